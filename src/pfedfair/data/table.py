@@ -1,0 +1,173 @@
+"""A table of people: raw columns, a label Y, a sensitive attribute S, and their encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair.errors import InputError
+
+if TYPE_CHECKING:
+    from pfedfair.federation import Federation
+    from pfedfair.partition import Plan
+
+MISSING = "?"
+
+
+@dataclass(frozen=True)
+class PaperPlan:
+    """How the paper splits a data set: rows of (S=0, S=1) at the two kinds of client."""
+
+    under: tuple[int, int]
+    over: tuple[int, int]
+    n_under: int
+    n_over: int
+    test_fraction: float
+
+    @property
+    def rows(self) -> int:
+        return self.n_under * sum(self.under) + self.n_over * sum(self.over)
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Numbers standardised, categories one-hot, S (0 or 1) as the last input.
+
+    Fitted on training rows only. A category that training did not see encodes as zeros.
+    """
+
+    mean: dict[str, float]
+    scale: dict[str, float]
+    categories: dict[str, tuple[str, ...]]
+    sensitive_as_input: bool = True
+
+    @classmethod
+    def fit(cls, data: Dataset, rows: np.ndarray, sensitive_as_input: bool = True) -> Encoder:
+        train = data.frame.iloc[rows]
+        mean = {c: float(train[c].mean()) for c in data.numeric}
+        scale = {c: float(train[c].std(ddof=0)) or 1.0 for c in data.numeric}
+        seen = {c: data.categorical[c] or _levels(train[c]) for c in data.categorical}
+        return cls(mean, scale, seen, sensitive_as_input)
+
+    @property
+    def width(self) -> int:
+        hot = sum(len(levels) for levels in self.categories.values())
+        return len(self.mean) + hot + self.sensitive_as_input
+
+    def transform(self, frame: pd.DataFrame, s: np.ndarray | None) -> np.ndarray:
+        """Return the inputs of the network, float32 of shape ``(len(frame), width)``."""
+        absent = [c for c in (*self.mean, *self.categories) if c not in frame]
+        if absent:
+            raise InputError(f"The rows lack the column '{absent[0]}' that the model was fitted on.")
+        parts = [
+            (_numbers(frame[c], c) - self.mean[c])[:, None] / self.scale[c] for c in self.mean
+        ]
+        for column, levels in self.categories.items():
+            values = _text(frame[column])
+            parts.append(values[:, None] == np.asarray(levels, dtype=object)[None, :])
+        if self.sensitive_as_input:
+            if s is None:
+                raise InputError(
+                    "The model takes the sensitive attribute as an input: give sensitive_features."
+                )
+            parts.append(np.asarray(s)[:, None])
+        return np.concatenate([p.astype(np.float32) for p in parts], axis=1)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Raw rows and the roles of their columns.
+
+    `y` and `s` are 0/1 codes; `label_names` and `group_names` say what the codes stand for.
+    An empty tuple in `categorical` means: take the levels from the training rows.
+    """
+
+    name: str
+    frame: pd.DataFrame = field(repr=False)
+    y: np.ndarray = field(repr=False)
+    s: np.ndarray = field(repr=False)
+    numeric: tuple[str, ...]
+    categorical: dict[str, tuple[str, ...]]
+    label_names: tuple[str, str]
+    group_names: tuple[str, str]
+    hidden: tuple[int, ...] = (64, 64)
+    paper_plan: PaperPlan | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def federate(self, plan: Plan, seed: int = 0, sensitive_as_input: bool = True) -> Federation:
+        """Deal the rows to clients as `plan` says, and encode them."""
+        from pfedfair.federation import federate
+
+        return federate(self, plan, seed, sensitive_as_input)
+
+
+def from_frame(
+    frame: pd.DataFrame,
+    label: str,
+    sensitive: str,
+    name: str = "table",
+    drop: Sequence[str] = (),
+) -> Dataset:
+    """Make a data set of your own table: columns of numbers are numeric, others categorical.
+
+    The larger of two numbers, or the later of two words, is coded as 1.
+    """
+    for role, column in (("label", label), ("sensitive", sensitive)):
+        if column not in frame:
+            raise InputError(
+                f"There is no column '{column}' for the {role}: "
+                f"the table has {', '.join(map(str, frame.columns))}."
+            )
+    y, label_names = _binary(frame[label], f"The label column '{label}'")
+    s, group_names = _binary(frame[sensitive], f"The sensitive column '{sensitive}'")
+    inputs = [c for c in frame.columns if c not in {label, sensitive, *drop}]
+    numeric = tuple(c for c in inputs if pd.api.types.is_numeric_dtype(frame[c]))
+    for column in numeric:
+        _numbers(frame[column], column)
+    categorical: dict[str, tuple[str, ...]] = {c: () for c in inputs if c not in numeric}
+    return Dataset(name, frame, y, s, numeric, categorical, label_names, group_names)
+
+
+def from_file(path: Path, label: str, sensitive: str, drop: Sequence[str] = ()) -> Dataset:
+    """Read a CSV or Parquet file as a data set; see `from_frame`."""
+    try:
+        frame = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path} cannot be read as CSV or Parquet: {reason}.") from error
+    return from_frame(frame, label, sensitive, name=path.stem, drop=drop)
+
+
+def _binary(column: pd.Series[Any], what: str) -> tuple[np.ndarray, tuple[str, str]]:
+    if column.isna().any():
+        raise InputError(f"{what} has {int(column.isna().sum())} empty cells: fill or drop them.")
+    levels = sorted(column.unique())
+    if len(levels) != 2:
+        raise InputError(f"{what} must have two values, it has {len(levels)}.")
+    return (column == levels[1]).to_numpy(np.int64), (str(levels[0]), str(levels[1]))
+
+
+def _numbers(column: pd.Series[Any], name: str) -> np.ndarray:
+    values = column.to_numpy(np.float64, na_value=np.nan)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise InputError(
+            f"Column '{name}' has {len(bad)} empty or infinite numbers, the first in row "
+            f"{bad[0]}: fill or drop them."
+        )
+    return values
+
+
+def _text(column: pd.Series[Any]) -> np.ndarray:
+    return column.astype(object).where(column.notna(), MISSING).astype(str).to_numpy(object)
+
+
+def _levels(column: pd.Series[Any]) -> tuple[str, ...]:
+    return tuple(sorted(set(_text(column))))

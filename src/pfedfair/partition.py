@@ -1,0 +1,306 @@
+"""Which client holds which rows.
+
+A plan is a recipe (`fixed_shares`, `dirichlet_mixture`, `by_column`); `plan.split(data, seed)`
+deals the rows. Training rows, validation rows and the held-out pool never overlap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+
+from pfedfair import seeds
+from pfedfair.data.table import Dataset, PaperPlan
+from pfedfair.errors import InputError
+
+Rows = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The row numbers of every client, and the pool: all rows that nobody trains or tunes on.
+
+    `shared_conditional` says that clients differ in their share of S only, P(X, Y | S) being the
+    same by construction. Then the whole pool, weighted to a client's share, is a test set for it.
+    """
+
+    data: Dataset
+    train: tuple[Rows, ...]
+    validation: tuple[Rows, ...]
+    test: tuple[Rows, ...]
+    pool: Rows
+    names: tuple[str, ...]
+    shared_conditional: bool
+
+    @cached_property
+    def share_s1(self) -> np.ndarray:
+        """Each client's share of S = 1 among its training and validation rows."""
+        own = zip(self.train, self.validation, strict=True)
+        return np.array([self.data.s[np.concatenate(pair)].mean() for pair in own])
+
+    @cached_property
+    def roles(self) -> tuple[str, ...]:
+        """Underrepresented: the client's majority group is not the federation's."""
+        everyone = np.concatenate(self.train + self.validation)
+        majority = self.data.s[everyone].mean() > 0.5
+        return tuple(
+            "underrepresented" if share != 0.5 and (share > 0.5) != majority else "overrepresented"
+            for share in self.share_s1
+        )
+
+    def table(self) -> pd.DataFrame:
+        """One row per client: how many rows it has, and of whom."""
+        s0, s1 = self.data.group_names
+        return pd.DataFrame(
+            {
+                "client": self.names,
+                "role": self.roles,
+                "train": [len(r) for r in self.train],
+                "validation": [len(r) for r in self.validation],
+                "test": [len(r) for r in self.test],
+                f"share {s0}": 1 - self.share_s1,
+                f"share {s1}": self.share_s1,
+                "label rate": [self.data.y[r].mean() for r in self.train],
+            }
+        )
+
+    def describe(self) -> str:
+        """Print-ready table of shares."""
+        text = self.table().to_string(index=False, float_format="{:.3f}".format)
+        return f"{text}\nheld-out pool: {len(self.pool)} rows"
+
+
+class Plan(Protocol):
+    """A recipe for a partition."""
+
+    def split(self, data: Dataset, seed: int) -> Partition: ...
+
+
+@dataclass(frozen=True)
+class FixedShares:
+    """See `fixed_shares`."""
+
+    clients: int | None = None
+    under_fraction: float = 0.2
+    share: float = 0.8
+    validation: float = 0.0
+
+    def split(self, data: Dataset, seed: int) -> Partition:
+        plan = _paper_plan(data)
+        if self.clients is None:
+            kinds = [plan.under] * plan.n_under + [plan.over] * plan.n_over
+            counts = np.array(kinds)
+        else:
+            flip = plan.under[1] > plan.under[0]
+            high, low = (self.share, 1 - self.share) if flip else (1 - self.share, self.share)
+            under = _n_under(self.clients, self.under_fraction)
+            shares = np.where(np.arange(self.clients) < under, high, low)
+            counts = _counts(shares, plan.rows // self.clients, self.clients)
+        return _deal(data, counts, plan.test_fraction, self.validation, seed)
+
+
+@dataclass(frozen=True)
+class DirichletMixture:
+    """See `dirichlet_mixture`."""
+
+    clients: int = 20
+    under_fraction: float = 0.2
+    share: float = 0.8
+    concentration: tuple[float, float] = (20.0, 20.0)
+    validation: float = 0.0
+
+    def split(self, data: Dataset, seed: int) -> Partition:
+        plan = _paper_plan(data)
+        flip = plan.under[1] > plan.under[0]
+        means = (self.share, 1 - self.share) if flip else (1 - self.share, self.share)
+        under = _n_under(self.clients, self.under_fraction)
+        rng = seeds.generator(seed, seeds.PARTITION, 1)
+        kinds = zip(means, self.concentration, (under, self.clients - under), strict=True)
+        shares = np.concatenate([_recentred_beta(m, c, n, rng) for m, c, n in kinds])
+        counts = _counts(shares, plan.rows // self.clients, self.clients)
+        return _deal(data, counts, plan.test_fraction, self.validation, seed)
+
+
+@dataclass(frozen=True)
+class ByColumn:
+    """See `by_column`."""
+
+    column: str
+    test: float = 0.25
+    validation: float = 0.0
+    min_rows: int = 20
+
+    def split(self, data: Dataset, seed: int) -> Partition:
+        if self.column not in data.frame:
+            raise InputError(
+                f"There is no column '{self.column}' to make clients of: "
+                f"the data has {', '.join(map(str, data.frame.columns))}."
+            )
+        column = data.frame[self.column]
+        if column.isna().any():
+            raise InputError(f"The client column '{self.column}' has empty cells: fill them.")
+        train, validation, test, names = [], [], [], []
+        rng = seeds.generator(seed, seeds.PARTITION)
+        for name in sorted(column.unique()):
+            rows = np.flatnonzero(column == name)
+            if len(rows) < self.min_rows:
+                raise InputError(
+                    f"Client '{name}' of column '{self.column}' has {len(rows)} rows, "
+                    f"at least {self.min_rows} are needed: merge or drop it."
+                )
+            held, own = _stratified(rows, data.s, self.test, rng)
+            check, fit = _stratified(own, data.s, self.validation, rng)
+            train.append(fit)
+            validation.append(check)
+            test.append(held)
+            names.append(str(name))
+        pool = np.sort(np.concatenate(test))
+        return Partition(
+            data, tuple(train), tuple(validation), tuple(test), pool, tuple(names), False
+        )
+
+
+def fixed_shares(
+    clients: int | None = None,
+    under_fraction: float = 0.2,
+    share: float = 0.8,
+    validation: float = 0.0,
+) -> FixedShares:
+    """Give the paper's fixed shares of S.
+
+    Without `clients`: the paper's own plan of the data set (Adult: 1 client of 400 women and 2,000
+    men, 4 of the inverse). With `clients`: equal sizes, as many rows in all as in the paper; the
+    first `under_fraction` of the clients have `share` of the group that is the minority overall,
+    the others the inverse.
+
+    Parameters
+    ----------
+    validation
+        The part of every client's training rows that is set aside for tuning.
+    """
+    _check(clients, under_fraction, share, validation)
+    return FixedShares(clients, under_fraction, share, validation)
+
+
+def dirichlet_mixture(
+    clients: int = 20,
+    under_fraction: float = 0.2,
+    share: float = 0.8,
+    concentration: tuple[float, float] = (20.0, 20.0),
+    validation: float = 0.0,
+) -> DirichletMixture:
+    """Draw each client's shares of S from one of two Dirichlet distributions.
+
+    The two kinds of client (see `fixed_shares`) have mean shares `share` and ``1 - share``, exactly:
+    draws are shifted to that mean. The paper's symmetric alphas 0.5 and 1 would have mean 1/2;
+    `concentration` (the sum of the two Dirichlet parameters, for under- and overrepresented
+    clients) says how little a client strays from its mean.
+    """
+    _check(clients, under_fraction, share, validation)
+    if min(concentration) <= 0:
+        raise InputError(f"concentration must be positive, got {min(concentration):g}.")
+    return DirichletMixture(clients, under_fraction, share, concentration, validation)
+
+
+def by_column(
+    column: str, test: float = 0.25, validation: float = 0.0, min_rows: int = 20
+) -> ByColumn:
+    """One client per value of a column; each keeps a part `test` of its own rows for the test."""
+    for name, part in (("test", test), ("validation", validation)):
+        if not 0 <= part < 1:
+            raise InputError(f"{name} must be in [0, 1), got {part:g}.")
+    return ByColumn(column, test, validation, min_rows)
+
+
+def _check(clients: int | None, under_fraction: float, share: float, validation: float) -> None:
+    if clients is not None and clients < 1:
+        raise InputError(f"A federation needs at least one client, got {clients}.")
+    for name, value in (("under_fraction", under_fraction), ("share", share)):
+        if not 0 <= value <= 1:
+            raise InputError(f"{name} must be in [0, 1], got {value:g}.")
+    if not 0 <= validation < 1:
+        raise InputError(f"validation must be in [0, 1), got {validation:g}.")
+
+
+def _paper_plan(data: Dataset) -> PaperPlan:
+    if data.paper_plan is None:
+        raise InputError(
+            f"'{data.name}' has no plan of shares: name the column that says which client a row "
+            "belongs to."
+        )
+    return data.paper_plan
+
+
+def _n_under(clients: int, fraction: float) -> int:
+    return round(clients * fraction)
+
+
+def _counts(shares: np.ndarray, rows: int, clients: int) -> np.ndarray:
+    """Rows of (S=0, S=1) per client, all clients of equal size."""
+    if rows < 1:
+        raise InputError(f"{clients} clients are too many: there would be no row for each.")
+    s1 = np.rint(shares * rows).astype(int)
+    return np.stack([rows - s1, s1], axis=1)
+
+
+def _recentred_beta(mean: float, concentration: float, n: int, rng: np.random.Generator) -> Rows:
+    """Two-valued Dirichlet draws in [0, 1], shifted so that their average is `mean`."""
+    draws = rng.beta(mean * concentration, (1 - mean) * concentration, n)
+    for _ in range(100):  # a shift may push draws over an edge, where they are clipped
+        if n == 0 or abs(draws.mean() - mean) < 1e-9:
+            break
+        draws = np.clip(draws + mean - draws.mean(), 0.0, 1.0)
+    return np.asarray(draws)
+
+
+def _deal(
+    data: Dataset, counts: np.ndarray, test_fraction: float, validation: float, seed: int
+) -> Partition:
+    """Deal each group's shuffled rows: first everybody's training rows, then the test rows."""
+    tests = np.rint(counts * test_fraction).astype(int)
+    rng = seeds.generator(seed, seeds.PARTITION)
+    train: list[list[Rows]] = [[] for _ in counts]
+    test: list[list[Rows]] = [[] for _ in counts]
+    for group in (0, 1):
+        rows = rng.permutation(np.flatnonzero(data.s == group))
+        needed = int(counts[:, group].sum() + tests[:, group].sum())
+        if needed > len(rows):
+            raise InputError(
+                f"The partition needs {needed} rows of {data.group_names[group]} "
+                f"({counts[:, group].sum()} to train, {tests[:, group].sum()} to test), "
+                f"{data.name} has {len(rows)}: ask for fewer clients or another share."
+            )
+        ends = np.cumsum(np.concatenate([counts[:, group], tests[:, group]]))
+        dealt = np.split(rows[:needed], ends[:-1])
+        for i in range(len(counts)):
+            train[i].append(dealt[i])
+            test[i].append(dealt[len(counts) + i])
+    own = [_stratified(np.concatenate(t), data.s, validation, rng) for t in train]
+    used = np.concatenate([np.concatenate(pair) for pair in own])
+    return Partition(
+        data=data,
+        train=tuple(fit for _, fit in own),
+        validation=tuple(check for check, _ in own),
+        test=tuple(np.sort(np.concatenate(t)) for t in test),
+        pool=np.setdiff1d(np.arange(len(data)), used),
+        names=tuple(str(i + 1) for i in range(len(counts))),
+        shared_conditional=True,
+    )
+
+
+def _stratified(
+    rows: Rows, s: np.ndarray, fraction: float, rng: np.random.Generator
+) -> tuple[Rows, Rows]:
+    """Split rows in two, `fraction` of each group in the first part."""
+    first: list[Rows] = []
+    second: list[Rows] = []
+    for group in (0, 1):
+        mine = rng.permutation(rows[s[rows] == group])
+        cut = round(fraction * len(mine))
+        first.append(mine[:cut])
+        second.append(mine[cut:])
+    return np.sort(np.concatenate(first)), np.sort(np.concatenate(second))
