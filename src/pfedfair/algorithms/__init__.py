@@ -1,0 +1,54 @@
+"""One file per method, each readable beside its paper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.algorithms.constant import Constant
+from pfedfair.algorithms.ditto import Ditto
+from pfedfair.algorithms.fedavg import FedAvg
+from pfedfair.algorithms.local import Local
+from pfedfair.algorithms.pfedfair import PFedFair
+from pfedfair.algorithms.pfedme import PFedMe
+from pfedfair.errors import known
+
+__all__ = [
+    "ALGORITHMS",
+    "FAIR",
+    "Algorithm",
+    "Clients",
+    "Constant",
+    "Ditto",
+    "FedAvg",
+    "Local",
+    "PFedFair",
+    "PFedMe",
+    "State",
+    "make",
+]
+
+# A fair variant is the same algorithm with another objective.
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    "constant": Constant,
+    "erm-local": Local,
+    "fedavg": FedAvg,
+    "pfedme": PFedMe,
+    "ditto": Ditto,
+    "kde-local": Local,
+    "fedavg-kde": FedAvg,
+    "pfedme-kde": PFedMe,
+    "ditto-kde": Ditto,
+    "pfedfair": PFedFair,
+}
+FAIR = {"kde-local", "fedavg-kde", "pfedme-kde", "ditto-kde", "pfedfair"}  # those that take eta
+
+
+def make(method: str, eta: float = 0.9, **options: Any) -> Algorithm:
+    """Return the algorithm behind a method's name; eta matters to the fair ones only.
+
+    >>> make("fedavg-kde", eta=0.5).eta, make("fedavg", eta=0.5).eta
+    (0.5, 0.0)
+    """
+    known("method", method, list(ALGORITHMS))
+    return ALGORITHMS[method](**options, eta=eta if method in FAIR else 0.0)

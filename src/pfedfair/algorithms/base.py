@@ -1,0 +1,163 @@
+"""What every algorithm is made of.
+
+An algorithm is a frozen set of hyper-parameters and three methods on stacks of clients:
+
+``client_round``
+    what clients do with the server's message, in one round;
+``server_round``
+    what the server makes of their answers;
+``personalise``
+    the model that each client keeps.
+
+State goes in and comes out as plain dictionaries of tensors. ``server`` (always with "w", the
+global model, ``(p,)``) goes to every client. ``own`` has one row per client and never leaves it.
+Messages have one row per client and go to the server. No tensor that comes out shares memory with
+one that went in. An algorithm does not know which engine runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfedfair import seeds
+from pfedfair.errors import InputError, known
+from pfedfair.federation import Batch, Table, gather, minibatches
+from pfedfair.networks import Network
+from pfedfair.objectives import Objective
+from pfedfair.optimisers import OPTIMISERS, Step
+
+State = dict[str, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Clients:
+    """Some clients, side by side: their rows, their random streams, their gradients.
+
+    `ids` are the clients' numbers in the federation, `rows` the row numbers of each in `table`.
+    """
+
+    network: Network
+    table: Table
+    rows: Sequence[np.ndarray]
+    ids: Sequence[int]
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def replicate(self, w: Tensor) -> Tensor:
+        """Give every client its own copy of the model `w`, ``(clients, p)``."""
+        return w.repeat(len(self), 1)
+
+    def epoch(self, number: int, batch: int) -> Iterator[Batch]:
+        """One pass over every client's rows in minibatches. The same number, the same order."""
+        cuts = [
+            minibatches(own, batch, seeds.generator(self.seed, seeds.MINIBATCH, client, number))
+            for own, client in zip(self.rows, self.ids, strict=True)
+        ]
+        width = max(len(part) for client_cuts in cuts for part in client_cuts)
+        index = np.zeros((len(cuts), len(cuts[0]), width), dtype=np.int64)
+        weight = np.zeros(index.shape, dtype=np.float32)
+        for i, client_cuts in enumerate(cuts):
+            for k, part in enumerate(client_cuts):
+                index[i, k, : len(part)] = part
+                weight[i, k, : len(part)] = 1 / len(part)
+        whole = gather(self.table, index, weight)
+        for k in range(index.shape[1]):
+            yield Batch(*(tensor[:, k] for tensor in whole))
+
+    def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
+        """Every client's gradient of its objective at its own row of `w`, ``(clients, p)``."""
+        logits, pullback = self.network.vjp(w, batch.x)
+        return pullback(objective.slope(logits, batch))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Algorithm:
+    """The hyper-parameters that all algorithms share; by default, FedAvg's behaviour.
+
+    Attributes
+    ----------
+    rounds
+        Rounds of communication, one epoch at every client in each.
+    batch
+        The least number of rows in a minibatch (a smaller client uses all its rows).
+    alpha
+        Step size.
+    optimiser
+        "adam" or "sgd".
+    eta, penalty, mix
+        The fair objective, see `Objective`; eta = 0 is the plain loss.
+    weighting
+        How the server averages: "uniform" as printed in the paper, or by "size".
+    """
+
+    rounds: int = 40
+    batch: int = 600
+    alpha: float = 1e-3
+    optimiser: str = "adam"
+    eta: float = 0.0
+    penalty: str = "kde"
+    mix: str = "convex"
+    weighting: str = "uniform"
+
+    federated: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        known("optimiser", self.optimiser, list(OPTIMISERS))
+        known("weighting", self.weighting, ["uniform", "size"])
+        for name in ("rounds", "batch"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if not 0 < self.alpha < float("inf"):
+            raise InputError(f"alpha must be a positive number, got {self.alpha:g}.")
+        self.objective  # noqa: B018  (checks eta, penalty and mix)
+
+    @property
+    def objective(self) -> Objective:
+        return Objective(self.eta, self.penalty, self.mix)
+
+    def network(self, default: Network) -> Network:
+        """The network to train; an algorithm may bring its own."""
+        return default
+
+    def cost(self) -> tuple[float, float]:
+        """Gradients per row: in one round, and in `personalise`. For estimates of time."""
+        return 1.0, 0.0
+
+    def step(self) -> Step:
+        return OPTIMISERS[self.optimiser](self.alpha)
+
+    def start(self, server: State, clients: Clients) -> State:
+        """What the clients own before the first round."""
+        return {}
+
+    def client_round(
+        self, server: State, own: State, clients: Clients, t: int
+    ) -> tuple[State, State]:
+        raise NotImplementedError
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        """Average what the clients sent."""
+        return {name: average(rows, sizes, self.weighting) for name, rows in messages.items()}
+
+    def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
+        """Without personalisation every client keeps the global model."""
+        return clients.replicate(server["w"])
+
+
+def average(rows: Tensor, sizes: Tensor, weighting: str = "uniform") -> Tensor:
+    """Mean over clients, ``(clients, p)`` to ``(p,)``; by size if asked.
+
+    >>> average(torch.tensor([[0.0], [4.0]]), torch.tensor([3.0, 1.0]), "size")
+    tensor([1.])
+    """
+    if weighting == "size":
+        return (sizes / sizes.sum()) @ rows
+    return rows.mean(0)

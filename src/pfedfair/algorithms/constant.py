@@ -1,0 +1,34 @@
+"""The constant classifier: every client predicts its own more frequent label for everybody.
+
+It is perfectly fair and often surprisingly accurate, so it is a row of every table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.federation import stack
+from pfedfair.networks import Bias, Network
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant(Algorithm):
+    """Log-odds of the label among a client's training rows; no training."""
+
+    federated: ClassVar[bool] = False
+
+    def network(self, default: Network) -> Network:
+        return Bias()
+
+    def cost(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
+        batch = stack(clients.table, clients.rows)
+        rate = (batch.weight * batch.y).sum(1, keepdim=True)
+        return torch.logit(rate, eps=1e-6)

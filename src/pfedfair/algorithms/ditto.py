@@ -1,0 +1,40 @@
+"""Ditto (Li, Hu, Beirami and Smith, ICML 2021): FedAvg, and beside it a personal model.
+
+The global model w is FedAvg's and never sees the personal ones. Client i carries v_i from round
+to round, with steps on F_i(v) + gamma/2 ||v - w||^2. With eta > 0 the personal loss F_i is the
+fair one while the global model stays plain: fairness at the clients only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pfedfair.algorithms.base import Clients, State
+from pfedfair.algorithms.moreau import Moreau
+from pfedfair.objectives import Objective
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ditto(Moreau):
+    """Ditto's Algorithm 1; then the final solve of `Moreau`, from v_i (`prox_epochs=0`: none)."""
+
+    def cost(self) -> tuple[float, float]:
+        return 2.0, float(self.prox_epochs)
+
+    def start(self, server: State, clients: Clients) -> State:
+        return {"v": clients.replicate(server["w"])}
+
+    def client_round(
+        self, server: State, own: State, clients: Clients, t: int
+    ) -> tuple[State, State]:
+        w, v = clients.replicate(server["w"]), own["v"].clone()
+        step, personal_step = self.step(), self.inner_step()
+        for batch in clients.epoch(t, self.batch):
+            step(w, clients.gradient(Objective(), w, batch))
+            self.descend(personal_step, self.objective, v, server["w"], clients, batch)
+        return {"w": w}, {"v": v}
+
+    def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
+        return self.solve(own["v"].clone(), server["w"], clients)

@@ -1,0 +1,24 @@
+"""FedAvg (McMahan et al., AISTATS 2017): local steps from the global model, then the mean.
+
+With eta > 0 every client steps on its fair loss: FedAvg + KDE in the paper. One model for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pfedfair.algorithms.base import Algorithm, Clients, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAvg(Algorithm):
+    """One epoch of local steps per round."""
+
+    def client_round(
+        self, server: State, own: State, clients: Clients, t: int
+    ) -> tuple[State, State]:
+        w = clients.replicate(server["w"])
+        step = self.step()
+        for batch in clients.epoch(t, self.batch):
+            step(w, clients.gradient(self.objective, w, batch))
+        return {"w": w}, {}

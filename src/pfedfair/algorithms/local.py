@@ -1,0 +1,31 @@
+"""Local training: every client on its own, nothing is sent.
+
+ERM(local) in the paper; with eta > 0, KDE(local).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from pfedfair.algorithms.base import Algorithm, Clients, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class Local(Algorithm):
+    """`rounds` epochs on the client's own rows, from the common initial model."""
+
+    federated: ClassVar[bool] = False
+
+    def cost(self) -> tuple[float, float]:
+        return 0.0, float(self.rounds)
+
+    def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
+        theta = clients.replicate(server["w"])
+        step = self.step()
+        for epoch in range(self.rounds):
+            for batch in clients.epoch(epoch, self.batch):
+                step(theta, clients.gradient(self.objective, theta, batch))
+        return theta

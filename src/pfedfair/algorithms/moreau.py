@@ -1,0 +1,93 @@
+"""The Moreau envelope, which pFedMe, Ditto and pFedFair share.
+
+.. math:: L^{(\\gamma)}(w) = \\min_\\theta L(\\theta) + \\frac{\\gamma}{2} \\|\\theta - w\\|^2
+
+The minimiser theta(w) is the personal model; the envelope's gradient is gamma (w - theta(w)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.errors import InputError
+from pfedfair.federation import Batch
+from pfedfair.objectives import Objective
+from pfedfair.optimisers import OPTIMISERS, Step
+
+PROX_EPOCHS_FROM = 1_000_000  # epoch numbers of the final solve: a stream of their own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moreau(Algorithm):
+    """Hyper-parameters of a personal model that is tied to the global one.
+
+    Attributes
+    ----------
+    gamma
+        Strength of the tie. 0: no tie at all.
+    K
+        Inner steps on each minibatch.
+    alpha_inner
+        Step size of the inner steps and of the final solve.
+    inner
+        Their optimiser, "adam" or "sgd".
+    prox_epochs
+        Epochs of the final solve, from the last global model, over all of a client's rows.
+    """
+
+    gamma: float = 0.01
+    K: int = 5
+    alpha_inner: float = 1e-3
+    inner: str = "adam"
+    prox_epochs: int = 30
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.inner not in OPTIMISERS:
+            raise InputError(f"inner must be one of {', '.join(OPTIMISERS)}, got '{self.inner}'.")
+        if self.K < 1 or self.prox_epochs < 0:
+            raise InputError("K must be at least 1 and prox_epochs at least 0.")
+        if not 0 <= self.gamma < float("inf") or not 0 < self.alpha_inner < float("inf"):
+            raise InputError("gamma must be a number >= 0 and alpha_inner a positive number.")
+
+    def inner_step(self) -> Step:
+        return OPTIMISERS[self.inner](self.alpha_inner)
+
+    def prox(self, objective: Objective, w: Tensor, clients: Clients, batch: Batch) -> Tensor:
+        """Approximate argmin of objective(theta) + gamma/2 ||theta - w||^2 by K steps from w."""
+        theta, step = w.clone(), self.inner_step()
+        for _ in range(self.K):
+            self.descend(step, objective, theta, w, clients, batch)
+        return theta
+
+    def descend(
+        self,
+        step: Step,
+        objective: Objective,
+        theta: Tensor,
+        w: Tensor,
+        clients: Clients,
+        batch: Batch,
+    ) -> None:
+        """One step on theta, in place."""
+        grad = clients.gradient(objective, theta, batch)
+        grad.add_(theta, alpha=self.gamma).sub_(w, alpha=self.gamma)
+        step(theta, grad)
+
+    def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
+        """Solve the prox problem at the last w, over each client's full training data.
+
+        Printed, the output is from before the last server step: it would belong to an older w.
+        """
+        return self.solve(clients.replicate(server["w"]), server["w"], clients)
+
+    def solve(self, theta: Tensor, w: Tensor, clients: Clients) -> Tensor:
+        """Minimise objective(theta) + gamma/2 ||theta - w||^2 from `theta`, which is overwritten."""
+        step = self.inner_step()
+        for epoch in range(self.prox_epochs):
+            for batch in clients.epoch(PROX_EPOCHS_FROM + epoch, self.batch):
+                self.descend(step, self.objective, theta, w, clients, batch)
+        return theta

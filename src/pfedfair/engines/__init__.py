@@ -1,0 +1,1 @@
+"""Who runs an algorithm: `stacked`, all clients at once; `plain`, the readable specification."""

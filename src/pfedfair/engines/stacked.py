@@ -1,0 +1,87 @@
+"""The engine for one machine: all clients of a run in batched passes, a chunk at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pfedfair import seeds
+from pfedfair.algorithms import Algorithm, Clients, State
+from pfedfair.federation import CHUNK, Federation, chunks
+from pfedfair.networks import Network
+
+MEMORY = 256 * 2**20  # bytes that one chunk's working copies may take
+
+
+class Fitted(NamedTuple):
+    """The global model ``(p,)`` and the clients' personal models ``(clients, p)``."""
+
+    w: Tensor
+    theta: Tensor
+
+
+def fit(
+    federation: Federation,
+    algorithm: Algorithm,
+    network: Network,
+    seed: int,
+    at_once: int = CHUNK,
+    on_work: Callable[[float], None] = lambda work: None,
+) -> Fitted:
+    """Run `algorithm` on all clients.
+
+    Parameters
+    ----------
+    at_once
+        Clients in one batched pass, at the most; large networks get fewer. It changes speed and
+        memory, never the algorithm.
+    on_work
+        Called with the part of the whole work that has just been done (the parts add up to 1).
+    """
+    torch.set_flush_denormal(True)  # moments of a converged model become denormal, and slow
+    at_once = max(1, min(at_once, MEMORY // (8 * 4 * network.size)))
+    groups = [
+        (
+            torch.from_numpy(ids),
+            Clients(
+                network=network,
+                table=federation.table,
+                rows=[federation.partition.train[i] for i in ids],
+                ids=ids.tolist(),
+                seed=seed,
+            ),
+        )
+        for ids in chunks(federation.sizes, algorithm.batch, at_once)
+    ]
+    sizes = torch.from_numpy(federation.sizes).float()
+    rounds = algorithm.rounds if algorithm.federated else 0
+    per_round, at_end = algorithm.cost()
+    total = (rounds * per_round + at_end) * len(groups) or 1.0
+
+    server: State = {"w": network.init(seeds.generator(seed, seeds.INIT))}
+    own = [algorithm.start(server, clients) for _, clients in groups]
+    for t in range(rounds):
+        messages: State = {}
+        for k, (ids, clients) in enumerate(groups):
+            sent, own[k] = algorithm.client_round(server, own[k], clients, t)
+            _scatter(messages, ids, sent, len(federation))
+            on_work(per_round / total)
+        server = algorithm.server_round(server, messages, sizes)
+    messages = {}
+    personal: State = {}
+    for k, (ids, clients) in enumerate(groups):
+        _scatter(personal, ids, {"theta": algorithm.personalise(server, own[k], clients)}, len(federation))
+        own[k] = {}
+        on_work(at_end / total)
+    return Fitted(server["w"], personal["theta"])
+
+
+def _scatter(whole: State, ids: Tensor, part: State, n: int) -> None:
+    """Write some clients' rows into the stack of all clients' rows."""
+    for name, rows in part.items():
+        if name not in whole:
+            whole[name] = rows.new_empty((n, *rows.shape[1:]))
+        whole[name][ids] = rows

@@ -1,0 +1,151 @@
+"""Clients as one batch: rows are encoded once, then stacked, padded and weighted on demand.
+
+The table of rows is stored flat; only what a chunk of clients trains on at the moment is laid out
+as ``(clients, rows, inputs)``. Clients of very unequal size therefore cost no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfedfair.data.table import Dataset, Encoder
+from pfedfair.errors import InputError
+from pfedfair.partition import Partition, Plan
+
+CHUNK = 10  # clients at a time: 5 to 10 keep the work in the cache, more gain nothing
+
+
+class Table(NamedTuple):
+    """Encoded rows: inputs ``(n, d)``, labels ``(n,)``, groups ``(n,)``."""
+
+    x: Tensor
+    y: Tensor
+    s: Tensor
+
+
+class Batch(NamedTuple):
+    """Some rows of every client in a chunk, padded to the same number.
+
+    Attributes
+    ----------
+    x
+        Inputs, ``(clients, n, d)``.
+    y, s
+        Labels (float) and groups (integer), ``(clients, n)``.
+    weight
+        ``(clients, n)``: 1 / (number of rows) for a client's own rows, 0 for padding. It is the
+        mask: ``(weight * v).sum(1)`` is the mean of v at every client.
+    """
+
+    x: Tensor
+    y: Tensor
+    s: Tensor
+    weight: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """All that a run needs to know about its clients."""
+
+    data: Dataset
+    partition: Partition
+    encoder: Encoder
+    table: Table
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.partition.names)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.array([len(rows) for rows in self.partition.train])
+
+    def describe(self) -> str:
+        return self.partition.describe()
+
+    def client(self, client: int | str) -> int:
+        """Return the number of a client given by number (from 0) or by name."""
+        names = self.partition.names
+        if isinstance(client, str) and client in names:
+            return names.index(client)
+        if isinstance(client, int) and 0 <= client < len(names):
+            return client
+        raise InputError(
+            f"There is no client {client!r}: the {len(names)} clients are named "
+            f"{names[0]} to {names[-1]}, or numbered from 0."
+        )
+
+
+def federate(data: Dataset, plan: Plan, seed: int = 0, sensitive_as_input: bool = True) -> Federation:
+    """Deal the rows of `data` as `plan` says and encode them, fitted on training rows only."""
+    partition = plan.split(data, seed)
+    for name, rows in zip(partition.names, partition.train, strict=True):
+        if len(rows) == 0:
+            raise InputError(f"Client {name} has no training rows.")
+    encoder = Encoder.fit(data, np.concatenate(partition.train), sensitive_as_input)
+    table = Table(
+        x=torch.from_numpy(encoder.transform(data.frame, data.s)),
+        y=torch.from_numpy(data.y.astype(np.float32)),
+        s=torch.from_numpy(data.s),
+    )
+    return Federation(data, partition, encoder, table, seed)
+
+
+def stack(table: Table, rows: Sequence[np.ndarray]) -> Batch:
+    """Lay the given rows of every client side by side, padded to the longest."""
+    return gather(table, *_pad(rows))
+
+
+def gather(table: Table, index: np.ndarray, weight: np.ndarray) -> Batch:
+    flat = torch.from_numpy(index.ravel())
+    x = table.x.index_select(0, flat).view(*index.shape, -1)
+    y = table.y.index_select(0, flat).view(index.shape)
+    s = table.s.index_select(0, flat).view(index.shape)
+    return Batch(x, y, s, torch.from_numpy(weight))
+
+
+def _pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    longest = max(map(len, rows))
+    index = np.zeros((len(rows), longest), dtype=np.int64)
+    weight = np.zeros((len(rows), longest), dtype=np.float32)
+    for i, own in enumerate(rows):
+        index[i, : len(own)] = own
+        weight[i, : len(own)] = 1 / max(len(own), 1)
+    return index, weight
+
+
+def steps(n: int, batch: int) -> int:
+    """How many minibatches an epoch over `n` rows has.
+
+    Each has at least `batch` rows, or all that there are: the fairness penalty of a small
+    remainder would be noise.
+
+    >>> steps(2400, 600), steps(1000, 600), steps(100, 600)
+    (4, 1, 1)
+    """
+    return max(1, n // batch)
+
+
+def minibatches(own: np.ndarray, batch: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Shuffle a client's rows and cut them into minibatches of nearly equal size."""
+    return np.array_split(rng.permutation(own), steps(len(own), batch))
+
+
+def chunks(sizes: np.ndarray, batch: int, at_once: int = CHUNK) -> list[np.ndarray]:
+    """Group clients that can train side by side: as many steps each, sizes alike.
+
+    >>> chunks(np.array([1200, 100, 1250, 90]), batch=600)
+    [array([3, 1]), array([0, 2])]
+    """
+    n_steps = np.array([steps(n, batch) for n in sizes])
+    order = np.lexsort((sizes, n_steps))
+    groups = np.split(order, np.flatnonzero(np.diff(n_steps[order])) + 1)
+    return [
+        part for group in groups for part in np.array_split(group, -(-len(group) // at_once))
+    ]

@@ -1,0 +1,71 @@
+"""Multi-layer perceptrons with ReLU, all clients in one batched matrix product per layer.
+
+The gradient is written out by hand: for networks this small, recording a graph costs more than
+the arithmetic. A row has the layout of ``parameters_to_vector`` on the same ``nn.Sequential`` of
+``nn.Linear`` layers, so weights move freely between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class MLP:
+    """A stack of perceptrons ``inputs -> hidden[0] -> ... -> outputs``."""
+
+    def __init__(self, inputs: int, hidden: Sequence[int] = (64, 64), outputs: int = 1) -> None:
+        widths = [inputs, *hidden, outputs]
+        self.layers: list[tuple[int, int, int]] = []  # where the row's layer begins, fan-in, fan-out
+        self.size = 0
+        for fan_in, fan_out in zip(widths, widths[1:], strict=False):
+            self.layers.append((self.size, fan_in, fan_out))
+            self.size += (fan_in + 1) * fan_out
+
+    def init(self, rng: np.random.Generator) -> Tensor:
+        """Uniform in +-1/sqrt(fan-in), PyTorch's default for ``nn.Linear``."""
+        parts = [
+            rng.uniform(-1, 1, (fan_in + 1) * fan_out) / np.sqrt(fan_in)
+            for _, fan_in, fan_out in self.layers
+        ]
+        return torch.from_numpy(np.concatenate(parts).astype(np.float32))
+
+    def logits(self, w: Tensor, x: Tensor) -> Tensor:
+        return self._forward(w, x)[-1]
+
+    def vjp(self, w: Tensor, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        outputs = self._forward(w, x)
+
+        def pullback(slope: Tensor) -> Tensor:
+            grad = torch.empty_like(w)
+            for layer in reversed(range(len(self.layers))):
+                weight_grad, bias_grad = self._unfold(grad, layer)
+                torch.bmm(slope.mT, outputs[layer], out=weight_grad)
+                torch.sum(slope, 1, keepdim=True, out=bias_grad)
+                if layer:
+                    weight, _ = self._unfold(w, layer)
+                    slope = torch.bmm(slope, weight).masked_fill_(outputs[layer] == 0, 0)
+            return grad
+
+        return outputs[-1], pullback
+
+    def _forward(self, w: Tensor, x: Tensor) -> list[Tensor]:
+        """Return the input of every layer, and the logits."""
+        outputs = [x]
+        for layer in range(len(self.layers)):
+            weight, bias = self._unfold(w, layer)
+            x = torch.baddbmm(bias, x, weight.mT)
+            if layer < len(self.layers) - 1:
+                x.relu_()
+            outputs.append(x)
+        return outputs
+
+    def _unfold(self, w: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+        """View a layer's weights ``(rows, out, in)`` and bias ``(rows, 1, out)``."""
+        start, fan_in, fan_out = self.layers[layer]
+        middle = start + fan_in * fan_out
+        weight = w[:, start:middle].view(-1, fan_out, fan_in)
+        return weight, w[:, None, middle : middle + fan_out]

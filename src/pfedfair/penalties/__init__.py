@@ -1,0 +1,19 @@
+"""Dependence measures between a prediction and S: one file each, one signature.
+
+A penalty maps logits ``(rows, n, 1)``, labels, groups and weights ``(rows, n)`` to one number per
+row. It is a plain differentiable function; its slope comes from autograd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from pfedfair.penalties.kde import kde
+
+__all__ = ["PENALTIES", "Penalty", "kde"]
+
+Penalty = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+PENALTIES: dict[str, Penalty] = {"kde": kde}
