@@ -82,7 +82,9 @@ class Federation:
         )
 
 
-def federate(data: Dataset, plan: Plan, seed: int = 0, sensitive_as_input: bool = True) -> Federation:
+def federate(
+    data: Dataset, plan: Plan, seed: int = 0, sensitive_as_input: bool = True
+) -> Federation:
     """Deal the rows of `data` as `plan` says and encode them, fitted on training rows only."""
     partition = plan.split(data, seed)
     for name, rows in zip(partition.names, partition.train, strict=True):
@@ -146,6 +148,4 @@ def chunks(sizes: np.ndarray, batch: int, at_once: int = CHUNK) -> list[np.ndarr
     n_steps = np.array([steps(n, batch) for n in sizes])
     order = np.lexsort((sizes, n_steps))
     groups = np.split(order, np.flatnonzero(np.diff(n_steps[order])) + 1)
-    return [
-        part for group in groups for part in np.array_split(group, -(-len(group) // at_once))
-    ]
+    return [part for group in groups for part in np.array_split(group, -(-len(group) // at_once))]

@@ -34,7 +34,7 @@ def count(network: Network, theta: Tensor, table: Table, rows: Sequence[np.ndarr
     counts = np.zeros((len(theta), 2, 2, 2), dtype=np.int64)
     for i in range(len(theta)):
         own = torch.from_numpy(rows[i if len(rows) > 1 else 0])
-        for part in own.split(ROWS_AT_ONCE):
+        for part in torch.split(own, ROWS_AT_ONCE):
             positive = network.logits(theta[i : i + 1], table.x[part][None])[0, :, 0] > 0
             cell = 4 * table.s[part] + 2 * table.y[part].long() + positive.long()
             counts[i] += torch.bincount(cell, minlength=8).view(2, 2, 2).numpy()
@@ -139,7 +139,7 @@ def over_clients(results: pd.DataFrame) -> pd.DataFrame:
     keys = ["dataset", "method", "eta", "seed"]
     rows = []
     for key, run in results.groupby(keys, sort=False, dropna=False):
-        joint = run.loc[(run["ddp"].fillna(0) - run["accuracy"]).idxmax()]
+        joint = run.iloc[int(np.argmax(run["ddp"].fillna(0) - run["accuracy"]))]
         row = dict(zip(keys, key, strict=True))
         row |= {"worst_accuracy": run["accuracy"].min(), "worst_ddp": run["ddp"].max()}
         row |= {"mean_accuracy": run["accuracy"].mean(), "mean_ddp": run["ddp"].mean()}

@@ -79,6 +79,8 @@ class Plan(Protocol):
 
     def split(self, data: Dataset, seed: int) -> Partition: ...
 
+    def __hash__(self) -> int: ...
+
 
 @dataclass(frozen=True)
 class FixedShares:
@@ -195,9 +197,9 @@ def dirichlet_mixture(
 ) -> DirichletMixture:
     """Draw each client's shares of S from one of two Dirichlet distributions.
 
-    The two kinds of client (see `fixed_shares`) have mean shares `share` and ``1 - share``, exactly:
-    draws are shifted to that mean. The paper's symmetric alphas 0.5 and 1 would have mean 1/2;
-    `concentration` (the sum of the two Dirichlet parameters, for under- and overrepresented
+    The two kinds of client (see `fixed_shares`) have mean shares `share` and ``1 - share``,
+    exactly: draws are shifted to that mean. The paper's symmetric alphas 0.5 and 1 would have mean
+    1/2; `concentration` (the sum of the two Dirichlet parameters, for under- and overrepresented
     clients) says how little a client strays from its mean.
     """
     _check(clients, under_fraction, share, validation)

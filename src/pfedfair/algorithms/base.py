@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from pfedfair import seeds
@@ -155,6 +154,7 @@ class Algorithm:
 def average(rows: Tensor, sizes: Tensor, weighting: str = "uniform") -> Tensor:
     """Mean over clients, ``(clients, p)`` to ``(p,)``; by size if asked.
 
+    >>> import torch
     >>> average(torch.tensor([[0.0], [4.0]]), torch.tensor([3.0, 1.0]), "size")
     tensor([1.])
     """

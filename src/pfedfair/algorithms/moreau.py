@@ -1,6 +1,6 @@
-"""The Moreau envelope, which pFedMe, Ditto and pFedFair share.
+r"""The Moreau envelope, which pFedMe, Ditto and pFedFair share.
 
-.. math:: L^{(\\gamma)}(w) = \\min_\\theta L(\\theta) + \\frac{\\gamma}{2} \\|\\theta - w\\|^2
+.. math:: L^{(\gamma)}(w) = \min_\theta L(\theta) + \frac{\gamma}{2} \|\theta - w\|^2
 
 The minimiser theta(w) is the personal model; the envelope's gradient is gamma (w - theta(w)).
 """
@@ -85,7 +85,7 @@ class Moreau(Algorithm):
         return self.solve(clients.replicate(server["w"]), server["w"], clients)
 
     def solve(self, theta: Tensor, w: Tensor, clients: Clients) -> Tensor:
-        """Minimise objective(theta) + gamma/2 ||theta - w||^2 from `theta`, which is overwritten."""
+        """Minimise objective(theta) + gamma/2 ||theta - w||^2 in place, from `theta` on."""
         step = self.inner_step()
         for epoch in range(self.prox_epochs):
             for batch in clients.epoch(PROX_EPOCHS_FROM + epoch, self.batch):

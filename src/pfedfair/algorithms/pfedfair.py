@@ -1,8 +1,8 @@
-"""pFedFair (Lei, Gong, Dou and Farnia 2025), Algorithm 1.
+r"""pFedFair (Lei, Gong, Dou and Farnia 2025), Algorithm 1.
 
 .. math::
-    \\min_w \\frac 1 m \\sum_i \\Bigl\\{ L_i(w) + \\lambda \\min_{\\theta_i}
-    \\bigl[ L_{fair,i}(\\theta_i) + \\frac{\\gamma}{2} \\|\\theta_i - w\\|^2 \\bigr] \\Bigr\\}
+    \min_w \frac 1 m \sum_i \Bigl\{ L_i(w) + \lambda \min_{\theta_i}
+    \bigl[ L_{fair,i}(\theta_i) + \frac{\gamma}{2} \|\theta_i - w\|^2 \bigr] \Bigr\}
 
 The global model w is trained for accuracy; client i's model theta_i is fair, and tied to w.
 """

@@ -63,10 +63,8 @@ class Encoder:
         """Return the inputs of the network, float32 of shape ``(len(frame), width)``."""
         absent = [c for c in (*self.mean, *self.categories) if c not in frame]
         if absent:
-            raise InputError(f"The rows lack the column '{absent[0]}' that the model was fitted on.")
-        parts = [
-            (_numbers(frame[c], c) - self.mean[c])[:, None] / self.scale[c] for c in self.mean
-        ]
+            raise InputError(f"The rows lack the column '{absent[0]}', an input of the model.")
+        parts = [(_numbers(frame[c], c) - self.mean[c])[:, None] / self.scale[c] for c in self.mean]
         for column, levels in self.categories.items():
             values = _text(frame[column])
             parts.append(values[:, None] == np.asarray(levels, dtype=object)[None, :])

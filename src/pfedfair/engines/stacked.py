@@ -73,7 +73,12 @@ def fit(
     messages = {}
     personal: State = {}
     for k, (ids, clients) in enumerate(groups):
-        _scatter(personal, ids, {"theta": algorithm.personalise(server, own[k], clients)}, len(federation))
+        _scatter(
+            personal,
+            ids,
+            {"theta": algorithm.personalise(server, own[k], clients)},
+            len(federation),
+        )
         own[k] = {}
         on_work(at_end / total)
     return Fitted(server["w"], personal["theta"])

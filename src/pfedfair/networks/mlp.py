@@ -8,20 +8,23 @@ the arithmetic. A row has the layout of ``parameters_to_vector`` on the same ``n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import Tensor
+
+relu_slope = torch.ops.aten.threshold_backward  # slope where the output is positive, else 0
 
 
 class MLP:
     """A stack of perceptrons ``inputs -> hidden[0] -> ... -> outputs``."""
 
     def __init__(self, inputs: int, hidden: Sequence[int] = (64, 64), outputs: int = 1) -> None:
-        widths = [inputs, *hidden, outputs]
-        self.layers: list[tuple[int, int, int]] = []  # where the row's layer begins, fan-in, fan-out
+        self.widths = widths = [inputs, *hidden, outputs]
+        self.layers: list[tuple[int, int, int]] = []  # start in the row, fan-in, fan-out
         self.size = 0
-        for fan_in, fan_out in zip(widths, widths[1:], strict=False):
+        for fan_in, fan_out in pairwise(widths):
             self.layers.append((self.size, fan_in, fan_out))
             self.size += (fan_in + 1) * fan_out
 
@@ -47,7 +50,7 @@ class MLP:
                 torch.sum(slope, 1, keepdim=True, out=bias_grad)
                 if layer:
                     weight, _ = self._unfold(w, layer)
-                    slope = torch.bmm(slope, weight).masked_fill_(outputs[layer] == 0, 0)
+                    slope = relu_slope(torch.bmm(slope, weight), outputs[layer], 0)
             return grad
 
         return outputs[-1], pullback

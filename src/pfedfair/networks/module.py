@@ -43,7 +43,7 @@ class Module:
             return self._stacked(w, x)
 
     def vjp(self, w: Tensor, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        logits, pull = vjp(lambda rows: self._stacked(rows, x), w)
+        logits, pull = vjp(lambda rows: self._stacked(rows, x), w)[:2]
         return logits, lambda slope: pull(slope)[0]
 
     def _stacked(self, w: Tensor, x: Tensor) -> Tensor:
@@ -52,6 +52,7 @@ class Module:
 
     def _one(self, w: Tensor, x: Tensor) -> Tensor:
         pieces = torch.split(w, [shape.numel() for shape in self.shapes.values()])
-        named = zip(self.shapes.items(), pieces, strict=True)
-        out: Tensor = functional_call(self.module, {n: p.view(sh) for (n, sh), p in named}, (x,))
+        shaped = [p.view(shape) for p, shape in zip(pieces, self.shapes.values(), strict=True)]
+        named = dict(zip(self.shapes, shaped, strict=True))
+        out: Tensor = functional_call(self.module, named, (x,))
         return out

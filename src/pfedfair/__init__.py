@@ -1,0 +1,57 @@
+"""Train one model together, give every client its own fair version, show each what it got."""
+
+__version__ = "0.1.0"
+
+from pfedfair import partition
+from pfedfair.algorithms import (
+    ALGORITHMS,
+    Algorithm,
+    Constant,
+    Ditto,
+    FedAvg,
+    Local,
+    PFedFair,
+    PFedMe,
+    make,
+)
+from pfedfair.data import DATASETS, Dataset, from_frame, load
+from pfedfair.errors import InputError
+from pfedfair.experiment import Source, Spec, read_results, run_experiment
+from pfedfair.federation import Federation
+from pfedfair.networks import MLP, Module, linear
+from pfedfair.objectives import Objective
+from pfedfair.penalties import PENALTIES
+from pfedfair.run import CollapseWarning, PersonalModel, Run, load_model, train
+
+__all__ = [
+    "ALGORITHMS",
+    "DATASETS",
+    "MLP",
+    "PENALTIES",
+    "Algorithm",
+    "CollapseWarning",
+    "Constant",
+    "Dataset",
+    "Ditto",
+    "FedAvg",
+    "Federation",
+    "InputError",
+    "Local",
+    "Module",
+    "Objective",
+    "PFedFair",
+    "PFedMe",
+    "PersonalModel",
+    "Run",
+    "Source",
+    "Spec",
+    "from_frame",
+    "linear",
+    "load",
+    "load_model",
+    "make",
+    "partition",
+    "read_results",
+    "run_experiment",
+    "train",
+]

@@ -1,0 +1,285 @@
+"""Grids of runs: a process pool, a checkpoint per run, and one tidy file of results.
+
+An experiment is a list of `Spec`. Each finished run is a small Parquet file in ``DIR/runs``; the
+same command again skips what is there. ``DIR/results.parquet`` is put together from these files in
+the order of the list, so it has the same bytes however often the work was interrupted and however
+many processes did it. Seconds are not reproducible: they are in ``DIR/timings.parquet``, and
+`read_results` fills them in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from itertools import pairwise
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from pfedfair import __version__
+from pfedfair.algorithms import Algorithm
+from pfedfair.data import Dataset, load
+from pfedfair.errors import InputError
+from pfedfair.federation import Federation
+from pfedfair.files import read_json, read_parquet, write_json, write_parquet
+from pfedfair.partition import Plan
+from pfedfair.run import CollapseWarning, train
+
+COLUMNS = [
+    "dataset", "method", "eta", "lam", "gamma", "target_ddp", "seed", "client", "role",
+    "n_train", "n_test", "share_s1", "accuracy", "ddp", "npr_s0", "npr_s1",
+    "accuracy_low", "accuracy_high", "ddp_low", "ddp_high",
+    "collapsed", "protocol", "partition", "config", "seconds",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which rows: a bundled data set, or a file with the names of its columns."""
+
+    name: str
+    label: str | None = None
+    sensitive: str | None = None
+    drop: tuple[str, ...] = ()
+
+    def load(self) -> Dataset:
+        options = {"drop": self.drop} if self.drop else {}
+        return load(self.name, self.label, self.sensitive, **options)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """All that determines a run."""
+
+    source: Source
+    plan: Plan
+    method: str
+    algorithm: Algorithm
+    seed: int
+    protocol: str | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Return a JSON-able description; equal specs, equal text."""
+        return {
+            "source": asdict(self.source),
+            "plan": {"kind": type(self.plan).__name__, **asdict(self.plan)},  # type: ignore[call-overload]
+            "method": self.method,
+            "algorithm": asdict(self.algorithm),
+            "seed": self.seed,
+            "protocol": self.protocol,
+        }
+
+    @property
+    def key(self) -> str:
+        text = json.dumps(self.describe(), sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return f"{Path(self.source.name).stem}-{self.method}-{self.seed}-{digest}"
+
+    @property
+    def work(self) -> float:
+        """Rough amount of arithmetic, for estimates of time."""
+        per_round, at_end = self.algorithm.cost()
+        rounds = self.algorithm.rounds if self.algorithm.federated else 0
+        return (rounds * per_round + at_end) * _row_work(self.source) + 1.0
+
+
+@lru_cache(maxsize=4)
+def _loaded(source: Source) -> Dataset:
+    return source.load()
+
+
+@lru_cache(maxsize=2)
+def _federation(source: Source, plan: Plan, seed: int) -> Federation:
+    return _loaded(source).federate(plan, seed)
+
+
+def _row_work(source: Source) -> float:
+    data = _loaded(source)
+    widths = (64, *data.hidden, 1)
+    rows = data.paper_plan.rows if data.paper_plan else len(data)
+    return rows * (sum(a * b for a, b in pairwise(widths)) + 2e4) / 1e7
+
+
+def execute(spec: Spec, on_work: Callable[[float], None] = lambda work: None) -> pd.DataFrame:
+    """Do one run; return its rows of the results."""
+    federation = _federation(spec.source, spec.plan, spec.seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollapseWarning)  # the column "collapsed" keeps it
+        run = train(federation, spec.algorithm, spec.seed, on_work=on_work)
+    about = asdict(spec.algorithm)
+    return run.table(spec.protocol).assign(
+        dataset=federation.data.name,
+        method=spec.method,
+        eta=float(spec.algorithm.eta),
+        lam=float(about.get("lam", float("nan"))),
+        gamma=float(about.get("gamma", float("nan"))),
+        target_ddp=float("nan"),
+        seed=spec.seed,
+        partition=json.dumps(spec.describe()["plan"], sort_keys=True),
+        config=json.dumps(about, sort_keys=True),
+        seconds=run.seconds,
+    )[COLUMNS]
+
+
+def run_experiment(
+    specs: Sequence[Spec],
+    out: Path,
+    jobs: int | None = None,
+    on_work: Callable[[float, int], None] = lambda work, runs: None,
+) -> pd.DataFrame:
+    """Do all runs that are not in `out` yet, then write and return the results.
+
+    Parameters
+    ----------
+    jobs
+        Processes, each with one thread; by default one per core. The results do not depend on it.
+    on_work
+        Called with the work and the number of runs done so far, in units of `Spec.work`.
+    """
+    claim(out, {"version": __version__, "runs": [spec.describe() for spec in specs]})
+    missing = [spec for spec in specs if not _checkpoint(out, spec).exists()]
+    jobs = os.cpu_count() or 1 if jobs is None else jobs
+    if jobs < 1:
+        raise InputError(f"jobs must be at least 1, got {jobs}.")
+    before = sum(spec.work for spec in specs) - sum(spec.work for spec in missing)
+    n_before = len(specs) - len(missing)
+
+    def report(work: float, runs: int) -> None:
+        on_work(before + work, n_before + runs)
+
+    report(0.0, 0)
+    if missing:
+        do = _here if min(jobs, len(missing)) == 1 else _in_processes
+        do(missing, out, min(jobs, len(missing)), report)
+    return _collect(specs, out)
+
+
+def claim(out: Path, description: dict[str, Any]) -> None:
+    """Make `out` the home of this experiment, or refuse if it is another's."""
+    card = out / "experiment.json"
+    description = json.loads(json.dumps(description))
+    if card.exists():
+        if read_json(card) != description:
+            raise InputError(
+                f"{out} holds another experiment: choose another --out, or delete that folder."
+            )
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} exists and is not an experiment of ours: choose another --out.")
+    else:
+        write_json(card, description)
+
+
+def read_results(folder: str | Path) -> pd.DataFrame:
+    """Read ``results.parquet`` of a folder, with the seconds that each run took."""
+    folder = Path(folder)
+    path = folder / "results.parquet"
+    if not path.exists():
+        raise InputError(f"{folder} has no results.parquet: run compare or reproduce first.")
+    results = read_parquet(path)
+    absent = [c for c in COLUMNS if c not in results]
+    if absent:
+        raise InputError(f"{path} has no column '{absent[0]}': it was not written by pfedfair.")
+    if (folder / "timings.parquet").exists():
+        timings = read_parquet(folder / "timings.parquet")
+        keys = [c for c in timings.columns if c != "seconds"]
+        results = results.drop(columns="seconds").merge(timings, on=keys, how="left")
+    return results
+
+
+def _checkpoint(out: Path, spec: Spec) -> Path:
+    return out / "runs" / f"{spec.key}.parquet"
+
+
+def _collect(specs: Sequence[Spec], out: Path) -> pd.DataFrame:
+    parts = [read_parquet(_checkpoint(out, spec)) for spec in specs]
+    results = pd.concat(parts, ignore_index=True)
+    runs = ["dataset", "method", "partition", "config", "seed", "protocol"]
+    write_parquet(out / "timings.parquet", results[[*runs, "seconds"]].drop_duplicates(runs))
+    write_parquet(out / "results.parquet", results.assign(seconds=float("nan")))
+    return results
+
+
+def _execute_to_file(spec: Spec, out: Path, report: Callable[[float], None]) -> None:
+    write_parquet(_checkpoint(out, spec), execute(spec, report))
+
+
+# --- who does the work ----------------------------------------------------------------------------
+
+
+def _here(
+    specs: Sequence[Spec], out: Path, jobs: int, report: Callable[[float, int], None]
+) -> None:
+    threads, work = torch.get_num_threads(), 0.0
+    torch.set_num_threads(1)
+
+    def add(part: float) -> None:
+        nonlocal work
+        work += part * spec.work
+        report(work, runs)
+
+    try:
+        for runs, spec in enumerate(specs):  # noqa: B007  (add reports both)
+            _execute_to_file(spec, out, add)
+        report(work, len(specs))
+    finally:
+        torch.set_num_threads(threads)
+
+
+_done: Any = None  # in a worker process: the work done by all of them, shared with the parent
+
+
+def _start_worker(done: Any) -> None:
+    global _done
+    _done = done
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+
+
+def _die_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _in_worker(spec: Spec, out: Path) -> None:
+    def add(part: float) -> None:
+        with _done.get_lock():
+            _done.value += part * spec.work
+
+    _execute_to_file(spec, out, add)
+
+
+def _in_processes(
+    specs: Sequence[Spec], out: Path, jobs: int, report: Callable[[float, int], None]
+) -> None:
+    context = get_context("spawn")
+    done = context.Value("d", 0.0)
+    pool = ProcessPoolExecutor(jobs, context, _start_worker, (done,))
+    runs = 0
+    try:
+        pending = {pool.submit(_in_worker, spec, out) for spec in specs}
+        while pending:
+            finished, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
+            for future in finished:
+                future.result()
+            runs += len(finished)
+            report(done.value, runs)
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.kill()  # checkpoints appear whole or not at all: nothing half-written stays
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,57 @@
+"""Files appear whole or not at all: write beside, then rename."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pfedfair.errors import InputError
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Yield a path beside `path`; it takes `path`'s name when the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        yield beside
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    with atomic(path) as beside:
+        beside.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def write_parquet(path: Path, frame: pd.DataFrame) -> None:
+    with atomic(path) as beside:
+        frame.to_parquet(beside, index=False, compression="zstd")
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({_first_line(error)}).") from error
+
+
+def read_parquet(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except Exception as error:  # pyarrow raises many kinds
+        raise InputError(
+            f"{path} is not a readable Parquet file ({_first_line(error)}): delete it and run the "
+            "command that made it again; finished runs are kept."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__

@@ -1,0 +1,209 @@
+"""One training run: what went in, what every client got, and how to keep it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from safetensors.torch import load_file, save_file
+
+from pfedfair import metrics
+from pfedfair.algorithms import Algorithm
+from pfedfair.data.table import Encoder
+from pfedfair.engines.stacked import Fitted, fit
+from pfedfair.errors import InputError, known
+from pfedfair.federation import Federation
+from pfedfair.files import atomic, read_json, write_json
+from pfedfair.networks import MLP, Bias, Network
+
+
+class CollapseWarning(UserWarning):
+    """A personal model predicts one class for everybody."""
+
+
+@dataclass(frozen=True, eq=False)
+class PersonalModel:
+    """A client's classifier on raw rows, in scikit-learn's manner."""
+
+    network: Network
+    encoder: Encoder
+    theta: torch.Tensor
+    group_names: tuple[str, str]
+    label_names: tuple[str, str]
+
+    def predict_proba(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
+        """Return P(Y=0) and P(Y=1) of every row, ``(n, 2)``."""
+        s = None if sensitive_features is None else self._codes(sensitive_features)
+        x = torch.from_numpy(self.encoder.transform(X, s))
+        score = torch.sigmoid(self.network.logits(self.theta[None], x[None])[0, :, 0]).numpy()
+        return np.stack([1 - score, score], axis=1)
+
+    def predict(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
+        """Return 0 or 1 for every row; `label_names` says what they stand for."""
+        return (self.predict_proba(X, sensitive_features)[:, 1] > 0.5).astype(np.int64)
+
+    def _codes(self, sensitive_features: Any) -> np.ndarray:
+        values = pd.Series(np.asarray(sensitive_features)).astype(str)
+        for names in (self.group_names, ("0", "1"), ("False", "True")):
+            if values.isin(names).all():
+                return (values == names[1]).to_numpy(np.int64)
+        raise InputError(
+            f"sensitive_features must be 0 or 1, or {' or '.join(self.group_names)}; "
+            f"found '{values[~values.isin(self.group_names)].iloc[0]}'."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The outcome of `train`."""
+
+    federation: Federation
+    algorithm: Algorithm
+    network: Network
+    fitted: Fitted
+    seed: int
+    seconds: float
+
+    @cached_property
+    def collapsed(self) -> np.ndarray:
+        """Which clients' models predict one class for all of their own training rows."""
+        part = self.federation.partition
+        counts = metrics.count(self.network, self.fitted.theta, self.federation.table, part.train)
+        return np.asarray((counts.sum((1, 2)) == 0).any(1))
+
+    def table(self, protocol: str | None = None) -> pd.DataFrame:
+        """Per client: accuracy, DDP and negative prediction rates with bootstrap intervals.
+
+        Parameters
+        ----------
+        protocol
+            "pool": the whole held-out pool, weighted to the client's share of S (the default where
+            clients differ in that share only); "paper": the client's own test rows;
+            "validation": as "pool", on the rows set aside for tuning.
+        """
+        part = self.federation.partition
+        protocol = protocol or ("pool" if part.shared_conditional else "paper")
+        known("protocol", protocol, ["pool", "paper", "validation"])
+        if protocol != "paper" and not part.shared_conditional:
+            raise InputError(
+                f"Protocol '{protocol}' needs clients that differ in their share of S only; these "
+                "clients differ in more: use protocol 'paper', each client's own test rows."
+            )
+        rows = {
+            "pool": [part.pool],
+            "paper": list(part.test),
+            "validation": [np.concatenate(part.validation)],
+        }[protocol]
+        empty = [name for name, own in zip(part.names, rows, strict=False) if len(own) == 0]
+        if empty:
+            raise InputError(f"Client {empty[0]} has no rows for protocol '{protocol}'.")
+        counts = metrics.count(self.network, self.fitted.theta, self.federation.table, rows)
+        share = None if protocol == "paper" else part.share_s1
+        about = pd.DataFrame(
+            {
+                "client": part.names,
+                "role": part.roles,
+                "n_train": self.federation.sizes,
+                "n_test": [len(rows[i if len(rows) > 1 else 0]) for i in range(len(part.names))],
+                "share_s1": part.share_s1,
+            }
+        )
+        found = metrics.client_table(counts, share, self.seed)
+        return pd.concat([about, found], axis=1).assign(collapsed=self.collapsed, protocol=protocol)
+
+    def personal_model(self, client: int | str) -> PersonalModel:
+        """Return the model of a client, by number (from 0) or by name."""
+        data = self.federation.data
+        return PersonalModel(
+            self.network,
+            self.federation.encoder,
+            self.fitted.theta[self.federation.client(client)],
+            data.group_names,
+            data.label_names,
+        )
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``model.safetensors`` (w and theta) and ``run.json`` (all else)."""
+        if not isinstance(self.network, MLP | Bias):
+            raise InputError("Only linear, mlp and constant models can be saved.")
+        folder, data = Path(folder), self.federation.data
+        with atomic(folder / "model.safetensors") as beside:
+            save_file({"w": self.fitted.w, "theta": self.fitted.theta}, beside)
+        write_json(
+            folder / "run.json",
+            {
+                "dataset": data.name,
+                "algorithm": {"name": type(self.algorithm).__name__, **asdict(self.algorithm)},
+                "widths": self.network.widths if isinstance(self.network, MLP) else None,
+                "encoder": asdict(self.federation.encoder),
+                "clients": self.federation.partition.names,
+                "group_names": data.group_names,
+                "label_names": data.label_names,
+                "seed": self.seed,
+            },
+        )
+
+
+def load_model(folder: str | Path, client: int | str) -> PersonalModel:
+    """Read a client's model from a folder that `Run.save` wrote."""
+    folder = Path(folder)
+    about = read_json(folder / "run.json")
+    names = about["clients"]
+    number = names.index(client) if client in names else client
+    if not isinstance(number, int) or not 0 <= number < len(names):
+        raise InputError(f"There is no client {client!r} in {folder}: it has {', '.join(names)}.")
+    widths, encoder = about["widths"], about["encoder"]
+    encoder["categories"] = {c: tuple(v) for c, v in encoder["categories"].items()}
+    return PersonalModel(
+        network=MLP(widths[0], widths[1:-1], widths[-1]) if widths else Bias(),
+        encoder=Encoder(**encoder),
+        theta=load_file(folder / "model.safetensors")["theta"][number],
+        group_names=tuple(about["group_names"]),
+        label_names=tuple(about["label_names"]),
+    )
+
+
+def train(
+    federation: Federation,
+    algorithm: Algorithm,
+    seed: int = 0,
+    network: Network | None = None,
+    on_work: Callable[[float], None] = lambda work: None,
+) -> Run:
+    """Train one method on a federation, all clients in this process.
+
+    Parameters
+    ----------
+    network
+        By default the MLP that goes with the data set.
+    on_work
+        Called with the part of the work that has just been done, for a progress bar.
+    """
+    network = network or MLP(federation.encoder.width, federation.data.hidden)
+    network = algorithm.network(network)
+    began = time.perf_counter()
+    fitted = fit(federation, algorithm, network, seed, on_work=on_work)
+    seconds = time.perf_counter() - began
+    if not bool(torch.isfinite(fitted.theta).all()):
+        raise InputError(
+            f"Training diverged: a weight is not finite after {algorithm.rounds} rounds; "
+            "use a smaller alpha."
+        )
+    run = Run(federation, algorithm, network, fitted, seed, seconds)
+    if not isinstance(network, Bias) and run.collapsed.any():
+        names = [n for n, c in zip(federation.partition.names, run.collapsed, strict=True) if c]
+        warnings.warn(
+            f"The model of client {', '.join(names)} predicts one class for everybody: train "
+            "longer, lower eta or raise alpha.",
+            CollapseWarning,
+            stacklevel=2,
+        )
+    return run
