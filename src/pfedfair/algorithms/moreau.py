@@ -74,7 +74,7 @@ class Moreau(Algorithm):
     ) -> None:
         """One step on theta, in place."""
         grad = clients.gradient(objective, theta, batch)
-        grad.add_(theta, alpha=self.gamma).sub_(w, alpha=self.gamma)
+        grad.add_(theta - w, alpha=self.gamma)
         step(theta, grad)
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:

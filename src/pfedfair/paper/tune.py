@@ -3,11 +3,10 @@
     python -m pfedfair.paper.tune adult --out runs/tune-adult
 
 A trial trains on 80 % of every client's training rows and is scored on the other 20 %. The trials
-of a method are drawn at random from its space below, always the same ones. The score of a fair method
-is accuracy - DDP at eta = 0.9, of the others accuracy; mean over the two kinds of client (so that
-the underrepresented one counts as much as the four others), then over seeds. Test rows are not
-touched. The best settings are written to ``OUT/tuned.toml``; ``tuned.toml`` beside this file keeps
-them.
+of a method are drawn at random from its space below, always the same ones. The score of a fair
+method is accuracy - DDP at eta = 0.9, of the others accuracy; mean over the two kinds of client (so
+that the underrepresented one counts as much as the four others), then over seeds. Test rows are
+not touched. The best settings go to ``OUT/tuned.toml``; ``tuned.toml`` beside this file keeps them.
 """
 
 from __future__ import annotations

@@ -1,0 +1,193 @@
+"""The specification: the same algorithms as a plain loop over clients, in everyday PyTorch.
+
+One ``nn.Sequential`` per client, autograd, ``torch.optim``, no stacks. Slow, and easy to check
+against the papers. Tests hold `pfedfair.engines.stacked` equal to it; the benchmarks race it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from pfedfair import seeds
+from pfedfair.algorithms import Algorithm, Ditto, FedAvg, Local, PFedFair, PFedMe
+from pfedfair.algorithms.moreau import PROX_EPOCHS_FROM, Moreau
+from pfedfair.engines.stacked import Fitted
+from pfedfair.federation import Federation, minibatches
+from pfedfair.networks import MLP
+
+Rows = tuple[Tensor, Tensor, Tensor]  # x, y, s
+
+
+@dataclass
+class Client:
+    """One client and its rows."""
+
+    number: int
+    x: Tensor
+    y: Tensor
+    s: Tensor
+    seed: int
+    batch: int
+
+    def epoch(self, number: int) -> Iterator[Rows]:
+        rng = seeds.generator(self.seed, seeds.MINIBATCH, self.number, number)
+        for part in minibatches(np.arange(len(self.y)), self.batch, rng):
+            yield self.x[part], self.y[part], self.s[part]
+
+
+def sequential(network: MLP, w: Tensor) -> nn.Sequential:
+    """Build the network that a flat row of parameters describes."""
+    layers: list[nn.Module] = []
+    for _, fan_in, fan_out in network.layers:
+        layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+    model = nn.Sequential(*layers[:-1])
+    vector_to_parameters(w, model.parameters())
+    return model
+
+
+def clean_loss(model: nn.Module, rows: Rows) -> Tensor:
+    x, y, _ = rows
+    return binary_cross_entropy_with_logits(model(x)[:, 0], y)
+
+
+def fair_loss(model: nn.Module, rows: Rows, eta: float) -> Tensor:
+    x, _, s = rows
+    if eta == 0:
+        return clean_loss(model, rows)
+    score = torch.sigmoid(model(x)[:, 0])
+    positive = torch.special.ndtr((score - 0.5) / 0.1)
+    gaps = [positive[s == z].mean() - positive.mean() for z in set(s.tolist())]
+    penalty = sum((gap**2 / 2 for gap in gaps), torch.zeros(()))
+    return (1 - eta) * clean_loss(model, rows) + eta * penalty
+
+
+def distance(model: nn.Module, anchor: nn.Module) -> Tensor:
+    pairs = zip(model.parameters(), anchor.parameters(), strict=True)
+    return sum((((a - b.detach()) ** 2).sum() for a, b in pairs), torch.zeros(()))
+
+
+def optimiser(name: str, model: nn.Module, lr: float) -> torch.optim.Optimizer:
+    kinds: dict[str, type[torch.optim.Optimizer]] = {
+        "adam": torch.optim.Adam,
+        "sgd": torch.optim.SGD,
+    }
+    return kinds[name](model.parameters(), lr=lr)  # type: ignore[call-arg]
+
+
+def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()
+
+
+def local(algorithm: Local, model: nn.Module, client: Client) -> nn.Module:
+    theta = copy.deepcopy(model)
+    steps = optimiser(algorithm.optimiser, theta, algorithm.alpha)
+    for epoch in range(algorithm.rounds):
+        for rows in client.epoch(epoch):
+            descend(steps, fair_loss(theta, rows, algorithm.eta))
+    return theta
+
+
+def fedavg(algorithm: Algorithm, model: nn.Module, client: Client, t: int, eta: float) -> nn.Module:
+    w = copy.deepcopy(model)
+    steps = optimiser(algorithm.optimiser, w, algorithm.alpha)
+    for rows in client.epoch(t):
+        descend(steps, fair_loss(w, rows, eta))
+    return w
+
+
+def prox(algorithm: Moreau, w: nn.Module, rows: Rows) -> nn.Module:
+    theta = copy.deepcopy(w)
+    steps = optimiser(algorithm.inner, theta, algorithm.alpha_inner)
+    for _ in range(algorithm.K):
+        tie = algorithm.gamma / 2 * distance(theta, w)
+        descend(steps, fair_loss(theta, rows, algorithm.eta) + tie)
+    return theta
+
+
+def pfedme(algorithm: PFedMe, model: nn.Module, client: Client, t: int) -> nn.Module:
+    w = copy.deepcopy(model)
+    steps = optimiser(algorithm.optimiser, w, algorithm.alpha)
+    for rows in client.epoch(t):
+        theta = prox(algorithm, w, rows)
+        descend(steps, algorithm.gamma / 2 * distance(w, theta))
+    return w
+
+
+def pfedfair(algorithm: PFedFair, model: nn.Module, client: Client, t: int) -> nn.Module:
+    w = copy.deepcopy(model)
+    steps = optimiser(algorithm.optimiser, w, algorithm.alpha)
+    for rows in client.epoch(t):
+        theta = prox(algorithm, w, rows)
+        g = torch.autograd.grad(clean_loss(w, rows), list(w.parameters()))
+        if algorithm.envelope_gradient == "point":
+            fair = fair_loss(theta, rows, algorithm.eta)
+            g_fair = torch.autograd.grad(fair, list(theta.parameters()))
+        else:
+            tie = algorithm.gamma / 2 * distance(w, theta)
+            g_fair = torch.autograd.grad(tie, list(w.parameters()))
+        for parameter, a, b in zip(w.parameters(), g, g_fair, strict=True):
+            parameter.grad = a + algorithm.lam * b
+        steps.step()
+    return w
+
+
+def personal(
+    algorithm: Moreau, start: nn.Module, w: nn.Module, client: Client, epochs: range
+) -> nn.Module:
+    theta = copy.deepcopy(start)
+    steps = optimiser(algorithm.inner, theta, algorithm.alpha_inner)
+    for epoch in epochs:
+        for rows in client.epoch(epoch):
+            tie = algorithm.gamma / 2 * distance(theta, w)
+            descend(steps, fair_loss(theta, rows, algorithm.eta) + tie)
+    return theta
+
+
+def fit(federation: Federation, algorithm: Algorithm, network: MLP, seed: int) -> Fitted:
+    """Do what `pfedfair.engines.stacked.fit` does, one client after the other."""
+    table = federation.table
+    clients = [
+        Client(i, table.x[rows], table.y[rows], table.s[rows], seed, algorithm.batch)
+        for i, rows in enumerate(federation.partition.train)
+    ]
+    model: nn.Module = sequential(network, network.init(seeds.generator(seed, seeds.INIT)))
+    v = [model for _ in clients]  # Ditto's personal models
+    for t in range(algorithm.rounds if algorithm.federated else 0):
+        match algorithm:
+            case PFedFair():
+                answers = [pfedfair(algorithm, model, client, t) for client in clients]
+            case PFedMe():
+                answers = [pfedme(algorithm, model, client, t) for client in clients]
+            case Ditto():
+                answers = [fedavg(algorithm, model, client, t, eta=0.0) for client in clients]
+                v = [personal(algorithm, v[c.number], model, c, range(t, t + 1)) for c in clients]
+            case FedAvg():
+                answers = [fedavg(algorithm, model, c, t, algorithm.eta) for c in clients]
+        mean = torch.stack([flat(answer) for answer in answers]).mean(0)
+        if isinstance(algorithm, PFedMe):
+            mean = (1 - algorithm.beta) * flat(model) + algorithm.beta * mean
+        model = sequential(network, mean)
+    match algorithm:
+        case Local():
+            kept = [local(algorithm, model, client) for client in clients]
+        case Moreau():
+            last = range(PROX_EPOCHS_FROM, PROX_EPOCHS_FROM + algorithm.prox_epochs)
+            starts = v if isinstance(algorithm, Ditto) else [model] * len(clients)
+            kept = [personal(algorithm, starts[c.number], model, c, last) for c in clients]
+        case _:
+            kept = [model] * len(clients)
+    return Fitted(flat(model), torch.stack([flat(theta) for theta in kept]))
+
+
+def flat(model: nn.Module) -> Tensor:
+    return parameters_to_vector(model.parameters()).detach()

@@ -1,0 +1,42 @@
+"""Small real computations: a table of our own with clients of unequal size."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pfedfair as pff
+
+
+def people(sizes=(90, 40, 130), seed=0) -> pd.DataFrame:
+    """Clients of the given sizes; the label depends on x, on S and on chance."""
+    rng = np.random.default_rng(seed)
+    n = sum(sizes)
+    site = np.repeat([f"site {i}" for i in range(len(sizes))], sizes)
+    s = rng.random(n) < np.repeat(np.linspace(0.2, 0.8, len(sizes)), sizes)
+    x = rng.normal(size=(n, 3)) + 0.7 * s[:, None]
+    y = rng.random(n) < 1 / (1 + np.exp(-(x.sum(1) - 1)))
+    colour = rng.choice(["red", "green", "blue"], n)
+    frame = pd.DataFrame(x, columns=["a", "b", "c"])
+    return frame.assign(colour=colour, site=site, sex=np.where(s, "m", "f"), hired=y.astype(int))
+
+
+@pytest.fixture(scope="session")
+def table() -> pff.Dataset:
+    return pff.from_frame(people(), label="hired", sensitive="sex", drop=["site"])
+
+
+@pytest.fixture(scope="session")
+def federation(table) -> pff.Federation:
+    return table.federate(pff.partition.by_column("site", validation=0.2), seed=3)
+
+
+@pytest.fixture(scope="session")
+def compas() -> pff.Federation:
+    return pff.load("compas").federate(pff.partition.fixed_shares())
+
+
+@pytest.fixture
+def csv(tmp_path):
+    path = tmp_path / "people.csv"
+    people().to_csv(path, index=False)
+    return path

@@ -1,0 +1,71 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+import pfedfair as pff
+from pfedfair.data import Encoder
+
+
+def test_numbers_are_standardised_on_training_rows_only(table):
+    rows = np.arange(50)
+    encoder = Encoder.fit(table, rows)
+    x = encoder.transform(table.frame, table.s)
+    np.testing.assert_allclose(x[rows, :3].mean(0), 0, atol=1e-6)
+    np.testing.assert_allclose(x[rows, :3].std(0), 1, rtol=1e-5)
+    a = table.frame["a"]
+    expected = (a.iloc[200] - a.iloc[:50].mean()) / a.iloc[:50].std(ddof=0)
+    assert x[200, 0] == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_array_equal(x[:, -1], table.s)
+
+
+def test_categories_are_one_hot_and_an_unseen_one_is_all_zero(table):
+    frame = table.frame.assign(colour=["violet", *table.frame["colour"][1:]])
+    x = Encoder.fit(table, np.arange(len(table))).transform(frame, table.s)
+    assert x[0, 3:6].sum() == 0
+    np.testing.assert_array_equal(x[1:, 3:6].sum(1), 1)
+
+
+def test_constant_column_does_not_divide_by_zero():
+    frame = pd.DataFrame({"x": [2.0] * 4, "y": [0, 1, 0, 1], "s": [0, 0, 1, 1]})
+    data = pff.from_frame(frame, "y", "s")
+    x = Encoder.fit(data, np.arange(4)).transform(frame, data.s)
+    np.testing.assert_array_equal(x[:, 0], 0)
+
+
+def test_an_empty_category_is_a_category_of_its_own():
+    frame = pd.DataFrame({"c": ["a", None, "a", None], "y": [0, 1, 0, 1], "s": [0, 0, 1, 1]})
+    data = pff.from_frame(frame, "y", "s")
+    assert Encoder.fit(data, np.arange(4)).categories["c"] == ("?", "a")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": [0, 1, 2, 1]}, "must have two values, it has 3"),
+        ({"y": [0, 0, 0, 0]}, "must have two values, it has 1"),
+        ({"s": ["m", None, "f", "m"]}, "has 1 empty cells"),
+        ({"x": [0.0, np.nan, 1.0, 2.0]}, "Column 'x' has 1 empty or infinite numbers.*row 1"),
+        ({"x": [0.0, np.inf, 1.0, 2.0]}, "Column 'x' has 1 empty or infinite"),
+    ],
+)
+def test_bad_tables_are_refused_with_a_sentence(change, message):
+    frame = pd.DataFrame({"x": [0.0, 1, 2, 3], "y": [0, 1, 0, 1], "s": ["m", "f", "f", "m"]})
+    with pytest.raises(pff.InputError, match=message):
+        pff.from_frame(frame.assign(**change), "y", "s")
+
+
+def test_load_says_what_is_wrong(csv, tmp_path):
+    assert len(pff.load(csv, "hired", "sex")) == 260
+    for arguments, message in [
+        (("adlut",), "Unknown data set 'adlut': choose one of adult, compas"),
+        (("none.csv", "y", "s"), "There is no file none.csv"),
+        ((csv,), "say which column is the label"),
+        ((csv, "fired", "sex"), "no column 'fired' for the label"),
+        (("adult", "y", "s"), "has its own label"),
+    ]:
+        with pytest.raises(pff.InputError, match=message):
+            pff.load(*arguments)
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 nothing")
+    with pytest.raises(pff.InputError, match="cannot be read as CSV or Parquet"):
+        pff.load(broken, "y", "s")

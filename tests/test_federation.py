@@ -1,0 +1,49 @@
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pfedfair.federation import Table, chunks, minibatches, stack, steps
+
+
+@given(
+    st.lists(st.integers(1, 3000), min_size=1, max_size=40), st.integers(1, 700), st.integers(1, 12)
+)
+def test_chunks_hold_every_client_once_with_equal_steps(sizes, batch, at_once):
+    sizes = np.array(sizes)
+    parts = chunks(sizes, batch, at_once)
+    assert sorted(np.concatenate(parts)) == list(range(len(sizes)))
+    for part in parts:
+        assert 1 <= len(part) <= at_once
+        assert len({steps(n, batch) for n in sizes[part]}) == 1
+
+
+@given(st.integers(1, 3000), st.integers(1, 700), st.integers(0, 5))
+def test_minibatches_hold_every_row_once_and_are_large_enough(n, batch, seed):
+    parts = minibatches(np.arange(n), batch, np.random.default_rng(seed))
+    assert sorted(np.concatenate(parts)) == list(range(n))
+    assert min(map(len, parts)) >= min(batch, n)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=6))
+def test_stack_pads_with_weight_zero(sizes):
+    n = sum(sizes)
+    table = Table(torch.randn(n, 3), torch.rand(n).round(), torch.randint(2, (n,)))
+    rows = np.split(np.arange(n), np.cumsum(sizes)[:-1])
+    batch = stack(table, rows)
+    assert batch.x.shape == (len(sizes), max(sizes), 3)
+    torch.testing.assert_close(batch.weight.sum(1), torch.ones(len(sizes)))
+    for i, own in enumerate(rows):
+        assert (batch.weight[i] > 0).sum() == len(own)
+        torch.testing.assert_close(batch.x[i, : len(own)], table.x[own])
+        mean = (batch.weight[i] * batch.y[i]).sum()
+        torch.testing.assert_close(mean, table.y[own].mean())
+
+
+def test_encoder_is_fitted_on_training_rows_only(federation):
+    train = np.concatenate(federation.partition.train)
+    numeric = federation.table.x[train][:, :3]
+    torch.testing.assert_close(numeric.mean(0), torch.zeros(3), atol=1e-6, rtol=0)
+    everyone = federation.table.x[:, :3].mean(0).abs().max()
+    assert everyone > 1e-3  # validation and test rows did not take part
