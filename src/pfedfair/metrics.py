@@ -97,10 +97,11 @@ def bootstrap(
     tails = [(1 - level) / 2, (1 + level) / 2]
     accuracy = np.quantile(sample["accuracy"], tails, axis=0)
     low, high = np.quantile(sample["gap"], tails, axis=0)
+    nearest = np.where(low * high > 0, np.minimum(np.abs(low), np.abs(high)), 0.0)
     return {
         "accuracy_low": accuracy[0],
         "accuracy_high": accuracy[1],
-        "ddp_low": np.where(low * high > 0, np.minimum(np.abs(low), np.abs(high)), 0 * low),
+        "ddp_low": np.where(np.isnan(low), np.nan, nearest),
         "ddp_high": np.maximum(np.abs(low), np.abs(high)),
     }
 

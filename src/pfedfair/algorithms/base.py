@@ -159,5 +159,5 @@ def average(rows: Tensor, sizes: Tensor, weighting: str = "uniform") -> Tensor:
     tensor([1.])
     """
     if weighting == "size":
-        return (sizes / sizes.sum()) @ rows
+        return (sizes / sizes.sum()).to(rows.dtype) @ rows
     return rows.mean(0)

@@ -1,0 +1,337 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from pfedfair import report as reports
+from pfedfair.algorithms import ALGORITHMS, FAIR
+from pfedfair.data import DATASETS
+from pfedfair.errors import InputError, known
+from pfedfair.experiment import Source, Spec, claim, read_results, run_experiment
+from pfedfair.files import write_parquet
+from pfedfair.metrics import PROTOCOLS
+from pfedfair.paper import table1, tuned
+from pfedfair.partition import Plan, by_column, dirichlet_mixture, fixed_shares
+from pfedfair.report import tables
+from pfedfair.run import train as train_run
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Train one model together, give every client its own fair version of it, "
+    "and show each client what it got.",
+)
+console = Console()
+errors = Console(stderr=True)
+REPRODUCTIONS = ["table1"]
+INTERRUPTED = 130  # typer's exit code for Ctrl-C
+
+Data = Annotated[
+    str,
+    typer.Argument(help=f"{', '.join(DATASETS)}, or the path of a .csv or .parquet file."),
+]
+Label = Annotated[str | None, typer.Option(help="Your file: the column with the label.")]
+Sensitive = Annotated[str | None, typer.Option(help="Your file: the column with S.")]
+Client = Annotated[str | None, typer.Option(help="The column that says whose row it is.")]
+Clients = Annotated[int | None, typer.Option(help="Number of clients (paper's plan if left out).")]
+Partition = Annotated[str, typer.Option(help="fixed, dirichlet or column.")]
+Protocol = Annotated[
+    str | None,
+    typer.Option(
+        help="pool: all held-out rows, weighted to each client's share of S; "
+        "paper: each client's own test rows."
+    ),
+]
+Rounds = Annotated[int | None, typer.Option(help="Rounds of communication (tuned if left out).")]
+Seeds = Annotated[int, typer.Option(help="How many seeds: 0, 1, ...")]
+Jobs = Annotated[int | None, typer.Option(help="Processes; by default one per core.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+@app.command()
+def train(
+    data: Data,
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")] = "pfedfair",
+    eta: Annotated[float, typer.Option(help="Weight of the fairness penalty, in [0, 1).")] = 0.9,
+    lam: Annotated[float | None, typer.Option(help="pFedFair's lambda.")] = None,
+    gamma: Annotated[float | None, typer.Option(help="Strength of the Moreau tie.")] = None,
+    clients: Clients = None,
+    partition: Partition = "fixed",
+    label: Label = None,
+    sensitive: Sensitive = None,
+    client: Client = None,
+    seed: Annotated[int, typer.Option(help="Root of all random numbers.")] = 0,
+    rounds: Rounds = None,
+    protocol: Protocol = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the models and the table.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train one method and show what every client got.
+
+    Example: pfedfair train adult --method pfedfair --eta 0.9 --out runs/first
+    """
+    source, plan = _source(data, label, sensitive, client), _plan(partition, clients, client)
+    algorithm = _algorithm(source, method, eta, rounds, lam=lam, gamma=gamma)
+    spec = Spec(source, plan, method, algorithm, _seed(seed), _protocol(protocol))
+    if out is not None:
+        claim(out, {"train": spec.describe()})
+    federation = source.load().federate(plan, seed)
+    if not quiet:
+        console.print(federation.describe(), highlight=False, soft_wrap=True)
+    with _progress(f"{method} on {federation.data.name}", 1.0, quiet) as advance, _notes(quiet):
+        done = 0.0
+
+        def on_work(part: float) -> None:
+            nonlocal done
+            done += part
+            advance(done, "")
+
+        run = train_run(federation, algorithm, seed, on_work=on_work)
+    table = run.table(protocol)
+    if out is not None:
+        run.save(out)
+        write_parquet(out / "clients.parquet", table)
+    if not quiet:
+        title = f"\n{method} on {federation.data.name}, seed {seed}, {run.seconds:.1f} s"
+        console.print(tables.run_grid(table, title, federation.data.group_names))
+        kind = table["protocol"].iloc[0]
+        rows = f"{table['n_test'].min()}" if kind == "pool" else "each client's own"
+        console.print(
+            f"In brackets: 95 % bootstrap interval over the held-out rows ({rows}; protocol "
+            f"{kind}).\nrows: training rows. DDP: gap between the groups' rates of positive "
+            "predictions.\nNPR: negative prediction rate, P(Yhat=0 | group). ↑ higher is better, "
+            "↓ lower is better.",
+            highlight=False,
+        )
+        if out is not None:
+            console.print(f"Saved to {out}: model.safetensors, run.json, clients.parquet")
+
+
+@app.command()
+def compare(
+    data: Data,
+    methods: Annotated[
+        str, typer.Option(help="Names with commas between; the constant classifier joins in.")
+    ] = "kde-local,fedavg-kde,pfedme-kde,pfedfair",
+    etas: Annotated[
+        str, typer.Option(help="Values of eta for the fair methods.")
+    ] = "0,0.3,0.6,0.9",
+    seeds: Seeds = 3,
+    clients: Clients = None,
+    partition: Partition = "fixed",
+    label: Label = None,
+    sensitive: Sensitive = None,
+    client: Client = None,
+    rounds: Rounds = None,
+    protocol: Protocol = None,
+    out: Annotated[Path, typer.Option(help="Folder for results; a second call resumes.")] = Path(
+        "runs/compare"
+    ),
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Compare methods over eta and seeds: a trade-off table and figure.
+
+    Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5 --out runs/compas
+    """
+    source, plan = _source(data, label, sensitive, client), _plan(partition, clients, client)
+    names = list(dict.fromkeys(["constant", *methods.split(",")]))
+    values = _numbers(etas)
+    specs = [
+        Spec(source, plan, name, _algorithm(source, name, eta, rounds), seed, _protocol(protocol))
+        for name in names
+        for eta in (values if name in FAIR else values[:1])
+        for seed in range(_count(seeds))
+    ]
+    results = _run(specs, out, jobs, quiet, f"{len(names)} methods on {data}")
+    _finish(results, out, quiet, {})
+
+
+@app.command()
+def reproduce(
+    what: Annotated[str, typer.Argument(help=f"Which part of the paper: {REPRODUCTIONS[0]}.")],
+    datasets: Annotated[str, typer.Option(help="Names with commas between.")] = "adult,compas",
+    seeds: Seeds = 5,
+    protocol: Protocol = None,
+    out: Annotated[Path | None, typer.Option(help="Folder; by default runs/WHAT.")] = None,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Redo a table of the paper on the real data, the paper's figures beside ours.
+
+    Example: pfedfair reproduce table1 --seeds 5 --out runs/table1
+    """
+    known("part of the paper", what, REPRODUCTIONS)
+    names = tuple(known("data set", name, list(table1.DATASETS)) for name in datasets.split(","))
+    out = out or Path("runs") / what
+    specs = table1.specs(names, _count(seeds), _protocol(protocol))
+    results = _run(specs, out, jobs, quiet, f"Table 1 on {' and '.join(names)}")
+    printed = {name: table1.printed(name) for name in names}
+    if not quiet:
+        for name in names:
+            part = results[results["dataset"] == name]
+            title = f"\nTable 1, {name}: accuracy % and DDP, eta = {table1.ETA}, {seeds} seeds"
+            console.print(tables.client_grid(part, title, printed[name]))
+            console.print(f"\nWhat the paper claims, on {name} (paired by seed, 95 % interval):")
+            for claim_ in table1.CLAIMS:
+                console.print(tables.verdict(part, claim_), highlight=False, soft_wrap=True)
+    _finish(results, out, quiet, printed, summary=False)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="A folder with results.parquet.")],
+    quiet: Quiet = False,
+) -> None:
+    """Make tables (Markdown, CSV) and the trade-off figure (PNG, SVG) from results.parquet."""
+    results = read_results(folder)
+    printed = {}
+    if (results["partition"].str.contains('"clients": null')).all() and set(results["eta"]) <= {
+        0.0,
+        table1.ETA,
+    }:
+        printed = {n: table1.printed(n) for n in table1.DATASETS if n in set(results["dataset"])}
+    _finish(results, folder, quiet, printed)
+
+
+def _run(specs: list[Spec], out: Path, jobs: int | None, quiet: bool, what: str) -> Any:
+    total = sum(spec.work for spec in specs)
+    with _progress(what, total, quiet) as advance:
+        return run_experiment(
+            specs, out, jobs, lambda work, runs: advance(work, f"{runs}/{len(specs)} runs")
+        )
+
+
+def _finish(results: Any, out: Path, quiet: bool, printed: Any, summary: bool = True) -> None:
+    if not quiet and summary:
+        for name, part in results.groupby("dataset", sort=False):
+            console.print(tables.summary_grid(part, f"\n{name}, {part['seed'].nunique()} seeds"))
+    paths = reports.write(results, out, printed)
+    if quiet:
+        return
+    console.print("\n" + "\n".join(tables.LEGEND), highlight=False)
+    gone = results[results["collapsed"] & (results["method"] != "constant")]
+    if len(gone):
+        where = gone.groupby(["dataset", "method"]).size()
+        text = ", ".join(f"{m} on {d} ({n} client runs)" for (d, m), n in where.items())
+        console.print(f"[yellow]Note:[/] models that predict one class for everybody: {text}.")
+    console.print(f"Written to {out}: results.parquet, " + ", ".join(p.name for p in paths))
+
+
+def _source(data: str, label: str | None, sensitive: str | None, client: str | None) -> Source:
+    own = data not in DATASETS
+    source = Source(data, label, sensitive, (client,) if own and client else ())
+    source.load()  # says what is wrong before anything is written
+    return source
+
+
+def _plan(partition: str, clients: int | None, client: str | None) -> Plan:
+    if client is not None:
+        return by_column(client)
+    known("partition", partition, ["fixed", "dirichlet", "column"])
+    if partition == "column":
+        raise InputError("--partition column needs --client COLUMN.")
+    if partition == "dirichlet":
+        return dirichlet_mixture(20 if clients is None else clients)
+    return fixed_shares(clients)
+
+
+def _algorithm(source: Source, method: str, eta: float, rounds: int | None, **more: Any) -> Any:
+    known("method", method, list(ALGORITHMS))
+    given = {k: v for k, v in {"rounds": rounds, **more}.items() if v is not None}
+    unknown = [k for k in given if k not in ALGORITHMS[method].__dataclass_fields__]
+    if unknown:
+        raise InputError(f"--{unknown[0]} means nothing to {method}: leave it out.")
+    return tuned(source.name, method, eta, **given)
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--etas must be numbers with commas between, got '{text}'.") from None
+
+
+def _count(seeds: int) -> int:
+    if seeds < 1:
+        raise InputError(f"--seeds must be at least 1, got {seeds}.")
+    return seeds
+
+
+def _seed(seed: int) -> int:
+    if seed < 0:
+        raise InputError(f"--seed must be 0 or more, got {seed}.")
+    return seed
+
+
+def _protocol(protocol: str | None) -> str | None:
+    return None if protocol is None else known("protocol", protocol, list(PROTOCOLS))
+
+
+@contextmanager
+def _progress(what: str, total: float, quiet: bool) -> Iterator[Callable[[float, str], None]]:
+    """Show a bar with an estimate of the time left."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors, disable=quiet, speed_estimate_period=120) as bar:
+        task = bar.add_task(what, total=total, note="")
+        yield lambda done, note: bar.update(task, completed=min(done, total), note=note)
+        bar.update(task, completed=total)
+
+
+@contextmanager
+def _notes(quiet: bool) -> Iterator[None]:
+    """Show warnings as notes instead of Python's two lines."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in caught:
+        if not quiet:
+            console.print(f"[yellow]Note:[/] {warning.message}")
+
+
+def main() -> None:
+    """Run the command line: exit code 2 and one sentence on bad input."""
+    try:
+        code = app(standalone_mode=False) or 0
+        if code == INTERRUPTED:
+            _fail("Interrupted. Finished runs are kept: the same command goes on from there.", code)
+        sys.exit(code)
+    except click.exceptions.NoArgsIsHelpError as nothing:
+        print(nothing.format_message())
+    except click.ClickException as error:
+        _fail(error.format_message(), 2)
+    except InputError as error:
+        _fail(str(error), 2)
+
+
+def _fail(message: str, code: int) -> None:
+    errors.print(f"[red]Error:[/] {message}", highlight=False, soft_wrap=True)
+    sys.exit(code)

@@ -1,0 +1,204 @@
+"""Tables of results: over seeds with intervals, and differences between methods in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from pfedfair import metrics
+
+LEGEND = (
+    "accuracy: correct predictions in percent, higher is better (↑).",
+    "DDP: |P(Yhat=1 | S=0) - P(Yhat=1 | S=1)|, the gap between the groups' rates of positive "
+    "predictions, lower is better (↓).",
+    "± : half of the 95 % interval of the mean over seeds (Student t); n/a with one seed.",
+)
+SUMMARY = {
+    "underrepresented": "underrepresented clients",
+    "overrepresented": "overrepresented clients",
+    "worst": "worst client",
+    "joint_worst": "joint worst client",
+    "mean": "mean over clients",
+}
+SHORT_ROLE = {"underrepresented": "under.", "overrepresented": "over."}
+
+
+def accuracy(mean: float, half: float | None = None) -> str:
+    """Percent.
+
+    >>> accuracy(0.8213, 0.0042)
+    '82.1 ±0.4'
+    """
+    if half is None:
+        return f"{100 * mean:.1f}"
+    return f"{100 * mean:.1f} ±{100 * half:.1f}" if half == half else f"{100 * mean:.1f}"
+
+
+def ddp(mean: float, half: float | None = None) -> str:
+    """Three decimals; n/a where a client has no one of a group.
+
+    >>> ddp(0.0523, 0.01), ddp(float("nan"))
+    ('0.052 ±0.010', 'n/a')
+    """
+    if mean != mean:
+        return "n/a"
+    return f"{mean:.3f}" if half is None or half != half else f"{mean:.3f} ±{half:.3f}"
+
+
+def short(value: float) -> str:
+    """Three decimals without the leading zero, for narrow columns.
+
+    >>> short(0.0523), short(1.0), short(float("nan"))
+    ('.052', '1.000', 'n/a')
+    """
+    return ddp(value).removeprefix("0") if value < 1 else ddp(value)
+
+
+def over_seeds(frame: pd.DataFrame, keys: list[str], measures: Sequence[str]) -> pd.DataFrame:
+    """Mean over seeds of each measure, and the half-width of its interval (``*_half``)."""
+    rows = []
+    for key, group in frame.groupby(keys, sort=False, dropna=False):
+        row = dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True))
+        for name in measures:
+            mean, low, _ = metrics.mean_interval(group[name].to_numpy())
+            row |= {name: mean, f"{name}_half": mean - low}
+        rows.append(row | {"seeds": group["seed"].nunique()})
+    return pd.DataFrame(rows)
+
+
+def summary(results: pd.DataFrame) -> pd.DataFrame:
+    """One row per data set, method and eta: kinds of client, worst and mean, over seeds."""
+    measures = [f"{who}_{what}" for who in SUMMARY for what in ("accuracy", "ddp")]
+    keys = ["dataset", "method", "eta"]
+    return over_seeds(metrics.over_clients(results), keys, measures)
+
+
+def by_client(results: pd.DataFrame) -> pd.DataFrame:
+    """One row per data set, method, eta and client, over seeds."""
+    keys = ["dataset", "method", "eta", "client", "role"]
+    return over_seeds(results, keys, ["accuracy", "ddp", "npr_s0", "npr_s1"])
+
+
+def paired(
+    results: pd.DataFrame, method: str, rival: str, measure: str
+) -> tuple[float, float, float]:
+    """Mean difference method - rival over seeds, and its interval; runs are paired by seed."""
+    runs = metrics.over_clients(results)
+    pair = [runs[runs["method"] == m].set_index("seed")[measure] for m in (method, rival)]
+    mean, low, high = metrics.mean_interval((pair[0] - pair[1]).dropna().to_numpy())
+    return mean, low, high
+
+
+def verdict(results: pd.DataFrame, claim: tuple[str, str, str]) -> str:
+    """Say in one line whether a claim of the paper holds on these results."""
+    method, rival, measure = claim
+    mean, low, high = paired(results, *claim)
+    fair = measure.endswith("ddp")
+    good, bad = (high < 0, low > 0) if fair else (low > 0, high < 0)
+    word = "holds" if good else "does not hold" if bad else "open"
+    what = measure.replace("_", " ").replace("ddp", "DDP")
+    if fair:
+        numbers = f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+    else:
+        numbers = f"{100 * mean:+.1f} points [{100 * low:+.1f}, {100 * high:+.1f}]"
+    than = "lower" if fair else "higher"
+    return f"{word:>13}: {method} has {than} {what} than {rival}: {numbers}"
+
+
+def client_grid(results: pd.DataFrame, title: str, printed: pd.DataFrame | None = None) -> Table:
+    """Lay methods against clients: our figures, their intervals, and the paper's below."""
+    rows = by_client(results)
+    table = _grid(title)
+    table.add_column("")
+    for _, client in rows.drop_duplicates("client").iterrows():
+        table.add_column(f"client {client['client']}\n{SHORT_ROLE[client['role']]}", no_wrap=True)
+    for method, group in rows.groupby("method", sort=False):
+        cells = [Text.assemble((str(method), "bold"), ("\n± over seeds\npaper\n", "dim"))]
+        for _, row in group.iterrows():
+            ours = f"{accuracy(row['accuracy'])} {short(row['ddp'])}"
+            seeds = f"±{100 * row['accuracy_half']:.1f} ±{short(row['ddp_half'])}"
+            paper = _printed_cell(printed, str(method), row["client"])
+            unsure = row["accuracy_half"] != row["accuracy_half"]
+            lines = f"\n{'n/a' if unsure else seeds}\n{paper}"
+            cells.append(Text.assemble((ours, "bold"), (lines, "dim")))
+        table.add_row(*cells)
+    return table
+
+
+def _printed_cell(printed: pd.DataFrame | None, method: str, client: str) -> str:
+    if printed is None:
+        return "-"
+    same = printed[(printed["method"] == method) & (printed["client"] == client)]
+    return f"{100 * same['accuracy'].item():.1f} {short(same['ddp'].item())}" if len(same) else "-"
+
+
+def summary_grid(results: pd.DataFrame, title: str) -> Table:
+    """Lay methods against kinds of client."""
+    table = _grid(title)
+    table.add_column("method", no_wrap=True)
+    table.add_column("eta", justify="right")
+    for heading in SUMMARY.values():
+        table.add_column(heading.replace(" ", "\n", 1), no_wrap=True)
+    for _, row in summary(results).iterrows():
+        cells = [
+            accuracy(row[f"{who}_accuracy"], row[f"{who}_accuracy_half"])
+            + "\n"
+            + ddp(row[f"{who}_ddp"], row[f"{who}_ddp_half"])
+            for who in SUMMARY
+        ]
+        table.add_row(row["method"], f"{row['eta']:g}", *cells)
+    return table
+
+
+def run_grid(clients: pd.DataFrame, title: str, groups: tuple[str, str]) -> Table:
+    """Lay the clients of one run out, with their bootstrap intervals."""
+    table = _grid(title)
+    for heading in ("client", "role", "rows", f"share of\n{groups[1]}"):
+        table.add_column(heading)
+    for heading in ("accuracy % ↑", "DDP ↓"):
+        table.add_column(heading, no_wrap=True)
+    for group in groups:
+        table.add_column(f"NPR\n{group}")
+    for _, row in clients.iterrows():
+        table.add_row(
+            str(row["client"]),
+            SHORT_ROLE[row["role"]],
+            str(row["n_train"]),
+            f"{row['share_s1']:.2f}",
+            f"{accuracy(row['accuracy'])} "
+            f"[{accuracy(row['accuracy_low'])}, {accuracy(row['accuracy_high'])}]",
+            f"{short(row['ddp'])} [{short(row['ddp_low'])}, {short(row['ddp_high'])}]",
+            short(row["npr_s0"]),
+            short(row["npr_s1"]),
+        )
+    return table
+
+
+def _grid(title: str) -> Table:
+    return Table(
+        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1)
+    )
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """Write a frame as a Markdown table, measures with their intervals in one cell."""
+    shown = [c for c in frame.columns if not c.endswith("_half")]
+    lines = ["| " + " | ".join(c.replace("_", " ") for c in shown) + " |"]
+    lines.append("|" + "---|" * len(shown))
+    for _, row in frame.iterrows():
+        cells = [_cell(row, column) for column in shown]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(row: pd.Series, column: str) -> str:
+    half = row.get(f"{column}_half")
+    if column.endswith("accuracy"):
+        return accuracy(row[column], half)
+    if half is not None:
+        return ddp(row[column], half)
+    return f"{row[column]:g}" if isinstance(row[column], float) else str(row[column])

@@ -1,0 +1,179 @@
+"""The commands as a user types them."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+from pfedfair import cli
+
+
+@pytest.fixture
+def pfedfair(monkeypatch, capsys, tmp_path):
+    """Run a command in this process; return its exit code and what it printed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["pfedfair", *map(str, arguments)])
+        monkeypatch.setattr(cli, "console", cli.Console())
+        monkeypatch.setattr(cli, "errors", cli.Console(stderr=True))
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_train_prints_every_client_and_saves(pfedfair, tmp_path):
+    code, out, _ = pfedfair("train", "compas", "--rounds", 5, "--out", "first")
+    assert code == 0
+    assert "underrepresented" in out
+    assert "held-out pool: 3172 rows" in out
+    assert len(re.findall(r"^ +[1-5] +(?:under|over)\. ", out, re.M)) == 5
+    assert {p.name for p in (tmp_path / "first").iterdir()} == {
+        "experiment.json", "model.safetensors", "run.json", "clients.parquet",
+    }  # fmt: skip
+    code, _, err = pfedfair("train", "compas", "--rounds", 6, "--out", "first")
+    assert code == 2
+    assert "holds another experiment" in err
+
+
+def test_train_on_your_own_table(pfedfair, csv):
+    arguments = ("--label", "hired", "--sensitive", "sex", "--client", "site", "--rounds", 5)
+    code, out, _ = pfedfair("train", csv, *arguments, "--method", "kde-local", "--eta", 0.3)
+    assert code == 0
+    assert "site 2" in out
+    assert "protocol paper" in out
+
+
+def test_quiet_prints_nothing(pfedfair):
+    code, out, err = pfedfair("train", "compas", "--rounds", 2, "--quiet")
+    assert (code, out, err) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    "options", [("--partition", "dirichlet", "--clients", 10), ("--protocol", "paper")]
+)
+def test_train_options(pfedfair, options):
+    code, _, err = pfedfair("train", "compas", "--method", "fedavg", "--rounds", 3, *options)
+    assert code == 0, err
+
+
+def test_compare_then_report(pfedfair, tmp_path):
+    arguments = ("compas", "--methods", "fedavg,pfedfair", "--etas", "0,0.9", "--rounds", 3)
+    code, out, err = pfedfair("compare", *arguments, "--seeds", 2, "--jobs", 1, "--out", "grid")
+    assert code == 0
+    assert "runs" in err  # the progress bar
+    for word in ("constant", "fedavg", "pfedfair", "higher is better", "worst"):
+        assert word in out
+    results = pd.read_parquet(tmp_path / "grid" / "results.parquet")
+    assert results.groupby(["method", "eta", "seed"]).size().to_dict() == {
+        (m, e, s): 5
+        for m, e in (("constant", 0), ("fedavg", 0), ("pfedfair", 0), ("pfedfair", 0.9))
+        for s in (0, 1)
+    }
+    (tmp_path / "grid" / "tradeoff.png").unlink()
+    code, out, _ = pfedfair("report", "grid")
+    assert code == 0
+    assert (tmp_path / "grid" / "tradeoff.png").read_bytes().startswith(b"\x89PNG")
+    assert "| dataset | method |" in (tmp_path / "grid" / "report.md").read_text()
+
+
+def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_path, monkeypatch):
+    tuned = cli.table1.tuned
+    monkeypatch.setattr(cli.table1, "tuned", lambda d, m, e: tuned(d, m, e, rounds=3))
+    code, out, _ = pfedfair(
+        "reproduce", "table1", "--datasets", "compas", "--seeds", 2, "--jobs", 1, "--out", "t1"
+    )
+    assert code == 0
+    assert "65.4 .051" in out  # the paper's pFedFair at client 1
+    assert len(re.findall("pfedfair has (?:higher|lower)", out)) == 5
+    results = pd.read_parquet(tmp_path / "t1" / "results.parquet")
+    assert set(results["method"]) == set(cli.table1.METHODS)
+    assert len(results) == 9 * 5 * 2
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("train mars", "Unknown data set 'mars': choose one of adult, compas"),
+        ("train compas --method fedmagic", "Unknown method 'fedmagic': choose one of constant"),
+        ("train compas --eta 1", r"eta must be in \[0, 1\), got 1"),
+        ("train compas --eta -0.5", r"eta must be in \[0, 1\), got -0.5"),
+        ("train compas --eta much", "'much' is not a valid float"),
+        ("train compas --clients 0", "at least one client, got 0"),
+        ("train compas --clients 99999", "no row for each"),
+        ("train compas --partition circle", "Unknown partition 'circle': choose one of fixed"),
+        ("train compas --partition column", "needs --client COLUMN"),
+        ("train compas --client shoes", "no column 'shoes' to make clients of"),
+        ("train compas --protocol exam", "Unknown protocol 'exam': choose one of pool, paper"),
+        ("train compas --rounds 0", "rounds must be at least 1, got 0"),
+        ("train compas --seed -1", "--seed must be 0 or more"),
+        ("train compas --method fedavg --gamma 1", "--gamma means nothing to fedavg"),
+        ("train compas --frobnicate", "No such option"),
+        ("train nothere.csv --label a --sensitive b", "There is no file nothere.csv"),
+        ("compare compas --etas 0,x", "--etas must be numbers"),
+        ("compare compas --etas 0,1", r"eta must be in \[0, 1\), got 1"),
+        ("compare compas --seeds 0", "--seeds must be at least 1"),
+        ("compare compas --methods fedavg,", "Unknown method ''"),
+        ("reproduce table9", "Unknown part of the paper 'table9': choose one of table1"),
+        ("reproduce table1 --datasets mars", "Unknown data set 'mars'"),
+        ("report nowhere", "nowhere has no results.parquet"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(pfedfair, tmp_path, command, message):
+    code, out, err = pfedfair(*command.split())
+    assert code == 2
+    assert re.search(message, err)
+    assert len(err.strip().splitlines()) == 1
+    assert out == ""
+    assert list(tmp_path.iterdir()) == []  # nothing half-written
+
+
+def test_partition_that_needs_more_rows_than_exist(pfedfair, csv):
+    code, _, err = pfedfair("train", csv, "--label", "hired", "--sensitive", "sex", "--clients", 5)
+    assert code == 2
+    assert "name the column" in err
+
+
+def test_help_teaches(pfedfair):
+    for command in ("train", "compare", "reproduce"):
+        code, out, _ = pfedfair(command, "--help")
+        assert code == 0
+        assert f"Example: pfedfair {command}" in out
+
+
+def test_ctrl_c_leaves_a_resumable_directory(tmp_path):
+    command = [
+        sys.executable, "-c", "from pfedfair.cli import main; main()",
+        "compare", "compas", "--methods", "fedavg,pfedfair", "--etas", "0.5", "--rounds", "60",
+        "--seeds", "3", "--jobs", "2", "--out", str(tmp_path / "out"),
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    runs = tmp_path / "out" / "runs"
+    deadline = time.monotonic() + 60
+    while len(list(runs.glob("[!.]*.parquet"))) < 4 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # what a terminal does: to the whole group
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "the same command goes on from there" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "out" / "results.parquet").exists()
+    assert not list(runs.glob(".*"))
+    kept = len(list(runs.iterdir()))
+    again = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert again.returncode == 0
+    assert 4 <= kept < len(list(runs.iterdir())) == 9

@@ -1,0 +1,118 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import pfedfair as pff
+from pfedfair import metrics
+
+
+@pytest.fixture(scope="module")
+def run(compas):
+    return pff.train(compas, pff.PFedFair(rounds=5, prox_epochs=5, alpha=0.01), seed=1)
+
+
+def test_table_has_a_row_per_client_and_intervals_around_the_estimates(run):
+    table = run.table()
+    assert list(table["client"]) == ["1", "2", "3", "4", "5"]
+    assert (table["protocol"] == "pool").all()
+    assert (table["n_test"] == 3172).all()
+    for name in ("accuracy", "ddp"):
+        assert (table[f"{name}_low"] <= table[name]).all()
+        assert (table[name] <= table[f"{name}_high"]).all()
+
+
+def test_protocols_differ_in_rows(run):
+    paper = run.table("paper")
+    assert (paper["n_test"] == 120).all()
+    rows = run.federation.partition.test[2]
+    counts = metrics.count(run.network, run.fitted.theta[2:3], run.federation.table, [rows])
+    assert paper["accuracy"][2] == pytest.approx(metrics.measure(counts)["accuracy"][0])
+    with pytest.raises(pff.InputError, match="Unknown protocol 'exam'"):
+        run.table("exam")
+
+
+def test_pool_needs_clients_that_differ_in_s_only(federation):
+    run = pff.train(federation, pff.FedAvg(rounds=8, batch=30, alpha=0.02))
+    assert (run.table()["protocol"] == "paper").all()
+    with pytest.raises(pff.InputError, match="use protocol 'paper'"):
+        run.table("pool")
+
+
+def test_validation_protocol_reads_validation_rows_only():
+    fed = pff.load("compas").federate(pff.partition.fixed_shares(validation=0.2))
+    table = pff.train(fed, pff.FedAvg(rounds=5, alpha=0.01)).table("validation")
+    assert (table["n_test"] == 600).all()
+
+
+def test_personal_model_predicts_raw_rows_as_the_table_was_measured(run):
+    part, data = run.federation.partition, run.federation.data
+    rows = part.test[0]
+    X, s = data.frame.iloc[rows], data.s[rows]
+    model = run.personal_model(client=0)
+    predicted = model.predict(X, sensitive_features=s)
+    right = (predicted == data.y[rows]).mean()
+    assert right == pytest.approx(run.table("paper")["accuracy"][0])
+    named = np.array(data.group_names)[s]
+    np.testing.assert_array_equal(model.predict(X, sensitive_features=named), predicted)
+    np.testing.assert_allclose(model.predict_proba(X, s).sum(1), 1, rtol=1e-6)
+
+
+def test_personal_model_says_what_it_needs(run):
+    model, X = run.personal_model("2"), run.federation.data.frame.head()
+    with pytest.raises(pff.InputError, match="give sensitive_features"):
+        model.predict(X)
+    with pytest.raises(pff.InputError, match="must be 0 or 1, or Non-Caucasian or Caucasian"):
+        model.predict(X, sensitive_features=["x"] * 5)
+    with pytest.raises(pff.InputError, match="lack the column 'age'"):
+        model.predict(X.drop(columns="age"), sensitive_features=[0] * 5)
+    with pytest.raises(pff.InputError, match="There is no client '9'"):
+        run.personal_model("9")
+
+
+def test_saved_models_predict_the_same(run, tmp_path):
+    run.save(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.safetensors", "run.json"]
+    X = run.federation.data.frame.head(50)
+    s = run.federation.data.s[:50]
+    for client in (0, "4"):
+        again = pff.load_model(tmp_path, client).predict_proba(X, s)
+        np.testing.assert_array_equal(again, run.personal_model(client).predict_proba(X, s))
+    with pytest.raises(pff.InputError, match="There is no client 7"):
+        pff.load_model(tmp_path, 7)
+    about = json.loads((tmp_path / "run.json").read_text())
+    assert about["algorithm"]["name"] == "PFedFair"
+
+
+def test_collapse_is_told(table):
+    rare = pff.from_frame(
+        table.frame.assign(hired=table.frame["a"] > 2.2), "hired", "sex", drop=["site"]
+    )
+    fed = rare.federate(pff.partition.by_column("site"))
+    with pytest.warns(pff.CollapseWarning, match="client site 0, site 1, site 2 predicts one"):
+        run = pff.train(fed, pff.FedAvg(rounds=20, eta=0.9))
+    assert run.collapsed.all()
+    assert run.table()["collapsed"].all()
+
+
+def test_divergence_is_an_error_not_a_result(compas):
+    with pytest.raises(pff.InputError, match="Training diverged"):
+        pff.train(compas, pff.FedAvg(rounds=3, alpha=1e30, optimiser="sgd"))
+
+
+def test_any_module_trains(compas):
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(12, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    run = pff.train(compas, pff.FedAvg(rounds=20, alpha=0.02), network=pff.Module(module))
+    assert run.table()["accuracy"].mean() > 0.6
+    with pytest.raises(pff.InputError, match="can be saved"):
+        run.save("nowhere")
+
+
+def test_sensitive_attribute_can_stay_out_of_the_inputs():
+    data = pff.load("compas")
+    blind = data.federate(pff.partition.fixed_shares(), sensitive_as_input=False)
+    run = pff.train(blind, pff.FedAvg(rounds=5, alpha=0.01))
+    assert run.federation.encoder.width == 11
+    assert len(run.personal_model(0).predict(data.frame.head())) == 5
