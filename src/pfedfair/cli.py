@@ -25,7 +25,7 @@ from pfedfair import report as reports
 from pfedfair.algorithms import ALGORITHMS, FAIR
 from pfedfair.data import DATASETS
 from pfedfair.errors import InputError, known
-from pfedfair.experiment import Source, Spec, claim, read_results, run_experiment
+from pfedfair.experiment import Source, Spec, claim, load_source, read_results, run_experiment
 from pfedfair.files import write_parquet
 from pfedfair.metrics import PROTOCOLS
 from pfedfair.paper import table1, tuned
@@ -54,6 +54,7 @@ Label = Annotated[str | None, typer.Option(help="Your file: the column with the 
 Sensitive = Annotated[str | None, typer.Option(help="Your file: the column with S.")]
 Client = Annotated[str | None, typer.Option(help="The column that says whose row it is.")]
 Clients = Annotated[int | None, typer.Option(help="Number of clients (paper's plan if left out).")]
+Rows = Annotated[int | None, typer.Option(help="Training rows of each client, with --clients.")]
 Partition = Annotated[str, typer.Option(help="fixed, dirichlet or column.")]
 Protocol = Annotated[
     str | None,
@@ -76,6 +77,7 @@ def train(
     lam: Annotated[float | None, typer.Option(help="pFedFair's lambda.")] = None,
     gamma: Annotated[float | None, typer.Option(help="Strength of the Moreau tie.")] = None,
     clients: Clients = None,
+    rows: Rows = None,
     partition: Partition = "fixed",
     label: Label = None,
     sensitive: Sensitive = None,
@@ -90,12 +92,12 @@ def train(
 
     Example: pfedfair train adult --method pfedfair --eta 0.9 --out runs/first
     """
-    source, plan = _source(data, label, sensitive, client), _plan(partition, clients, client)
+    source, plan = _source(data, label, sensitive, client), _plan(partition, clients, rows, client)
     algorithm = _algorithm(source, method, eta, rounds, lam=lam, gamma=gamma)
     spec = Spec(source, plan, method, algorithm, _seed(seed), _protocol(protocol))
     if out is not None:
         claim(out, {"train": spec.describe()})
-    federation = source.load().federate(plan, seed)
+    federation = load_source(source).federate(plan, seed)
     if not quiet:
         console.print(federation.describe(), highlight=False, soft_wrap=True)
     with _progress(f"{method} on {federation.data.name}", 1.0, quiet) as advance, _notes(quiet):
@@ -115,9 +117,9 @@ def train(
         title = f"\n{method} on {federation.data.name}, seed {seed}, {run.seconds:.1f} s"
         console.print(tables.run_grid(table, title, federation.data.group_names))
         kind = table["protocol"].iloc[0]
-        rows = f"{table['n_test'].min()}" if kind == "pool" else "each client's own"
+        held = f"{table['n_test'].min()}" if kind == "pool" else "each client's own"
         console.print(
-            f"In brackets: 95 % bootstrap interval over the held-out rows ({rows}; protocol "
+            f"In brackets: 95 % bootstrap interval over the held-out rows ({held}; protocol "
             f"{kind}).\nrows: training rows. DDP: gap between the groups' rates of positive "
             "predictions.\nNPR: negative prediction rate, P(Yhat=0 | group). ↑ higher is better, "
             "↓ lower is better.",
@@ -138,6 +140,7 @@ def compare(
     ] = "0,0.3,0.6,0.9",
     seeds: Seeds = 3,
     clients: Clients = None,
+    rows: Rows = None,
     partition: Partition = "fixed",
     label: Label = None,
     sensitive: Sensitive = None,
@@ -154,7 +157,7 @@ def compare(
 
     Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5 --out runs/compas
     """
-    source, plan = _source(data, label, sensitive, client), _plan(partition, clients, client)
+    source, plan = _source(data, label, sensitive, client), _plan(partition, clients, rows, client)
     names = list(dict.fromkeys(["constant", *methods.split(",")]))
     values = _numbers(etas)
     specs = [
@@ -241,19 +244,21 @@ def _finish(results: Any, out: Path, quiet: bool, printed: Any, summary: bool = 
 def _source(data: str, label: str | None, sensitive: str | None, client: str | None) -> Source:
     own = data not in DATASETS
     source = Source(data, label, sensitive, (client,) if own and client else ())
-    source.load()  # says what is wrong before anything is written
+    load_source(source)  # says what is wrong before anything is written
     return source
 
 
-def _plan(partition: str, clients: int | None, client: str | None) -> Plan:
+def _plan(partition: str, clients: int | None, rows: int | None, client: str | None) -> Plan:
     if client is not None:
+        if clients is not None:
+            raise InputError("--clients and --client exclude each other: a column has its values.")
         return by_column(client)
     known("partition", partition, ["fixed", "dirichlet", "column"])
     if partition == "column":
         raise InputError("--partition column needs --client COLUMN.")
     if partition == "dirichlet":
-        return dirichlet_mixture(20 if clients is None else clients)
-    return fixed_shares(clients)
+        return dirichlet_mixture(20 if clients is None else clients, rows=rows)
+    return fixed_shares(clients, rows=rows)
 
 
 def _algorithm(source: Source, method: str, eta: float, rounds: int | None, **more: Any) -> Any:

@@ -53,10 +53,6 @@ class Source:
     sensitive: str | None = None
     drop: tuple[str, ...] = ()
 
-    def load(self) -> Dataset:
-        options = {"drop": self.drop} if self.drop else {}
-        return load(self.name, self.label, self.sensitive, **options)
-
 
 @dataclass(frozen=True)
 class Spec:
@@ -95,17 +91,19 @@ class Spec:
 
 
 @lru_cache(maxsize=4)
-def _loaded(source: Source) -> Dataset:
-    return source.load()
+def load_source(source: Source) -> Dataset:
+    """Load the rows of a source, once per process."""
+    options = {"drop": source.drop} if source.drop else {}
+    return load(source.name, source.label, source.sensitive, **options)
 
 
 @lru_cache(maxsize=2)
 def _federation(source: Source, plan: Plan, seed: int) -> Federation:
-    return _loaded(source).federate(plan, seed)
+    return load_source(source).federate(plan, seed)
 
 
 def _row_work(source: Source) -> float:
-    data = _loaded(source)
+    data = load_source(source)
     widths = (64, *data.hidden, 1)
     rows = data.paper_plan.rows if data.paper_plan else len(data)
     return rows * (sum(a * b for a, b in pairwise(widths)) + 2e4) / 1e7

@@ -90,6 +90,7 @@ class FixedShares:
     under_fraction: float = 0.2
     share: float = 0.8
     validation: float = 0.0
+    rows: int | None = None
 
     def split(self, data: Dataset, seed: int) -> Partition:
         plan = _paper_plan(data)
@@ -101,7 +102,7 @@ class FixedShares:
             high, low = (self.share, 1 - self.share) if flip else (1 - self.share, self.share)
             under = _n_under(self.clients, self.under_fraction)
             shares = np.where(np.arange(self.clients) < under, high, low)
-            counts = _counts(shares, plan.rows // self.clients, self.clients)
+            counts = _counts(shares, self.rows or plan.rows // self.clients)
         return _deal(data, counts, plan.test_fraction, self.validation, seed)
 
 
@@ -114,6 +115,7 @@ class DirichletMixture:
     share: float = 0.8
     concentration: tuple[float, float] = (20.0, 20.0)
     validation: float = 0.0
+    rows: int | None = None
 
     def split(self, data: Dataset, seed: int) -> Partition:
         plan = _paper_plan(data)
@@ -123,7 +125,7 @@ class DirichletMixture:
         rng = seeds.generator(seed, seeds.PARTITION, 1)
         kinds = zip(means, self.concentration, (under, self.clients - under), strict=True)
         shares = np.concatenate([_recentred_beta(m, c, n, rng) for m, c, n in kinds])
-        counts = _counts(shares, plan.rows // self.clients, self.clients)
+        counts = _counts(shares, self.rows or plan.rows // self.clients)
         return _deal(data, counts, plan.test_fraction, self.validation, seed)
 
 
@@ -171,21 +173,23 @@ def fixed_shares(
     under_fraction: float = 0.2,
     share: float = 0.8,
     validation: float = 0.0,
+    rows: int | None = None,
 ) -> FixedShares:
     """Give the paper's fixed shares of S.
 
     Without `clients`: the paper's own plan of the data set (Adult: 1 client of 400 women and 2,000
-    men, 4 of the inverse). With `clients`: equal sizes, as many rows in all as in the paper; the
-    first `under_fraction` of the clients have `share` of the group that is the minority overall,
-    the others the inverse.
+    men, 4 of the inverse). With `clients`: equal sizes; the first `under_fraction` of the clients
+    have `share` of the group that is the minority overall, the others the inverse.
 
     Parameters
     ----------
     validation
         The part of every client's training rows that is set aside for tuning.
+    rows
+        Training rows of each client; by default as many in all as in the paper.
     """
-    _check(clients, under_fraction, share, validation)
-    return FixedShares(clients, under_fraction, share, validation)
+    _check(clients, under_fraction, share, validation, rows)
+    return FixedShares(clients, under_fraction, share, validation, rows)
 
 
 def dirichlet_mixture(
@@ -194,6 +198,7 @@ def dirichlet_mixture(
     share: float = 0.8,
     concentration: tuple[float, float] = (20.0, 20.0),
     validation: float = 0.0,
+    rows: int | None = None,
 ) -> DirichletMixture:
     """Draw each client's shares of S from one of two Dirichlet distributions.
 
@@ -202,10 +207,10 @@ def dirichlet_mixture(
     1/2; `concentration` (the sum of the two Dirichlet parameters, for under- and overrepresented
     clients) says how little a client strays from its mean.
     """
-    _check(clients, under_fraction, share, validation)
+    _check(clients, under_fraction, share, validation, rows)
     if min(concentration) <= 0:
         raise InputError(f"concentration must be positive, got {min(concentration):g}.")
-    return DirichletMixture(clients, under_fraction, share, concentration, validation)
+    return DirichletMixture(clients, under_fraction, share, concentration, validation, rows)
 
 
 def by_column(
@@ -218,7 +223,11 @@ def by_column(
     return ByColumn(column, test, validation, min_rows)
 
 
-def _check(clients: int | None, under_fraction: float, share: float, validation: float) -> None:
+def _check(
+    clients: int | None, under_fraction: float, share: float, validation: float, rows: int | None
+) -> None:
+    if rows is not None and (rows < 1 or clients is None):
+        raise InputError("rows is the number of rows of each client, at least 1; give clients too.")
     if clients is not None and clients < 1:
         raise InputError(f"A federation needs at least one client, got {clients}.")
     for name, value in (("under_fraction", under_fraction), ("share", share)):
@@ -241,10 +250,10 @@ def _n_under(clients: int, fraction: float) -> int:
     return round(clients * fraction)
 
 
-def _counts(shares: np.ndarray, rows: int, clients: int) -> np.ndarray:
+def _counts(shares: np.ndarray, rows: int) -> np.ndarray:
     """Rows of (S=0, S=1) per client, all clients of equal size."""
     if rows < 1:
-        raise InputError(f"{clients} clients are too many: there would be no row for each.")
+        raise InputError(f"{len(shares)} clients are too many: there would be no row for each.")
     s1 = np.rint(shares * rows).astype(int)
     return np.stack([rows - s1, s1], axis=1)
 

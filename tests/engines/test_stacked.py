@@ -104,3 +104,13 @@ def test_work_adds_up_to_one(federation):
             federation, CASES[name], network(federation), 0, at_once=1, on_work=parts.append
         )
         assert sum(parts) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_the_processor_is_left_as_it_was(federation, before):
+    torch.set_flush_denormal(before)
+    try:
+        stacked.fit(federation, pff.Constant(), pff.networks.Bias(), 0)
+        assert (torch.tensor([1e-40]).mul(1.0).item() == 0.0) == before
+    finally:
+        torch.set_flush_denormal(False)

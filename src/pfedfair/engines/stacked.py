@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -23,6 +24,18 @@ class Fitted(NamedTuple):
     theta: Tensor
 
 
+@contextmanager
+def flush_denormal() -> Iterator[None]:
+    """Treat denormal numbers as 0: moments of a converged model become denormal, and slow."""
+    before = torch.tensor([1e-40]).mul(1.0).item() == 0.0
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
+
+
+@flush_denormal()
 def fit(
     federation: Federation,
     algorithm: Algorithm,
@@ -41,7 +54,6 @@ def fit(
     on_work
         Called with the part of the whole work that has just been done (the parts add up to 1).
     """
-    torch.set_flush_denormal(True)  # moments of a converged model become denormal, and slow
     at_once = max(1, min(at_once, MEMORY // (8 * 4 * network.size)))
     groups = [
         (
