@@ -101,7 +101,7 @@ def compas(raw: dict[str, bytes]) -> pd.DataFrame:
         frame["days_b_screening_arrest"].between(-30, 30)
         & (frame["is_recid"] != -1)
         & (frame["c_charge_degree"] != "O")
-        & (frame["score_text"] != "N/A")
+        & frame["score_text"].notna()
     )
     frame = frame.loc[keep, COMPAS_COLUMNS].reset_index(drop=True)
     if len(frame) != 6_172:

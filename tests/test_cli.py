@@ -17,7 +17,7 @@ from pfedfair import cli
 def pfedfair(monkeypatch, capsys, tmp_path):
     """Run a command in this process; return its exit code and what it printed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "80")
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["pfedfair", *map(str, arguments)])
@@ -39,7 +39,7 @@ def test_train_prints_every_client_and_saves(pfedfair, tmp_path):
     assert code == 0
     assert "underrepresented" in out
     assert "held-out pool: 3172 rows" in out
-    assert len(re.findall(r"^ +[1-5] +(?:under|over)\. ", out, re.M)) == 5
+    assert len(re.findall(r"^ *[1-5] +(?:under|over)\. ", out, re.M)) == 5
     assert {p.name for p in (tmp_path / "first").iterdir()} == {
         "experiment.json", "model.safetensors", "run.json", "clients.parquet",
     }  # fmt: skip
@@ -115,7 +115,13 @@ def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_
         ("train compas --clients 99999", "no row for each"),
         ("train compas --clients 9 --rows 900", "needs 6480 rows of Non-C.*, compas has 4069"),
         ("train compas --rows 900", "give clients too"),
-        ("train compas --clients 5 --client race", "exclude each other"),
+        ("train compas --clients 5 --client age_cat", "leave out --clients"),
+        ("train compas --client age_cat --protocol pool", "use protocol 'paper'"),
+        ("train compas --client age_cat --partition circle", "Unknown partition 'circle'"),
+        ("train compas --drop age", "has its own columns"),
+        ("compare compas --jobs 0", "jobs must be at least 1"),
+        ("compare compas --clients 9 --rows 900", "compas has 4069"),
+        ("train [/x].csv --label a --sensitive b", r"There is no file \[/x\].csv"),
         ("train compas --partition circle", "Unknown partition 'circle': choose one of fixed"),
         ("train compas --partition column", "needs --client COLUMN"),
         ("train compas --client shoes", "no column 'shoes' to make clients of"),
@@ -135,7 +141,8 @@ def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(pfedfair, tmp_path, command, message):
-    code, out, err = pfedfair(*command.split())
+    out = () if command.startswith("report") else ("--out", "new")
+    code, out, err = pfedfair(*command.split(), *out)
     assert code == 2
     assert re.search(message, err)
     assert len(err.strip().splitlines()) == 1
@@ -143,10 +150,30 @@ def test_bad_input_is_one_sentence_and_exit_code_2(pfedfair, tmp_path, command, 
     assert list(tmp_path.iterdir()) == []  # nothing half-written
 
 
-def test_partition_that_needs_more_rows_than_exist(pfedfair, csv):
+def test_own_table_needs_a_client_column(pfedfair, csv):
     code, _, err = pfedfair("train", csv, "--label", "hired", "--sensitive", "sex", "--clients", 5)
     assert code == 2
     assert "name the column" in err
+
+
+def test_a_folder_that_cannot_be_made(pfedfair, tmp_path):
+    (tmp_path / "afile").write_text("")
+    code, _, err = pfedfair("train", "compas", "--method", "constant", "--out", "afile/sub")
+    assert code == 2
+    assert "afile" in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_one_kind_of_client_only(pfedfair, csv):
+    """Sites with the same majority group: no underrepresented client, and still a report."""
+    frame = pd.read_csv(csv)
+    frame[frame["site"] == "site 0"].assign(site="x").to_csv(csv, index=False)
+    code, out, err = pfedfair(
+        "compare", csv, "--label", "hired", "--sensitive", "sex", "--client", "site",
+        "--methods", "fedavg", "--seeds", 2, "--rounds", 2, "--jobs", 1, "--out", "one",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "n/a" in out
 
 
 def test_help_teaches(pfedfair):

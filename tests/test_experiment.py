@@ -115,12 +115,8 @@ def workers_of(pid):
 
 
 def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
-        return stat.read().split(")")[1].split()[0] != "Z"
+    found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return found.stdout.strip() not in ("", "Z")
 
 
 def test_kill_9_then_resume_gives_the_identical_file(tmp_path):
@@ -190,3 +186,28 @@ def test_same_seed_twice_gives_identical_bytes(reference, tmp_path):
     run_experiment(grid(), tmp_path / "again", jobs=1)
     files = [d / "results.parquet" for d in (reference, tmp_path / "again")]
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_changed_file_is_another_experiment(csv, tmp_path):
+    plan = pff.partition.by_column("site")
+
+    def specs():
+        pff.experiment._sha256.cache_clear()  # as in a new process
+        pff.experiment.load_source.cache_clear()
+        source = Source(str(csv), "hired", "sex")
+        return [Spec(source, plan, "constant", pff.Constant(), 0)]
+
+    run_experiment(specs(), tmp_path / "out", jobs=1)
+    run_experiment(specs(), tmp_path / "out", jobs=1)
+    pd.read_csv(csv).iloc[1:].to_csv(csv, index=False)
+    with pytest.raises(pff.InputError, match="holds another experiment"):
+        run_experiment(specs(), tmp_path / "out", jobs=1)
+
+
+def test_bad_runs_are_refused_before_anything_is_written(tmp_path):
+    too_many = pff.partition.fixed_shares(9, rows=900)
+    bad = [Spec(Source("compas"), too_many, "constant", pff.Constant(), 0)]
+    for specs, message in ((bad, "compas has 4069"), (grid() + grid(), "asked for twice")):
+        with pytest.raises(pff.InputError, match=message):
+            run_experiment(specs, tmp_path / "out", jobs=1)
+    assert not (tmp_path / "out").exists()

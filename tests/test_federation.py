@@ -18,6 +18,14 @@ def test_chunks_hold_every_client_once_with_equal_steps(sizes, batch, at_once):
         assert len({steps(n, batch) for n in sizes[part]}) == 1
 
 
+def test_chunks_keep_to_the_memory_unless_one_client_is_too_large():
+    sizes = np.array([10, 10, 10, 10, 900])
+    parts = chunks(sizes, batch=1000, memory=1000, client_bytes=300, row_bytes=1)
+    assert [len(p) for p in parts] == [1, 1, 1, 1, 1]  # as large as the largest of the group
+    parts = chunks(sizes[:4], batch=1000, memory=1000, client_bytes=300, row_bytes=1)
+    assert [len(p) for p in parts] == [2, 2]
+
+
 @given(st.integers(1, 3000), st.integers(1, 700), st.integers(0, 5))
 def test_minibatches_hold_every_row_once_and_are_large_enough(n, batch, seed):
     parts = minibatches(np.arange(n), batch, np.random.default_rng(seed))

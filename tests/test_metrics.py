@@ -58,7 +58,7 @@ def test_count_uses_each_clients_model_and_rows():
     x = torch.tensor([[-1.0], [2.0], [-3.0], [4.0]])
     table = Table(x, torch.tensor([0.0, 1.0, 1.0, 0.0]), torch.tensor([0, 0, 1, 1]))
     theta = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])  # predicts x > 0, and x < 0
-    pool = metrics.count(linear(1), theta, table, [np.arange(4)])
+    pool = metrics.count(linear(1), theta, table, [np.arange(4)] * 2)
     np.testing.assert_array_equal(pool[0], [[[1, 0], [0, 1]], [[0, 1], [1, 0]]])
     np.testing.assert_array_equal(pool[1], [[[0, 1], [1, 0]], [[1, 0], [0, 1]]])
     own = metrics.count(linear(1), theta, table, [np.array([0]), np.array([2, 3])])
@@ -135,11 +135,16 @@ def test_over_clients_knows_three_kinds_of_worst():
             "dataset": "d",
             "method": "m",
             "eta": 0.0,
+            "config": "{}",
+            "partition": "{}",
+            "protocol": "pool",
             "seed": 0,
             "client": ["1", "2", "3"],
             "role": ["underrepresented", "overrepresented", "overrepresented"],
             "accuracy": [0.80, 0.85, 0.90],
             "ddp": [0.01, 0.10, 0.12],
+            "npr_s0": [0.7, 0.8, 0.9],
+            "npr_s1": 0.8,
         }
     )
     (row,) = metrics.over_clients(run).to_dict("records")
@@ -147,3 +152,8 @@ def test_over_clients_knows_three_kinds_of_worst():
     assert row["joint_worst_client"] == "2"  # error .15 + DDP .10
     assert row["mean_accuracy"] == pytest.approx(0.85)
     assert row["overrepresented_ddp"] == pytest.approx(0.11)
+    assert row["overrepresented_npr_s0"] == pytest.approx(0.85)
+    other = run.assign(config='{"lam": 0}')  # another run of the same method
+    assert len(metrics.over_clients(pd.concat([run, other]))) == 2
+    with pytest.raises(ValueError, match="two results for one client"):
+        metrics.over_clients(pd.concat([run, run]))

@@ -38,6 +38,14 @@ def test_mixes():
     torch.testing.assert_close(additive, loss + 2 * penalty)
 
 
+def test_bandwidth_and_delta_reach_the_penalty():
+    b = batch()
+    objective = Objective(0.5, penalty_options=(("bandwidth", 0.3), ("delta", 0.01)))
+    penalty = kde(LOGITS, b.y, b.s, b.weight, bandwidth=0.3, delta=0.01)
+    expected = 0.5 * Objective().value(LOGITS, b) + 0.5 * penalty
+    torch.testing.assert_close(objective.value(LOGITS, b), expected)
+
+
 @pytest.mark.parametrize(
     "objective", [Objective(), Objective(0.9), Objective(0.4, mix="additive")], ids=str
 )
@@ -57,6 +65,7 @@ def test_slope_is_autograds(objective):
         ({"eta": -1, "mix": "additive"}, "eta must be a number >= 0"),
         ({"penalty": "luck"}, "Unknown penalty 'luck': choose one of kde"),
         ({"mix": "cocktail"}, "Unknown mix 'cocktail'"),
+        ({"penalty_options": (("h", 1.0),)}, "Unknown option of kde 'h': choose one of bandwidth"),
     ],
 )
 def test_bad_objectives_are_refused(arguments, message):

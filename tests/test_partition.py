@@ -59,17 +59,18 @@ def test_validation_rows_come_out_of_the_training_rows_in_the_clients_shares():
     clients=st.integers(1, 60),
     under=st.floats(0, 1),
     share=st.floats(0.05, 0.95),
+    other=st.floats(0.05, 0.95),
     concentration=st.floats(0.5, 200),
     validation=st.floats(0, 0.5),
     seed=st.integers(0, 9),
 )
 @settings(max_examples=40, deadline=None)
 def test_any_partition_is_disjoint_or_refused(
-    clients, under, share, concentration, validation, seed
+    clients, under, share, other, concentration, validation, seed
 ):
     for plan in (
         fixed_shares(clients, under, share, validation),
-        dirichlet_mixture(clients, under, share, (concentration, concentration), validation),
+        dirichlet_mixture(clients, under, (share, other), (concentration, 9.0), validation),
     ):
         try:
             part = plan.split(COMPAS, seed)
@@ -108,7 +109,10 @@ def test_too_many_rows_of_a_group_are_refused_with_the_counts():
         (lambda: by_column("x", test=2), r"test must be in \[0, 1\), got 2"),
         (lambda: fixed_shares(9999).split(COMPAS, 0), "no row for each"),
         (lambda: by_column("shoe size").split(COMPAS, 0), "no column 'shoe size'"),
-        (lambda: by_column("race").split(COMPAS, 0), "Client 'Native American' .* has 11 rows"),
+        (lambda: dirichlet_mixture(means=(1.0, 0.2)), "means must be between 0 and 1"),
+        (lambda: by_column("priors_count").split(COMPAS, 0), "Client '.*' of .* has .* rows, at"),
+        (lambda: by_column("race").split(COMPAS, 0), "is the label or the sensitive attribute"),
+        (lambda: by_column("two_year_recid").split(COMPAS, 0), "is the label or the sensitive"),
     ],
 )
 def test_bad_plans_are_refused_with_a_sentence(call, message):
@@ -140,3 +144,17 @@ def test_describe_prints_the_shares(table):
     assert "site 2" in text
     assert "held-out pool: " in text
     assert isinstance(by_column("site").split(table, seed=0).table(), pd.DataFrame)
+
+
+def test_nobody_is_underrepresented_in_a_balanced_federation():
+    frame = pd.DataFrame({"s": [0, 1] * 60, "y": [0, 1, 1, 0] * 30, "x": 1.0, "c": ["a"] * 120})
+    frame["c"] = np.where(frame.index < 60, "a", "b")
+    data = pff.from_frame(frame, "y", "s")
+    part = by_column("c").split(data, seed=0)
+    assert part.roles == ("overrepresented", "overrepresented")
+
+
+def test_means_of_the_two_kinds_are_independent():
+    part = dirichlet_mixture(50, means=(0.7, 0.4)).split(pff.load("adult"), seed=0)
+    assert part.share_s1[:10].mean() == pytest.approx(0.7, abs=0.003)
+    assert part.share_s1[10:].mean() == pytest.approx(0.4, abs=0.003)

@@ -42,8 +42,17 @@ def test_pool_needs_clients_that_differ_in_s_only(federation):
 
 def test_validation_protocol_reads_validation_rows_only():
     fed = pff.load("compas").federate(pff.partition.fixed_shares(validation=0.2))
-    table = pff.train(fed, pff.FedAvg(rounds=5, alpha=0.01)).table("validation")
-    assert (table["n_test"] == 600).all()
+    run = pff.train(fed, pff.FedAvg(rounds=5, alpha=0.01))
+    rows = np.concatenate(fed.partition.validation)
+    counts = metrics.count(run.network, run.fitted.theta, run.federation.table, [rows] * 5)
+    expected = metrics.measure(counts, fed.partition.share_s1)["accuracy"]
+    np.testing.assert_allclose(run.table("validation")["accuracy"], expected)
+
+
+def test_clients_of_a_column_are_validated_on_their_own_rows(federation):
+    run = pff.train(federation, pff.FedAvg(rounds=8, batch=30, alpha=0.02))
+    sizes = [len(rows) for rows in federation.partition.validation]
+    assert list(run.table("validation")["n_test"]) == sizes
 
 
 def test_personal_model_predicts_raw_rows_as_the_table_was_measured(run):
@@ -63,7 +72,7 @@ def test_personal_model_says_what_it_needs(run):
     model, X = run.personal_model("2"), run.federation.data.frame.head()
     with pytest.raises(pff.InputError, match="give sensitive_features"):
         model.predict(X)
-    with pytest.raises(pff.InputError, match="must be 0 or 1, or Non-Caucasian or Caucasian"):
+    with pytest.raises(pff.InputError, match="must be Non-Caucasian or Caucasian"):
         model.predict(X, sensitive_features=["x"] * 5)
     with pytest.raises(pff.InputError, match="lack the column 'age'"):
         model.predict(X.drop(columns="age"), sensitive_features=[0] * 5)
@@ -116,3 +125,30 @@ def test_sensitive_attribute_can_stay_out_of_the_inputs():
     run = pff.train(blind, pff.FedAvg(rounds=5, alpha=0.01))
     assert run.federation.encoder.width == 11
     assert len(run.personal_model(0).predict(data.frame.head())) == 5
+
+
+def test_groups_named_like_codes_are_names(table):
+    """With groups 1 and 2, a 1 is the first group, whatever else is in the batch."""
+    frame = table.frame.assign(sex=table.s + 1)
+    data = pff.from_frame(frame, "hired", "sex")
+    model = pff.train(
+        data.federate(pff.partition.by_column("site")), pff.FedAvg(rounds=8, batch=30, alpha=0.02)
+    ).personal_model(0)
+    np.testing.assert_array_equal(model._codes([1, 1]), [0, 0])
+    np.testing.assert_array_equal(model._codes([1, 2]), [0, 1])
+    with pytest.raises(pff.InputError, match="must be 1 or 2; found '0'"):
+        model._codes([0, 1])
+
+
+def test_a_personal_model_is_a_copy(run):
+    before = run.fitted.theta.clone()
+    run.personal_model(0).theta.zero_()
+    assert torch.equal(run.fitted.theta, before)
+
+
+def test_your_module_is_not_changed(compas):
+    module = torch.nn.Sequential(torch.nn.Linear(12, 1)).train()
+    before = module[0].weight.clone()
+    pff.train(compas, pff.FedAvg(rounds=3, alpha=0.02), network=pff.Module(module))
+    assert torch.equal(module[0].weight, before)
+    assert module.training

@@ -7,11 +7,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import click
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     Progress,
@@ -25,12 +26,20 @@ from pfedfair import report as reports
 from pfedfair.algorithms import ALGORITHMS, FAIR
 from pfedfair.data import DATASETS
 from pfedfair.errors import InputError, known
-from pfedfair.experiment import Source, Spec, claim, load_source, read_results, run_experiment
+from pfedfair.experiment import (
+    Source,
+    Spec,
+    claim,
+    load_source,
+    prepare,
+    read_results,
+    run_experiment,
+)
 from pfedfair.files import write_parquet
-from pfedfair.metrics import PROTOCOLS
 from pfedfair.paper import table1, tuned
 from pfedfair.partition import Plan, by_column, dirichlet_mixture, fixed_shares
 from pfedfair.report import tables
+from pfedfair.run import measured_rows
 from pfedfair.run import train as train_run
 
 app = typer.Typer(
@@ -44,6 +53,7 @@ app = typer.Typer(
 console = Console()
 errors = Console(stderr=True)
 REPRODUCTIONS = ["table1"]
+T = TypeVar("T")
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
 
 Data = Annotated[
@@ -56,6 +66,11 @@ Client = Annotated[str | None, typer.Option(help="The column that says whose row
 Clients = Annotated[int | None, typer.Option(help="Number of clients (paper's plan if left out).")]
 Rows = Annotated[int | None, typer.Option(help="Training rows of each client, with --clients.")]
 Partition = Annotated[str, typer.Option(help="fixed, dirichlet or column.")]
+Drop = Annotated[str | None, typer.Option(help="Your file: columns that are no inputs.")]
+Categorical = Annotated[
+    str | None, typer.Option(help="Your file: columns of numbers that are codes.")
+]
+Blind = Annotated[bool, typer.Option("--blind", help="S is not an input of the model.")]
 Protocol = Annotated[
     str | None,
     typer.Option(
@@ -82,6 +97,9 @@ def train(
     label: Label = None,
     sensitive: Sensitive = None,
     client: Client = None,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    blind: Blind = False,
     seed: Annotated[int, typer.Option(help="Root of all random numbers.")] = 0,
     rounds: Rounds = None,
     protocol: Protocol = None,
@@ -92,14 +110,17 @@ def train(
 
     Example: pfedfair train adult --method pfedfair --eta 0.9 --out runs/first
     """
-    source, plan = _source(data, label, sensitive, client), _plan(partition, clients, rows, client)
+    source = _source(data, label, sensitive, drop, categorical)
+    plan = _plan(partition, clients, rows, client)
     algorithm = _algorithm(source, method, eta, rounds, lam=lam, gamma=gamma)
-    spec = Spec(source, plan, method, algorithm, _seed(seed), _protocol(protocol))
+    spec = Spec(source, plan, method, algorithm, _seed(seed), _protocol(protocol), not blind)
+    federation = load_source(source).federate(plan, seed, not blind)
+    measured_rows(federation.partition, protocol)
+    card = {"train": spec.describe()}
     if out is not None:
-        claim(out, {"train": spec.describe()})
-    federation = load_source(source).federate(plan, seed)
+        claim(out, card, write=False)
     if not quiet:
-        console.print(federation.describe(), highlight=False, soft_wrap=True)
+        console.print(federation.describe(), highlight=False, soft_wrap=True, markup=False)
     with _progress(f"{method} on {federation.data.name}", 1.0, quiet) as advance, _notes(quiet):
         done = 0.0
 
@@ -111,22 +132,25 @@ def train(
         run = train_run(federation, algorithm, seed, on_work=on_work)
     table = run.table(protocol)
     if out is not None:
+        claim(out, card)
         run.save(out)
         write_parquet(out / "clients.parquet", table)
     if not quiet:
         title = f"\n{method} on {federation.data.name}, seed {seed}, {run.seconds:.1f} s"
-        console.print(tables.run_grid(table, title, federation.data.group_names))
+        console.print(tables.run_grid(table, title))
         kind = table["protocol"].iloc[0]
         held = f"{table['n_test'].min()}" if kind == "pool" else "each client's own"
         console.print(
             f"In brackets: 95 % bootstrap interval over the held-out rows ({held}; protocol "
             f"{kind}).\nrows: training rows. DDP: gap between the groups' rates of positive "
-            "predictions.\nNPR: negative prediction rate, P(Yhat=0 | group). ↑ higher is better, "
-            "↓ lower is better.",
+            "predictions.\nNPR: negative prediction rate, P(Yhat=0 | S). ↑ higher is better, "
+            "↓ lower is better.\n"
+            + escape("S=0: {}, S=1: {}".format(*federation.data.group_names)),
             highlight=False,
         )
         if out is not None:
-            console.print(f"Saved to {out}: model.safetensors, run.json, clients.parquet")
+            saved = f"Saved to {out}: model.safetensors, run.json, clients.parquet"
+            console.print(saved, highlight=False, markup=False)
 
 
 @app.command()
@@ -145,6 +169,9 @@ def compare(
     label: Label = None,
     sensitive: Sensitive = None,
     client: Client = None,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    blind: Blind = False,
     rounds: Rounds = None,
     protocol: Protocol = None,
     out: Annotated[Path, typer.Option(help="Folder for results; a second call resumes.")] = Path(
@@ -157,11 +184,13 @@ def compare(
 
     Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5 --out runs/compas
     """
-    source, plan = _source(data, label, sensitive, client), _plan(partition, clients, rows, client)
-    names = list(dict.fromkeys(["constant", *methods.split(",")]))
+    source = _source(data, label, sensitive, drop, categorical)
+    plan = _plan(partition, clients, rows, client)
+    names = _unique(["constant", *methods.split(",")])
     values = _numbers(etas)
+    _protocol(protocol)
     specs = [
-        Spec(source, plan, name, _algorithm(source, name, eta, rounds), seed, _protocol(protocol))
+        Spec(source, plan, name, _algorithm(source, name, eta, rounds), seed, protocol, not blind)
         for name in names
         for eta in (values if name in FAIR else values[:1])
         for seed in range(_count(seeds))
@@ -185,7 +214,8 @@ def reproduce(
     Example: pfedfair reproduce table1 --seeds 5 --out runs/table1
     """
     known("part of the paper", what, REPRODUCTIONS)
-    names = tuple(known("data set", name, list(table1.DATASETS)) for name in datasets.split(","))
+    chosen = _unique(datasets.split(","))
+    names = tuple(known("data set", name, list(table1.DATASETS)) for name in chosen)
     out = out or Path("runs") / what
     specs = table1.specs(names, _count(seeds), _protocol(protocol))
     results = _run(specs, out, jobs, quiet, f"Table 1 on {' and '.join(names)}")
@@ -218,6 +248,7 @@ def report(
 
 
 def _run(specs: list[Spec], out: Path, jobs: int | None, quiet: bool, what: str) -> Any:
+    prepare(specs, out, jobs)
     total = sum(spec.work for spec in specs)
     with _progress(what, total, quiet) as advance:
         return run_experiment(
@@ -228,7 +259,8 @@ def _run(specs: list[Spec], out: Path, jobs: int | None, quiet: bool, what: str)
 def _finish(results: Any, out: Path, quiet: bool, printed: Any, summary: bool = True) -> None:
     if not quiet and summary:
         for name, part in results.groupby("dataset", sort=False):
-            console.print(tables.summary_grid(part, f"\n{name}, {part['seed'].nunique()} seeds"))
+            title = f"\n{name}: accuracy % ↑ and DDP ↓, {part['seed'].nunique()} seeds"
+            console.print(tables.summary_grid(part, title))
     paths = reports.write(results, out, printed)
     if quiet:
         return
@@ -237,23 +269,34 @@ def _finish(results: Any, out: Path, quiet: bool, printed: Any, summary: bool = 
     if len(gone):
         where = gone.groupby(["dataset", "method"]).size()
         text = ", ".join(f"{m} on {d} ({n} client runs)" for (d, m), n in where.items())
-        console.print(f"[yellow]Note:[/] models that predict one class for everybody: {text}.")
-    console.print(f"Written to {out}: results.parquet, " + ", ".join(p.name for p in paths))
+        note = f"[yellow]Note:[/] models that predict one class for everybody: {escape(text)}."
+        console.print(note, highlight=False)
+    written = f"Written to {out}: results.parquet, " + ", ".join(p.name for p in paths)
+    console.print(written, highlight=False, markup=False)
 
 
-def _source(data: str, label: str | None, sensitive: str | None, client: str | None) -> Source:
-    own = data not in DATASETS
-    source = Source(data, label, sensitive, (client,) if own and client else ())
+def _source(
+    data: str,
+    label: str | None,
+    sensitive: str | None,
+    drop: str | None,
+    categorical: str | None,
+) -> Source:
+    lists = [tuple(_unique(text.split(","))) if text else () for text in (drop, categorical)]
+    source = Source(data, label, sensitive, *lists)
     load_source(source)  # says what is wrong before anything is written
     return source
 
 
 def _plan(partition: str, clients: int | None, rows: int | None, client: str | None) -> Plan:
-    if client is not None:
-        if clients is not None:
-            raise InputError("--clients and --client exclude each other: a column has its values.")
-        return by_column(client)
     known("partition", partition, ["fixed", "dirichlet", "column"])
+    if client is not None:
+        if clients is not None or rows is not None or partition == "dirichlet":
+            raise InputError(
+                "--client makes one client of every value of that column, with all its rows: leave "
+                "out --clients, --rows and --partition dirichlet."
+            )
+        return by_column(client)
     if partition == "column":
         raise InputError("--partition column needs --client COLUMN.")
     if partition == "dirichlet":
@@ -272,9 +315,13 @@ def _algorithm(source: Source, method: str, eta: float, rounds: int | None, **mo
 
 def _numbers(text: str) -> list[float]:
     try:
-        return [float(part) for part in text.split(",")]
+        return _unique([float(part) for part in text.split(",")])
     except ValueError:
         raise InputError(f"--etas must be numbers with commas between, got '{text}'.") from None
+
+
+def _unique(values: list[T]) -> list[T]:
+    return list(dict.fromkeys(values))
 
 
 def _count(seeds: int) -> int:
@@ -290,7 +337,7 @@ def _seed(seed: int) -> int:
 
 
 def _protocol(protocol: str | None) -> str | None:
-    return None if protocol is None else known("protocol", protocol, list(PROTOCOLS))
+    return None if protocol is None else known("protocol", protocol, ["pool", "paper"])
 
 
 @contextmanager
@@ -319,7 +366,7 @@ def _notes(quiet: bool) -> Iterator[None]:
         yield
     for warning in caught:
         if not quiet:
-            console.print(f"[yellow]Note:[/] {warning.message}")
+            console.print(f"[yellow]Note:[/] {escape(str(warning.message))}")
 
 
 def main() -> None:
@@ -327,7 +374,8 @@ def main() -> None:
     try:
         code = app(standalone_mode=False) or 0
         if code == INTERRUPTED:
-            _fail("Interrupted. Finished runs are kept: the same command goes on from there.", code)
+            kept = "Finished runs are kept: the same command goes on from there."
+            _fail("Interrupted." if sys.argv[1] == "train" else f"Interrupted. {kept}", code)
         sys.exit(code)
     except click.exceptions.NoArgsIsHelpError as nothing:
         print(nothing.format_message())
@@ -335,8 +383,10 @@ def main() -> None:
         _fail(error.format_message(), 2)
     except InputError as error:
         _fail(str(error), 2)
+    except OSError as error:
+        _fail(f"{error.filename or 'A file'}: {error.strerror or error}.", 2)
 
 
 def _fail(message: str, code: int) -> None:
-    errors.print(f"[red]Error:[/] {message}", highlight=False, soft_wrap=True)
+    errors.print(f"[red]Error:[/] {escape(message)}", highlight=False, soft_wrap=True)
     sys.exit(code)

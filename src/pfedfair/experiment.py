@@ -15,8 +15,9 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -29,17 +30,19 @@ import torch
 
 from pfedfair import __version__
 from pfedfair.algorithms import Algorithm
-from pfedfair.data import Dataset, load
+from pfedfair.data import DATASETS, Dataset, load
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation
 from pfedfair.files import read_json, read_parquet, write_json, write_parquet
+from pfedfair.metrics import RUN
 from pfedfair.partition import Plan
-from pfedfair.run import CollapseWarning, train
+from pfedfair.run import CollapseWarning, measured_rows, train
 
 COLUMNS = [
     "dataset", "method", "eta", "lam", "gamma", "target_ddp", "seed", "client", "role",
     "n_train", "n_test", "share_s1", "accuracy", "ddp", "npr_s0", "npr_s1",
     "accuracy_low", "accuracy_high", "ddp_low", "ddp_high",
+    "npr_s0_low", "npr_s0_high", "npr_s1_low", "npr_s1_high",
     "collapsed", "protocol", "partition", "config", "seconds",
 ]  # fmt: skip
 
@@ -52,6 +55,13 @@ class Source:
     label: str | None = None
     sensitive: str | None = None
     drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+
+    def describe(self) -> dict[str, Any]:
+        """Return the name of a bundled data set, or a file's name, contents and columns."""
+        if self.name in DATASETS:
+            return {"name": self.name}
+        return asdict(self) | {"name": Path(self.name).name, "sha256": _sha256(self.name)}
 
 
 @dataclass(frozen=True)
@@ -64,16 +74,18 @@ class Spec:
     algorithm: Algorithm
     seed: int
     protocol: str | None = None
+    sensitive_as_input: bool = True
 
     def describe(self) -> dict[str, Any]:
         """Return a JSON-able description; equal specs, equal text."""
         return {
-            "source": asdict(self.source),
+            "source": self.source.describe(),
             "plan": {"kind": type(self.plan).__name__, **asdict(self.plan)},  # type: ignore[call-overload]
             "method": self.method,
             "algorithm": asdict(self.algorithm),
             "seed": self.seed,
             "protocol": self.protocol,
+            "sensitive_as_input": self.sensitive_as_input,
         }
 
     @property
@@ -93,13 +105,21 @@ class Spec:
 @lru_cache(maxsize=4)
 def load_source(source: Source) -> Dataset:
     """Load the rows of a source, once per process."""
-    options = {"drop": source.drop} if source.drop else {}
+    given = {"drop": source.drop, "categorical": source.categorical}
+    options = {name: columns for name, columns in given.items() if columns}
+    if source.name in DATASETS and options:
+        raise InputError(f"'{source.name}' has its own columns: leave out {', '.join(options)}.")
     return load(source.name, source.label, source.sensitive, **options)
 
 
+@lru_cache(maxsize=4)
+def _sha256(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
 @lru_cache(maxsize=2)
-def _federation(source: Source, plan: Plan, seed: int) -> Federation:
-    return load_source(source).federate(plan, seed)
+def _federation(source: Source, plan: Plan, seed: int, sensitive_as_input: bool) -> Federation:
+    return load_source(source).federate(plan, seed, sensitive_as_input)
 
 
 def _row_work(source: Source) -> float:
@@ -111,7 +131,7 @@ def _row_work(source: Source) -> float:
 
 def execute(spec: Spec, on_work: Callable[[float], None] = lambda work: None) -> pd.DataFrame:
     """Do one run; return its rows of the results."""
-    federation = _federation(spec.source, spec.plan, spec.seed)
+    federation = _federation(spec.source, spec.plan, spec.seed, spec.sensitive_as_input)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # the column "collapsed" keeps it
         run = train(federation, spec.algorithm, spec.seed, on_work=on_work)
@@ -145,11 +165,10 @@ def run_experiment(
     on_work
         Called with the work and the number of runs done so far, in units of `Spec.work`.
     """
-    claim(out, {"version": __version__, "runs": [spec.describe() for spec in specs]})
+    jobs = prepare(specs, out, jobs)
+    for left_over in (out / "runs").glob(".*"):  # of a process that was killed while writing
+        left_over.unlink()
     missing = [spec for spec in specs if not _checkpoint(out, spec).exists()]
-    jobs = os.cpu_count() or 1 if jobs is None else jobs
-    if jobs < 1:
-        raise InputError(f"jobs must be at least 1, got {jobs}.")
     before = sum(spec.work for spec in specs) - sum(spec.work for spec in missing)
     n_before = len(specs) - len(missing)
 
@@ -163,8 +182,29 @@ def run_experiment(
     return _collect(specs, out)
 
 
-def claim(out: Path, description: dict[str, Any]) -> None:
-    """Make `out` the home of this experiment, or refuse if it is another's."""
+def prepare(specs: Sequence[Spec], out: Path, jobs: int | None = None) -> int:
+    """Find out what is wrong before anything is written; then make `out` ours.
+
+    Returns the number of processes.
+    """
+    jobs = os.cpu_count() or 1 if jobs is None else jobs
+    if jobs < 1:
+        raise InputError(f"jobs must be at least 1, got {jobs}.")
+    if len({spec.key for spec in specs}) < len(specs):
+        raise InputError("The same run is asked for twice.")
+    for source, plan, seed, protocol in dict.fromkeys(
+        (spec.source, spec.plan, spec.seed, spec.protocol) for spec in specs
+    ):
+        measured_rows(plan.split(load_source(source), seed), protocol)
+    claim(out, {"version": __version__, "runs": [spec.describe() for spec in specs]})
+    return jobs
+
+
+def claim(out: Path, description: dict[str, Any], write: bool = True) -> None:
+    """Make `out` the home of this experiment, or refuse if it is another's.
+
+    Without `write` the folder is made, and stays empty.
+    """
     card = out / "experiment.json"
     description = json.loads(json.dumps(description))
     if card.exists():
@@ -175,7 +215,9 @@ def claim(out: Path, description: dict[str, Any]) -> None:
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists and is not an experiment of ours: choose another --out.")
     else:
-        write_json(card, description)
+        out.mkdir(parents=True, exist_ok=True)
+        if write:
+            write_json(card, description)
 
 
 def read_results(folder: str | Path) -> pd.DataFrame:
@@ -202,7 +244,7 @@ def _checkpoint(out: Path, spec: Spec) -> Path:
 def _collect(specs: Sequence[Spec], out: Path) -> pd.DataFrame:
     parts = [read_parquet(_checkpoint(out, spec)) for spec in specs]
     results = pd.concat(parts, ignore_index=True)
-    runs = ["dataset", "method", "partition", "config", "seed", "protocol"]
+    runs = [*RUN, "seed"]
     write_parquet(out / "timings.parquet", results[[*runs, "seconds"]].drop_duplicates(runs))
     write_parquet(out / "results.parquet", results.assign(seconds=float("nan")))
     return results
@@ -241,8 +283,19 @@ def _start_worker(done: Any) -> None:
     global _done
     _done = done
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     threading.Thread(target=_die_with_parent, daemon=True).start()
+
+
+@contextmanager
+def _ignoring_ctrl_c() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what a signal does
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _die_with_parent() -> None:
@@ -268,7 +321,8 @@ def _in_processes(
     pool = ProcessPoolExecutor(jobs, context, _start_worker, (done,))
     runs = 0
     try:
-        pending = {pool.submit(_in_worker, spec, out) for spec in specs}
+        with _ignoring_ctrl_c():  # the workers inherit it
+            pending = {pool.submit(_in_worker, spec, out) for spec in specs}
         while pending:
             finished, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
             for future in finished:

@@ -90,7 +90,8 @@ def federate(
     for name, rows in zip(partition.names, partition.train, strict=True):
         if len(rows) == 0:
             raise InputError(f"Client {name} has no training rows.")
-    encoder = Encoder.fit(data, np.concatenate(partition.train), sensitive_as_input)
+    rows = np.concatenate(partition.train)
+    encoder = Encoder.fit(data, rows, sensitive_as_input, exclude=plan.column)
     table = Table(
         x=torch.from_numpy(encoder.transform(data.frame, data.s)),
         y=torch.from_numpy(data.y.astype(np.float32)),
@@ -101,7 +102,7 @@ def federate(
 
 def stack(table: Table, rows: Sequence[np.ndarray]) -> Batch:
     """Lay the given rows of every client side by side, padded to the longest."""
-    return gather(table, *_pad(rows))
+    return gather(table, *pad(rows))
 
 
 def gather(table: Table, index: np.ndarray, weight: np.ndarray) -> Batch:
@@ -112,7 +113,8 @@ def gather(table: Table, index: np.ndarray, weight: np.ndarray) -> Batch:
     return Batch(x, y, s, torch.from_numpy(weight))
 
 
-def _pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return row numbers and weights ``(len(rows), longest)``, see `Batch`."""
     longest = max(map(len, rows))
     index = np.zeros((len(rows), longest), dtype=np.int64)
     weight = np.zeros((len(rows), longest), dtype=np.float32)
@@ -139,8 +141,18 @@ def minibatches(own: np.ndarray, batch: int, rng: np.random.Generator) -> list[n
     return np.array_split(rng.permutation(own), steps(len(own), batch))
 
 
-def chunks(sizes: np.ndarray, batch: int, at_once: int = CHUNK) -> list[np.ndarray]:
+def chunks(
+    sizes: np.ndarray,
+    batch: int,
+    at_once: int = CHUNK,
+    memory: float = np.inf,
+    client_bytes: int = 0,
+    row_bytes: int = 0,
+) -> list[np.ndarray]:
     """Group clients that can train side by side: as many steps each, sizes alike.
+
+    A chunk takes `at_once` clients at the most, and `memory` bytes if one client does not take more
+    by itself: `client_bytes` and `row_bytes` for each of its rows.
 
     >>> chunks(np.array([1200, 100, 1250, 90]), batch=600)
     [array([3, 1]), array([0, 2])]
@@ -148,4 +160,9 @@ def chunks(sizes: np.ndarray, batch: int, at_once: int = CHUNK) -> list[np.ndarr
     n_steps = np.array([steps(n, batch) for n in sizes])
     order = np.lexsort((sizes, n_steps))
     groups = np.split(order, np.flatnonzero(np.diff(n_steps[order])) + 1)
-    return [part for group in groups for part in np.array_split(group, -(-len(group) // at_once))]
+    parts: list[np.ndarray] = []
+    for group in groups:
+        fit = memory // max(client_bytes + row_bytes * sizes[group].max(), 1)
+        number = -(-len(group) // int(max(1, min(at_once, fit))))
+        parts += np.array_split(group, number)
+    return parts

@@ -40,7 +40,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({_first_line(error)}).") from error
+        raise InputError(f"{path} cannot be read ({first_line(error)}).") from error
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
@@ -48,10 +48,11 @@ def read_parquet(path: Path) -> pd.DataFrame:
         return pd.read_parquet(path)
     except Exception as error:  # pyarrow raises many kinds
         raise InputError(
-            f"{path} is not a readable Parquet file ({_first_line(error)}): delete it and run the "
+            f"{path} is not a readable Parquet file ({first_line(error)}): delete it and run the "
             "command that made it again; finished runs are kept."
         ) from error
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What went wrong, in one line and without a full stop."""
     return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__

@@ -21,19 +21,17 @@ from pfedfair import seeds
 from pfedfair.federation import Table
 from pfedfair.networks import Network
 
-PROTOCOLS = ("pool", "paper")
+PROTOCOLS = ("pool", "paper", "validation")
 MEASURES = ("accuracy", "ddp", "npr_s0", "npr_s1")
+RUN = ["dataset", "method", "eta", "config", "partition", "protocol"]  # all but the seed
 ROWS_AT_ONCE = 4096
 
 
 def count(network: Network, theta: Tensor, table: Table, rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Count predictions of client i's model on its `rows[i]`, ``(clients, 2, 2, 2)``.
-
-    One entry in `rows` serves all clients: the pool.
-    """
+    """Count predictions of client i's model on its `rows[i]`, ``(clients, 2, 2, 2)``."""
     counts = np.zeros((len(theta), 2, 2, 2), dtype=np.int64)
     for i in range(len(theta)):
-        own = torch.from_numpy(rows[i if len(rows) > 1 else 0])
+        own = torch.from_numpy(rows[i])
         for part in torch.split(own, ROWS_AT_ONCE):
             positive = network.logits(theta[i : i + 1], table.x[part][None])[0, :, 0] > 0
             cell = 4 * table.s[part] + 2 * table.y[part].long() + positive.long()
@@ -98,9 +96,12 @@ def bootstrap(
     accuracy = np.quantile(sample["accuracy"], tails, axis=0)
     low, high = np.quantile(sample["gap"], tails, axis=0)
     nearest = np.where(low * high > 0, np.minimum(np.abs(low), np.abs(high)), 0.0)
+    negative = {f"npr_s{z}": np.quantile(sample[f"npr_s{z}"], tails, axis=0) for z in (0, 1)}
     return {
         "accuracy_low": accuracy[0],
         "accuracy_high": accuracy[1],
+        **{f"{name}_low": ends[0] for name, ends in negative.items()},
+        **{f"{name}_high": ends[1] for name, ends in negative.items()},
         "ddp_low": np.where(np.isnan(low), np.nan, nearest),
         "ddp_high": np.maximum(np.abs(low), np.abs(high)),
     }
@@ -137,9 +138,11 @@ def over_clients(results: pd.DataFrame) -> pd.DataFrame:
     Worst accuracy and worst DDP may be those of different clients, as in the paper;
     the joint worst client is the one with the largest sum of error and DDP.
     """
-    keys = ["dataset", "method", "eta", "seed"]
+    keys = [*RUN, "seed"]
     rows = []
     for key, run in results.groupby(keys, sort=False, dropna=False):
+        if run["client"].duplicated().any():
+            raise ValueError(f"two results for one client in the run {key}")
         joint = run.iloc[int(np.argmax(run["ddp"].fillna(0) - run["accuracy"]))]
         row = dict(zip(keys, key, strict=True))
         row |= {"worst_accuracy": run["accuracy"].min(), "worst_ddp": run["ddp"].max()}
@@ -151,6 +154,6 @@ def over_clients(results: pd.DataFrame) -> pd.DataFrame:
         }
         for role in ("underrepresented", "overrepresented"):
             part = run[run["role"] == role]
-            row |= {f"{role}_accuracy": part["accuracy"].mean(), f"{role}_ddp": part["ddp"].mean()}
+            row |= {f"{role}_{name}": part[name].mean() for name in MEASURES}
         rows.append(row)
     return pd.DataFrame(rows)

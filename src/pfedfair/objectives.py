@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import signature
 
 import torch
 from torch import Tensor
@@ -37,15 +38,21 @@ class Objective:
     mix
         "convex": ``(1 - eta) loss + eta penalty``, as Cho et al. and the paper's figures have it;
         "additive": ``loss + eta penalty``, as the paper's equation has it.
+    penalty_options
+        Options of the penalty by name, e.g. ``(("bandwidth", 0.2),)`` for KDE.
     """
 
     eta: float = 0.0
     penalty: str = "kde"
     mix: str = "convex"
+    penalty_options: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         known("penalty", self.penalty, list(PENALTIES))
         known("mix", self.mix, ["convex", "additive"])
+        for name, _ in self.penalty_options:
+            options = list(signature(PENALTIES[self.penalty]).parameters)[4:]
+            known(f"option of {self.penalty}", name, options)
         if self.mix == "convex" and not 0 <= self.eta < 1:
             raise InputError(f"eta must be in [0, 1), got {self.eta:g}.")
         if not 0 <= self.eta < float("inf"):
@@ -72,4 +79,5 @@ class Objective:
         return slope.mul_(self.loss_weight).add_(penalty_slope, alpha=self.eta)
 
     def _penalty(self, logits: Tensor, batch: Batch) -> Tensor:
-        return PENALTIES[self.penalty](logits, batch.y, batch.s, batch.weight)
+        options = dict(self.penalty_options)
+        return PENALTIES[self.penalty](logits, batch.y, batch.s, batch.weight, **options)

@@ -46,11 +46,9 @@ class Partition:
     def roles(self) -> tuple[str, ...]:
         """Underrepresented: the client's majority group is not the federation's."""
         everyone = np.concatenate(self.train + self.validation)
-        majority = self.data.s[everyone].mean() > 0.5
-        return tuple(
-            "underrepresented" if share != 0.5 and (share > 0.5) != majority else "overrepresented"
-            for share in self.share_s1
-        )
+        majority = self.data.s[everyone].mean() - 0.5
+        against = (self.share_s1 - 0.5) * majority < 0
+        return tuple("underrepresented" if a else "overrepresented" for a in against)
 
     def table(self) -> pd.DataFrame:
         """One row per client: how many rows it has, and of whom."""
@@ -75,7 +73,13 @@ class Partition:
 
 
 class Plan(Protocol):
-    """A recipe for a partition."""
+    """A recipe for a partition.
+
+    `column` is the column that says whose a row is, if there is one; it is not an input.
+    """
+
+    @property
+    def column(self) -> str | None: ...
 
     def split(self, data: Dataset, seed: int) -> Partition: ...
 
@@ -92,17 +96,16 @@ class FixedShares:
     validation: float = 0.0
     rows: int | None = None
 
+    column = None
+
     def split(self, data: Dataset, seed: int) -> Partition:
         plan = _paper_plan(data)
         if self.clients is None:
-            kinds = [plan.under] * plan.n_under + [plan.over] * plan.n_over
-            counts = np.array(kinds)
+            counts = np.array([plan.under] * plan.n_under + [plan.over] * plan.n_over)
         else:
-            flip = plan.under[1] > plan.under[0]
-            high, low = (self.share, 1 - self.share) if flip else (1 - self.share, self.share)
-            under = _n_under(self.clients, self.under_fraction)
-            shares = np.where(np.arange(self.clients) < under, high, low)
-            counts = _counts(shares, self.rows or plan.rows // self.clients)
+            under = round(self.clients * self.under_fraction)
+            shares = np.repeat([self.share, 1 - self.share], [under, self.clients - under])
+            counts = _counts(shares, plan, self.rows)
         return _deal(data, counts, plan.test_fraction, self.validation, seed)
 
 
@@ -112,20 +115,20 @@ class DirichletMixture:
 
     clients: int = 20
     under_fraction: float = 0.2
-    share: float = 0.8
+    means: tuple[float, float] = (0.8, 0.2)
     concentration: tuple[float, float] = (20.0, 20.0)
     validation: float = 0.0
     rows: int | None = None
 
+    column = None
+
     def split(self, data: Dataset, seed: int) -> Partition:
         plan = _paper_plan(data)
-        flip = plan.under[1] > plan.under[0]
-        means = (self.share, 1 - self.share) if flip else (1 - self.share, self.share)
-        under = _n_under(self.clients, self.under_fraction)
+        under = round(self.clients * self.under_fraction)
         rng = seeds.generator(seed, seeds.PARTITION, 1)
-        kinds = zip(means, self.concentration, (under, self.clients - under), strict=True)
+        kinds = zip(self.means, self.concentration, (under, self.clients - under), strict=True)
         shares = np.concatenate([_recentred_beta(m, c, n, rng) for m, c, n in kinds])
-        counts = _counts(shares, self.rows or plan.rows // self.clients)
+        counts = _counts(shares, plan, self.rows)
         return _deal(data, counts, plan.test_fraction, self.validation, seed)
 
 
@@ -144,9 +147,15 @@ class ByColumn:
                 f"There is no column '{self.column}' to make clients of: "
                 f"the data has {', '.join(map(str, data.frame.columns))}."
             )
+        if self.column in (data.label_column, data.sensitive_column):
+            raise InputError(
+                f"Column '{self.column}' is the label or the sensitive attribute: it cannot say "
+                "which client a row belongs to."
+            )
         column = data.frame[self.column]
         if column.isna().any():
             raise InputError(f"The client column '{self.column}' has empty cells: fill them.")
+        column = column.astype(str)
         train, validation, test, names = [], [], [], []
         rng = seeds.generator(seed, seeds.PARTITION)
         for name in sorted(column.unique()):
@@ -195,22 +204,24 @@ def fixed_shares(
 def dirichlet_mixture(
     clients: int = 20,
     under_fraction: float = 0.2,
-    share: float = 0.8,
+    means: tuple[float, float] = (0.8, 0.2),
     concentration: tuple[float, float] = (20.0, 20.0),
     validation: float = 0.0,
     rows: int | None = None,
 ) -> DirichletMixture:
     """Draw each client's shares of S from one of two Dirichlet distributions.
 
-    The two kinds of client (see `fixed_shares`) have mean shares `share` and ``1 - share``,
-    exactly: draws are shifted to that mean. The paper's symmetric alphas 0.5 and 1 would have mean
-    1/2; `concentration` (the sum of the two Dirichlet parameters, for under- and overrepresented
-    clients) says how little a client strays from its mean.
+    The two kinds of client (see `fixed_shares`) have the given `means` of their share of the group
+    that is the minority overall, exactly: draws are shifted to that mean. The paper's symmetric
+    alphas 0.5 and 1 would have mean 1/2; `concentration` (the sum of the two Dirichlet parameters,
+    for under- and overrepresented clients) says how little a client strays from its mean.
     """
-    _check(clients, under_fraction, share, validation, rows)
+    _check(clients, under_fraction, 0.5, validation, rows)
+    if not all(0 < mean < 1 for mean in means):
+        raise InputError(f"means must be between 0 and 1, got {means[0]:g} and {means[1]:g}.")
     if min(concentration) <= 0:
         raise InputError(f"concentration must be positive, got {min(concentration):g}.")
-    return DirichletMixture(clients, under_fraction, share, concentration, validation, rows)
+    return DirichletMixture(clients, under_fraction, means, concentration, validation, rows)
 
 
 def by_column(
@@ -246,16 +257,17 @@ def _paper_plan(data: Dataset) -> PaperPlan:
     return data.paper_plan
 
 
-def _n_under(clients: int, fraction: float) -> int:
-    return round(clients * fraction)
+def _counts(shares: np.ndarray, plan: PaperPlan, rows: int | None) -> np.ndarray:
+    """Rows of (S=0, S=1) per client, all of equal size.
 
-
-def _counts(shares: np.ndarray, rows: int) -> np.ndarray:
-    """Rows of (S=0, S=1) per client, all clients of equal size."""
+    `shares` are those of the group that the plan's underrepresented clients have most of.
+    """
+    rows = rows or plan.rows // len(shares)
     if rows < 1:
         raise InputError(f"{len(shares)} clients are too many: there would be no row for each.")
-    s1 = np.rint(shares * rows).astype(int)
-    return np.stack([rows - s1, s1], axis=1)
+    those = np.rint(shares * rows).astype(int)
+    counts = np.stack([rows - those, those], axis=1)
+    return counts if plan.under[1] > plan.under[0] else counts[:, ::-1]
 
 
 def _recentred_beta(mean: float, concentration: float, n: int, rng: np.random.Generator) -> Rows:

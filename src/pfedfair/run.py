@@ -23,6 +23,7 @@ from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation
 from pfedfair.files import atomic, read_json, write_json
 from pfedfair.networks import MLP, Bias, Network
+from pfedfair.partition import Partition
 
 
 class CollapseWarning(UserWarning):
@@ -52,13 +53,40 @@ class PersonalModel:
 
     def _codes(self, sensitive_features: Any) -> np.ndarray:
         values = pd.Series(np.asarray(sensitive_features)).astype(str)
-        for names in (self.group_names, ("0", "1"), ("False", "True")):
+        codes = [n for n in (("0", "1"), ("False", "True")) if not set(n) & set(self.group_names)]
+        for names in (self.group_names, *codes):  # codes only where they cannot be names
             if values.isin(names).all():
                 return (values == names[1]).to_numpy(np.int64)
         raise InputError(
-            f"sensitive_features must be 0 or 1, or {' or '.join(self.group_names)}; "
+            f"sensitive_features must be {' or '.join(self.group_names)}; "
             f"found '{values[~values.isin(self.group_names)].iloc[0]}'."
         )
+
+
+def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.ndarray], bool]:
+    """Return the protocol, the rows to measure each client on, and whether to weight them.
+
+    "pool": the whole held-out pool, weighted to the client's share of S, for clients that differ in
+    that share only (there it is the default); "paper": the client's own test rows; "validation":
+    the rows set aside for tuning, everybody's and weighted where "pool" would be.
+    """
+    protocol = protocol or ("pool" if part.shared_conditional else "paper")
+    known("protocol", protocol, list(metrics.PROTOCOLS))
+    if protocol == "pool" and not part.shared_conditional:
+        raise InputError(
+            "Protocol 'pool' needs clients that differ in their share of S only; these clients "
+            "differ in more: use protocol 'paper', each client's own test rows."
+        )
+    weighted = part.shared_conditional and protocol != "paper"
+    if protocol == "validation":
+        own = list(part.validation)
+        rows = [np.concatenate(own)] * len(own) if weighted else own
+    else:
+        rows = [part.pool] * len(part.names) if weighted else list(part.test)
+    for name, own_rows in zip(part.names, rows, strict=True):
+        if len(own_rows) == 0:
+            raise InputError(f"Client {name} has no rows for protocol '{protocol}'.")
+    return protocol, rows, weighted
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,34 +113,18 @@ class Run:
         Parameters
         ----------
         protocol
-            "pool": the whole held-out pool, weighted to the client's share of S (the default where
-            clients differ in that share only); "paper": the client's own test rows;
-            "validation": as "pool", on the rows set aside for tuning.
+            See `measured_rows`.
         """
         part = self.federation.partition
-        protocol = protocol or ("pool" if part.shared_conditional else "paper")
-        known("protocol", protocol, ["pool", "paper", "validation"])
-        if protocol != "paper" and not part.shared_conditional:
-            raise InputError(
-                f"Protocol '{protocol}' needs clients that differ in their share of S only; these "
-                "clients differ in more: use protocol 'paper', each client's own test rows."
-            )
-        rows = {
-            "pool": [part.pool],
-            "paper": list(part.test),
-            "validation": [np.concatenate(part.validation)],
-        }[protocol]
-        empty = [name for name, own in zip(part.names, rows, strict=False) if len(own) == 0]
-        if empty:
-            raise InputError(f"Client {empty[0]} has no rows for protocol '{protocol}'.")
+        protocol, rows, weighted = measured_rows(part, protocol)
         counts = metrics.count(self.network, self.fitted.theta, self.federation.table, rows)
-        share = None if protocol == "paper" else part.share_s1
+        share = part.share_s1 if weighted else None
         about = pd.DataFrame(
             {
                 "client": part.names,
                 "role": part.roles,
                 "n_train": self.federation.sizes,
-                "n_test": [len(rows[i if len(rows) > 1 else 0]) for i in range(len(part.names))],
+                "n_test": [len(own) for own in rows],
                 "share_s1": part.share_s1,
             }
         )
@@ -125,7 +137,7 @@ class Run:
         return PersonalModel(
             self.network,
             self.federation.encoder,
-            self.fitted.theta[self.federation.client(client)],
+            self.fitted.theta[self.federation.client(client)].clone(),
             data.group_names,
             data.label_names,
         )

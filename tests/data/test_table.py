@@ -25,11 +25,15 @@ def test_categories_are_one_hot_and_an_unseen_one_is_all_zero(table):
     np.testing.assert_array_equal(x[1:, 3:6].sum(1), 1)
 
 
-def test_constant_column_does_not_divide_by_zero():
-    frame = pd.DataFrame({"x": [2.0] * 4, "y": [0, 1, 0, 1], "s": [0, 0, 1, 1]})
+def test_a_column_that_is_constant_in_training_does_not_explode():
+    """The standard deviation of a constant 0.1 is 1e-17, not 0."""
+    n = 300
+    frame = pd.DataFrame({"x": [0.1] * n, "y": [0, 1] * (n // 2), "s": [0, 0, 1, 1] * (n // 4)})
+    frame.loc[n - 1, "x"] = 0.2
     data = pff.from_frame(frame, "y", "s")
-    x = Encoder.fit(data, np.arange(4)).transform(frame, data.s)
-    np.testing.assert_array_equal(x[:, 0], 0)
+    x = Encoder.fit(data, np.arange(n - 1)).transform(frame, data.s)
+    np.testing.assert_allclose(x[:-1, 0], 0, atol=1e-6)
+    assert x[-1, 0] == pytest.approx(0.1)
 
 
 def test_an_empty_category_is_a_category_of_its_own():
@@ -54,6 +58,38 @@ def test_bad_tables_are_refused_with_a_sentence(change, message):
         pff.from_frame(frame.assign(**change), "y", "s")
 
 
+def test_roles_and_column_names_are_checked():
+    frame = pd.DataFrame({"x": [0.0, 1, 2, 3], "y": [0, 1, 0, 1], "s": ["m", "f", "f", "m"]})
+    for call, message in [
+        (lambda: pff.from_frame(frame, "y", "y"), "cannot be both the label and the sensitive"),
+        (lambda: pff.from_frame(frame, "y", "s", drop="x"), "lists of columns"),
+        (lambda: pff.from_frame(frame, "y", "s", drop=["z"]), "no column 'z' to drop"),
+        (lambda: pff.from_frame(frame.set_axis(list("xyy"), axis=1), "y", "x"), "more than one"),
+        (lambda: pff.from_frame(frame, "y", "s", drop=["x"]).federate(
+            pff.partition.by_column("x", min_rows=1), sensitive_as_input=False), "no column left"),
+    ]:  # fmt: skip
+        with pytest.raises(pff.InputError, match=message):
+            call()
+
+
+def test_identifiers_and_dates_are_refused_and_codes_can_be_categories():
+    n = 240
+    frame = pd.DataFrame({"zip": [10, 20, 30] * (n // 3), "y": [0, 1] * (n // 2)})
+    frame["s"] = np.arange(n) < n // 2
+    frame["id"] = [f"person {i}" for i in range(n)]
+    with pytest.raises(pff.InputError, match="Column 'id' has 240 different values"):
+        pff.from_frame(frame, "y", "s")
+    data = pff.from_frame(frame, "y", "s", drop=["id"], categorical=["zip"])
+    assert Encoder.fit(data, np.arange(n)).categories == {"zip": ("10", "20", "30")}
+
+
+def test_the_client_column_is_not_an_input(table):
+    data = pff.from_frame(table.frame, "hired", "sex")
+    assert "site" in data.categorical
+    federation = data.federate(pff.partition.by_column("site"))
+    assert list(federation.encoder.categories) == ["colour"]
+
+
 def test_load_says_what_is_wrong(csv, tmp_path):
     assert len(pff.load(csv, "hired", "sex")) == 260
     for arguments, message in [
@@ -67,5 +103,5 @@ def test_load_says_what_is_wrong(csv, tmp_path):
             pff.load(*arguments)
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 nothing")
-    with pytest.raises(pff.InputError, match="cannot be read as CSV or Parquet"):
+    with pytest.raises(pff.InputError, match="is not a readable table"):
         pff.load(broken, "y", "s")

@@ -20,3 +20,10 @@ def test_a_panel_for_each_kind_of_client():
     figure = figures.trade_off(results())
     titles = [axes.get_title() for axes in figure.axes]
     assert titles == ["d: underrepresented clients", "d: overrepresented clients"]
+
+
+def test_a_role_without_clients_has_no_panel(tmp_path):
+    some = results()
+    figure = figures.trade_off(some[some["role"] == "overrepresented"])
+    assert [axes.get_title() for axes in figure.axes] == ["d: overrepresented clients"]
+    figures.save(figure, tmp_path / "one")

@@ -1,6 +1,9 @@
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from pfedfair.paper import table1
 from pfedfair.report import tables
@@ -17,6 +20,7 @@ def results(shift=0.02, seeds=4):
                 noise = rng.normal(0, 0.001)
                 rows.append(
                     {"dataset": "d", "method": method, "eta": 0.9, "seed": seed, "client": client,
+                     "config": method, "partition": "", "protocol": "pool",
                      "role": role, "accuracy": level + plus + noise, "ddp": 0.05 - plus,
                      "npr_s0": 0.8, "npr_s1": 0.85}
                 )  # fmt: skip
@@ -60,3 +64,38 @@ def test_table1_figures_are_the_papers():
     assert len(adult) == 35
     assert adult.loc[("pfedfair", "1"), "accuracy"] == pytest.approx(0.847)
     assert adult.loc[("fedavg-kde", "1"), "ddp"] == 0.104
+
+
+def test_everything_fits_in_80_columns():
+    frame = results(seeds=3)
+    frame = pd.concat([frame, frame.assign(dataset="e")]).replace({"a": "pfedme-kde"})
+    frame["accuracy_low"] = frame["ddp_low"] = 0.7812
+    frame["accuracy_high"] = frame["ddp_high"] = 0.8912
+    frame = frame.assign(n_train=2400, share_s1=0.1667)
+    console = Console(width=80, file=io.StringIO())
+    one = frame[frame["dataset"] == "d"]
+    console.print(tables.client_grid(one, "title", None))
+    console.print(tables.summary_grid(one, "title"))
+    console.print(tables.run_grid(one.head(2), "title"))
+    text = console.file.getvalue()
+    assert "…" not in text
+    assert "pfedme-kde" in text
+    for number in (".781, .891]", "[78.1, 89.1]", "0.17", " 0.9 ", "2400"):
+        assert number in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_names_are_not_markup():
+    frame = results(seeds=2).replace({"1": "[/x]", "2": "[bold]"})
+    console = Console(width=80, file=io.StringIO())
+    console.print(tables.client_grid(frame, "title", None))
+    assert "client [/x]" in console.file.getvalue()
+
+
+def test_five_clients_fit_in_80_columns():
+    frame = pd.concat([results(seeds=3).assign(client=c) for c in "12345"])
+    frame = frame.drop_duplicates(["method", "seed", "client"]).replace({"a": "fedavg-kde"})
+    console = Console(width=80, file=io.StringIO())
+    console.print(tables.client_grid(frame, "title", table1.printed("adult")))
+    assert "…" not in console.file.getvalue()
+    assert "81.9 .104" in console.file.getvalue()

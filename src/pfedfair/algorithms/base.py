@@ -26,7 +26,7 @@ from torch import Tensor
 
 from pfedfair import seeds
 from pfedfair.errors import InputError, known
-from pfedfair.federation import Batch, Table, gather, minibatches
+from pfedfair.federation import Batch, Table, gather, minibatches, pad
 from pfedfair.networks import Network
 from pfedfair.objectives import Objective
 from pfedfair.optimisers import OPTIMISERS, Step
@@ -60,15 +60,10 @@ class Clients:
             minibatches(own, batch, seeds.generator(self.seed, seeds.MINIBATCH, client, number))
             for own, client in zip(self.rows, self.ids, strict=True)
         ]
-        width = max(len(part) for client_cuts in cuts for part in client_cuts)
-        index = np.zeros((len(cuts), len(cuts[0]), width), dtype=np.int64)
-        weight = np.zeros(index.shape, dtype=np.float32)
-        for i, client_cuts in enumerate(cuts):
-            for k, part in enumerate(client_cuts):
-                index[i, k, : len(part)] = part
-                weight[i, k, : len(part)] = 1 / len(part)
-        whole = gather(self.table, index, weight)
-        for k in range(index.shape[1]):
+        index, weight = pad([part for client_cuts in cuts for part in client_cuts])
+        shape = (len(cuts), len(cuts[0]), -1)  # the clients of a chunk have as many steps each
+        whole = gather(self.table, index.reshape(shape), weight.reshape(shape))
+        for k in range(whole.y.shape[1]):
             yield Batch(*(tensor[:, k] for tensor in whole))
 
     def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
@@ -91,7 +86,7 @@ class Algorithm:
         Step size.
     optimiser
         "adam" or "sgd".
-    eta, penalty, mix
+    eta, penalty, mix, penalty_options
         The fair objective, see `Objective`; eta = 0 is the plain loss.
     weighting
         How the server averages: "uniform" as printed in the paper, or by "size".
@@ -104,6 +99,7 @@ class Algorithm:
     eta: float = 0.0
     penalty: str = "kde"
     mix: str = "convex"
+    penalty_options: tuple[tuple[str, float], ...] = ()
     weighting: str = "uniform"
 
     federated: ClassVar[bool] = True
@@ -120,7 +116,7 @@ class Algorithm:
 
     @property
     def objective(self) -> Objective:
-        return Objective(self.eta, self.penalty, self.mix)
+        return Objective(self.eta, self.penalty, self.mix, self.penalty_options)
 
     def network(self, default: Network) -> Network:
         """The network to train; an algorithm may bring its own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ from pfedfair.errors import InputError
 
 __all__ = ["DATASETS", "Dataset", "Encoder", "adult", "compas", "from_file", "from_frame", "load"]
 
-DATASETS: dict[str, Callable[..., Dataset]] = {"adult": adult, "compas": compas}
+DATASETS: dict[str, Callable[..., Dataset]] = {
+    "adult": adult,
+    "compas": compas,
+    "compas-two-races": partial(compas, others="african-american"),
+}
 
 
 def load(

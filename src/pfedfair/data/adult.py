@@ -27,6 +27,8 @@ def adult() -> Dataset:
         categorical={c: tuple(sorted(frame[c].unique())) for c in CATEGORICAL},
         label_names=("<=50K", ">50K"),
         group_names=("Female", "Male"),
+        label_column="income",
+        sensitive_column="sex",
         hidden=(256, 256, 256, 256),
         paper_plan=PaperPlan((400, 2000), (2000, 400), n_under=1, n_over=4, test_fraction=1 / 4),
     )

@@ -28,7 +28,7 @@ def compas(others: str = "all") -> Dataset:
         frame = frame[frame["race"].isin(["Caucasian", "African-American"])].reset_index(drop=True)
     frame["male"] = (frame["sex"] == "Male").astype("int64")
     return Dataset(
-        name="compas",
+        name="compas" if others == "all" else "compas-two-races",
         frame=frame,
         y=frame["two_year_recid"].to_numpy("int64"),
         s=(frame["race"] == "Caucasian").to_numpy("int64"),
@@ -36,6 +36,8 @@ def compas(others: str = "all") -> Dataset:
         categorical={c: tuple(sorted(frame[c].unique())) for c in ("age_cat", "c_charge_degree")},
         label_names=("no new charge", "charged again"),
         group_names=("Non-Caucasian", "Caucasian"),
+        label_column="two_year_recid",
+        sensitive_column="race",
         hidden=(64, 64),
         paper_plan=PaperPlan((100, 500), (500, 100), n_under=1, n_over=4, test_fraction=1 / 5),
     )

@@ -11,12 +11,14 @@ import numpy as np
 import pandas as pd
 
 from pfedfair.errors import InputError
+from pfedfair.files import first_line
 
 if TYPE_CHECKING:
     from pfedfair.federation import Federation
     from pfedfair.partition import Plan
 
 MISSING = "?"
+MOST_LEVELS = 100  # a text column with more values is an identifier, not a category
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class PaperPlan:
 class Encoder:
     """Numbers standardised, categories one-hot, S (0 or 1) as the last input.
 
-    Fitted on training rows only. A category that training did not see encodes as zeros.
+    Means and scales come from training rows only; so do a column's categories, unless the data set
+    declares them. A category that is not among them encodes as zeros.
     """
 
     mean: dict[str, float]
@@ -47,12 +50,26 @@ class Encoder:
     sensitive_as_input: bool = True
 
     @classmethod
-    def fit(cls, data: Dataset, rows: np.ndarray, sensitive_as_input: bool = True) -> Encoder:
+    def fit(
+        cls,
+        data: Dataset,
+        rows: np.ndarray,
+        sensitive_as_input: bool = True,
+        exclude: str | None = None,
+    ) -> Encoder:
+        """Fit on the given rows of `data`; the column `exclude` is not an input."""
         train = data.frame.iloc[rows]
-        mean = {c: float(train[c].mean()) for c in data.numeric}
-        scale = {c: float(train[c].std(ddof=0)) or 1.0 for c in data.numeric}
-        seen = {c: data.categorical[c] or _levels(train[c]) for c in data.categorical}
-        return cls(mean, scale, seen, sensitive_as_input)
+        numeric = [c for c in data.numeric if c != exclude]
+        mean = {c: float(train[c].mean()) for c in numeric}
+        # A constant's standard deviation is a rounding error, not a scale.
+        varies = {c: train[c].nunique() > 1 for c in numeric}
+        scale = {c: float(train[c].std(ddof=0)) if varies[c] else 1.0 for c in numeric}
+        categorical = {c: levels for c, levels in data.categorical.items() if c != exclude}
+        seen = {c: levels or _levels(train[c]) for c, levels in categorical.items()}
+        encoder = cls(mean, scale, seen, sensitive_as_input)
+        if encoder.width == 0:
+            raise InputError(f"'{data.name}' has no column left to predict from.")
+        return encoder
 
     @property
     def width(self) -> int:
@@ -93,6 +110,8 @@ class Dataset:
     categorical: dict[str, tuple[str, ...]]
     label_names: tuple[str, str]
     group_names: tuple[str, str]
+    label_column: str
+    sensitive_column: str
     hidden: tuple[int, ...] = (64, 64)
     paper_plan: PaperPlan | None = None
 
@@ -112,11 +131,30 @@ def from_frame(
     sensitive: str,
     name: str = "table",
     drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
 ) -> Dataset:
     """Make a data set of your own table: columns of numbers are numeric, others categorical.
 
     The larger of two numbers, or the later of two words, is coded as 1.
+
+    Parameters
+    ----------
+    drop
+        Columns that are not inputs.
+    categorical
+        Columns of numbers that are codes, such as a postal code.
     """
+    frame = frame.rename(columns=str)
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise InputError(f"The table has more than one column '{twice[0]}': rename one.")
+    if isinstance(drop, str) or isinstance(categorical, str):
+        raise InputError("drop and categorical are lists of columns, not one name.")
+    unknown = [c for c in (*drop, *categorical) if c not in frame]
+    if unknown:
+        raise InputError(f"There is no column '{unknown[0]}' to drop or to take as categories.")
+    if label == sensitive:
+        raise InputError(f"Column '{label}' cannot be both the label and the sensitive attribute.")
     for role, column in (("label", label), ("sensitive", sensitive)):
         if column not in frame:
             raise InputError(
@@ -126,27 +164,41 @@ def from_frame(
     y, label_names = _binary(frame[label], f"The label column '{label}'")
     s, group_names = _binary(frame[sensitive], f"The sensitive column '{sensitive}'")
     inputs = [c for c in frame.columns if c not in {label, sensitive, *drop}]
-    numeric = tuple(c for c in inputs if pd.api.types.is_numeric_dtype(frame[c]))
-    for column in numeric:
-        _numbers(frame[column], column)
-    categorical: dict[str, tuple[str, ...]] = {c: () for c in inputs if c not in numeric}
-    return Dataset(name, frame, y, s, numeric, categorical, label_names, group_names)
+    numeric = [c for c in inputs if pd.api.types.is_numeric_dtype(frame[c])]
+    numeric = [c for c in numeric if c not in categorical]
+    for column in inputs:
+        if column in numeric:
+            _numbers(frame[column], column)
+        elif frame[column].nunique() > MOST_LEVELS:
+            raise InputError(
+                f"Column '{column}' has {frame[column].nunique()} different values, more than "
+                f"{MOST_LEVELS}: drop it, or make numbers or fewer categories of it."
+            )
+    levels: dict[str, tuple[str, ...]] = {c: () for c in inputs if c not in numeric}
+    return Dataset(
+        name, frame, y, s, tuple(numeric), levels, label_names, group_names, label, sensitive
+    )
 
 
-def from_file(path: Path, label: str, sensitive: str, drop: Sequence[str] = ()) -> Dataset:
+def from_file(
+    path: Path,
+    label: str,
+    sensitive: str,
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+) -> Dataset:
     """Read a CSV or Parquet file as a data set; see `from_frame`."""
     try:
         frame = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
     except Exception as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path} cannot be read as CSV or Parquet: {reason}.") from error
-    return from_frame(frame, label, sensitive, name=path.stem, drop=drop)
+        raise InputError(f"{path} is not a readable table ({first_line(error)}).") from error
+    return from_frame(frame, label, sensitive, path.stem, drop, categorical)
 
 
 def _binary(column: pd.Series[Any], what: str) -> tuple[np.ndarray, tuple[str, str]]:
     if column.isna().any():
         raise InputError(f"{what} has {int(column.isna().sum())} empty cells: fill or drop them.")
-    levels = sorted(column.unique())
+    levels = sorted(column.unique(), key=lambda v: (str(type(v)), v))
     if len(levels) != 2:
         raise InputError(f"{what} must have two values, it has {len(levels)}.")
     return (column == levels[1]).to_numpy(np.int64), (str(levels[0]), str(levels[1]))

@@ -155,6 +155,8 @@ def personal(
 
 def fit(federation: Federation, algorithm: Algorithm, network: MLP, seed: int) -> Fitted:
     """Do what `pfedfair.engines.stacked.fit` does, one client after the other."""
+    if (algorithm.penalty, algorithm.mix, algorithm.weighting) != ("kde", "convex", "uniform"):
+        raise NotImplementedError("the specification covers KDE, the convex mix and the plain mean")
     table = federation.table
     clients = [
         Client(i, table.x[rows], table.y[rows], table.s[rows], seed, algorithm.batch)

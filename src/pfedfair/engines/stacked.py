@@ -14,7 +14,7 @@ from pfedfair.algorithms import Algorithm, Clients, State
 from pfedfair.federation import CHUNK, Federation, chunks
 from pfedfair.networks import Network
 
-MEMORY = 256 * 2**20  # bytes that one chunk's working copies may take
+MEMORY = 512 * 2**20  # bytes for one chunk's models, gradients, moments and rows
 
 
 class Fitted(NamedTuple):
@@ -49,12 +49,19 @@ def fit(
     Parameters
     ----------
     at_once
-        Clients in one batched pass, at the most; large networks get fewer. It changes speed and
-        memory, never the algorithm.
+        Clients in one batched pass, at the most; fewer where memory would not do. It changes speed
+        and memory, never the algorithm.
     on_work
         Called with the part of the whole work that has just been done (the parts add up to 1).
     """
-    at_once = max(1, min(at_once, MEMORY // (8 * 4 * network.size)))
+    parts = chunks(
+        federation.sizes,
+        algorithm.batch,
+        at_once,
+        memory=MEMORY,
+        client_bytes=8 * 4 * network.size,
+        row_bytes=2 * 4 * federation.encoder.width,
+    )
     groups = [
         (
             torch.from_numpy(ids),
@@ -66,7 +73,7 @@ def fit(
                 seed=seed,
             ),
         )
-        for ids in chunks(federation.sizes, algorithm.batch, at_once)
+        for ids in parts
     ]
     sizes = torch.from_numpy(federation.sizes).float()
     rounds = algorithm.rounds if algorithm.federated else 0

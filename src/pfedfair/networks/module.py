@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import numpy as np
@@ -16,7 +17,9 @@ class Module:
     """Run one module for many rows of parameters at once.
 
     The module must map ``(n, d)`` to ``(n, 1)`` and keep no running statistics (so no batch
-    normalisation: its buffers would mix the clients' data).
+    normalisation: its buffers would mix the clients' data). Yours is copied, not changed. Every run
+    starts from fresh values of the layers that can draw them (``reset_parameters``); parameters
+    without such a layer start from the values that they have.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -25,7 +28,7 @@ class Module:
                 f"{type(module).__name__} has buffers (running statistics): these would be shared "
                 "between clients. Use layer normalisation instead of batch normalisation."
             )
-        self.module = module.eval()
+        self.module = copy.deepcopy(module).eval()
         self.shapes = {name: p.shape for name, p in module.named_parameters()}
         self.size = sum(shape.numel() for shape in self.shapes.values())
 

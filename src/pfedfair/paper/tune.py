@@ -3,7 +3,7 @@
     python -m pfedfair.paper.tune adult --out runs/tune-adult
 
 A trial trains on 80 % of every client's training rows and is scored on the other 20 %. The trials
-of a method are drawn at random from its space below, always the same ones. The score of a fair
+of a method cover its space below evenly, and are always the same ones. The score of a fair
 method is accuracy - DDP at eta = 0.9, of the others accuracy; mean over the two kinds of client (so
 that the underrepresented one counts as much as the four others), then over seeds. Test rows are
 not touched. The best settings go to ``OUT/tuned.toml``; ``tuned.toml`` beside this file keeps them.
@@ -29,26 +29,40 @@ from pfedfair.partition import fixed_shares
 
 FIRST_SEED = 100  # not a seed of any table
 TRIALS = 12
-ROUNDS = {"adult": (10, 20, 30), "compas": (40, 80, 160)}
-SPACE: dict[str, tuple[Any, ...]] = {"alpha": (3e-4, 1e-3, 3e-3, 1e-2)}
+ROUNDS = {"adult": (10, 20), "compas": (40, 80)}
+SPACE: dict[str, tuple[Any, ...]] = {"alpha": (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)}
 MOREAU_SPACE: dict[str, tuple[Any, ...]] = {
-    "gamma": (0.001, 0.003, 0.01, 0.03, 0.1),
-    "alpha_inner": (1e-4, 3e-4, 1e-3),
+    "gamma": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3),
+    "alpha_inner": (3e-4, 1e-3, 3e-3),
     "prox_epochs": (10, 30),
 }
 PFEDFAIR_SPACE: dict[str, tuple[Any, ...]] = {"envelope_gradient": ("point", "prox")}
 
 
 def trials(dataset: str, method: str) -> list[dict[str, Any]]:
-    """Return the settings to try: all combinations, or a fixed random choice of them."""
+    """Return the settings to try, always the same ones.
+
+    All combinations if there are just as many as trials; otherwise every value of a
+    hyper-parameter comes equally often, in an order of its own (a Latin hypercube).
+    """
     space = {"rounds": ROUNDS[dataset]} | SPACE
     if issubclass(ALGORITHMS[method], Moreau):
         space |= MOREAU_SPACE
     if issubclass(ALGORITHMS[method], PFedFair):
         space |= PFEDFAIR_SPACE
     every = [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
-    chosen = np.random.default_rng(0).permutation(len(every))[:TRIALS]
-    return [every[i] for i in sorted(chosen)]
+    if len(every) <= TRIALS:
+        return every
+    for draw in itertools.count():  # until no two trials are the same
+        rng = np.random.default_rng(draw)
+        columns = [
+            [values[i] for i in rng.permutation(np.arange(TRIALS) % len(values))]
+            for values in space.values()
+        ]
+        chosen = list(zip(*columns, strict=True))
+        if len(set(chosen)) == TRIALS:
+            return [dict(zip(space, values, strict=True)) for values in chosen]
+    raise AssertionError("unreachable")
 
 
 def score(results: pd.DataFrame) -> pd.DataFrame:

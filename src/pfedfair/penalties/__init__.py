@@ -14,6 +14,6 @@ from pfedfair.penalties.kde import kde
 
 __all__ = ["PENALTIES", "Penalty", "kde"]
 
-Penalty = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+Penalty = Callable[..., Tensor]  # (logits, y, s, weight, **options) to (rows,)
 
 PENALTIES: dict[str, Penalty] = {"kde": kde}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -38,11 +39,12 @@ def trade_off(results: pd.DataFrame, printed: dict[str, pd.DataFrame] | None = N
     """
     printed = printed or {}
     datasets = list(dict.fromkeys(results["dataset"]))
-    figure = Figure(figsize=(10, 4 * len(datasets) + 0.6), layout="constrained")
-    axes = figure.subplots(len(datasets), 2, squeeze=False)
+    roles = [role for role in ROLES if role in set(results["role"])]
+    figure = Figure(figsize=(5 * len(roles), 4 * len(datasets) + 0.6), layout="constrained")
+    axes = figure.subplots(len(datasets), len(roles), squeeze=False)
     for line, name in zip(axes, datasets, strict=True):
         part = results[results["dataset"] == name]
-        for panel, role in zip(line, ROLES, strict=True):
+        for panel, role in zip(line, roles, strict=True):
             _panel(panel, part, role, printed.get(name))
             panel.set_title(f"{name}: {role} clients", fontsize=11)
     methods = list(dict.fromkeys(results["method"]))
@@ -53,16 +55,18 @@ def trade_off(results: pd.DataFrame, printed: dict[str, pd.DataFrame] | None = N
     if printed:
         hollow = {"color": "#555555", "marker": "o", "linestyle": "", "markerfacecolor": "none"}
         handles.append(Line2D([], [], label="hollow: the paper's figure", **hollow))  # type: ignore[arg-type]
-    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=2 + 3 * (len(roles) > 1), frameon=False
+    )
     figure.suptitle("Error and unfairness of every method (lower left is better)", fontsize=12)
     return figure
 
 
 def _panel(axes: Axes, results: pd.DataFrame, role: str, printed: pd.DataFrame | None) -> None:
     x, y = f"{role}_ddp", f"{role}_accuracy"
-    summary = tables.over_seeds(
-        metrics.over_clients(results), ["method", "eta"], [x, y]
-    ).sort_values("eta")
+    summary = tables.over_seeds(metrics.over_clients(results), metrics.RUN, [x, y]).sort_values(
+        "eta"
+    )
     for method, rows in summary.groupby("method", sort=False):
         colour, marker = _style(str(method))
         axes.errorbar(
@@ -88,7 +92,7 @@ def _panel(axes: Axes, results: pd.DataFrame, role: str, printed: pd.DataFrame |
             )  # fmt: skip
     axes.set_xlabel("DDP ↓")
     axes.set_ylabel("error % ↓")
-    widest = summary[x].max() if printed is None else max(summary[x].max(), printed["ddp"].max())
+    widest = np.nanmax([0, *summary[x], *([] if printed is None else printed["ddp"])])
     axes.set_xlim(-0.005, 1.15 * widest + 0.01)  # with few seeds an interval may reach far out
     axes.grid(alpha=0.25)
     for side in ("top", "right"):

@@ -18,11 +18,11 @@ LEGEND = (
     "± : half of the 95 % interval of the mean over seeds (Student t); n/a with one seed.",
 )
 SUMMARY = {
-    "underrepresented": "underrepresented clients",
-    "overrepresented": "overrepresented clients",
-    "worst": "worst client",
-    "joint_worst": "joint worst client",
-    "mean": "mean over clients",
+    "underrepresented": "under.\nclients",
+    "overrepresented": "over.\nclients",
+    "worst": "worst of\nclients",
+    "joint_worst": "joint\nworst",
+    "mean": "mean of\nclients",
 }
 SHORT_ROLE = {"underrepresented": "under.", "overrepresented": "over."}
 
@@ -33,9 +33,10 @@ def accuracy(mean: float, half: float | None = None) -> str:
     >>> accuracy(0.8213, 0.0042)
     '82.1 ±0.4'
     """
-    if half is None:
-        return f"{100 * mean:.1f}"
-    return f"{100 * mean:.1f} ±{100 * half:.1f}" if half == half else f"{100 * mean:.1f}"
+    if mean != mean:
+        return "n/a"
+    known = half is not None and half == half
+    return f"{100 * mean:.1f} ±{100 * half:.1f}" if known else f"{100 * mean:.1f}"  # type: ignore[operator]
 
 
 def ddp(mean: float, half: float | None = None) -> str:
@@ -63,6 +64,8 @@ def over_seeds(frame: pd.DataFrame, keys: list[str], measures: Sequence[str]) ->
     rows = []
     for key, group in frame.groupby(keys, sort=False, dropna=False):
         row = dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True))
+        if group["seed"].duplicated().any():
+            raise ValueError(f"two results for one seed: {key}")
         for name in measures:
             mean, low, _ = metrics.mean_interval(group[name].to_numpy())
             row |= {name: mean, f"{name}_half": mean - low}
@@ -73,13 +76,12 @@ def over_seeds(frame: pd.DataFrame, keys: list[str], measures: Sequence[str]) ->
 def summary(results: pd.DataFrame) -> pd.DataFrame:
     """One row per data set, method and eta: kinds of client, worst and mean, over seeds."""
     measures = [f"{who}_{what}" for who in SUMMARY for what in ("accuracy", "ddp")]
-    keys = ["dataset", "method", "eta"]
-    return over_seeds(metrics.over_clients(results), keys, measures)
+    return over_seeds(metrics.over_clients(results), metrics.RUN, measures)
 
 
 def by_client(results: pd.DataFrame) -> pd.DataFrame:
     """One row per data set, method, eta and client, over seeds."""
-    keys = ["dataset", "method", "eta", "client", "role"]
+    keys = [*metrics.RUN, "client", "role"]
     return over_seeds(results, keys, ["accuracy", "ddp", "npr_s0", "npr_s1"])
 
 
@@ -88,8 +90,10 @@ def paired(
 ) -> tuple[float, float, float]:
     """Mean difference method - rival over seeds, and its interval; runs are paired by seed."""
     runs = metrics.over_clients(results)
-    pair = [runs[runs["method"] == m].set_index("seed")[measure] for m in (method, rival)]
-    mean, low, high = metrics.mean_interval((pair[0] - pair[1]).dropna().to_numpy())
+    ours, theirs = (runs.loc[runs["method"] == m, ["seed", measure]] for m in (method, rival))
+    pair = ours.merge(theirs, on="seed", validate="one_to_one")
+    difference = pair[f"{measure}_x"] - pair[f"{measure}_y"]
+    mean, low, high = metrics.mean_interval(difference.to_numpy())
     return mean, low, high
 
 
@@ -113,11 +117,12 @@ def client_grid(results: pd.DataFrame, title: str, printed: pd.DataFrame | None 
     """Lay methods against clients: our figures, their intervals, and the paper's below."""
     rows = by_client(results)
     table = _grid(title)
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for _, client in rows.drop_duplicates("client").iterrows():
-        table.add_column(f"client {client['client']}\n{SHORT_ROLE[client['role']]}", no_wrap=True)
+        heading = f"client {client['client']}\n{SHORT_ROLE[client['role']]}"
+        table.add_column(Text(heading), no_wrap=True)
     for method, group in rows.groupby("method", sort=False):
-        cells = [Text.assemble((str(method), "bold"), ("\n± over seeds\npaper\n", "dim"))]
+        cells = [Text.assemble((str(method), "bold"), ("\n ± seeds\n paper\n", "dim"))]
         for _, row in group.iterrows():
             ours = f"{accuracy(row['accuracy'])} {short(row['ddp'])}"
             seeds = f"±{100 * row['accuracy_half']:.1f} ±{short(row['ddp_half'])}"
@@ -140,38 +145,36 @@ def summary_grid(results: pd.DataFrame, title: str) -> Table:
     """Lay methods against kinds of client."""
     table = _grid(title)
     table.add_column("method", no_wrap=True)
-    table.add_column("eta", justify="right")
+    table.add_column("eta", no_wrap=True)
     for heading in SUMMARY.values():
-        table.add_column(heading.replace(" ", "\n", 1), no_wrap=True)
+        table.add_column(heading, no_wrap=True)
     for _, row in summary(results).iterrows():
         cells = [
             accuracy(row[f"{who}_accuracy"], row[f"{who}_accuracy_half"])
             + "\n"
-            + ddp(row[f"{who}_ddp"], row[f"{who}_ddp_half"])
+            + ddp(row[f"{who}_ddp"], row[f"{who}_ddp_half"]).replace("0.", ".")
             for who in SUMMARY
         ]
-        table.add_row(row["method"], f"{row['eta']:g}", *cells)
+        table.add_row(Text(row["method"]), f"{row['eta']:g}", *cells)
     return table
 
 
-def run_grid(clients: pd.DataFrame, title: str, groups: tuple[str, str]) -> Table:
+def run_grid(clients: pd.DataFrame, title: str) -> Table:
     """Lay the clients of one run out, with their bootstrap intervals."""
     table = _grid(title)
-    for heading in ("client", "role", "rows", f"share of\n{groups[1]}"):
-        table.add_column(heading)
-    for heading in ("accuracy % ↑", "DDP ↓"):
+    for heading in ("client", "role", "rows", "share\nS=1"):
         table.add_column(heading, no_wrap=True)
-    for group in groups:
-        table.add_column(f"NPR\n{group}")
+    for heading in ("accuracy % ↑", "DDP ↓", "NPR\nS=0", "NPR\nS=1"):
+        table.add_column(heading, no_wrap=True)
     for _, row in clients.iterrows():
         table.add_row(
-            str(row["client"]),
+            Text(str(row["client"])),
             SHORT_ROLE[row["role"]],
             str(row["n_train"]),
             f"{row['share_s1']:.2f}",
             f"{accuracy(row['accuracy'])} "
-            f"[{accuracy(row['accuracy_low'])}, {accuracy(row['accuracy_high'])}]",
-            f"{short(row['ddp'])} [{short(row['ddp_low'])}, {short(row['ddp_high'])}]",
+            f"\\[{accuracy(row['accuracy_low'])}, {accuracy(row['accuracy_high'])}]",
+            f"{short(row['ddp'])} \\[{short(row['ddp_low'])}, {short(row['ddp_high'])}]",
             short(row["npr_s0"]),
             short(row["npr_s1"]),
         )
@@ -180,13 +183,18 @@ def run_grid(clients: pd.DataFrame, title: str, groups: tuple[str, str]) -> Tabl
 
 def _grid(title: str) -> Table:
     return Table(
-        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1)
+        title=Text(title, style="bold"),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
     )
 
 
 def markdown(frame: pd.DataFrame) -> str:
     """Write a frame as a Markdown table, measures with their intervals in one cell."""
-    shown = [c for c in frame.columns if not c.endswith("_half")]
+    hidden = ("config", "partition", "protocol")
+    shown = [c for c in frame.columns if not c.endswith("_half") and c not in hidden]
     lines = ["| " + " | ".join(c.replace("_", " ") for c in shown) + " |"]
     lines.append("|" + "---|" * len(shown))
     for _, row in frame.iterrows():

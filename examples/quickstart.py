@@ -1,0 +1,19 @@
+"""Train pFedFair on COMPAS, look at every client, keep the models, and use one of them."""
+
+import tempfile
+
+import pfedfair as pff
+from pfedfair.paper import tuned
+
+data = pff.load("compas")
+federation = data.federate(pff.partition.fixed_shares(), seed=0)
+print(federation.describe())
+
+run = pff.train(federation, tuned("compas", "pfedfair", eta=0.9), seed=0)
+print(run.table()[["client", "role", "accuracy", "ddp", "ddp_low", "ddp_high"]].round(3))
+
+with tempfile.TemporaryDirectory() as folder:
+    run.save(folder)
+    model = pff.load_model(folder, client="1")
+people = data.frame.head(3)
+print(model.predict(people, sensitive_features=["Caucasian", "Non-Caucasian", "Caucasian"]))
