@@ -1,12 +1,14 @@
 """Tune every method on validation rows, the same number of trials for each.
 
     python -m pfedfair.paper.tune adult --out runs/tune-adult
+    python -m pfedfair.paper.tune adult --changes --out runs/changes-adult
 
 A trial trains on 80 % of every client's training rows and is scored on the other 20 %. The trials
-of a method cover its space below evenly, and are always the same ones. The score of a fair
-method is accuracy - DDP at eta = 0.9, of the others accuracy; mean over the two kinds of client (so
-that the underrepresented one counts as much as the four others), then over seeds. Test rows are
-not touched. The best settings go to ``OUT/tuned.toml``; ``tuned.toml`` beside this file keeps them.
+of a method cover its space below evenly and are always the same. The score of a fair method is
+accuracy - DDP at eta = 0.9, of the others accuracy; mean over the two kinds of client (so that the
+underrepresented one counts as much as the four others), then over seeds. Test rows are not touched.
+The best settings go to ``OUT/tuned.toml``; ``tuned.toml`` beside this file keeps them. The second
+command changes one of pFedFair's tuned settings at a time.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from pfedfair.algorithms.moreau import Moreau
 from pfedfair.algorithms.pfedfair import PFedFair
 from pfedfair.experiment import Source, Spec, run_experiment
 from pfedfair.files import atomic
+from pfedfair.paper import settings, tuned
 from pfedfair.partition import fixed_shares
 
 FIRST_SEED = 100  # not a seed of any table
@@ -76,6 +80,41 @@ def score(results: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(["method", "score"], ascending=[True, False], ignore_index=True)
 
 
+def specification(dataset: str, method: str, settings: dict[str, Any], seed: int) -> Spec:
+    """Return a trial's run: 20 % of every client's training rows are held out for its score."""
+    plan = fixed_shares(validation=0.2)
+    return Spec(Source(dataset), plan, method, make(method, **settings), seed, "validation")
+
+
+def report_trials(dataset: str, table: pd.DataFrame) -> str:
+    """Print all trials; return the best settings of every method as TOML."""
+    lines = []
+    for method, rows in table.groupby("method", sort=False):
+        print(f"\n{method}\n{rows[['score', 'accuracy', 'ddp', 'config']].to_string()}")
+        best = rows.iloc[0]
+        config = json.loads(best["config"])
+        lines.append(
+            f"\n[{dataset}.{method}]  # validation: accuracy {best['accuracy']:.4f}, "
+            f"DDP {best['ddp']:.4f}"
+        )
+        tried = trials(dataset, str(method))[0]
+        lines += [f"{name} = {json.dumps(config[name])}" for name in tried]
+    return "\n".join(lines) + "\n"
+
+
+def report_changes(table: pd.DataFrame, base: dict[str, Any]) -> str:
+    """List what each single change of pFedFair's tuned settings does to its score."""
+    lines = []
+    for _, row in table.iterrows():
+        config = json.loads(row["config"])
+        change = {k: config[k] for k in ("K", "envelope_gradient", "lam") if config[k] != base[k]}
+        lines.append(
+            f"{change or 'as tuned'!s:<32} score {row['score']:.4f}  "
+            f"accuracy {row['accuracy']:.4f}  DDP {row['ddp']:.4f}"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -85,18 +124,21 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--jobs", type=int)
+    parser.add_argument(
+        "--changes", action="store_true", help="one change at a time from pFedFair's tuned settings"
+    )
     args = parser.parse_args()
+    base = asdict(tuned(args.dataset, "pfedfair")) if args.changes else {}
+    other = {"point": "prox", "prox": "point"}
+    if args.changes:
+        chosen = settings(args.dataset, "pfedfair")
+        flipped = {"envelope_gradient": other[base["envelope_gradient"]]}
+        each = [("pfedfair", chosen | change) for change in ({}, flipped, {"K": 10}, {"lam": 0.0})]
+    else:
+        each = [(m, trial) for m in args.methods.split(",") for trial in trials(args.dataset, m)]
     specs = [
-        Spec(
-            Source(args.dataset),
-            fixed_shares(validation=0.2),
-            method,
-            make(method, **settings),
-            seed,
-            "validation",
-        )
-        for method in args.methods.split(",")
-        for settings in trials(args.dataset, method)
+        specification(args.dataset, method, trial, seed)
+        for method, trial in each
         for seed in range(FIRST_SEED, FIRST_SEED + args.seeds)
     ]
     total = sum(spec.work for spec in specs)
@@ -107,18 +149,10 @@ def main() -> None:
         lambda work, runs: print(f"\r{runs}/{len(specs)} runs, {work / total:.0%}", end=""),
     )
     table = score(results)
-    lines = []
-    for method, rows in table.groupby("method", sort=False):
-        best = rows.iloc[0]
-        config = json.loads(best["config"])
-        tried = trials(args.dataset, str(method))[0]
-        lines.append(f"\n[{args.dataset}.{method}]  # validation: accuracy {best['accuracy']:.4f}")
-        lines[-1] += f", DDP {best['ddp']:.4f}"
-        lines += [f"{name} = {json.dumps(config[name])}" for name in tried]
-        print(f"\n{method}\n{rows[['score', 'accuracy', 'ddp', 'config']].to_string()}")
-    with atomic(args.out / "tuned.toml") as beside:
-        beside.write_text("\n".join(lines) + "\n")
-    print((args.out / "tuned.toml").read_text())
+    text = report_changes(table, base) if args.changes else report_trials(args.dataset, table)
+    with atomic(args.out / ("changes.txt" if args.changes else "tuned.toml")) as beside:
+        beside.write_text(text)
+    print(f"\n{text}")
 
 
 if __name__ == "__main__":
