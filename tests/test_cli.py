@@ -9,8 +9,9 @@ import time
 
 import pandas as pd
 import pytest
+from rich.console import Console
 
-from pfedfair import cli
+from pfedfair import cli, terminal
 
 
 @pytest.fixture
@@ -21,8 +22,8 @@ def pfedfair(monkeypatch, capsys, tmp_path):
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["pfedfair", *map(str, arguments)])
-        monkeypatch.setattr(cli, "console", cli.Console())
-        monkeypatch.setattr(cli, "errors", cli.Console(stderr=True))
+        monkeypatch.setattr(terminal, "console", Console())
+        monkeypatch.setattr(terminal, "errors", Console(stderr=True))
         try:
             cli.main()
             code = 0
@@ -62,7 +63,13 @@ def test_quiet_prints_nothing(pfedfair):
 
 
 @pytest.mark.parametrize(
-    "options", [("--partition", "dirichlet", "--clients", 10), ("--protocol", "paper")]
+    "options",
+    [
+        ("--partition", "dirichlet", "--clients", 10),
+        ("--protocol", "paper"),
+        ("--penalty", "ermi", "--method", "pfedfair"),
+        ("--blind", "--method", "kde-local"),
+    ],
 )
 def test_train_options(pfedfair, options):
     code, _, err = pfedfair("train", "compas", "--method", "fedavg", "--rounds", 3, *options)
@@ -126,6 +133,7 @@ def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_
         ("train compas --partition column", "needs --client COLUMN"),
         ("train compas --client shoes", "no column 'shoes' to make clients of"),
         ("train compas --protocol exam", "Unknown protocol 'exam': choose one of pool, paper"),
+        ("train compas --penalty luck", "Unknown penalty 'luck': choose one of kde, mi"),
         ("train compas --rounds 0", "rounds must be at least 1, got 0"),
         ("train compas --seed -1", "--seed must be 0 or more"),
         ("train compas --method fedavg --gamma 1", "--gamma means nothing to fedavg"),

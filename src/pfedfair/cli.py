@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import click
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from pfedfair import report as reports
+from pfedfair import terminal
 from pfedfair.algorithms import ALGORITHMS, FAIR
 from pfedfair.data import DATASETS
 from pfedfair.errors import InputError, known
@@ -38,6 +27,7 @@ from pfedfair.experiment import (
 from pfedfair.files import write_parquet
 from pfedfair.paper import table1, tuned
 from pfedfair.partition import Plan, by_column, dirichlet_mixture, fixed_shares
+from pfedfair.penalties import PENALTIES
 from pfedfair.report import tables
 from pfedfair.run import measured_rows
 from pfedfair.run import train as train_run
@@ -50,8 +40,6 @@ app = typer.Typer(
     help="Train one model together, give every client its own fair version of it, "
     "and show each client what it got.",
 )
-console = Console()
-errors = Console(stderr=True)
 REPRODUCTIONS = ["table1"]
 T = TypeVar("T")
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
@@ -63,6 +51,9 @@ Data = Annotated[
 Label = Annotated[str | None, typer.Option(help="Your file: the column with the label.")]
 Sensitive = Annotated[str | None, typer.Option(help="Your file: the column with S.")]
 Client = Annotated[str | None, typer.Option(help="The column that says whose row it is.")]
+Penalty = Annotated[
+    str, typer.Option(help=f"Dependence measure of the fair methods: {', '.join(PENALTIES)}.")
+]
 Clients = Annotated[int | None, typer.Option(help="Number of clients (paper's plan if left out).")]
 Rows = Annotated[int | None, typer.Option(help="Training rows of each client, with --clients.")]
 Partition = Annotated[str, typer.Option(help="fixed, dirichlet or column.")]
@@ -89,6 +80,7 @@ def train(
     data: Data,
     method: Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")] = "pfedfair",
     eta: Annotated[float, typer.Option(help="Weight of the fairness penalty, in [0, 1).")] = 0.9,
+    penalty: Penalty = "kde",
     lam: Annotated[float | None, typer.Option(help="pFedFair's lambda.")] = None,
     gamma: Annotated[float | None, typer.Option(help="Strength of the Moreau tie.")] = None,
     clients: Clients = None,
@@ -112,7 +104,7 @@ def train(
     """
     source = _source(data, label, sensitive, drop, categorical)
     plan = _plan(partition, clients, rows, client)
-    algorithm = _algorithm(source, method, eta, rounds, lam=lam, gamma=gamma)
+    algorithm = _algorithm(source, method, eta, rounds, penalty=penalty, lam=lam, gamma=gamma)
     spec = Spec(source, plan, method, algorithm, _seed(seed), _protocol(protocol), not blind)
     federation = load_source(source).federate(plan, seed, not blind)
     measured_rows(federation.partition, protocol)
@@ -120,8 +112,11 @@ def train(
     if out is not None:
         claim(out, card, write=False)
     if not quiet:
-        console.print(federation.describe(), highlight=False, soft_wrap=True, markup=False)
-    with _progress(f"{method} on {federation.data.name}", 1.0, quiet) as advance, _notes(quiet):
+        terminal.say(federation.describe())
+    with (
+        terminal.progress(f"{method} on {federation.data.name}", 1.0, quiet) as advance,
+        terminal.notes(quiet),
+    ):
         done = 0.0
 
         def on_work(part: float) -> None:
@@ -137,10 +132,10 @@ def train(
         write_parquet(out / "clients.parquet", table)
     if not quiet:
         title = f"\n{method} on {federation.data.name}, seed {seed}, {run.seconds:.1f} s"
-        console.print(tables.run_grid(table, title))
+        terminal.console.print(tables.run_grid(table, title))
         kind = table["protocol"].iloc[0]
         held = f"{table['n_test'].min()}" if kind == "pool" else "each client's own"
-        console.print(
+        terminal.console.print(
             f"In brackets: 95 % bootstrap interval over the held-out rows ({held}; protocol "
             f"{kind}).\nrows: training rows. DDP: gap between the groups' rates of positive "
             "predictions.\nNPR: negative prediction rate, P(Yhat=0 | S). ↑ higher is better, "
@@ -150,7 +145,7 @@ def train(
         )
         if out is not None:
             saved = f"Saved to {out}: model.safetensors, run.json, clients.parquet"
-            console.print(saved, highlight=False, markup=False)
+            terminal.say(saved)
 
 
 @app.command()
@@ -162,6 +157,7 @@ def compare(
     etas: Annotated[
         str, typer.Option(help="Values of eta for the fair methods.")
     ] = "0,0.3,0.6,0.9",
+    penalty: Penalty = "kde",
     seeds: Seeds = 3,
     clients: Clients = None,
     rows: Rows = None,
@@ -189,10 +185,14 @@ def compare(
     names = _unique(["constant", *methods.split(",")])
     values = _numbers(etas)
     _protocol(protocol)
-    specs = [
-        Spec(source, plan, name, _algorithm(source, name, eta, rounds), seed, protocol, not blind)
+    runs = [
+        (name, _algorithm(source, name, eta, rounds, penalty=penalty))
         for name in names
         for eta in (values if name in FAIR else values[:1])
+    ]
+    specs = [
+        Spec(source, plan, name, algorithm, seed, protocol, not blind)
+        for name, algorithm in runs
         for seed in range(_count(seeds))
     ]
     results = _run(specs, out, jobs, quiet, f"{len(names)} methods on {data}")
@@ -224,10 +224,10 @@ def reproduce(
         for name in names:
             part = results[results["dataset"] == name]
             title = f"\nTable 1, {name}: accuracy % and DDP, eta = {table1.ETA}, {seeds} seeds"
-            console.print(tables.client_grid(part, title, printed[name]))
-            console.print(f"\nWhat the paper claims, on {name} (paired by seed, 95 % interval):")
+            terminal.console.print(tables.client_grid(part, title, printed[name]))
+            terminal.say(f"\nWhat the paper claims, on {name} (paired by seed, 95 % interval):")
             for claim_ in table1.CLAIMS:
-                console.print(tables.verdict(part, claim_), highlight=False, soft_wrap=True)
+                terminal.say(tables.verdict(part, claim_))
     _finish(results, out, quiet, printed, summary=False)
 
 
@@ -250,7 +250,7 @@ def report(
 def _run(specs: list[Spec], out: Path, jobs: int | None, quiet: bool, what: str) -> Any:
     prepare(specs, out, jobs)
     total = sum(spec.work for spec in specs)
-    with _progress(what, total, quiet) as advance:
+    with terminal.progress(what, total, quiet) as advance:
         return run_experiment(
             specs, out, jobs, lambda work, runs: advance(work, f"{runs}/{len(specs)} runs")
         )
@@ -260,19 +260,19 @@ def _finish(results: Any, out: Path, quiet: bool, printed: Any, summary: bool = 
     if not quiet and summary:
         for name, part in results.groupby("dataset", sort=False):
             title = f"\n{name}: accuracy % ↑ and DDP ↓, {part['seed'].nunique()} seeds"
-            console.print(tables.summary_grid(part, title))
+            terminal.console.print(tables.summary_grid(part, title))
     paths = reports.write(results, out, printed)
     if quiet:
         return
-    console.print("\n" + "\n".join(tables.LEGEND), highlight=False)
+    terminal.console.print("\n" + "\n".join(tables.LEGEND), highlight=False)
     gone = results[results["collapsed"] & (results["method"] != "constant")]
     if len(gone):
         where = gone.groupby(["dataset", "method"]).size()
         text = ", ".join(f"{m} on {d} ({n} client runs)" for (d, m), n in where.items())
         note = f"[yellow]Note:[/] models that predict one class for everybody: {escape(text)}."
-        console.print(note, highlight=False)
+        terminal.console.print(note, highlight=False)
     written = f"Written to {out}: results.parquet, " + ", ".join(p.name for p in paths)
-    console.print(written, highlight=False, markup=False)
+    terminal.say(written)
 
 
 def _source(
@@ -340,53 +340,21 @@ def _protocol(protocol: str | None) -> str | None:
     return None if protocol is None else known("protocol", protocol, ["pool", "paper"])
 
 
-@contextmanager
-def _progress(what: str, total: float, quiet: bool) -> Iterator[Callable[[float, str], None]]:
-    """Show a bar with an estimate of the time left."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[note]}"),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=errors, disable=quiet, speed_estimate_period=120) as bar:
-        task = bar.add_task(what, total=total, note="")
-        yield lambda done, note: bar.update(task, completed=min(done, total), note=note)
-        bar.update(task, completed=total)
-
-
-@contextmanager
-def _notes(quiet: bool) -> Iterator[None]:
-    """Show warnings as notes instead of Python's two lines."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        yield
-    for warning in caught:
-        if not quiet:
-            console.print(f"[yellow]Note:[/] {escape(str(warning.message))}")
-
-
 def main() -> None:
     """Run the command line: exit code 2 and one sentence on bad input."""
     try:
         code = app(standalone_mode=False) or 0
         if code == INTERRUPTED:
             kept = "Finished runs are kept: the same command goes on from there."
-            _fail("Interrupted." if sys.argv[1] == "train" else f"Interrupted. {kept}", code)
+            terminal.fail(
+                "Interrupted." if sys.argv[1] == "train" else f"Interrupted. {kept}", code
+            )
         sys.exit(code)
     except click.exceptions.NoArgsIsHelpError as nothing:
         print(nothing.format_message())
     except click.ClickException as error:
-        _fail(error.format_message(), 2)
+        terminal.fail(error.format_message(), 2)
     except InputError as error:
-        _fail(str(error), 2)
+        terminal.fail(str(error), 2)
     except OSError as error:
-        _fail(f"{error.filename or 'A file'}: {error.strerror or error}.", 2)
-
-
-def _fail(message: str, code: int) -> None:
-    errors.print(f"[red]Error:[/] {escape(message)}", highlight=False, soft_wrap=True)
-    sys.exit(code)
+        terminal.fail(f"{error.filename or 'A file'}: {error.strerror or error}.", 2)

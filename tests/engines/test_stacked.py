@@ -18,6 +18,10 @@ CASES = {
     "fedavg": pff.FedAvg(**SHORT),
     "fedavg sgd": pff.FedAvg(**SHORT, optimiser="sgd", alpha=0.1),
     "fedavg-kde": pff.FedAvg(**SHORT, eta=0.9),
+    "fedprox": pff.FedProx(**SHORT, mu=0.5),
+    "fedprox-kde": pff.FedProx(**SHORT, mu=2.0, eta=0.9, optimiser="sgd", alpha=0.1),
+    "perfedavg": pff.PerFedAvg(**SHORT, adapt_epochs=2),
+    "perfedavg-kde": pff.PerFedAvg(**SHORT, eta=0.9, alpha_inner=0.05),
     "pfedme": pff.PFedMe(**TIED, beta=0.7),
     "pfedme-kde sgd": pff.PFedMe(
         **TIED, eta=0.5, inner="sgd", optimiser="sgd", alpha=0.5, alpha_inner=0.1

@@ -8,7 +8,9 @@ from pfedfair.algorithms.base import Algorithm, Clients, State
 from pfedfair.algorithms.constant import Constant
 from pfedfair.algorithms.ditto import Ditto
 from pfedfair.algorithms.fedavg import FedAvg
+from pfedfair.algorithms.fedprox import FedProx
 from pfedfair.algorithms.local import Local
+from pfedfair.algorithms.perfedavg import PerFedAvg
 from pfedfair.algorithms.pfedfair import PFedFair
 from pfedfair.algorithms.pfedme import PFedMe
 from pfedfair.errors import known
@@ -21,9 +23,11 @@ __all__ = [
     "Constant",
     "Ditto",
     "FedAvg",
+    "FedProx",
     "Local",
     "PFedFair",
     "PFedMe",
+    "PerFedAvg",
     "State",
     "make",
 ]
@@ -33,15 +37,19 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "constant": Constant,
     "erm-local": Local,
     "fedavg": FedAvg,
+    "fedprox": FedProx,
+    "perfedavg": PerFedAvg,
     "pfedme": PFedMe,
     "ditto": Ditto,
     "kde-local": Local,
     "fedavg-kde": FedAvg,
+    "fedprox-kde": FedProx,
+    "perfedavg-kde": PerFedAvg,
     "pfedme-kde": PFedMe,
     "ditto-kde": Ditto,
     "pfedfair": PFedFair,
 }
-FAIR = {"kde-local", "fedavg-kde", "pfedme-kde", "ditto-kde", "pfedfair"}  # those that take eta
+FAIR = {name for name in ALGORITHMS if "kde" in name} | {"pfedfair"}  # those that take eta
 
 
 def make(method: str, eta: float = 0.9, **options: Any) -> Algorithm:

@@ -17,7 +17,16 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from pfedfair import seeds
-from pfedfair.algorithms import Algorithm, Ditto, FedAvg, Local, PFedFair, PFedMe
+from pfedfair.algorithms import (
+    Algorithm,
+    Ditto,
+    FedAvg,
+    FedProx,
+    Local,
+    PerFedAvg,
+    PFedFair,
+    PFedMe,
+)
 from pfedfair.algorithms.moreau import PROX_EPOCHS_FROM, Moreau
 from pfedfair.engines.stacked import Fitted
 from pfedfair.federation import Federation, minibatches
@@ -105,6 +114,40 @@ def fedavg(algorithm: Algorithm, model: nn.Module, client: Client, t: int, eta: 
     return w
 
 
+def fedprox(algorithm: FedProx, model: nn.Module, client: Client, t: int) -> nn.Module:
+    w = copy.deepcopy(model)
+    steps = optimiser(algorithm.optimiser, w, algorithm.alpha)
+    for rows in client.epoch(t):
+        tie = algorithm.mu / 2 * distance(w, model)
+        descend(steps, fair_loss(w, rows, algorithm.eta) + tie)
+    return w
+
+
+def perfedavg(algorithm: PerFedAvg, model: nn.Module, client: Client, t: int) -> nn.Module:
+    w = copy.deepcopy(model)
+    steps = optimiser(algorithm.optimiser, w, algorithm.alpha)
+    batches = list(client.epoch(t))
+    for k, adapt_rows in enumerate(batches):
+        adapted = copy.deepcopy(w)
+        inner = optimiser("sgd", adapted, algorithm.alpha_inner)
+        descend(inner, fair_loss(adapted, adapt_rows, algorithm.eta))
+        judged = fair_loss(adapted, batches[(k + 1) % len(batches)], algorithm.eta)
+        grads = torch.autograd.grad(judged, list(adapted.parameters()))
+        for parameter, g in zip(w.parameters(), grads, strict=True):
+            parameter.grad = g
+        steps.step()
+    return w
+
+
+def adapt(algorithm: PerFedAvg, model: nn.Module, client: Client) -> nn.Module:
+    theta = copy.deepcopy(model)
+    steps = optimiser("sgd", theta, algorithm.alpha_inner)
+    for epoch in range(PROX_EPOCHS_FROM, PROX_EPOCHS_FROM + algorithm.adapt_epochs):
+        for rows in client.epoch(epoch):
+            descend(steps, fair_loss(theta, rows, algorithm.eta))
+    return theta
+
+
 def prox(algorithm: Moreau, w: nn.Module, rows: Rows) -> nn.Module:
     theta = copy.deepcopy(w)
     steps = optimiser(algorithm.inner, theta, algorithm.alpha_inner)
@@ -173,6 +216,10 @@ def fit(federation: Federation, algorithm: Algorithm, network: MLP, seed: int) -
             case Ditto():
                 answers = [fedavg(algorithm, model, client, t, eta=0.0) for client in clients]
                 v = [personal(algorithm, v[c.number], model, c, range(t, t + 1)) for c in clients]
+            case FedProx():
+                answers = [fedprox(algorithm, model, client, t) for client in clients]
+            case PerFedAvg():
+                answers = [perfedavg(algorithm, model, client, t) for client in clients]
             case FedAvg():
                 answers = [fedavg(algorithm, model, c, t, algorithm.eta) for c in clients]
         mean = torch.stack([flat(answer) for answer in answers]).mean(0)
@@ -182,6 +229,8 @@ def fit(federation: Federation, algorithm: Algorithm, network: MLP, seed: int) -
     match algorithm:
         case Local():
             kept = [local(algorithm, model, client) for client in clients]
+        case PerFedAvg():
+            kept = [adapt(algorithm, model, client) for client in clients]
         case Moreau():
             last = range(PROX_EPOCHS_FROM, PROX_EPOCHS_FROM + algorithm.prox_epochs)
             starts = v if isinstance(algorithm, Ditto) else [model] * len(clients)

@@ -23,9 +23,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair.algorithms import ALGORITHMS, FAIR, make
+from pfedfair.algorithms import (
+    ALGORITHMS,
+    FAIR,
+    Algorithm,
+    FedProx,
+    PerFedAvg,
+    PFedFair,
+    make,
+)
 from pfedfair.algorithms.moreau import Moreau
-from pfedfair.algorithms.pfedfair import PFedFair
 from pfedfair.experiment import Source, Spec, run_experiment
 from pfedfair.files import atomic
 from pfedfair.paper import settings, tuned
@@ -34,13 +41,18 @@ from pfedfair.partition import fixed_shares
 FIRST_SEED = 100  # not a seed of any table
 TRIALS = 12
 ROUNDS = {"adult": (10, 20), "compas": (40, 80)}
-SPACE: dict[str, tuple[Any, ...]] = {"alpha": (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)}
-MOREAU_SPACE: dict[str, tuple[Any, ...]] = {
-    "gamma": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3),
-    "alpha_inner": (3e-4, 1e-3, 3e-3),
-    "prox_epochs": (10, 30),
+# What is tuned, for a class of algorithms and all that derive from it.
+SPACES: dict[type[Algorithm], dict[str, tuple[Any, ...]]] = {
+    Algorithm: {"alpha": (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)},
+    Moreau: {
+        "gamma": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3),
+        "alpha_inner": (3e-4, 1e-3, 3e-3),
+        "prox_epochs": (10, 30),
+    },
+    PFedFair: {"envelope_gradient": ("point", "prox")},
+    FedProx: {"mu": (0.001, 0.01, 0.1, 1.0)},
+    PerFedAvg: {"alpha_inner": (0.003, 0.01, 0.03, 0.1), "adapt_epochs": (1, 5)},
 }
-PFEDFAIR_SPACE: dict[str, tuple[Any, ...]] = {"envelope_gradient": ("point", "prox")}
 
 
 def trials(dataset: str, method: str) -> list[dict[str, Any]]:
@@ -49,11 +61,10 @@ def trials(dataset: str, method: str) -> list[dict[str, Any]]:
     All combinations if there are just as many as trials; otherwise every value of a
     hyper-parameter comes equally often, in an order of its own (a Latin hypercube).
     """
-    space = {"rounds": ROUNDS[dataset]} | SPACE
-    if issubclass(ALGORITHMS[method], Moreau):
-        space |= MOREAU_SPACE
-    if issubclass(ALGORITHMS[method], PFedFair):
-        space |= PFEDFAIR_SPACE
+    space: dict[str, tuple[Any, ...]] = {"rounds": ROUNDS[dataset]}
+    for kind, more in SPACES.items():
+        if issubclass(ALGORITHMS[method], kind):
+            space |= more
     every = [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
     if len(every) <= TRIALS:
         return every

@@ -10,10 +10,24 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from pfedfair.penalties.ermi import ermi
+from pfedfair.penalties.hgr import hgr
 from pfedfair.penalties.kde import kde
+from pfedfair.penalties.mutual_information import (
+    adversarial_mutual_information,
+    mutual_information,
+)
+from pfedfair.penalties.pearson import pearson
 
 __all__ = ["PENALTIES", "Penalty", "kde"]
 
 Penalty = Callable[..., Tensor]  # (logits, y, s, weight, **options) to (rows,)
 
-PENALTIES: dict[str, Penalty] = {"kde": kde}
+PENALTIES: dict[str, Penalty] = {
+    "kde": kde,
+    "mi": mutual_information,
+    "mi-adversarial": adversarial_mutual_information,
+    "pearson": pearson,
+    "hgr": hgr,
+    "ermi": ermi,
+}

@@ -1,0 +1,40 @@
+"""FedProx (Li et al., MLSys 2020): FedAvg with a tie to the round's global model.
+
+Client i steps on L_i(w) + mu/2 ||w - w_t||^2, so that a long local epoch does not stray. One model
+for all; with eta > 0 on the fair loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedProx(Algorithm):
+    """One epoch of proximal local steps per round.
+
+    Attributes
+    ----------
+    mu
+        Strength of the tie; 0 is FedAvg.
+    """
+
+    mu: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.mu < float("inf"):
+            raise InputError(f"mu must be a number >= 0, got {self.mu:g}.")
+
+    def client_round(
+        self, server: State, own: State, clients: Clients, t: int
+    ) -> tuple[State, State]:
+        w_t, w = server["w"], clients.replicate(server["w"])
+        step = self.step()
+        for batch in clients.epoch(t, self.batch):
+            grad = clients.gradient(self.objective, w, batch)
+            step(w, grad.add_(w - w_t, alpha=self.mu))
+        return {"w": w}, {}

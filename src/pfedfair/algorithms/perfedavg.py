@@ -1,0 +1,59 @@
+"""Per-FedAvg (Fallah, Mokhtari and Ozdaglar, NeurIPS 2020), first-order.
+
+The global model is trained to be a good start: minimise the mean of L_i(w - a grad L_i(w)). A
+client then takes a few gradient steps on its own training rows (never on test rows). With eta > 0
+both losses are fair ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.algorithms.moreau import PROX_EPOCHS_FROM
+from pfedfair.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerFedAvg(Algorithm):
+    """Algorithm 1 of the paper with the first-order gradient (the Hessian left out).
+
+    Attributes
+    ----------
+    alpha_inner
+        The paper's alpha: step size of the adaptation, by plain gradient descent.
+    adapt_epochs
+        Epochs of adaptation at the end.
+    """
+
+    alpha_inner: float = 0.01
+    adapt_epochs: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.alpha_inner < float("inf") or self.adapt_epochs < 0:
+            raise InputError("alpha_inner must be positive and adapt_epochs at least 0.")
+
+    def cost(self) -> tuple[float, float]:
+        return 2.0, float(self.adapt_epochs)
+
+    def client_round(
+        self, server: State, own: State, clients: Clients, t: int
+    ) -> tuple[State, State]:
+        w = clients.replicate(server["w"])
+        step = self.step()
+        batches = list(clients.epoch(t, self.batch))
+        # Each step adapts on one minibatch and is judged on another (the same if there is but one).
+        for adapt, judge in zip(batches, batches[1:] + batches[:1], strict=True):
+            adapted = w - self.alpha_inner * clients.gradient(self.objective, w, adapt)
+            step(w, clients.gradient(self.objective, adapted, judge))
+        return {"w": w}, {}
+
+    def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
+        theta = clients.replicate(server["w"])
+        for epoch in range(self.adapt_epochs):
+            for batch in clients.epoch(PROX_EPOCHS_FROM + epoch, self.batch):
+                theta -= self.alpha_inner * clients.gradient(self.objective, theta, batch)
+        return theta

@@ -1,0 +1,62 @@
+"""What a person sees: progress with an estimate, notes, one sentence when something is wrong."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+console = Console()
+errors = Console(stderr=True)
+
+
+def say(text: str) -> None:
+    """Print plain text: nothing in it is markup."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def progress(what: str, total: float, quiet: bool) -> Iterator[Callable[[float, str], None]]:
+    """Show a bar with an estimate of the time left."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors, disable=quiet, speed_estimate_period=120) as bar:
+        task = bar.add_task(what, total=total, note="")
+        yield lambda done, note: bar.update(task, completed=min(done, total), note=note)
+        bar.update(task, completed=total)
+
+
+@contextmanager
+def notes(quiet: bool) -> Iterator[None]:
+    """Show warnings as notes instead of Python's two lines."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in caught:
+        if not quiet:
+            console.print(f"[yellow]Note:[/] {escape(str(warning.message))}")
+
+
+def fail(message: str, code: int) -> NoReturn:
+    errors.print(f"[red]Error:[/] {escape(message)}", highlight=False, soft_wrap=True)
+    sys.exit(code)

@@ -1,0 +1,111 @@
+r"""Proposition 2: the best decision rule under demographic parity.
+
+As printed the proposition lets the prediction depend on Y and is exact for noiseless labels only.
+The usable form: with eta(x, s) = P(Y=1 | x, s) shared and pi_s = P_i(S=s) the client's own, predict
+1 iff
+
+.. math::
+    \text{aware:}\quad \eta(x, 1) > \tfrac12 + \tfrac{t}{2 \pi_1}, \qquad
+    \eta(x, 0) > \tfrac12 - \tfrac{t}{2 \pi_0}
+
+.. math::
+    \text{blind:}\quad \eta(x) > \tfrac12
+    + \tfrac t2 \Bigl(\tfrac{P(S=1 \mid x)}{\pi_1} - \tfrac{P(S=0 \mid x)}{\pi_0}\Bigr)
+
+with the smallest \|t\| whose DDP is at most epsilon (Zeng, Dobriban and Cheng 2022; Denis et al.
+2021; Xian et al. 2023). A client's whole personalisation is one number. Both forms are
+``eta > 1/2 + t c / 2`` with a *tilt* c per person: ``(2 s - 1) / pi_s`` aware, the bracket blind.
+The gap between the groups falls as t grows, so t is found by bisection over the finitely many
+values at which a decision changes; who is exactly at the threshold is decided by chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Predict 1 iff ``eta > 1/2 + t * tilt / 2``; at equality with chance `after` or `1 - after`.
+
+    At equality a person with a positive tilt (whose threshold rises with t) is predicted 1 with
+    probability ``1 - after``, one with a negative tilt with probability `after`.
+    """
+
+    t: float
+    after: float = 0.0
+
+    def positive(self, eta: np.ndarray, tilt: np.ndarray) -> np.ndarray:
+        """Return every person's probability of being predicted 1."""
+        edge = _breakpoints(eta, tilt) == self.t
+        sure = (eta - 0.5 > self.t * tilt / 2).astype(float)
+        return np.where(edge, np.where(tilt > 0, 1 - self.after, self.after), sure)
+
+
+def aware_tilt(s: np.ndarray, share_s1: float) -> np.ndarray:
+    """Tilt of each person when S is known: ``1 / pi_1`` or ``-1 / pi_0``."""
+    return np.where(s == 1, 1 / share_s1, -1 / (1 - share_s1))
+
+
+def blind_tilt(p_s1: np.ndarray, share_s1: float) -> np.ndarray:
+    """Tilt of each person when only P(S=1 | x) is known."""
+    return p_s1 / share_s1 - (1 - p_s1) / (1 - share_s1)
+
+
+def gap(positive: np.ndarray, tilt: np.ndarray, mass: np.ndarray) -> float:
+    """P(Yhat=1 | S=1) - P(Yhat=1 | S=0)."""
+    return float((mass * tilt * positive).sum())
+
+
+def accuracy(positive: np.ndarray, eta: np.ndarray, mass: np.ndarray) -> float:
+    """Expected accuracy when eta is P(Y=1)."""
+    return float((mass * (positive * eta + (1 - positive) * (1 - eta))).sum())
+
+
+def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: float) -> Rule:
+    """Return the most accurate rule with ``|gap| <= epsilon``.
+
+    Parameters
+    ----------
+    eta
+        P(Y=1) of every person (or of every kind of person).
+    tilt
+        See `aware_tilt` and `blind_tilt`.
+    mass
+        Probability of every person; adds up to 1.
+
+    Examples
+    --------
+    >>> s = np.array([0, 0, 1, 1])
+    >>> rule = fair_rule(np.array([0.1, 0.4, 0.6, 0.9]), aware_tilt(s, 0.5), np.full(4, 0.25), 0.5)
+    >>> rule.t
+    0.1
+    """
+
+    def gap_at(t: float, after: float) -> float:
+        return gap(Rule(t, after).positive(eta, tilt), tilt, mass)
+
+    if gap_at(0.0, 0.0) < -epsilon:  # the mirror image
+        mirrored = fair_rule(eta, -tilt, mass, epsilon)
+        return Rule(-mirrored.t, 1 - mirrored.after)
+    edges = np.unique(_breakpoints(eta, tilt))
+    edges = np.concatenate([[0.0], edges[(edges > 0) & np.isfinite(edges)]])
+    low, high = 0, len(edges) - 1  # the first edge behind which the gap is small enough
+    while low < high:
+        middle = (low + high) // 2
+        if gap_at(float(edges[middle]), 1.0) <= epsilon:
+            high = middle
+        else:
+            low = middle + 1
+    t = float(edges[low])
+    before, after = gap_at(t, 0.0), gap_at(t, 1.0)
+    part = 0.0 if before <= epsilon else (before - epsilon) / (before - after)
+    return Rule(t, float(np.clip(part, 0.0, 1.0)))
+
+
+def _breakpoints(eta: np.ndarray, tilt: np.ndarray) -> np.ndarray:
+    """The t at which each person's decision changes; infinite where it never does."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(tilt == 0, np.inf, np.round((2 * eta - 1) / tilt, 12))
