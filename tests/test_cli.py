@@ -1,5 +1,6 @@
 """The commands as a user types them."""
 
+import dataclasses
 import os
 import re
 import signal
@@ -12,6 +13,8 @@ import pytest
 from rich.console import Console
 
 from pfedfair import cli, terminal
+from pfedfair.paper import curves, many_clients, table1
+from pfedfair.report.reproductions import REPRODUCTIONS
 
 
 @pytest.fixture
@@ -97,8 +100,8 @@ def test_compare_then_report(pfedfair, tmp_path):
 
 
 def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_path, monkeypatch):
-    tuned = cli.table1.tuned
-    monkeypatch.setattr(cli.table1, "tuned", lambda d, m, e: tuned(d, m, e, rounds=3))
+    tuned = table1.tuned
+    monkeypatch.setattr(table1, "tuned", lambda d, m, e: tuned(d, m, e, rounds=3))
     code, out, _ = pfedfair(
         "reproduce", "table1", "--datasets", "compas", "--seeds", 2, "--jobs", 1, "--out", "t1"
     )
@@ -106,8 +109,31 @@ def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_
     assert "65.4 .051" in out  # the paper's pFedFair at client 1
     assert len(re.findall("pfedfair has (?:higher|lower)", out)) == 5
     results = pd.read_parquet(tmp_path / "t1" / "results.parquet")
-    assert set(results["method"]) == set(cli.table1.METHODS)
+    assert set(results["method"]) == set(table1.METHODS)
     assert len(results) == 9 * 5 * 2
+
+
+@pytest.mark.parametrize("what", [name for name in REPRODUCTIONS if name != "table1"])
+def test_every_part_of_the_paper_is_redone(pfedfair, tmp_path, monkeypatch, what):
+    """With two rounds and two seeds: the tables and figures appear, the claims are judged."""
+    for module in (curves, many_clients):
+        tuned = module.tuned
+        monkeypatch.setattr(
+            module, "tuned",
+            lambda d, m, eta=0.9, tuned=tuned, **more: tuned(d, m, eta, **more | {"rounds": 2}),
+        )  # fmt: skip
+    monkeypatch.setattr(many_clients, "CLIENTS", (5, 20))
+    small = dataclasses.replace(REPRODUCTIONS[what], datasets=("compas",))
+    monkeypatch.setitem(REPRODUCTIONS, what, small)
+    code, out, err = pfedfair("reproduce", what, "--seeds", 2, "--jobs", 1, "--out", "part")
+    assert code == 0, err
+    for stem in small.draw:
+        for ending in ("png", "svg"):
+            assert (tmp_path / "part" / f"{stem}.{ending}").stat().st_size > 5000
+    assert out.count(" than ") >= len(small.claims) // 2
+    code, again, _ = pfedfair("report", "part")
+    assert code == 0
+    assert again.splitlines()[:12] == out.splitlines()[:12]
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import click
+import pandas as pd
 import typer
 from rich.markup import escape
 
@@ -24,11 +26,12 @@ from pfedfair.experiment import (
     read_results,
     run_experiment,
 )
-from pfedfair.files import write_parquet
-from pfedfair.paper import table1, tuned
+from pfedfair.files import read_json, write_parquet
+from pfedfair.paper import tuned
 from pfedfair.partition import Plan, by_column, dirichlet_mixture, fixed_shares
 from pfedfair.penalties import PENALTIES
-from pfedfair.report import tables
+from pfedfair.report import figures, tables
+from pfedfair.report.reproductions import REPRODUCTIONS, Draw, Reproduction, heading, verdicts
 from pfedfair.run import measured_rows
 from pfedfair.run import train as train_run
 
@@ -40,7 +43,6 @@ app = typer.Typer(
     help="Train one model together, give every client its own fair version of it, "
     "and show each client what it got.",
 )
-REPRODUCTIONS = ["table1"]
 T = TypeVar("T")
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
 
@@ -196,39 +198,55 @@ def compare(
         for seed in range(_count(seeds))
     ]
     results = _run(specs, out, jobs, quiet, f"{len(names)} methods on {data}")
-    _finish(results, out, quiet, {})
+    if not quiet:
+        _summarise(results)
+    _finish(results, out, quiet, {"tradeoff": figures.trade_off})
 
 
 @app.command()
 def reproduce(
-    what: Annotated[str, typer.Argument(help=f"Which part of the paper: {REPRODUCTIONS[0]}.")],
-    datasets: Annotated[str, typer.Option(help="Names with commas between.")] = "adult,compas",
+    what: Annotated[str, typer.Argument(help=f"{', '.join(REPRODUCTIONS)}, or all.")],
+    datasets: Annotated[
+        str | None, typer.Option(help="Names with commas between; the paper's if left out.")
+    ] = None,
     seeds: Seeds = 5,
     protocol: Protocol = None,
     out: Annotated[Path | None, typer.Option(help="Folder; by default runs/WHAT.")] = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
-    """Redo a table of the paper on the real data, the paper's figures beside ours.
+    """Redo a table or figure of the paper on the real data, the paper's numbers beside ours.
 
     Example: pfedfair reproduce table1 --seeds 5 --out runs/table1
     """
-    known("part of the paper", what, REPRODUCTIONS)
-    chosen = _unique(datasets.split(","))
-    names = tuple(known("data set", name, list(table1.DATASETS)) for name in chosen)
+    known("part of the paper", what, [*REPRODUCTIONS, "all"])
+    _protocol(protocol)
     out = out or Path("runs") / what
-    specs = table1.specs(names, _count(seeds), _protocol(protocol))
-    results = _run(specs, out, jobs, quiet, f"Table 1 on {' and '.join(names)}")
-    printed = {name: table1.printed(name) for name in names}
-    if not quiet:
-        for name in names:
-            part = results[results["dataset"] == name]
-            title = f"\nTable 1, {name}: accuracy % and DDP, eta = {table1.ETA}, {seeds} seeds"
-            terminal.console.print(tables.client_grid(part, title, printed[name]))
-            terminal.say(f"\nWhat the paper claims, on {name} (paired by seed, 95 % interval):")
-            for claim_ in table1.CLAIMS:
-                terminal.say(tables.verdict(part, claim_))
-    _finish(results, out, quiet, printed, summary=False)
+    for name in REPRODUCTIONS if what == "all" else [what]:
+        folder = out / name if what == "all" else out
+        part = REPRODUCTIONS[name]
+        chosen = _unique(datasets.split(",")) if datasets else list(part.datasets)
+        for one in chosen:
+            known("data set", one, list(part.datasets))
+        specs = part.specs(tuple(chosen), _count(seeds), protocol)
+        began = time.monotonic()
+        results = _run(specs, folder, jobs, quiet, f"{name} on {' and '.join(chosen)}", name)
+        if not quiet:
+            _show(part, results)
+        _finish(results, folder, quiet, part.draw)
+        if not quiet:
+            terminal.say(f"{part.title}: {time.monotonic() - began:.0f} s")
+
+
+def _show(part: Reproduction, results: pd.DataFrame) -> None:
+    for _, rows in results.groupby(["dataset", "partition"], sort=False):
+        title = heading(rows)
+        terminal.console.print(part.grid(rows, f"\n{part.title}\n{title}: accuracy % and DDP"))
+        lines = verdicts(part, rows)
+        if lines:
+            terminal.say(f"\nWhat the paper claims, on {title} (paired by seed, 95 % interval):")
+        for line in lines:
+            terminal.say(line)
 
 
 @app.command()
@@ -238,37 +256,52 @@ def report(
 ) -> None:
     """Make tables (Markdown, CSV) and the trade-off figure (PNG, SVG) from results.parquet."""
     results = read_results(folder)
-    printed = {}
-    if (results["partition"].str.contains('"clients": null')).all() and set(results["eta"]) <= {
-        0.0,
-        table1.ETA,
-    }:
-        printed = {n: table1.printed(n) for n in table1.DATASETS if n in set(results["dataset"])}
-    _finish(results, folder, quiet, printed)
+    card = folder / "experiment.json"
+    part = read_json(card).get("part") if card.exists() else None
+    if part in REPRODUCTIONS:
+        if not quiet:
+            _show(REPRODUCTIONS[part], results)
+        _finish(results, folder, quiet, REPRODUCTIONS[part].draw)
+    else:
+        if not quiet:
+            _summarise(results)
+        _finish(results, folder, quiet, {"tradeoff": figures.trade_off})
 
 
-def _run(specs: list[Spec], out: Path, jobs: int | None, quiet: bool, what: str) -> Any:
-    prepare(specs, out, jobs)
+def _summarise(results: pd.DataFrame) -> None:
+    for _, rows in results.groupby(["dataset", "partition"], sort=False):
+        title = f"\n{heading(rows)}: accuracy % ↑ and DDP ↓"
+        terminal.console.print(tables.summary_grid(rows, title))
+
+
+def _run(
+    specs: list[Spec],
+    out: Path,
+    jobs: int | None,
+    quiet: bool,
+    what: str,
+    part: str | None = None,
+) -> pd.DataFrame:
+    prepare(specs, out, jobs, part)
     total = sum(spec.work for spec in specs)
     with terminal.progress(what, total, quiet) as advance:
-        return run_experiment(
-            specs, out, jobs, lambda work, runs: advance(work, f"{runs}/{len(specs)} runs")
-        )
+
+        def on_work(work: float, runs: int) -> None:
+            advance(work, f"{runs}/{len(specs)} runs")
+
+        return run_experiment(specs, out, jobs, on_work, part)
 
 
-def _finish(results: Any, out: Path, quiet: bool, printed: Any, summary: bool = True) -> None:
-    if not quiet and summary:
-        for name, part in results.groupby("dataset", sort=False):
-            title = f"\n{name}: accuracy % ↑ and DDP ↓, {part['seed'].nunique()} seeds"
-            terminal.console.print(tables.summary_grid(part, title))
-    paths = reports.write(results, out, printed)
+def _finish(results: pd.DataFrame, out: Path, quiet: bool, draw: dict[str, Draw]) -> None:
+    paths = reports.write(results, out, draw)
     if quiet:
         return
     terminal.console.print("\n" + "\n".join(tables.LEGEND), highlight=False)
     gone = results[results["collapsed"] & (results["method"] != "constant")]
     if len(gone):
-        where = gone.groupby(["dataset", "method"]).size()
-        text = ", ".join(f"{m} on {d} ({n} client runs)" for (d, m), n in where.items())
+        where = gone.groupby(["dataset", "method"]).size().reset_index(name="n")
+        each = (f"{row['method']} on {row['dataset']} ({row['n']})" for _, row in where.iterrows())
+        text = ", ".join(each)
         note = f"[yellow]Note:[/] models that predict one class for everybody: {escape(text)}."
         terminal.console.print(note, highlight=False)
     written = f"Written to {out}: results.parquet, " + ", ".join(p.name for p in paths)

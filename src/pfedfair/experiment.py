@@ -155,6 +155,7 @@ def run_experiment(
     out: Path,
     jobs: int | None = None,
     on_work: Callable[[float, int], None] = lambda work, runs: None,
+    part: str | None = None,
 ) -> pd.DataFrame:
     """Do all runs that are not in `out` yet, then write and return the results.
 
@@ -164,8 +165,10 @@ def run_experiment(
         Processes, each with one thread; by default one per core. The results do not depend on it.
     on_work
         Called with the work and the number of runs done so far, in units of `Spec.work`.
+    part
+        The part of the paper that this is, for the folder's card.
     """
-    jobs = prepare(specs, out, jobs)
+    jobs = prepare(specs, out, jobs, part)
     for left_over in (out / "runs").glob(".*"):  # of a process that was killed while writing
         left_over.unlink()
     missing = [spec for spec in specs if not _checkpoint(out, spec).exists()]
@@ -182,7 +185,9 @@ def run_experiment(
     return _collect(specs, out)
 
 
-def prepare(specs: Sequence[Spec], out: Path, jobs: int | None = None) -> int:
+def prepare(
+    specs: Sequence[Spec], out: Path, jobs: int | None = None, part: str | None = None
+) -> int:
     """Find out what is wrong before anything is written; then make `out` ours.
 
     Returns the number of processes.
@@ -196,7 +201,8 @@ def prepare(specs: Sequence[Spec], out: Path, jobs: int | None = None) -> int:
         (spec.source, spec.plan, spec.seed, spec.protocol) for spec in specs
     ):
         measured_rows(plan.split(load_source(source), seed), protocol)
-    claim(out, {"version": __version__, "runs": [spec.describe() for spec in specs]})
+    runs = [spec.describe() for spec in specs]
+    claim(out, {"version": __version__, "part": part, "runs": runs})
     return jobs
 
 

@@ -89,7 +89,7 @@ def test_personal_weights_are_nobodys_alias(federation):
         net = algorithm.network(network)
         fitted = stacked.fit(federation, algorithm, net, seed=0)
         everyone = clients(federation, net)
-        server = {"w": fitted.w}
+        server = algorithm.start_server(fitted.w, torch.ones(len(everyone)))
         own = algorithm.start(server, everyone)
         theta = algorithm.personalise(server, own, everyone)
         memory = {t.untyped_storage().data_ptr() for t in (fitted.w, *own.values())}
@@ -111,13 +111,16 @@ def test_personal_models_differ_from_the_global_one_and_from_each_other(federati
 
 @pytest.mark.parametrize("method", [m for m in ALGORITHMS if ALGORITHMS[m].federated])
 def test_a_round_changes_nothing_that_it_was_given(federation, method):
-    network = MLP(federation.encoder.width, (5,))
-    algorithm, everyone = make(method, batch=10_000), clients(federation, network)
-    server = {"w": network.init(np.random.default_rng(0))}
+    algorithm = make(method, batch=10_000)
+    network = algorithm.network(MLP(federation.encoder.width, (5,)))
+    everyone = clients(federation, network)
+    sizes = torch.tensor(federation.sizes).float()
+    server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
     own = algorithm.start(server, everyone)
     before = {k: v.clone() for k, v in (server | own).items()}
     sent, kept = algorithm.client_round(server, own, everyone, t=0)
-    algorithm.server_round(server, sent, torch.ones(len(everyone)))
+    after = algorithm.server_round(server, sent, sizes)
+    assert after["w"].shape == (network.size,)
     for name, tensor in (server | own).items():
         assert torch.equal(tensor, before[name])
     given = {t.untyped_storage().data_ptr() for t in (server | own).values()}

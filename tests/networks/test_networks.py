@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import pfedfair as pff
-from pfedfair.networks import MLP, Bias, Module, linear
+from pfedfair.networks import MLP, Bias, GroupOffset, Module, linear
 
 
 def sequential(widths):
@@ -87,3 +87,22 @@ def test_init_depends_on_the_seed_alone(network):
 def test_batch_normalisation_is_refused():
     with pytest.raises(pff.InputError, match="running statistics"):
         Module(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Linear(2, 1)))
+
+
+def test_group_offset_by_autograd():
+    torch.manual_seed(0)
+    network = GroupOffset(Module(sequential([4, 3, 1])))
+    w = torch.randn(2, network.size)
+    x = torch.cat([torch.randn(2, 7, 3), torch.randint(2, (2, 7, 1))], dim=2)
+    logits, pullback = network.vjp(w, x)
+    expected = network.network.logits(w[:, :-2], x)[..., 0]
+    expected = expected + torch.where(x[..., -1] == 1, w[:, -1:], w[:, -2:-1])
+    torch.testing.assert_close(logits[..., 0], expected)
+    torch.testing.assert_close(network.logits(w, x), logits)
+    slope = torch.randn(2, 7, 1)
+    grad = pullback(slope)
+    assert grad.shape == w.shape
+    for row, z in ((0, 0), (1, 1)):
+        mine = slope[row, :, 0][x[row, :, -1] == z].sum()
+        torch.testing.assert_close(grad[row, network.size - 2 + z], mine)
+    assert network.init(np.random.default_rng(0))[-2:].tolist() == [0, 0]

@@ -7,9 +7,14 @@ from typing import Any
 from pfedfair.algorithms.base import Algorithm, Clients, State
 from pfedfair.algorithms.constant import Constant
 from pfedfair.algorithms.ditto import Ditto
+from pfedfair.algorithms.fa import FA
+from pfedfair.algorithms.fairfed import FairFed
+from pfedfair.algorithms.fcfl import FCFL
 from pfedfair.algorithms.fedavg import FedAvg
 from pfedfair.algorithms.fedprox import FedProx
 from pfedfair.algorithms.local import Local
+from pfedfair.algorithms.logofair import LoGoFair
+from pfedfair.algorithms.mmpf import MMPF
 from pfedfair.algorithms.perfedavg import PerFedAvg
 from pfedfair.algorithms.pfedfair import PFedFair
 from pfedfair.algorithms.pfedme import PFedMe
@@ -17,13 +22,18 @@ from pfedfair.errors import known
 
 __all__ = [
     "ALGORITHMS",
+    "FA",
     "FAIR",
+    "FCFL",
+    "MMPF",
     "Algorithm",
     "Clients",
     "Constant",
     "Ditto",
+    "FairFed",
     "FedAvg",
     "FedProx",
+    "LoGoFair",
     "Local",
     "PFedFair",
     "PFedMe",
@@ -48,8 +58,14 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "pfedme-kde": PFedMe,
     "ditto-kde": Ditto,
     "pfedfair": PFedFair,
+    "fa": FA,
+    "mmpf": MMPF,
+    "fcfl": FCFL,
+    "fairfed": FairFed,
+    "logofair": LoGoFair,
 }
-FAIR = {name for name in ALGORITHMS if "kde" in name} | {"pfedfair"}  # those that take eta
+# Those that take eta. FA, FCFL and LoGoFair have limits of their own: tau, epsilon, delta.
+FAIR = {name for name in ALGORITHMS if "kde" in name} | {"pfedfair", "mmpf", "fairfed"}
 
 
 def make(method: str, eta: float = 0.9, **options: Any) -> Algorithm:

@@ -79,7 +79,9 @@ class Algorithm:
     Attributes
     ----------
     rounds
-        Rounds of communication, one epoch at every client in each.
+        Rounds of communication.
+    epochs
+        Passes over a client's rows in each round.
     batch
         The least number of rows in a minibatch (a smaller client uses all its rows).
     alpha
@@ -93,6 +95,7 @@ class Algorithm:
     """
 
     rounds: int = 40
+    epochs: int = 1
     batch: int = 600
     alpha: float = 1e-3
     optimiser: str = "adam"
@@ -107,7 +110,7 @@ class Algorithm:
     def __post_init__(self) -> None:
         known("optimiser", self.optimiser, list(OPTIMISERS))
         known("weighting", self.weighting, ["uniform", "size"])
-        for name in ("rounds", "batch"):
+        for name in ("rounds", "epochs", "batch"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}.")
         if not 0 < self.alpha < float("inf"):
@@ -124,10 +127,19 @@ class Algorithm:
 
     def cost(self) -> tuple[float, float]:
         """Gradients per row: in one round, and in `personalise`. For estimates of time."""
-        return 1.0, 0.0
+        return float(self.epochs), 0.0
+
+    def minibatches(self, clients: Clients, t: int) -> Iterator[Batch]:
+        """The minibatches of round t: `epochs` passes over every client's rows."""
+        for epoch in range(t * self.epochs, (t + 1) * self.epochs):
+            yield from clients.epoch(epoch, self.batch)
 
     def step(self) -> Step:
         return OPTIMISERS[self.optimiser](self.alpha)
+
+    def start_server(self, w: Tensor, sizes: Tensor) -> State:
+        """What the server keeps, and sends, before the first round; "w" is the global model."""
+        return {"w": w}
 
     def start(self, server: State, clients: Clients) -> State:
         """What the clients own before the first round."""

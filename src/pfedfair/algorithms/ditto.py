@@ -21,7 +21,7 @@ class Ditto(Moreau):
     """Ditto's Algorithm 1; then the final solve of `Moreau`, from v_i (`prox_epochs=0`: none)."""
 
     def cost(self) -> tuple[float, float]:
-        return 2.0, float(self.prox_epochs)
+        return 2.0 * self.epochs, float(self.prox_epochs)
 
     def start(self, server: State, clients: Clients) -> State:
         return {"v": clients.replicate(server["w"])}
@@ -31,7 +31,7 @@ class Ditto(Moreau):
     ) -> tuple[State, State]:
         w, v = clients.replicate(server["w"]), own["v"].clone()
         step, personal_step = self.step(), self.inner_step()
-        for batch in clients.epoch(t, self.batch):
+        for batch in self.minibatches(clients, t):
             step(w, clients.gradient(Objective(), w, batch))
             self.descend(personal_step, self.objective, v, server["w"], clients, batch)
         return {"w": w}, {"v": v}

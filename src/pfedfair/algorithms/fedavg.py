@@ -19,6 +19,6 @@ class FedAvg(Algorithm):
     ) -> tuple[State, State]:
         w = clients.replicate(server["w"])
         step = self.step()
-        for batch in clients.epoch(t, self.batch):
+        for batch in self.minibatches(clients, t):
             step(w, clients.gradient(self.objective, w, batch))
         return {"w": w}, {}

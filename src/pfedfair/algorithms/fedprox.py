@@ -34,7 +34,7 @@ class FedProx(Algorithm):
     ) -> tuple[State, State]:
         w_t, w = server["w"], clients.replicate(server["w"])
         step = self.step()
-        for batch in clients.epoch(t, self.batch):
+        for batch in self.minibatches(clients, t):
             grad = clients.gradient(self.objective, w, batch)
             step(w, grad.add_(w - w_t, alpha=self.mu))
         return {"w": w}, {}

@@ -15,17 +15,17 @@ from pfedfair.algorithms.base import Algorithm, Clients, State
 
 @dataclass(frozen=True, kw_only=True)
 class Local(Algorithm):
-    """`rounds` epochs on the client's own rows, from the common initial model."""
+    """`rounds` times `epochs` passes over the client's own rows, from the common initial model."""
 
     federated: ClassVar[bool] = False
 
     def cost(self) -> tuple[float, float]:
-        return 0.0, float(self.rounds)
+        return 0.0, float(self.rounds * self.epochs)
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         theta = clients.replicate(server["w"])
         step = self.step()
-        for epoch in range(self.rounds):
-            for batch in clients.epoch(epoch, self.batch):
+        for t in range(self.rounds):
+            for batch in self.minibatches(clients, t):
                 step(theta, clients.gradient(self.objective, theta, batch))
         return theta

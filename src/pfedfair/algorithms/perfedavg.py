@@ -37,14 +37,14 @@ class PerFedAvg(Algorithm):
             raise InputError("alpha_inner must be positive and adapt_epochs at least 0.")
 
     def cost(self) -> tuple[float, float]:
-        return 2.0, float(self.adapt_epochs)
+        return 2.0 * self.epochs, float(self.adapt_epochs)
 
     def client_round(
         self, server: State, own: State, clients: Clients, t: int
     ) -> tuple[State, State]:
         w = clients.replicate(server["w"])
         step = self.step()
-        batches = list(clients.epoch(t, self.batch))
+        batches = list(self.minibatches(clients, t))
         # Each step adapts on one minibatch and is judged on another (the same if there is but one).
         for adapt, judge in zip(batches, batches[1:] + batches[:1], strict=True):
             adapted = w - self.alpha_inner * clients.gradient(self.objective, w, adapt)

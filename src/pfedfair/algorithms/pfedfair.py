@@ -43,7 +43,7 @@ class PFedFair(Moreau):
 
     def cost(self) -> tuple[float, float]:
         inner = self.K + (self.envelope_gradient == "point") if self.lam else 0
-        return 1.0 + inner, float(self.prox_epochs)
+        return (1.0 + inner) * self.epochs, float(self.prox_epochs)
 
     def client_round(
         self, server: State, own: State, clients: Clients, t: int
@@ -51,7 +51,7 @@ class PFedFair(Moreau):
         clean, fair = Objective(), self.objective
         w = clients.replicate(server["w"])
         step = self.step()
-        for batch in clients.epoch(t, self.batch):
+        for batch in self.minibatches(clients, t):
             g = clients.gradient(clean, w, batch)  # line 4
             if self.lam > 0:
                 theta = self.prox(fair, w, clients, batch)  # line 5

@@ -32,14 +32,14 @@ class PFedMe(Moreau):
             raise InputError(f"beta must be a positive number, got {self.beta:g}.")
 
     def cost(self) -> tuple[float, float]:
-        return float(self.K), float(self.prox_epochs)
+        return float(self.K * self.epochs), float(self.prox_epochs)
 
     def client_round(
         self, server: State, own: State, clients: Clients, t: int
     ) -> tuple[State, State]:
         w = clients.replicate(server["w"])
         step = self.step()
-        for batch in clients.epoch(t, self.batch):
+        for batch in self.minibatches(clients, t):
             theta = self.prox(self.objective, w, clients, batch)  # line 7
             step(w, self.gamma * (w - theta))  # line 8: the gradient of the envelope
         return {"w": w}, {}

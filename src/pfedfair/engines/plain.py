@@ -45,6 +45,11 @@ class Client:
     s: Tensor
     seed: int
     batch: int
+    epochs: int
+
+    def round(self, t: int) -> Iterator[Rows]:
+        for epoch in range(t * self.epochs, (t + 1) * self.epochs):
+            yield from self.epoch(epoch)
 
     def epoch(self, number: int) -> Iterator[Rows]:
         rng = seeds.generator(self.seed, seeds.MINIBATCH, self.number, number)
@@ -100,8 +105,8 @@ def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
 def local(algorithm: Local, model: nn.Module, client: Client) -> nn.Module:
     theta = copy.deepcopy(model)
     steps = optimiser(algorithm.optimiser, theta, algorithm.alpha)
-    for epoch in range(algorithm.rounds):
-        for rows in client.epoch(epoch):
+    for t in range(algorithm.rounds):
+        for rows in client.round(t):
             descend(steps, fair_loss(theta, rows, algorithm.eta))
     return theta
 
@@ -109,7 +114,7 @@ def local(algorithm: Local, model: nn.Module, client: Client) -> nn.Module:
 def fedavg(algorithm: Algorithm, model: nn.Module, client: Client, t: int, eta: float) -> nn.Module:
     w = copy.deepcopy(model)
     steps = optimiser(algorithm.optimiser, w, algorithm.alpha)
-    for rows in client.epoch(t):
+    for rows in client.round(t):
         descend(steps, fair_loss(w, rows, eta))
     return w
 
@@ -117,7 +122,7 @@ def fedavg(algorithm: Algorithm, model: nn.Module, client: Client, t: int, eta: 
 def fedprox(algorithm: FedProx, model: nn.Module, client: Client, t: int) -> nn.Module:
     w = copy.deepcopy(model)
     steps = optimiser(algorithm.optimiser, w, algorithm.alpha)
-    for rows in client.epoch(t):
+    for rows in client.round(t):
         tie = algorithm.mu / 2 * distance(w, model)
         descend(steps, fair_loss(w, rows, algorithm.eta) + tie)
     return w
@@ -126,7 +131,7 @@ def fedprox(algorithm: FedProx, model: nn.Module, client: Client, t: int) -> nn.
 def perfedavg(algorithm: PerFedAvg, model: nn.Module, client: Client, t: int) -> nn.Module:
     w = copy.deepcopy(model)
     steps = optimiser(algorithm.optimiser, w, algorithm.alpha)
-    batches = list(client.epoch(t))
+    batches = list(client.round(t))
     for k, adapt_rows in enumerate(batches):
         adapted = copy.deepcopy(w)
         inner = optimiser("sgd", adapted, algorithm.alpha_inner)
@@ -160,7 +165,7 @@ def prox(algorithm: Moreau, w: nn.Module, rows: Rows) -> nn.Module:
 def pfedme(algorithm: PFedMe, model: nn.Module, client: Client, t: int) -> nn.Module:
     w = copy.deepcopy(model)
     steps = optimiser(algorithm.optimiser, w, algorithm.alpha)
-    for rows in client.epoch(t):
+    for rows in client.round(t):
         theta = prox(algorithm, w, rows)
         descend(steps, algorithm.gamma / 2 * distance(w, theta))
     return w
@@ -169,7 +174,7 @@ def pfedme(algorithm: PFedMe, model: nn.Module, client: Client, t: int) -> nn.Mo
 def pfedfair(algorithm: PFedFair, model: nn.Module, client: Client, t: int) -> nn.Module:
     w = copy.deepcopy(model)
     steps = optimiser(algorithm.optimiser, w, algorithm.alpha)
-    for rows in client.epoch(t):
+    for rows in client.round(t):
         theta = prox(algorithm, w, rows)
         g = torch.autograd.grad(clean_loss(w, rows), list(w.parameters()))
         if algorithm.envelope_gradient == "point":
@@ -202,7 +207,9 @@ def fit(federation: Federation, algorithm: Algorithm, network: MLP, seed: int) -
         raise NotImplementedError("the specification covers KDE, the convex mix and the plain mean")
     table = federation.table
     clients = [
-        Client(i, table.x[rows], table.y[rows], table.s[rows], seed, algorithm.batch)
+        Client(
+            i, table.x[rows], table.y[rows], table.s[rows], seed, algorithm.batch, algorithm.epochs
+        )
         for i, rows in enumerate(federation.partition.train)
     ]
     model: nn.Module = sequential(network, network.init(seeds.generator(seed, seeds.INIT)))
@@ -215,7 +222,8 @@ def fit(federation: Federation, algorithm: Algorithm, network: MLP, seed: int) -
                 answers = [pfedme(algorithm, model, client, t) for client in clients]
             case Ditto():
                 answers = [fedavg(algorithm, model, client, t, eta=0.0) for client in clients]
-                v = [personal(algorithm, v[c.number], model, c, range(t, t + 1)) for c in clients]
+                epochs = range(t * algorithm.epochs, (t + 1) * algorithm.epochs)
+                v = [personal(algorithm, v[c.number], model, c, epochs) for c in clients]
             case FedProx():
                 answers = [fedprox(algorithm, model, client, t) for client in clients]
             case PerFedAvg():

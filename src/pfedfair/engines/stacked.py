@@ -80,7 +80,8 @@ def fit(
     per_round, at_end = algorithm.cost()
     total = (rounds * per_round + at_end) * len(groups) or 1.0
 
-    server: State = {"w": network.init(seeds.generator(seed, seeds.INIT))}
+    w = network.init(seeds.generator(seed, seeds.INIT))
+    server = algorithm.start_server(w, sizes)
     own = [algorithm.start(server, clients) for _, clients in groups]
     for t in range(rounds):
         messages: State = {}

@@ -25,8 +25,11 @@ import pandas as pd
 
 from pfedfair.algorithms import (
     ALGORITHMS,
-    FAIR,
+    FA,
+    FCFL,
+    MMPF,
     Algorithm,
+    FairFed,
     FedProx,
     PerFedAvg,
     PFedFair,
@@ -52,7 +55,12 @@ SPACES: dict[type[Algorithm], dict[str, tuple[Any, ...]]] = {
     PFedFair: {"envelope_gradient": ("point", "prox")},
     FedProx: {"mu": (0.001, 0.01, 0.1, 1.0)},
     PerFedAvg: {"alpha_inner": (0.003, 0.01, 0.03, 0.1), "adapt_epochs": (1, 5)},
+    MMPF: {"groups": ("clients", "sensitive", "both"), "mu_step": (0.05, 0.2, 0.5)},
+    FA: {"ascent": (0.03, 0.1, 0.3), "dual_step": (0.1, 0.3, 1.0), "rho": (2.0, 8.0)},
+    FCFL: {"rounds": (200, 400), "alpha": (0.3, 1.0, 2.0), "pareto": (0.25, 0.5)},
+    FairFed: {"beta": (0.1, 0.3, 1.0, 3.0)},
 }
+ACCURATE = {"erm-local", "fedavg", "fedprox", "perfedavg", "pfedme", "ditto"}  # not fair
 
 
 def trials(dataset: str, method: str) -> list[dict[str, Any]]:
@@ -82,7 +90,7 @@ def trials(dataset: str, method: str) -> list[dict[str, Any]]:
 
 def score(results: pd.DataFrame) -> pd.DataFrame:
     """Score every trial (a method and its config), best first within a method."""
-    fair = results["method"].isin(FAIR)
+    fair = ~results["method"].isin(ACCURATE)
     results = results.assign(score=results["accuracy"] - results["ddp"].where(fair, 0.0))
     keys = ["method", "config"]
     columns = ["score", "accuracy", "ddp"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from pfedfair.files import atomic
 from pfedfair.report import figures, tables
@@ -12,10 +14,12 @@ from pfedfair.report import figures, tables
 __all__ = ["figures", "tables", "write"]
 
 
-def write(results: pd.DataFrame, out: Path, printed: dict[str, pd.DataFrame]) -> list[Path]:
-    """Write the summary as Markdown and CSV, and the trade-off figure as PNG and SVG.
+def write(
+    results: pd.DataFrame, out: Path, draw: dict[str, Callable[[pd.DataFrame], Figure]]
+) -> list[Path]:
+    """Write the summary as Markdown and CSV, and the figures as PNG and SVG.
 
-    `printed` has the paper's figures by data set, where there are any.
+    `draw` has a function from results to picture for each file name.
     """
     summary = tables.summary(results)
     clients = tables.by_client(results)
@@ -29,5 +33,6 @@ def write(results: pd.DataFrame, out: Path, printed: dict[str, pd.DataFrame]) ->
     ):  # fmt: skip
         with atomic(path) as beside:
             beside.write_text(content)
-    figure = figures.trade_off(results, printed)
-    return paths + figures.save(figure, out / "tradeoff")
+    for name, picture in draw.items():
+        paths += figures.save(picture(results), out / name)
+    return paths

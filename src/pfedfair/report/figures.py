@@ -27,6 +27,15 @@ STYLE = {
     "pfedme-kde": ("#009E73", "s"),
     "ditto-kde": ("#CC79A7", "D"),
     "pfedfair": ("#D55E00", "*"),
+    "fa": ("#0072B2", "^"),
+    "mmpf": ("#F0E442", "<"),
+    "fcfl": ("#0072B2", ">"),
+    "fairfed": ("#F0E442", "p"),
+    "logofair": ("#0072B2", "h"),
+    "fedprox": ("#999999", "8"),
+    "perfedavg": ("#999999", "d"),
+    "fedprox-kde": ("#56B4E9", "8"),
+    "perfedavg-kde": ("#56B4E9", "d"),
 }
 ROLES = ("underrepresented", "overrepresented")
 
@@ -47,28 +56,41 @@ def trade_off(results: pd.DataFrame, printed: dict[str, pd.DataFrame] | None = N
         for panel, role in zip(line, roles, strict=True):
             _panel(panel, part, role, printed.get(name))
             panel.set_title(f"{name}: {role} clients", fontsize=11)
-    methods = list(dict.fromkeys(results["method"]))
-    handles = [
-        Line2D([], [], color=_style(m)[0], marker=_style(m)[1], linestyle="", label=m, markersize=8)
-        for m in methods
-    ]
-    if printed:
-        hollow = {"color": "#555555", "marker": "o", "linestyle": "", "markerfacecolor": "none"}
-        handles.append(Line2D([], [], label="hollow: the paper's figure", **hollow))  # type: ignore[arg-type]
-    figure.legend(
-        handles=handles, loc="outside lower center", ncols=2 + 3 * (len(roles) > 1), frameon=False
-    )
+    hollow = Line2D(
+        [], [], color="#555555", marker="o", linestyle="", markerfacecolor="none",
+        label="hollow: the paper's figure",
+    )  # fmt: skip
+    columns = 2 + 3 * (len(roles) > 1)
+    legend(figure, list(dict.fromkeys(results["method"])), columns, [hollow] if printed else None)
     figure.suptitle("Error and unfairness of every method (lower left is better)", fontsize=12)
     return figure
 
 
 def _panel(axes: Axes, results: pd.DataFrame, role: str, printed: pd.DataFrame | None) -> None:
-    x, y = f"{role}_ddp", f"{role}_accuracy"
-    summary = tables.over_seeds(metrics.over_clients(results), metrics.RUN, [x, y]).sort_values(
-        "eta"
-    )
+    widest = curves(axes, results, role)
+    if printed is not None:
+        clients = results.loc[results["role"] == role, "client"].unique()
+        theirs = printed[printed["client"].isin(clients)].groupby("method")
+        for name, row in theirs[["accuracy", "ddp"]].mean().iterrows():
+            colour, marker = style(str(name))
+            axes.plot(
+                row["ddp"], 100 * (1 - row["accuracy"]),
+                color=colour, marker=marker, markersize=8, markerfacecolor="none", linestyle="",
+            )  # fmt: skip
+            widest = max(widest, row["ddp"])
+    axes.set_xlim(-0.005, 1.15 * widest + 0.01)  # with few seeds an interval may reach far out
+
+
+def curves(axes: Axes, results: pd.DataFrame, who: str) -> float:
+    """Draw error against DDP of `who` (a role, "worst" or "mean"), a curve over eta per method.
+
+    Returns the largest mean DDP.
+    """
+    x, y = f"{who}_ddp", f"{who}_accuracy"
+    runs = metrics.over_clients(results)
+    summary = tables.over_seeds(runs, metrics.RUN, [x, y]).sort_values("eta")
     for method, rows in summary.groupby("method", sort=False):
-        colour, marker = _style(str(method))
+        colour, marker = style(str(method))
         axes.errorbar(
             rows[x],
             100 * (1 - rows[y]),
@@ -81,25 +103,34 @@ def _panel(axes: Axes, results: pd.DataFrame, role: str, printed: pd.DataFrame |
             elinewidth=0.8,
             capsize=2,
         )
-    if printed is not None:
-        clients = results.loc[results["role"] == role, "client"].unique()
-        theirs = printed[printed["client"].isin(clients)].groupby("method")
-        for name, row in theirs[["accuracy", "ddp"]].mean().iterrows():
-            colour, marker = _style(str(name))
-            axes.plot(
-                row["ddp"], 100 * (1 - row["accuracy"]),
-                color=colour, marker=marker, markersize=8, markerfacecolor="none", linestyle="",
-            )  # fmt: skip
-    axes.set_xlabel("DDP ↓")
-    axes.set_ylabel("error % ↓")
-    widest = np.nanmax([0, *summary[x], *([] if printed is None else printed["ddp"])])
-    axes.set_xlim(-0.005, 1.15 * widest + 0.01)  # with few seeds an interval may reach far out
+    tidy(axes, "DDP ↓", "error % ↓")
+    return float(np.nanmax([0, *summary[x]]))
+
+
+def tidy(axes: Axes, x: str, y: str) -> None:
+    """Label the axes, and leave out what carries no information."""
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
     axes.grid(alpha=0.25)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 
 
-def _style(method: str) -> tuple[str, str]:
+def legend(
+    figure: Figure, methods: list[str], columns: int, more: list[Line2D] | None = None
+) -> None:
+    """One legend for all panels, below them."""
+    handles = [
+        Line2D([], [], color=style(m)[0], marker=style(m)[1], linestyle="", label=m, markersize=8)
+        for m in methods
+    ]
+    figure.legend(
+        handles=handles + (more or []), loc="outside lower center", ncols=columns, frameon=False
+    )
+
+
+def style(method: str) -> tuple[str, str]:
+    """Colour and marker of a method."""
     return STYLE.get(method, ("#0072B2", "P"))
 
 

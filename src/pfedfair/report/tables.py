@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pandas as pd
@@ -141,21 +142,64 @@ def _printed_cell(printed: pd.DataFrame | None, method: str, client: str) -> str
     return f"{100 * same['accuracy'].item():.1f} {short(same['ddp'].item())}" if len(same) else "-"
 
 
-def summary_grid(results: pd.DataFrame, title: str) -> Table:
-    """Lay methods against kinds of client."""
+def summary_grid(results: pd.DataFrame, title: str, printed: pd.DataFrame | None = None) -> Table:
+    """Lay methods against kinds of client; the paper's figures, if any, below ours."""
+    rows = summary(results)
+    varied = rows["config"].map(lambda config: json.loads(config).get("lam"))
     table = _grid(title)
     table.add_column("method", no_wrap=True)
     table.add_column("eta", no_wrap=True)
     for heading in SUMMARY.values():
         table.add_column(heading, no_wrap=True)
-    for _, row in summary(results).iterrows():
+    for (_, row), lam in zip(rows.iterrows(), varied, strict=True):
+        same = None
+        if printed is not None and (printed["method"] == row["method"]).any():
+            same = printed[printed["method"] == row["method"]].iloc[0]
+        name = row["method"] + (f"\n lam {lam:g}" if varied.nunique() > 1 and lam == lam else "")
         cells = [
-            accuracy(row[f"{who}_accuracy"], row[f"{who}_accuracy_half"])
-            + "\n"
-            + ddp(row[f"{who}_ddp"], row[f"{who}_ddp_half"]).replace("0.", ".")
+            _summary_cell(row, who, same if same is not None and f"{who}_ddp" in same else None)
             for who in SUMMARY
         ]
-        table.add_row(Text(row["method"]), f"{row['eta']:g}", *cells)
+        label = Text.assemble(name, ("\n\n paper" if same is not None else "", "dim"))
+        table.add_row(label, f"{row['eta']:g}", *cells)
+    return table
+
+
+def _summary_cell(row: pd.Series, who: str, printed: pd.Series | None) -> Text:
+    ours = accuracy(row[f"{who}_accuracy"], row[f"{who}_accuracy_half"])
+    gap = ddp(row[f"{who}_ddp"], row[f"{who}_ddp_half"]).replace("0.", ".")
+    paper = ""
+    if printed is not None:
+        paper = f"\n{100 * printed[f'{who}_accuracy']:.1f} {short(printed[f'{who}_ddp'])}"
+    return Text.assemble(f"{ours}\n{gap}", (paper, "dim"))
+
+
+def rate_grid(results: pd.DataFrame, title: str) -> Table:
+    """Lay methods and eta against the negative prediction rates of both groups."""
+    runs = metrics.over_clients(results)
+    roles = [role for role in SHORT_ROLE if role in set(results["role"])]
+    measures = [f"{role}_{rate}" for role in roles for rate in ("npr_s0", "npr_s1")]
+    table = _grid(title)
+    for column in ("method", "eta"):
+        table.add_column(column, no_wrap=True)
+    for role in roles:
+        for z in (0, 1):
+            table.add_column(f"{SHORT_ROLE[role]} clients\nNPR(S={z})", no_wrap=True)
+    for _, row in over_seeds(runs, metrics.RUN, measures).iterrows():
+        cells = [ddp(row[m], row[f"{m}_half"]) for m in measures]
+        table.add_row(row["method"], f"{row['eta']:g}", *cells)
+    return table
+
+
+def share_grid(results: pd.DataFrame, title: str) -> Table:
+    """List how the clients' shares of S = 1 are spread, by role."""
+    table = _grid(title)
+    for column in ("role", "clients", "mean share S=1", "smallest", "largest"):
+        table.add_column(column)
+    for role, rows in results[results["seed"] == results["seed"].min()].groupby("role"):
+        share = rows["share_s1"]
+        numbers = (f"{v:.3f}" for v in (share.mean(), share.min(), share.max()))
+        table.add_row(str(role), str(len(rows)), *numbers)
     return table
 
 

@@ -1,0 +1,154 @@
+"""Every table and figure of the paper that can be redone: its runs, its pictures, its claims."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import pandas as pd
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from pfedfair.algorithms import FAIR
+from pfedfair.experiment import Source, Spec
+from pfedfair.paper import curves, many_clients, table1, tuned
+from pfedfair.report import figures, paper_figures, tables
+
+Claim = tuple[str, str, str]
+Draw = Callable[[pd.DataFrame], Figure]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A part of the paper.
+
+    `specs` gives its runs for data sets, a number of seeds and a protocol; `grid` lays out the
+    results of one data set and one partition; `draw` has a picture per file name.
+    """
+
+    title: str
+    specs: Callable[[tuple[str, ...], int, str | None], list[Spec]]
+    grid: Callable[[pd.DataFrame, str], Table]
+    draw: dict[str, Draw] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
+    datasets: tuple[str, ...] = ("adult", "compas")
+
+
+def _printed_table1(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    return {name: table1.printed(name) for name in dict.fromkeys(results["dataset"])}
+
+
+def _table1_grid(results: pd.DataFrame, title: str) -> Table:
+    return tables.client_grid(results, title, table1.printed(results["dataset"].iloc[0]))
+
+
+def _many_grid(what: str, results: pd.DataFrame, title: str) -> Table:
+    printed = None
+    if results["dataset"].iloc[0] == "adult":
+        printed = many_clients.printed(what, n_clients(results))
+    return tables.summary_grid(results, title, printed)
+
+
+def _share_specs(datasets: tuple[str, ...], seeds: int, protocol: str | None) -> list[Spec]:
+    """The constant classifier is enough: the figure shows the partition."""
+    return [
+        Spec(Source(name), many_clients.plan("table3", n), "constant", tuned(name, "constant"), s)
+        for name in datasets
+        for n in many_clients.CLIENTS
+        for s in range(seeds)
+    ]
+
+
+def _many(what: str, shares: str) -> Reproduction:
+    return Reproduction(
+        title=f"Table {what[-1]}: 20 and 50 clients, {shares} shares",
+        specs=partial(many_clients.specs, what),
+        grid=partial(_many_grid, what),
+        draw={"tradeoff": figures.trade_off},
+        claims=many_clients.CLAIMS,
+        datasets=("adult",),
+    )
+
+
+def _curve(
+    what: str, title: str, draw: dict[str, Draw], grid: Callable[..., Table]
+) -> Reproduction:
+    return Reproduction(
+        title=f"Figure {what[-1]}: {title}",
+        specs=partial(curves.specs, what),
+        grid=grid,
+        draw=draw,
+        claims=curves.CLAIMS[what],
+    )
+
+
+REPRODUCTIONS: dict[str, Reproduction] = {
+    "table1": Reproduction(
+        title="Table 1: every client, eta = 0.9",
+        specs=table1.specs,
+        grid=_table1_grid,
+        draw={"tradeoff": lambda r: figures.trade_off(r, _printed_table1(r))},
+        claims=table1.CLAIMS,
+    ),
+    "table2": _many("table2", "fixed"),
+    "table3": _many("table3", "Dirichlet"),
+    "figure3": _curve(
+        "figure3",
+        "negative prediction rates over eta",
+        {"figure3": paper_figures.negative_rates},
+        tables.rate_grid,
+    ),
+    "figure4": _curve(
+        "figure4",
+        "worst client's trade-off over eta, and the effect of lambda",
+        {
+            "figure4b": partial(paper_figures.trade_off, who="worst"),
+            "figure4c": paper_figures.effect_of_lambda,
+        },
+        tables.summary_grid,
+    ),
+    "figure5": _curve(
+        "figure5",
+        "every client of every method",
+        {"figure5": paper_figures.client_scatter},
+        tables.summary_grid,
+    ),
+    "figure6": Reproduction(
+        title="Figure 6: shares of S, drawn from the Dirichlet mixture",
+        specs=_share_specs,
+        grid=tables.share_grid,
+        draw={"figure6": paper_figures.shares},
+        datasets=("adult",),
+    ),
+    "figure7": _curve(
+        "figure7",
+        "mean trade-off over eta",
+        {"figure7": partial(paper_figures.trade_off, who="mean")},
+        tables.summary_grid,
+    ),
+}
+
+
+def n_clients(results: pd.DataFrame) -> int:
+    """How many clients the runs of one partition have."""
+    return results["client"].nunique()
+
+
+def heading(results: pd.DataFrame) -> str:
+    """Name the data set and the partition of some results."""
+    kind = json.loads(results["partition"].iloc[0])["kind"]
+    shares = {"FixedShares": "fixed shares", "DirichletMixture": "Dirichlet shares"}.get(kind, kind)
+    seeds = results["seed"].nunique()
+    return f"{results['dataset'].iloc[0]}, {n_clients(results)} clients, {shares}, {seeds} seeds"
+
+
+def verdicts(reproduction: Reproduction, results: pd.DataFrame) -> list[str]:
+    """Say of each claim whether it holds on the results of one data set and partition."""
+    if results.loc[results["method"] == "pfedfair", "lam"].nunique() > 1:
+        results = paper_figures.tuned_lambda(results)
+    fair = results["method"].isin(FAIR)
+    strongest = results[~fair | (results["eta"] == results["eta"].max())]
+    there = set(strongest["method"])
+    return [tables.verdict(strongest, c) for c in reproduction.claims if {c[0], c[1]} <= there]
