@@ -79,6 +79,13 @@ def test_train_options(pfedfair, options):
     assert code == 0, err
 
 
+def test_theory_prints_cost_and_frontier(pfedfair):
+    code, out, err = pfedfair("theory", "compas", "--rounds", 5)
+    assert code == 0, err
+    assert re.search(r"^ *1 +under\. +0\.83 +6\.5 ", out, re.M)  # (2 * .8333 - 1) (.488 - .391)
+    assert re.search(r"^ *2 +over\. +0\.17 +0\.0 ", out, re.M)
+
+
 def test_compare_then_report(pfedfair, tmp_path):
     arguments = ("compas", "--methods", "fedavg,pfedfair", "--etas", "0,0.9", "--rounds", 3)
     code, out, err = pfedfair("compare", *arguments, "--seeds", 2, "--jobs", 1, "--out", "grid")

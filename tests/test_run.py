@@ -94,6 +94,17 @@ def test_saved_models_predict_the_same(run, tmp_path):
     assert about["algorithm"]["name"] == "PFedFair"
 
 
+def test_thresholds_by_group_are_saved_and_need_s(compas, tmp_path):
+    run = pff.train(compas, pff.LoGoFair(rounds=6, alpha=0.02, delta_local=0.02))
+    run.save(tmp_path)
+    X, s = compas.data.frame.head(60), compas.data.s[:60]
+    again = pff.load_model(tmp_path, 0).predict_proba(X, s)
+    np.testing.assert_array_equal(again, run.personal_model(0).predict_proba(X, s))
+    blind = compas.data.federate(pff.partition.fixed_shares(), sensitive_as_input=False)
+    with pytest.raises(pff.InputError, match="S must be an input"):
+        pff.train(blind, pff.LoGoFair(rounds=6))
+
+
 def test_collapse_is_told(table):
     rare = pff.from_frame(
         table.frame.assign(hired=table.frame["a"] > 2.2), "hired", "sex", drop=["site"]

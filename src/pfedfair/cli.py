@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import click
+import numpy as np
 import pandas as pd
+import torch
 import typer
 from rich.markup import escape
 
@@ -32,8 +34,9 @@ from pfedfair.partition import Plan, by_column, dirichlet_mixture, fixed_shares
 from pfedfair.penalties import PENALTIES
 from pfedfair.report import figures, tables
 from pfedfair.report.reproductions import REPRODUCTIONS, Draw, Reproduction, heading, verdicts
-from pfedfair.run import measured_rows
+from pfedfair.run import Run, measured_rows
 from pfedfair.run import train as train_run
+from pfedfair.theory import cost_of_one_model, frontier
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,6 +47,7 @@ app = typer.Typer(
     "and show each client what it got.",
 )
 T = TypeVar("T")
+LIMITS = (0.0, 0.02, 0.05, 0.1, 1.0)  # of DDP, for the frontier
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
 
 Data = Annotated[
@@ -247,6 +251,60 @@ def _show(part: Reproduction, results: pd.DataFrame) -> None:
             terminal.say(f"\nWhat the paper claims, on {title} (paired by seed, 95 % interval):")
         for line in lines:
             terminal.say(line)
+
+
+@app.command()
+def theory(
+    data: Data,
+    clients: Clients = None,
+    rows: Rows = None,
+    partition: Partition = "fixed",
+    label: Label = None,
+    sensitive: Sensitive = None,
+    client: Client = None,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    seed: Annotated[int, typer.Option(help="Root of all random numbers.")] = 0,
+    rounds: Rounds = None,
+    quiet: Quiet = False,
+) -> None:
+    """Say what one fair model must cost each client, and the best that thresholds can do.
+
+    Example: pfedfair theory adult
+    """
+    source = _source(data, label, sensitive, drop, categorical)
+    plan = _plan(partition, clients, rows, client)
+    federation = load_source(source).federate(plan, _seed(seed))
+    algorithm = _algorithm(source, "fedavg", 0.0, rounds)
+    _, held, _ = measured_rows(federation.partition, None)
+    with terminal.progress(f"fedavg on {federation.data.name}", 1.0, quiet), terminal.notes(quiet):
+        run = train_run(federation, algorithm, seed)
+    table = _theory_table(run, held)
+    if not quiet:
+        terminal.console.print(tables.theory_grid(table, f"\n{federation.data.name}, seed {seed}"))
+        terminal.say(
+            "cost: what a single fair model must cost the client in accuracy, were labels a "
+            "function of\nX and S (Proposition 1; with noisy labels it is less). Then the accuracy of "
+            "a FedAvg model's\ndecisions with the best thresholds by group for DDP at most 0, 0.02, "
+            "... (Proposition 2),\nset and measured on the held-out rows."
+        )
+
+
+def _theory_table(run: Run, held: list[np.ndarray]) -> pd.DataFrame:
+    part, data = run.federation.partition, run.federation.table
+    costs = cost_of_one_model(part)
+    table = []
+    for i, own in enumerate(held):
+        score = torch.sigmoid(run.network.logits(run.fitted.w[None], data.x[own][None])[0, :, 0])
+        y, s = data.y[own].long().numpy(), data.s[own].numpy()
+        share = part.share_s1[i]
+        both = 0 < share < 1 and 0 < s.mean() < 1
+        points = frontier(score.double().numpy(), y, s, share, LIMITS) if both else []
+        best = [accuracy for accuracy, _ in points] or [float("nan")] * len(LIMITS)
+        names = [f"{limit:g}" for limit in LIMITS]
+        row = {"client": part.names[i], "role": part.roles[i], "share": share, "cost": costs[i]}
+        table.append(row | dict(zip(names, best, strict=True)))
+    return pd.DataFrame(table)
 
 
 @app.command()

@@ -22,7 +22,7 @@ from pfedfair.engines.stacked import Fitted, fit
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation
 from pfedfair.files import atomic, read_json, write_json
-from pfedfair.networks import MLP, Bias, Network
+from pfedfair.networks import MLP, Bias, GroupOffset, Network
 from pfedfair.partition import Partition
 
 
@@ -144,7 +144,9 @@ class Run:
 
     def save(self, folder: str | Path) -> None:
         """Write ``model.safetensors`` (w and theta) and ``run.json`` (all else)."""
-        if not isinstance(self.network, MLP | Bias):
+        offsets = isinstance(self.network, GroupOffset)
+        network = self.network.network if isinstance(self.network, GroupOffset) else self.network
+        if not isinstance(network, MLP | Bias):
             raise InputError("Only linear, mlp and constant models can be saved.")
         folder, data = Path(folder), self.federation.data
         with atomic(folder / "model.safetensors") as beside:
@@ -154,7 +156,8 @@ class Run:
             {
                 "dataset": data.name,
                 "algorithm": {"name": type(self.algorithm).__name__, **asdict(self.algorithm)},
-                "widths": self.network.widths if isinstance(self.network, MLP) else None,
+                "widths": network.widths if isinstance(network, MLP) else None,
+                "group_offsets": offsets,
                 "encoder": asdict(self.federation.encoder),
                 "clients": self.federation.partition.names,
                 "group_names": data.group_names,
@@ -174,8 +177,9 @@ def load_model(folder: str | Path, client: int | str) -> PersonalModel:
         raise InputError(f"There is no client {client!r} in {folder}: it has {', '.join(names)}.")
     widths, encoder = about["widths"], about["encoder"]
     encoder["categories"] = {c: tuple(v) for c, v in encoder["categories"].items()}
+    network: Network = MLP(widths[0], widths[1:-1], widths[-1]) if widths else Bias()
     return PersonalModel(
-        network=MLP(widths[0], widths[1:-1], widths[-1]) if widths else Bias(),
+        network=GroupOffset(network) if about["group_offsets"] else network,
         encoder=Encoder(**encoder),
         theta=load_file(folder / "model.safetensors")["theta"][number],
         group_names=tuple(about["group_names"]),
@@ -201,6 +205,10 @@ def train(
     """
     network = network or MLP(federation.encoder.width, federation.data.hidden)
     network = algorithm.network(network)
+    if isinstance(network, GroupOffset) and not federation.encoder.sensitive_as_input:
+        raise InputError(
+            f"{type(algorithm).__name__} has a threshold for each group: S must be an input."
+        )
     began = time.perf_counter()
     fitted = fit(federation, algorithm, network, seed, on_work=on_work)
     seconds = time.perf_counter() - began

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import pfedfair as pff
-from pfedfair.theory import cost_of_one_model, fair_rule
+from pfedfair.theory import cost_of_one_model, fair_rule, frontier
 from pfedfair.theory.rule import Rule, accuracy, aware_tilt, blind_tilt, gap
 
 
@@ -100,3 +100,19 @@ def test_t_is_zero_when_the_target_is_met():
     s = np.array([0, 1, 0, 1])
     eta, mass = np.array([0.9, 0.8, 0.1, 0.2]), np.full(4, 0.25)
     assert fair_rule(eta, aware_tilt(s, 0.5), mass, 0.0) == Rule(0.0)
+
+
+def test_frontier_is_monotone_meets_its_limits_and_ends_at_the_plain_rule():
+    rng = np.random.default_rng(0)
+    s = rng.integers(2, size=4000)
+    eta = 1 / (1 + np.exp(-rng.normal(s, 1.5)))
+    y = (rng.random(4000) < eta).astype(int)
+    limits = (0.0, 0.02, 0.05, 0.1, 1.0)
+    points = frontier(eta, y, s, 0.3, limits)
+    for (_, ddp), limit in zip(points, limits, strict=True):
+        assert ddp <= limit + 1e-9
+    accuracies = [a for a, _ in points]
+    assert all(b >= a - 0.003 for a, b in itertools.pairwise(accuracies))  # labels are noisy
+    plain = (eta > 0.5) == y
+    weights = np.where(s == 1, 0.3 / (s == 1).sum(), 0.7 / (s == 0).sum())
+    assert accuracies[-1] == pytest.approx((weights * plain).sum())

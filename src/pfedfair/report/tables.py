@@ -225,6 +225,22 @@ def run_grid(clients: pd.DataFrame, title: str) -> Table:
     return table
 
 
+def theory_grid(rows: pd.DataFrame, title: str) -> Table:
+    """Lay clients against the cost of one fair model and the frontier's accuracies."""
+    table = _grid(title)
+    limits = [c for c in rows.columns if c not in ("client", "role", "share", "cost")]
+    for heading in ("client", "role", "share\nS=1", "cost\npoints"):
+        table.add_column(heading, no_wrap=True)
+    for limit in limits:
+        heading = "any\nDDP" if float(limit) >= 1 else f"DDP\n≤ {limit}"
+        table.add_column(heading, no_wrap=True)
+    for _, row in rows.iterrows():
+        best = [accuracy(row[limit]) for limit in limits]
+        about = (SHORT_ROLE[row["role"]], f"{row['share']:.2f}", f"{100 * row['cost']:.1f}")
+        table.add_row(Text(str(row["client"])), *about, *best)
+    return table
+
+
 def _grid(title: str) -> Table:
     return Table(
         title=Text(title, style="bold"),
