@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
 import click
 import numpy as np
@@ -14,13 +14,11 @@ import torch
 import typer
 from rich.markup import escape
 
+from pfedfair import options, terminal
 from pfedfair import report as reports
-from pfedfair import terminal
 from pfedfair.algorithms import ALGORITHMS, FAIR
-from pfedfair.data import DATASETS
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import (
-    Source,
     Spec,
     claim,
     load_source,
@@ -29,9 +27,24 @@ from pfedfair.experiment import (
     run_experiment,
 )
 from pfedfair.files import read_json, write_parquet
-from pfedfair.paper import tuned
-from pfedfair.partition import Plan, by_column, dirichlet_mixture, fixed_shares
-from pfedfair.penalties import PENALTIES
+from pfedfair.options import (
+    Blind,
+    Categorical,
+    Client,
+    Clients,
+    Data,
+    Drop,
+    Jobs,
+    Label,
+    Partition,
+    Penalty,
+    Protocol,
+    Quiet,
+    Rounds,
+    Rows,
+    Seeds,
+    Sensitive,
+)
 from pfedfair.report import figures, tables
 from pfedfair.report.reproductions import REPRODUCTIONS, Draw, Reproduction, heading, verdicts
 from pfedfair.run import Run, measured_rows
@@ -46,39 +59,8 @@ app = typer.Typer(
     help="Train one model together, give every client its own fair version of it, "
     "and show each client what it got.",
 )
-T = TypeVar("T")
 LIMITS = (0.0, 0.02, 0.05, 0.1, 1.0)  # of DDP, for the frontier
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
-
-Data = Annotated[
-    str,
-    typer.Argument(help=f"{', '.join(DATASETS)}, or the path of a .csv or .parquet file."),
-]
-Label = Annotated[str | None, typer.Option(help="Your file: the column with the label.")]
-Sensitive = Annotated[str | None, typer.Option(help="Your file: the column with S.")]
-Client = Annotated[str | None, typer.Option(help="The column that says whose row it is.")]
-Penalty = Annotated[
-    str, typer.Option(help=f"Dependence measure of the fair methods: {', '.join(PENALTIES)}.")
-]
-Clients = Annotated[int | None, typer.Option(help="Number of clients (paper's plan if left out).")]
-Rows = Annotated[int | None, typer.Option(help="Training rows of each client, with --clients.")]
-Partition = Annotated[str, typer.Option(help="fixed, dirichlet or column.")]
-Drop = Annotated[str | None, typer.Option(help="Your file: columns that are no inputs.")]
-Categorical = Annotated[
-    str | None, typer.Option(help="Your file: columns of numbers that are codes.")
-]
-Blind = Annotated[bool, typer.Option("--blind", help="S is not an input of the model.")]
-Protocol = Annotated[
-    str | None,
-    typer.Option(
-        help="pool: all held-out rows, weighted to each client's share of S; "
-        "paper: each client's own test rows."
-    ),
-]
-Rounds = Annotated[int | None, typer.Option(help="Rounds of communication (tuned if left out).")]
-Seeds = Annotated[int, typer.Option(help="How many seeds: 0, 1, ...")]
-Jobs = Annotated[int | None, typer.Option(help="Processes; by default one per core.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
 @app.command()
@@ -108,10 +90,20 @@ def train(
 
     Example: pfedfair train adult --method pfedfair --eta 0.9 --out runs/first
     """
-    source = _source(data, label, sensitive, drop, categorical)
-    plan = _plan(partition, clients, rows, client)
-    algorithm = _algorithm(source, method, eta, rounds, penalty=penalty, lam=lam, gamma=gamma)
-    spec = Spec(source, plan, method, algorithm, _seed(seed), _protocol(protocol), not blind)
+    source = options.make_source(data, label, sensitive, drop, categorical)
+    plan = options.make_plan(partition, clients, rows, client)
+    algorithm = options.make_algorithm(
+        source, plan, method, eta, rounds, penalty=penalty, lam=lam, gamma=gamma
+    )
+    spec = Spec(
+        source,
+        plan,
+        method,
+        algorithm,
+        options.checked_seed(seed),
+        options.checked_protocol(protocol),
+        not blind,
+    )
     federation = load_source(source).federate(plan, seed, not blind)
     measured_rows(federation.partition, protocol)
     card = {"train": spec.describe()}
@@ -186,20 +178,20 @@ def compare(
 
     Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5 --out runs/compas
     """
-    source = _source(data, label, sensitive, drop, categorical)
-    plan = _plan(partition, clients, rows, client)
-    names = _unique(["constant", *methods.split(",")])
-    values = _numbers(etas)
-    _protocol(protocol)
+    source = options.make_source(data, label, sensitive, drop, categorical)
+    plan = options.make_plan(partition, clients, rows, client)
+    names = options.unique(["constant", *methods.split(",")])
+    values = options.numbers(etas)
+    options.checked_protocol(protocol)
     runs = [
-        (name, _algorithm(source, name, eta, rounds, penalty=penalty))
+        (name, options.make_algorithm(source, plan, name, eta, rounds, penalty=penalty))
         for name in names
         for eta in (values if name in FAIR else values[:1])
     ]
     specs = [
         Spec(source, plan, name, algorithm, seed, protocol, not blind)
         for name, algorithm in runs
-        for seed in range(_count(seeds))
+        for seed in range(options.at_least_one(seeds))
     ]
     results = _run(specs, out, jobs, quiet, f"{len(names)} methods on {data}")
     if not quiet:
@@ -224,15 +216,15 @@ def reproduce(
     Example: pfedfair reproduce table1 --seeds 5 --out runs/table1
     """
     known("part of the paper", what, [*REPRODUCTIONS, "all"])
-    _protocol(protocol)
+    options.checked_protocol(protocol)
     out = out or Path("runs") / what
     for name in REPRODUCTIONS if what == "all" else [what]:
         folder = out / name if what == "all" else out
         part = REPRODUCTIONS[name]
-        chosen = _unique(datasets.split(",")) if datasets else list(part.datasets)
+        chosen = options.unique(datasets.split(",")) if datasets else list(part.datasets)
         for one in chosen:
             known("data set", one, list(part.datasets))
-        specs = part.specs(tuple(chosen), _count(seeds), protocol)
+        specs = part.specs(tuple(chosen), options.at_least_one(seeds), protocol)
         began = time.monotonic()
         results = _run(specs, folder, jobs, quiet, f"{name} on {' and '.join(chosen)}", name)
         if not quiet:
@@ -272,10 +264,10 @@ def theory(
 
     Example: pfedfair theory adult
     """
-    source = _source(data, label, sensitive, drop, categorical)
-    plan = _plan(partition, clients, rows, client)
-    federation = load_source(source).federate(plan, _seed(seed))
-    algorithm = _algorithm(source, "fedavg", 0.0, rounds)
+    source = options.make_source(data, label, sensitive, drop, categorical)
+    plan = options.make_plan(partition, clients, rows, client)
+    federation = load_source(source).federate(plan, options.checked_seed(seed))
+    algorithm = options.make_algorithm(source, plan, "fedavg", 0.0, rounds)
     _, held, _ = measured_rows(federation.partition, None)
     with terminal.progress(f"fedavg on {federation.data.name}", 1.0, quiet), terminal.notes(quiet):
         run = train_run(federation, algorithm, seed)
@@ -284,9 +276,9 @@ def theory(
         terminal.console.print(tables.theory_grid(table, f"\n{federation.data.name}, seed {seed}"))
         terminal.say(
             "cost: what a single fair model must cost the client in accuracy, were labels a "
-            "function of\nX and S (Proposition 1; with noisy labels it is less). Then the accuracy of "
-            "a FedAvg model's\ndecisions with the best thresholds by group for DDP at most 0, 0.02, "
-            "... (Proposition 2),\nset and measured on the held-out rows."
+            "function of\nX and S (Proposition 1; with noisy labels it is less). Then the accuracy "
+            "of a FedAvg model's\ndecisions with the best thresholds by group for DDP at most 0, "
+            "0.02, ... (Proposition 2),\nset and measured on the held-out rows."
         )
 
 
@@ -364,71 +356,6 @@ def _finish(results: pd.DataFrame, out: Path, quiet: bool, draw: dict[str, Draw]
         terminal.console.print(note, highlight=False)
     written = f"Written to {out}: results.parquet, " + ", ".join(p.name for p in paths)
     terminal.say(written)
-
-
-def _source(
-    data: str,
-    label: str | None,
-    sensitive: str | None,
-    drop: str | None,
-    categorical: str | None,
-) -> Source:
-    lists = [tuple(_unique(text.split(","))) if text else () for text in (drop, categorical)]
-    source = Source(data, label, sensitive, *lists)
-    load_source(source)  # says what is wrong before anything is written
-    return source
-
-
-def _plan(partition: str, clients: int | None, rows: int | None, client: str | None) -> Plan:
-    known("partition", partition, ["fixed", "dirichlet", "column"])
-    if client is not None:
-        if clients is not None or rows is not None or partition == "dirichlet":
-            raise InputError(
-                "--client makes one client of every value of that column, with all its rows: leave "
-                "out --clients, --rows and --partition dirichlet."
-            )
-        return by_column(client)
-    if partition == "column":
-        raise InputError("--partition column needs --client COLUMN.")
-    if partition == "dirichlet":
-        return dirichlet_mixture(20 if clients is None else clients, rows=rows)
-    return fixed_shares(clients, rows=rows)
-
-
-def _algorithm(source: Source, method: str, eta: float, rounds: int | None, **more: Any) -> Any:
-    known("method", method, list(ALGORITHMS))
-    given = {k: v for k, v in {"rounds": rounds, **more}.items() if v is not None}
-    unknown = [k for k in given if k not in ALGORITHMS[method].__dataclass_fields__]
-    if unknown:
-        raise InputError(f"--{unknown[0]} means nothing to {method}: leave it out.")
-    return tuned(source.name, method, eta, **given)
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return _unique([float(part) for part in text.split(",")])
-    except ValueError:
-        raise InputError(f"--etas must be numbers with commas between, got '{text}'.") from None
-
-
-def _unique(values: list[T]) -> list[T]:
-    return list(dict.fromkeys(values))
-
-
-def _count(seeds: int) -> int:
-    if seeds < 1:
-        raise InputError(f"--seeds must be at least 1, got {seeds}.")
-    return seeds
-
-
-def _seed(seed: int) -> int:
-    if seed < 0:
-        raise InputError(f"--seed must be 0 or more, got {seed}.")
-    return seed
-
-
-def _protocol(protocol: str | None) -> str | None:
-    return None if protocol is None else known("protocol", protocol, ["pool", "paper"])
 
 
 def main() -> None:

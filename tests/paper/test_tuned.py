@@ -1,7 +1,7 @@
 import pytest
 
 import pfedfair as pff
-from pfedfair.paper import settings, table1, tune, tuned
+from pfedfair.paper import as_many_steps, settings, table1, tune, tuned
 
 
 @pytest.mark.parametrize("dataset", ["adult", "compas"])
@@ -29,3 +29,12 @@ def test_table1_uses_eta_09_and_the_papers_plan():
     assert len(specs) == 2 * len(table1.METHODS)
     assert {spec.algorithm.eta for spec in specs} == {0.0, 0.9}
     assert {spec.plan for spec in specs} == {pff.partition.fixed_shares()}
+
+
+def test_small_clients_make_as_many_steps():
+    assert as_many_steps("adult", "fedavg", 2400) == {}
+    assert as_many_steps("adult", "fedavg", 600) == {"epochs": 4}
+    finish = settings("adult", "pfedfair")["prox_epochs"]
+    assert as_many_steps("adult", "pfedfair", 240) == {"epochs": 4, "prox_epochs": 4 * finish}
+    assert as_many_steps("compas", "pfedfair", 60) == {}
+    assert as_many_steps("my table", "pfedfair", 60) == {}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from pfedfair.experiment import Source, Spec
-from pfedfair.paper import settings, tuned
+from pfedfair.paper import as_many_steps, tuned
 from pfedfair.partition import Plan, dirichlet_mixture, fixed_shares
 
 METHODS = ("constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair")
 ETA = 0.9
 CLIENTS = (20, 50)
+ROWS = 12_000  # in all
 
 # Accuracy in percent and DDP of minority, majority, worst and average client, as printed.
 Rows = dict[str, list[tuple[float, float]]]
@@ -54,19 +53,6 @@ CLAIMS = (
 )
 
 
-def more_epochs(dataset: str, method: str) -> dict[str, Any]:
-    """Return options that give a small client as many steps as one of five has.
-
-    The settings were tuned with five clients of 2,400 rows: four minibatches an epoch. A client of
-    600 or 240 rows is one minibatch.
-    """
-    tuned_options = settings(dataset, method)
-    options: dict[str, Any] = {"epochs": 4}
-    if "prox_epochs" in tuned_options:
-        options["prox_epochs"] = 4 * tuned_options["prox_epochs"]
-    return options
-
-
 def plan(what: str, clients: int) -> Plan:
     return fixed_shares(clients) if what == "table2" else dirichlet_mixture(clients)
 
@@ -78,7 +64,7 @@ def specs(what: str, datasets: tuple[str, ...], seeds: int, protocol: str | None
             Source(name),
             plan(what, clients),
             method,
-            tuned(name, method, ETA, **more_epochs(name, method)),
+            tuned(name, method, ETA, **as_many_steps(name, method, ROWS // clients)),
             seed,
             protocol,
         )

@@ -1,0 +1,128 @@
+"""The options of the command line, and what is made of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from pfedfair.algorithms import ALGORITHMS, Algorithm
+from pfedfair.data import DATASETS
+from pfedfair.errors import InputError, known
+from pfedfair.experiment import Source, load_source
+from pfedfair.paper import as_many_steps, tuned
+from pfedfair.partition import (
+    DirichletMixture,
+    FixedShares,
+    Plan,
+    by_column,
+    dirichlet_mixture,
+    fixed_shares,
+)
+from pfedfair.penalties import PENALTIES
+
+T = TypeVar("T")
+
+Data = Annotated[
+    str,
+    typer.Argument(help=f"{', '.join(DATASETS)}, or the path of a .csv or .parquet file."),
+]
+Label = Annotated[str | None, typer.Option(help="Your file: the column with the label.")]
+Sensitive = Annotated[str | None, typer.Option(help="Your file: the column with S.")]
+Client = Annotated[str | None, typer.Option(help="The column that says whose row it is.")]
+Penalty = Annotated[
+    str, typer.Option(help=f"Dependence measure of the fair methods: {', '.join(PENALTIES)}.")
+]
+Clients = Annotated[int | None, typer.Option(help="Number of clients (paper's plan if left out).")]
+Rows = Annotated[int | None, typer.Option(help="Training rows of each client, with --clients.")]
+Partition = Annotated[str, typer.Option(help="fixed, dirichlet or column.")]
+Drop = Annotated[str | None, typer.Option(help="Your file: columns that are no inputs.")]
+Categorical = Annotated[
+    str | None, typer.Option(help="Your file: columns of numbers that are codes.")
+]
+Blind = Annotated[bool, typer.Option("--blind", help="S is not an input of the model.")]
+Protocol = Annotated[
+    str | None,
+    typer.Option(
+        help="pool: all held-out rows, weighted to each client's share of S; "
+        "paper: each client's own test rows."
+    ),
+]
+Rounds = Annotated[int | None, typer.Option(help="Rounds of communication (tuned if left out).")]
+Seeds = Annotated[int, typer.Option(help="How many seeds: 0, 1, ...")]
+Jobs = Annotated[int | None, typer.Option(help="Processes; by default one per core.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+def make_source(
+    data: str,
+    label: str | None,
+    sensitive: str | None,
+    drop: str | None,
+    categorical: str | None,
+) -> Source:
+    lists = [tuple(unique(text.split(","))) if text else () for text in (drop, categorical)]
+    source = Source(data, label, sensitive, *lists)
+    load_source(source)  # says what is wrong before anything is written
+    return source
+
+
+def make_plan(partition: str, clients: int | None, rows: int | None, client: str | None) -> Plan:
+    known("partition", partition, ["fixed", "dirichlet", "column"])
+    if client is not None:
+        if clients is not None or rows is not None or partition == "dirichlet":
+            raise InputError(
+                "--client makes one client of every value of that column, with all its rows: leave "
+                "out --clients, --rows and --partition dirichlet."
+            )
+        return by_column(client)
+    if partition == "column":
+        raise InputError("--partition column needs --client COLUMN.")
+    if partition == "dirichlet":
+        return dirichlet_mixture(20 if clients is None else clients, rows=rows)
+    return fixed_shares(clients, rows=rows)
+
+
+def make_algorithm(
+    source: Source, plan: Plan, method: str, eta: float, rounds: int | None, **more: Any
+) -> Algorithm:
+    """Return the method as tuned, with the options that were given."""
+    known("method", method, list(ALGORITHMS))
+    given = {k: v for k, v in {"rounds": rounds, **more}.items() if v is not None}
+    unknown = [k for k in given if k not in ALGORITHMS[method].__dataclass_fields__]
+    if unknown:
+        raise InputError(f"--{unknown[0]} means nothing to {method}: leave it out.")
+    small: dict[str, Any] = {}
+    paper_plan = load_source(source).paper_plan
+    if isinstance(plan, FixedShares | DirichletMixture) and plan.clients and paper_plan:
+        rows = plan.rows or paper_plan.rows // plan.clients
+        small = as_many_steps(source.name, method, max(rows, 1))
+    return tuned(source.name, method, eta, **small | given)
+
+
+def numbers(text: str) -> list[float]:
+    try:
+        return unique([float(part) for part in text.split(",")])
+    except ValueError:
+        raise InputError(f"--etas must be numbers with commas between, got '{text}'.") from None
+
+
+def unique(values: list[T]) -> list[T]:
+    """Drop what came before."""
+    return list(dict.fromkeys(values))
+
+
+def at_least_one(seeds: int) -> int:
+    if seeds < 1:
+        raise InputError(f"--seeds must be at least 1, got {seeds}.")
+    return seeds
+
+
+def checked_seed(seed: int) -> int:
+    if seed < 0:
+        raise InputError(f"--seed must be 0 or more, got {seed}.")
+    return seed
+
+
+def checked_protocol(protocol: str | None) -> str | None:
+    return None if protocol is None else known("protocol", protocol, ["pool", "paper"])
