@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import pfedfair as pff
 
@@ -18,6 +19,15 @@ def people(sizes=(90, 40, 130), seed=0) -> pd.DataFrame:
     colour = rng.choice(["red", "green", "blue"], n)
     frame = pd.DataFrame(x, columns=["a", "b", "c"])
     return frame.assign(colour=colour, site=site, sex=np.where(s, "m", "f"), hired=y.astype(int))
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small matrices on a busy machine: threads would wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

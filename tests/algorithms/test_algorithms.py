@@ -3,18 +3,14 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from play import clients
 
 import pfedfair as pff
-from pfedfair.algorithms import ALGORITHMS, FAIR, Clients, make
+from pfedfair.algorithms import ALGORITHMS, FAIR, make
 from pfedfair.engines import stacked
 from pfedfair.federation import stack
 from pfedfair.networks import MLP, linear
 from pfedfair.objectives import Objective
-
-
-def clients(federation, network, seed=0):
-    rows = [federation.partition.train[i] for i in range(len(federation))]
-    return Clients(network, federation.table, rows, range(len(rows)), seed)
 
 
 def total_gradient(everyone, algorithm, theta, w):

@@ -2,10 +2,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from play import clients, play
 from scipy.optimize import linprog
 
 import pfedfair as pff
-from pfedfair.algorithms import Clients, FedAvg
+from pfedfair.algorithms import FedAvg
 from pfedfair.algorithms.fa import FA, worst_weights
 from pfedfair.engines import stacked
 from pfedfair.federation import stack
@@ -14,33 +15,6 @@ from pfedfair.objectives import Objective, loss
 
 FREE = {"tau": float("inf")}  # no constraint
 FULL = {"batch": 10_000, "optimiser": "sgd"}
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Small matrices on a busy machine: threads would wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def clients(federation, network, ids=None):
-    ids = list(range(len(federation)) if ids is None else ids)
-    return Clients(
-        network, federation.table, [federation.partition.train[i] for i in ids], ids, seed=0
-    )
-
-
-def play(federation, algorithm, network, rounds):
-    """Return the server's state after every round, the first one included."""
-    everyone = clients(federation, network)
-    sizes = torch.from_numpy(federation.sizes).float()
-    states = [algorithm.start_server(network.init(np.random.default_rng(0)), sizes)]
-    for t in range(rounds):
-        sent, _ = algorithm.client_round(states[-1], {}, everyone, t)
-        states.append(algorithm.server_round(states[-1], sent, sizes))
-    return states
 
 
 def covariance(federation, network, w):

@@ -15,15 +15,6 @@ from pfedfair.federation import Batch
 from pfedfair.networks import MLP, linear
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Hundreds of tiny steps: a second thread only waits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def tensor(*rows):
     return torch.tensor(rows)
 

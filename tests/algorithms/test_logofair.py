@@ -19,15 +19,6 @@ OPTIONS = {"epochs": 2, "batch": 30, "alpha": 0.02}
 LOOSE = {"delta_local": 1.0, "delta_global": 1.0}
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Thousands of small operations: a second thread on a busy machine only waits."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @cache
 def fit(federation, seed=0, at_once=10, **options):
     algorithm = LoGoFair(**{"rounds": 7, **OPTIONS, **options})

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from play import clients, play
 
 import pfedfair as pff
 from pfedfair.algorithms import Clients, FedAvg
@@ -15,33 +16,6 @@ from pfedfair.objectives import Objective, loss
 
 GROUPS = ["clients", "sensitive", "both"]
 FULL = {"batch": 10_000, "optimiser": "sgd"}
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Small matrices on a busy machine: threads would wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def clients(federation, network, ids=None):
-    ids = list(range(len(federation)) if ids is None else ids)
-    return Clients(
-        network, federation.table, [federation.partition.train[i] for i in ids], ids, seed=0
-    )
-
-
-def play(federation, algorithm, network, rounds):
-    """Return the server's state after every round, the first one included."""
-    everyone = clients(federation, network)
-    sizes = torch.from_numpy(federation.sizes).float()
-    states = [algorithm.start_server(network.init(np.random.default_rng(0)), sizes)]
-    for t in range(rounds):
-        sent, _ = algorithm.client_round(states[-1], {}, everyone, t)
-        states.append(algorithm.server_round(states[-1], sent, sizes))
-    return states
 
 
 def rates(*positive, n=100, sexes=("m", "f")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pfedfair.algorithms import ALGORITHMS, FAIR
+from pfedfair.algorithms import FAIR
 from pfedfair.experiment import Source, Spec
 from pfedfair.paper import tuned
 from pfedfair.partition import fixed_shares
@@ -11,9 +11,9 @@ ETAS = (0.0, 0.3, 0.6, 0.9)
 LAMBDAS = (0.0, 0.2, 0.4, 0.8)
 ETA = 0.9
 METHODS = {
-    "figure3": ("fedavg-kde", "pfedfair"),
+    "figure3": ("constant", "fedavg-kde", "pfedfair"),
     "figure4": ("constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair"),
-    "figure5": ("fedavg-kde", "pfedme-kde", "fa", "mmpf", "fcfl", "pfedfair"),
+    "figure5": ("constant", "fedavg-kde", "pfedme-kde", "fa", "mmpf", "fcfl", "pfedfair"),
     "figure7": ("constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair"),
 }
 CLAIMS = {
@@ -44,7 +44,6 @@ def specs(what: str, datasets: tuple[str, ...], seeds: int, protocol: str | None
         (name, method, tuned(name, method, eta))
         for name in datasets
         for method in METHODS[what]
-        if method in ALGORITHMS
         for eta in (etas if method in FAIR else (ETA,))
     ]
     if what == "figure4":

@@ -22,6 +22,11 @@ def _names(results: pd.DataFrame, column: str) -> list[str]:
     return list(dict.fromkeys(results[column]))
 
 
+def _methods(results: pd.DataFrame) -> list[str]:
+    """The methods that get a panel: the constant classifier is in the tables only."""
+    return [name for name in _names(results, "method") if name != "constant"]
+
+
 def tuned_lambda(results: pd.DataFrame) -> pd.DataFrame:
     """Leave out the runs that vary lambda: keep the value that the runs at lower eta have."""
     usual = set(results.loc[results["eta"] < results["eta"].max(), "lam"].dropna())
@@ -30,7 +35,7 @@ def tuned_lambda(results: pd.DataFrame) -> pd.DataFrame:
 
 def negative_rates(results: pd.DataFrame) -> Figure:
     """Figure 3: negative prediction rates of the two groups against eta, by kind of client."""
-    datasets, methods = _names(results, "dataset"), _names(results, "method")
+    datasets, methods = _names(results, "dataset"), _methods(results)
     figure = Figure(figsize=(4.5 * len(methods), 3.6 * len(datasets) + 0.6), layout="constrained")
     panels = figure.subplots(len(datasets), len(methods), squeeze=False, sharey="row")
     for line, name in zip(panels, datasets, strict=True):
@@ -93,7 +98,7 @@ def effect_of_lambda(results: pd.DataFrame) -> Figure:
 
 def client_scatter(results: pd.DataFrame) -> Figure:
     """Figure 5: every client of every seed, a panel per method."""
-    datasets, methods = _names(results, "dataset"), _names(results, "method")
+    datasets, methods = _names(results, "dataset"), _methods(results)
     figure = Figure(figsize=(2.6 * len(methods), 2.9 * len(datasets) + 0.5), layout="constrained")
     panels = figure.subplots(len(datasets), len(methods), squeeze=False, sharex="row", sharey="row")
     for line, name in zip(panels, datasets, strict=True):
