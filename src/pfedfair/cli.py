@@ -237,7 +237,7 @@ def reproduce(
 def _show(part: Reproduction, results: pd.DataFrame) -> None:
     for _, rows in results.groupby(["dataset", "partition"], sort=False):
         title = heading(rows)
-        terminal.console.print(part.grid(rows, f"\n{part.title}\n{title}: accuracy % and DDP"))
+        terminal.console.print(part.grid(rows, f"\n{part.title}\n{title}{part.shown}"))
         lines = verdicts(part, rows)
         if lines:
             terminal.say(f"\nWhat the paper claims, on {title} (paired by seed, 95 % interval):")
