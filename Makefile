@@ -25,5 +25,9 @@ lint: install
 bench: install
 	$(BIN)/python benchmarks/run.py
 
+.PHONY: docs
+docs: install  # the pages of docs/, in build/docs/index.html
+	$(BIN)/sphinx-build -W --keep-going -q docs build/docs
+
 clean:
 	rm -rf .venv build runs src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,7 @@
 """The commands as a user types them."""
 
 import dataclasses
+import json
 import os
 import re
 import signal
@@ -13,7 +14,8 @@ import pytest
 from rich.console import Console
 
 from pfedfair import cli, terminal
-from pfedfair.paper import curves, many_clients, table1
+from pfedfair.experiment import LIMITS
+from pfedfair.paper import curves, many_clients, scores, table1
 from pfedfair.report.reproductions import REPRODUCTIONS
 
 
@@ -94,16 +96,33 @@ def test_compare_then_report(pfedfair, tmp_path):
     for word in ("constant", "fedavg", "pfedfair", "higher is better", "worst"):
         assert word in out
     results = pd.read_parquet(tmp_path / "grid" / "results.parquet")
+    expected = {("constant", 0): 5, ("fedavg", 0): 5, ("pfedfair", 0): 5, ("pfedfair", 0.9): 5}
+    expected["frontier", 0] = 5 * len(LIMITS)
     assert results.groupby(["method", "eta", "seed"]).size().to_dict() == {
-        (m, e, s): 5
-        for m, e in (("constant", 0), ("fedavg", 0), ("pfedfair", 0), ("pfedfair", 0.9))
-        for s in (0, 1)
+        (m, e, s): n for (m, e), n in expected.items() for s in (0, 1)
     }
     (tmp_path / "grid" / "tradeoff.png").unlink()
     code, out, _ = pfedfair("report", "grid")
     assert code == 0
     assert (tmp_path / "grid" / "tradeoff.png").read_bytes().startswith(b"\x89PNG")
     assert "| dataset | method |" in (tmp_path / "grid" / "report.md").read_text()
+
+
+def test_compare_with_validation_rows_scores_the_methods(pfedfair, tmp_path):
+    arguments = ("compas", "--methods", "fa,pfedfair", "--etas", "0,0.9", "--rounds", 3)
+    more = ("--seeds", 2, "--jobs", 1, "--validation", 0.2, "--out", "scored")
+    code, out, err = pfedfair("compare", *arguments, *more)
+    assert code == 0, err
+    assert "pfedfair has the best trade-off (area)" in out
+    results = pd.read_parquet(tmp_path / "scored" / "results.parquet")
+    assert set(results["protocol"]) == {"pool", "validation"}
+    levels = {json.loads(config)["tau"] for config in results.query("method == 'fa'")["config"]}
+    assert levels == {0.1, 0.01, 0.001}  # its own limit in the place of eta
+    table = pd.read_csv(tmp_path / "scored" / "scores.csv")
+    assert set(table["method"]) == {"constant", "fa", "pfedfair", "frontier"}
+    points = pd.read_csv(tmp_path / "scored" / "points.csv")
+    assert len(points) == 1 + 3 + 2 + len(LIMITS)
+    assert pfedfair("report", "scored")[1].splitlines()[:12] == out.splitlines()[:12]
 
 
 def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_path, monkeypatch):
@@ -117,13 +136,13 @@ def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_
     assert len(re.findall("pfedfair has (?:higher|lower)", out)) == 5
     results = pd.read_parquet(tmp_path / "t1" / "results.parquet")
     assert set(results["method"]) == set(table1.METHODS)
-    assert len(results) == 9 * 5 * 2
+    assert len(results) == (9 + len(LIMITS)) * 5 * 2
 
 
 @pytest.mark.parametrize("what", [name for name in REPRODUCTIONS if name != "table1"])
 def test_every_part_of_the_paper_is_redone(pfedfair, tmp_path, monkeypatch, what):
     """With two rounds and two seeds: the tables and figures appear, the claims are judged."""
-    for module in (curves, many_clients):
+    for module in (curves, many_clients, scores):
         tuned = module.tuned
         monkeypatch.setattr(
             module, "tuned",
@@ -138,6 +157,7 @@ def test_every_part_of_the_paper_is_redone(pfedfair, tmp_path, monkeypatch, what
         for ending in ("png", "svg"):
             assert (tmp_path / "part" / f"{stem}.{ending}").stat().st_size > 5000
     assert out.count(" than ") >= len(small.claims) // 2
+    assert all((tmp_path / "part" / name).stat().st_size > 500 for name in small.texts)
     code, again, _ = pfedfair("report", "part")
     assert code == 0
     assert again.splitlines()[:12] == out.splitlines()[:12]
@@ -247,4 +267,4 @@ def test_ctrl_c_leaves_a_resumable_directory(tmp_path):
     kept = len(list(runs.iterdir()))
     again = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert again.returncode == 0
-    assert 4 <= kept < len(list(runs.iterdir())) == 9
+    assert 4 <= kept < len(list(runs.iterdir())) == 12

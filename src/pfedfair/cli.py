@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Annotated
 
 import click
-import numpy as np
 import pandas as pd
-import torch
 import typer
 from rich.markup import escape
 
 from pfedfair import options, terminal
 from pfedfair import report as reports
-from pfedfair.algorithms import ALGORITHMS, FAIR
+from pfedfair.algorithms import ALGORITHMS
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import (
+    FRONTIER,
+    LIMITS,
     Spec,
     claim,
     load_source,
@@ -45,11 +45,18 @@ from pfedfair.options import (
     Seeds,
     Sensitive,
 )
-from pfedfair.report import figures, tables
-from pfedfair.report.reproductions import REPRODUCTIONS, Draw, Reproduction, heading, verdicts
-from pfedfair.run import Run, measured_rows
+from pfedfair.paper.levels import levels
+from pfedfair.report import tables
+from pfedfair.report.reproductions import (
+    COMPARISON,
+    REPRODUCTIONS,
+    SCORED,
+    View,
+    verdicts,
+)
+from pfedfair.run import measured_rows
 from pfedfair.run import train as train_run
-from pfedfair.theory import cost_of_one_model, frontier
+from pfedfair.theory import cost_of_one_model
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -59,7 +66,6 @@ app = typer.Typer(
     help="Train one model together, give every client its own fair version of it, "
     "and show each client what it got.",
 )
-LIMITS = (0.0, 0.02, 0.05, 0.1, 1.0)  # of DDP, for the frontier
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
 
 
@@ -93,7 +99,7 @@ def train(
     source = options.make_source(data, label, sensitive, drop, categorical)
     plan = options.make_plan(partition, clients, rows, client)
     algorithm = options.make_algorithm(
-        source, plan, method, eta, rounds, penalty=penalty, lam=lam, gamma=gamma
+        source, plan, method, rounds, eta=eta, penalty=penalty, lam=lam, gamma=gamma
     )
     spec = Spec(
         source,
@@ -168,6 +174,10 @@ def compare(
     blind: Blind = False,
     rounds: Rounds = None,
     protocol: Protocol = None,
+    validation: Annotated[
+        float,
+        typer.Option(help="Part of the training rows to set aside; then methods get a score."),
+    ] = 0.0,
     out: Annotated[Path, typer.Option(help="Folder for results; a second call resumes.")] = Path(
         "runs/compare"
     ),
@@ -176,27 +186,29 @@ def compare(
 ) -> None:
     """Compare methods over eta and seeds: a trade-off table and figure.
 
+    FA, FCFL and LoGoFair have no eta; their own limits are varied instead. With --validation 0.2
+    each method gets a trade-off score, its points chosen on the rows set aside.
+
     Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5 --out runs/compas
     """
     source = options.make_source(data, label, sensitive, drop, categorical)
-    plan = options.make_plan(partition, clients, rows, client)
+    plan = options.make_plan(partition, clients, rows, client, validation)
     names = options.unique(["constant", *methods.split(",")])
     values = options.numbers(etas)
     options.checked_protocol(protocol)
     runs = [
-        (name, options.make_algorithm(source, plan, name, eta, rounds, penalty=penalty))
+        (name, options.make_algorithm(source, plan, name, rounds, penalty=penalty, **level))
         for name in names
-        for eta in (values if name in FAIR else values[:1])
+        for level in levels(name, values)
     ]
+    runs.append((FRONTIER, options.make_algorithm(source, plan, "fedavg", rounds)))
     specs = [
-        Spec(source, plan, name, algorithm, seed, protocol, not blind)
+        Spec(source, plan, name, algorithm, seed, protocol, not blind, validation > 0)
         for name, algorithm in runs
         for seed in range(options.at_least_one(seeds))
     ]
     results = _run(specs, out, jobs, quiet, f"{len(names)} methods on {data}")
-    if not quiet:
-        _summarise(results)
-    _finish(results, out, quiet, {"tradeoff": figures.trade_off})
+    _show(SCORED if validation else COMPARISON, results, out, quiet)
 
 
 @app.command()
@@ -226,23 +238,37 @@ def reproduce(
             known("data set", one, list(part.datasets))
         specs = part.specs(tuple(chosen), options.at_least_one(seeds), protocol)
         began = time.monotonic()
-        results = _run(specs, folder, jobs, quiet, f"{name} on {' and '.join(chosen)}", name)
-        if not quiet:
-            _show(part, results)
-        _finish(results, folder, quiet, part.draw)
+        runs = out / "runs" if what == "all" else None  # figures have many runs in common
+        told = f"{name} on {' and '.join(chosen)}"
+        results = _run(specs, folder, jobs, quiet, told, name, runs)
+        _show(part, results, folder, quiet)
         if not quiet:
             terminal.say(f"{part.title}: {time.monotonic() - began:.0f} s")
 
 
-def _show(part: Reproduction, results: pd.DataFrame) -> None:
+def _show(part: View, results: pd.DataFrame, out: Path, quiet: bool) -> None:
+    """Print the tables and what became of the claims; write everything."""
+    paths = reports.write(results, out, part.draw, part.texts)
+    if quiet:
+        return
     for _, rows in results.groupby(["dataset", "partition"], sort=False):
-        title = heading(rows)
+        title = tables.heading(rows)
         terminal.console.print(part.grid(rows, f"\n{part.title}\n{title}{part.shown}"))
         lines = verdicts(part, rows)
         if lines:
             terminal.say(f"\nWhat the paper claims, on {title} (paired by seed, 95 % interval):")
         for line in lines:
             terminal.say(line)
+    terminal.console.print("\n" + "\n".join(part.legend), highlight=False)
+    gone = results[results["collapsed"] & (results["method"] != "constant")]
+    if len(gone):
+        where = gone.groupby(["dataset", "method"]).size().reset_index(name="n")
+        each = (f"{row['method']} on {row['dataset']} ({row['n']})" for _, row in where.iterrows())
+        text = ", ".join(each)
+        note = f"[yellow]Note:[/] models that predict one class for everybody: {escape(text)}."
+        terminal.console.print(note, highlight=False)
+    written = f"Written to {out}: results.parquet, " + ", ".join(p.name for p in paths)
+    terminal.say(written)
 
 
 @app.command()
@@ -267,11 +293,15 @@ def theory(
     source = options.make_source(data, label, sensitive, drop, categorical)
     plan = options.make_plan(partition, clients, rows, client)
     federation = load_source(source).federate(plan, options.checked_seed(seed))
-    algorithm = options.make_algorithm(source, plan, "fedavg", 0.0, rounds)
-    _, held, _ = measured_rows(federation.partition, None)
+    algorithm = options.make_algorithm(source, plan, "fedavg", rounds)
+    measured_rows(federation.partition, None)
     with terminal.progress(f"fedavg on {federation.data.name}", 1.0, quiet), terminal.notes(quiet):
         run = train_run(federation, algorithm, seed)
-    table = _theory_table(run, held)
+    best = run.frontier(LIMITS).pivot(
+        index=["client", "role", "share_s1"], columns="target_ddp", values="accuracy"
+    )
+    table = best.loc[list(federation.partition.names)].reset_index()
+    table.insert(3, "cost", cost_of_one_model(federation.partition))
     if not quiet:
         terminal.console.print(tables.theory_grid(table, f"\n{federation.data.name}, seed {seed}"))
         terminal.say(
@@ -280,23 +310,6 @@ def theory(
             "of a FedAvg model's\ndecisions with the best thresholds by group for DDP at most 0, "
             "0.02, ... (Proposition 2),\nset and measured on the held-out rows."
         )
-
-
-def _theory_table(run: Run, held: list[np.ndarray]) -> pd.DataFrame:
-    part, data = run.federation.partition, run.federation.table
-    costs = cost_of_one_model(part)
-    table = []
-    for i, own in enumerate(held):
-        score = torch.sigmoid(run.network.logits(run.fitted.w[None], data.x[own][None])[0, :, 0])
-        y, s = data.y[own].long().numpy(), data.s[own].numpy()
-        share = part.share_s1[i]
-        both = 0 < share < 1 and 0 < s.mean() < 1
-        points = frontier(score.double().numpy(), y, s, share, LIMITS) if both else []
-        best = [accuracy for accuracy, _ in points] or [float("nan")] * len(LIMITS)
-        names = [f"{limit:g}" for limit in LIMITS]
-        row = {"client": part.names[i], "role": part.roles[i], "share": share, "cost": costs[i]}
-        table.append(row | dict(zip(names, best, strict=True)))
-    return pd.DataFrame(table)
 
 
 @app.command()
@@ -308,20 +321,11 @@ def report(
     results = read_results(folder)
     card = folder / "experiment.json"
     part = read_json(card).get("part") if card.exists() else None
+    validated = (results["protocol"] == "validation").any()
+    view: View = SCORED if validated else COMPARISON
     if part in REPRODUCTIONS:
-        if not quiet:
-            _show(REPRODUCTIONS[part], results)
-        _finish(results, folder, quiet, REPRODUCTIONS[part].draw)
-    else:
-        if not quiet:
-            _summarise(results)
-        _finish(results, folder, quiet, {"tradeoff": figures.trade_off})
-
-
-def _summarise(results: pd.DataFrame) -> None:
-    for _, rows in results.groupby(["dataset", "partition"], sort=False):
-        title = f"\n{heading(rows)}: accuracy % ↑ and DDP ↓"
-        terminal.console.print(tables.summary_grid(rows, title))
+        view = REPRODUCTIONS[part]
+    _show(view, results, folder, quiet)
 
 
 def _run(
@@ -331,31 +335,16 @@ def _run(
     quiet: bool,
     what: str,
     part: str | None = None,
+    runs: Path | None = None,
 ) -> pd.DataFrame:
     prepare(specs, out, jobs, part)
     total = sum(spec.work for spec in specs)
     with terminal.progress(what, total, quiet) as advance:
 
-        def on_work(work: float, runs: int) -> None:
-            advance(work, f"{runs}/{len(specs)} runs")
+        def on_work(work: float, done: int) -> None:
+            advance(work, f"{done}/{len(specs)} runs")
 
-        return run_experiment(specs, out, jobs, on_work, part)
-
-
-def _finish(results: pd.DataFrame, out: Path, quiet: bool, draw: dict[str, Draw]) -> None:
-    paths = reports.write(results, out, draw)
-    if quiet:
-        return
-    terminal.console.print("\n" + "\n".join(tables.LEGEND), highlight=False)
-    gone = results[results["collapsed"] & (results["method"] != "constant")]
-    if len(gone):
-        where = gone.groupby(["dataset", "method"]).size().reset_index(name="n")
-        each = (f"{row['method']} on {row['dataset']} ({row['n']})" for _, row in where.iterrows())
-        text = ", ".join(each)
-        note = f"[yellow]Note:[/] models that predict one class for everybody: {escape(text)}."
-        terminal.console.print(note, highlight=False)
-    written = f"Written to {out}: results.parquet, " + ", ".join(p.name for p in paths)
-    terminal.say(written)
+        return run_experiment(specs, out, jobs, on_work, part, runs)
 
 
 def main() -> None:

@@ -45,6 +45,8 @@ COLUMNS = [
     "npr_s0_low", "npr_s0_high", "npr_s1_low", "npr_s1_high",
     "collapsed", "protocol", "partition", "config", "seconds",
 ]  # fmt: skip
+FRONTIER = "frontier"
+LIMITS = (0.0, 0.02, 0.05, 0.1, 1.0)  # on DDP, where the frontier is computed
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Spec:
-    """All that determines a run."""
+    """All that determines a run.
+
+    `method` is a name in `ALGORITHMS`, or `FRONTIER`: the best thresholds on the scores of the
+    algorithm's global model, at each of `LIMITS`. With `validated` the run is measured on the
+    validation rows too, which have rows of their own in the results.
+    """
 
     source: Source
     plan: Plan
@@ -75,6 +82,7 @@ class Spec:
     seed: int
     protocol: str | None = None
     sensitive_as_input: bool = True
+    validated: bool = False
 
     def describe(self) -> dict[str, Any]:
         """Return a JSON-able description; equal specs, equal text."""
@@ -86,6 +94,7 @@ class Spec:
             "seed": self.seed,
             "protocol": self.protocol,
             "sensitive_as_input": self.sensitive_as_input,
+            "validated": self.validated,
         }
 
     @property
@@ -136,18 +145,26 @@ def execute(spec: Spec, on_work: Callable[[float], None] = lambda work: None) ->
         warnings.simplefilter("ignore", CollapseWarning)  # the column "collapsed" keeps it
         run = train(federation, spec.algorithm, spec.seed, on_work=on_work)
     about = asdict(spec.algorithm)
-    return run.table(spec.protocol).assign(
+    protocols = [spec.protocol, "validation"] if spec.validated else [spec.protocol]
+    if spec.method == FRONTIER:
+        table = pd.concat([run.frontier(LIMITS, protocol) for protocol in protocols])
+        configs = [json.dumps(about | {"limit": c}, sort_keys=True) for c in table["target_ddp"]]
+        table = table.assign(collapsed=False)
+    else:
+        table = pd.concat([run.table(protocol) for protocol in protocols])
+        configs = [json.dumps(about, sort_keys=True)] * len(table)
+        table = table.assign(target_ddp=float("nan"))
+    return table.assign(
         dataset=federation.data.name,
         method=spec.method,
         eta=float(spec.algorithm.eta),
         lam=float(about.get("lam", float("nan"))),
         gamma=float(about.get("gamma", float("nan"))),
-        target_ddp=float("nan"),
         seed=spec.seed,
         partition=json.dumps(spec.describe()["plan"], sort_keys=True),
-        config=json.dumps(about, sort_keys=True),
+        config=configs,
         seconds=run.seconds,
-    )[COLUMNS]
+    ).reindex(columns=COLUMNS)
 
 
 def run_experiment(
@@ -156,6 +173,7 @@ def run_experiment(
     jobs: int | None = None,
     on_work: Callable[[float, int], None] = lambda work, runs: None,
     part: str | None = None,
+    runs: Path | None = None,
 ) -> pd.DataFrame:
     """Do all runs that are not in `out` yet, then write and return the results.
 
@@ -167,22 +185,25 @@ def run_experiment(
         Called with the work and the number of runs done so far, in units of `Spec.work`.
     part
         The part of the paper that this is, for the folder's card.
+    runs
+        The folder of finished runs; by default ``out/runs``. Experiments may share one.
     """
     jobs = prepare(specs, out, jobs, part)
-    for left_over in (out / "runs").glob(".*"):  # of a process that was killed while writing
+    runs = runs or out / "runs"
+    for left_over in runs.glob(".*"):  # of a process that was killed while writing
         left_over.unlink()
-    missing = [spec for spec in specs if not _checkpoint(out, spec).exists()]
+    missing = [spec for spec in specs if not _checkpoint(runs, spec).exists()]
     before = sum(spec.work for spec in specs) - sum(spec.work for spec in missing)
     n_before = len(specs) - len(missing)
 
-    def report(work: float, runs: int) -> None:
-        on_work(before + work, n_before + runs)
+    def report(work: float, done: int) -> None:
+        on_work(before + work, n_before + done)
 
     report(0.0, 0)
     if missing:
         do = _here if min(jobs, len(missing)) == 1 else _in_processes
-        do(missing, out, min(jobs, len(missing)), report)
-    return _collect(specs, out)
+        do(missing, runs, min(jobs, len(missing)), report)
+    return _collect(specs, out, runs)
 
 
 def prepare(
@@ -197,10 +218,13 @@ def prepare(
         raise InputError(f"jobs must be at least 1, got {jobs}.")
     if len({spec.key for spec in specs}) < len(specs):
         raise InputError("The same run is asked for twice.")
-    for source, plan, seed, protocol in dict.fromkeys(
-        (spec.source, spec.plan, spec.seed, spec.protocol) for spec in specs
+    for source, plan, seed, protocol, validated in dict.fromkeys(
+        (spec.source, spec.plan, spec.seed, spec.protocol, spec.validated) for spec in specs
     ):
-        measured_rows(plan.split(load_source(source), seed), protocol)
+        part_of = plan.split(load_source(source), seed)
+        measured_rows(part_of, protocol)
+        if validated:
+            measured_rows(part_of, "validation")
     runs = [spec.describe() for spec in specs]
     claim(out, {"version": __version__, "part": part, "runs": runs})
     return jobs
@@ -243,28 +267,28 @@ def read_results(folder: str | Path) -> pd.DataFrame:
     return results
 
 
-def _checkpoint(out: Path, spec: Spec) -> Path:
-    return out / "runs" / f"{spec.key}.parquet"
+def _checkpoint(runs: Path, spec: Spec) -> Path:
+    return runs / f"{spec.key}.parquet"
 
 
-def _collect(specs: Sequence[Spec], out: Path) -> pd.DataFrame:
-    parts = [read_parquet(_checkpoint(out, spec)) for spec in specs]
+def _collect(specs: Sequence[Spec], out: Path, runs: Path) -> pd.DataFrame:
+    parts = [read_parquet(_checkpoint(runs, spec)) for spec in specs]
     results = pd.concat(parts, ignore_index=True)
-    runs = [*RUN, "seed"]
-    write_parquet(out / "timings.parquet", results[[*runs, "seconds"]].drop_duplicates(runs))
+    keys = [*RUN, "seed"]
+    write_parquet(out / "timings.parquet", results[[*keys, "seconds"]].drop_duplicates(keys))
     write_parquet(out / "results.parquet", results.assign(seconds=float("nan")))
     return results
 
 
-def _execute_to_file(spec: Spec, out: Path, report: Callable[[float], None]) -> None:
-    write_parquet(_checkpoint(out, spec), execute(spec, report))
+def _execute_to_file(spec: Spec, runs: Path, report: Callable[[float], None]) -> None:
+    write_parquet(_checkpoint(runs, spec), execute(spec, report))
 
 
 # --- who does the work ----------------------------------------------------------------------------
 
 
 def _here(
-    specs: Sequence[Spec], out: Path, jobs: int, report: Callable[[float, int], None]
+    specs: Sequence[Spec], folder: Path, jobs: int, report: Callable[[float, int], None]
 ) -> None:
     threads, work = torch.get_num_threads(), 0.0
     torch.set_num_threads(1)
@@ -276,7 +300,7 @@ def _here(
 
     try:
         for runs, spec in enumerate(specs):  # noqa: B007  (add reports both)
-            _execute_to_file(spec, out, add)
+            _execute_to_file(spec, folder, add)
         report(work, len(specs))
     finally:
         torch.set_num_threads(threads)
@@ -311,16 +335,16 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def _in_worker(spec: Spec, out: Path) -> None:
+def _in_worker(spec: Spec, runs: Path) -> None:
     def add(part: float) -> None:
         with _done.get_lock():
             _done.value += part * spec.work
 
-    _execute_to_file(spec, out, add)
+    _execute_to_file(spec, runs, add)
 
 
 def _in_processes(
-    specs: Sequence[Spec], out: Path, jobs: int, report: Callable[[float, int], None]
+    specs: Sequence[Spec], folder: Path, jobs: int, report: Callable[[float, int], None]
 ) -> None:
     context = get_context("spawn")
     done = context.Value("d", 0.0)
@@ -328,7 +352,7 @@ def _in_processes(
     runs = 0
     try:
         with _ignoring_ctrl_c():  # the workers inherit it
-            pending = {pool.submit(_in_worker, spec, out) for spec in specs}
+            pending = {pool.submit(_in_worker, spec, folder) for spec in specs}
         while pending:
             finished, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
             for future in finished:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.optim.adam import adam as functional_adam
 
 Step = Callable[[Tensor, Tensor], None]
 
@@ -24,19 +25,18 @@ def sgd(lr: float) -> Step:
 
 
 def adam(lr: float, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8) -> Step:
-    """Adam (Kingma and Ba 2015), as ``torch.optim.Adam`` computes it."""
-    t = 0
-    m = v = torch.empty(0)
+    """Adam (Kingma and Ba 2015), PyTorch's own, fused: one pass over weights and moments."""
+    m = v = t = torch.empty(0)
 
     def step(w: Tensor, grad: Tensor) -> None:
-        nonlocal t, m, v
-        if t == 0:
-            m, v = torch.zeros_like(w), torch.zeros_like(w)
-        t += 1
-        m.lerp_(grad, 1 - beta1)
-        v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        scale = v.sqrt().div_((1 - beta2**t) ** 0.5).add_(eps)
-        w.addcdiv_(m, scale, value=-lr / (1 - beta1**t))
+        nonlocal m, v, t
+        if m.shape != w.shape:
+            m, v, t = torch.zeros_like(w), torch.zeros_like(w), torch.zeros(())
+        functional_adam(
+            [w], [grad], [m], [v], [], [t],
+            fused=True, lr=lr, beta1=beta1, beta2=beta2, eps=eps,
+            weight_decay=0.0, amsgrad=False, maximize=False,
+        )  # fmt: skip
 
     return step
 

@@ -67,7 +67,13 @@ def make_source(
     return source
 
 
-def make_plan(partition: str, clients: int | None, rows: int | None, client: str | None) -> Plan:
+def make_plan(
+    partition: str,
+    clients: int | None,
+    rows: int | None,
+    client: str | None,
+    validation: float = 0.0,
+) -> Plan:
     known("partition", partition, ["fixed", "dirichlet", "column"])
     if client is not None:
         if clients is not None or rows is not None or partition == "dirichlet":
@@ -75,16 +81,18 @@ def make_plan(partition: str, clients: int | None, rows: int | None, client: str
                 "--client makes one client of every value of that column, with all its rows: leave "
                 "out --clients, --rows and --partition dirichlet."
             )
-        return by_column(client)
+        return by_column(client, validation=validation)
     if partition == "column":
         raise InputError("--partition column needs --client COLUMN.")
     if partition == "dirichlet":
-        return dirichlet_mixture(20 if clients is None else clients, rows=rows)
-    return fixed_shares(clients, rows=rows)
+        return dirichlet_mixture(
+            20 if clients is None else clients, rows=rows, validation=validation
+        )
+    return fixed_shares(clients, rows=rows, validation=validation)
 
 
 def make_algorithm(
-    source: Source, plan: Plan, method: str, eta: float, rounds: int | None, **more: Any
+    source: Source, plan: Plan, method: str, rounds: int | None, **more: Any
 ) -> Algorithm:
     """Return the method as tuned, with the options that were given."""
     known("method", method, list(ALGORITHMS))
@@ -97,7 +105,7 @@ def make_algorithm(
     if isinstance(plan, FixedShares | DirichletMixture) and plan.clients and paper_plan:
         rows = plan.rows or paper_plan.rows // plan.clients
         small = as_many_steps(source.name, method, max(rows, 1))
-    return tuned(source.name, method, eta, **small | given)
+    return tuned(source.name, method, **small | given)
 
 
 def numbers(text: str) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from pfedfair.federation import Federation
 from pfedfair.files import atomic, read_json, write_json
 from pfedfair.networks import MLP, Bias, GroupOffset, Network
 from pfedfair.partition import Partition
+from pfedfair.theory import frontier
 
 
 class CollapseWarning(UserWarning):
@@ -130,6 +131,38 @@ class Run:
         )
         found = metrics.client_table(counts, share, self.seed)
         return pd.concat([about, found], axis=1).assign(collapsed=self.collapsed, protocol=protocol)
+
+    def frontier(self, limits: Sequence[float], protocol: str | None = None) -> pd.DataFrame:
+        """Per limit on DDP and client: the best that thresholds on the global model's scores do.
+
+        They are set on the very rows that they are measured on: no method, but a mark to measure
+        methods by. A client without both groups has no gap to limit, and gets no numbers.
+        """
+        part, data = self.federation.partition, self.federation.table
+        protocol, held, _ = measured_rows(part, protocol)
+        logits = [self.network.logits(self.fitted.w[None], x[None])[0, :, 0]
+                  for x in torch.split(data.x, metrics.ROWS_AT_ONCE)]  # fmt: skip
+        score = torch.sigmoid(torch.cat(logits)).double().numpy()
+        y, s = data.y.long().numpy(), data.s.numpy()
+        found: dict[tuple[int, float], list[tuple[float, float]]] = {}
+        for own, share in zip(held, part.share_s1, strict=True):
+            both = 0 < share < 1 and 0 < s[own].mean() < 1
+            if (id(own), share) not in found:  # clients with the same rows and share are alike
+                found[id(own), share] = (
+                    frontier(score[own], y[own], s[own], share, limits)
+                    if both
+                    else [(float("nan"), float("nan"))] * len(limits)
+                )
+        rows = [
+            {"target_ddp": limit, "client": name, "role": role, "share_s1": share}
+            | {"n_train": n, "n_test": len(own), "protocol": protocol}
+            | dict(zip(("accuracy", "ddp"), found[id(own), share][k], strict=True))
+            for k, limit in enumerate(limits)
+            for name, role, n, own, share in zip(
+                part.names, part.roles, self.federation.sizes, held, part.share_s1, strict=True
+            )
+        ]
+        return pd.DataFrame(rows)
 
     def personal_model(self, client: int | str) -> PersonalModel:
         """Return the model of a client, by number (from 0) or by name."""

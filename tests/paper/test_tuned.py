@@ -1,15 +1,41 @@
+import tomllib
+from importlib.resources import files
+
 import pytest
 
 import pfedfair as pff
-from pfedfair.paper import as_many_steps, settings, table1, tune, tuned
+from pfedfair.experiment import FRONTIER
+from pfedfair.paper import (
+    as_many_steps,
+    curves,
+    many_clients,
+    scores,
+    settings,
+    table1,
+    tune,
+    tuned,
+)
+from pfedfair.paper.levels import LIMITED
+
+TUNED = tomllib.loads((files("pfedfair.paper") / "tuned.toml").read_text())
 
 
-@pytest.mark.parametrize("dataset", ["adult", "compas"])
-@pytest.mark.parametrize("method", [m for m in pff.ALGORITHMS if m != "constant"])
-def test_every_method_has_settings_that_its_search_contains(dataset, method):
+@pytest.mark.parametrize(("dataset", "method"), [(d, m) for d in TUNED for m in TUNED[d]])
+def test_settings_are_a_trial_of_the_search(dataset, method):
     found = settings(dataset, method)
-    assert found in tune.trials(dataset, method)
+    if method == "logofair":  # thresholds on the same base model as FedAvg's
+        base = settings(dataset, "fedavg")
+        assert found == {"rounds": base["rounds"] + 1, "alpha": base["alpha"]}
+    else:
+        assert found in tune.trials(dataset, method)
     assert tuned(dataset, method, 0.5).alpha == found["alpha"]
+
+
+def test_the_methods_of_every_table_are_tuned():
+    tables = {*table1.METHODS, *many_clients.METHODS}.union(*curves.METHODS.values())
+    for method in tables - {"constant", FRONTIER}:
+        assert method in TUNED["adult"]
+        assert method in TUNED["compas"]
 
 
 def test_every_method_has_the_same_number_of_trials():
@@ -34,7 +60,21 @@ def test_table1_uses_eta_09_and_the_papers_plan():
 def test_small_clients_make_as_many_steps():
     assert as_many_steps("adult", "fedavg", 2400) == {}
     assert as_many_steps("adult", "fedavg", 600) == {"epochs": 4}
+    assert as_many_steps("adult", "pfedfair", 600) == {"batch": 150}
+    assert as_many_steps("adult", "kde-local", 240) == {"batch": 60}
     finish = settings("adult", "pfedfair")["prox_epochs"]
-    assert as_many_steps("adult", "pfedfair", 240) == {"epochs": 4, "prox_epochs": 4 * finish}
+    passes = {"epochs": 4, "prox_epochs": 4 * finish}
+    assert as_many_steps("adult", "pfedfair", 240, "passes") == passes
     assert as_many_steps("compas", "pfedfair", 60) == {}
     assert as_many_steps("my table", "pfedfair", 60) == {}
+
+
+def test_scores_cover_every_method_and_walk_from_accurate_to_fair():
+    specs = scores.specs(("adult", "compas"), seeds=1, protocol=None)
+    assert {spec.method for spec in specs} == {*pff.ALGORITHMS, FRONTIER}
+    assert {spec.plan.clients for spec in specs} == {None, 20, 50}
+    assert all(spec.validated and spec.plan.validation for spec in specs)
+    for levels in LIMITED.values():
+        for name in levels[0]:
+            values = [level[name] for level in levels]
+            assert values == sorted(values, reverse=True)

@@ -25,6 +25,7 @@ __all__ = [
     "FA",
     "FAIR",
     "FCFL",
+    "LIMIT",
     "MMPF",
     "Algorithm",
     "Clients",
@@ -64,8 +65,9 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "fairfed": FairFed,
     "logofair": LoGoFair,
 }
-# Those that take eta. FA, FCFL and LoGoFair have limits of their own: tau, epsilon, delta.
+# Those that take eta, and the names of the limits that others have in its place.
 FAIR = {name for name in ALGORITHMS if "kde" in name} | {"pfedfair", "mmpf", "fairfed"}
+LIMIT = {"fa": "tau", "fcfl": "epsilon", "logofair": "delta_local"}
 
 
 def make(method: str, eta: float = 0.9, **options: Any) -> Algorithm:

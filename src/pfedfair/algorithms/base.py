@@ -139,7 +139,7 @@ class Algorithm:
 
     def start_server(self, w: Tensor, sizes: Tensor) -> State:
         """What the server keeps, and sends, before the first round; "w" is the global model."""
-        return {"w": w}
+        return {"w": w.clone()}
 
     def start(self, server: State, clients: Clients) -> State:
         """What the clients own before the first round."""

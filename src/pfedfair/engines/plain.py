@@ -205,6 +205,8 @@ def fit(federation: Federation, algorithm: Algorithm, network: MLP, seed: int) -
     """Do what `pfedfair.engines.stacked.fit` does, one client after the other."""
     if (algorithm.penalty, algorithm.mix, algorithm.weighting) != ("kde", "convex", "uniform"):
         raise NotImplementedError("the specification covers KDE, the convex mix and the plain mean")
+    if type(algorithm) not in (Local, FedAvg, FedProx, PerFedAvg, PFedMe, Ditto, PFedFair):
+        raise NotImplementedError(f"the specification has no {type(algorithm).__name__}")
     table = federation.table
     clients = [
         Client(

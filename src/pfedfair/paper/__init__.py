@@ -6,10 +6,13 @@ import tomllib
 from importlib.resources import files
 from typing import Any
 
-from pfedfair.algorithms import Algorithm, make
+from pfedfair.algorithms import ALGORITHMS, Algorithm, Local, PerFedAvg, make
+from pfedfair.algorithms.moreau import Moreau
+from pfedfair.experiment import FRONTIER
 from pfedfair.federation import steps
 
 FOR_OTHERS = "compas"
+PERSONAL = (Local, Moreau, PerFedAvg)  # every client trains, or adapts, a model of its own
 TUNED_ROWS = {"adult": 2400, "compas": 600}  # rows of a client when the settings were tuned
 
 
@@ -24,21 +27,29 @@ def tuned(dataset: str, method: str, eta: float = 0.9, **options: Any) -> Algori
     """Return a method with the hyper-parameters that were tuned for a data set.
 
     Other data sets, your own among them, get COMPAS's: they suit clients of some hundred rows.
-    Options given here have the last word.
+    Options given here have the last word. The frontier's scores are FedAvg's.
     """
+    method = "fedavg" if method == FRONTIER else method
     return make(method, eta, **(settings(dataset, method) | options))
 
 
-def as_many_steps(dataset: str, method: str, rows: int) -> dict[str, Any]:
+def as_many_steps(dataset: str, method: str, rows: int, way: str | None = None) -> dict[str, Any]:
     """Return options that give a small client as many steps as in tuning.
 
     The settings were tuned with five clients, on Adult of 2,400 rows: four minibatches an epoch. A
-    client of 600 or 240 rows is one minibatch, and makes four passes over its rows instead.
+    client of 600 or 240 rows is one minibatch. It takes either four smaller ones ("batches"), or
+    four passes over its rows instead of one ("passes"). On validation rows the former is better for
+    models that are trained on one client's rows, the latter for the mean of many clients' models
+    (``docs/decisions/0007-small-clients.md``).
     """
+    method = "fedavg" if method == FRONTIER else method
     batch = make(method).batch
-    epochs = steps(TUNED_ROWS.get(dataset, rows), batch) // steps(rows, batch)
-    if epochs <= 1:
+    times = steps(TUNED_ROWS.get(dataset, rows), batch) // steps(rows, batch)
+    if times <= 1:
         return {}
+    personal = issubclass(ALGORITHMS[method], PERSONAL)
+    if way == "batches" or (way is None and personal):
+        return {"batch": batch * rows // TUNED_ROWS[dataset]}
     found = settings(dataset, method)
-    finish = {"prox_epochs": epochs * found["prox_epochs"]} if "prox_epochs" in found else {}
-    return {"epochs": epochs} | finish
+    finish = {"prox_epochs": times * found["prox_epochs"]} if "prox_epochs" in found else {}
+    return {"epochs": times} | finish

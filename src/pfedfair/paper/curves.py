@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pfedfair.algorithms import FAIR
-from pfedfair.experiment import Source, Spec
+from pfedfair.experiment import FRONTIER, Source, Spec
 from pfedfair.paper import tuned
 from pfedfair.partition import fixed_shares
 
@@ -12,9 +12,9 @@ LAMBDAS = (0.0, 0.2, 0.4, 0.8)
 ETA = 0.9
 METHODS = {
     "figure3": ("constant", "fedavg-kde", "pfedfair"),
-    "figure4": ("constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair"),
+    "figure4": ("constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", FRONTIER),
     "figure5": ("constant", "fedavg-kde", "pfedme-kde", "fa", "mmpf", "fcfl", "pfedfair"),
-    "figure7": ("constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair"),
+    "figure7": ("constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", FRONTIER),
 }
 CLAIMS = {
     "figure3": (),

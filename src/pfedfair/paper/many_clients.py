@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from pfedfair.experiment import Source, Spec
+from pfedfair.experiment import FRONTIER, Source, Spec
 from pfedfair.paper import as_many_steps, tuned
 from pfedfair.partition import Plan, dirichlet_mixture, fixed_shares
 
-METHODS = ("constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair")
+METHODS = ("constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", FRONTIER)
 ETA = 0.9
 CLIENTS = (20, 50)
 ROWS = 12_000  # in all

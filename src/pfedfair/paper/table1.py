@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from pfedfair.experiment import Source, Spec
+from pfedfair.experiment import FRONTIER, Source, Spec
 from pfedfair.paper import tuned
 from pfedfair.partition import fixed_shares
 
@@ -19,6 +19,7 @@ METHODS = (
     "pfedme-kde",
     "ditto-kde",
     "pfedfair",
+    FRONTIER,
 )
 ETA = 0.9
 

@@ -12,11 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pfedfair import metrics
+from pfedfair.experiment import FRONTIER
 from pfedfair.files import atomic
 from pfedfair.report import tables
 
 # One colour and marker per method, the same in every figure; readable without colour vision.
 STYLE = {
+    FRONTIER: ("#000000", ""),
     "constant": ("#000000", "x"),
     "erm-local": ("#999999", "v"),
     "fedavg": ("#999999", "o"),
@@ -47,15 +49,14 @@ def trade_off(results: pd.DataFrame, printed: dict[str, pd.DataFrame] | None = N
     paper's printed figures.
     """
     printed = printed or {}
-    datasets = list(dict.fromkeys(results["dataset"]))
+    settings = split(results)
     roles = [role for role in ROLES if role in set(results["role"])]
-    figure = Figure(figsize=(5 * len(roles), 4 * len(datasets) + 0.6), layout="constrained")
-    axes = figure.subplots(len(datasets), len(roles), squeeze=False)
-    for line, name in zip(axes, datasets, strict=True):
-        part = results[results["dataset"] == name]
+    figure = Figure(figsize=(5 * len(roles), 4 * len(settings) + 0.6), layout="constrained")
+    axes = figure.subplots(len(settings), len(roles), squeeze=False)
+    for line, (name, part) in zip(axes, settings.items(), strict=True):
         for panel, role in zip(line, roles, strict=True):
-            _panel(panel, part, role, printed.get(name))
-            panel.set_title(f"{name}: {role} clients", fontsize=11)
+            _panel(panel, part, role, printed.get(part["dataset"].iloc[0]))
+            panel.set_title(f"{name}: {role}", fontsize=11)
     hollow = Line2D(
         [], [], color="#555555", marker="o", linestyle="", markerfacecolor="none",
         label="hollow: the paper's figure",
@@ -64,6 +65,12 @@ def trade_off(results: pd.DataFrame, printed: dict[str, pd.DataFrame] | None = N
     legend(figure, list(dict.fromkeys(results["method"])), columns, [hollow] if printed else None)
     figure.suptitle("Error and unfairness of every method (lower left is better)", fontsize=12)
     return figure
+
+
+def split(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The results of each data set and partition, by a title."""
+    parts = [part for _, part in results.groupby(["dataset", "partition"], sort=False)]
+    return {f"{part['dataset'].iloc[0]}, {tables.n_clients(part)} clients": part for part in parts}
 
 
 def _panel(axes: Axes, results: pd.DataFrame, role: str, printed: pd.DataFrame | None) -> None:
@@ -84,13 +91,17 @@ def _panel(axes: Axes, results: pd.DataFrame, role: str, printed: pd.DataFrame |
 def curves(axes: Axes, results: pd.DataFrame, who: str) -> float:
     """Draw error against DDP of `who` (a role, "worst" or "mean"), a curve over eta per method.
 
-    Returns the largest mean DDP.
+    The frontier is a dashed line. Returns the largest mean DDP.
     """
     x, y = f"{who}_ddp", f"{who}_accuracy"
     runs = metrics.over_clients(results)
-    summary = tables.over_seeds(runs, metrics.RUN, [x, y]).sort_values("eta")
+    summary = tables.over_seeds(runs, metrics.RUN, [x, y])
+    summary = summary.sort_values("eta", kind="stable")
     for method, rows in summary.groupby("method", sort=False):
         colour, marker = style(str(method))
+        if method == FRONTIER:
+            axes.plot(rows[x], 100 * (1 - rows[y]), color=colour, linestyle="--", linewidth=1)
+            continue
         axes.errorbar(
             rows[x],
             100 * (1 - rows[y]),
@@ -123,7 +134,11 @@ def legend(
     handles = [
         Line2D([], [], color=style(m)[0], marker=style(m)[1], linestyle="", label=m, markersize=8)
         for m in methods
+        if m != FRONTIER
     ]
+    if FRONTIER in methods:
+        what = "thresholds on FedAvg's scores (Prop. 2)"
+        handles.append(Line2D([], [], color="#000000", linestyle="--", label=what))
     figure.legend(
         handles=handles + (more or []), loc="outside lower center", ncols=columns, frameon=False
     )

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from pfedfair import metrics
 from pfedfair.report import tables
-from pfedfair.report.figures import curves, legend, tidy
+from pfedfair.report.figures import curves, legend, split, tidy
 
 COLOUR = {"underrepresented": "#D55E00", "overrepresented": "#0072B2"}
 DASH: dict[str, Literal["-", "--"]] = {"npr_s0": "-", "npr_s1": "--"}
@@ -58,12 +58,12 @@ def negative_rates(results: pd.DataFrame) -> Figure:
 def trade_off(results: pd.DataFrame, who: str) -> Figure:
     """Figures 4 (b) and 7: error against DDP of the worst client, or the mean, over eta."""
     usual = tuned_lambda(results)
-    datasets = _names(usual, "dataset")
-    figure = Figure(figsize=(5 * len(datasets), 4.6), layout="constrained")
-    for axes, name in zip(
-        figure.subplots(1, len(datasets), squeeze=False)[0], datasets, strict=True
-    ):
-        part = usual[usual["dataset"] == name]
+    settings = split(usual)
+    across = min(len(settings), 2)
+    down = -(-len(settings) // across)
+    figure = Figure(figsize=(5 * across, 4.2 * down + 0.6), layout="constrained")
+    panels = list(figure.subplots(down, across, squeeze=False).flat)
+    for axes, (name, part) in zip(panels, settings.items(), strict=False):
         constant = part["method"] == "constant"
         widest = curves(axes, part[~constant], who)
         axes.set_xlim(-0.005, 1.15 * widest + 0.01)
@@ -72,7 +72,9 @@ def trade_off(results: pd.DataFrame, who: str) -> Figure:
             note = f"constant classifier: DDP 0, error {error:.1f} %"
             axes.annotate(note, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top")
         axes.set_title(f"{name}: {who} of clients", fontsize=11)
-    legend(figure, _methods(usual), 2 * len(datasets))
+    for axes in panels[len(settings) :]:
+        axes.remove()
+    legend(figure, _methods(usual), 2 * across)
     return figure
 
 

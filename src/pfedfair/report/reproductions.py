@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,28 +13,38 @@ from rich.table import Table
 from pfedfair.algorithms import FAIR
 from pfedfair.experiment import Source, Spec
 from pfedfair.paper import curves, many_clients, table1, tuned
-from pfedfair.report import figures, paper_figures, tables
+from pfedfair.paper import scores as score_runs
+from pfedfair.report import figures, paper_figures, scores, tables
 
 Claim = tuple[str, str, str]
 Draw = Callable[[pd.DataFrame], Figure]
 
 
-@dataclass(frozen=True)
-class Reproduction:
-    """A part of the paper.
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """How results are shown.
 
-    `specs` gives its runs for data sets, a number of seeds and a protocol; `grid` lays out the
-    results of one data set and one partition, whose title ends with what is `shown`; `draw` has a
-    picture per file name.
+    `grid` lays out the results of one data set and one partition, with a title that ends with what
+    is `shown`; `draw` has a picture and `texts` a text per file name; `claims` are looked at one by
+    one, or `judge` says in a line what came out.
     """
 
     title: str
-    specs: Callable[[tuple[str, ...], int, str | None], list[Spec]]
     grid: Callable[[pd.DataFrame, str], Table]
     draw: dict[str, Draw] = field(default_factory=dict)
+    texts: dict[str, Callable[[pd.DataFrame], str]] = field(default_factory=dict)
     claims: tuple[Claim, ...] = ()
-    datasets: tuple[str, ...] = ("adult", "compas")
+    judge: Callable[[pd.DataFrame], str] | None = None
     shown: str = ": accuracy % ↑ and DDP ↓"
+    legend: tuple[str, ...] = tables.LEGEND
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction(View):
+    """A part of the paper; `specs` gives its runs for data sets, seeds and a protocol."""
+
+    specs: Callable[[tuple[str, ...], int, str | None], list[Spec]]
+    datasets: tuple[str, ...] = ("adult", "compas")
 
 
 def _printed_table1(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -49,7 +58,7 @@ def _table1_grid(results: pd.DataFrame, title: str) -> Table:
 def _many_grid(what: str, results: pd.DataFrame, title: str) -> Table:
     printed = None
     if results["dataset"].iloc[0] == "adult":
-        printed = many_clients.printed(what, n_clients(results))
+        printed = many_clients.printed(what, tables.n_clients(results))
     return tables.summary_grid(results, title, printed)
 
 
@@ -87,6 +96,26 @@ def _curve(
     )
 
 
+SCORE_TEXTS: dict[str, Callable[[pd.DataFrame], str]] = {
+    "scores.md": scores.markdown,
+    "scores.csv": lambda results: scores.summary(results).to_csv(index=False),
+    "points.csv": lambda results: scores.points(results).to_csv(index=False),
+}
+# What `compare` shows, without and with validation rows.
+COMPARISON = View(
+    title="Comparison",
+    grid=tables.summary_grid,
+    draw={"tradeoff": figures.trade_off},
+)
+SCORED = View(
+    title="Trade-off scores",
+    grid=scores.grid,
+    draw={"tradeoff": figures.trade_off},
+    shown="",
+    legend=scores.LEGEND,
+    texts=SCORE_TEXTS,
+    judge=scores.verdict,
+)
 REPRODUCTIONS: dict[str, Reproduction] = {
     "table1": Reproduction(
         title="Table 1: every client, eta = 0.9",
@@ -132,27 +161,26 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         {"figure7": partial(paper_figures.trade_off, who="mean")},
         tables.summary_grid,
     ),
+    "scores": Reproduction(
+        title="Trade-off scores of all methods",
+        specs=score_runs.specs,
+        grid=scores.grid,
+        draw={"scores": partial(paper_figures.trade_off, who="worst")},
+        shown="",
+        legend=scores.LEGEND,
+        texts=SCORE_TEXTS,
+        judge=scores.verdict,
+    ),
 }
 
 
-def n_clients(results: pd.DataFrame) -> int:
-    """How many clients the runs of one partition have."""
-    return results["client"].nunique()
-
-
-def heading(results: pd.DataFrame) -> str:
-    """Name the data set and the partition of some results."""
-    kind = json.loads(results["partition"].iloc[0])["kind"]
-    shares = {"FixedShares": "fixed shares", "DirichletMixture": "Dirichlet shares"}.get(kind, kind)
-    seeds = results["seed"].nunique()
-    return f"{results['dataset'].iloc[0]}, {n_clients(results)} clients, {shares}, {seeds} seeds"
-
-
-def verdicts(reproduction: Reproduction, results: pd.DataFrame) -> list[str]:
+def verdicts(view: View, results: pd.DataFrame) -> list[str]:
     """Say of each claim whether it holds on the results of one data set and partition."""
+    if view.judge:
+        return [view.judge(results)]
     if results.loc[results["method"] == "pfedfair", "lam"].nunique() > 1:
         results = paper_figures.tuned_lambda(results)
     fair = results["method"].isin(FAIR)
     strongest = results[~fair | (results["eta"] == results["eta"].max())]
     there = set(strongest["method"])
-    return [tables.verdict(strongest, c) for c in reproduction.claims if {c[0], c[1]} <= there]
+    return [tables.verdict(strongest, c) for c in view.claims if {c[0], c[1]} <= there]

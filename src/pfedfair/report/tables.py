@@ -11,6 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pfedfair import metrics
+from pfedfair.algorithms import FAIR, LIMIT
+from pfedfair.experiment import FRONTIER
 
 LEGEND = (
     "accuracy: correct predictions in percent, higher is better (↑).",
@@ -58,6 +60,33 @@ def short(value: float) -> str:
     ('.052', '1.000', 'n/a')
     """
     return ddp(value).removeprefix("0") if value < 1 else ddp(value)
+
+
+def level(method: str, config: str) -> str:
+    """Where on its trade-off curve a run is: its eta, or its own limit.
+
+    >>> level("pfedfair", '{"eta": 0.9}'), level("fa", '{"tau": 0.1}'), level("fedavg", "{}")
+    ('0.9', 'tau 0.1', '')
+    """
+    about = json.loads(config)
+    if method == FRONTIER:
+        return f"≤ {about['limit']:g}"
+    if method in LIMIT:
+        return f"{LIMIT[method].split('_')[0]} {about[LIMIT[method]]:g}"
+    return f"{about['eta']:g}" if method in FAIR else ""
+
+
+def n_clients(results: pd.DataFrame) -> int:
+    """How many clients the runs of one partition have."""
+    return results["client"].nunique()
+
+
+def heading(results: pd.DataFrame) -> str:
+    """Name the data set and the partition of some results."""
+    kind = json.loads(results["partition"].iloc[0])["kind"]
+    shares = {"FixedShares": "fixed shares", "DirichletMixture": "Dirichlet shares"}.get(kind, kind)
+    seeds = results["seed"].nunique()
+    return f"{results['dataset'].iloc[0]}, {n_clients(results)} clients, {shares}, {seeds} seeds"
 
 
 def over_seeds(frame: pd.DataFrame, keys: list[str], measures: Sequence[str]) -> pd.DataFrame:
@@ -116,8 +145,8 @@ def verdict(results: pd.DataFrame, claim: tuple[str, str, str]) -> str:
 
 def client_grid(results: pd.DataFrame, title: str, printed: pd.DataFrame | None = None) -> Table:
     """Lay methods against clients: our figures, their intervals, and the paper's below."""
-    rows = by_client(results)
-    table = _grid(title)
+    rows = by_client(results[results["method"] != FRONTIER])
+    table = grid(title)
     table.add_column("", no_wrap=True)
     for _, client in rows.drop_duplicates("client").iterrows():
         heading = f"client {client['client']}\n{SHORT_ROLE[client['role']]}"
@@ -146,9 +175,9 @@ def summary_grid(results: pd.DataFrame, title: str, printed: pd.DataFrame | None
     """Lay methods against kinds of client; the paper's figures, if any, below ours."""
     rows = summary(results)
     varied = rows["config"].map(lambda config: json.loads(config).get("lam"))
-    table = _grid(title)
+    table = grid(title)
     table.add_column("method", no_wrap=True)
-    table.add_column("eta", no_wrap=True)
+    table.add_column("eta or\nlimit", no_wrap=True)
     for heading in SUMMARY.values():
         table.add_column(heading, no_wrap=True)
     for (_, row), lam in zip(rows.iterrows(), varied, strict=True):
@@ -161,7 +190,8 @@ def summary_grid(results: pd.DataFrame, title: str, printed: pd.DataFrame | None
             for who in SUMMARY
         ]
         label = Text.assemble(name, ("\n\n paper" if same is not None else "", "dim"))
-        table.add_row(label, f"{row['eta']:g}", *cells)
+        place = level(row["method"], row["config"])
+        table.add_row(label, place if len(place) < 7 else place.replace(" ", "\n"), *cells)
     return table
 
 
@@ -179,7 +209,7 @@ def rate_grid(results: pd.DataFrame, title: str) -> Table:
     runs = metrics.over_clients(results)
     roles = [role for role in SHORT_ROLE if role in set(results["role"])]
     measures = [f"{role}_{rate}" for role in roles for rate in ("npr_s0", "npr_s1")]
-    table = _grid(title)
+    table = grid(title)
     for column in ("method", "eta"):
         table.add_column(column, no_wrap=True)
     for role in roles:
@@ -187,13 +217,13 @@ def rate_grid(results: pd.DataFrame, title: str) -> Table:
             table.add_column(f"{SHORT_ROLE[role]} clients\nNPR(S={z})", no_wrap=True)
     for _, row in over_seeds(runs, metrics.RUN, measures).iterrows():
         cells = [ddp(row[m], row[f"{m}_half"]) for m in measures]
-        table.add_row(row["method"], f"{row['eta']:g}", *cells)
+        table.add_row(row["method"], level(row["method"], row["config"]), *cells)
     return table
 
 
 def share_grid(results: pd.DataFrame, title: str) -> Table:
     """List how the clients' shares of S = 1 are spread, by role."""
-    table = _grid(title)
+    table = grid(title)
     for column in ("role", "clients", "mean share S=1", "smallest", "largest"):
         table.add_column(column)
     for role, rows in results[results["seed"] == results["seed"].min()].groupby("role"):
@@ -205,7 +235,7 @@ def share_grid(results: pd.DataFrame, title: str) -> Table:
 
 def run_grid(clients: pd.DataFrame, title: str) -> Table:
     """Lay the clients of one run out, with their bootstrap intervals."""
-    table = _grid(title)
+    table = grid(title)
     for heading in ("client", "role", "rows", "share\nS=1"):
         table.add_column(heading, no_wrap=True)
     for heading in ("accuracy % ↑", "DDP ↓", "NPR\nS=0", "NPR\nS=1"):
@@ -227,21 +257,21 @@ def run_grid(clients: pd.DataFrame, title: str) -> Table:
 
 def theory_grid(rows: pd.DataFrame, title: str) -> Table:
     """Lay clients against the cost of one fair model and the frontier's accuracies."""
-    table = _grid(title)
-    limits = [c for c in rows.columns if c not in ("client", "role", "share", "cost")]
+    table = grid(title)
+    limits = [c for c in rows.columns if c not in ("client", "role", "share_s1", "cost")]
     for heading in ("client", "role", "share\nS=1", "cost\npoints"):
         table.add_column(heading, no_wrap=True)
     for limit in limits:
-        heading = "any\nDDP" if float(limit) >= 1 else f"DDP\n≤ {limit}"
+        heading = "any\nDDP" if float(limit) >= 1 else f"DDP\n≤ {float(limit):g}"
         table.add_column(heading, no_wrap=True)
     for _, row in rows.iterrows():
         best = [accuracy(row[limit]) for limit in limits]
-        about = (SHORT_ROLE[row["role"]], f"{row['share']:.2f}", f"{100 * row['cost']:.1f}")
+        about = (SHORT_ROLE[row["role"]], f"{row['share_s1']:.2f}", f"{100 * row['cost']:.1f}")
         table.add_row(Text(str(row["client"])), *about, *best)
     return table
 
 
-def _grid(title: str) -> Table:
+def grid(title: str) -> Table:
     return Table(
         title=Text(title, style="bold"),
         title_justify="left",

@@ -1,0 +1,98 @@
+"""One number for a trade-off curve, chosen on validation rows and measured on held-out rows.
+
+A method's curve is the worst client's error against the worst client's DDP at its levels, from
+accurate to fair, and ends in the constant classifier, which everybody has. Between two neighbours
+one may toss a coin: use the one model with probability 1 - a, the other with a. The worst client's
+error and DDP are then at most the interpolated ones, so what is said here of interpolated points
+can be had.
+
+For a limit on DDP the validation rows choose the point of the curve with the least error; its error
+and DDP on the held-out rows are what counts. The *area* is the mean of that error over the limits
+from 0 to `WIDTH`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from pfedfair import metrics
+
+LIMITS = (0.02, 0.05, 0.1)
+WIDTH = 0.2
+AREA = np.linspace(0, WIDTH, 41)
+CURVE = ["dataset", "partition", "method", "seed"]
+MEASURES = ("worst_accuracy", "worst_ddp")
+
+
+class Choice(NamedTuple):
+    """A point of a curve: the share `a` of the way from point `j` to the next."""
+
+    j: int
+    a: float
+
+    def at(self, values: np.ndarray) -> float:
+        """Interpolate."""
+        follow = values[min(self.j + 1, len(values) - 1)]
+        return float((1 - self.a) * values[self.j] + self.a * follow)
+
+
+def choose(error: np.ndarray, ddp: np.ndarray, limit: float) -> Choice | None:
+    """Return the point of the curve with the least error whose DDP is within the limit.
+
+    On a segment both are linear, so it is a vertex, or where a segment crosses the limit.
+
+    >>> choose(np.array([0.1, 0.2, 0.5]), np.array([0.3, 0.1, 0.0]), 0.2)
+    Choice(j=0, a=0.5)
+    """
+    candidates = [Choice(j, 0.0) for j in range(len(ddp)) if ddp[j] <= limit + 1e-9]
+    for j in range(len(ddp) - 1):
+        low, high = sorted(ddp[j : j + 2])
+        if low < limit < high:
+            candidates.append(Choice(j, float((ddp[j] - limit) / (ddp[j] - ddp[j + 1]))))
+    return min(candidates, key=lambda choice: choice.at(error), default=None)
+
+
+def scores(results: pd.DataFrame) -> pd.DataFrame:
+    """One row per data set, partition, method and seed: area, and accuracy and DDP at each limit.
+
+    Parameters
+    ----------
+    results
+        Runs measured twice, one of the protocols being "validation", with the constant classifier
+        among them.
+    """
+    runs = metrics.over_clients(results)
+    runs = runs.sort_values("eta", kind="stable")  # levels of other kinds stay in their order
+    split = ["dataset", "partition", "seed"]
+    ends = runs[runs["method"] == "constant"].set_index(split)
+    rows = []
+    for key, curve in runs.groupby(CURVE, sort=False):
+        about = dict(zip(CURVE, key, strict=True))
+        if about["method"] != "constant":
+            end = ends.loc[[tuple(about[k] for k in split)]]
+            curve = pd.concat([curve, end.reset_index()])
+        rows.append(about | _score(curve))
+    return pd.DataFrame(rows)
+
+
+def _score(curve: pd.DataFrame) -> dict[str, float]:
+    tried = curve[curve["protocol"] == "validation"]
+    held = curve[curve["protocol"] != "validation"]
+    error, ddp = 1 - tried["worst_accuracy"].to_numpy(), tried["worst_ddp"].to_numpy()
+    accuracies, gaps = (held[measure].to_numpy() for measure in MEASURES)
+    if len(error) != len(accuracies) or not (ddp == 0).any():
+        raise ValueError("a curve needs both protocols and the constant classifier at its end")
+
+    def at(limit: float) -> tuple[float, float]:
+        choice = choose(error, ddp, limit)
+        assert choice is not None  # the constant classifier is within any limit
+        return choice.at(accuracies), choice.at(gaps)
+
+    found = {"area": float(np.mean([1 - at(limit)[0] for limit in AREA]))}
+    for limit in LIMITS:
+        accuracy, gap = at(limit)
+        found |= {f"accuracy_{limit:g}": accuracy, f"ddp_{limit:g}": gap}
+    return found

@@ -1,0 +1,144 @@
+"""CONTRIBUTING.md's worked example, followed to the letter in a copy of the project."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[1]
+NEEDED = ["src/pfedfair", "tests/algorithms", "tests/conftest.py", "pyproject.toml"]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text()
+# A step is a fenced block whose first line names a file: a new one, or lines to add as a diff.
+STEPS: list[tuple[str, str, str]] = re.findall(
+    r"^```(python|diff)\n# (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL
+)
+COMMANDS: list[str] = re.findall(r"^pfedfair (?:train|compare) .*", TEXT, re.MULTILINE)
+
+PYTEST = """
+import sys, pytest
+code = pytest.main(sys.argv[1:])
+print(sys.modules["pfedfair"].__file__)
+sys.exit(code)
+"""
+SETTINGS = """
+from pfedfair.algorithms.fedavgm import FedAvgM
+from pfedfair.paper import settings, tune, tuned
+assert settings("compas", "fedavgm") == {}
+assert tuned("compas", "fedavgm", eta=0.5) == tuned("mine", "fedavgm") == FedAvgM()
+assert tuned("adult", "fedavgm-kde", eta=0.5) == FedAvgM(eta=0.5)
+assert len(tune.trials("compas", "fedavgm-kde")) == tune.TRIALS
+"""
+PFEDFAIR = """
+import shlex, sys
+from pfedfair.cli import main
+for command in sys.argv[1:]:
+    sys.argv = shlex.split(command)
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+print(sys.modules["pfedfair"].__file__)
+"""
+
+
+def add_lines(path: Path, diff: str) -> None:
+    """Put every line with a + below the one before it; those without must be there just once."""
+    lines, at = path.read_text().splitlines(), -1
+    for line in diff.splitlines():
+        if line.startswith("@@"):
+            at = -1
+        elif line.startswith("+"):
+            assert at >= 0, f"nothing says where this line goes: {line}"
+            at += 1
+            lines.insert(at, line[1:])
+        else:
+            assert lines.count(line[1:]) == 1, f"{path.name} must have this line once: {line}"
+            at = lines.index(line[1:])
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy what is needed and take the steps."""
+    copy = tmp_path_factory.mktemp("project")
+    for name in NEEDED:
+        source, target = ROOT / name, copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+    for kind, name, block in STEPS:
+        if kind == "diff":
+            add_lines(copy / name, block)
+        else:
+            assert not (copy / name).exists(), f"the example needs a method that is new: {name}"
+            (copy / name).write_text(block)
+    return copy
+
+
+def run(project: Path, script: str, *arguments: str) -> str:
+    """Run a script that ends by naming the pfedfair it had: the copy, not the installed one."""
+    env = {k: v for k, v in os.environ.items() if k != "PYTEST_ADDOPTS"}
+    env |= {"PYTHONPATH": str(project / "src"), "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    *output, imported = done.stdout.splitlines()
+    assert imported == str(project / "src" / "pfedfair" / "__init__.py")
+    return "\n".join(output)
+
+
+def test_it_is_one_file_one_line_and_one_test() -> None:
+    assert [(kind, name) for kind, name, _ in STEPS] == [
+        ("python", "src/pfedfair/algorithms/fedavgm.py"),
+        ("diff", "src/pfedfair/algorithms/__init__.py"),
+        ("python", "tests/algorithms/test_fedavgm.py"),
+    ]
+    added = [line[1:].split()[0] for line in STEPS[1][2].splitlines() if line.startswith("+")]
+    assert added == ["from", '"fedavgm":', '"fedavgm-kde":']
+
+
+def test_the_new_test_and_those_over_all_methods_pass(project: Path) -> None:
+    files = ["tests/algorithms/test_fedavgm.py", "tests/algorithms/test_algorithms.py"]
+    chosen = ["-k", "fedavgm or nobodys_alias", "-rA", "--color=no", "-p", "no:cacheprovider"]
+    output = run(project, PYTEST, *files, *chosen)
+    passed = re.findall(r"^PASSED (\S+)", output, re.MULTILINE)
+    own = STEPS[2][2].count("\ndef test_")
+    assert own >= 3
+    assert len({name.split("[")[0] for name in passed if name.startswith(files[0])}) == own
+    generic = "test_a_round_changes_nothing_that_it_was_given"
+    assert {name.split("::")[1] for name in passed if name.startswith(files[1])} == {
+        f"{generic}[fedavgm]",
+        f"{generic}[fedavgm-kde]",
+        "test_personal_weights_are_nobodys_alias",
+    }
+    assert re.search(rf"^{len(passed)} passed, \d+ deselected in ", output, re.MULTILINE)
+
+
+def test_without_settings_it_has_its_defaults_and_the_commands_work(project: Path) -> None:
+    train, compare = COMMANDS
+    few = "--rounds 3 --seeds 1 --jobs 1"  # the last one of an option's values counts
+    output = run(project, SETTINGS + PFEDFAIR, train, f"{compare} {few}")
+    assert "fedavgm on compas, seed 0" in output
+    results = pd.read_parquet(project / "runs" / "fedavgm" / "results.parquet")
+    etas = results.groupby("method")["eta"].unique().map(sorted).to_dict()
+    assert etas == {
+        "constant": [0.0],
+        "frontier": [0.0],
+        "fedavg-kde": [0.0, 0.9],
+        "fedavgm-kde": [0.0, 0.9],
+    }
+
+
+@pytest.mark.parametrize("how", [["check"], ["format", "--check"]], ids=["check", "format"])
+def test_ruff_has_nothing_to_say(project: Path, how: list[str]) -> None:
+    command = [sys.executable, "-m", "ruff", *how, "--no-cache", *(name for _, name, _ in STEPS)]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
