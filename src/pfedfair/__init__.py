@@ -19,16 +19,19 @@ from pfedfair.algorithms import (
     PerFedAvg,
     PFedFair,
     PFedMe,
+    Transport,
     make,
 )
 from pfedfair.data import DATASETS, Dataset, from_frame, load
 from pfedfair.errors import InputError
 from pfedfair.experiment import Source, Spec, read_results, run_experiment
 from pfedfair.federation import Federation
+from pfedfair.model import PersonalModel, load_model
 from pfedfair.networks import MLP, Module, linear
+from pfedfair.newcomer import personalise
 from pfedfair.objectives import Objective
 from pfedfair.penalties import PENALTIES
-from pfedfair.run import CollapseWarning, PersonalModel, Run, load_model, train
+from pfedfair.run import CollapseWarning, Run, train
 
 __all__ = [
     "ALGORITHMS",
@@ -59,12 +62,14 @@ __all__ = [
     "Run",
     "Source",
     "Spec",
+    "Transport",
     "from_frame",
     "linear",
     "load",
     "load_model",
     "make",
     "partition",
+    "personalise",
     "read_results",
     "run_experiment",
     "train",

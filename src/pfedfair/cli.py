@@ -12,9 +12,10 @@ import pandas as pd
 import typer
 from rich.markup import escape
 
-from pfedfair import options, terminal
+from pfedfair import newcomer, options, terminal
 from pfedfair import report as reports
-from pfedfair.algorithms import ALGORITHMS
+from pfedfair.algorithms import ALGORITHMS, Transport
+from pfedfair.data.table import read_table
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import (
     FRONTIER,
@@ -32,6 +33,7 @@ from pfedfair.options import (
     Categorical,
     Client,
     Clients,
+    Confidence,
     Data,
     Drop,
     Jobs,
@@ -44,6 +46,7 @@ from pfedfair.options import (
     Rows,
     Seeds,
     Sensitive,
+    TargetDDP,
 )
 from pfedfair.paper.levels import levels
 from pfedfair.report import tables
@@ -77,6 +80,8 @@ def train(
     penalty: Penalty = "kde",
     lam: Annotated[float | None, typer.Option(help="pFedFair's lambda.")] = None,
     gamma: Annotated[float | None, typer.Option(help="Strength of the Moreau tie.")] = None,
+    target_ddp: TargetDDP = None,
+    confidence: Confidence = None,
     clients: Clients = None,
     rows: Rows = None,
     partition: Partition = "fixed",
@@ -99,7 +104,16 @@ def train(
     source = options.make_source(data, label, sensitive, drop, categorical)
     plan = options.make_plan(partition, clients, rows, client)
     algorithm = options.make_algorithm(
-        source, plan, method, rounds, eta=eta, penalty=penalty, lam=lam, gamma=gamma
+        source,
+        plan,
+        method,
+        rounds,
+        eta=eta,
+        penalty=penalty,
+        lam=lam,
+        gamma=gamma,
+        target_ddp=target_ddp,
+        confidence=confidence,
     )
     spec = Spec(
         source,
@@ -147,6 +161,11 @@ def train(
             + escape("S=0: {}, S=1: {}".format(*federation.data.group_names)),
             highlight=False,
         )
+        if isinstance(run.algorithm, Transport):
+            names = federation.data.group_names
+            title = f"\nTarget: DDP at most {run.algorithm.target_ddp:g} at every client"
+            terminal.console.print(tables.rule_grid(run.rules(protocol), names, title))
+            terminal.say("\n".join(tables.rule_words(federation.data.label_names)))
         if out is not None:
             saved = f"Saved to {out}: model.safetensors, run.json, clients.parquet"
             terminal.say(saved)
@@ -310,6 +329,35 @@ def theory(
             "of a FedAvg model's\ndecisions with the best thresholds by group for DDP at most 0, "
             "0.02, ... (Proposition 2),\nset and measured on the held-out rows."
         )
+
+
+@app.command()
+def personalise(
+    run: Annotated[Path, typer.Argument(help="A folder that train --method transport wrote.")],
+    input: Annotated[Path, typer.Option(help="The new client's rows, .csv or .parquet.")],
+    name: Annotated[str, typer.Option(help="The new client's name.")] = "newcomer",
+    target_ddp: TargetDDP = None,
+    confidence: Confidence = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for its model.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Give a client that was not in training its fair rule, from its own unlabelled rows.
+
+    Example: pfedfair personalise runs/first --input new-site.csv --out runs/new-site
+    """
+    people = read_table(input)
+    asked = {"target_ddp": target_ddp, "confidence": confidence}
+    changes = {key: value for key, value in asked.items() if value is not None}
+    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} exists and is not empty: choose another --out.")
+    model = newcomer.personalise(run, people, name, out, **changes)
+    if quiet:
+        return
+    rates = newcomer.rates(model, people, read_json(run / "run.json")["sensitive_column"])
+    terminal.console.print(tables.newcomer_grid(model, rates, f"\n{name}: {len(people)} rows"))
+    terminal.say("\n".join(tables.rule_words(model.label_names)))
+    if out is not None:
+        terminal.say(f"Saved to {out}: model.safetensors, run.json")
 
 
 @app.command()

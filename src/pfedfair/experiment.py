@@ -153,7 +153,7 @@ def execute(spec: Spec, on_work: Callable[[float], None] = lambda work: None) ->
     else:
         table = pd.concat([run.table(protocol) for protocol in protocols])
         configs = [json.dumps(about, sort_keys=True)] * len(table)
-        table = table.assign(target_ddp=float("nan"))
+        table = table.assign(target_ddp=float(about.get("target_ddp", float("nan"))))
     return table.assign(
         dataset=federation.data.name,
         method=spec.method,

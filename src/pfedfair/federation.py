@@ -136,9 +136,14 @@ def steps(n: int, batch: int) -> int:
     return max(1, n // batch)
 
 
-def minibatches(own: np.ndarray, batch: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Shuffle a client's rows and cut them into minibatches of nearly equal size."""
-    return np.array_split(rng.permutation(own), steps(len(own), batch))
+def minibatches(
+    own: np.ndarray, batch: int, rng: np.random.Generator, size: int | None = None
+) -> list[np.ndarray]:
+    """Shuffle a client's rows and cut them into minibatches of nearly equal size.
+
+    As many as `size` rows would have, by default those that are given.
+    """
+    return np.array_split(rng.permutation(own), steps(size or len(own), batch))
 
 
 def chunks(

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from pfedfair import seeds
 from pfedfair.federation import Table
-from pfedfair.networks import Network
+from pfedfair.networks import Network, Thresholds
 
 PROTOCOLS = ("pool", "paper", "validation")
 MEASURES = ("accuracy", "ddp", "npr_s0", "npr_s1")
@@ -27,19 +27,33 @@ RUN = ["dataset", "method", "eta", "config", "partition", "protocol"]  # all but
 ROWS_AT_ONCE = 4096
 
 
-def count(network: Network, theta: Tensor, table: Table, rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Count predictions of client i's model on its `rows[i]`, ``(clients, 2, 2, 2)``."""
+def count(
+    network: Network, theta: Tensor, table: Table, rows: Sequence[np.ndarray], seed: int = 0
+) -> np.ndarray:
+    """Count predictions of client i's model on its `rows[i]`, ``(clients, 2, 2, 2)``.
+
+    A model that leaves some decisions to chance draws them from `seed`.
+    """
     counts = np.zeros((len(theta), 2, 2, 2), dtype=np.int64)
     for i in range(len(theta)):
         if i > 0 and rows[i] is rows[0] and torch.equal(theta[i], theta[0]):
             counts[i] = counts[0]  # one model for all, on everybody's rows
             continue
         own = torch.from_numpy(rows[i])
+        rng = seeds.generator(seed, seeds.TIES, i)
         for part in torch.split(own, ROWS_AT_ONCE):
-            positive = network.logits(theta[i : i + 1], table.x[part][None])[0, :, 0] > 0
+            positive = decide(network, theta[i], table.x[part], rng)
             cell = 4 * table.s[part] + 2 * table.y[part].long() + positive.long()
             counts[i] += torch.bincount(cell, minlength=8).view(2, 2, 2).numpy()
     return counts
+
+
+def decide(network: Network, theta: Tensor, x: Tensor, rng: np.random.Generator) -> Tensor:
+    """Return one model's decisions on some people, ``(n,)``, by lot where it says so."""
+    if isinstance(network, Thresholds):
+        chance = network.chance(theta[None], x[None])[0]
+        return torch.from_numpy(rng.random(len(x))) < chance
+    return network.logits(theta[None], x[None])[0, :, 0] > 0
 
 
 def measure(counts: np.ndarray, share_s1: np.ndarray | None = None) -> dict[str, np.ndarray]:

@@ -48,6 +48,13 @@ Protocol = Annotated[
         "paper: each client's own test rows."
     ),
 ]
+TargetDDP = Annotated[
+    float | None, typer.Option(help="The largest DDP that a client may have (transport).")
+]
+Confidence = Annotated[
+    float | None,
+    typer.Option(help="Keep the target with this probability, e.g. 0.95, not just on average."),
+]
 Rounds = Annotated[int | None, typer.Option(help="Rounds of communication (tuned if left out).")]
 Seeds = Annotated[int, typer.Option(help="How many seeds: 0, 1, ...")]
 Jobs = Annotated[int | None, typer.Option(help="Processes; by default one per core.")]
@@ -99,7 +106,8 @@ def make_algorithm(
     given = {k: v for k, v in {"rounds": rounds, **more}.items() if v is not None}
     unknown = [k for k in given if k not in ALGORITHMS[method].__dataclass_fields__]
     if unknown:
-        raise InputError(f"--{unknown[0]} means nothing to {method}: leave it out.")
+        name = unknown[0].replace("_", "-")
+        raise InputError(f"--{name} means nothing to {method}: leave it out.")
     small: dict[str, Any] = {}
     paper_plan = load_source(source).paper_plan
     if isinstance(plan, FixedShares | DirichletMixture) and plan.clients and paper_plan:

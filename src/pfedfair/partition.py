@@ -165,8 +165,8 @@ class ByColumn:
                     f"Client '{name}' of column '{self.column}' has {len(rows)} rows, "
                     f"at least {self.min_rows} are needed: merge or drop it."
                 )
-            held, own = _stratified(rows, data.s, self.test, rng)
-            check, fit = _stratified(own, data.s, self.validation, rng)
+            held, own = stratified(rows, data.s, self.test, rng)
+            check, fit = stratified(own, data.s, self.validation, rng)
             train.append(fit)
             validation.append(check)
             test.append(held)
@@ -302,7 +302,7 @@ def _deal(
         for i in range(len(counts)):
             train[i].append(dealt[i])
             test[i].append(dealt[len(counts) + i])
-    own = [_stratified(np.concatenate(t), data.s, validation, rng) for t in train]
+    own = [stratified(np.concatenate(t), data.s, validation, rng) for t in train]
     used = np.concatenate([np.concatenate(pair) for pair in own])
     return Partition(
         data=data,
@@ -315,7 +315,7 @@ def _deal(
     )
 
 
-def _stratified(
+def stratified(
     rows: Rows, s: np.ndarray, fraction: float, rng: np.random.Generator
 ) -> tuple[Rows, Rows]:
     """Split rows in two, `fraction` of each group in the first part."""

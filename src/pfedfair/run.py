@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,55 +13,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from safetensors.torch import load_file, save_file
 
 from pfedfair import metrics
-from pfedfair.algorithms import Algorithm
-from pfedfair.data.table import Encoder
+from pfedfair.algorithms import Algorithm, Clients, Transport
 from pfedfair.engines.stacked import Fitted, fit
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation
-from pfedfair.files import atomic, read_json, write_json
-from pfedfair.networks import MLP, Bias, GroupOffset, Network
+from pfedfair.model import PersonalModel, write_model
+from pfedfair.networks import MLP, RULE, Bias, Network, Thresholds
 from pfedfair.partition import Partition
 from pfedfair.theory import frontier
 
 
 class CollapseWarning(UserWarning):
     """A personal model predicts one class for everybody."""
-
-
-@dataclass(frozen=True, eq=False)
-class PersonalModel:
-    """A client's classifier on raw rows, in scikit-learn's manner."""
-
-    network: Network
-    encoder: Encoder
-    theta: torch.Tensor
-    group_names: tuple[str, str]
-    label_names: tuple[str, str]
-
-    def predict_proba(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
-        """Return P(Y=0) and P(Y=1) of every row, ``(n, 2)``."""
-        s = None if sensitive_features is None else self._codes(sensitive_features)
-        x = torch.from_numpy(self.encoder.transform(X, s))
-        score = torch.sigmoid(self.network.logits(self.theta[None], x[None])[0, :, 0]).numpy()
-        return np.stack([1 - score, score], axis=1)
-
-    def predict(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
-        """Return 0 or 1 for every row; `label_names` says what they stand for."""
-        return (self.predict_proba(X, sensitive_features)[:, 1] > 0.5).astype(np.int64)
-
-    def _codes(self, sensitive_features: Any) -> np.ndarray:
-        values = pd.Series(np.asarray(sensitive_features)).astype(str)
-        codes = [n for n in (("0", "1"), ("False", "True")) if not set(n) & set(self.group_names)]
-        for names in (self.group_names, *codes):  # codes only where they cannot be names
-            if values.isin(names).all():
-                return (values == names[1]).to_numpy(np.int64)
-        raise InputError(
-            f"sensitive_features must be {' or '.join(self.group_names)}; "
-            f"found '{values[~values.isin(self.group_names)].iloc[0]}'."
-        )
 
 
 def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.ndarray], bool]:
@@ -118,7 +83,9 @@ class Run:
         """
         part = self.federation.partition
         protocol, rows, weighted = measured_rows(part, protocol)
-        counts = metrics.count(self.network, self.fitted.theta, self.federation.table, rows)
+        counts = metrics.count(
+            self.network, self.fitted.theta, self.federation.table, rows, self.seed
+        )
         share = part.share_s1 if weighted else None
         about = pd.DataFrame(
             {
@@ -175,49 +142,59 @@ class Run:
             data.label_names,
         )
 
-    def save(self, folder: str | Path) -> None:
-        """Write ``model.safetensors`` (w and theta) and ``run.json`` (all else)."""
-        offsets = isinstance(self.network, GroupOffset)
-        network = self.network.network if isinstance(self.network, GroupOffset) else self.network
-        if not isinstance(network, MLP | Bias):
-            raise InputError("Only linear, mlp and constant models can be saved.")
-        folder, data = Path(folder), self.federation.data
-        with atomic(folder / "model.safetensors") as beside:
-            save_file({"w": self.fitted.w, "theta": self.fitted.theta}, beside)
-        write_json(
-            folder / "run.json",
-            {
-                "dataset": data.name,
-                "algorithm": {"name": type(self.algorithm).__name__, **asdict(self.algorithm)},
-                "widths": network.widths if isinstance(network, MLP) else None,
-                "group_offsets": offsets,
-                "encoder": asdict(self.federation.encoder),
-                "clients": self.federation.partition.names,
-                "group_names": data.group_names,
-                "label_names": data.label_names,
-                "seed": self.seed,
-            },
+    def rules(self, protocol: str | None = None) -> pd.DataFrame:
+        """Per client: its thresholds on the score, and what fairness cost it in accuracy.
+
+        For methods that decide by a threshold for each group. The cost is against the same scores
+        with the threshold 1/2 for all.
+        """
+        if not isinstance(self.network, Thresholds):
+            raise InputError(f"{type(self.algorithm).__name__} has no thresholds by group.")
+        part = self.federation.partition
+        _, rows, weighted = measured_rows(part, protocol)
+        plain = self.fitted.w.repeat(len(part.names), 1)
+        plain[:, -RULE:] = 0
+        counts = metrics.count(self.network, plain, self.federation.table, rows)
+        share = part.share_s1 if weighted else None
+        right = metrics.measure(counts, share)["accuracy"]
+        table = self.table(protocol)[["client", "accuracy", "ddp", "ddp_low", "ddp_high"]]
+        rule = torch.sigmoid(self.fitted.theta[:, -RULE:]).reshape(-1, 2, 3).numpy()
+        for z in (0, 1):
+            table[f"low_s{z}"], table[f"high_s{z}"] = rule[:, z, 0], rule[:, z, 1]
+        return table.assign(cost=right - table["accuracy"])
+
+    def retarget(self, **changes: Any) -> Run:
+        """Return this run with another target_ddp or confidence: no training and no messages."""
+        if not isinstance(self.algorithm, Transport):
+            raise InputError(
+                f"{type(self.algorithm).__name__} has to train again for another target."
+            )
+        algorithm = replace(self.algorithm, **changes)
+        clients = Clients(
+            network=self.network,
+            table=self.federation.table,
+            rows=self.federation.partition.train,
+            ids=range(len(self.federation)),
+            seed=self.seed,
         )
+        theta = algorithm.personalise(self.fitted.server, {}, clients)
+        return replace(self, algorithm=algorithm, fitted=self.fitted._replace(theta=theta))
 
-
-def load_model(folder: str | Path, client: int | str) -> PersonalModel:
-    """Read a client's model from a folder that `Run.save` wrote."""
-    folder = Path(folder)
-    about = read_json(folder / "run.json")
-    names = about["clients"]
-    number = names.index(client) if client in names else client
-    if not isinstance(number, int) or not 0 <= number < len(names):
-        raise InputError(f"There is no client {client!r} in {folder}: it has {', '.join(names)}.")
-    widths, encoder = about["widths"], about["encoder"]
-    encoder["categories"] = {c: tuple(v) for c, v in encoder["categories"].items()}
-    network: Network = MLP(widths[0], widths[1:-1], widths[-1]) if widths else Bias()
-    return PersonalModel(
-        network=GroupOffset(network) if about["group_offsets"] else network,
-        encoder=Encoder(**encoder),
-        theta=load_file(folder / "model.safetensors")["theta"][number],
-        group_names=tuple(about["group_names"]),
-        label_names=tuple(about["label_names"]),
-    )
+    def save(self, folder: str | Path) -> None:
+        """Write ``model.safetensors`` (w, theta, what the server knows) and ``run.json``."""
+        data = self.federation.data
+        about = {
+            "dataset": data.name,
+            "algorithm": {"name": type(self.algorithm).__name__, **asdict(self.algorithm)},
+            "clients": self.federation.partition.names,
+            "group_names": data.group_names,
+            "label_names": data.label_names,
+            "sensitive_column": data.sensitive_column,
+            "seed": self.seed,
+        }
+        server = {f"server.{k}": v for k, v in self.fitted.server.items() if k != "w"}
+        tensors = {"w": self.fitted.w, "theta": self.fitted.theta, **server}
+        write_model(Path(folder), self.network, self.federation.encoder, tensors, about)
 
 
 def train(
@@ -238,7 +215,7 @@ def train(
     """
     network = network or MLP(federation.encoder.width, federation.data.hidden)
     network = algorithm.network(network)
-    if isinstance(network, GroupOffset) and not federation.encoder.sensitive_as_input:
+    if isinstance(network, Thresholds) and not federation.encoder.sensitive_as_input:
         raise InputError(
             f"{type(algorithm).__name__} has a threshold for each group: S must be an input."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-PARTITION, INIT, MINIBATCH, BOOTSTRAP = range(4)
+PARTITION, INIT, MINIBATCH, BOOTSTRAP, HELD, NOISE, GUARANTEE, TIES = range(8)
 
 
 def generator(seed: int, *purpose: int) -> np.random.Generator:

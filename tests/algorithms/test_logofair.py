@@ -19,6 +19,14 @@ OPTIONS = {"epochs": 2, "batch": 30, "alpha": 0.02}
 LOOSE = {"delta_local": 1.0, "delta_global": 1.0}
 
 
+def offsets(fitted):
+    """What is added to the logits of each client's groups: minus the thresholds."""
+    low, high, chance = fitted.theta[:, -6:].double().numpy().reshape(-1, 2, 3).transpose(2, 0, 1)
+    assert (low == high).all()
+    assert (chance == 0).all()
+    return 0.0 - low
+
+
 @cache
 def fit(federation, seed=0, at_once=10, **options):
     algorithm = LoGoFair(**{"rounds": 7, **OPTIONS, **options})
@@ -42,8 +50,8 @@ def test_loose_tolerances_leave_fedavg_as_it_is(federation):
     network, fitted = fit(federation, **LOOSE)
     base = MLP(federation.encoder.width, (5,))
     plain = stacked.fit(federation, pff.FedAvg(rounds=6, **OPTIONS), base, seed=0)
-    assert torch.equal(fitted.theta[:, -2:], torch.zeros(3, 2))
-    torch.testing.assert_close(fitted.theta[:, :-2], plain.theta, rtol=0, atol=1e-6)
+    assert torch.equal(fitted.theta[:, -6:], torch.zeros(3, 6))
+    torch.testing.assert_close(fitted.theta[:, :-6], plain.theta, rtol=0, atol=1e-6)
     ours, theirs = (
         count(n, f.theta, federation.table, federation.partition.train)
         for n, f in ((network, fitted), (base, plain))
@@ -71,10 +79,10 @@ def test_local_thresholds_are_those_of_the_exact_rule(compas, delta):
         best = rule.fair_rule(eta, tilt, np.full(len(s), 1 / len(s)), delta)
         for a in (0, 1):
             threshold = 0.5 + best.t * (2 * a - 1) / (2 * (s.mean() if a else 1 - s.mean()))
-            ours = 1 / (1 + np.exp(fitted.theta[i, -2 + a].item()))
+            ours = 1 / (1 + np.exp(offsets(fitted)[i, a]))
             assert ours == pytest.approx(threshold, abs=0.01)
         positive = best.positive(eta, tilt)
-        offset = fitted.theta[i, -2:].double().numpy()[s]
+        offset = offsets(fitted)[i, s]
         hard = np.log(eta / (1 - eta)) + offset > 0
         assert (hard != (positive > 0.5)).mean() < 0.02  # but for people at the threshold
 
@@ -85,14 +93,14 @@ def test_global_tolerance_alone_is_the_exact_rule_of_the_federation_as_one_clien
         compas, batch=600, delta_local=1.0, delta_global=0.03, rounds=8, dual_rounds=2
     )
     assert measured(compas, network, fitted.theta)[2]["ddp"] <= 0.03 + 0.005
-    assert (fitted.theta[:, -2:] == fitted.theta[0, -2:]).all()
+    assert (offsets(fitted) == offsets(fitted)[0]).all()
     parts = [eta_of(compas, network, fitted.w, i) for i in range(len(compas))]
     eta, s = map(np.concatenate, zip(*parts, strict=True))
     tilt = rule.aware_tilt(s, s.mean())
     best = rule.fair_rule(eta, tilt, np.full(len(s), 1 / len(s)), 0.03)
     assert abs(best.t) > 0.01
     for a, share in ((0, 1 - s.mean()), (1, s.mean())):
-        ours = 1 / (1 + np.exp(fitted.theta[0, -2 + a].item()))
+        ours = 1 / (1 + np.exp(offsets(fitted)[0, a]))
         assert ours == pytest.approx(0.5 + best.t * (2 * a - 1) / (2 * share), abs=0.003)
 
 
@@ -114,7 +122,7 @@ def test_both_limits_reach_the_optimum_of_the_linear_program(federation, local, 
         b_ub=[limit for _, limit in gaps] * 2,
         bounds=(0, 1),
     )
-    offset = fitted.theta[:, -2:].double().numpy()[client, s]
+    offset = offsets(fitted)[client, s]
     h = np.log(eta / (1 - eta)) + offset > 0
     # Thresholds cannot split a person: each limit may be off by one, of a margin below 0.2.
     assert ((2 * eta - 1) * h).sum() == pytest.approx(-best.fun, abs=0.6)
@@ -145,7 +153,7 @@ def test_extreme_scores_do_not_overflow(federation):
     network = algorithm.network(linear(federation.encoder.width))
     everyone = clients(federation, network)
     w = network.init(np.random.default_rng(0))
-    w[:-2] *= 1e6
+    w[:-6] *= 1e6
     server, sizes = algorithm.start_server(w, torch.ones(3)), torch.ones(3)
     server["group"] = torch.tensor([100.0, 100.0], dtype=torch.float64)
     sent, own = algorithm.client_round(server, {}, everyone, t=1)
@@ -183,10 +191,10 @@ def test_a_client_without_a_group_follows_the_federation(table):
     lone = data.federate(pff.partition.by_column("site", min_rows=1))
     _, fitted = fit(lone, delta_local=0.0, delta_global=1.0)
     assert torch.isfinite(fitted.theta).all()
-    assert torch.equal(fitted.theta[1, -2:], torch.zeros(2))  # nothing to compare there
-    assert fitted.theta[0, -2:].abs().min() > 0
+    assert (offsets(fitted)[1] == 0).all()  # nothing to compare there
+    assert np.abs(offsets(fitted)[0]).min() > 0
     _, pulled = fit(lone, delta_local=1.0, delta_global=0.0)
-    assert (pulled.theta[1, -2:] == pulled.theta[0, -2:]).all()
+    assert (offsets(pulled)[1] == offsets(pulled)[0]).all()
 
 
 def test_messages_are_aggregates_and_nothing_is_aliased(federation):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import pfedfair as pff
-from pfedfair.networks import MLP, Bias, GroupOffset, Module, linear
+from pfedfair.networks import MLP, Bias, Module, Thresholds, linear
 
 
 def sequential(widths):
@@ -89,20 +89,26 @@ def test_batch_normalisation_is_refused():
         Module(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Linear(2, 1)))
 
 
-def test_group_offset_by_autograd():
+def test_thresholds_by_group_by_hand():
     torch.manual_seed(0)
-    network = GroupOffset(Module(sequential([4, 3, 1])))
+    network = Thresholds(Module(sequential([4, 3, 1])))
     w = torch.randn(2, network.size)
-    x = torch.cat([torch.randn(2, 7, 3), torch.randint(2, (2, 7, 1))], dim=2)
+    rules = torch.tensor([[[-0.3, -0.1, 0.25], [0.1, 0.1, 0.0]], [[0.0, 0.2, 1.0], [-9, 9, 0.5]]])
+    w[:, -6:] = rules.flatten(1)
+    x = torch.cat([torch.randn(2, 50, 3), torch.randint(2, (2, 50, 1))], dim=2)
+    z, inner = network.network.vjp(w[:, :-6], x)
     logits, pullback = network.vjp(w, x)
-    expected = network.network.logits(w[:, :-2], x)[..., 0]
-    expected = expected + torch.where(x[..., -1] == 1, w[:, -1:], w[:, -2:-1])
-    torch.testing.assert_close(logits[..., 0], expected)
     torch.testing.assert_close(network.logits(w, x), logits)
-    slope = torch.randn(2, 7, 1)
-    grad = pullback(slope)
-    assert grad.shape == w.shape
-    for row, z in ((0, 0), (1, 1)):
-        mine = slope[row, :, 0][x[row, :, -1] == z].sum()
-        torch.testing.assert_close(grad[row, network.size - 2 + z], mine)
-    assert network.init(np.random.default_rng(0))[-2:].tolist() == [0, 0]
+    chance = network.chance(w, x)
+    for row in range(2):
+        for person in range(50):
+            low, high, part = rules[row, int(x[row, person, -1])]
+            score = z[row, person, 0]
+            expected = 1 if score >= high else 0 if score < low else part
+            assert chance[row, person] == expected
+            threshold = high - part * (high - low)
+            torch.testing.assert_close(logits[row, person, 0], score - threshold)
+    slope = torch.randn(2, 50, 1)
+    torch.testing.assert_close(pullback(slope)[:, :-6], inner(slope))
+    assert (pullback(slope)[:, -6:] == 0).all()  # training leaves the rule alone
+    assert network.init(np.random.default_rng(0))[-6:].tolist() == [0] * 6

@@ -18,6 +18,7 @@ from pfedfair.algorithms.mmpf import MMPF
 from pfedfair.algorithms.perfedavg import PerFedAvg
 from pfedfair.algorithms.pfedfair import PFedFair
 from pfedfair.algorithms.pfedme import PFedMe
+from pfedfair.algorithms.transport import Transport
 from pfedfair.errors import known
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "PFedMe",
     "PerFedAvg",
     "State",
+    "Transport",
     "make",
 ]
 
@@ -64,10 +66,11 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "fcfl": FCFL,
     "fairfed": FairFed,
     "logofair": LoGoFair,
+    "transport": Transport,
 }
 # Those that take eta, and the names of the limits that others have in its place.
 FAIR = {name for name in ALGORITHMS if "kde" in name} | {"pfedfair", "mmpf", "fairfed"}
-LIMIT = {"fa": "tau", "fcfl": "epsilon", "logofair": "delta_local"}
+LIMIT = {"fa": "tau", "fcfl": "epsilon", "logofair": "delta_local", "transport": "target_ddp"}
 
 
 def make(method: str, eta: float = 0.9, **options: Any) -> Algorithm:

@@ -39,6 +39,8 @@ class Clients:
     """Some clients, side by side: their rows, their random streams, their gradients.
 
     `ids` are the clients' numbers in the federation, `rows` the row numbers of each in `table`.
+    `sizes`, if given, are the numbers of rows that say how many minibatches an epoch has: clients
+    side by side must have as many, also when each has set some rows aside.
     """
 
     network: Network
@@ -46,6 +48,7 @@ class Clients:
     rows: Sequence[np.ndarray]
     ids: Sequence[int]
     seed: int
+    sizes: Sequence[int] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -56,9 +59,12 @@ class Clients:
 
     def epoch(self, number: int, batch: int) -> Iterator[Batch]:
         """One pass over every client's rows in minibatches. The same number, the same order."""
+        sizes = self.sizes or [len(own) for own in self.rows]
         cuts = [
-            minibatches(own, batch, seeds.generator(self.seed, seeds.MINIBATCH, client, number))
-            for own, client in zip(self.rows, self.ids, strict=True)
+            minibatches(
+                own, batch, seeds.generator(self.seed, seeds.MINIBATCH, client, number), size
+            )
+            for own, client, size in zip(self.rows, self.ids, sizes, strict=True)
         ]
         index, weight = pad([part for client_cuts in cuts for part in client_cuts])
         shape = (len(cuts), len(cuts[0]), -1)  # the clients of a chunk have as many steps each

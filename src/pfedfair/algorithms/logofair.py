@@ -46,7 +46,7 @@ from torch.nn.functional import softshrink
 from pfedfair.algorithms.base import Algorithm, Clients, State, average
 from pfedfair.errors import InputError
 from pfedfair.federation import stack
-from pfedfair.networks import GroupOffset, Network
+from pfedfair.networks import RULE, Network, Thresholds
 
 GRID = 129  # values of lambda in one round's message; odd, so that 0 is one of them
 LARGEST = 8.0  # |lambda| at the most: beyond 1 only clients' own limits can ask for it
@@ -86,7 +86,7 @@ class LoGoFair(Algorithm):
             )
 
     def network(self, default: Network) -> Network:
-        return GroupOffset(default)
+        return Thresholds(default)
 
     def cost(self) -> tuple[float, float]:
         return float(self.epochs), 0.5
@@ -108,9 +108,7 @@ class LoGoFair(Algorithm):
         w = clients.replicate(server["w"])
         step = self.step()
         for batch in self.minibatches(clients, t):
-            grad = clients.gradient(self.objective, w, batch)
-            grad[:, -2:] = 0  # the offsets wait for the dual
-            step(w, grad)
+            step(w, clients.gradient(self.objective, w, batch))
         members = [clients.table.s[torch.from_numpy(rows)] for rows in clients.rows]
         group = torch.stack([torch.bincount(s, minlength=2) for s in members])
         return {"w": w, "group": group.double()}, {}
@@ -132,8 +130,8 @@ class LoGoFair(Algorithm):
         sign = torch.tensor([-1.0, 1.0], dtype=torch.float64)
         lift = sign * (server["lam"] / people.share + mu[:, None] / people.own_share)
         theta = clients.replicate(server["w"])
-        # The threshold is (1 - lift) / 2, the offset minus its logit.
-        theta[:, -2:] = torch.logit(((1 + lift) / 2).clamp(0, 1)).clamp(-FAR, FAR).to(theta.dtype)
+        threshold = torch.logit(((1 - lift) / 2).clamp(0, 1)).clamp(-FAR, FAR).to(theta)
+        theta[:, -RULE:] = torch.stack([threshold, threshold, 0 * threshold], dim=2).flatten(1)
         return theta
 
 

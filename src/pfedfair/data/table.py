@@ -188,11 +188,17 @@ def from_file(
     categorical: Sequence[str] = (),
 ) -> Dataset:
     """Read a CSV or Parquet file as a data set; see `from_frame`."""
+    return from_frame(read_table(path), label, sensitive, path.stem, drop, categorical)
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Read a CSV or Parquet file."""
+    if not path.exists():
+        raise InputError(f"There is no file {path}.")
     try:
-        frame = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
+        return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
     except Exception as error:
         raise InputError(f"{path} is not a readable table ({first_line(error)}).") from error
-    return from_frame(frame, label, sensitive, path.stem, drop, categorical)
 
 
 def _binary(column: pd.Series[Any], what: str) -> tuple[np.ndarray, tuple[str, str]]:

@@ -18,10 +18,14 @@ MEMORY = 512 * 2**20  # bytes for one chunk's models, gradients, moments and row
 
 
 class Fitted(NamedTuple):
-    """The global model ``(p,)`` and the clients' personal models ``(clients, p)``."""
+    """The global model ``(p,)``, the clients' personal models ``(clients, p)``.
+
+    `server` is what else the server knows at the end, by name.
+    """
 
     w: Tensor
     theta: Tensor
+    server: State
 
 
 @contextmanager
@@ -101,7 +105,7 @@ def fit(
         )
         own[k] = {}
         on_work(at_end / total)
-    return Fitted(server["w"], personal["theta"])
+    return Fitted(server["w"], personal["theta"], server)
 
 
 def _scatter(whole: State, ids: Tensor, part: State, n: int) -> None:

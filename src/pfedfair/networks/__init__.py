@@ -16,9 +16,9 @@ from pfedfair.networks.bias import Bias
 from pfedfair.networks.linear import linear
 from pfedfair.networks.mlp import MLP
 from pfedfair.networks.module import Module
-from pfedfair.networks.offset import GroupOffset
+from pfedfair.networks.thresholds import RULE, Thresholds
 
-__all__ = ["MLP", "Bias", "GroupOffset", "Module", "Network", "linear"]
+__all__ = ["MLP", "RULE", "Bias", "Module", "Network", "Thresholds", "linear"]
 
 
 class Network(Protocol):

@@ -11,6 +11,7 @@ LIMITED: dict[str, tuple[dict[str, float], ...]] = {
     "fa": tuple({"tau": tau} for tau in (0.1, 0.01, 0.001)),
     "fcfl": tuple({"epsilon": epsilon} for epsilon in (0.1, 0.02)),
     "logofair": tuple({"delta_local": d, "delta_global": d} for d in (0.1, 0.03, 0.0)),
+    "transport": tuple({"target_ddp": target} for target in (0.1, 0.05, 0.02, 0.0)),
 }
 
 

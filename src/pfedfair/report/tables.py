@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 import pandas as pd
+import torch
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +14,8 @@ from rich.text import Text
 from pfedfair import metrics
 from pfedfair.algorithms import FAIR, LIMIT
 from pfedfair.experiment import FRONTIER
+from pfedfair.model import PersonalModel
+from pfedfair.networks import RULE
 
 LEGEND = (
     "accuracy: correct predictions in percent, higher is better (↑).",
@@ -251,6 +254,57 @@ def run_grid(clients: pd.DataFrame, title: str) -> Table:
             f"{short(row['ddp'])} \\[{short(row['ddp_low'])}, {short(row['ddp_high'])}]",
             short(row["npr_s0"]),
             short(row["npr_s1"]),
+        )
+    return table
+
+
+def rule_grid(rules: pd.DataFrame, groups: tuple[str, str], title: str) -> Table:
+    """Lay clients against the DDP that their rule reached, what it cost, and the rule."""
+    table = grid(title)
+    for heading in ("client", "DDP reached", "accuracy\n%", "cost\npoints"):
+        table.add_column(heading, no_wrap=True)
+    for name in groups:
+        table.add_column(Text(f"threshold\n{name}"), no_wrap=True)
+    for _, row in rules.iterrows():
+        reached = f"{short(row['ddp'])} [{short(row['ddp_low'])}, {short(row['ddp_high'])}]"
+        table.add_row(
+            Text(str(row["client"])),
+            Text(reached),
+            accuracy(row["accuracy"]),
+            f"{100 * row['cost']:+.1f}",
+            *(_threshold(row[f"low_s{z}"], row[f"high_s{z}"]) for z in (0, 1)),
+        )
+    return table
+
+
+def _threshold(low: float, high: float) -> str:
+    """A threshold on the score, or the two ends of a bin in which lots are drawn."""
+    if min(low, high) > 0.999:
+        return "nobody"
+    if max(low, high) < 0.001:
+        return "everybody"
+    return f"{low:.3f}" if high == low else f"{low:.3f}-{high:.3f}"
+
+
+def rule_words(labels: tuple[str, str]) -> list[str]:
+    """Explain `rule_grid`."""
+    return [
+        f"Predict {labels[1]} if the score is above the threshold of the person's group; between",
+        "two numbers, by lot. cost: what that loses in accuracy against the threshold 0.5 for all.",
+    ]
+
+
+def newcomer_grid(model: PersonalModel, rates: pd.DataFrame, title: str) -> Table:
+    """Lay groups against their numbers, thresholds and rates of positive decisions."""
+    table = grid(title)
+    for heading in ("group", "rows", "threshold", "positive decisions %"):
+        table.add_column(heading, no_wrap=True)
+    rule = torch.sigmoid(model.theta[-RULE:]).reshape(2, 3)
+    for z, row in rates.iterrows():
+        low, high, _ = rule[int(str(z))].tolist()
+        share = f"{100 * row['rate']:.1f}" if row["rows"] else "n/a"
+        table.add_row(
+            Text(model.group_names[int(str(z))]), f"{row['rows']:g}", _threshold(low, high), share
         )
     return table
 

@@ -1,0 +1,72 @@
+r"""How far a client may trust others' people to be like its own.
+
+A client's scores in one group are n counts in bins; everybody else's have the shape q. The client's
+own shape is taken as a draw from a Dirichlet distribution around q,
+
+.. math:: p \sim \operatorname{Dirichlet}(\kappa q), \qquad n \sim \operatorname{Multinomial}(p)
+
+so its posterior mean is :math:`(n + \kappa q) / (N + \kappa)`: its own counts, and the pooled shape
+with the weight of kappa people. The marginal likelihood of n (Dirichlet-multinomial) says which
+kappa the counts speak for: large if they look like a sample of q, small if they do not. It is
+averaged over a grid of kappa, rather than maximised: from one histogram the maximum is often at an
+end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+KAPPAS = np.logspace(0, 6, 49)
+CELLS = 16  # in which shapes are compared: few enough for a small client to fill
+
+
+def kappa_posterior(counts: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Return the probability of each of `KAPPAS` given counts and the pooled shape, ``(49,)``.
+
+    Before any counts, all are equally likely.
+    """
+    cell = np.minimum((np.cumsum(q) - q / 2) * CELLS, CELLS - 1).astype(int)  # of equal mass in q
+    n = np.bincount(cell, counts, CELLS)
+    shape = np.bincount(cell, q, CELLS)
+    n, shape = n[shape > 0], shape[shape > 0]
+    alpha = KAPPAS[:, None] * shape
+    likelihood = (gammaln(n + alpha) - gammaln(alpha)).sum(1)
+    likelihood += gammaln(KAPPAS) - gammaln(n.sum() + KAPPAS)
+    return np.asarray(np.exp(likelihood - logsumexp(likelihood)))
+
+
+def own_weight(counts: np.ndarray, q: np.ndarray) -> float:
+    """Return the weight of the client's own counts in its posterior mean, N / (N + kappa)."""
+    n = counts.sum()
+    return float((kappa_posterior(counts, q) * n / (n + KAPPAS)).sum())
+
+
+def worth(doubtful: np.ndarray, sure: np.ndarray) -> float:
+    """Return how many sure people a doubtful one is worth, between 0 and 1.
+
+    Doubtful are those that a model was trained on: its scores of them may be unlike its scores of
+    others. Their shape is worth kappa people in all.
+    """
+    n, m = sure.sum(), doubtful.sum()
+    if n == 0 or m == 0:
+        return 1.0
+    weight = own_weight(sure, (doubtful + 1 / len(doubtful)) / (m + 1))
+    return float(min(1.0, n * (1 - weight) / weight / m))
+
+
+def posterior_mean(counts: np.ndarray, q: np.ndarray, weight: float) -> np.ndarray:
+    """Mix a client's own shape, with `weight`, and the pooled one."""
+    n = counts.sum()
+    return q if n == 0 else weight * counts / n + (1 - weight) * q
+
+
+def posterior_draws(
+    counts: np.ndarray, pooled: np.ndarray, draws: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw shapes that a client may have, ``(draws, bins)``; the pooled shape is uncertain too."""
+    seen = pooled + 1 / len(pooled)  # one person more, spread over all bins
+    q = rng.dirichlet(seen, draws)
+    kappa = rng.choice(KAPPAS, draws, p=kappa_posterior(counts, seen / seen.sum()))
+    gamma = rng.gamma(counts + kappa[:, None] * q + 1e-12)
+    return np.asarray(gamma / gamma.sum(1, keepdims=True))
