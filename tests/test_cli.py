@@ -13,9 +13,10 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+import pfedfair as pff
 from pfedfair import cli, terminal
 from pfedfair.experiment import LIMITS
-from pfedfair.paper import curves, many_clients, scores, table1
+from pfedfair.paper import curves, many_clients, scores, stress, table1
 from pfedfair.report.reproductions import REPRODUCTIONS
 
 
@@ -88,6 +89,37 @@ def test_theory_prints_cost_and_frontier(pfedfair):
     assert re.search(r"^ *2 +over\. +0\.17 +0\.0 ", out, re.M)
 
 
+def test_transport_prints_its_rules_and_takes_in_a_new_client(pfedfair, tmp_path):
+    code, out, err = pfedfair(
+        "train", "compas", "--method", "transport", "--target-ddp", 0.03, "--rounds", 8,
+        "--out", "first",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "The decision rules" in out
+    assert "Target, DDP at most 0.03:" in out
+    rows = pff.load("compas").frame.sample(200, random_state=0).drop(columns="two_year_recid")
+    rows["race"] = rows["race"].where(rows["race"] == "Caucasian", "Non-Caucasian")
+    rows.to_csv(tmp_path / "new.csv", index=False)
+    command = ("personalise", "first", "--input", "new.csv", "--out", "new")
+    code, out, err = pfedfair(*command, "--target-ddp", 0.1)
+    assert code == 0, err
+    assert "newcomer: 200 rows" in out
+    model = pff.load_model(tmp_path / "new", "newcomer")
+    assert len(model.predict(rows, rows["race"])) == 200
+    code, _, err = pfedfair(*command)
+    assert code == 2
+    assert "not empty" in err
+
+
+def test_a_target_for_a_method_with_a_penalty(pfedfair):
+    code, out, err = pfedfair(
+        "train", "compas", "--method", "kde-local", "--target-ddp", 0.1, "--confidence", 0.9,
+        "--rounds", 3,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "Target, DDP at most 0.1:" in out
+
+
 def test_compare_then_report(pfedfair, tmp_path):
     arguments = ("compas", "--methods", "fedavg,pfedfair", "--etas", "0,0.9", "--rounds", 3)
     code, out, err = pfedfair("compare", *arguments, "--seeds", 2, "--jobs", 1, "--out", "grid")
@@ -142,7 +174,8 @@ def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_
 @pytest.mark.parametrize("what", [name for name in REPRODUCTIONS if name != "table1"])
 def test_every_part_of_the_paper_is_redone(pfedfair, tmp_path, monkeypatch, what):
     """With two rounds and two seeds: the tables and figures appear, the claims are judged."""
-    for module in (curves, many_clients, scores):
+    monkeypatch.setattr(stress, "COLUMNS", ("age_cat",))
+    for module in (curves, many_clients, scores, stress):
         tuned = module.tuned
         monkeypatch.setattr(
             module, "tuned",
@@ -190,6 +223,12 @@ def test_every_part_of_the_paper_is_redone(pfedfair, tmp_path, monkeypatch, what
         ("train compas --rounds 0", "rounds must be at least 1, got 0"),
         ("train compas --seed -1", "--seed must be 0 or more"),
         ("train compas --method fedavg --gamma 1", "--gamma means nothing to fedavg"),
+        ("train compas --method fedavg --target-ddp 0.1", "--target-ddp means nothing to fedavg"),
+        ("train compas --method transport --target-ddp 2", r"target_ddp must be in \[0, 1\]"),
+        ("train compas --method pfedfair --confidence 0.9", "--confidence needs --target-ddp"),
+        ("train compas --method transport --blind", "S must be an input"),
+        ("personalise nowhere --input nothere.csv", "There is no file nothere.csv"),
+        ("compare compas --validation 1", r"validation must be in \[0, 1\)"),
         ("train compas --frobnicate", "No such option"),
         ("train nothere.csv --label a --sensitive b", "There is no file nothere.csv"),
         ("compare compas --etas 0,x", "--etas must be numbers"),

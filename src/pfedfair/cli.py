@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from pfedfair import newcomer, options, terminal
 from pfedfair import report as reports
-from pfedfair.algorithms import ALGORITHMS, Transport
+from pfedfair.algorithms import ALGORITHMS, Targeted, Transport
 from pfedfair.data.table import read_table
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import (
@@ -57,7 +57,7 @@ from pfedfair.report.reproductions import (
     View,
     verdicts,
 )
-from pfedfair.run import measured_rows
+from pfedfair.run import choose_network, measured_rows
 from pfedfair.run import train as train_run
 from pfedfair.theory import cost_of_one_model
 
@@ -126,6 +126,7 @@ def train(
     )
     federation = load_source(source).federate(plan, seed, not blind)
     measured_rows(federation.partition, protocol)
+    choose_network(federation, algorithm)
     card = {"train": spec.describe()}
     if out is not None:
         claim(out, card, write=False)
@@ -163,9 +164,11 @@ def train(
         )
         if isinstance(run.algorithm, Transport):
             names = federation.data.group_names
-            title = f"\nTarget: DDP at most {run.algorithm.target_ddp:g} at every client"
+            title = "\nThe decision rules"
             terminal.console.print(tables.rule_grid(run.rules(protocol), names, title))
             terminal.say("\n".join(tables.rule_words(federation.data.label_names)))
+        if isinstance(run.algorithm, Transport | Targeted):
+            terminal.say(tables.target_words(table, run.algorithm.target_ddp))
         if out is not None:
             saved = f"Saved to {out}: model.safetensors, run.json, clients.parquet"
             terminal.say(saved)
@@ -275,7 +278,8 @@ def _show(part: View, results: pd.DataFrame, out: Path, quiet: bool) -> None:
         terminal.console.print(part.grid(rows, f"\n{part.title}\n{title}{part.shown}"))
         lines = verdicts(part, rows)
         if lines:
-            terminal.say(f"\nWhat the paper claims, on {title} (paired by seed, 95 % interval):")
+            what = "What came out" if part.judge else "What the paper claims"
+            terminal.say(f"\n{what}, on {title} (paired by seed, 95 % interval):")
         for line in lines:
             terminal.say(line)
     terminal.console.print("\n" + "\n".join(part.legend), highlight=False)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from pfedfair.algorithms import ALGORITHMS, Algorithm
+from pfedfair.algorithms import ALGORITHMS, FAIR, Algorithm, targeted
 from pfedfair.data import DATASETS
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import Source, load_source
@@ -104,6 +104,11 @@ def make_algorithm(
     """Return the method as tuned, with the options that were given."""
     known("method", method, list(ALGORITHMS))
     given = {k: v for k, v in {"rounds": rounds, **more}.items() if v is not None}
+    target: dict[str, Any] = {}
+    if method in FAIR:  # the target sets eta
+        target = {k: given.pop(k) for k in ("target_ddp", "confidence") if k in given}
+        if "confidence" in target and "target_ddp" not in target:
+            raise InputError("--confidence needs --target-ddp.")
     unknown = [k for k in given if k not in ALGORITHMS[method].__dataclass_fields__]
     if unknown:
         name = unknown[0].replace("_", "-")
@@ -113,7 +118,8 @@ def make_algorithm(
     if isinstance(plan, FixedShares | DirichletMixture) and plan.clients and paper_plan:
         rows = plan.rows or paper_plan.rows // plan.clients
         small = as_many_steps(source.name, method, max(rows, 1))
-    return tuned(source.name, method, **small | given)
+    algorithm = tuned(source.name, method, **small | given)
+    return targeted(algorithm, **target) if target else algorithm
 
 
 def numbers(text: str) -> list[float]:

@@ -177,7 +177,7 @@ class Run:
             ids=range(len(self.federation)),
             seed=self.seed,
         )
-        theta = algorithm.personalise(self.fitted.server, {}, clients)
+        theta = algorithm.personalise(self.fitted.server, self.fitted.own, clients)
         return replace(self, algorithm=algorithm, fitted=self.fitted._replace(theta=theta))
 
     def save(self, folder: str | Path) -> None:
@@ -197,6 +197,19 @@ class Run:
         write_model(Path(folder), self.network, self.federation.encoder, tensors, about)
 
 
+def choose_network(
+    federation: Federation, algorithm: Algorithm, network: Network | None = None
+) -> Network:
+    """Return the network to train: the given one, or the MLP that goes with the data set."""
+    network = network or MLP(federation.encoder.width, federation.data.hidden)
+    network = algorithm.network(network)
+    if isinstance(network, Thresholds) and not federation.encoder.sensitive_as_input:
+        raise InputError(
+            f"{type(algorithm).__name__} has a threshold for each group: S must be an input."
+        )
+    return network
+
+
 def train(
     federation: Federation,
     algorithm: Algorithm,
@@ -213,12 +226,7 @@ def train(
     on_work
         Called with the part of the work that has just been done, for a progress bar.
     """
-    network = network or MLP(federation.encoder.width, federation.data.hidden)
-    network = algorithm.network(network)
-    if isinstance(network, Thresholds) and not federation.encoder.sensitive_as_input:
-        raise InputError(
-            f"{type(algorithm).__name__} has a threshold for each group: S must be an input."
-        )
+    network = choose_network(federation, algorithm, network)
     began = time.perf_counter()
     fitted = fit(federation, algorithm, network, seed, on_work=on_work)
     seconds = time.perf_counter() - began

@@ -18,6 +18,7 @@ from pfedfair.algorithms.mmpf import MMPF
 from pfedfair.algorithms.perfedavg import PerFedAvg
 from pfedfair.algorithms.pfedfair import PFedFair
 from pfedfair.algorithms.pfedme import PFedMe
+from pfedfair.algorithms.targeted import Targeted, targeted
 from pfedfair.algorithms.transport import Transport
 from pfedfair.errors import known
 
@@ -41,8 +42,10 @@ __all__ = [
     "PFedMe",
     "PerFedAvg",
     "State",
+    "Targeted",
     "Transport",
     "make",
+    "targeted",
 ]
 
 # A fair variant is the same algorithm with another objective.

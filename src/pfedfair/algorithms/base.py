@@ -112,6 +112,7 @@ class Algorithm:
     weighting: str = "uniform"
 
     federated: ClassVar[bool] = True
+    keeps: ClassVar[bool] = False  # whether `personalise` may be asked again, with the same `own`
 
     def __post_init__(self) -> None:
         known("optimiser", self.optimiser, list(OPTIMISERS))

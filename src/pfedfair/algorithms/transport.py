@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -81,6 +82,8 @@ class Transport(Algorithm):
     ties: str = "random"
     epsilon: float = float("inf")
 
+    keeps: ClassVar[bool] = True  # a client's counts, for another target
+
     def __post_init__(self) -> None:
         super().__post_init__()
         known("ties", self.ties, ["random", "deterministic"])
@@ -114,7 +117,8 @@ class Transport(Algorithm):
     ) -> tuple[State, State]:
         trained, held = self.split(clients)
         if t == self.rounds - 1:
-            return self.count(server, trained, held), {}
+            own = self.count(server, trained, held)
+            return self.noisy(own, clients), own
         w = clients.replicate(server["w"])
         step = self.step()
         for batch in self.minibatches(trained, t):
@@ -135,15 +139,13 @@ class Transport(Algorithm):
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         theta = clients.replicate(server["w"])
-        sent, known = (
-            self.people(server, self.count(server, *self.split(clients), noise))
-            for noise in (True, False)
-        )
+        own = own or self.count(server, *self.split(clients))
+        people, sent = (self.people(server, m) for m in (own, self.noisy(own, clients)))
         for i, rows in enumerate(clients.rows):
             others = server | {"counts": (server["counts"] - sent[i]).clamp(min=0)}
             share = float(clients.table.s[torch.from_numpy(rows)].double().mean())
             rng = seeds.generator(clients.seed, seeds.GUARANTEE, clients.ids[i])
-            rule = self.solve(others, known[i].numpy(), share, rng)
+            rule = self.solve(others, people[i].numpy(), share, rng)
             theta[i, -RULE:] = torch.from_numpy(rule).to(theta)
         return theta
 
@@ -160,9 +162,9 @@ class Transport(Algorithm):
         trained = replace(clients, rows=[part[1] for part in parts], sizes=sizes)
         return trained, replace(clients, rows=[part[0] for part in parts])
 
-    def count(self, server: State, trained: Clients, held: Clients, noise: bool = True) -> State:
-        """Return the message: held people by half, S, Y and bin of score, others by S and bin."""
-        message = {
+    def count(self, server: State, trained: Clients, held: Clients) -> State:
+        """Count held people by half, S, Y and bin of score, and the others by S and bin."""
+        counts = {
             "held": torch.zeros(len(held), 2, 2, 2, self.bins, dtype=torch.float64),
             "trained": torch.zeros(len(held), 2, self.bins, dtype=torch.float64),
         }
@@ -173,11 +175,16 @@ class Transport(Algorithm):
                 place = self.bins_of(held.network, server["w"], held.table.x[rows])
                 half = torch.arange(len(rows)) % 2
                 at = (half, s, y, place) if name == "held" else (s, place)
-                message[name][i].index_put_(at, one, accumulate=True)
-            rng = seeds.generator(held.seed, seeds.NOISE, held.ids[i])
-            if noise and np.isfinite(self.epsilon):
-                for counts in (message["held"][i], message["trained"][i]):
-                    counts += torch.from_numpy(rng.laplace(0, 1 / self.epsilon, counts.shape))
+                counts[name][i].index_put_(at, one, accumulate=True)
+        return counts
+
+    def noisy(self, counts: State, clients: Clients) -> State:
+        """The message: the counts, with noise if epsilon says so."""
+        message = {name: tensor.clone() for name, tensor in counts.items()}
+        for i, client in enumerate(clients.ids):
+            rng = seeds.generator(clients.seed, seeds.NOISE, client)
+            for tensor in message.values() if np.isfinite(self.epsilon) else ():
+                tensor[i] += torch.from_numpy(rng.laplace(0, 1 / self.epsilon, tensor[i].shape))
         return message
 
     def bins_of(self, network: Network, w: Tensor, x: Tensor) -> Tensor:

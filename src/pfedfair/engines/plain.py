@@ -247,7 +247,7 @@ def fit(federation: Federation, algorithm: Algorithm, network: MLP, seed: int) -
             kept = [personal(algorithm, starts[c.number], model, c, last) for c in clients]
         case _:
             kept = [model] * len(clients)
-    return Fitted(flat(model), torch.stack([flat(theta) for theta in kept]), {})
+    return Fitted(flat(model), torch.stack([flat(theta) for theta in kept]), {}, {})
 
 
 def flat(model: nn.Module) -> Tensor:

@@ -20,12 +20,14 @@ MEMORY = 512 * 2**20  # bytes for one chunk's models, gradients, moments and row
 class Fitted(NamedTuple):
     """The global model ``(p,)``, the clients' personal models ``(clients, p)``.
 
-    `server` is what else the server knows at the end, by name.
+    `server` is what the server knows at the end, by name; `own` what the clients do, where the
+    algorithm keeps it.
     """
 
     w: Tensor
     theta: Tensor
     server: State
+    own: State
 
 
 @contextmanager
@@ -97,15 +99,12 @@ def fit(
     messages = {}
     personal: State = {}
     for k, (ids, clients) in enumerate(groups):
-        _scatter(
-            personal,
-            ids,
-            {"theta": algorithm.personalise(server, own[k], clients)},
-            len(federation),
-        )
+        theta = algorithm.personalise(server, own[k], clients)
+        kept = own[k] if algorithm.keeps else {}
+        _scatter(personal, ids, {"theta": theta, **kept}, len(federation))
         own[k] = {}
         on_work(at_end / total)
-    return Fitted(server["w"], personal["theta"], server)
+    return Fitted(server["w"], personal.pop("theta"), server, personal)
 
 
 def _scatter(whole: State, ids: Tensor, part: State, n: int) -> None:

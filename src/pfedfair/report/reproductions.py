@@ -14,7 +14,8 @@ from pfedfair.algorithms import FAIR
 from pfedfair.experiment import Source, Spec
 from pfedfair.paper import curves, many_clients, table1, tuned
 from pfedfair.paper import scores as score_runs
-from pfedfair.report import figures, paper_figures, scores, tables
+from pfedfair.paper import stress as stress_runs
+from pfedfair.report import figures, paper_figures, scores, stress, tables
 
 Claim = tuple[str, str, str]
 Draw = Callable[[pd.DataFrame], Figure]
@@ -170,6 +171,15 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         legend=scores.LEGEND,
         texts=SCORE_TEXTS,
         judge=scores.verdict,
+    ),
+    "stress": Reproduction(
+        title="Clients whose people differ",
+        specs=stress_runs.specs,
+        grid=stress.grid,
+        judge=stress.verdict,
+        legend=stress.LEGEND,
+        shown="",
+        datasets=("adult",),
     ),
 }
 

@@ -74,6 +74,12 @@ def level(method: str, config: str) -> str:
     about = json.loads(config)
     if method == FRONTIER:
         return f"≤ {about['limit']:g}"
+    if method == "transport":
+        marks = {None: "", 0.0: " own", float("inf"): " pool"}
+        sure = f" {about['confidence']:.0%}" if about["confidence"] else ""
+        return f"{about['target_ddp']:g}{marks.get(about['kappa'], ' kappa')}{sure}"
+    if method in FAIR and "target_ddp" in about:
+        return f"≤ {about['target_ddp']:g}"
     if method in LIMIT:
         return f"{LIMIT[method].split('_')[0]} {about[LIMIT[method]]:g}"
     return f"{about['eta']:g}" if method in FAIR else ""
@@ -87,7 +93,8 @@ def n_clients(results: pd.DataFrame) -> int:
 def heading(results: pd.DataFrame) -> str:
     """Name the data set and the partition of some results."""
     kind = json.loads(results["partition"].iloc[0])["kind"]
-    shares = {"FixedShares": "fixed shares", "DirichletMixture": "Dirichlet shares"}.get(kind, kind)
+    shares = {"FixedShares": "fixed shares", "DirichletMixture": "Dirichlet shares"}.get(kind)
+    shares = shares or f"by {json.loads(results['partition'].iloc[0])['column']}"
     seeds = results["seed"].nunique()
     return f"{results['dataset'].iloc[0]}, {n_clients(results)} clients, {shares}, {seeds} seeds"
 
@@ -292,6 +299,17 @@ def rule_words(labels: tuple[str, str]) -> list[str]:
         f"Predict {labels[1]} if the score is above the threshold of the person's group; between",
         "two numbers, by lot. cost: what that loses in accuracy against the threshold 0.5 for all.",
     ]
+
+
+def target_words(clients: pd.DataFrame, target: float) -> str:
+    """Say whether the target was reached, client by client."""
+    known = clients[clients["ddp"].notna()]
+    within = (known["ddp"] <= target).sum()
+    above = list(known.loc[known["ddp_low"] > target, "client"].astype(str))
+    text = f"Target, DDP at most {target:g}: {within} of {len(known)} clients are within it"
+    if not above:
+        return text + ", and none is surely above it (95 % interval)."
+    return f"{text}; surely above it (95 % interval): {', '.join(above)}."
 
 
 def newcomer_grid(model: PersonalModel, rates: pd.DataFrame, title: str) -> Table:

@@ -1,0 +1,190 @@
+r"""A target in the place of a coefficient, for every method with a penalty.
+
+Nobody knows what eta = 0.7 means; "DDP at most 0.05" is a number that one can ask for. Each client
+has its own multiplier :math:`\mu_i` and minimises :math:`L_i + \mu_i \rho_i`, which is the convex
+mix with :math:`\eta_i = \mu_i / (1 + \mu_i)`. It sets some of its rows aside. While it trains, it
+looks at the DDP that the model at hand has on them, and moves the multiplier:
+
+.. math:: \log \mu_i \leftarrow \log \mu_i + \text{step} \cdot
+          \operatorname{clip}\bigl((\text{DDP}_i - \epsilon) / \max(\epsilon, 0.02), -1, 1\bigr)
+
+No outer search: the multiplier and the model settle together (dual ascent). A model that predicts
+one class for everybody has a DDP of 0, within any target, so its multiplier falls until it comes
+back to life; and eta stays below 0.97. With `confidence` the upper end of DDP's interval takes the
+place of DDP. A few people show a gap even where there is none, so a small client errs on the side
+of fairness: `transport`, which asks others, is the better choice for it.
+
+It wraps a method and knows nothing of it: wherever the method asks a client for a gradient of its
+fair loss, the client's own eta is in it. The multiplier and the rows set aside stay at the client.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from statistics import NormalDist
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pfedfair import seeds
+from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.errors import InputError
+from pfedfair.federation import Batch, stack
+from pfedfair.networks import Network
+from pfedfair.objectives import Objective, loss_slope
+from pfedfair.partition import stratified
+
+LARGEST = 3.5  # of |log mu|: eta between 0.03 and 0.97
+SCALE = 0.02  # the least excess that moves a multiplier by a full step
+EVERY = 4  # gradients of the fair loss from one look at the DDP to the next
+
+
+@dataclass(frozen=True, kw_only=True)
+class Targeted(Algorithm):
+    """A method with a penalty, whose eta each client sets by itself.
+
+    Attributes
+    ----------
+    method
+        The method; its own eta, which must not be 0, is where all clients start from.
+    target_ddp
+        The largest DDP that a client's model shall have.
+    confidence
+        E.g. 0.95: the upper end of DDP's interval shall be within the target, not DDP itself.
+    held
+        The part of a client's rows that is set aside.
+    dual_step
+        How far the multiplier moves at a time.
+    """
+
+    method: Algorithm
+    target_ddp: float = 0.05
+    confidence: float | None = None
+    held: float = 0.2
+    dual_step: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.method.eta < 1 or self.method.mix != "convex":
+            raise InputError("A target needs a method with a fairness penalty, eta in (0, 1).")
+        if not 0 <= self.target_ddp <= 1:
+            raise InputError(f"target_ddp must be in [0, 1], got {self.target_ddp:g}.")
+        if self.confidence is not None and not 0.5 <= self.confidence < 1:
+            raise InputError(f"confidence must be in [0.5, 1), got {self.confidence:g}.")
+        if not 0 < self.held < 1:
+            raise InputError(f"held must be between 0 and 1, got {self.held:g}.")
+        if not 0 < self.dual_step < float("inf"):
+            raise InputError(f"dual_step must be a positive number, got {self.dual_step:g}.")
+
+    @property
+    def federated(self) -> bool:  # type: ignore[override]
+        return self.method.federated
+
+    def network(self, default: Network) -> Network:
+        return self.method.network(default)
+
+    def cost(self) -> tuple[float, float]:
+        per_round, at_end = self.method.cost()
+        return 1.1 * per_round, 1.1 * at_end
+
+    def start_server(self, w: Tensor, sizes: Tensor) -> State:
+        return self.method.start_server(w, sizes)
+
+    def start(self, server: State, clients: Clients) -> State:
+        first = torch.logit(torch.tensor(self.method.eta)).expand(len(clients), 1).clone()
+        return self.method.start(server, clients) | {"log_mu": first}
+
+    def client_round(
+        self, server: State, own: State, clients: Clients, t: int
+    ) -> tuple[State, State]:
+        watchful = self.watch(own, clients)
+        sent, kept = self.method.client_round(server, own, watchful, t)
+        return sent, kept | {"log_mu": watchful.dual.log_mu}
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        return self.method.server_round(server, messages, sizes)
+
+    def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
+        return self.method.personalise(server, own, self.watch(own, clients))
+
+    def watch(self, own: State, clients: Clients) -> Watchful:
+        """Set rows aside, the same in every round."""
+        s = clients.table.s.numpy()
+        parts = [
+            stratified(rows, s, self.held, seeds.generator(clients.seed, seeds.HELD, client))
+            for rows, client in zip(clients.rows, clients.ids, strict=True)
+        ]
+        held = stack(clients.table, [part[0] for part in parts])
+        return Watchful(
+            network=clients.network,
+            table=clients.table,
+            rows=[part[1] for part in parts],
+            ids=clients.ids,
+            seed=clients.seed,
+            sizes=[len(rows) for rows in clients.rows],
+            dual=Dual(self, held, own["log_mu"].clone()),
+        )
+
+    def excess(self, logits: Tensor, held: Batch) -> Tensor:
+        """How far every client's DDP, or its upper end, is above the target, ``(clients, 1)``.
+
+        Without people of both groups there is nothing to limit.
+        """
+        positive = (logits > 0).to(held.weight)
+        rates, variances, there = [], [], []
+        for z in (0, 1):
+            member = (held.weight > 0) & (held.s == z)
+            n = member.sum(1, keepdim=True)
+            hits = (member * positive).sum(1, keepdim=True)
+            rates.append(hits / n.clamp(min=1))
+            smoothed = (hits + 1) / (n + 2)  # never sure of a rate of 0
+            variances.append(smoothed * (1 - smoothed) / n.clamp(min=1))
+            there.append(n > 0)
+        sure = NormalDist().inv_cdf(self.confidence) if self.confidence else 0.0
+        ddp = (rates[1] - rates[0]).abs() + sure * (variances[0] + variances[1]).sqrt()
+        one_class = (rates[0] == rates[1]) & ((rates[0] == 0) | (rates[0] == 1))
+        excess = torch.where(one_class, -max(self.target_ddp, SCALE), ddp - self.target_ddp)
+        return torch.where(there[0] & there[1], excess, 0.0)
+
+
+@dataclass
+class Dual:
+    """The multipliers of some clients, while they train."""
+
+    target: Targeted
+    held: Batch
+    log_mu: Tensor  # (clients, 1)
+    asked: int = 0
+
+    def look(self, network: Network, w: Tensor) -> None:
+        """Move the multipliers now and then, by what the models `w` do to the people set aside."""
+        if self.asked % EVERY == 0:
+            excess = self.target.excess(network.logits(w, self.held.x)[..., 0], self.held)
+            scaled = (excess / max(self.target.target_ddp, SCALE)).clamp(-1, 1)
+            moved = self.log_mu + self.target.dual_step * scaled
+            self.log_mu = moved.clamp(-LARGEST, LARGEST)
+        self.asked += 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Watchful(Clients):
+    """Clients whose fair gradients have each client's own eta in them."""
+
+    dual: Dual
+
+    def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
+        if objective.eta == 0:
+            return super().gradient(objective, w, batch)
+        self.dual.look(self.network, w)
+        eta = torch.sigmoid(self.dual.log_mu).unsqueeze(-1)
+        logits, pullback = self.network.vjp(w, batch.x)
+        plain = loss_slope(logits, batch)
+        both = replace(objective, eta=1.0, mix="additive").slope(logits, batch)
+        return pullback((1 - eta) * plain + eta * (both - plain))
+
+
+def targeted(method: Algorithm, **options: Any) -> Targeted:
+    """Give a method a target; rounds, minibatches and the rest are the method's."""
+    shared = {field.name: getattr(method, field.name) for field in fields(Algorithm)}
+    return Targeted(**shared, method=method, **options)

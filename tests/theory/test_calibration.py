@@ -1,0 +1,177 @@
+"""Beta calibration from counts: what it finds, against simulations and scikit-learn."""
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from scipy.special import expit, log_expit, logit
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
+
+from pfedfair.theory import calibration
+from pfedfair.theory.calibration import calibrate, fit
+
+BINS = 200
+Z = logit((np.arange(BINS) + 0.5) / BINS)
+MASS = np.diff(expit(3 * logit(np.linspace(0, 1, BINS + 1).clip(1e-9, 1 - 1e-9))))
+MASS = (MASS + 0.5 / BINS) / (MASS.sum() + 0.5)  # most scores near 1/2, some everywhere
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_blas_thread():
+    """The optimiser's matrices are tiny: on a busy machine threads wait 25 times as long."""
+    with threadpool_limits(1):
+        yield
+
+
+def eta_of(a, b, c, z=Z):
+    return expit(a * log_expit(z) - b * log_expit(-z) + c)
+
+
+def expected(n, eta):
+    """Counts ``(2, bins)`` of labels 0 and 1, as they would be without chance."""
+    return n * MASS * np.stack([1 - eta, eta])
+
+
+def sample(n, eta, rng, folds=2):
+    """Counts ``(folds, 2, bins)`` of n people in each fold."""
+    cells = (MASS * np.stack([1 - eta, eta])).ravel()
+    return rng.multinomial(n, cells / cells.sum(), size=folds).reshape(folds, 2, BINS).astype(float)
+
+
+def penalised(beta, counts):
+    """The loss that `fit` minimises, written down once more."""
+    eta = eta_of(*beta)
+    pull = ((np.asarray(beta) - [1, 1, 0]) ** 2).sum() / 2
+    return -(counts[1] * np.log(eta) + counts[0] * np.log(1 - eta)).sum() + pull
+
+
+@pytest.mark.parametrize("truth", [(1.0, 1.0, 0.0), (0.5, 1.8, 0.4), (2.5, 0.7, -1.0)])
+def test_beta_recovers_a_b_and_c(truth):
+    exact = fit(expected(1e8, eta_of(*truth)), Z, "beta")
+    np.testing.assert_allclose(exact, truth, atol=2e-3)
+    rng = np.random.default_rng(0)
+    errors = []
+    for n in (1_000, 10_000, 100_000):
+        found = [fit(k, Z, "beta") for k in sample(n, eta_of(*truth), rng, folds=10)]
+        errors.append(np.abs(eta_of(*np.transpose(found)[:, :, None]) - eta_of(*truth)).mean())
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]
+    assert errors[2] < 0.003
+
+
+@pytest.mark.parametrize("slope", [0.3, 1.0, 3.0])
+def test_temperature_recovers_its_slope_and_keeps_the_middle(slope):
+    a, b, c = fit(expected(1e8, eta_of(slope, slope, 0.0)), Z, "temperature")
+    assert a == b == pytest.approx(slope, abs=2e-3)
+    assert c == 0
+
+
+def test_score_is_left_alone():
+    np.testing.assert_array_equal(fit(expected(1e6, eta_of(2, 3, 1)), Z, "score"), [1, 1, 0])
+
+
+def test_calibrated_scores_stay_as_they_are():
+    rng = np.random.default_rng(1)
+    kinds = []
+    for counts in sample(2_000, expit(Z), rng, folds=40).reshape(20, 2, 2, BINS):
+        eta, kind = calibrate(counts, Z)
+        kinds.append(kind)
+        assert np.abs(eta - expit(Z)).max() < 0.15
+        if kind == "score":
+            np.testing.assert_allclose(eta, expit(Z), rtol=1e-12)
+    assert kinds.count("score") >= 10
+
+
+@pytest.mark.parametrize(
+    ("truth", "kinds"),
+    [((0.4, 0.4, 0.0), {"temperature", "beta"}), ((0.5, 1.8, 0.8), {"beta"})],
+)
+def test_the_kind_is_the_one_that_holds_on_the_other_fold(truth, kinds):
+    counts = sample(20_000, eta_of(*truth), np.random.default_rng(2))
+    eta, kind = calibrate(counts, Z)
+    assert kind in kinds
+    assert np.abs(eta - eta_of(*truth)) @ MASS < 0.01
+    losses = {
+        k: sum(
+            penalised(fit(counts[f], Z, k), counts[1 - f])
+            - ((fit(counts[f], Z, k) - [1, 1, 0]) ** 2).sum() / 2
+            for f in (0, 1)
+        )
+        for k in calibration.KINDS
+    }
+    assert min(losses, key=losses.get) == kind
+    np.testing.assert_allclose(eta, eta_of(*fit(counts.sum(0), Z, kind)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [30, 3_000, 300_000])
+def test_a_fit_is_stationary_by_finite_differences(n):
+    """No direction is downhill, up to what remains of the slope at the start."""
+    counts = sample(n, eta_of(0.6, 1.5, -0.5), np.random.default_rng(n), folds=1)[0]
+    start = approx_fprime(np.array([1.0, 1, 0]), penalised, 1e-6, counts)
+    free = fit(counts, Z, "beta")
+    central = [
+        (penalised(free + step, counts) - penalised(free - step, counts)) / 2e-4
+        for step in 1e-4 * np.eye(3)
+    ]
+    assert np.abs(central).max() < 1e-4 * np.abs(start).max() + 1e-4
+    slope = fit(counts, Z, "temperature")[0]
+    along = np.array([1.0, 1.0, 0.0])
+    lone = penalised((slope + 1e-4) * along, counts) - penalised((slope - 1e-4) * along, counts)
+    assert abs(lone / 2e-4) < 1e-4 * np.abs(start).max() + 1e-4
+
+
+def test_beta_is_scikit_learns_logistic_regression_on_two_features():
+    """Its C weighs the sum of losses against half a square: with so many people neither counts."""
+    counts = sample(1_000_000, eta_of(0.6, 1.5, -0.5), np.random.default_rng(3), folds=1)[0]
+    features = np.stack([log_expit(Z), -log_expit(-Z)], axis=1)
+    model = LogisticRegression(C=np.inf, tol=1e-9, max_iter=10_000)
+    model.fit(np.tile(features, (2, 1)), np.repeat([0, 1], BINS), sample_weight=counts.ravel())
+    theirs = [*model.coef_[0], model.intercept_[0]]
+    np.testing.assert_allclose(fit(counts, Z, "beta"), theirs, atol=2e-3)
+    np.testing.assert_allclose(eta_of(*fit(counts, Z, "beta")), eta_of(*theirs), atol=2e-4)
+
+
+def awkward():
+    """Counts that a federation may have and a textbook does not."""
+    rng = np.random.default_rng(4)
+    nobody = np.zeros((2, 2, BINS))
+    one_label = sample(200, expit(Z), rng)
+    one_label[:, 0] = 0
+    one_fold = sample(200, expit(Z), rng)
+    one_fold[1] = 0
+    one_person = nobody.copy()
+    one_person[0, 1, 0] = 1
+    upside_down = sample(500, expit(-Z), rng)
+    apart = sample(5_000, (Z > 0).astype(float), rng)  # a perfect score
+    noisy = sample(100, expit(Z), rng) + np.abs(rng.laplace(0, 2, (2, 2, BINS)))
+    return {
+        "nobody": nobody,
+        "one label": one_label,
+        "the other": one_label[:, ::-1],
+        "one fold": one_fold,
+        "one person": one_person,
+        "upside down": upside_down,
+        "apart": apart,
+        "noisy": noisy,
+    }
+
+
+@pytest.mark.parametrize("case", awkward())
+def test_eta_is_finite_and_rises_over_the_bins(case):
+    eta, kind = calibrate(awkward()[case], Z)
+    assert np.isfinite(eta).all()
+    assert eta.min() >= 0
+    assert eta.max() <= 1
+    assert (np.diff(eta) >= 0).all()
+    if case != "apart":  # there eta is 0 and 1, but for rounding
+        assert (np.diff(eta) > 0).all()
+    if case == "nobody":
+        assert kind == "score"
+
+
+def test_one_label_pulls_eta_its_way_but_not_to_the_end():
+    """The prior counts as much as about one person."""
+    eta = {n: calibrate(np.stack([[0 * MASS, n * MASS]] * 2), Z)[0] for n in (1, 100)}
+    assert (eta[1] > expit(Z)).all()
+    assert (eta[100] > eta[1]).all()
+    assert eta[1][0] < 0.2
+    assert 0.9 < eta[100] @ MASS < 1
