@@ -189,22 +189,12 @@ def test_other_methods_take_in_no_new_clients(federation, site, tmp_path, algori
     refused(tmp_path, site, f"a model of {algorithm.__name__}: only transport takes in new clients")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=TypeError,
-    reason="newcomer.personalise wants a Path; load_model and Run.save take str too.",
-)
 def test_a_folder_may_be_a_string(folder, site):
     assert torch.equal(
         pff.personalise(str(folder), site).theta, pff.personalise(folder, site).theta
     )
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="personalise takes any change, also of what the run's counts are made by: it breaks "
-    "inside numpy or in a constructor, without a sentence.",
-)
 @pytest.mark.parametrize("changes", [{"bins": 50}, {"nonsense": 1}])
 def test_changes_that_make_no_sense_are_refused(folder, site, changes):
     with pytest.raises(pff.InputError):

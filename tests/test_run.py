@@ -145,10 +145,10 @@ def test_groups_named_like_codes_are_names(table):
     model = pff.train(
         data.federate(pff.partition.by_column("site")), pff.FedAvg(rounds=8, batch=30, alpha=0.02)
     ).personal_model(0)
-    np.testing.assert_array_equal(model._codes([1, 1]), [0, 0])
-    np.testing.assert_array_equal(model._codes([1, 2]), [0, 1])
+    np.testing.assert_array_equal(model.codes([1, 1]), [0, 0])
+    np.testing.assert_array_equal(model.codes([1, 2]), [0, 1])
     with pytest.raises(pff.InputError, match="must be 1 or 2; found '0'"):
-        model._codes([0, 1])
+        model.codes([0, 1])
 
 
 def test_a_personal_model_is_a_copy(run):

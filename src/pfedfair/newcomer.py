@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,10 @@ from pfedfair.networks import RULE, Thresholds
 
 
 def personalise(
-    folder: Path,
+    folder: str | Path,
     people: pd.DataFrame,
     name: str = "newcomer",
-    out: Path | None = None,
+    out: str | Path | None = None,
     **changes: Any,
 ) -> PersonalModel:
     """Make a client's model from a run of `transport` and the client's own, unlabelled rows.
@@ -40,7 +40,7 @@ def personalise(
     changes
         Another ``target_ddp`` or ``confidence`` than the run's.
     """
-    network, encoder, tensors, about = read_model(folder)
+    network, encoder, tensors, about = read_model(Path(folder))
     settings = dict(about["algorithm"])
     kind = settings.pop("name")
     if kind != "Transport" or not isinstance(network, Thresholds):
@@ -51,7 +51,7 @@ def personalise(
     known = {field.name for field in fields(Transport)}
     given = {key: value for key, value in settings.items() if key in known}
     given["penalty_options"] = tuple(map(tuple, given["penalty_options"]))
-    algorithm = replace(Transport(**given), **changes)
+    algorithm = Transport(**given).change(**changes)
     model = PersonalModel(
         network=network,
         encoder=encoder,
@@ -72,7 +72,7 @@ def personalise(
     if out is not None:
         kept = {key: value for key, value in tensors.items() if key != "theta"}
         about |= {"clients": [name], "algorithm": {"name": kind, **settings, **changes}}
-        write_model(out, network, encoder, kept | {"theta": model.theta[None]}, about)
+        write_model(Path(out), network, encoder, kept | {"theta": model.theta[None]}, about)
     return model
 
 

@@ -169,7 +169,7 @@ class Run:
             raise InputError(
                 f"{type(self.algorithm).__name__} has to train again for another target."
             )
-        algorithm = replace(self.algorithm, **changes)
+        algorithm = self.algorithm.change(**changes)
         clients = Clients(
             network=self.network,
             table=self.federation.table,
@@ -238,9 +238,11 @@ def train(
     run = Run(federation, algorithm, network, fitted, seed, seconds)
     if not isinstance(network, Bias) and run.collapsed.any():
         names = [n for n, c in zip(federation.partition.names, run.collapsed, strict=True) if c]
+        why = "train longer, lower eta or raise alpha"
+        if isinstance(algorithm, Transport):
+            why = "its rows do not allow more for this target and confidence, or the scores do not"
         warnings.warn(
-            f"The model of client {', '.join(names)} predicts one class for everybody: train "
-            "longer, lower eta or raise alpha.",
+            f"The model of client {', '.join(names)} predicts one class for everybody: {why}.",
             CollapseWarning,
             stacklevel=2,
         )

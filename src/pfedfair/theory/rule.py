@@ -87,6 +87,8 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
     def gap_at(t: float, after: float) -> float:
         return gap(Rule(t, after).positive(eta, tilt), tilt, mass)
 
+    epsilon += 1e-12  # a gap is a sum of rounded numbers
+
     if gap_at(0.0, 0.0) < -epsilon:  # the mirror image
         mirrored = fair_rule(eta, -tilt, mass, epsilon)
         return Rule(-mirrored.t, 1 - mirrored.after)

@@ -62,11 +62,21 @@ def posterior_mean(counts: np.ndarray, q: np.ndarray, weight: float) -> np.ndarr
 
 
 def posterior_draws(
-    counts: np.ndarray, pooled: np.ndarray, draws: int, rng: np.random.Generator
+    counts: np.ndarray,
+    pooled: np.ndarray,
+    draws: int,
+    rng: np.random.Generator,
+    kappa: float | None = None,
 ) -> np.ndarray:
-    """Draw shapes that a client may have, ``(draws, bins)``; the pooled shape is uncertain too."""
+    """Draw shapes that a client may have, ``(draws, bins)``; the pooled shape is uncertain too.
+
+    So is kappa, unless it is given.
+    """
     seen = pooled + 1 / len(pooled)  # one person more, spread over all bins
     q = rng.dirichlet(seen, draws)
-    kappa = rng.choice(KAPPAS, draws, p=kappa_posterior(counts, seen / seen.sum()))
-    gamma = rng.gamma(counts + kappa[:, None] * q + 1e-12)
+    if kappa is None:
+        kappas = rng.choice(KAPPAS, draws, p=kappa_posterior(counts, seen / seen.sum()))
+    else:
+        kappas = np.full(draws, np.clip(kappa, 1e-9, 1e12))
+    gamma = rng.gamma(counts + kappas[:, None] * q + 1e-12)
     return np.asarray(gamma / gamma.sum(1, keepdims=True))
