@@ -102,7 +102,7 @@ def test_t_is_zero_when_the_target_is_met():
     assert fair_rule(eta, aware_tilt(s, 0.5), mass, 0.0) == Rule(0.0)
 
 
-def test_frontier_is_monotone_meets_its_limits_and_ends_at_the_plain_rule():
+def test_frontier_is_monotone_meets_its_limits_and_ends_at_the_best_thresholds():
     rng = np.random.default_rng(0)
     s = rng.integers(2, size=4000)
     eta = 1 / (1 + np.exp(-rng.normal(s, 1.5)))
@@ -112,7 +112,28 @@ def test_frontier_is_monotone_meets_its_limits_and_ends_at_the_plain_rule():
     for (_, ddp), limit in zip(points, limits, strict=True):
         assert ddp <= limit + 1e-9
     accuracies = [a for a, _ in points]
-    assert all(b >= a - 0.003 for a, b in itertools.pairwise(accuracies))  # labels are noisy
-    plain = (eta > 0.5) == y
-    weights = np.where(s == 1, 0.3 / (s == 1).sum(), 0.7 / (s == 0).sum())
-    assert accuracies[-1] == pytest.approx((weights * plain).sum())
+    assert all(b >= a for a, b in itertools.pairwise(accuracies))
+    mass = np.where(s == 1, 0.3 / (s == 1).sum(), 0.7 / (s == 0).sum())
+    tilt = aware_tilt(s, 0.3)
+    for (found, _), limit in zip(points, limits, strict=True):  # no rule on eta does better
+        positive = fair_rule(eta, tilt, mass, limit).positive(eta, tilt)
+        rule = (mass * np.where(y == 1, positive, 1 - positive)).sum()
+        assert rule - 5e-4 <= found <= rule + 0.01
+
+
+def test_frontier_by_brute_force_over_thresholds_with_ties():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        score, y = rng.integers(5, size=60) / 5, rng.integers(2, size=60)
+        s = np.r_[np.zeros(40, int), np.ones(20, int)]
+        best = dict.fromkeys((0.1, 0.5, 1.0), 0.0)
+        for low, high in itertools.product(np.arange(7) / 5 - 0.1, repeat=2):
+            positive = score > np.where(s == 0, low, high)
+            gap = abs(positive[s == 1].mean() - positive[s == 0].mean())
+            right = 0.4 * (positive == y)[s == 0].mean() + 0.6 * (positive == y)[s == 1].mean()
+            for limit in best:
+                best[limit] = max(best[limit], right if gap <= limit else 0.0)
+        found = frontier(score, y, s, 0.6, list(best))
+        for (ours, _), expected in zip(found, best.values(), strict=True):
+            assert ours >= expected - 1e-9  # lots may do better than any pair of thresholds
+        assert found[-1][0] == pytest.approx(best[1.0])

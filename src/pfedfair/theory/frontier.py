@@ -1,34 +1,60 @@
-"""The best that thresholds on given scores can do at each DDP: Proposition 2 as a frontier."""
+"""The best that thresholds on given scores can do at each DDP.
+
+Proposition 2's rule is a threshold for each group on P(Y=1 | x, s). For scores that are not quite
+that probability, the frontier looks at all pairs of thresholds and takes the best by the labels.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.ndimage import maximum_filter1d
 
-from pfedfair.theory.rule import aware_tilt, fair_rule, gap
+GRID = 4001  # rates of positive decisions, from 0 to 1
 
 
 def frontier(
-    eta: np.ndarray, y: np.ndarray, s: np.ndarray, share_s1: float, epsilons: Sequence[float]
+    score: np.ndarray, y: np.ndarray, s: np.ndarray, share_s1: float, limits: Sequence[float]
 ) -> list[tuple[float, float]]:
-    """Return accuracy and DDP of the best aware rule for each limit on DDP.
+    """Return accuracy and DDP of the best pair of thresholds for each limit on DDP.
 
     Parameters
     ----------
-    eta
-        Scores of some rows, taken as P(Y=1 | x, s).
-    y, s
-        Their labels and groups. The rule is chosen by the scores; accuracy is that on the labels.
+    score, y, s
+        Of some people. Thresholds are chosen by the very labels that they are measured by.
     share_s1
-        The client's share of S = 1: rows are weighted to it.
+        The client's share of S = 1: the groups are weighted to it.
+
+    Examples
+    --------
+    >>> score, y = np.array([0.1, 0.2, 0.8, 0.9]), np.array([0, 1, 1, 1])
+    >>> frontier(score, y, np.array([0, 0, 1, 1]), 0.5, [0.0, 0.5])
+    [(0.75, 0.0), (1.0, 0.5)]
     """
-    n = np.bincount(s, minlength=2)
-    mass = np.where(s == 1, share_s1 / n[1], (1 - share_s1) / n[0])
-    tilt = aware_tilt(s, share_s1)
+    right = [part * _accuracies(score[s == z], y[s == z])
+             for z, part in ((0, 1 - share_s1), (1, share_s1))]  # fmt: skip
     points = []
-    for epsilon in epsilons:
-        positive = fair_rule(eta, tilt, mass, epsilon).positive(eta, tilt)
-        right = np.where(y == 1, positive, 1 - positive)
-        points.append((float((mass * right).sum()), abs(gap(positive, tilt, mass))))
+    for limit in limits:
+        reach = min(int(limit * (GRID - 1) + 1e-9), GRID - 1)
+        best = maximum_filter1d(right[1], 2 * reach + 1, mode="constant", cval=-1.0)
+        total = right[0] + best
+        i = int(np.argmax(total))
+        near = np.arange(max(i - reach, 0), min(i + reach + 1, GRID))
+        equal = near[np.isclose(right[1][near], best[i])]
+        gap = int(np.abs(equal - i).min())
+        points.append((float(total[i]), gap / (GRID - 1)))
     return points
+
+
+def _accuracies(score: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """A group's accuracy at each rate of positive decisions, by lot where a rate falls between.
+
+    People with the same score stand or fall together, or by lot.
+    """
+    order = np.argsort(-score, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(score[order])) + 1, len(score))  # of equal scores
+    gained = np.concatenate([[0.0], np.cumsum(2.0 * y[order] - 1)[ends - 1]])
+    rates = np.concatenate([[0.0], ends / len(score)])
+    at = np.linspace(0, 1, GRID)
+    return np.asarray(np.interp(at, rates, ((1 - y).sum() + gained) / len(score)))
