@@ -196,6 +196,23 @@ def test_every_part_of_the_paper_is_redone(pfedfair, tmp_path, monkeypatch, what
     assert again.splitlines()[:12] == out.splitlines()[:12]
 
 
+def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
+    tuned = curves.tuned
+    monkeypatch.setattr(curves, "tuned", lambda d, m, eta=0.9, **o: tuned(d, m, eta, rounds=2, **o))
+    parts = {
+        name: dataclasses.replace(REPRODUCTIONS[name], datasets=("compas",))
+        for name in ("figure3", "figure7")
+    }
+    monkeypatch.setattr(cli, "REPRODUCTIONS", parts | {"scores": REPRODUCTIONS["scores"]})
+    code, out, err = pfedfair("reproduce", "all", "--seeds", 1, "--jobs", 1, "--out", "all")
+    assert code == 0, err
+    sizes = [len(parts[name].specs(("compas",), 1, None)) for name in parts]
+    shared = {spec.key for name in parts for spec in parts[name].specs(("compas",), 1, None)}
+    assert len(list((tmp_path / "all" / "runs").iterdir())) == len(shared) < sum(sizes)
+    assert {p.name for p in (tmp_path / "all").iterdir()} == {"runs", "figure3", "figure7"}
+    assert out.count(" s\n") == 2  # how long each took
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
