@@ -168,7 +168,7 @@ def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_
     assert len(re.findall("pfedfair has (?:higher|lower)", out)) == 5
     results = pd.read_parquet(tmp_path / "t1" / "results.parquet")
     assert set(results["method"]) == set(table1.METHODS)
-    assert len(results) == (9 + len(LIMITS)) * 5 * 2
+    assert len(results) == (10 + len(LIMITS)) * 5 * 2
 
 
 @pytest.mark.parametrize("what", [name for name in REPRODUCTIONS if name != "table1"])

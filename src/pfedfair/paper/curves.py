@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pfedfair.algorithms import FAIR
 from pfedfair.experiment import FRONTIER, Source, Spec
 from pfedfair.paper import tuned
+from pfedfair.paper.levels import levels
 from pfedfair.partition import fixed_shares
 
 ETAS = (0.0, 0.3, 0.6, 0.9)
@@ -12,9 +12,34 @@ LAMBDAS = (0.0, 0.2, 0.4, 0.8)
 ETA = 0.9
 METHODS = {
     "figure3": ("constant", "fedavg-kde", "pfedfair"),
-    "figure4": ("constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", FRONTIER),
-    "figure5": ("constant", "fedavg-kde", "pfedme-kde", "fa", "mmpf", "fcfl", "pfedfair"),
-    "figure7": ("constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", FRONTIER),
+    "figure4": (
+        "constant",
+        "kde-local",
+        "fedavg-kde",
+        "pfedme-kde",
+        "pfedfair",
+        "transport",
+        FRONTIER,
+    ),
+    "figure5": (
+        "constant",
+        "fedavg-kde",
+        "pfedme-kde",
+        "fa",
+        "mmpf",
+        "fcfl",
+        "pfedfair",
+        "transport",
+    ),
+    "figure7": (
+        "constant",
+        "kde-local",
+        "fedavg-kde",
+        "pfedme-kde",
+        "pfedfair",
+        "transport",
+        FRONTIER,
+    ),
 }
 CLAIMS = {
     "figure3": (),
@@ -39,12 +64,11 @@ CLAIMS = {
 
 def specs(what: str, datasets: tuple[str, ...], seeds: int, protocol: str | None) -> list[Spec]:
     """All runs of a figure: its methods over eta; for Figure 4 also pFedFair over lambda."""
-    etas = (ETA,) if what == "figure5" else ETAS
     runs = [
-        (name, method, tuned(name, method, eta))
+        (name, method, tuned(name, method, **level))
         for name in datasets
         for method in METHODS[what]
-        for eta in (etas if method in FAIR else (ETA,))
+        for level in (({},) if what == "figure5" else levels(method, ETAS))
     ]
     if what == "figure4":
         others = [lam for lam in LAMBDAS if lam != tuned("adult", "pfedfair").lam]  # type: ignore[attr-defined]

@@ -8,7 +8,9 @@ from pfedfair.experiment import FRONTIER, Source, Spec
 from pfedfair.paper import as_many_steps, tuned
 from pfedfair.partition import Plan, dirichlet_mixture, fixed_shares
 
-METHODS = ("constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", FRONTIER)
+METHODS = (
+    "constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", "transport", FRONTIER,
+)  # fmt: skip
 ETA = 0.9
 CLIENTS = (20, 50)
 ROWS = 12_000  # in all

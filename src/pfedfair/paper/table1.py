@@ -19,6 +19,7 @@ METHODS = (
     "pfedme-kde",
     "ditto-kde",
     "pfedfair",
+    "transport",
     FRONTIER,
 )
 ETA = 0.9

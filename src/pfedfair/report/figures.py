@@ -19,6 +19,7 @@ from pfedfair.report import tables
 # One colour and marker per method, the same in every figure; readable without colour vision.
 STYLE = {
     FRONTIER: ("#000000", ""),
+    "transport": ("#000000", "P"),
     "constant": ("#000000", "x"),
     "erm-local": ("#999999", "v"),
     "fedavg": ("#999999", "o"),
