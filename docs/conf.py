@@ -25,7 +25,8 @@ author = "The pfedfair authors"
 copyright = author
 version = release = __version__
 html_title = project
-html_theme = "furo"
+html_theme = "alabaster"  # Sphinx's own: nothing more to install
+html_theme_options = {"page_width": "1100px", "sidebar_width": "250px", "fixed_sidebar": True}
 extensions = ["myst_parser", "sphinx.ext.mathjax"]
 exclude_patterns = ["_generated", "results"]  # the latter's files are included by results.md
 myst_enable_extensions = ["amsmath", "dollarmath", "substitution"]

@@ -303,7 +303,7 @@ def test_help_teaches(pfedfair):
 def test_ctrl_c_leaves_a_resumable_directory(tmp_path):
     command = [
         sys.executable, "-c", "from pfedfair.cli import main; main()",
-        "compare", "compas", "--methods", "fedavg,pfedfair", "--etas", "0.5", "--rounds", "60",
+        "compare", "compas", "--methods", "fedavg,pfedfair", "--etas", "0.5", "--rounds", "400",
         "--seeds", "3", "--jobs", "2", "--out", str(tmp_path / "out"),
     ]  # fmt: skip
     process = subprocess.Popen(

@@ -29,7 +29,7 @@ FAMILIES = {
 
 
 class Page(HTMLParser):
-    """A page's article: its text, what is in code font, and its blocks of code."""
+    """A page: its text, what is in code font, and its blocks of code."""
 
     def __init__(self, path):
         super().__init__()
@@ -37,7 +37,7 @@ class Page(HTMLParser):
         self.feed(path.read_text())
 
     def handle_starttag(self, tag, attributes):
-        if tag in ("article", "code", "pre"):
+        if tag in ("code", "pre"):
             self.inside.append(tag)
             if tag == "code":
                 self.code.append("")
@@ -49,12 +49,11 @@ class Page(HTMLParser):
             self.inside.pop()
 
     def handle_data(self, data):
-        if "article" in self.inside:
-            self.text += data
-            if "pre" in self.inside:
-                self.blocks[-1] += data
-            elif "code" in self.inside:
-                self.code[-1] += data
+        self.text += data
+        if "pre" in self.inside:
+            self.blocks[-1] += data
+        elif "code" in self.inside:
+            self.code[-1] += data
 
 
 @pytest.fixture(scope="module")

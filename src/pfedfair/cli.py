@@ -167,6 +167,7 @@ def train(
             title = "\nThe decision rules"
             terminal.console.print(tables.rule_grid(run.rules(protocol), names, title))
             terminal.say("\n".join(tables.rule_words(federation.data.label_names)))
+            terminal.say("cost: what that loses in accuracy against the threshold 0.5 for all.")
         if isinstance(run.algorithm, Transport | Targeted):
             terminal.say(tables.target_words(table, run.algorithm.target_ddp))
         if out is not None:
@@ -208,8 +209,8 @@ def compare(
 ) -> None:
     """Compare methods over eta and seeds: a trade-off table and figure.
 
-    FA, FCFL and LoGoFair have no eta; their own limits are varied instead. With --validation 0.2
-    each method gets a trade-off score, its points chosen on the rows set aside.
+    FA, FCFL, LoGoFair and transport have limits of their own in the place of eta. With
+    --validation 0.2 each method gets a trade-off score, its points chosen on the rows set aside.
 
     Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5 --out runs/compas
     """
@@ -364,6 +365,9 @@ def personalise(
     rates = newcomer.rates(model, people, read_json(run / "run.json")["sensitive_column"])
     terminal.console.print(tables.newcomer_grid(model, rates, f"\n{name}: {len(people)} rows"))
     terminal.say("\n".join(tables.rule_words(model.label_names)))
+    if rates["rate"].nunique() == 1 and rates["rate"].iloc[0] in (0, 1):
+        note = "everybody gets the same decision: these rows do not allow more."
+        terminal.console.print(f"[yellow]Note:[/] {note}", highlight=False)
     if out is not None:
         terminal.say(f"Saved to {out}: model.safetensors, run.json")
 
@@ -377,8 +381,8 @@ def report(
     results = read_results(folder)
     card = folder / "experiment.json"
     part = read_json(card).get("part") if card.exists() else None
-    validated = (results["protocol"] == "validation").any()
-    view: View = SCORED if validated else COMPARISON
+    protocols = set(results["protocol"])
+    view: View = SCORED if "validation" in protocols and len(protocols) > 1 else COMPARISON
     if part in REPRODUCTIONS:
         view = REPRODUCTIONS[part]
     _show(view, results, folder, quiet)

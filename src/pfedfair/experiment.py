@@ -35,6 +35,7 @@ from pfedfair.errors import InputError
 from pfedfair.federation import Federation
 from pfedfair.files import read_json, read_parquet, write_json, write_parquet
 from pfedfair.metrics import RUN
+from pfedfair.networks import Bias, Thresholds
 from pfedfair.partition import Plan
 from pfedfair.run import CollapseWarning, measured_rows, train
 
@@ -218,6 +219,9 @@ def prepare(
         raise InputError(f"jobs must be at least 1, got {jobs}.")
     if len({spec.key for spec in specs}) < len(specs):
         raise InputError("The same run is asked for twice.")
+    for spec in specs:
+        if not spec.sensitive_as_input and isinstance(spec.algorithm.network(Bias()), Thresholds):
+            raise InputError(f"{spec.method} has a threshold for each group: S must be an input.")
     for source, plan, seed, protocol, validated in dict.fromkeys(
         (spec.source, spec.plan, spec.seed, spec.protocol, spec.validated) for spec in specs
     ):

@@ -30,17 +30,24 @@ class PersonalModel:
     label_names: tuple[str, str]
 
     def predict_proba(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
-        """Return P(Y=0) and P(Y=1) of every row, ``(n, 2)``."""
+        """Return P(Y=0) and P(Y=1) of every row, ``(n, 2)``.
+
+        For a rule with thresholds by group: the probabilities of its decisions.
+        """
         x = self._inputs(X, sensitive_features)
-        score = torch.sigmoid(self.network.logits(self.theta[None], x[None])[0, :, 0]).numpy()
+        if isinstance(self.network, Thresholds):
+            score = self.network.chance(self.theta[None], x[None])[0].numpy()
+        else:
+            score = torch.sigmoid(self.network.logits(self.theta[None], x[None])[0, :, 0]).numpy()
         return np.stack([1 - score, score], axis=1)
 
     def predict(
-        self, X: pd.DataFrame, sensitive_features: Any = None, random_state: int = 0
+        self, X: pd.DataFrame, sensitive_features: Any = None, random_state: int | None = None
     ) -> np.ndarray:
         """Return 0 or 1 for every row; `label_names` says what they stand for.
 
-        A rule that draws lots at a threshold (see `Transport`) draws them from `random_state`.
+        A rule that draws lots at a threshold (see `Transport`) draws them from `random_state`; by
+        default from fresh entropy, so that people who come one by one do not all draw the same.
         """
         decisions = metrics.decide(
             self.network,

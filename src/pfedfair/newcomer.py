@@ -79,7 +79,7 @@ def personalise(
 def rates(model: PersonalModel, people: pd.DataFrame, sensitive: str) -> pd.DataFrame:
     """Rows and rate of positive decisions of both groups, by the code of S."""
     s = model.codes(people[sensitive])
-    positive = model.predict(people, people[sensitive])
+    positive = model.predict(people, people[sensitive], random_state=0)
     return pd.DataFrame(
         {
             "rows": np.bincount(s, minlength=2),

@@ -49,7 +49,7 @@ Protocol = Annotated[
     ),
 ]
 TargetDDP = Annotated[
-    float | None, typer.Option(help="The largest DDP that a client may have (transport).")
+    float | None, typer.Option(help="The largest DDP that a client may have, in the place of eta.")
 ]
 Confidence = Annotated[
     float | None,

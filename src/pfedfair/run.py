@@ -103,23 +103,19 @@ class Run:
         """Per limit on DDP and client: the best that thresholds on the global model's scores do.
 
         They are set on the very rows that they are measured on: no method, but a mark to measure
-        methods by. A client without both groups has no gap to limit, and gets no numbers.
+        methods by. A client without both groups has no gap to limit.
         """
         part, data = self.federation.partition, self.federation.table
-        protocol, held, _ = measured_rows(part, protocol)
+        protocol, held, weighted = measured_rows(part, protocol)
         logits = [self.network.logits(self.fitted.w[None], x[None])[0, :, 0]
                   for x in torch.split(data.x, metrics.ROWS_AT_ONCE)]  # fmt: skip
         score = torch.sigmoid(torch.cat(logits)).double().numpy()
         y, s = data.y.long().numpy(), data.s.numpy()
         found: dict[tuple[int, float], list[tuple[float, float]]] = {}
         for own, share in zip(held, part.share_s1, strict=True):
-            both = 0 < share < 1 and 0 < s[own].mean() < 1
             if (id(own), share) not in found:  # clients with the same rows and share are alike
-                found[id(own), share] = (
-                    frontier(score[own], y[own], s[own], share, limits)
-                    if both
-                    else [(float("nan"), float("nan"))] * len(limits)
-                )
+                there = float(share if weighted else s[own].mean())
+                found[id(own), share] = frontier(score[own], y[own], s[own], there, limits)
         rows = [
             {"target_ddp": limit, "client": name, "role": role, "share_s1": share}
             | {"n_train": n, "n_test": len(own), "protocol": protocol}

@@ -8,7 +8,8 @@ can be had.
 
 For a limit on DDP the validation rows choose the point of the curve with the least error; its error
 and DDP on the held-out rows are what counts. The *area* is the mean of that error over the limits
-from 0 to `WIDTH`.
+from 0 to `WIDTH`. It does not charge for a limit that is exceeded on the held-out rows;
+*hindsight*, the same with points chosen on the held-out rows themselves, exceeds none.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Choice(NamedTuple):
 
     def at(self, values: np.ndarray) -> float:
         """Interpolate."""
+        if self.a == 0:
+            return float(values[self.j])
         follow = values[min(self.j + 1, len(values) - 1)]
         return float((1 - self.a) * values[self.j] + self.a * follow)
 
@@ -44,10 +47,10 @@ def choose(error: np.ndarray, ddp: np.ndarray, limit: float) -> Choice | None:
 
     On a segment both are linear, so it is a vertex, or where a segment crosses the limit.
 
-    >>> choose(np.array([0.1, 0.2, 0.5]), np.array([0.3, 0.1, 0.0]), 0.2)
+    >>> choose(np.array([0.1, 0.2, 0.5]), np.array([0.5, 0.25, 0.0]), 0.375)
     Choice(j=0, a=0.5)
     """
-    candidates = [Choice(j, 0.0) for j in range(len(ddp)) if ddp[j] <= limit + 1e-9]
+    candidates = [Choice(j, 0.0) for j in range(len(ddp)) if ddp[j] <= limit + 1e-12]
     for j in range(len(ddp) - 1):
         low, high = sorted(ddp[j : j + 2])
         if low < limit < high:
@@ -81,8 +84,9 @@ def scores(results: pd.DataFrame) -> pd.DataFrame:
 def _score(curve: pd.DataFrame) -> dict[str, float]:
     tried = curve[curve["protocol"] == "validation"]
     held = curve[curve["protocol"] != "validation"]
-    error, ddp = 1 - tried["worst_accuracy"].to_numpy(), tried["worst_ddp"].to_numpy()
-    accuracies, gaps = (held[measure].to_numpy() for measure in MEASURES)
+    # Where no client has both groups there is no gap.
+    error, ddp = 1 - tried["worst_accuracy"].to_numpy(), tried["worst_ddp"].fillna(0).to_numpy()
+    accuracies, gaps = (held[measure].fillna(0).to_numpy() for measure in MEASURES)
     if len(error) != len(accuracies) or not (ddp == 0).any():
         raise ValueError("a curve needs both protocols and the constant classifier at its end")
 
@@ -92,6 +96,8 @@ def _score(curve: pd.DataFrame) -> dict[str, float]:
         return choice.at(accuracies), choice.at(gaps)
 
     found = {"area": float(np.mean([1 - at(limit)[0] for limit in AREA]))}
+    seen = [choose(1 - accuracies, gaps, limit) for limit in AREA]  # with hindsight
+    found["hindsight"] = float(np.mean([1 - c.at(accuracies) for c in seen if c is not None]))
     for limit in LIMITS:
         accuracy, gap = at(limit)
         found |= {f"accuracy_{limit:g}": accuracy, f"ddp_{limit:g}": gap}

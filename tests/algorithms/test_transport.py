@@ -740,7 +740,7 @@ def test_who_is_at_a_threshold_is_decided_by_random_state(compas):
     first, second = (model.predict(X, s, random_state=k) for k in (1, 2))
     assert 0 < (first != second).mean() < 0.3
     np.testing.assert_array_equal(first, model.predict(X, s, random_state=1))
-    np.testing.assert_array_equal(model.predict(X, s), model.predict(X, s, random_state=0))
+    assert (model.predict(X, s) != model.predict(X, s)).any()  # fresh lots, unless asked
     for z in (0, 1):
         assert first[s == z].mean() == pytest.approx(second[s == z].mean(), abs=0.02)
     assert (fixed.fitted.theta[:, -RULE:].reshape(-1, 2, 3)[:, :, 2] == 0).all()

@@ -29,6 +29,7 @@ from torch import Tensor
 
 from pfedfair import seeds
 from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.algorithms.mmpf import MMPF
 from pfedfair.errors import InputError
 from pfedfair.federation import Batch, stack
 from pfedfair.networks import Network
@@ -37,7 +38,7 @@ from pfedfair.partition import stratified
 
 LARGEST = 3.5  # of |log mu|: eta between 0.03 and 0.97
 SCALE = 0.02  # the least excess that moves a multiplier by a full step
-EVERY = 4  # gradients of the fair loss from one look at the DDP to the next
+EVERY = 4  # gradients of the fair loss from one look at the DDP to the next; one look a round
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +67,8 @@ class Targeted(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.method, MMPF):
+            raise InputError("mmpf weights its groups' losses by itself: it takes no target.")
         if not 0 < self.method.eta < 1 or self.method.mix != "convex":
             raise InputError("A target needs a method with a fairness penalty, eta in (0, 1).")
         if not 0 <= self.target_ddp <= 1:

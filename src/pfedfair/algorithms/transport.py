@@ -71,8 +71,8 @@ class Transport(Algorithm):
         "random" or "deterministic", see above.
     epsilon
         Privacy: each client adds Laplace noise to its counts, which are then
-        epsilon-differentially private for each of its rows. Infinity: no noise. With noise take few
-        bins, such as 20: it is added to each.
+        epsilon-differentially private for each of its rows, if nobody can guess the noise: here it
+        is drawn from the run's seed. Infinity: no noise. With noise take few bins, such as 20.
     """
 
     rounds: int = 41

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pfedfair.algorithms import FAIR
 
-# FA, FCFL and LoGoFair have a limit in the place of eta.
+# These have a limit in the place of eta.
 LIMITED: dict[str, tuple[dict[str, float], ...]] = {
     "fa": tuple({"tau": tau} for tau in (0.1, 0.01, 0.001)),
     "fcfl": tuple({"epsilon": epsilon} for epsilon in (0.1, 0.02)),

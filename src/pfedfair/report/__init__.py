@@ -26,7 +26,8 @@ def write(
     `draw` has a function from results to picture for each file name, `texts` one to text. Pictures
     and summary leave out what was measured on validation rows: that was for choosing.
     """
-    everything, results = results, results[results["protocol"] != "validation"]
+    everything, held = results, results[results["protocol"] != "validation"]
+    results = held if len(held) else results  # tuning looks at nothing else
     summary = tables.summary(results)
     clients = tables.by_client(results[results["method"] != FRONTIER])
     text = ["# Results", "", *tables.LEGEND, "", tables.markdown(summary)]

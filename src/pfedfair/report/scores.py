@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 from rich.table import Table
+from scipy.stats import t
 
 from pfedfair import metrics, tradeoff
 from pfedfair.experiment import FRONTIER
@@ -13,7 +14,8 @@ REFERENCE = "pfedfair"  # the method whose trade-off the paper calls the best
 LEGEND = (
     "area: the worst client's error in percent, mean over limits on its DDP from 0 to 0.2; lower "
     "is better (↓).",
-    f"less {REFERENCE}'s: the difference, paired by seed, with its 95 % interval.",
+    f"less {REFERENCE}'s: the difference, paired by seed, with its 95 % interval. (The line that "
+    "judges them all widens the intervals for their number.)",
     "DDP ≤ c: the worst client's accuracy in percent (higher is better) at the point of the curve "
     "that the validation rows choose for that limit; below it the worst DDP that was reached.",
     "frontier: thresholds set on the held-out rows themselves. No method, but a mark.",
@@ -69,13 +71,19 @@ def _cells(row: pd.Series) -> list[str]:
 
 
 def verdict(results: pd.DataFrame) -> str:
-    """Say in a line or two whether pFedFair has the best trade-off on these results."""
+    """Say in a line or two whether pFedFair has the best trade-off on these results.
+
+    With so many rivals one would be better by chance: intervals are widened for their number
+    (Bonferroni).
+    """
     rows = summary(results)
     if REFERENCE not in set(rows["method"]):
         return "The method with the least area comes first."
     rows = rows[~rows["method"].isin([REFERENCE, FRONTIER])]
-    better = list(rows.loc[rows["less"] + rows["less_half"] < 0, "method"])
-    worse = list(rows.loc[rows["less"] - rows["less_half"] > 0, "method"])
+    free = rows["seeds"] - 1  # degrees of freedom
+    half = rows["less_half"] * t.ppf(1 - 0.025 / len(rows), free) / t.ppf(0.975, free)
+    better = list(rows.loc[rows["less"] + half < 0, "method"])
+    worse = list(rows.loc[rows["less"] - half > 0, "method"])
     alike = [m for m in rows["method"] if m not in better + worse]
     word = "does not hold" if better else "open" if alike else "holds"
     parts = [("better", better), ("not to be told apart", alike), ("worse", worse)]

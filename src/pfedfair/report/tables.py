@@ -297,7 +297,7 @@ def rule_words(labels: tuple[str, str]) -> list[str]:
     """Explain `rule_grid`."""
     return [
         f"Predict {labels[1]} if the score is above the threshold of the person's group; between",
-        "two numbers, by lot. cost: what that loses in accuracy against the threshold 0.5 for all.",
+        "two numbers, by lot.",
     ]
 
 

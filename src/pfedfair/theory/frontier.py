@@ -24,7 +24,7 @@ def frontier(
     score, y, s
         Of some people. Thresholds are chosen by the very labels that they are measured by.
     share_s1
-        The client's share of S = 1: the groups are weighted to it.
+        The client's share of S = 1: the groups are weighted to it. Without both groups DDP is NaN.
 
     Examples
     --------
@@ -32,6 +32,9 @@ def frontier(
     >>> frontier(score, y, np.array([0, 0, 1, 1]), 0.5, [0.0, 0.5])
     [(0.75, 0.0), (1.0, 0.5)]
     """
+    if not (0 < share_s1 < 1 and 0 < s.mean() < 1):  # one group: no gap, one threshold
+        mine = s == int(share_s1 > 0.5) if 0 < s.mean() < 1 else slice(None)
+        return [(float(_accuracies(score[mine], y[mine]).max()), float("nan"))] * len(limits)
     right = [part * _accuracies(score[s == z], y[s == z])
              for z, part in ((0, 1 - share_s1), (1, share_s1))]  # fmt: skip
     points = []
