@@ -21,7 +21,8 @@ def results(shift=0.02, seeds=4):
                 noise = rng.normal(0, 0.001)
                 rows.append(
                     {"dataset": "d", "method": method, "eta": 0.9, "seed": seed, "client": client,
-                     "config": json.dumps({"m": method, "eta": 0.9}), "partition": "", "protocol": "pool",
+                     "config": json.dumps({"m": method, "eta": 0.9}), "partition": "",
+                     "protocol": "pool",
                      "role": role, "accuracy": level + plus + noise, "ddp": 0.05 - plus,
                      "npr_s0": 0.8, "npr_s1": 0.85}
                 )  # fmt: skip
