@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -413,9 +414,11 @@ def main() -> None:
         code = app(standalone_mode=False) or 0
         if code == INTERRUPTED:
             kept = "Finished runs are kept: the same command goes on from there."
-            terminal.fail(
-                "Interrupted." if sys.argv[1] == "train" else f"Interrupted. {kept}", code
+            terminal.errors.print(
+                "Interrupted." if sys.argv[1] == "train" else f"Interrupted. {kept}"
             )
+            sys.stderr.flush()
+            os._exit(code)  # at once: what the killed workers left undone is nobody's
         sys.exit(code)
     except click.exceptions.NoArgsIsHelpError as nothing:
         print(nothing.format_message())

@@ -366,6 +366,6 @@ def _in_processes(
     except BaseException:
         for process in list((pool._processes or {}).values()):
             process.kill()  # checkpoints appear whole or not at all: nothing half-written stays
+        pool.shutdown(wait=False, cancel_futures=True)  # nobody is left to wait for
         raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    pool.shutdown()
