@@ -15,7 +15,7 @@ from rich.console import Console
 
 import pfedfair as pff
 from pfedfair import cli, terminal
-from pfedfair.experiment import LIMITS
+from pfedfair.experiment import FRONTIER_LIMITS
 from pfedfair.paper import curves, many_clients, scores, stress, table1
 from pfedfair.report.reproductions import REPRODUCTIONS
 
@@ -129,7 +129,7 @@ def test_compare_then_report(pfedfair, tmp_path):
         assert word in out
     results = pd.read_parquet(tmp_path / "grid" / "results.parquet")
     expected = {("constant", 0): 5, ("fedavg", 0): 5, ("pfedfair", 0): 5, ("pfedfair", 0.9): 5}
-    expected["frontier", 0] = 5 * len(LIMITS)
+    expected["frontier", 0] = 5 * len(FRONTIER_LIMITS)
     assert results.groupby(["method", "eta", "seed"]).size().to_dict() == {
         (m, e, s): n for (m, e), n in expected.items() for s in (0, 1)
     }
@@ -153,7 +153,7 @@ def test_compare_with_validation_rows_scores_the_methods(pfedfair, tmp_path):
     table = pd.read_csv(tmp_path / "scored" / "scores.csv")
     assert set(table["method"]) == {"constant", "fa", "pfedfair", "frontier"}
     points = pd.read_csv(tmp_path / "scored" / "points.csv")
-    assert len(points) == 1 + 3 + 2 + len(LIMITS)
+    assert len(points) == 1 + 3 + 2 + len(FRONTIER_LIMITS)
     assert pfedfair("report", "scored")[1].splitlines()[:12] == out.splitlines()[:12]
 
 
@@ -168,7 +168,7 @@ def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_
     assert len(re.findall("pfedfair has (?:higher|lower)", out)) == 5
     results = pd.read_parquet(tmp_path / "t1" / "results.parquet")
     assert set(results["method"]) == set(table1.METHODS)
-    assert len(results) == (10 + len(LIMITS)) * 5 * 2
+    assert len(results) == (10 + len(FRONTIER_LIMITS)) * 5 * 2
 
 
 @pytest.mark.parametrize("what", [name for name in REPRODUCTIONS if name != "table1"])

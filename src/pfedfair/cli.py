@@ -11,16 +11,14 @@ from typing import Annotated
 import click
 import pandas as pd
 import typer
-from rich.markup import escape
 
-from pfedfair import newcomer, options, terminal
-from pfedfair import report as reports
-from pfedfair.algorithms import ALGORITHMS, Targeted, Transport
+from pfedfair import newcomer, options, show, terminal
+from pfedfair.algorithms import ALGORITHMS
 from pfedfair.data.table import read_table
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import (
     FRONTIER,
-    LIMITS,
+    FRONTIER_LIMITS,
     Spec,
     claim,
     load_source,
@@ -56,7 +54,6 @@ from pfedfair.report.reproductions import (
     REPRODUCTIONS,
     SCORED,
     View,
-    verdicts,
 )
 from pfedfair.run import choose_network, measured_rows
 from pfedfair.run import train as train_run
@@ -151,29 +148,9 @@ def train(
         run.save(out)
         write_parquet(out / "clients.parquet", table)
     if not quiet:
-        title = f"\n{method} on {federation.data.name}, seed {seed}, {run.seconds:.1f} s"
-        terminal.console.print(tables.run_grid(table, title))
-        kind = table["protocol"].iloc[0]
-        held = f"{table['n_test'].min()}" if kind == "pool" else "each client's own"
-        terminal.console.print(
-            f"In brackets: 95 % bootstrap interval over the held-out rows ({held}; protocol "
-            f"{kind}).\nrows: training rows. DDP: gap between the groups' rates of positive "
-            "predictions.\nNPR: negative prediction rate, P(Yhat=0 | S). ↑ higher is better, "
-            "↓ lower is better.\n"
-            + escape("S=0: {}, S=1: {}".format(*federation.data.group_names)),
-            highlight=False,
-        )
-        if isinstance(run.algorithm, Transport):
-            names = federation.data.group_names
-            title = "\nThe decision rules"
-            terminal.console.print(tables.rule_grid(run.rules(protocol), names, title))
-            terminal.say("\n".join(tables.rule_words(federation.data.label_names)))
-            terminal.say("cost: what that loses in accuracy against the threshold 0.5 for all.")
-        if isinstance(run.algorithm, Transport | Targeted):
-            terminal.say(tables.target_words(table, run.algorithm.target_ddp))
+        show.run(run, table, f"{method} on {federation.data.name}, seed {seed}")
         if out is not None:
-            saved = f"Saved to {out}: model.safetensors, run.json, clients.parquet"
-            terminal.say(saved)
+            terminal.say(f"Saved to {out}: model.safetensors, run.json, clients.parquet")
 
 
 @app.command()
@@ -232,7 +209,7 @@ def compare(
         for seed in range(options.at_least_one(seeds))
     ]
     results = _run(specs, out, jobs, quiet, f"{len(names)} methods on {data}")
-    _show(SCORED if validation else COMPARISON, results, out, quiet)
+    show.results(SCORED if validation else COMPARISON, results, out, quiet)
 
 
 @app.command()
@@ -269,35 +246,9 @@ def reproduce(
         runs = out / "runs" if what == "all" else None  # figures have many runs in common
         told = f"{name} on {' and '.join(chosen)}"
         results = _run(specs, folder, jobs, quiet, told, name, runs)
-        _show(part, results, folder, quiet)
+        show.results(part, results, folder, quiet)
         if not quiet:
             terminal.say(f"{part.title}: {time.monotonic() - began:.0f} s")
-
-
-def _show(part: View, results: pd.DataFrame, out: Path, quiet: bool) -> None:
-    """Print the tables and what became of the claims; write everything."""
-    paths = reports.write(results, out, part.draw, part.texts)
-    if quiet:
-        return
-    for _, rows in results.groupby(["dataset", "partition"], sort=False):
-        title = tables.heading(rows)
-        terminal.console.print(part.grid(rows, f"\n{part.title}\n{title}{part.shown}"))
-        lines = verdicts(part, rows)
-        if lines:
-            what = "What came out" if part.judge else "What the paper claims"
-            terminal.say(f"\n{what}, on {title} (paired by seed, 95 % interval):")
-        for line in lines:
-            terminal.say(line)
-    terminal.console.print("\n" + "\n".join(part.legend), highlight=False)
-    gone = results[results["collapsed"] & (results["method"] != "constant")]
-    if len(gone):
-        where = gone.groupby(["dataset", "method"]).size().reset_index(name="n")
-        each = (f"{row['method']} on {row['dataset']} ({row['n']})" for _, row in where.iterrows())
-        text = ", ".join(each)
-        note = f"[yellow]Note:[/] models that predict one class for everybody: {escape(text)}."
-        terminal.console.print(note, highlight=False)
-    written = f"Written to {out}: results.parquet, " + ", ".join(p.name for p in paths)
-    terminal.say(written)
 
 
 @app.command()
@@ -326,7 +277,7 @@ def theory(
     measured_rows(federation.partition, None)
     with terminal.progress(f"fedavg on {federation.data.name}", 1.0, quiet), terminal.notes(quiet):
         run = train_run(federation, algorithm, seed)
-    best = run.frontier(LIMITS).pivot(
+    best = run.frontier(FRONTIER_LIMITS).pivot(
         index=["client", "role", "share_s1"], columns="target_ddp", values="accuracy"
     )
     table = best.loc[list(federation.partition.names)].reset_index()
@@ -361,16 +312,11 @@ def personalise(
     if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists and is not empty: choose another --out.")
     model = newcomer.personalise(run, people, name, out, **changes)
-    if quiet:
-        return
-    rates = newcomer.rates(model, people, read_json(run / "run.json")["sensitive_column"])
-    terminal.console.print(tables.newcomer_grid(model, rates, f"\n{name}: {len(people)} rows"))
-    terminal.say("\n".join(tables.rule_words(model.label_names)))
-    if rates["rate"].nunique() == 1 and rates["rate"].iloc[0] in (0, 1):
-        note = "everybody gets the same decision: these rows do not allow more."
-        terminal.console.print(f"[yellow]Note:[/] {note}", highlight=False)
-    if out is not None:
-        terminal.say(f"Saved to {out}: model.safetensors, run.json")
+    if not quiet:
+        rates = newcomer.rates(model, people, read_json(run / "run.json")["sensitive_column"])
+        show.newcomer(model, rates, f"{name}: {len(people)} rows")
+        if out is not None:
+            terminal.say(f"Saved to {out}: model.safetensors, run.json")
 
 
 @app.command()
@@ -386,7 +332,7 @@ def report(
     view: View = SCORED if "validation" in protocols and len(protocols) > 1 else COMPARISON
     if part in REPRODUCTIONS:
         view = REPRODUCTIONS[part]
-    _show(view, results, folder, quiet)
+    show.results(view, results, folder, quiet)
 
 
 def _run(

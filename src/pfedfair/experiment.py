@@ -47,7 +47,7 @@ COLUMNS = [
     "collapsed", "protocol", "partition", "config", "seconds",
 ]  # fmt: skip
 FRONTIER = "frontier"
-LIMITS = (0.0, 0.02, 0.05, 0.1, 1.0)  # on DDP, where the frontier is computed
+FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is computed
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Spec:
     """All that determines a run.
 
     `method` is a name in `ALGORITHMS`, or `FRONTIER`: the best thresholds on the scores of the
-    algorithm's global model, at each of `LIMITS`. With `validated` the run is measured on the
-    validation rows too, which have rows of their own in the results.
+    algorithm's global model, at each of `FRONTIER_LIMITS`. With `validated` the run is measured on
+    the validation rows too, which have rows of their own in the results.
     """
 
     source: Source
@@ -148,7 +148,7 @@ def execute(spec: Spec, on_work: Callable[[float], None] = lambda work: None) ->
     about = asdict(spec.algorithm)
     protocols = [spec.protocol, "validation"] if spec.validated else [spec.protocol]
     if spec.method == FRONTIER:
-        table = pd.concat([run.frontier(LIMITS, protocol) for protocol in protocols])
+        table = pd.concat([run.frontier(FRONTIER_LIMITS, protocol) for protocol in protocols])
         configs = [json.dumps(about | {"limit": c}, sort_keys=True) for c in table["target_ddp"]]
         table = table.assign(collapsed=False)
     else:

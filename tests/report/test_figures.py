@@ -19,11 +19,13 @@ def test_trade_off_is_drawn_and_reproducible(tmp_path, seeds):
 def test_a_panel_for_each_kind_of_client():
     figure = figures.trade_off(results())
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles == ["d, 2 clients: underrepresented", "d, 2 clients: overrepresented"]
+    assert titles == [f"d, 2 clients, fixed shares: {role}" for role in figures.ROLES]
 
 
 def test_a_role_without_clients_has_no_panel(tmp_path):
     some = results()
     figure = figures.trade_off(some[some["role"] == "overrepresented"])
-    assert [axes.get_title() for axes in figure.axes] == ["d, 1 clients: overrepresented"]
+    assert [axes.get_title() for axes in figure.axes] == [
+        "d, 1 clients, fixed shares: overrepresented"
+    ]
     figures.save(figure, tmp_path / "one")

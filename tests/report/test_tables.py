@@ -9,6 +9,8 @@ from rich.console import Console
 from pfedfair.paper import table1
 from pfedfair.report import tables
 
+PLAN = json.dumps({"kind": "FixedShares"})
+
 
 def results(shift=0.02, seeds=4):
     """Two methods, two clients; b is `shift` more accurate than a at every seed."""
@@ -21,7 +23,7 @@ def results(shift=0.02, seeds=4):
                 noise = rng.normal(0, 0.001)
                 rows.append(
                     {"dataset": "d", "method": method, "eta": 0.9, "seed": seed, "client": client,
-                     "config": json.dumps({"m": method, "eta": 0.9}), "partition": "",
+                     "config": json.dumps({"m": method, "eta": 0.9}), "partition": PLAN,
                      "protocol": "pool",
                      "role": role, "accuracy": level + plus + noise, "ddp": 0.05 - plus,
                      "npr_s0": 0.8, "npr_s1": 0.85}

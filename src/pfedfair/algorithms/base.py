@@ -18,7 +18,7 @@ one that went in. An algorithm does not know which engine runs it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -30,6 +30,7 @@ from pfedfair.federation import Batch, Table, gather, minibatches, pad
 from pfedfair.networks import Network
 from pfedfair.objectives import Objective
 from pfedfair.optimisers import OPTIMISERS, Step
+from pfedfair.partition import stratified
 
 State = dict[str, Tensor]
 
@@ -164,6 +165,31 @@ class Algorithm:
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         """Without personalisation every client keeps the global model."""
         return clients.replicate(server["w"])
+
+
+def set_aside(clients: Clients, part: float) -> tuple[Clients, Clients]:
+    """The clients with the rows that they train on, and with a `part` that they do not.
+
+    Both groups in proportion, the same rows in every round.
+    """
+    s = clients.table.s.numpy()
+    parts = [
+        stratified(rows, s, part, seeds.generator(clients.seed, seeds.HELD, client))
+        for rows, client in zip(clients.rows, clients.ids, strict=True)
+    ]
+    sizes = [len(rows) for rows in clients.rows]
+    trained = replace(clients, rows=[rest for _, rest in parts], sizes=sizes)
+    return trained, replace(clients, rows=[held for held, _ in parts])
+
+
+def check_target(target_ddp: float, confidence: float | None, held: float) -> None:
+    """Refuse a target that cannot be."""
+    if not 0 <= target_ddp <= 1:
+        raise InputError(f"target_ddp must be in [0, 1], got {target_ddp:g}.")
+    if confidence is not None and not 0.5 <= confidence < 1:
+        raise InputError(f"confidence must be in [0.5, 1), got {confidence:g}.")
+    if not 0 < held <= 0.5:  # more might leave a small client no row to train on
+        raise InputError(f"held must be above 0 and at most 0.5, got {held:g}.")
 
 
 def average(rows: Tensor, sizes: Tensor, weighting: str = "uniform") -> Tensor:

@@ -27,18 +27,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pfedfair import seeds
-from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.algorithms.base import Algorithm, Clients, State, check_target, set_aside
 from pfedfair.algorithms.mmpf import MMPF
 from pfedfair.errors import InputError
 from pfedfair.federation import Batch, stack
 from pfedfair.networks import Network
 from pfedfair.objectives import Objective, loss_slope
-from pfedfair.partition import stratified
 
 LARGEST = 3.5  # of |log mu|: eta between 0.03 and 0.97
 SCALE = 0.02  # the least excess that moves a multiplier by a full step
-EVERY = 4  # gradients of the fair loss from one look at the DDP to the next; one look a round
+EVERY = 4  # every fourth gradient of the fair loss looks at the DDP, the first of a round too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +69,7 @@ class Targeted(Algorithm):
             raise InputError("mmpf weights its groups' losses by itself: it takes no target.")
         if not 0 < self.method.eta < 1 or self.method.mix != "convex":
             raise InputError("A target needs a method with a fairness penalty, eta in (0, 1).")
-        if not 0 <= self.target_ddp <= 1:
-            raise InputError(f"target_ddp must be in [0, 1], got {self.target_ddp:g}.")
-        if self.confidence is not None and not 0.5 <= self.confidence < 1:
-            raise InputError(f"confidence must be in [0.5, 1), got {self.confidence:g}.")
-        if not 0 < self.held <= 0.5:  # more might leave a small client no row to train on
-            raise InputError(f"held must be above 0 and at most 0.5, got {self.held:g}.")
+        check_target(self.target_ddp, self.confidence, self.held)
         if not 0 < self.dual_step < float("inf"):
             raise InputError(f"dual_step must be a positive number, got {self.dual_step:g}.")
 
@@ -112,22 +105,10 @@ class Targeted(Algorithm):
         return self.method.personalise(server, own, self.watch(own, clients))
 
     def watch(self, own: State, clients: Clients) -> Watchful:
-        """Set rows aside, the same in every round."""
-        s = clients.table.s.numpy()
-        parts = [
-            stratified(rows, s, self.held, seeds.generator(clients.seed, seeds.HELD, client))
-            for rows, client in zip(clients.rows, clients.ids, strict=True)
-        ]
-        held = stack(clients.table, [part[0] for part in parts])
-        return Watchful(
-            network=clients.network,
-            table=clients.table,
-            rows=[part[1] for part in parts],
-            ids=clients.ids,
-            seed=clients.seed,
-            sizes=[len(rows) for rows in clients.rows],
-            dual=Dual(self, held, own["log_mu"].clone()),
-        )
+        """Set rows aside, and look at them while training on the others."""
+        trained, held = set_aside(clients, self.held)
+        dual = Dual(self, stack(held.table, held.rows), own["log_mu"].clone())
+        return Watchful(**vars(trained), dual=dual)
 
     def excess(self, logits: Tensor, held: Batch) -> Tensor:
         """How far every client's DDP, or its upper end, is above the target, ``(clients, 1)``.

@@ -36,10 +36,16 @@ from scipy.special import logit
 from torch import Tensor
 
 from pfedfair import seeds
-from pfedfair.algorithms.base import Algorithm, Clients, State, average
+from pfedfair.algorithms.base import (
+    Algorithm,
+    Clients,
+    State,
+    average,
+    check_target,
+    set_aside,
+)
 from pfedfair.errors import InputError, known
 from pfedfair.networks import RULE, Network, Thresholds
-from pfedfair.partition import stratified
 from pfedfair.theory import shrinkage
 from pfedfair.theory.calibration import calibrate
 from pfedfair.theory.rule import aware_tilt, fair_rule
@@ -72,7 +78,7 @@ class Transport(Algorithm):
     epsilon
         Privacy: each client adds Laplace noise to its counts, which are then
         epsilon-differentially private for each of its rows, if nobody can guess the noise: here it
-        is drawn from the run's seed. Infinity: no noise. With noise take few bins, such as 20.
+        is drawn from the run's seed. None: no noise. With noise take few bins, such as 20.
     """
 
     rounds: int = 41
@@ -82,7 +88,7 @@ class Transport(Algorithm):
     bins: int = 500
     kappa: float | None = None
     ties: str = "random"
-    epsilon: float = float("inf")
+    epsilon: float | None = None
 
     keeps: ClassVar[bool] = True  # a client's counts, for another target
 
@@ -91,18 +97,13 @@ class Transport(Algorithm):
         known("ties", self.ties, ["random", "deterministic"])
         if self.rounds < 2:
             raise InputError("Transport trains before it counts: rounds must be at least 2.")
-        if not 0 <= self.target_ddp <= 1:
-            raise InputError(f"target_ddp must be in [0, 1], got {self.target_ddp:g}.")
-        if self.confidence is not None and not 0.5 <= self.confidence < 1:
-            raise InputError(f"confidence must be in [0.5, 1), got {self.confidence:g}.")
-        if not 0 < self.held <= 0.5:  # more might leave a small client no row to train on
-            raise InputError(f"held must be above 0 and at most 0.5, got {self.held:g}.")
+        check_target(self.target_ddp, self.confidence, self.held)
         if self.bins < 10:
             raise InputError(f"bins must be at least 10, got {self.bins}.")
         if self.kappa is not None and not self.kappa >= 0:
             raise InputError(f"kappa must be a number >= 0 or infinity, got {self.kappa:g}.")
-        if not self.epsilon > 0:
-            raise InputError(f"epsilon must be positive, got {self.epsilon:g}.")
+        if self.epsilon is not None and not 0 < self.epsilon < float("inf"):
+            raise InputError(f"epsilon must be a positive number, got {self.epsilon:g}.")
 
     def network(self, default: Network) -> Network:
         return Thresholds(default)
@@ -117,7 +118,7 @@ class Transport(Algorithm):
     def client_round(
         self, server: State, own: State, clients: Clients, t: int
     ) -> tuple[State, State]:
-        trained, held = self.split(clients)
+        trained, held = set_aside(clients, self.held)
         if t == self.rounds - 1:
             own = self.count(server, trained, held)
             return self.noisy(own, clients), own
@@ -141,7 +142,7 @@ class Transport(Algorithm):
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         theta = clients.replicate(server["w"])
-        own = own or self.count(server, *self.split(clients))
+        own = own or self.count(server, *set_aside(clients, self.held))
         people, sent = (self.people(server, m) for m in (own, self.noisy(own, clients)))
         for i, rows in enumerate(clients.rows):
             others = server | {"counts": (server["counts"] - sent[i]).clamp(min=0)}
@@ -158,17 +159,6 @@ class Transport(Algorithm):
         return replace(self, **changes)
 
     # --- what a client does --------------------------------------------------------------------
-
-    def split(self, clients: Clients) -> tuple[Clients, Clients]:
-        """The clients with the rows that they train on, and with those that they hold."""
-        s = clients.table.s.numpy()
-        parts = [
-            stratified(rows, s, self.held, seeds.generator(clients.seed, seeds.HELD, client))
-            for rows, client in zip(clients.rows, clients.ids, strict=True)
-        ]
-        sizes = [len(rows) for rows in clients.rows]
-        trained = replace(clients, rows=[part[1] for part in parts], sizes=sizes)
-        return trained, replace(clients, rows=[part[0] for part in parts])
 
     def count(self, server: State, trained: Clients, held: Clients) -> State:
         """Count held people by half, S, Y and bin of score, and the others by S and bin."""
@@ -189,9 +179,11 @@ class Transport(Algorithm):
     def noisy(self, counts: State, clients: Clients) -> State:
         """The message: the counts, with noise if epsilon says so."""
         message = {name: tensor.clone() for name, tensor in counts.items()}
+        if self.epsilon is None:
+            return message
         for i, client in enumerate(clients.ids):
             rng = seeds.generator(clients.seed, seeds.NOISE, client)
-            for tensor in message.values() if np.isfinite(self.epsilon) else ():
+            for tensor in message.values():
                 tensor[i] += torch.from_numpy(rng.laplace(0, 1 / self.epsilon, tensor[i].shape))
         return message
 

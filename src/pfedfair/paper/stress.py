@@ -12,7 +12,7 @@ from pfedfair.partition import by_column
 
 COLUMNS = ("occupation", "education")
 TARGET = 0.05
-OWN, POOL = 0.0, float("inf")  # kappa: a client's own people only, or the pooled ones
+OWN, POOL = 0.0, 1e9  # kappa: a client's own people only, or the pooled ones
 RUNS: tuple[tuple[str, dict[str, float]], ...] = (
     ("constant", {}),
     ("fedavg", {}),
@@ -28,9 +28,16 @@ RUNS: tuple[tuple[str, dict[str, float]], ...] = (
 def specs(datasets: tuple[str, ...], seeds: int, protocol: str | None) -> list[Spec]:
     """All runs; every client is measured on its own test rows."""
     return [
-        Spec(Source(name), by_column(column, min_rows=10), method, tuned(name, method, **more), s)
+        Spec(
+            Source(name),
+            by_column(column, min_rows=10),
+            method,
+            tuned(name, method, **more),
+            seed,
+            protocol,
+        )
         for name in datasets
         for column in COLUMNS
         for method, more in RUNS
-        for s in range(seeds)
+        for seed in range(seeds)
     ]

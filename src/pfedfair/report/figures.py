@@ -71,7 +71,7 @@ def trade_off(results: pd.DataFrame, printed: dict[str, pd.DataFrame] | None = N
 def split(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The results of each data set and partition, by a title."""
     parts = [part for _, part in results.groupby(["dataset", "partition"], sort=False)]
-    return {f"{part['dataset'].iloc[0]}, {tables.n_clients(part)} clients": part for part in parts}
+    return {tables.setting(part): part for part in parts}
 
 
 def _panel(axes: Axes, results: pd.DataFrame, role: str, printed: pd.DataFrame | None) -> None:

@@ -65,11 +65,12 @@ def _many_grid(what: str, results: pd.DataFrame, title: str) -> Table:
 
 def _share_specs(datasets: tuple[str, ...], seeds: int, protocol: str | None) -> list[Spec]:
     """The constant classifier is enough: the figure shows the partition."""
+    plans = [many_clients.plan("table3", n) for n in many_clients.CLIENTS]
     return [
-        Spec(Source(name), many_clients.plan("table3", n), "constant", tuned(name, "constant"), s)
+        Spec(Source(name), plan, "constant", tuned(name, "constant"), seed, protocol)
         for name in datasets
-        for n in many_clients.CLIENTS
-        for s in range(seeds)
+        for plan in plans
+        for seed in range(seeds)
     ]
 
 

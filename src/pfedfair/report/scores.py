@@ -110,8 +110,9 @@ def points(results: pd.DataFrame) -> pd.DataFrame:
     """Every point of every curve over seeds, for pictures: the worst client's DDP and accuracy."""
     runs = metrics.over_clients(results[results["protocol"] != "validation"])
     table = tables.over_seeds(runs, metrics.RUN, tradeoff.MEASURES)
-    clients = results.groupby("partition")["client"].nunique()
-    table["clients"] = table["partition"].map(clients)
+    settings = ["dataset", "partition"]
+    clients = results.groupby(settings)["client"].nunique().rename("clients")
+    table = table.merge(clients, left_on=settings, right_index=True, how="left")
     both = zip(table["method"], table["config"], strict=True)
     table["level"] = [tables.level(method, config) for method, config in both]
     measures = [f"{m}{end}" for m in tradeoff.MEASURES for end in ("", "_half")]

@@ -75,7 +75,7 @@ def level(method: str, config: str) -> str:
     if method == FRONTIER:
         return f"≤ {about['limit']:g}"
     if method == "transport":
-        marks = {None: "", 0.0: " own", float("inf"): " pool"}
+        marks = {None: "", 0.0: " own", 1e9: " pool"}
         sure = f" {about['confidence']:.0%}" if about["confidence"] else ""
         return f"{about['target_ddp']:g}{marks.get(about['kappa'], ' kappa')}{sure}"
     if method in FAIR and "target_ddp" in about:
@@ -90,13 +90,18 @@ def n_clients(results: pd.DataFrame) -> int:
     return results["client"].nunique()
 
 
-def heading(results: pd.DataFrame) -> str:
+def setting(results: pd.DataFrame) -> str:
     """Name the data set and the partition of some results."""
-    kind = json.loads(results["partition"].iloc[0])["kind"]
-    shares = {"FixedShares": "fixed shares", "DirichletMixture": "Dirichlet shares"}.get(kind)
-    shares = shares or f"by {json.loads(results['partition'].iloc[0])['column']}"
+    plan = json.loads(results["partition"].iloc[0])
+    shares = {"FixedShares": "fixed shares", "DirichletMixture": "Dirichlet shares"}
+    how = shares.get(plan["kind"]) or f"by {plan['column']}"
+    return f"{results['dataset'].iloc[0]}, {n_clients(results)} clients, {how}"
+
+
+def heading(results: pd.DataFrame) -> str:
+    """Name the data set, the partition and the number of seeds of some results."""
     seeds = results["seed"].nunique()
-    return f"{results['dataset'].iloc[0]}, {n_clients(results)} clients, {shares}, {seeds} seeds"
+    return f"{setting(results)}, {seeds} seed{'s' if seeds > 1 else ''}"
 
 
 def over_seeds(frame: pd.DataFrame, keys: list[str], measures: Sequence[str]) -> pd.DataFrame:
