@@ -29,12 +29,18 @@ DESIGN = [
     "share_s1",
     "accuracy",
     "ddp",
+    "eo",
+    "eopp",
     "npr_s0",
     "npr_s1",
     "accuracy_low",
     "accuracy_high",
     "ddp_low",
     "ddp_high",
+    "eo_low",
+    "eo_high",
+    "eopp_low",
+    "eopp_high",
     "protocol",
     "seconds",
 ]
@@ -65,6 +71,9 @@ def test_results_are_tidy(reference):
     fair = results[results["method"] == "pfedfair"]
     assert set(fair["lam"]) == {0.4}
     assert set(results["role"]) == {"underrepresented", "overrepresented"}
+    assert (
+        results["eopp"] <= results["eo"] + 1e-12
+    ).all()  # one of those that it is the largest of
 
 
 def test_seconds_are_kept_apart_and_filled_in(reference):

@@ -2,7 +2,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from fairlearn.metrics import demographic_parity_difference, selection_rate
+from fairlearn.metrics import (
+    demographic_parity_difference,
+    equalized_odds_difference,
+    selection_rate,
+    true_positive_rate_difference,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -29,6 +34,11 @@ def test_measures_are_fairlearns(seed, n):
     assert found["accuracy"] == pytest.approx(accuracy_score(y, predicted))
     expected = demographic_parity_difference(y, predicted, sensitive_features=s)
     assert found["ddp"] == pytest.approx(expected)
+    if (tally(y, s, predicted).sum(-1) > 0).all():  # else fairlearn takes a rate of nobody as 0
+        odds = equalized_odds_difference(y, predicted, sensitive_features=s)
+        assert found["eo"] == pytest.approx(odds)
+        opportunity = true_positive_rate_difference(y, predicted, sensitive_features=s)
+        assert found["eopp"] == pytest.approx(opportunity)
     for z in (0, 1):
         rate = selection_rate(y[s == z], predicted[s == z])
         assert found[f"npr_s{z}"] == pytest.approx(1 - rate)
@@ -36,7 +46,7 @@ def test_measures_are_fairlearns(seed, n):
 
 def test_pool_accuracy_is_weighted_to_the_clients_share():
     counts = np.array([[[8, 0], [2, 0]], [[3, 0], [7, 0]]])  # all negative: 80 % and 30 % right
-    found = metrics.measure(counts[None], share_s1=np.array([0.25]))
+    found = metrics.measure(counts[None], shares=np.array([[0.75, 0.25]]))
     assert found["accuracy"][0] == pytest.approx(0.75 * 0.8 + 0.25 * 0.3)
 
 
@@ -44,7 +54,7 @@ def test_weighting_the_pool_is_sampling_the_client():
     """A test set drawn with the client's share has, on average, the weighted accuracy."""
     rng = np.random.default_rng(0)
     y, predicted, s = rng.integers(2, size=(3, 4000))
-    pool = metrics.measure(tally(y, s, predicted), share_s1=np.float64(0.8))["accuracy"]
+    pool = metrics.measure(tally(y, s, predicted), shares=np.array([0.2, 0.8]))["accuracy"]
     one, zero = np.flatnonzero(s == 1), np.flatnonzero(s == 0)
     drawn = [
         np.concatenate([rng.choice(one, 80, replace=False), rng.choice(zero, 20, replace=False)])

@@ -7,7 +7,7 @@ import torch
 import pfedfair as pff
 from pfedfair.data.table import Encoder
 from pfedfair.model import PersonalModel, load_model, read_model, write_model
-from pfedfair.networks import MLP, RULE, Bias, Module, Thresholds, linear
+from pfedfair.networks import MLP, Bias, Cells, Lookup, Module, Thresholds, linear
 
 GROUPS, LABELS = ("f", "m"), ("no", "yes")
 
@@ -30,7 +30,7 @@ def by_lot(encoder, rule):
     """A model whose score is 1/2 for everybody, and a rule on it."""
     network = Thresholds(linear(encoder.width))
     theta = torch.zeros(network.size)
-    theta[-RULE:] = torch.tensor(rule)
+    theta[-network.rule_size :] = torch.tensor(rule)
     return model(encoder, network, theta)
 
 
@@ -103,18 +103,21 @@ def test_the_ends_of_a_rule(encoder, rows):
     np.testing.assert_array_equal(one.predict_proba(rows, rows["sex"])[:, 1] > 0.5, positive)
 
 
-@pytest.mark.parametrize("kind", ["linear", "mlp", "constant", "thresholds"])
+@pytest.mark.parametrize("kind", ["linear", "mlp", "constant", "thresholds", "lookup"])
 def test_what_is_written_is_read(encoder, rows, tmp_path, kind):
     network = {
         "linear": linear(encoder.width),
         "mlp": MLP(encoder.width, (4, 3)),
         "constant": Bias(),
         "thresholds": Thresholds(MLP(encoder.width, (4,))),
+        "lookup": Lookup(MLP(encoder.width, (4,)), linear(encoder.width), Cells(2, 5, 2, 4), 1),
     }[kind]
     rng = np.random.default_rng(0)
     theta = torch.stack([network.init(rng), network.init(rng)])
     if kind == "thresholds":
-        theta[:, -RULE:] = torch.tensor([[-0.1, 0.3, 0.5, 0.0, 0.0, 0.0], [0.2] * 6])
+        theta[:, -6:] = torch.tensor([[-0.1, 0.3, 0.5, 0.0, 0.0, 0.0], [0.2] * 6])
+    if kind == "lookup":
+        theta[:, -40:] = torch.rand(2, 20, 2).softmax(-1).flatten(1)
     more = {"server.counts": torch.rand(2, 9, dtype=torch.float64)}
     write_model(tmp_path, network, encoder, {"theta": theta, **more}, about())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.safetensors", "run.json"]
@@ -126,6 +129,10 @@ def test_what_is_written_is_read(encoder, rows, tmp_path, kind):
     assert torch.equal(tensors["theta"], theta)
     assert torch.equal(tensors["server.counts"], more["server.counts"])
     assert told["clients"] == ["a", "b"]
+    assert told["outputs"] == (1 if kind == "constant" else None)
+    rules = {"thresholds": {"groups": 2}}
+    rules["lookup"] = {"tables": 1, "cells": [2, 5, 2, 4], "head": [encoder.width, 1]}
+    assert told["rule"] == rules.get(kind)
     for number, name in enumerate("ab"):
         one = model(encoder, network, theta[number])
         for client in (number, name):

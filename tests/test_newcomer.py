@@ -11,9 +11,9 @@ from threadpoolctl import threadpool_limits
 import pfedfair as pff
 from conftest import people
 from pfedfair import newcomer, seeds
-from pfedfair.networks import RULE
 
-OPTIONS = {"rounds": 9, "batch": 30, "alpha": 0.02}
+OPTIONS = {"rounds": 14, "batch": 30, "alpha": 0.02}
+RULE = 6  # numbers of a rule: low, high and chance of two groups
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -69,7 +69,9 @@ def test_another_target_needs_nothing_else(folder, site, target):
     )
 
 
-@pytest.mark.parametrize("changes", [{}, {"target_ddp": 0.02}, {"confidence": 0.9}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"target_ddp": 0.02}, {"confidence": 0.9}, {"criterion": "eo"}]
+)
 def test_its_rule_is_what_solve_gives(run, folder, site, changes):
     """Counted by hand: every row as a held one, all clients of the run as the pool."""
     model = pff.personalise(folder, site, **changes)
@@ -81,7 +83,7 @@ def test_its_rule_is_what_solve_gives(run, folder, site, changes):
         counts[z] = np.histogram(score[0, s == z, 0], bins=500, range=(0, 1))[0]
     algorithm = pff.Transport(**OPTIONS, **{"target_ddp": 0.1} | changes)
     rng = seeds.generator(0, seeds.GUARANTEE)
-    rule = algorithm.solve(run.fitted.server, counts, s.mean(), rng)
+    rule = algorithm.solve(run.fitted.server, counts, np.array([1 - s.mean(), s.mean()]), rng)
     torch.testing.assert_close(model.theta[-RULE:].double(), torch.from_numpy(rule))
     assert torch.equal(model.theta[:-RULE], run.fitted.w[:-RULE])
     assert (run.fitted.w[-RULE:] == 0).all()
@@ -144,7 +146,7 @@ def test_a_site_with_one_group_decides_by_eta(run, folder, site, group):
     low, high, chance = model.theta[-RULE:].reshape(2, 3).T
     assert torch.equal(low, high)
     assert (chance == 0).all()
-    eta = run.fitted.server["eta"]
+    eta = run.fitted.server["eta"][:, 1]
     assert low.sigmoid() * 500 == pytest.approx((eta <= 0.5).sum(1).float(), abs=1e-3)
 
 
@@ -156,10 +158,14 @@ def test_rates_count_rows_and_positive_decisions(folder, site):
     model = pff.personalise(folder, site)
     table = newcomer.rates(model, site, "sex")
     assert table["rows"].tolist() == [(site["sex"] == z).sum() for z in ("f", "m")]
-    assert table["rate"][1] - table["rate"][0] == pytest.approx(gap(model, site))
+    assert list(table) == ["group", "rows", "0", "1"]  # and the rate of each decision
+    assert table["group"].tolist() == ["f", "m"]
+    assert table["1"][1] - table["1"][0] == pytest.approx(gap(model, site))
+    np.testing.assert_allclose(table["0"] + table["1"], 1)
     alone = newcomer.rates(model, site[site["sex"] == "m"], "sex")
     assert alone["rows"].tolist()[0] == 0
-    assert np.isnan(alone["rate"][0])
+    assert np.isnan(alone["1"][0])
+    assert np.isnan(alone["0"][0])
 
 
 def refused(folder, rows, message, **changes):
@@ -204,8 +210,9 @@ def test_changes_that_make_no_sense_are_refused(folder, site, changes):
 def test_infinite_and_missing_settings_survive_the_file(run, folder, site, tmp_path):
     run.retarget(kappa=float("inf")).save(tmp_path)
     kept = json.loads((tmp_path / "run.json").read_text())["algorithm"]
-    assert kept["kappa"] == kept["epsilon"] == float("inf")
+    assert kept["kappa"] == float("inf")
     assert kept["confidence"] is None
+    assert kept["epsilon"] is None
     pool_only = pff.personalise(tmp_path, site)
     assert torch.equal(pool_only.theta, pff.personalise(folder, site, kappa=float("inf")).theta)
     twice = pd.concat([site, site])  # the share of S is all that matters then

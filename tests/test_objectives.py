@@ -65,6 +65,7 @@ def test_slope_is_autograds(objective):
         ({"eta": -1, "mix": "additive"}, "eta must be a number >= 0"),
         ({"penalty": "luck"}, "Unknown penalty 'luck': choose one of kde"),
         ({"mix": "cocktail"}, "Unknown mix 'cocktail'"),
+        ({"criterion": "luck"}, "Unknown criterion 'luck': choose one of dp, eo, eopp"),
         ({"penalty_options": (("h", 1.0),)}, "Unknown option of kde 'h': choose one of bandwidth"),
     ],
 )

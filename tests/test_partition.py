@@ -52,6 +52,8 @@ def test_validation_rows_come_out_of_the_training_rows_in_the_clients_shares():
     assert group_counts(part, part.validation) == [(20, 100)] + [(100, 20)] * 4
     np.testing.assert_array_equal(part.pool, whole.pool)
     np.testing.assert_allclose(part.share_s1, whole.share_s1)
+    np.testing.assert_allclose(part.shares, [[100 / 600, 500 / 600]] + [[500 / 600, 100 / 600]] * 4)
+    np.testing.assert_array_equal(part.shares[:, 1], part.share_s1)
     assert_disjoint(part)
 
 

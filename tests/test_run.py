@@ -45,7 +45,7 @@ def test_validation_protocol_reads_validation_rows_only():
     run = pff.train(fed, pff.FedAvg(rounds=5, alpha=0.01))
     rows = np.concatenate(fed.partition.validation)
     counts = metrics.count(run.network, run.fitted.theta, run.federation.table, [rows] * 5)
-    expected = metrics.measure(counts, fed.partition.share_s1)["accuracy"]
+    expected = metrics.measure(counts, fed.partition.shares)["accuracy"]
     np.testing.assert_allclose(run.table("validation")["accuracy"], expected)
 
 

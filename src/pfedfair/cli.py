@@ -33,10 +33,12 @@ from pfedfair.options import (
     Client,
     Clients,
     Confidence,
+    Criterion,
     Data,
     Drop,
     Jobs,
     Label,
+    MergeGroups,
     Partition,
     Penalty,
     Protocol,
@@ -76,6 +78,7 @@ def train(
     method: Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")] = "pfedfair",
     eta: Annotated[float, typer.Option(help="Weight of the fairness penalty, in [0, 1).")] = 0.9,
     penalty: Penalty = "kde",
+    criterion: Criterion = "dp",
     lam: Annotated[float | None, typer.Option(help="pFedFair's lambda.")] = None,
     gamma: Annotated[float | None, typer.Option(help="Strength of the Moreau tie.")] = None,
     target_ddp: TargetDDP = None,
@@ -88,6 +91,7 @@ def train(
     client: Client = None,
     drop: Drop = None,
     categorical: Categorical = None,
+    merge_groups: MergeGroups = False,
     blind: Blind = False,
     seed: Annotated[int, typer.Option(help="Root of all random numbers.")] = 0,
     rounds: Rounds = None,
@@ -99,8 +103,8 @@ def train(
 
     Example: pfedfair train adult --method pfedfair --eta 0.9 --out runs/first
     """
-    source = options.make_source(data, label, sensitive, drop, categorical)
-    plan = options.make_plan(partition, clients, rows, client)
+    source = options.make_source(data, label, sensitive, drop, categorical, merge_groups)
+    plan = options.make_plan(partition, clients, rows, client, source=source)
     algorithm = options.make_algorithm(
         source,
         plan,
@@ -108,6 +112,7 @@ def train(
         rounds,
         eta=eta,
         penalty=penalty,
+        criterion=criterion,
         lam=lam,
         gamma=gamma,
         target_ddp=target_ddp,
@@ -163,6 +168,7 @@ def compare(
         str, typer.Option(help="Values of eta for the fair methods.")
     ] = "0,0.3,0.6,0.9",
     penalty: Penalty = "kde",
+    criterion: Criterion = "dp",
     seeds: Seeds = 3,
     clients: Clients = None,
     rows: Rows = None,
@@ -172,6 +178,7 @@ def compare(
     client: Client = None,
     drop: Drop = None,
     categorical: Categorical = None,
+    merge_groups: MergeGroups = False,
     blind: Blind = False,
     rounds: Rounds = None,
     protocol: Protocol = None,
@@ -192,17 +199,24 @@ def compare(
 
     Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5 --out runs/compas
     """
-    source = options.make_source(data, label, sensitive, drop, categorical)
-    plan = options.make_plan(partition, clients, rows, client, validation)
+    source = options.make_source(data, label, sensitive, drop, categorical, merge_groups)
+    plan = options.make_plan(partition, clients, rows, client, validation, source)
     names = options.unique(["constant", *methods.split(",")])
     values = options.numbers(etas)
     options.checked_protocol(protocol)
     runs = [
-        (name, options.make_algorithm(source, plan, name, rounds, penalty=penalty, **level))
+        (
+            name,
+            options.make_algorithm(
+                source, plan, name, rounds, penalty=penalty, criterion=criterion, **level
+            ),
+        )
         for name in names
         for level in levels(name, values)
     ]
-    runs.append((FRONTIER, options.make_algorithm(source, plan, "fedavg", rounds)))
+    shape = load_source(source)
+    if len(shape.group_names) == len(shape.label_names) == 2 and criterion == "dp":
+        runs.append((FRONTIER, options.make_algorithm(source, plan, "fedavg", rounds)))
     specs = [
         Spec(source, plan, name, algorithm, seed, protocol, not blind, validation > 0)
         for name, algorithm in runs
@@ -227,7 +241,8 @@ def reproduce(
     """Redo a table or figure of the paper on the real data, the paper's numbers beside ours.
 
     "all" is all of the paper's. "scores" (the trade-off of every method; an hour and a half on two
-    cores with 5 seeds) and "stress" (clients whose people differ) are ours.
+    cores with 5 seeds), "targets" (asked for and reached) and "stress" (clients whose people
+    differ) are ours.
 
     Example: pfedfair reproduce table1 --seeds 5 --out runs/table1
     """
@@ -262,6 +277,7 @@ def theory(
     client: Client = None,
     drop: Drop = None,
     categorical: Categorical = None,
+    merge_groups: MergeGroups = False,
     seed: Annotated[int, typer.Option(help="Root of all random numbers.")] = 0,
     rounds: Rounds = None,
     quiet: Quiet = False,
@@ -270,8 +286,8 @@ def theory(
 
     Example: pfedfair theory adult
     """
-    source = options.make_source(data, label, sensitive, drop, categorical)
-    plan = options.make_plan(partition, clients, rows, client)
+    source = options.make_source(data, label, sensitive, drop, categorical, merge_groups)
+    plan = options.make_plan(partition, clients, rows, client, source=source)
     federation = load_source(source).federate(plan, options.checked_seed(seed))
     algorithm = options.make_algorithm(source, plan, "fedavg", rounds)
     measured_rows(federation.partition, None)

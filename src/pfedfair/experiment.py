@@ -35,14 +35,15 @@ from pfedfair.errors import InputError
 from pfedfair.federation import Federation
 from pfedfair.files import read_json, read_parquet, write_json, write_parquet
 from pfedfair.metrics import RUN
-from pfedfair.networks import Bias, Thresholds
+from pfedfair.networks import Kinds
 from pfedfair.partition import Plan
 from pfedfair.run import CollapseWarning, measured_rows, train
 
 COLUMNS = [
     "dataset", "method", "eta", "lam", "gamma", "target_ddp", "seed", "client", "role",
-    "n_train", "n_test", "share_s1", "accuracy", "ddp", "npr_s0", "npr_s1",
+    "n_train", "n_test", "share_s1", "accuracy", "ddp", "eo", "eopp", "npr_s0", "npr_s1",
     "accuracy_low", "accuracy_high", "ddp_low", "ddp_high",
+    "eo_low", "eo_high", "eopp_low", "eopp_high",
     "npr_s0_low", "npr_s0_high", "npr_s1_low", "npr_s1_high",
     "collapsed", "protocol", "partition", "config", "seconds",
 ]  # fmt: skip
@@ -59,11 +60,14 @@ class Source:
     sensitive: str | None = None
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
+    merge_groups: bool = False
 
     def describe(self) -> dict[str, Any]:
         """Return the name of a bundled data set, or a file's name, contents and columns."""
-        if self.name in DATASETS:
+        if self.name in DATASETS and self.sensitive is None:
             return {"name": self.name}
+        if self.name in DATASETS:
+            return asdict(self)
         return asdict(self) | {"name": Path(self.name).name, "sha256": _sha256(self.name)}
 
 
@@ -116,9 +120,11 @@ class Spec:
 def load_source(source: Source) -> Dataset:
     """Load the rows of a source, once per process."""
     given = {"drop": source.drop, "categorical": source.categorical}
-    options = {name: columns for name, columns in given.items() if columns}
+    options: dict[str, Any] = {name: columns for name, columns in given.items() if columns}
     if source.name in DATASETS and options:
         raise InputError(f"'{source.name}' has its own columns: leave out {', '.join(options)}.")
+    if source.merge_groups:
+        options["merge_groups"] = True
     return load(source.name, source.label, source.sensitive, **options)
 
 
@@ -155,6 +161,7 @@ def execute(spec: Spec, on_work: Callable[[float], None] = lambda work: None) ->
         table = pd.concat([run.table(protocol) for protocol in protocols])
         configs = [json.dumps(about, sort_keys=True)] * len(table)
         table = table.assign(target_ddp=float(about.get("target_ddp", float("nan"))))
+    more = [c for c in map(str, table) if c not in COLUMNS and c.startswith(("share_s", "npr_s"))]
     return table.assign(
         dataset=federation.data.name,
         method=spec.method,
@@ -165,7 +172,7 @@ def execute(spec: Spec, on_work: Callable[[float], None] = lambda work: None) ->
         partition=json.dumps(spec.describe()["plan"], sort_keys=True),
         config=configs,
         seconds=run.seconds,
-    ).reindex(columns=COLUMNS)
+    ).reindex(columns=[*COLUMNS, *more])
 
 
 def run_experiment(
@@ -220,8 +227,9 @@ def prepare(
     if len({spec.key for spec in specs}) < len(specs):
         raise InputError("The same run is asked for twice.")
     for spec in specs:
-        if not spec.sensitive_as_input and isinstance(spec.algorithm.network(Bias()), Thresholds):
-            raise InputError(f"{spec.method} has a threshold for each group: S must be an input.")
+        data = load_source(spec.source)
+        groups, classes = len(data.group_names), len(data.label_names)
+        spec.algorithm.check(Kinds(groups, classes, spec.sensitive_as_input))
     for source, plan, seed, protocol, validated in dict.fromkeys(
         (spec.source, spec.plan, spec.seed, spec.protocol, spec.validated) for spec in specs
     ):

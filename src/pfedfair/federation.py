@@ -16,17 +16,22 @@ from torch import Tensor
 
 from pfedfair.data.table import Dataset, Encoder
 from pfedfair.errors import InputError
+from pfedfair.networks import Kinds
 from pfedfair.partition import Partition, Plan
 
 CHUNK = 10  # clients at a time: 5 to 10 keep the work in the cache, more gain nothing
 
 
 class Table(NamedTuple):
-    """Encoded rows: inputs ``(n, d)``, labels ``(n,)``, groups ``(n,)``."""
+    """Encoded rows: inputs ``(n, d)``, labels ``(n,)``, groups ``(n,)``; and what kinds there are.
+
+    Labels and groups are counted from 0.
+    """
 
     x: Tensor
     y: Tensor
     s: Tensor
+    kinds: Kinds = Kinds()
 
 
 class Batch(NamedTuple):
@@ -96,6 +101,7 @@ def federate(
         x=torch.from_numpy(encoder.transform(data.frame, data.s)),
         y=torch.from_numpy(data.y.astype(np.float32)),
         s=torch.from_numpy(data.s),
+        kinds=Kinds(len(data.group_names), len(data.label_names), sensitive_as_input),
     )
     return Federation(data, partition, encoder, table, seed)
 

@@ -16,7 +16,7 @@ from pfedfair import metrics
 from pfedfair.data.table import Encoder
 from pfedfair.errors import InputError
 from pfedfair.files import atomic, read_json, write_json
-from pfedfair.networks import MLP, Bias, Network, Thresholds
+from pfedfair.networks import MLP, Bias, Cells, Lookup, Network, Thresholds, probabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,25 +26,23 @@ class PersonalModel:
     network: Network
     encoder: Encoder
     theta: torch.Tensor
-    group_names: tuple[str, str]
-    label_names: tuple[str, str]
+    group_names: tuple[str, ...]
+    label_names: tuple[str, ...]
 
     def predict_proba(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
-        """Return P(Y=0) and P(Y=1) of every row, ``(n, 2)``.
+        """Return the probability of every label for every row, ``(n, labels)``.
 
-        For a rule with thresholds by group: the probabilities of its decisions.
+        For a rule that turns scores into decisions: the probabilities of its decisions.
         """
-        x = self._inputs(X, sensitive_features)
-        if isinstance(self.network, Thresholds):
-            score = self.network.chance(self.theta[None], x[None])[0].numpy()
-        else:
-            score = torch.sigmoid(self.network.logits(self.theta[None], x[None])[0, :, 0]).numpy()
-        return np.stack([1 - score, score], axis=1)
+        x = self._inputs(X, sensitive_features)[None]
+        if isinstance(self.network, Thresholds | Lookup):
+            return self.network.chances(self.theta[None], x)[0].numpy()
+        return probabilities(self.network.logits(self.theta[None], x))[0].numpy()
 
     def predict(
         self, X: pd.DataFrame, sensitive_features: Any = None, random_state: int | None = None
     ) -> np.ndarray:
-        """Return 0 or 1 for every row; `label_names` says what they stand for.
+        """Return 0, 1, ... for every row; `label_names` says what they stand for.
 
         A rule that draws lots at a threshold (see `Transport`) draws them from `random_state`; by
         default from fresh entropy, so that people who come one by one do not all draw the same.
@@ -55,19 +53,32 @@ class PersonalModel:
             self._inputs(X, sensitive_features),
             np.random.default_rng(random_state),
         )
-        return decisions.long().numpy()
+        return decisions.numpy()
 
     def _inputs(self, X: pd.DataFrame, sensitive_features: Any) -> torch.Tensor:
         s = None if sensitive_features is None else self.codes(sensitive_features)
         return torch.from_numpy(self.encoder.transform(X, s))
 
     def codes(self, sensitive_features: Any) -> np.ndarray:
-        """Return 0 or 1 for names of groups (or for 0 and 1 where these cannot be names)."""
-        values = pd.Series(np.asarray(sensitive_features)).astype(str)
-        codes = [n for n in (("0", "1"), ("False", "True")) if not set(n) & set(self.group_names)]
+        """Return 0, 1, ... for names of groups (or for these numbers if they cannot be names).
+
+        Of several attributes (a table with a column for each) the values are joined by " x ". A
+        combination that no group has is in the group "other", if there is one.
+        """
+        given = np.asarray(sensitive_features)
+        if given.ndim == 2 and given.shape[1] == 1:
+            given = given[:, 0]
+        if given.ndim == 2:
+            given = np.array([" x ".join(map(str, row)) for row in given], dtype=object)
+        values = pd.Series(given).astype(str)
+        numbers = tuple(map(str, range(len(self.group_names))))
+        codes = [n for n in (numbers, ("False", "True")) if not set(n) & set(self.group_names)]
         for names in (self.group_names, *codes):  # codes only where they cannot be names
             if values.isin(names).all():
-                return (values == names[1]).to_numpy(np.int64)
+                return values.map({name: z for z, name in enumerate(names)}).to_numpy(np.int64)
+        if "other" in self.group_names:
+            known = values.where(values.isin(self.group_names), "other")
+            return known.map(self.group_names.index).to_numpy(np.int64)
         raise InputError(
             f"sensitive_features must be {' or '.join(self.group_names)}; "
             f"found '{values[~values.isin(self.group_names)].iloc[0]}'."
@@ -82,14 +93,21 @@ def write_model(
     about: dict[str, Any],
 ) -> None:
     """Write ``model.safetensors`` and ``run.json``: all that `read_model` needs, and `about`."""
-    inner = network.network if isinstance(network, Thresholds) else network
+    inner = network.network if isinstance(network, Thresholds | Lookup) else network
     if not isinstance(inner, MLP | Bias):
         raise InputError("Only linear, mlp and constant models can be saved.")
+    rule: dict[str, Any] | None = None
+    if isinstance(network, Thresholds):
+        rule = {"groups": network.groups}
+    if isinstance(network, Lookup):
+        head = network.head.widths if isinstance(network.head, MLP) else None
+        rule = {"tables": network.tables, "cells": network.cells.settings, "head": head}
     with atomic(folder / "model.safetensors") as beside:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, beside)
     kind = {
         "widths": inner.widths if isinstance(inner, MLP) else None,
-        "thresholds": isinstance(network, Thresholds),
+        "outputs": inner.size if isinstance(inner, Bias) else None,
+        "rule": rule,
         "encoder": asdict(encoder),
     }
     write_json(folder / "run.json", about | kind)
@@ -102,10 +120,18 @@ def read_model(folder: Path) -> tuple[Network, Encoder, dict[str, Tensor], dict[
     about = read_json(folder / "run.json")
     widths, encoder = about["widths"], about["encoder"]
     encoder["categories"] = {c: tuple(v) for c, v in encoder["categories"].items()}
-    network: Network = MLP(widths[0], widths[1:-1], widths[-1]) if widths else Bias()
-    if about["thresholds"]:
-        network = Thresholds(network)
+    network: Network = _mlp(widths) if widths else Bias(about["outputs"])
+    rule = about["rule"]
+    if rule and "groups" in rule:
+        network = Thresholds(network, rule["groups"])
+    elif rule:
+        head = _mlp(rule["head"]) if rule["head"] else None
+        network = Lookup(network, head, Cells(*rule["cells"]), rule["tables"])
     return network, Encoder(**encoder), load_file(folder / "model.safetensors"), about
+
+
+def _mlp(widths: list[int]) -> MLP:
+    return MLP(widths[0], widths[1:-1], widths[-1])
 
 
 def load_model(folder: str | Path, client: int | str) -> PersonalModel:

@@ -17,7 +17,7 @@ from pfedfair import seeds
 from pfedfair.algorithms import Transport
 from pfedfair.errors import InputError
 from pfedfair.model import PersonalModel, read_model, write_model
-from pfedfair.networks import RULE, Thresholds
+from pfedfair.networks import Kinds, Lookup, Thresholds
 
 
 def personalise(
@@ -43,11 +43,12 @@ def personalise(
     network, encoder, tensors, about = read_model(Path(folder))
     settings = dict(about["algorithm"])
     kind = settings.pop("name")
-    if kind != "Transport" or not isinstance(network, Thresholds):
+    if kind != "Transport" or not isinstance(network, Thresholds | Lookup):
         raise InputError(f"{folder} holds a model of {kind}: only transport takes in new clients.")
-    column = about["sensitive_column"]
-    if column not in people:
-        raise InputError(f"The rows lack the column '{column}', the sensitive attribute.")
+    columns = about["sensitive_column"].split(",")
+    absent = [column for column in columns if column not in people]
+    if absent:
+        raise InputError(f"The rows lack the column '{absent[0]}', the sensitive attribute.")
     known = {field.name for field in fields(Transport)}
     given = {key: value for key, value in settings.items() if key in known}
     given["penalty_options"] = tuple(map(tuple, given["penalty_options"]))
@@ -59,16 +60,19 @@ def personalise(
         group_names=tuple(about["group_names"]),
         label_names=tuple(about["label_names"]),
     )
-    s = model.codes(people[column])
+    s = model.codes(people[columns])
     if len(s) == 0:
         raise InputError("There are no rows to make a model for.")
-    place = algorithm.bins_of(network, model.theta, torch.from_numpy(encoder.transform(people, s)))
-    counts = np.zeros((2, algorithm.bins))
-    np.add.at(counts, (s, place.numpy()), 1.0)
+    kinds = Kinds(len(model.group_names), len(model.label_names), encoder.sensitive_as_input)
+    x = torch.from_numpy(encoder.transform(people, s if kinds.aware else None))
+    place = algorithm.place(network, model.theta, x, kinds).numpy()
+    counts = np.zeros((kinds.groups, algorithm.cells(kinds).number))
+    np.add.at(counts, (s, place), 1.0)
+    shares = np.bincount(s, minlength=kinds.groups) / len(s)
     server = {key[len("server.") :]: value for key, value in tensors.items() if "." in key}
     rng = seeds.generator(about["seed"], seeds.GUARANTEE)
-    rule = algorithm.solve(server, counts, float(s.mean()), rng)
-    model.theta[-RULE:] = torch.from_numpy(rule).to(model.theta)
+    rule = algorithm.solve(server, counts, shares, rng, kinds)
+    model.theta[-len(rule) :] = torch.from_numpy(rule).to(model.theta)
     if out is not None:
         kept = {key: value for key, value in tensors.items() if key != "theta"}
         about |= {"clients": [name], "algorithm": {"name": kind, **settings, **changes}}
@@ -77,12 +81,13 @@ def personalise(
 
 
 def rates(model: PersonalModel, people: pd.DataFrame, sensitive: str) -> pd.DataFrame:
-    """Rows and rate of positive decisions of both groups, by the code of S."""
-    s = model.codes(people[sensitive])
-    positive = model.predict(people, people[sensitive], random_state=0)
-    return pd.DataFrame(
-        {
-            "rows": np.bincount(s, minlength=2),
-            "rate": [positive[s == z].mean() if (s == z).any() else float("nan") for z in (0, 1)],
-        }
-    )
+    """Rows, and the rate of every decision, of each group."""
+    given = people[sensitive.split(",")]
+    s = model.codes(given)
+    decided = model.predict(people, given, random_state=0)
+    rows = np.bincount(s, minlength=len(model.group_names))
+    table = pd.DataFrame({"group": model.group_names, "rows": rows})
+    for c, label in enumerate(model.label_names):
+        with np.errstate(invalid="ignore"):
+            table[label] = np.bincount(s[decided == c], minlength=len(rows)) / rows
+    return table

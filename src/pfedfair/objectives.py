@@ -7,21 +7,30 @@ from inspect import signature
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import one_hot, softplus
 
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Batch
-from pfedfair.penalties import PENALTIES
+from pfedfair.networks import Kinds
+from pfedfair.penalties import CLASSES, GROUPS, PENALTIES
+
+CRITERIA = ("dp", "eo", "eopp")
 
 
 def loss(logits: Tensor, batch: Batch) -> Tensor:
     """Mean cross-entropy of every row, ``(rows,)``."""
+    if logits.shape[-1] > 1:
+        right = torch.take_along_dim(logits, batch.y.long().unsqueeze(-1), -1)[..., 0]
+        return (batch.weight * (logits.logsumexp(-1) - right)).sum(1)
     z = logits[..., 0]
     return (batch.weight * (softplus(z) - batch.y * z)).sum(1)
 
 
 def loss_slope(logits: Tensor, batch: Batch) -> Tensor:
     """d(loss)/d(logits): the one derivative that is worth writing down."""
+    if logits.shape[-1] > 1:
+        off = logits.softmax(-1) - one_hot(batch.y.long(), logits.shape[-1])
+        return batch.weight.unsqueeze(-1) * off
     return (batch.weight * (torch.sigmoid(logits[..., 0]) - batch.y)).unsqueeze(-1)
 
 
@@ -40,16 +49,23 @@ class Objective:
         "additive": ``loss + eta penalty``, as the paper's equation has it.
     penalty_options
         Options of the penalty by name, e.g. ``(("bandwidth", 0.2),)`` for KDE.
+    criterion
+        What must not depend on S: "dp", the decision (demographic parity); "eo", the decision among
+        people of equal label (equalised odds); "eopp", the decision among those with the last
+        label (equal opportunity). The penalty is then taken among these people alone, and its mean
+        over the labels for "eo".
     """
 
     eta: float = 0.0
     penalty: str = "kde"
     mix: str = "convex"
     penalty_options: tuple[tuple[str, float], ...] = ()
+    criterion: str = "dp"
 
     def __post_init__(self) -> None:
         known("penalty", self.penalty, list(PENALTIES))
         known("mix", self.mix, ["convex", "additive"])
+        known("criterion", self.criterion, list(CRITERIA))
         for name, _ in self.penalty_options:
             options = list(signature(PENALTIES[self.penalty]).parameters)[4:]
             known(f"option of {self.penalty}", name, options)
@@ -57,6 +73,20 @@ class Objective:
             raise InputError(f"eta must be in [0, 1), got {self.eta:g}.")
         if not 0 <= self.eta < float("inf"):
             raise InputError(f"eta must be a number >= 0, got {self.eta:g}.")
+
+    def check(self, kinds: Kinds) -> None:
+        """Refuse a penalty that is not made for so many groups or classes."""
+        if self.eta == 0:
+            return
+        for number, what, able in (
+            (kinds.groups, "groups", GROUPS),
+            (kinds.classes, "classes", CLASSES),
+        ):
+            if number > 2 and self.penalty not in able:
+                raise InputError(
+                    f"The penalty {self.penalty} is made for two {what}, the data has {number}: "
+                    f"choose one of {', '.join(able)}."
+                )
 
     @property
     def loss_weight(self) -> float:
@@ -69,7 +99,7 @@ class Objective:
         return self.loss_weight * loss(logits, batch) + self.eta * self._penalty(logits, batch)
 
     def slope(self, logits: Tensor, batch: Batch) -> Tensor:
-        """d(value)/d(logits), ``(rows, n, 1)``."""
+        """d(value)/d(logits), of the logits' shape."""
         slope = loss_slope(logits, batch)
         if self.eta == 0:
             return slope
@@ -79,5 +109,14 @@ class Objective:
         return slope.mul_(self.loss_weight).add_(penalty_slope, alpha=self.eta)
 
     def _penalty(self, logits: Tensor, batch: Batch) -> Tensor:
-        options = dict(self.penalty_options)
-        return PENALTIES[self.penalty](logits, batch.y, batch.s, batch.weight, **options)
+        penalty, options = PENALTIES[self.penalty], dict(self.penalty_options)
+        if self.criterion == "dp":
+            return penalty(logits, batch.y, batch.s, batch.weight, **options)
+        last = max(1, logits.shape[-1] - 1)
+        labels = [last] if self.criterion == "eopp" else range(last + 1)
+        parts = []
+        for label in labels:
+            weight = batch.weight * (batch.y == label)
+            whole = weight.sum(1, keepdim=True).clamp_min(torch.finfo(weight.dtype).tiny)
+            parts.append(penalty(logits, batch.y, batch.s, weight / whole, **options))
+        return torch.stack(parts).mean(0)

@@ -17,6 +17,7 @@ from pfedfair.partition import (
     Plan,
     by_column,
     dirichlet_mixture,
+    dirichlet_shares,
     fixed_shares,
 )
 from pfedfair.penalties import PENALTIES
@@ -28,7 +29,20 @@ Data = Annotated[
     typer.Argument(help=f"{', '.join(DATASETS)}, or the path of a .csv or .parquet file."),
 ]
 Label = Annotated[str | None, typer.Option(help="Your file: the column with the label.")]
-Sensitive = Annotated[str | None, typer.Option(help="Your file: the column with S.")]
+Sensitive = Annotated[
+    str | None,
+    typer.Option(help="The column with S; several with commas between make groups of them all."),
+]
+MergeGroups = Annotated[
+    bool, typer.Option("--merge-groups", help="Make one group of those with too few rows.")
+]
+Criterion = Annotated[
+    str,
+    typer.Option(
+        help="What fairness means: dp, equal rates of decisions; eo, equal rates among people of "
+        "equal label (equalised odds); eopp, among those with the last label (equal opportunity)."
+    ),
+]
 Client = Annotated[str | None, typer.Option(help="The column that says whose row it is.")]
 Penalty = Annotated[
     str, typer.Option(help=f"Dependence measure of the fair methods: {', '.join(PENALTIES)}.")
@@ -67,9 +81,10 @@ def make_source(
     sensitive: str | None,
     drop: str | None,
     categorical: str | None,
+    merge_groups: bool = False,
 ) -> Source:
-    lists = [tuple(unique(text.split(","))) if text else () for text in (drop, categorical)]
-    source = Source(data, label, sensitive, *lists)
+    dropped, coded = (tuple(unique(t.split(","))) if t else () for t in (drop, categorical))
+    source = Source(data, label, sensitive, dropped, coded, merge_groups)
     load_source(source)  # says what is wrong before anything is written
     return source
 
@@ -80,6 +95,7 @@ def make_plan(
     rows: int | None,
     client: str | None,
     validation: float = 0.0,
+    source: Source | None = None,
 ) -> Plan:
     known("partition", partition, ["fixed", "dirichlet", "column"])
     if client is not None:
@@ -91,6 +107,10 @@ def make_plan(
         return by_column(client, validation=validation)
     if partition == "column":
         raise InputError("--partition column needs --client COLUMN.")
+    if partition == "dirichlet" and source and load_source(source).paper_plan is None:
+        if rows is not None:
+            raise InputError("--rows is for the paper's data sets: leave it out.")
+        return dirichlet_shares(5 if clients is None else clients, validation=validation)
     if partition == "dirichlet":
         return dirichlet_mixture(
             20 if clients is None else clients, rows=rows, validation=validation

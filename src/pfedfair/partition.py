@@ -37,34 +37,46 @@ class Partition:
     shared_conditional: bool
 
     @cached_property
-    def share_s1(self) -> np.ndarray:
-        """Each client's share of S = 1 among its training and validation rows."""
+    def shares(self) -> np.ndarray:
+        """Each client's shares of the groups among its training and validation rows."""
+        groups = len(self.data.group_names)
         own = zip(self.train, self.validation, strict=True)
-        return np.array([self.data.s[np.concatenate(pair)].mean() for pair in own])
+        counts = [np.bincount(self.data.s[np.concatenate(p)], minlength=groups) for p in own]
+        return np.array([count / count.sum() for count in counts])
+
+    @property
+    def share_s1(self) -> np.ndarray:
+        """Each client's share of S = 1."""
+        return self.shares[:, 1]
 
     @cached_property
     def roles(self) -> tuple[str, ...]:
-        """Underrepresented: the client's majority group is not the federation's."""
+        """Underrepresented: the client's largest group is not the federation's."""
         everyone = np.concatenate(self.train + self.validation)
-        majority = self.data.s[everyone].mean() - 0.5
-        against = (self.share_s1 - 0.5) * majority < 0
+        size = np.bincount(self.data.s[everyone], minlength=len(self.data.group_names))
+        largest = size == size.max()
+        against = self.shares[:, largest].max(1) < self.shares.max(1)
         return tuple("underrepresented" if a else "overrepresented" for a in against)
 
     def table(self) -> pd.DataFrame:
         """One row per client: how many rows it has, and of whom."""
-        s0, s1 = self.data.group_names
-        return pd.DataFrame(
-            {
-                "client": self.names,
-                "role": self.roles,
-                "train": [len(r) for r in self.train],
-                "validation": [len(r) for r in self.validation],
-                "test": [len(r) for r in self.test],
-                f"share {s0}": 1 - self.share_s1,
-                f"share {s1}": self.share_s1,
-                "label rate": [self.data.y[r].mean() for r in self.train],
-            }
-        )
+        names = np.array(self.data.group_names)
+        groups = {f"share {name}": self.shares[:, z] for z, name in enumerate(names)}
+        if len(names) > 3:
+            present = (self.shares > 0).sum(1)
+            most = names[self.shares.argmax(1)]
+            groups = {"groups": present, "largest group": most, "its share": self.shares.max(1)}
+        table = {
+            "client": self.names,
+            "role": self.roles,
+            "train": [len(r) for r in self.train],
+            "validation": [len(r) for r in self.validation],
+            "test": [len(r) for r in self.test],
+            **groups,
+        }
+        if len(self.data.label_names) == 2:
+            table["label rate"] = [self.data.y[r].mean() for r in self.train]
+        return pd.DataFrame(table)
 
     def describe(self) -> str:
         """Print-ready table of shares."""
@@ -133,6 +145,26 @@ class DirichletMixture:
 
 
 @dataclass(frozen=True)
+class DirichletShares:
+    """See `dirichlet_shares`."""
+
+    clients: int
+    concentration: float = 5.0
+    test: float = 0.25
+    validation: float = 0.0
+
+    column = None
+
+    def split(self, data: Dataset, seed: int) -> Partition:
+        rng = seeds.generator(seed, seeds.PARTITION, 1)
+        size = np.bincount(data.s, minlength=len(data.group_names))
+        dealt = np.maximum((1 - self.test) * size - self.clients, 0)  # the rest is for the test
+        parts = rng.dirichlet(np.full(self.clients, self.concentration), len(size))
+        counts = np.floor(parts * dealt[:, None]).astype(int).T
+        return _deal(data, counts, self.test / (1 - self.test), self.validation, seed)
+
+
+@dataclass(frozen=True)
 class ByColumn:
     """See `by_column`."""
 
@@ -147,7 +179,7 @@ class ByColumn:
                 f"There is no column '{self.column}' to make clients of: "
                 f"the data has {', '.join(map(str, data.frame.columns))}."
             )
-        if self.column in (data.label_column, data.sensitive_column):
+        if self.column in (data.label_column, *data.sensitive_column.split(",")):
             raise InputError(
                 f"Column '{self.column}' is the label or the sensitive attribute: it cannot say "
                 "which client a row belongs to."
@@ -224,6 +256,22 @@ def dirichlet_mixture(
     return DirichletMixture(clients, under_fraction, means, concentration, validation, rows)
 
 
+def dirichlet_shares(
+    clients: int, concentration: float = 5.0, test: float = 0.25, validation: float = 0.0
+) -> DirichletShares:
+    """Deal each group's rows to the clients in parts that a symmetric Dirichlet draws.
+
+    For any data and any number of groups. A small `concentration` makes clients that differ much.
+    A part `test` of the rows is left for the held-out pool.
+    """
+    _check(clients, 0.5, 0.5, validation, None)
+    if not 0 < concentration < float("inf"):
+        raise InputError(f"concentration must be a positive number, got {concentration:g}.")
+    if not 0 < test < 1:
+        raise InputError(f"test must be between 0 and 1, got {test:g}.")
+    return DirichletShares(clients, concentration, test, validation)
+
+
 def by_column(
     column: str, test: float = 0.25, validation: float = 0.0, min_rows: int = 20
 ) -> ByColumn:
@@ -252,7 +300,7 @@ def _paper_plan(data: Dataset) -> PaperPlan:
     if data.paper_plan is None:
         raise InputError(
             f"'{data.name}' has no plan of shares: name the column that says which client a row "
-            "belongs to."
+            "belongs to (--client), or let clients be drawn (--partition dirichlet --clients N)."
         )
     return data.paper_plan
 
@@ -288,7 +336,7 @@ def _deal(
     rng = seeds.generator(seed, seeds.PARTITION)
     train: list[list[Rows]] = [[] for _ in counts]
     test: list[list[Rows]] = [[] for _ in counts]
-    for group in (0, 1):
+    for group in range(counts.shape[1]):
         rows = rng.permutation(np.flatnonzero(data.s == group))
         needed = int(counts[:, group].sum() + tests[:, group].sum())
         if needed > len(rows):
@@ -321,7 +369,7 @@ def stratified(
     """Split rows in two, `fraction` of each group in the first part."""
     first: list[Rows] = []
     second: list[Rows] = []
-    for group in (0, 1):
+    for group in range(max(2, int(s.max()) + 1)):
         mine = rng.permutation(rows[s[rows] == group])
         cut = round(fraction * len(mine))
         first.append(mine[:cut])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from scipy.special import expit
 
 from pfedfair import metrics
 from pfedfair.algorithms import Algorithm, Clients, Transport
@@ -20,7 +21,7 @@ from pfedfair.engines.stacked import Fitted, fit
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation
 from pfedfair.model import PersonalModel, write_model
-from pfedfair.networks import MLP, RULE, Bias, Network, Thresholds
+from pfedfair.networks import MLP, Bias, Lookup, Network, Thresholds, outputs
 from pfedfair.partition import Partition
 from pfedfair.theory import frontier
 
@@ -71,7 +72,7 @@ class Run:
         """Which clients' models predict one class for all of their own training rows."""
         part = self.federation.partition
         counts = metrics.count(self.network, self.fitted.theta, self.federation.table, part.train)
-        return np.asarray((counts.sum((1, 2)) == 0).any(1))
+        return np.asarray((counts.sum((1, 2)) > 0).sum(1) == 1)
 
     def table(self, protocol: str | None = None) -> pd.DataFrame:
         """Per client: accuracy, DDP and negative prediction rates with bootstrap intervals.
@@ -86,18 +87,16 @@ class Run:
         counts = metrics.count(
             self.network, self.fitted.theta, self.federation.table, rows, self.seed
         )
-        share = part.share_s1 if weighted else None
-        about = pd.DataFrame(
-            {
-                "client": part.names,
-                "role": part.roles,
-                "n_train": self.federation.sizes,
-                "n_test": [len(own) for own in rows],
-                "share_s1": part.share_s1,
-            }
-        )
-        found = metrics.client_table(counts, share, self.seed)
-        return pd.concat([about, found], axis=1).assign(collapsed=self.collapsed, protocol=protocol)
+        about = {
+            "client": part.names,
+            "role": part.roles,
+            "n_train": self.federation.sizes,
+            "n_test": [len(own) for own in rows],
+            **{f"share_s{z}": part.shares[:, z] for z in range(1, part.shares.shape[1])},
+        }
+        found = metrics.client_table(counts, part.shares if weighted else None, self.seed)
+        table = pd.concat([pd.DataFrame(about), found], axis=1)
+        return table.assign(collapsed=self.collapsed, protocol=protocol)
 
     def frontier(self, limits: Sequence[float], protocol: str | None = None) -> pd.DataFrame:
         """Per limit on DDP and client: the best that thresholds on the global model's scores do.
@@ -106,6 +105,8 @@ class Run:
         methods by. A client without both groups has no gap to limit.
         """
         part, data = self.federation.partition, self.federation.table
+        if data.kinds.groups > 2 or data.kinds.classes > 2:
+            raise InputError("The frontier is computed for two groups and two classes.")
         protocol, held, weighted = measured_rows(part, protocol)
         logits = [self.network.logits(self.fitted.w[None], x[None])[0, :, 0]
                   for x in torch.split(data.x, metrics.ROWS_AT_ONCE)]  # fmt: skip
@@ -141,22 +142,26 @@ class Run:
     def rules(self, protocol: str | None = None) -> pd.DataFrame:
         """Per client: its thresholds on the score, and what fairness cost it in accuracy.
 
-        For methods that decide by a threshold for each group. The cost is against the same scores
-        with the threshold 1/2 for all.
+        For methods that turn scores into decisions. The cost is against the most likely label by
+        the same scores, for two classes the threshold 1/2 for all.
         """
-        if not isinstance(self.network, Thresholds):
-            raise InputError(f"{type(self.algorithm).__name__} has no thresholds by group.")
+        network = self.network
+        if not isinstance(network, Thresholds | Lookup):
+            raise InputError(f"{type(self.algorithm).__name__} has no decision rule of its own.")
         part = self.federation.partition
         _, rows, weighted = measured_rows(part, protocol)
-        plain = self.fitted.w.repeat(len(part.names), 1)
-        plain[:, -RULE:] = 0
-        counts = metrics.count(self.network, plain, self.federation.table, rows)
-        share = part.share_s1 if weighted else None
-        right = metrics.measure(counts, share)["accuracy"]
-        table = self.table(protocol)[["client", "accuracy", "ddp", "ddp_low", "ddp_high"]]
-        rule = torch.sigmoid(self.fitted.theta[:, -RULE:]).reshape(-1, 2, 3).numpy()
-        for z in (0, 1):
-            table[f"low_s{z}"], table[f"high_s{z}"] = rule[:, z, 0], rule[:, z, 1]
+        plain = self.fitted.w[None, : network.network.size].repeat(len(part.names), 1)
+        counts = metrics.count(network.network, plain, self.federation.table, rows)
+        right = metrics.measure(counts, part.shares if weighted else None)["accuracy"]
+        gap = metrics.GAPS[self.algorithm.criterion]
+        shown = ["client", "accuracy", gap, f"{gap}_low", f"{gap}_high"]
+        table = self.table(protocol)[shown]
+        if isinstance(network, Thresholds):
+            rule = network.rule(self.fitted.theta).numpy()
+            for z in range(network.groups):
+                for k, name in enumerate(("low", "high")):
+                    table[f"{name}_s{z}"] = expit(rule[:, z, k])
+                table[f"chance_s{z}"] = rule[:, z, 2]
         return table.assign(cost=right - table["accuracy"])
 
     def retarget(self, **changes: Any) -> Run:
@@ -197,13 +202,10 @@ def choose_network(
     federation: Federation, algorithm: Algorithm, network: Network | None = None
 ) -> Network:
     """Return the network to train: the given one, or the MLP that goes with the data set."""
-    network = network or MLP(federation.encoder.width, federation.data.hidden)
-    network = algorithm.network(network)
-    if isinstance(network, Thresholds) and not federation.encoder.sensitive_as_input:
-        raise InputError(
-            f"{type(algorithm).__name__} has a threshold for each group: S must be an input."
-        )
-    return network
+    kinds = federation.table.kinds
+    algorithm.check(kinds)
+    width, hidden = federation.encoder.width, federation.data.hidden
+    return algorithm.network(network or MLP(width, hidden, outputs(kinds.classes)), kinds)
 
 
 def train(

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from rich.markup import escape
 
 from pfedfair import report, terminal
 from pfedfair.algorithms import Targeted, Transport
+from pfedfair.metrics import GAPS
 from pfedfair.model import PersonalModel
+from pfedfair.networks import Thresholds
 from pfedfair.report import tables
 from pfedfair.report.reproductions import View, verdicts
 from pfedfair.run import Run
+
+FEW = 10  # people of a group at a client
+FIT = 5  # clients side by side on a screen
 
 
 def results(view: View, found: pd.DataFrame, out: Path, quiet: bool) -> None:
@@ -40,32 +46,69 @@ def results(view: View, found: pd.DataFrame, out: Path, quiet: bool) -> None:
 
 def run(done: Run, table: pd.DataFrame, title: str) -> None:
     """Print every client of one run; its rule and its target, if it has them."""
-    data = done.federation.data
-    terminal.console.print(tables.run_grid(table, f"\n{title}, {done.seconds:.1f} s"))
+    data, algorithm = done.federation.data, done.algorithm
+    criterion = getattr(algorithm, "method", algorithm).criterion
+    two = len(data.group_names) == len(data.label_names) == 2
+    gaps = ["ddp"] if two and criterion == "dp" else list(GAPS.values())
+    terminal.console.print(tables.run_grid(table, f"\n{title}, {done.seconds:.1f} s", gaps))
     kind = table["protocol"].iloc[0]
     held = f"{table['n_test'].min()}" if kind == "pool" else "each client's own"
+    names = ", ".join(f"S={z}: {name}" for z, name in enumerate(data.group_names))
+    meaning = "NPR: negative prediction rate, P(Yhat=0 | S). "
+    if len(gaps) > 1:
+        meaning = (
+            "With several groups or predictions the largest counts. EO: the\nsame gap among people "
+            f"of equal label; EOPP: of predicting {escape(data.label_names[-1])} among those who "
+            "are.\n"
+        )
     terminal.console.print(
         f"In brackets: 95 % bootstrap interval over the held-out rows ({held}; protocol "
         f"{kind}).\nrows: training rows. DDP: gap between the groups' rates of positive "
-        "predictions.\nNPR: negative prediction rate, P(Yhat=0 | S). ↑ higher is better, "
-        "↓ lower is better.\n" + escape("S=0: {}, S=1: {}".format(*data.group_names)),
+        f"predictions.\n{meaning}↑ higher is better, "
+        f"↓ lower is better.\n{escape(names)}",
         highlight=False,
     )
-    if isinstance(done.algorithm, Transport):
+    gap = GAPS[criterion]
+    if isinstance(algorithm, Transport):
         rules = done.rules(kind)
-        terminal.console.print(tables.rule_grid(rules, data.group_names, "\nThe decision rules"))
-        terminal.say("\n".join(tables.rule_words(data.label_names)))
-        terminal.say("cost: what that loses in accuracy against the threshold 0.5 for all.")
-    if isinstance(done.algorithm, Transport | Targeted):
-        terminal.say(tables.target_words(table, done.algorithm.target_ddp))
+        heading = "\nThe decision rules"
+        terminal.console.print(tables.rule_grid(rules, data.group_names, heading, gap))
+        if len(data.group_names) > 3 and "low_s0" in rules:
+            grid = tables.threshold_grid(rules.head(FIT), data.group_names, "\nTheir thresholds")
+            terminal.console.print(grid)
+            if len(rules) > FIT:
+                terminal.say(f"(the first {FIT} clients; in Python, Run.rules() has them all)")
+        terminal.say("\n".join(tables.rule_words(data.label_names, "low_s0" in rules)))
+        terminal.say("cost: what that loses in accuracy against the likeliest label by score.")
+    if isinstance(algorithm, Transport | Targeted):
+        terminal.say(tables.target_words(table, algorithm.target_ddp, gap))
+    _few(done)
 
 
 def newcomer(model: PersonalModel, rates: pd.DataFrame, title: str) -> None:
     """Print the rule of a client that was not in training, and what it does to its rows."""
     terminal.console.print(tables.newcomer_grid(model, rates, f"\n{title}"))
-    terminal.say("\n".join(tables.rule_words(model.label_names)))
-    if rates["rate"].nunique() == 1 and rates["rate"].iloc[0] in (0, 1):
+    terminal.say(
+        "\n".join(tables.rule_words(model.label_names, isinstance(model.network, Thresholds)))
+    )
+    if (rates[rates["rows"] > 0].iloc[:, 2:] == 1).all().any():
         _note("everybody gets the same decision: these rows do not allow more.")
+
+
+def _few(done: Run) -> None:
+    """Say which clients have too few people of a group for its rates to be told."""
+    part = done.federation.partition
+    names = done.federation.data.group_names
+    counts = [np.bincount(part.data.s[rows], minlength=len(names)) for rows in part.train]
+    few = [
+        f"{part.names[i]} ({count[z]} of {names[z]})"
+        for i, count in enumerate(counts)
+        for z in range(len(names))
+        if 0 < count[z] < FEW
+    ]
+    if few:
+        more = f" and {len(few) - 3} more" if len(few) > 3 else ""
+        _note(f"too few people to tell a group's rates: client {', '.join(few[:3])}{more}.")
 
 
 def _note(text: str) -> None:

@@ -31,7 +31,7 @@ def measure(federation, network, w):
 
 def by_hand(federation, network, client, w):
     """Loss and gap of one client from the definitions, for autograd."""
-    x, y, s = (t[federation.partition.train[client]] for t in federation.table)
+    x, y, s = (t[federation.partition.train[client]] for t in federation.table[:3])
     logit = network.logits(w[None], x[None])[0, :, 0]
     rate = torch.special.ndtr((torch.sigmoid(logit) - 0.5) / 0.1)
     return binary_cross_entropy_with_logits(logit, y), rate[s == 1].mean() - rate[s == 0].mean()

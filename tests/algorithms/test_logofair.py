@@ -30,7 +30,7 @@ def offsets(fitted):
 @cache
 def fit(federation, seed=0, at_once=10, **options):
     algorithm = LoGoFair(**{"rounds": 7, **OPTIONS, **options})
-    network = algorithm.network(MLP(federation.encoder.width, (5,)))
+    network = algorithm.network(MLP(federation.encoder.width, (5,)), federation.table.kinds)
     return network, stacked.fit(federation, algorithm, network, seed, at_once=at_once)
 
 
@@ -150,7 +150,7 @@ def clients(federation, network):
 def test_extreme_scores_do_not_overflow(federation):
     """Logits up to 1e6: sigmoids are exactly 0 and 1, soft-plus in float32 would be inf."""
     algorithm = LoGoFair(rounds=2, delta_local=0.0, delta_global=0.0, batch=10_000)
-    network = algorithm.network(linear(federation.encoder.width))
+    network = algorithm.network(linear(federation.encoder.width), federation.table.kinds)
     everyone = clients(federation, network)
     w = network.init(np.random.default_rng(0))
     w[:-6] *= 1e6
@@ -199,7 +199,7 @@ def test_a_client_without_a_group_follows_the_federation(table):
 
 def test_messages_are_aggregates_and_nothing_is_aliased(federation):
     algorithm = LoGoFair(rounds=2, **OPTIONS)
-    network = algorithm.network(MLP(federation.encoder.width, (5,)))
+    network = algorithm.network(MLP(federation.encoder.width, (5,)), federation.table.kinds)
     everyone, sizes = clients(federation, network), torch.ones(3)
     server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
     shapes = [{"w": (3, network.size), "group": (3, 2)}, {"positive": (3, len(server["grid"]), 2)}]

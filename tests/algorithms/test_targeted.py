@@ -22,7 +22,7 @@ def held(counts):
         x=torch.zeros(1, n, 1), y=torch.zeros(1, n), s=torch.tensor([s]),
         weight=torch.full((1, n), 1 / n),
     )  # fmt: skip
-    return torch.tensor([logits]), batch
+    return torch.tensor([logits]).unsqueeze(-1), batch
 
 
 @pytest.mark.parametrize(

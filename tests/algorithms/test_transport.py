@@ -17,13 +17,16 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 import pfedfair as pff
+from conftest import people
 from pfedfair.algorithms.base import set_aside
 from pfedfair.algorithms.transport import FREE, Transport
 from pfedfair.engines import stacked
 from pfedfair.metrics import count, measure
-from pfedfair.networks import MLP, RULE, linear
+from pfedfair.networks import MLP, Lookup, Module, linear
+from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior, own_weight
 
 OPTIONS = {"batch": 30, "alpha": 0.02}
+RULE = 6  # numbers of a rule: low, high and chance of two groups
 PAGE = Path(__file__).parents[2] / "docs" / "methods" / "transport.md"
 
 
@@ -35,8 +38,8 @@ def one_blas_thread():
 
 @cache
 def fit(federation, seed=0, at_once=10, **options):
-    algorithm = Transport(**{"rounds": 7, **OPTIONS, **options})
-    network = algorithm.network(MLP(federation.encoder.width, (5,)))
+    algorithm = Transport(**{"rounds": 12, **OPTIONS, **options})
+    network = algorithm.network(MLP(federation.encoder.width, (5,)), federation.table.kinds)
     return network, stacked.fit(federation, algorithm, network, seed, at_once=at_once)
 
 
@@ -56,22 +59,30 @@ heard: list = []
 
 
 def listen(federation, **options):
+    """Train in rounds 0 to 3, count in round 4, agree in rounds 5 to 7."""
     heard.clear()
-    algorithm = Listener(**{"rounds": 5, **OPTIONS, **options})
-    network = algorithm.network(MLP(federation.encoder.width, (5,)))
+    algorithm = Listener(**{"rounds": 8, "agree": 3, **OPTIONS, **options})
+    network = algorithm.network(MLP(federation.encoder.width, (5,)), federation.table.kinds)
     fitted = stacked.fit(federation, algorithm, network, seed=0, at_once=2)
     return network, fitted, list(heard)
 
 
-def test_a_client_sends_models_and_in_the_last_round_counts(federation):
+def test_a_client_sends_models_then_counts_then_how_alike_it_is(federation):
     network, _, messages = listen(federation)
     sizes = federation.sizes
-    seen = [[] for _ in range(5)]
+    seen = [[] for _ in range(8)]
     for t, ids, sent in messages:
         seen[t] += ids
         if t < 4:
             assert set(sent) == {"w"}
             assert sent["w"].shape == (len(ids), network.size)
+            continue
+        if t > 4:
+            assert set(sent) == {"alike"}
+            assert sent["alike"].shape == (len(ids), 49)
+            assert (sent["alike"] >= 0).all()
+            total = sent["alike"].sum(1)  # a distribution for each group
+            torch.testing.assert_close(total, torch.full_like(total, 2.0))
             continue
         assert set(sent) == {"held", "trained"}
         assert sent["held"].shape == (len(ids), 2, 2, 2, 500)  # half, S, Y, bin
@@ -91,12 +102,13 @@ def test_a_client_sends_models_and_in_the_last_round_counts(federation):
             assert held.sum((0, 2, 3)).tolist() == expected
             halves = held.sum((1, 2, 3))
             assert 0 <= halves[0] - halves[1] <= 1
-    assert [sorted(ids) for ids in seen] == [[0, 1, 2]] * 5
+    assert [sorted(ids) for ids in seen] == [[0, 1, 2]] * 8
 
 
 def test_no_threshold_leaves_a_client(federation):
     """Rules stay 0 in all models that are sent; what the server knows is one for all."""
     network, fitted, messages = listen(federation)
+    assert network.rule_size == RULE
     rules = fitted.theta[:, -RULE:]
     assert len(torch.unique(rules, dim=0)) == 3  # clients do have their own
     for _, _, sent in messages:
@@ -104,27 +116,38 @@ def test_no_threshold_leaves_a_client(federation):
             assert (sent["w"][:, -RULE:] == 0).all()
     assert (fitted.server["w"][-RULE:] == 0).all()
     shapes = {name: tuple(tensor.shape) for name, tensor in fitted.server.items()}
-    assert shapes == {"w": (network.size,), "counts": (2, 500), "eta": (2, 500), "trust": (2,)}
+    assert shapes == {
+        "w": (network.size,),
+        "counts": (2, 500),
+        "eta": (2, 2, 500),
+        "trust": (2,),
+        "prior": (49,),
+    }
 
 
 def test_a_sum_is_all_that_the_server_needs(federation):
     _, fitted, messages = listen(federation)
-    algorithm = Transport(rounds=5, **OPTIONS)
-    last = [sent for t, _, sent in messages if t == 4]
-    whole = {name: torch.cat([sent[name] for sent in last]) for name in last[0]}
+    algorithm = Transport(rounds=8, agree=3, **OPTIONS)
     sizes = torch.from_numpy(federation.sizes).float()
-    state = algorithm.server_round(fitted.server, whole, sizes)
+    server = {"w": fitted.w}
+    for t in (4, 5, 6, 7):
+        parts = [(ids, sent) for when, ids, sent in messages if when == t]
+        order = torch.tensor([i for ids, _ in parts for i in ids]).argsort()
+        whole = {name: torch.cat([sent[name] for _, sent in parts])[order] for name in parts[0][1]}
+        state = algorithm.server_round(server, whole, sizes)
+        lumped = {name: torch.zeros_like(v) for name, v in whole.items()}
+        for name, v in whole.items():
+            lumped[name][1] = v.sum(0)
+        mean = {name: v.mean(0, keepdim=True).expand_as(v) for name, v in whole.items()}
+        for others in ({name: v[[2, 0, 1]] for name, v in whole.items()}, lumped, mean):
+            again = algorithm.server_round(server, others, sizes)
+            assert set(again) == set(state)
+            for name in state:
+                torch.testing.assert_close(again[name], state[name], rtol=1e-9, atol=1e-9)
+        server = state
+    assert set(server) == set(fitted.server)
     for name, tensor in fitted.server.items():
-        assert torch.equal(state[name], tensor)
-    lumped = {name: torch.zeros_like(v) for name, v in whole.items()}
-    for name, v in whole.items():
-        lumped[name][1] = v.sum(0)
-    mean = {name: v.mean(0, keepdim=True).expand_as(v) for name, v in whole.items()}
-    for others in ({name: v[[2, 0, 1]] for name, v in whole.items()}, lumped, mean):
-        again = algorithm.server_round(fitted.server, others, sizes)
-        assert set(again) == set(state)
-        for name in state:
-            torch.testing.assert_close(again[name], state[name], rtol=1e-9, atol=1e-9)
+        assert torch.equal(server[name], tensor)
 
 
 @pytest.mark.parametrize("data", ["adult", "compas"])
@@ -133,8 +156,9 @@ def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
     federation = compas
     if data == "adult":
         federation = pff.load("adult").federate(pff.partition.fixed_shares())
-    algorithm = Transport(rounds=2)
-    network = algorithm.network(MLP(federation.encoder.width, federation.data.hidden))
+    algorithm = Transport(rounds=3, agree=1)
+    network = MLP(federation.encoder.width, federation.data.hidden)
+    network = algorithm.network(network, federation.table.kinds)
     model = network.init(np.random.default_rng(0))
     section = PAGE.read_text().split("## What leaves a client, byte by byte")[1].split("\n## ")[0]
     numbers = {int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", section)}
@@ -142,30 +166,36 @@ def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
     server = algorithm.start_server(model, torch.ones(1))
     sent, _ = algorithm.client_round(server, {}, everyone, t=0)
     assert sent["w"][0].nbytes in numbers
-    sent, _ = algorithm.client_round(server, {}, everyone, t=1)
+    counts, own = algorithm.client_round(server, {}, everyone, t=1)
+    server = algorithm.server_round(server, counts, torch.ones(1))
+    alike, _ = algorithm.client_round(server, own, everyone, t=2)
     rows = {
         name: [int(n.replace(",", "")) for n in cells]
         for name, *cells in re.findall(
             r"^\| `?(\w+)`? \|.* ([\d,]+) \| ([\d,]+) \|$", section, re.M
         )
     }
+    assert alike["alike"][0].nbytes == 392
     assert rows == {
-        name: [tensor[0].numel(), tensor[0].nbytes] for name, tensor in sent.items()
-    } | {"both": [5_000, sum(tensor[0].nbytes for tensor in sent.values())]}
+        name: [tensor[0].numel(), tensor[0].nbytes] for name, tensor in (counts | alike).items()
+    } | {"both": [5_000, sum(tensor[0].nbytes for tensor in counts.values())]}
     down = [tensor.nbytes for name, tensor in server.items() if name != "w"]
     assert {*down, sum(down)} <= numbers
 
 
 def test_nothing_that_comes_out_shares_memory_with_what_went_in(federation):
-    algorithm = Transport(rounds=2, batch=10_000)
-    network = algorithm.network(MLP(federation.encoder.width, (5,)))
+    algorithm = Transport(rounds=4, agree=2, batch=10_000)
+    network = algorithm.network(MLP(federation.encoder.width, (5,)), federation.table.kinds)
     everyone, sizes = clients(federation, network), torch.ones(3)
     server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
-    for t in (0, 1):
-        before = {name: tensor.clone() for name, tensor in server.items()}
-        sent, own = algorithm.client_round(server, {}, everyone, t)
+    assert set(server) == {"w"}
+    own = {}
+    for t in range(4):
+        before = {name: tensor.clone() for name, tensor in (server | own).items()}
+        given = server | own
+        sent, own = algorithm.client_round(server, own, everyone, t)
         after = algorithm.server_round(server, sent, sizes)
-        assert all(torch.equal(server[name], before[name]) for name in before)
+        assert all(torch.equal(given[name], before[name]) for name in before)
         kinds = [server, sent, own, after]
         memory = [{v.untyped_storage().data_ptr() for v in kind.values()} for kind in kinds]
         assert not any(a & b for a, b in itertools.combinations(memory, 2))
@@ -178,7 +208,7 @@ def test_nothing_that_comes_out_shares_memory_with_what_went_in(federation):
 
 def test_training_is_fedavgs_on_the_rows_that_are_not_held(federation):
     network, fitted = fit(federation, batch=10_000)
-    algorithm = Transport(rounds=7, batch=10_000, alpha=0.02)
+    algorithm = Transport(rounds=12, batch=10_000, alpha=0.02)
     everyone = clients(federation, network)
     trained, held = set_aside(everyone, algorithm.held)
     for i, rows in enumerate(everyone.rows):
@@ -200,11 +230,59 @@ def test_chunks_do_not_matter(federation):
     network, one = fit(federation, at_once=1)
     _, ten = fit(federation, at_once=10)
     torch.testing.assert_close(one.w, ten.w, rtol=1e-4, atol=1e-5)
-    algorithm, everyone = Transport(rounds=7, **OPTIONS), clients(federation, network)
+    torch.testing.assert_close(one.server["prior"], ten.server["prior"], rtol=0.05, atol=1e-3)
+    algorithm, everyone = Transport(rounds=12, **OPTIONS), clients(federation, network)
     for i in range(3):
         mine = algorithm.personalise(ten.server, {}, clients(federation, network, [i]))
         assert torch.equal(mine[0], ten.theta[i])
     assert torch.equal(algorithm.personalise(ten.server, {}, everyone), ten.theta)
+
+
+# --- how alike clients are ---------------------------------------------------------------------
+
+
+def test_agreeing_is_em_by_hand(federation):
+    """Each client's posterior, their mean with a flat one, once more; training is left alone."""
+    network, none = fit(federation, rounds=7, agree=0)
+    _, some = fit(federation, rounds=9, agree=2)
+    assert torch.equal(some.w, none.w)
+    for name in ("eta", "trust", "counts"):
+        assert torch.equal(some.server[name], none.server[name])
+    assert torch.equal(none.server["prior"], torch.from_numpy(FLAT))
+    algorithm, everyone = Transport(rounds=7, agree=0, **OPTIONS), clients(federation, network)
+    message = algorithm.count(none.server, *set_aside(everyone, algorithm.held))
+    own = algorithm.people(none.server, message).numpy()
+    prior = FLAT
+    for _ in range(2):
+        votes = [FLAT]
+        for i, z in itertools.product(range(3), range(2)):
+            others = own[:, z].sum(0) - own[i, z]
+            q = (others + 1 / 500) / (others.sum() + 1)
+            votes.append(kappa_posterior(own[i, z], q, prior))
+        prior = np.mean(votes, axis=0)
+    np.testing.assert_allclose(some.server["prior"], prior, rtol=1e-6)
+
+
+def test_clients_that_are_alike_come_to_trust_each_other():
+    """Twelve sites with the same people, and twelve whose people differ."""
+    frame = people((150,) * 12, seed=6)
+    away = np.repeat(np.random.default_rng(0).normal(0, 2, 12), 150)
+    middles, weights = [], []
+    for shift in (0.0, away):
+        moved = frame.assign(a=frame["a"] + shift, b=frame["b"] + shift)
+        federation = federate(moved)
+        network, fitted = fit(federation)
+        prior = fitted.server["prior"].numpy()
+        assert prior.sum() == pytest.approx(1)
+        middles.append(prior @ np.log10(KAPPAS))
+        algorithm, everyone = Transport(rounds=12, **OPTIONS), clients(federation, network)
+        own, others = algorithm.neighbours(fitted.server, {}, everyone)
+        q = algorithm.spread(others[0, 0].numpy())
+        weights.append([own_weight(own[0, 0].numpy(), q, belief) for belief in (FLAT, prior)])
+    alike, unlike = middles
+    assert alike > 3.5 > 3 > unlike  # where none knew, it was 3: kappa is from 1 to a million
+    assert weights[0][1] < weights[0][0]
+    assert weights[1][1] > weights[1][0]
 
 
 # --- whole runs --------------------------------------------------------------------------------
@@ -212,7 +290,7 @@ def test_chunks_do_not_matter(federation):
 
 @pytest.fixture(scope="module")
 def run(compas):
-    return pff.train(compas, Transport(rounds=11, alpha=0.01, target_ddp=0.02))
+    return pff.train(compas, Transport(rounds=16, alpha=0.01, target_ddp=0.02))
 
 
 def test_clients_meet_their_target_on_new_people(run):
@@ -227,7 +305,7 @@ def train(federation, seed=0, **options):
     """Train; clients so small that all get one decision are no surprise here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pff.CollapseWarning)
-        return pff.train(federation, Transport(**{"rounds": 6, **OPTIONS, **options}), seed)
+        return pff.train(federation, Transport(**{"rounds": 11, **OPTIONS, **options}), seed)
 
 
 @pytest.mark.parametrize(
@@ -237,6 +315,8 @@ def train(federation, seed=0, **options):
         {"target_ddp": 0.2, "confidence": 0.9},
         {"ties": "deterministic"},
         {"kappa": 0.0},
+        {"criterion": "eo"},
+        {"criterion": "eopp", "target_ddp": 0.2},
     ],
 )
 @pytest.mark.parametrize("epsilon", [None, 2.0])
@@ -259,11 +339,11 @@ def test_another_target_is_refused_in_a_sentence(federation, run):
     plain = pff.train(federation, pff.FedAvg(rounds=8, **OPTIONS))
     with pytest.raises(pff.InputError, match="FedAvg has to train again for another target"):
         plain.retarget(target_ddp=0.1)
-    with pytest.raises(pff.InputError, match="FedAvg has no thresholds by group"):
+    with pytest.raises(pff.InputError, match="FedAvg has no decision rule of its own"):
         plain.rules()
 
 
-@pytest.mark.parametrize("changes", [{"bins": 100}, {"epsilon": 1.0}, {"rounds": 3}])
+@pytest.mark.parametrize("changes", [{"bins": 100}, {"epsilon": 1.0}, {"rounds": 30}, {"agree": 0}])
 def test_settings_that_need_training_cannot_be_changed_after_it(run, changes):
     with pytest.raises(pff.InputError):
         run.retarget(**changes)
@@ -273,20 +353,23 @@ def test_rules_say_what_was_decided(run):
     rules = run.rules()
     table = run.table()
     np.testing.assert_array_equal(rules["ddp"], table["ddp"])
-    low, high, _ = run.fitted.theta[:, -RULE:].reshape(-1, 2, 3).double().numpy().transpose(2, 1, 0)
+    rule = run.fitted.theta[:, -RULE:].reshape(-1, 2, 3)
+    assert torch.equal(run.network.rule(run.fitted.theta), rule)
+    low, high, chance = rule.double().numpy().transpose(2, 1, 0)
     for z in (0, 1):
         np.testing.assert_allclose(rules[f"low_s{z}"], expit(low[z]), rtol=1e-5)
         np.testing.assert_allclose(rules[f"high_s{z}"], expit(high[z]), rtol=1e-5)
+        np.testing.assert_array_equal(rules[f"chance_s{z}"], chance[z])
         assert (rules[f"high_s{z}"] - rules[f"low_s{z}"] < 1 / 500 + 1e-6).all()
     half = run.fitted.w.repeat(len(rules), 1)  # its rule is 0: a score of 1/2
     rows = [run.federation.partition.pool] * len(rules)
     counts = count(run.network, half, run.federation.table, rows)
-    right = measure(counts, run.federation.partition.share_s1)["accuracy"]
+    right = measure(counts, run.federation.partition.shares)["accuracy"]
     np.testing.assert_allclose(rules["cost"], right - table["accuracy"], atol=1e-12)
 
 
 def test_who_is_at_a_threshold_is_decided_by_random_state(compas):
-    run = train(compas, rounds=11, batch=600, alpha=0.01, bins=10, target_ddp=0.02)
+    run = train(compas, rounds=16, batch=600, alpha=0.01, bins=10, target_ddp=0.02)
     X, s = compas.data.frame, compas.data.s
     fixed = run.retarget(ties="deterministic")
     chance = run.fitted.theta[:, -RULE:].reshape(-1, 2, 3)[:, :, 2]
@@ -306,10 +389,22 @@ def test_who_is_at_a_threshold_is_decided_by_random_state(compas):
     assert np.abs(draws[0] - draws[1]).max() < 0.1
 
 
-def test_s_must_be_an_input(compas):
-    blind = compas.data.federate(pff.partition.fixed_shares(), sensitive_as_input=False)
-    with pytest.raises(pff.InputError, match="Transport has a threshold for each group"):
-        pff.train(blind, Transport(rounds=2))
+def test_thresholds_need_s_as_an_input_and_transport_does_not(table):
+    plan = pff.partition.by_column("site")
+    blind = table.federate(plan, sensitive_as_input=False)
+    with pytest.raises(pff.InputError, match="LoGoFair has a threshold for each group"):
+        pff.train(blind, pff.LoGoFair(rounds=2))
+    run = train(blind, bins=50)
+    assert isinstance(run.network, Lookup)
+    model, X = run.personal_model(0), table.frame
+    decided = model.predict(X, random_state=0)
+    for s in (table.s, 1 - table.s):  # given or not, right or wrong: S is not looked at
+        np.testing.assert_array_equal(model.predict(X, s, random_state=0), decided)
+    assert 0 < decided.mean() < 1
+    assert torch.equal(run.network.rule(run.fitted.w[None]), torch.zeros(1, 1, 200, 2))
+    own = Module(torch.nn.Linear(blind.encoder.width, 1))
+    with pytest.raises(pff.InputError, match="Without S as an input, transport works with linear"):
+        pff.train(blind, Transport(rounds=7), network=own)
 
 
 # --- edges -------------------------------------------------------------------------------------
@@ -323,7 +418,7 @@ def federate(frame, **options):
 def test_a_client_with_one_group_decides_by_eta(table):
     frame = table.frame[(table.frame["site"] != "site 1") | (table.frame["sex"] == "m")]
     run = train(federate(frame, min_rows=1), target_ddp=0.0)
-    eta = run.fitted.server["eta"].numpy()
+    eta = run.fitted.server["eta"][:, 1].numpy()
     rule = run.fitted.theta[1, -RULE:].double().numpy()
     np.testing.assert_array_equal(chances(rule, centres(500)), eta > 0.5)
     assert not torch.equal(run.fitted.theta[0, -RULE:], run.fitted.theta[1, -RULE:])
@@ -387,6 +482,10 @@ def test_noise_is_seeded_and_leaves_everything_finite(federation, epsilon):
             if t < 4:
                 assert torch.equal(tensor, plain[name])  # the model is not covered
                 continue
+            if t > 4:  # nothing is sent of how alike clients are
+                assert (tensor == 0).all()
+                assert (plain[name] > 0).any()
+                continue
             noise = (tensor - plain[name]).flatten()
             assert noise.abs().mean() == pytest.approx(1 / epsilon, rel=0.1)  # Laplace's
             assert (noise**2).mean() == pytest.approx(2 / epsilon**2, rel=0.2)
@@ -394,12 +493,13 @@ def test_noise_is_seeded_and_leaves_everything_finite(federation, epsilon):
             assert len(torch.unique(each, dim=0)) == len(tensor)
             drawn.append(each[0, 0].item())
     assert len(set(drawn)) == len(drawn)
+    torch.testing.assert_close(fitted.server["prior"], torch.from_numpy(FLAT))
 
 
 def test_a_client_decides_by_its_own_counts_without_the_noise(federation):
     """Noise is for the server. With kappa 0 a rule depends on own counts, eta and trust alone."""
     network, fitted, _ = listen(federation, epsilon=0.5, kappa=0.0)
-    algorithm = Transport(rounds=5, **OPTIONS, kappa=0.0, epsilon=0.5)
+    algorithm = Transport(rounds=8, agree=3, **OPTIONS, kappa=0.0, epsilon=0.5)
     everyone = clients(federation, network)
     exact = algorithm.people(
         fitted.server, algorithm.count(fitted.server, *set_aside(everyone, algorithm.held))
@@ -413,15 +513,17 @@ def test_a_client_decides_by_its_own_counts_without_the_noise(federation):
 
 @pytest.mark.parametrize("scale", [0.0, 1e4])
 def test_scores_that_are_all_alike_or_extreme(federation, scale):
-    algorithm = Transport(rounds=2, target_ddp=0.0)
-    network = algorithm.network(linear(federation.encoder.width))
+    algorithm = Transport(rounds=3, agree=1, target_ddp=0.0)
+    network = algorithm.network(linear(federation.encoder.width), federation.table.kinds)
     everyone, sizes = clients(federation, network), torch.ones(3)
     w = network.init(np.random.default_rng(0)) * scale
     server = algorithm.start_server(w, sizes)
     sent, own = algorithm.client_round(server, {}, everyone, t=1)
     after = algorithm.server_round(server, sent, sizes)
+    alike, own = algorithm.client_round(after, own, everyone, t=2)
+    after = algorithm.server_round(after, alike, sizes)
     theta = algorithm.personalise(after, own, everyone)
-    for tensor in (*sent.values(), *after.values(), theta):
+    for tensor in (*sent.values(), *alike.values(), *after.values(), theta):
         assert torch.isfinite(tensor).all()
     if scale == 0:  # everybody has the score 1/2
         in_the_middle = own["held"][..., 250].sum() + own["trained"][..., 250].sum()
@@ -431,7 +533,10 @@ def test_scores_that_are_all_alike_or_extreme(federation, scale):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rounds": 1}, "rounds must be at least 2"),
+        ({"rounds": 6}, "rounds must be at least 7, one to train.* and 5 to agree; got 6"),
+        ({"rounds": 1, "agree": 0}, "rounds must be at least 2"),
+        ({"agree": -1}, "agree must be 0 or more, got -1"),
+        ({"criterion": "luck"}, "Unknown criterion 'luck': choose one of dp, eo, eopp"),
         ({"target_ddp": -0.1}, r"target_ddp must be in \[0, 1\], got -0.1"),
         ({"target_ddp": 1.5}, r"target_ddp must be in \[0, 1\], got 1.5"),
         ({"target_ddp": float("nan")}, "target_ddp must be in"),

@@ -45,8 +45,9 @@ def test_an_empty_category_is_a_category_of_its_own():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y": [0, 1, 2, 1]}, "must have two values, it has 3"),
-        ({"y": [0, 0, 0, 0]}, "must have two values, it has 1"),
+        ({"y": [0, 0, 0, 0]}, "'y' must have 2 to 20 different values, it has 1"),
+        ({"s": ["m", "m", "m", "m"]}, "'s' must have 2 to 100 different values, it has 1"),
+        ({"s": ["m", "f", "x", "m"]}, "has 3 groups with fewer than 30 rows, 'f' with 1 the first"),
         ({"s": ["m", None, "f", "m"]}, "has 1 empty cells"),
         ({"x": [0.0, np.nan, 1.0, 2.0]}, "Column 'x' has 1 empty or infinite numbers.*row 1"),
         ({"x": [0.0, np.inf, 1.0, 2.0]}, "Column 'x' has 1 empty or infinite"),
@@ -56,6 +57,15 @@ def test_bad_tables_are_refused_with_a_sentence(change, message):
     frame = pd.DataFrame({"x": [0.0, 1, 2, 3], "y": [0, 1, 0, 1], "s": ["m", "f", "f", "m"]})
     with pytest.raises(pff.InputError, match=message):
         pff.from_frame(frame.assign(**change), "y", "s")
+
+
+def test_labels_are_coded_in_order_and_twenty_are_the_most():
+    frame = pd.DataFrame({"x": np.arange(42.0), "y": np.arange(42) % 21, "s": np.arange(42) % 2})
+    data = pff.from_frame(frame[frame["y"] > 0], "y", "s")
+    assert data.label_names == tuple(map(str, range(1, 21)))
+    np.testing.assert_array_equal(data.y, frame["y"][frame["y"] > 0] - 1)
+    with pytest.raises(pff.InputError, match="'y' must have 2 to 20 different values, it has 21"):
+        pff.from_frame(frame, "y", "s")
 
 
 def test_roles_and_column_names_are_checked():

@@ -7,7 +7,6 @@ import torch
 
 import pfedfair as pff
 from pfedfair.engines import plain, stacked
-from pfedfair.federation import Table
 from pfedfair.networks import MLP
 
 SHORT = {"rounds": 3, "batch": 25}
@@ -52,8 +51,9 @@ def network(federation):
 @pytest.fixture(scope="module")
 def federation(federation):
     """In double precision: Adam turns a rounding error in a vanishing gradient into a step."""
-    x, y, s = federation.table
-    return dataclasses.replace(federation, table=Table(x.double(), y.double(), s))
+    table = federation.table
+    double = table._replace(x=table.x.double(), y=table.y.double())
+    return dataclasses.replace(federation, table=double)
 
 
 @pytest.fixture(scope="module")

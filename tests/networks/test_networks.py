@@ -73,6 +73,10 @@ def test_bias_ignores_its_input():
     logits, pullback = Bias().vjp(w, torch.randn(2, 3, 4))
     torch.testing.assert_close(logits[..., 0], w.expand(2, 3))
     torch.testing.assert_close(pullback(torch.ones(2, 3, 1)), torch.full((2, 1), 3.0))
+    w = torch.tensor([[0.5, 1.0, -2.0], [-1.0, 0.0, 3.0]])  # of three classes
+    logits, pullback = Bias(3).vjp(w, torch.randn(2, 5, 4))
+    torch.testing.assert_close(logits, w[:, None].expand(2, 5, 3))
+    torch.testing.assert_close(pullback(torch.ones(2, 5, 3)), torch.full((2, 3), 5.0))
 
 
 @pytest.mark.parametrize("network", [MLP(5, (4,)), Module(sequential([5, 4, 1]))])
@@ -99,13 +103,17 @@ def test_thresholds_by_group_by_hand():
     z, inner = network.network.vjp(w[:, :-6], x)
     logits, pullback = network.vjp(w, x)
     torch.testing.assert_close(network.logits(w, x), logits)
-    chance = network.chance(w, x)
+    chances = network.chances(w, x)
+    assert chances.shape == (2, 50, 2)
+    assert network.rule_size == 6
+    assert torch.equal(network.rule(w), rules)
     for row in range(2):
         for person in range(50):
             low, high, part = rules[row, int(x[row, person, -1])]
             score = z[row, person, 0]
             expected = 1 if score >= high else 0 if score < low else part
-            assert chance[row, person] == expected
+            assert chances[row, person, 1] == expected
+            assert chances[row, person, 0] == 1 - expected
             threshold = high - part * (high - low)
             torch.testing.assert_close(logits[row, person, 0], score - threshold)
     slope = torch.randn(2, 50, 1)

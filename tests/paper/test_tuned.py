@@ -4,8 +4,11 @@ from importlib.resources import files
 import pytest
 
 import pfedfair as pff
+from pfedfair.algorithms import Targeted
 from pfedfair.experiment import FRONTIER
 from pfedfair.paper import (
+    BASE,
+    WITH_TARGET,
     as_many_steps,
     curves,
     many_clients,
@@ -23,9 +26,10 @@ TUNED = tomllib.loads((files("pfedfair.paper") / "tuned.toml").read_text())
 @pytest.mark.parametrize(("dataset", "method"), [(d, m) for d in TUNED for m in TUNED[d]])
 def test_settings_are_a_trial_of_the_search(dataset, method):
     found = settings(dataset, method)
-    if method in ("logofair", "transport"):  # thresholds on the same base model as FedAvg's
+    more = {"logofair": 1, "transport": 1 + pff.Transport().agree}  # rounds after training
+    if method in more:  # thresholds on the same base model as FedAvg's
         base = settings(dataset, "fedavg")
-        assert found == {"rounds": base["rounds"] + 1, "alpha": base["alpha"]}
+        assert found == {"rounds": base["rounds"] + more[method], "alpha": base["alpha"]}
     else:
         assert found in tune.trials(dataset, method)
     assert tuned(dataset, method, 0.5).alpha == found["alpha"]
@@ -34,8 +38,8 @@ def test_settings_are_a_trial_of_the_search(dataset, method):
 def test_the_methods_of_every_table_are_tuned():
     tables = {*table1.METHODS, *many_clients.METHODS}.union(*curves.METHODS.values())
     for method in tables - {"constant", FRONTIER}:
-        assert method in TUNED["adult"]
-        assert method in TUNED["compas"]
+        assert BASE.get(method, method) in TUNED["adult"]
+        assert BASE.get(method, method) in TUNED["compas"]
 
 
 def test_every_method_has_the_same_number_of_trials():
@@ -43,6 +47,14 @@ def test_every_method_has_the_same_number_of_trials():
         for method in set(pff.ALGORITHMS) - set(tune.UNTUNED):
             trials = tune.trials(dataset, method)
             assert len({str(t) for t in trials}) == len(trials) == tune.TRIALS
+
+
+def test_a_target_is_put_on_a_methods_settings():
+    for method, base in WITH_TARGET.items():
+        found = tuned("adult", method, target_ddp=0.03, confidence=0.9, rounds=4)
+        assert isinstance(found, Targeted)
+        assert found.method == tuned("adult", base, rounds=4)
+        assert (found.target_ddp, found.confidence) == (0.03, 0.9)
 
 
 def test_options_have_the_last_word_and_own_data_a_default():
@@ -71,7 +83,7 @@ def test_small_clients_make_as_many_steps():
 
 def test_scores_cover_every_method_and_walk_from_accurate_to_fair():
     specs = scores.specs(("adult", "compas"), seeds=1, protocol=None)
-    assert {spec.method for spec in specs} == {*pff.ALGORITHMS, FRONTIER}
+    assert {spec.method for spec in specs} == {*pff.ALGORITHMS, *WITH_TARGET, FRONTIER}
     assert {spec.plan.clients for spec in specs} == {None, 20, 50}
     assert all(spec.validated and spec.plan.validation for spec in specs)
     for levels in LIMITED.values():

@@ -81,8 +81,12 @@ def test_everything_fits_in_80_columns():
     console.print(tables.client_grid(one, "title", None))
     console.print(tables.summary_grid(one, "title"))
     console.print(tables.run_grid(one.head(2), "title"))
+    for gap in ("eo", "eopp"):  # two more gaps, in the place of shares and rates
+        one = one.assign(**{gap: 0.8, f"{gap}_low": 0.7812, f"{gap}_high": 0.8912})
+    console.print(tables.run_grid(one.head(2), "title", ["ddp", "eo", "eopp"]))
     text = console.file.getvalue()
     assert "…" not in text
+    assert "EOPP" in text
     assert "pfedme-kde" in text
     for number in (".781, .891]", "[78.1, 89.1]", "0.17", " 0.9 ", "2400"):
         assert number in text

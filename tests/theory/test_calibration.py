@@ -11,7 +11,9 @@ from pfedfair.theory import calibration
 from pfedfair.theory.calibration import calibrate, fit
 
 BINS = 200
-Z = logit((np.arange(BINS) + 0.5) / BINS)
+SCORES = (np.arange(BINS) + 0.5) / BINS
+CENTRES = np.stack([1 - SCORES, SCORES], axis=1)  # of both labels
+Z = logit(SCORES)
 MASS = np.diff(expit(3 * logit(np.linspace(0, 1, BINS + 1).clip(1e-9, 1 - 1e-9))))
 MASS = (MASS + 0.5 / BINS) / (MASS.sum() + 0.5)  # most scores near 1/2, some everywhere
 
@@ -25,6 +27,14 @@ def one_blas_thread():
 
 def eta_of(a, b, c, z=Z):
     return expit(a * log_expit(z) - b * log_expit(-z) + c)
+
+
+def calibrated(counts):
+    """P(Y=1) in every bin, and the kind; P(Y=0) must be the rest."""
+    eta, kind = calibrate(counts, CENTRES)
+    assert eta.shape == (2, BINS)
+    np.testing.assert_allclose(eta.sum(0), 1, rtol=1e-12)
+    return eta[1], kind
 
 
 def expected(n, eta):
@@ -73,7 +83,7 @@ def test_calibrated_scores_stay_as_they_are():
     rng = np.random.default_rng(1)
     kinds = []
     for counts in sample(2_000, expit(Z), rng, folds=40).reshape(20, 2, 2, BINS):
-        eta, kind = calibrate(counts, Z)
+        eta, kind = calibrated(counts)
         kinds.append(kind)
         assert np.abs(eta - expit(Z)).max() < 0.15
         if kind == "score":
@@ -87,7 +97,7 @@ def test_calibrated_scores_stay_as_they_are():
 )
 def test_the_kind_is_the_one_that_holds_on_the_other_fold(truth, kinds):
     counts = sample(20_000, eta_of(*truth), np.random.default_rng(2))
-    eta, kind = calibrate(counts, Z)
+    eta, kind = calibrated(counts)
     assert kind in kinds
     assert np.abs(eta - eta_of(*truth)) @ MASS < 0.01
     losses = {
@@ -157,7 +167,7 @@ def awkward():
 
 @pytest.mark.parametrize("case", awkward())
 def test_eta_is_finite_and_rises_over_the_bins(case):
-    eta, kind = calibrate(awkward()[case], Z)
+    eta, kind = calibrated(awkward()[case])
     assert np.isfinite(eta).all()
     assert eta.min() >= 0
     assert eta.max() <= 1
@@ -170,7 +180,7 @@ def test_eta_is_finite_and_rises_over_the_bins(case):
 
 def test_one_label_pulls_eta_its_way_but_not_to_the_end():
     """The prior counts as much as about one person."""
-    eta = {n: calibrate(np.stack([[0 * MASS, n * MASS]] * 2), Z)[0] for n in (1, 100)}
+    eta = {n: calibrated(np.stack([[0 * MASS, n * MASS]] * 2))[0] for n in (1, 100)}
     assert (eta[1] > expit(Z)).all()
     assert (eta[100] > eta[1]).all()
     assert eta[1][0] < 0.2

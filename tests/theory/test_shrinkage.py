@@ -10,6 +10,7 @@ from scipy.stats import betabinom, binom
 
 from pfedfair.theory import shrinkage
 from pfedfair.theory.shrinkage import (
+    FLAT,
     KAPPAS,
     kappa_posterior,
     own_weight,
@@ -65,6 +66,29 @@ def test_weights_are_the_posterior_mean_of_n_over_n_plus_kappa():
     counts = drawn(OTHER, 50, 1)[0]
     expected = kappa_posterior(counts, POOL) @ (50 / (50 + KAPPAS))
     assert own_weight(counts, POOL) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_prior_is_multiplied_in():
+    """Bayes' rule: with a belief the posterior is the flat one's times it, and so in the draws."""
+    prior = np.random.default_rng(0).dirichlet(np.ones(len(KAPPAS)))
+    for counts in (drawn(POOL, 40, 1)[0], drawn(OTHER, 40, 1)[0]):
+        expected = kappa_posterior(counts, POOL) * prior
+        expected /= expected.sum()
+        np.testing.assert_allclose(kappa_posterior(counts, POOL, prior), expected, rtol=1e-9)
+        weight = expected @ (40 / (40 + KAPPAS))
+        assert own_weight(counts, POOL, prior) == pytest.approx(weight, rel=1e-9)
+        np.testing.assert_array_equal(
+            kappa_posterior(counts, POOL, FLAT), kappa_posterior(counts, POOL)
+        )
+    np.testing.assert_allclose(kappa_posterior(np.zeros(BINS), POOL, prior), prior)
+    assert own_weight(np.zeros(BINS), POOL, prior) == 0
+    sure = np.where(np.arange(len(KAPPAS)) == 20, 1 - 1e-9, 1e-9 / 48)  # kappa is known
+    counts, pooled = drawn(OTHER, 100, 1)[0], drawn(POOL, 10_000, 1)[0]
+    believed = posterior_draws(counts, pooled, 50, np.random.default_rng(1), prior=sure)
+    told = posterior_draws(counts, pooled, 50, np.random.default_rng(1), kappa=KAPPAS[20])
+    np.testing.assert_allclose(believed.mean(0), told.mean(0), atol=0.02)
+    mean = posterior_mean(counts, pooled / pooled.sum(), 100 / (100 + KAPPAS[20]))
+    np.testing.assert_allclose(believed.mean(0), mean, atol=0.02)
 
 
 @pytest.mark.parametrize("n", [5, 20, 100, 1000])

@@ -27,7 +27,7 @@ from torch import Tensor
 from pfedfair import seeds
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Batch, Table, gather, minibatches, pad
-from pfedfair.networks import Network
+from pfedfair.networks import Kinds, Network
 from pfedfair.objectives import Objective
 from pfedfair.optimisers import OPTIMISERS, Step
 from pfedfair.partition import stratified
@@ -99,6 +99,8 @@ class Algorithm:
         The fair objective, see `Objective`; eta = 0 is the plain loss.
     weighting
         How the server averages: "uniform" as printed in the paper, or by "size".
+    criterion
+        What fairness means: "dp", "eo" or "eopp", see `Objective`.
     """
 
     rounds: int = 40
@@ -111,9 +113,11 @@ class Algorithm:
     mix: str = "convex"
     penalty_options: tuple[tuple[str, float], ...] = ()
     weighting: str = "uniform"
+    criterion: str = "dp"
 
     federated: ClassVar[bool] = True
     keeps: ClassVar[bool] = False  # whether `personalise` may be asked again, with the same `own`
+    binary: ClassVar[bool] = False  # whether it is made for two groups, two classes and "dp" alone
 
     def __post_init__(self) -> None:
         known("optimiser", self.optimiser, list(OPTIMISERS))
@@ -123,13 +127,25 @@ class Algorithm:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}.")
         if not 0 < self.alpha < float("inf"):
             raise InputError(f"alpha must be a positive number, got {self.alpha:g}.")
-        self.objective  # noqa: B018  (checks eta, penalty and mix)
+        self.objective  # noqa: B018  (checks eta, penalty, mix and criterion)
+        if self.binary and self.criterion != "dp":
+            raise InputError(f"{type(self).__name__} knows demographic parity (dp) only.")
 
     @property
     def objective(self) -> Objective:
-        return Objective(self.eta, self.penalty, self.mix, self.penalty_options)
+        return Objective(self.eta, self.penalty, self.mix, self.penalty_options, self.criterion)
 
-    def network(self, default: Network) -> Network:
+    def check(self, kinds: Kinds) -> None:
+        """Refuse people that the algorithm is not made for."""
+        self.objective.check(kinds)
+        for number, what in ((kinds.groups, "groups"), (kinds.classes, "classes")):
+            if self.binary and number > 2:
+                raise InputError(
+                    f"{type(self).__name__} is made for two {what}, the data has {number}: "
+                    "choose another method."
+                )
+
+    def network(self, default: Network, kinds: Kinds) -> Network:
         """The network to train; an algorithm may bring its own."""
         return default
 

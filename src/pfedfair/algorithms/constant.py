@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pfedfair.algorithms.base import Algorithm, Clients, State
 from pfedfair.federation import stack
-from pfedfair.networks import Bias, Network
+from pfedfair.networks import Bias, Kinds, Network, outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,13 +22,16 @@ class Constant(Algorithm):
 
     federated: ClassVar[bool] = False
 
-    def network(self, default: Network) -> Network:
-        return Bias()
+    def network(self, default: Network, kinds: Kinds) -> Network:
+        return Bias(outputs(kinds.classes))
 
     def cost(self) -> tuple[float, float]:
         return 0.0, 0.0
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         batch = stack(clients.table, clients.rows)
+        if clients.network.size > 1:
+            label = batch.y.unsqueeze(-1) == torch.arange(clients.network.size)
+            return (batch.weight.unsqueeze(-1) * label).sum(1).clamp(min=1e-6).log()
         rate = (batch.weight * batch.y).sum(1, keepdim=True)
         return torch.logit(rate, eps=1e-6)

@@ -43,6 +43,7 @@ besides its model: its means of K_k, K_k l, K_k s, K_k s z, and z.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -86,6 +87,8 @@ class FA(Algorithm):
     bound: float = 5.0
     bases: int = 30
     width: float = 0.5
+
+    binary: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -28,6 +28,7 @@ exp(-beta |F_k - F_global|); and averages without the first client's weight. Her
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -51,6 +52,8 @@ class FairFed(Algorithm):
 
     beta: float = 1.0
     weighting: str = "size"
+
+    binary: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

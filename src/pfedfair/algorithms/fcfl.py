@@ -41,6 +41,7 @@ Clients reveal their gap and its gradient to the server: that is the method.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -81,6 +82,8 @@ class FCFL(Algorithm):
     delta_min: float = 0.01
     decay: float = 0.5
     bandwidth: float = 0.1
+
+    binary: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -37,7 +37,7 @@ parted: a client with few distinct scores may end with a gap below -delta_l inst
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -46,7 +46,7 @@ from torch.nn.functional import softshrink
 from pfedfair.algorithms.base import Algorithm, Clients, State, average
 from pfedfair.errors import InputError
 from pfedfair.federation import stack
-from pfedfair.networks import RULE, Network, Thresholds
+from pfedfair.networks import Kinds, Network, Thresholds
 
 GRID = 129  # values of lambda in one round's message; odd, so that 0 is one of them
 LARGEST = 8.0  # |lambda| at the most: beyond 1 only clients' own limits can ask for it
@@ -85,7 +85,14 @@ class LoGoFair(Algorithm):
                 f"dual_rounds ({self.dual_rounds}), which must be at least 1."
             )
 
-    def network(self, default: Network) -> Network:
+    binary: ClassVar[bool] = True
+
+    def check(self, kinds: Kinds) -> None:
+        super().check(kinds)
+        if not kinds.aware:
+            raise InputError("LoGoFair has a threshold for each group: S must be an input.")
+
+    def network(self, default: Network, kinds: Kinds) -> Network:
         return Thresholds(default)
 
     def cost(self) -> tuple[float, float]:
@@ -131,7 +138,8 @@ class LoGoFair(Algorithm):
         lift = sign * (server["lam"] / people.share + mu[:, None] / people.own_share)
         theta = clients.replicate(server["w"])
         threshold = torch.logit(((1 - lift) / 2).clamp(0, 1)).clamp(-FAR, FAR).to(theta)
-        theta[:, -RULE:] = torch.stack([threshold, threshold, 0 * threshold], dim=2).flatten(1)
+        rule = torch.stack([threshold, threshold, 0 * threshold], dim=2).flatten(1)
+        theta[:, -rule.shape[1] :] = rule
         return theta
 
 

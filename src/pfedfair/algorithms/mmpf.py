@@ -39,6 +39,7 @@ from torch import Tensor
 from pfedfair.algorithms.base import Algorithm, Clients, State
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Batch, stack
+from pfedfair.networks import Kinds
 from pfedfair.objectives import loss, loss_slope
 
 
@@ -69,6 +70,11 @@ class MMPF(Algorithm):
             raise InputError(f"mu_step must be in [0, 1), got {self.mu_step:g}.")
         if self.K_min < 1:
             raise InputError(f"K_min must be at least 1, got {self.K_min}.")
+
+    def check(self, kinds: Kinds) -> None:
+        super().check(kinds)
+        if self.groups != "clients" and kinds.groups > 2:
+            raise InputError(f"MMPF over groups is made for two, the data has {kinds.groups}.")
 
     def cost(self) -> tuple[float, float]:
         return self.epochs + 0.4, 0.0  # gradients, and the outputs once more for the risks

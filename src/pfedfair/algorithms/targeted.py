@@ -21,6 +21,7 @@ fair loss, the client's own eta is in it. The multiplier and the rows set aside 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from itertools import combinations
 from statistics import NormalDist
 from typing import Any
 
@@ -31,8 +32,9 @@ from pfedfair.algorithms.base import Algorithm, Clients, State, check_target, se
 from pfedfair.algorithms.mmpf import MMPF
 from pfedfair.errors import InputError
 from pfedfair.federation import Batch, stack
-from pfedfair.networks import Network
+from pfedfair.networks import Kinds, Network
 from pfedfair.objectives import Objective, loss_slope
+from pfedfair.theory.program import compared
 
 LARGEST = 3.5  # of |log mu|: eta between 0.03 and 0.97
 SCALE = 0.02  # the least excess that moves a multiplier by a full step
@@ -77,8 +79,11 @@ class Targeted(Algorithm):
     def federated(self) -> bool:  # type: ignore[override]
         return self.method.federated
 
-    def network(self, default: Network) -> Network:
-        return self.method.network(default)
+    def check(self, kinds: Kinds) -> None:
+        self.method.check(kinds)
+
+    def network(self, default: Network, kinds: Kinds) -> Network:
+        return self.method.network(default, kinds)
 
     def cost(self) -> tuple[float, float]:
         per_round, at_end = self.method.cost()
@@ -111,25 +116,36 @@ class Targeted(Algorithm):
         return Watchful(**vars(trained), dual=dual)
 
     def excess(self, logits: Tensor, held: Batch) -> Tensor:
-        """How far every client's DDP, or its upper end, is above the target, ``(clients, 1)``.
+        """How far every client's gap, or its upper end, is above the target, ``(clients, 1)``.
 
-        Without people of both groups there is nothing to limit.
+        Of several gaps (more than two groups, classes, or labels to compare among) the largest
+        counts. Without people of two groups there is nothing to limit.
         """
-        positive = (logits > 0).to(held.weight)
-        rates, variances, there = [], [], []
-        for z in (0, 1):
-            member = (held.weight > 0) & (held.s == z)
-            n = member.sum(1, keepdim=True)
-            hits = (member * positive).sum(1, keepdim=True)
-            rates.append(hits / n.clamp(min=1))
-            smoothed = (hits + 1) / (n + 2)  # never sure of a rate of 0
-            variances.append(smoothed * (1 - smoothed) / n.clamp(min=1))
-            there.append(n > 0)
+        classes = max(2, logits.shape[-1])
+        decision = logits.argmax(-1) if classes > 2 else (logits[..., 0] > 0).long()
         sure = NormalDist().inv_cdf(self.confidence) if self.confidence else 0.0
-        ddp = (rates[1] - rates[0]).abs() + sure * (variances[0] + variances[1]).sqrt()
-        one_class = (rates[0] == rates[1]) & ((rates[0] == 0) | (rates[0] == 1))
-        excess = torch.where(one_class, -max(self.target_ddp, SCALE), ddp - self.target_ddp)
-        return torch.where(there[0] & there[1], excess, 0.0)
+        real = held.weight > 0
+        worst = torch.full((len(logits), 1), -torch.inf)
+        for label, predicted in compared(classes, self.method.criterion):
+            among = real if label is None else real & (held.y == label)
+            rates = [self.rate(decision == predicted, among & (held.s == z))
+                     for z in range(max(2, int(held.s.max()) + 1))]  # fmt: skip
+            for (a, var_a, n_a), (b, var_b, n_b) in combinations(rates, 2):
+                gap = (b - a).abs() + sure * (var_a + var_b).sqrt()
+                worst = torch.where((n_a > 0) & (n_b > 0), torch.maximum(worst, gap), worst)
+        most = [(real & (decision == c)).sum(1, keepdim=True) for c in range(classes)]
+        one_class = torch.stack(most).amax(0) == real.sum(1, keepdim=True)
+        excess = torch.where(one_class, -max(self.target_ddp, SCALE), worst - self.target_ddp)
+        return torch.where(worst > -torch.inf, excess, 0.0)
+
+    @staticmethod
+    def rate(hit: Tensor, member: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The rate of hits among some people of every client, its variance, and their number."""
+        n = member.sum(1, keepdim=True)
+        hits = (member & hit).sum(1, keepdim=True)
+        smoothed = (hits + 1) / (n + 2)  # never sure of a rate of 0
+        variance = smoothed * (1 - smoothed) / n.clamp(min=1)
+        return hits / n.clamp(min=1), variance, n
 
 
 @dataclass
@@ -144,7 +160,7 @@ class Dual:
     def look(self, network: Network, w: Tensor) -> None:
         """Move the multipliers now and then, by what the models `w` do to the people set aside."""
         if self.asked % EVERY == 0:
-            excess = self.target.excess(network.logits(w, self.held.x)[..., 0], self.held)
+            excess = self.target.excess(network.logits(w, self.held.x), self.held)
             scaled = (excess / max(self.target.target_ddp, SCALE)).clamp(-1, 1)
             moved = self.log_mu + self.target.dual_step * scaled
             self.log_mu = moved.clamp(-LARGEST, LARGEST)

@@ -9,19 +9,28 @@ with the smallest :math:`|t_i|` that keeps the limit. Everything but :math:`t_i`
 shares :math:`\pi_i` of S is common to all clients:
 
 1. FedAvg trains a model on most of every client's rows; the rest is held.
-2. In the last round each client scores its rows and sends counts: how many of its held people of
-   each group and label (in two halves), and how many of its other people of each group, have a
-   score in each of `bins` bins. The server adds them up. Nothing else leaves a client, and sums are
-   all that is needed (secure aggregation will do).
+2. In one round each client scores its rows and sends counts: how many of its held people of each
+   group and label (in two halves), and how many of its other people of each group, have a score in
+   each of `bins` bins. The server adds them up.
 3. From the held people the server calibrates the scores by group, eta in each bin
    (`pfedfair.theory.calibration`), and finds out how far the scores of people that the model was
    trained on are like those of others: what one of them counts for, between 0 and 1.
-4. Each client mixes the groups' distributions of scores with its own, as far as the two agree
-   (`pfedfair.theory.shrinkage`), and solves for its :math:`t_i`: two thresholds.
+4. In `agree` short rounds the clients find out how alike they are: 49 numbers from each, how likely
+   it holds each degree of likeness kappa, given its counts (`pfedfair.theory.shrinkage`).
+5. Each client mixes the groups' distributions of scores with its own, as far as the two agree, and
+   solves for its :math:`t_i`: two thresholds.
 
-Another limit, or a new client, costs step 4 alone: no training, no message. Within the bin where a
-threshold falls decisions are drawn by lot, so that ties and coarse scores do no harm; with
-``ties="deterministic"`` the threshold is set inside the bin.
+Nothing but models, counts and these 49 numbers leaves a client, and sums of them are all that is
+needed (secure aggregation will do). Another limit, or a new client, costs step 5 alone: no
+training, no message. Within the bin where a threshold falls decisions are drawn by lot, so that
+ties and coarse scores do no harm; with ``ties="deterministic"`` the threshold is set inside the
+bin.
+
+More groups, more classes, other criteria than demographic parity, and S that is not known when
+decisions are made, need no other idea: step 5 is a linear program then
+(`pfedfair.theory.program`). For more than two classes people are counted in cells of all their
+scores. If S is not an input, a second network, trained beside the first, guesses it, and people are
+counted in cells of both networks' scores; the decision is by cell (`pfedfair.networks.Lookup`).
 """
 
 from __future__ import annotations
@@ -45,31 +54,38 @@ from pfedfair.algorithms.base import (
     set_aside,
 )
 from pfedfair.errors import InputError, known
-from pfedfair.networks import RULE, Network, Thresholds
-from pfedfair.theory import shrinkage
+from pfedfair.federation import Batch
+from pfedfair.networks import MLP, Cells, Kinds, Lookup, Network, Thresholds, outputs
+from pfedfair.objectives import loss_slope
+from pfedfair.theory import monotone, shrinkage
 from pfedfair.theory.calibration import calibrate
+from pfedfair.theory.program import compared, fair_program, largest_gap
 from pfedfair.theory.rule import aware_tilt, fair_rule
 
 FAR = 1e30  # a logit that no score exceeds
-FREE = ("target_ddp", "confidence", "kappa", "ties")
+FREE = ("target_ddp", "criterion", "confidence", "kappa", "ties")
 DRAWS = 400  # of shapes, for the guarantee
+FAINT = 1e-6  # of a client's people, evenly in all cells
+GROUP_BINS = 20  # of the guess of S, if S is not an input; the score then has a fifth of `bins`
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transport(Algorithm):
-    """FedAvg in all rounds but the last, in which clients send counts of scores.
+    """FedAvg, then a round in which clients send counts of scores, then `agree` rounds.
 
     Attributes
     ----------
     target_ddp
-        The largest DDP that a client's decisions may have.
+        The largest gap between groups that a client's decisions may have, by `criterion`.
     confidence
-        Without it the limit is kept by the best guess of a client's DDP; with 0.95, say, by 95 % of
-        what its DDP may be, given how few rows the guess comes from.
+        Without it the limit is kept by the best guess of a client's gap; with 0.95, say, by 95 % of
+        what its gap may be, given how few rows the guess comes from.
     held
         The part of a client's rows that is not trained on.
     bins
-        Of the score, between 0 and 1.
+        Of the score, between 0 and 1; of more classes' scores, cells at the most.
+    agree
+        Rounds in which clients agree on how alike they are, at the end of `rounds`.
     kappa
         How many people's weight the pooled distribution has at a client; estimated if left out.
         0: own rows only. Infinity: the pool only.
@@ -78,14 +94,16 @@ class Transport(Algorithm):
     epsilon
         Privacy: each client adds Laplace noise to its counts, which are then
         epsilon-differentially private for each of its rows, if nobody can guess the noise: here it
-        is drawn from the run's seed. None: no noise. With noise take few bins, such as 20.
+        is drawn from the run's seed. It sends nothing in the `agree` rounds then. None: no noise.
+        With noise take few bins, such as 20.
     """
 
-    rounds: int = 41
+    rounds: int = 46
     target_ddp: float = 0.05
     confidence: float | None = None
     held: float = 0.2
     bins: int = 500
+    agree: int = 5
     kappa: float | None = None
     ties: str = "random"
     epsilon: float | None = None
@@ -95,8 +113,13 @@ class Transport(Algorithm):
     def __post_init__(self) -> None:
         super().__post_init__()
         known("ties", self.ties, ["random", "deterministic"])
-        if self.rounds < 2:
-            raise InputError("Transport trains before it counts: rounds must be at least 2.")
+        if self.agree < 0:
+            raise InputError(f"agree must be 0 or more, got {self.agree}.")
+        if self.rounds < 2 + self.agree:
+            raise InputError(
+                f"Transport trains before it counts: rounds must be at least {2 + self.agree}, "
+                f"one to train, one to count and {self.agree} to agree; got {self.rounds}."
+            )
         check_target(self.target_ddp, self.confidence, self.held)
         if self.bins < 10:
             raise InputError(f"bins must be at least 10, got {self.bins}.")
@@ -105,51 +128,79 @@ class Transport(Algorithm):
         if self.epsilon is not None and not 0 < self.epsilon < float("inf"):
             raise InputError(f"epsilon must be a positive number, got {self.epsilon:g}.")
 
-    def network(self, default: Network) -> Network:
-        return Thresholds(default)
+    def check(self, kinds: Kinds) -> None:
+        super().check(kinds)
+        aware = replace(kinds, aware=True)  # the server tells the two apart by their cells
+        if not kinds.aware and self.cells(kinds).number == self.cells(aware).number:
+            raise InputError(f"With {kinds.classes} classes take another number of bins.")
+
+    def network(self, default: Network, kinds: Kinds) -> Network:
+        if kinds.aware and kinds.classes == 2:
+            return Thresholds(default, kinds.groups)
+        head = None
+        if not kinds.aware:
+            if not isinstance(default, MLP):
+                raise InputError("Without S as an input, transport works with linear and mlp.")
+            inputs, *hidden, _ = default.widths
+            head = MLP(inputs, hidden, outputs(kinds.groups))
+        return Lookup(default, head, self.cells(kinds), kinds.groups if kinds.aware else 1)
+
+    def cells(self, kinds: Kinds) -> Cells:
+        """Where people are counted."""
+        if kinds.aware:
+            return Cells(kinds.classes, self.bins)
+        return Cells(kinds.classes, max(10, self.bins // 5), kinds.groups, GROUP_BINS)
 
     def cost(self) -> tuple[float, float]:
         return float(self.epochs), 0.1
 
-    def start_server(self, w: Tensor, sizes: Tensor) -> State:
-        empty = torch.zeros(2, self.bins, dtype=torch.float64)
-        return {"w": w.clone(), "counts": empty, "eta": empty.clone(), "trust": empty[:, 0].clone()}
-
     def client_round(
         self, server: State, own: State, clients: Clients, t: int
     ) -> tuple[State, State]:
+        if t >= self.rounds - self.agree:
+            return {"alike": self.likeness(server, own, clients)}, own
         trained, held = set_aside(clients, self.held)
-        if t == self.rounds - 1:
+        if t == self.rounds - self.agree - 1:
             own = self.count(server, trained, held)
             return self.noisy(own, clients), own
         w = clients.replicate(server["w"])
         step = self.step()
         for batch in self.minibatches(trained, t):
-            step(w, clients.gradient(self.objective, w, batch))
+            logits, pullback = clients.network.vjp(w, batch.x)
+            step(w, pullback(self.slope(logits, batch, clients.table.kinds)))
         return {"w": w}, {}
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
         if "w" in messages:
-            return self.start_server(average(messages["w"], sizes, self.weighting), sizes)
+            return {"w": average(messages["w"], sizes, self.weighting)}
+        if "alike" in messages:
+            votes = messages["alike"].sum(0) + torch.from_numpy(shrinkage.FLAT)
+            kept = {name: tensor.clone() for name, tensor in server.items()}
+            return kept | {"prior": votes / votes.sum()}
         held, trained = messages["held"].sum(0), messages["trained"].sum(0).clamp(min=0)
         people, held = held.sum((0, 2)).clamp(min=0), held.clamp(min=0)  # noise may go below 0
-        centres = logit((np.arange(self.bins) + 0.5) / self.bins)
-        eta = [calibrate(held[:, s].numpy(), centres)[0] for s in (0, 1)]
-        trust = [shrinkage.worth(trained[s].numpy(), people[s].numpy()) for s in (0, 1)]
+        groups, classes = held.shape[1:3]
+        cells = self.cells_of(groups, classes, people.shape[1])
+        eta = [self.calibrated(held[:, s].numpy(), cells) for s in range(groups)]
+        trust = [shrinkage.worth(trained[s].numpy(), people[s].numpy()) for s in range(groups)]
         new = {"w": server["w"].clone(), "eta": torch.from_numpy(np.stack(eta))}
         new["trust"] = torch.tensor(trust, dtype=torch.float64)
+        new["prior"] = torch.from_numpy(shrinkage.FLAT.copy())
+        if cells.group:
+            new["guess"] = torch.from_numpy(self.guess(held.sum(2).numpy(), cells))
         return new | {"counts": people + new["trust"][:, None] * trained}
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         theta = clients.replicate(server["w"])
-        own = own or self.count(server, *set_aside(clients, self.held))
-        people, sent = (self.people(server, m) for m in (own, self.noisy(own, clients)))
+        groups = clients.table.kinds.groups
+        people, others = self.neighbours(server, own, clients)
         for i, rows in enumerate(clients.rows):
-            others = server | {"counts": (server["counts"] - sent[i]).clamp(min=0)}
-            share = float(clients.table.s[torch.from_numpy(rows)].double().mean())
+            s = clients.table.s[torch.from_numpy(rows)]
+            shares = torch.bincount(s, minlength=groups).double().numpy() / len(rows)
             rng = seeds.generator(clients.seed, seeds.GUARANTEE, clients.ids[i])
-            rule = self.solve(others, people[i].numpy(), share, rng)
-            theta[i, -RULE:] = torch.from_numpy(rule).to(theta)
+            pool = server | {"counts": others[i]}
+            rule = self.solve(pool, people[i].numpy(), shares, rng, clients.table.kinds)
+            theta[i, -len(rule) :] = torch.from_numpy(rule).to(theta)
         return theta
 
     def change(self, **changes: Any) -> Transport:
@@ -158,19 +209,48 @@ class Transport(Algorithm):
             known("setting that can change without counting anew", name, list(FREE))
         return replace(self, **changes)
 
+    # --- what the server does ------------------------------------------------------------------
+
+    def cells_of(self, groups: int, classes: int, number: int) -> Cells:
+        """The cells that so many counts were made in."""
+        aware = self.cells(Kinds(groups, classes))
+        return aware if aware.number == number else self.cells(Kinds(groups, classes, aware=False))
+
+    def calibrated(self, held: np.ndarray, cells: Cells) -> np.ndarray:
+        """P(Y) in every cell of a group, ``(classes, cells)``, from ``(2, classes, cells)``."""
+        wide = cells.number // cells.label.number  # cells of the guess of S for each of the score's
+        people = held.reshape(*held.shape[:2], cells.label.number, wide).sum(-1)
+        return np.repeat(calibrate(people, cells.label.centres)[0], wide, axis=1)
+
+    def guess(self, held: np.ndarray, cells: Cells) -> np.ndarray:
+        """P(S) in every cell by the head, calibrated; ``(groups, cells)`` from ``(2, ...)``."""
+        assert cells.group is not None
+        people = held.reshape(*held.shape[:2], cells.label.number, cells.group.number).sum(2)
+        return np.tile(calibrate(people, cells.group.centres)[0], cells.label.number)
+
     # --- what a client does --------------------------------------------------------------------
 
+    def slope(self, logits: Tensor, batch: Batch, kinds: Kinds) -> Tensor:
+        """The slope of the loss and, if S is not an input, of the head's, whose label is S."""
+        width = outputs(kinds.classes)
+        slope = self.objective.slope(logits[..., :width], batch)
+        if kinds.aware:
+            return slope
+        of_head = loss_slope(logits[..., width:], batch._replace(y=batch.s.to(batch.y)))
+        return torch.cat([slope, of_head], dim=-1)
+
     def count(self, server: State, trained: Clients, held: Clients) -> State:
-        """Count held people by half, S, Y and bin of score, and the others by S and bin."""
-        counts = {
-            "held": torch.zeros(len(held), 2, 2, 2, self.bins, dtype=torch.float64),
-            "trained": torch.zeros(len(held), 2, self.bins, dtype=torch.float64),
-        }
+        """Count held people by half, S, Y and cell of score, and the others by S and cell."""
+        kinds = held.table.kinds
+        groups, classes, cells = kinds.groups, kinds.classes, self.cells(kinds).number
+        shapes = {"held": (2, groups, classes, cells), "trained": (groups, cells)}
+        counts = {name: torch.zeros(len(held), *shape, dtype=torch.float64)
+                  for name, shape in shapes.items()}  # fmt: skip
         one = torch.tensor(1.0, dtype=torch.float64)
         for i, parts in enumerate(zip(held.rows, trained.rows, strict=True)):
             for name, rows in zip(("held", "trained"), map(torch.from_numpy, parts), strict=True):
                 s, y = held.table.s[rows], held.table.y[rows].long()
-                place = self.bins_of(held.network, server["w"], held.table.x[rows])
+                place = self.place(held.network, server["w"], held.table.x[rows], kinds)
                 half = torch.arange(len(rows)) % 2
                 at = (half, s, y, place) if name == "held" else (s, place)
                 counts[name][i].index_put_(at, one, accumulate=True)
@@ -187,95 +267,203 @@ class Transport(Algorithm):
                 tensor[i] += torch.from_numpy(rng.laplace(0, 1 / self.epsilon, tensor[i].shape))
         return message
 
-    def bins_of(self, network: Network, w: Tensor, x: Tensor) -> Tensor:
-        """The bins of some people's scores under the global model."""
-        assert isinstance(network, Thresholds)
-        z = network.network.logits(w[None, :-RULE], x[None])[0, :, 0]
-        return (torch.sigmoid(z.double()) * self.bins).long().clamp(max=self.bins - 1)
+    def place(self, network: Network, w: Tensor, x: Tensor, kinds: Kinds) -> Tensor:
+        """The cells that some people's scores under the global model are in."""
+        if isinstance(network, Thresholds):
+            w, network = w[: network.network.size], network.network
+        return self.cells(kinds).place(network.logits(w[None], x[None]))[0]
 
     def people(self, server: State, message: State) -> Tensor:
-        """How many people of each group a client has in each bin, ``(clients, 2, bins)``."""
+        """How many people of each group a client has in each cell, ``(clients, groups, cells)``."""
         return message["held"].sum((1, 3)) + server["trust"][:, None] * message["trained"]
 
+    def neighbours(self, server: State, own: State, clients: Clients) -> tuple[Tensor, Tensor]:
+        """Every client's people, and everybody else's."""
+        own = own or self.count(server, *set_aside(clients, self.held))
+        people, sent = (self.people(server, m) for m in (own, self.noisy(own, clients)))
+        return people, (server["counts"] - sent).clamp(min=0)
+
+    def likeness(self, server: State, own: State, clients: Clients) -> Tensor:
+        """How likely every client holds each kappa, added up over its groups, ``(clients, 49)``."""
+        people, others = (tensor.numpy() for tensor in self.neighbours(server, own, clients))
+        alike = np.zeros((len(people), len(shrinkage.KAPPAS)))
+        for i, z in np.argwhere((people.sum(2) > 0) & (others.sum(2) > 0)):
+            if self.epsilon is None:
+                q = self.spread(others[i, z])
+                alike[i] += shrinkage.kappa_posterior(people[i, z], q, server["prior"].numpy())
+        return torch.from_numpy(alike)
+
     def solve(
-        self, server: State, counts: np.ndarray, share: float, rng: np.random.Generator
+        self,
+        server: State,
+        counts: np.ndarray,
+        shares: np.ndarray,
+        rng: np.random.Generator,
+        kinds: Kinds = Kinds(),  # noqa: B008
     ) -> np.ndarray:
-        """Return a client's rule, ``(low, high, chance)`` of each group.
+        """Return a client's rule: of each group low, high and chance, or chances in each cell.
 
         Parameters
         ----------
         counts
-            Its people by group and bin, ``(2, bins)``.
-        share
-            Its share of S = 1.
+            Its people by group and cell, ``(groups, cells)``.
+        shares
+            Its shares of the groups, ``(groups,)``.
         """
-        eta = server["eta"].numpy()
-        if not 0 < share < 1:  # nobody to compare with
-            return self.thresholds((eta > 0.5).astype(float))
-        s, tilt = np.repeat([0, 1], self.bins), aware_tilt(np.repeat([0, 1], self.bins), share)
-        pi = np.where(s == 1, share, 1 - share)
-        pooled = server["counts"].numpy()
-        shapes = np.concatenate([self.shape(counts[z], pooled[z]) for z in (0, 1)])
+        here = np.flatnonzero(shares)
+        eta, pooled = server["eta"].numpy(), server["counts"].numpy()
+        prior = server["prior"].numpy()
+        shapes = np.stack([self.shape(counts[z], pooled[z], prior) for z in here])
+        by_cell = not kinds.aware or kinds.classes > 2
+        if by_cell:  # somebody may come who is in an empty cell
+            shapes = (1 - FAINT) * shapes + FAINT / shapes.shape[1]
+        mass = shares[here, None, None] * shapes[:, None] * eta[here]
+        seen = mass if kinds.aware else self.by_guess(server, counts, shares, mass)
 
         def decide(limit: float) -> np.ndarray:
-            return fair_rule(eta.ravel(), tilt, pi * shapes, limit).positive(eta.ravel(), tilt)
+            if len(here) == 1 or limit >= 1:  # nobody to compare with, or no need
+                return sure(eta[here] if kinds.aware else seen.sum(0, keepdims=True))
+            if len(here) == 2 and not by_cell and self.criterion == "dp":
+                return self.proposition_2(eta[here, 1], shares[here], shapes, limit)
+            return fair_program(seen, self.criterion, limit, kinds.aware)
 
-        decision = decide(self.target_ddp)
-        if self.confidence is not None:
+        def kept(limit: float) -> bool:
+            return largest_gap(mass, self.criterion, decide(limit)) <= self.target_ddp
+
+        if kinds.aware or kept(self.target_ddp):
+            decision = decide(self.target_ddp)
+        else:  # the guess of S is not quite right: a stricter limit on what it shows
+            decision = decide(strictest(kept, self.target_ddp))
+        if self.confidence is not None and len(here) > 1:
             each = [
-                shrinkage.posterior_draws(counts[z], pooled[z], DRAWS, rng, self.kappa)
-                for z in (0, 1)
+                shrinkage.posterior_draws(counts[z], pooled[z], DRAWS, rng, self.kappa, prior)
+                for z in here
             ]
-            signed = np.concatenate([-each[0], each[1]], axis=1)
-            decision = self.surely(decide, signed, float((pi * shapes) @ eta.ravel()))
-        return self.thresholds(decision.reshape(2, self.bins))
+            decision = self.surely(decide, each, eta[here], int(mass.sum((0, 2)).argmax()))
+        everywhere = sure(eta) if kinds.aware else decision  # also for groups that it has not
+        if kinds.aware:
+            everywhere[here] = decision
+        if by_cell:
+            if self.ties == "deterministic":
+                everywhere = sure(everywhere.transpose(0, 2, 1))
+            return everywhere.ravel()
+        of_group = dict(zip(here, mass, strict=True))
+        rule = [self.threshold(chances, of_group.get(z)) for z, chances in enumerate(everywhere)]
+        return np.concatenate(rule)
 
-    def shape(self, counts: np.ndarray, pooled: np.ndarray) -> np.ndarray:
+    def proposition_2(
+        self, eta: np.ndarray, shares: np.ndarray, shapes: np.ndarray, limit: float
+    ) -> np.ndarray:
+        """Two groups, two classes, demographic parity: the closed form, as `fair_program` has it.
+
+        `eta` (of label 1) and `shapes` are ``(2, bins)``.
+        """
+        tilt = aware_tilt(np.repeat([0, 1], self.bins), float(shares[1] / shares.sum()))
+        mass = (shares[:, None] * shapes).ravel()
+        positive = fair_rule(eta.ravel(), tilt, mass, limit).positive(eta.ravel(), tilt)
+        return np.stack([1 - positive, positive], axis=-1).reshape(2, self.bins, 2)
+
+    def by_guess(
+        self, server: State, counts: np.ndarray, shares: np.ndarray, mass: np.ndarray
+    ) -> np.ndarray:
+        """The mass of group, label and cell, with the head's guess of the group in each cell.
+
+        Counts of people in so many cells would be fitted by chance; the guess is a smooth function.
+        It was made for everybody's shares, and is turned into one for the client's.
+        """
+        here = np.flatnonzero(shares)
+        everybody = (server["counts"].numpy() + counts)[here].sum(1)
+        lift = shares[here] / (everybody / everybody.sum())
+        odds = server["guess"].numpy()[here] * lift[:, None]
+        people = mass.sum((0, 1)) * odds / odds.sum(0)
+        return np.asarray(people[:, None] * server["eta"].numpy()[here])
+
+    def spread(self, pooled: np.ndarray) -> np.ndarray:
+        """The others' distribution over the cells: one person more, in all cells a little."""
+        return np.asarray((pooled + 1 / len(pooled)) / (pooled.sum() + 1))
+
+    def shape(self, counts: np.ndarray, pooled: np.ndarray, prior: np.ndarray) -> np.ndarray:
         """A group's distribution of scores at a client: its own, as far as it may be trusted."""
-        q = (pooled + 1 / self.bins) / (pooled.sum() + 1)  # one person more, in all bins a little
-        n = counts.sum()
+        q, n = self.spread(pooled), counts.sum()
         if pooled.sum() == 0 and n > 0:  # nobody else to ask
             weight = 1.0
         elif self.kappa is None:
-            weight = shrinkage.own_weight(counts, q)
+            weight = shrinkage.own_weight(counts, q, prior)
         else:
             weight = float(n / (n + self.kappa)) if n + self.kappa > 0 else 0.0
         return shrinkage.posterior_mean(counts, q, weight)
 
     def surely(
-        self, decide: Callable[[float], np.ndarray], signed: np.ndarray, rate: float
+        self,
+        decide: Callable[[float], np.ndarray],
+        draws: list[np.ndarray],
+        eta: np.ndarray,
+        usual: int,
     ) -> np.ndarray:
         """Return the most accurate decision that keeps the target in enough of the drawn cases.
 
-        `signed` turns a decision into the gap of every case. If no limit is strict enough, all get
-        the same decision, the more frequent label (`rate` is that of label 1).
+        `draws` are distributions that the groups may have, each ``(draws, cells)``. If no limit is
+        strict enough, all get the same decision, the most frequent label `usual`.
         """
         enough = self.confidence or 0.0
 
         def safe(limit: float) -> bool:
-            gaps = np.abs(signed @ decide(limit))
-            return bool(np.quantile(gaps, enough) <= self.target_ddp)
+            chances = decide(limit)
+            worst = np.zeros(len(draws[0]))
+            for label, decision in compared(eta.shape[1], self.criterion):
+                rates = []
+                for z, drawn in enumerate(draws):
+                    among = np.ones(eta.shape[2]) if label is None else eta[z, label]
+                    hit = chances[min(z, len(chances) - 1), :, decision]
+                    rates.append(drawn @ (among * hit) / (drawn @ among).clip(min=1e-300))
+                worst = np.maximum(worst, np.ptp(rates, axis=0))
+            return bool(np.quantile(worst, enough) <= self.target_ddp)
 
         if not safe(0.0):
-            return np.full(2 * self.bins, float(rate > 0.5))
-        low, high = 0.0, self.target_ddp
-        for _ in range(12):
-            middle = (low + high) / 2
-            low, high = (middle, high) if safe(middle) else (low, middle)
-        return decide(low)
+            constant = np.zeros_like(decide(1.0))
+            constant[..., usual] = 1.0
+            return constant
+        return decide(strictest(safe, self.target_ddp))
 
-    def thresholds(self, positive: np.ndarray) -> np.ndarray:
-        """Turn chances of a positive decision, rising over the bins, into thresholds by group."""
-        edges = np.clip(logit(np.linspace(0, 1, self.bins + 1)), -FAR, FAR)
-        rule = np.zeros((2, 3))
-        for z, chances in enumerate(positive):
-            first = int((chances == 0).sum())  # bins without a positive decision come first,
-            last = self.bins - int((chances == 1).sum())  # sure ones last; lots are drawn between
-            low, high = edges[first], edges[last]
-            chance = chances[first] if first < last else 0.0
-            if self.ties == "deterministic":
-                place = (last - chance * (last - first)) / self.bins
-                low = high = np.clip(logit(place), -FAR, FAR)
-                chance = 0.0
-            rule[z] = low, high, chance
-        return rule.ravel()
+    def threshold(self, chances: np.ndarray, mass: np.ndarray | None) -> np.ndarray:
+        """Turn a group's chances of decisions in the bins into low, high and chance.
+
+        `mass` is the group's by label and bin, if the client has people of it.
+        """
+        positive = chances[:, 1]
+        first = int((positive == 0).sum())  # bins without a positive decision come first,
+        last = self.bins - int((positive == 1).sum())  # sure ones last; lots are drawn between
+        lots = positive[first:last]
+        if mass is None or ((np.diff(positive) >= 0).all() and (lots == lots[:1]).all()):
+            cut = monotone.Cut(first, last, lots[0] if len(lots) else 0.0)
+        elif self.criterion == "eo":
+            negative, label = (m / max(m.sum(), 1e-300) for m in mass)
+            cut = monotone.same_rates(positive, negative, label)
+        else:
+            among = mass.sum(0) if self.criterion == "dp" else mass[1]
+            cut = monotone.same_rate(positive, among / max(among.sum(), 1e-300))
+        low, high, chance = cut
+        if self.ties == "deterministic":
+            lots_below = self.criterion == "eo" and high - low > 1  # these cannot be had
+            low = high = high - (0.0 if lots_below else chance * (high - low))
+            chance = 0.0
+        ends = np.clip(logit(np.array([low, high]) / self.bins), -FAR, FAR)
+        return np.array([*ends, chance])
+
+
+def strictest(enough: Callable[[float], bool], limit: float) -> float:
+    """Return the largest number below `limit` that is `enough`, or 0."""
+    low, high = 0.0, limit
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return low
+
+
+def sure(weights: np.ndarray) -> np.ndarray:
+    """The likeliest decision in every cell: ``(n, classes, cells)`` to ``(n, cells, classes)``.
+
+    Of equally likely ones, the first.
+    """
+    best = weights.argmax(1)
+    return np.asarray(np.eye(weights.shape[1])[best])

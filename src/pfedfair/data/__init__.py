@@ -26,13 +26,18 @@ def load(
 ) -> Dataset:
     """Load a bundled data set by name, or a CSV/Parquet file by path.
 
+    A bundled data set may get another sensitive attribute, or several ("sex,race"); it has no
+    paper's plan of shares then.
+
     >>> len(load("compas"))
     6172
     """
     if str(name) in DATASETS:
-        if label or sensitive:
-            raise InputError(f"'{name}' has its own label and sensitive attribute: leave both out.")
-        return DATASETS[str(name)](**options)
+        if label:
+            raise InputError(f"'{name}' has its own label: leave it out.")
+        merge = options.pop("merge_groups", False)
+        data = DATASETS[str(name)](**options)
+        return data.by(sensitive.split(","), merge) if sensitive else data
     path = Path(name)
     if path.suffix not in {".csv", ".parquet"}:
         raise InputError(

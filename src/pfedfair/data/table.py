@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 MISSING = "?"
 MOST_LEVELS = 100  # a text column with more values is an identifier, not a category
+MOST_CLASSES = 20
+MOST_GROUPS = 20
+FEWEST = 30  # rows of a group, where there are more than two
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,9 @@ class PaperPlan:
 
 @dataclass(frozen=True)
 class Encoder:
-    """Numbers standardised, categories one-hot, S (0 or 1) as the last input.
+    """Numbers standardised, categories one-hot, S as the last input.
+
+    S is 0 or 1, or one-hot if there are more than two groups.
 
     Means and scales come from training rows only; so do a column's categories, unless the data set
     declares them. A category that is not among them encodes as zeros.
@@ -48,6 +53,7 @@ class Encoder:
     scale: dict[str, float]
     categories: dict[str, tuple[str, ...]]
     sensitive_as_input: bool = True
+    groups: int = 2
 
     @classmethod
     def fit(
@@ -66,7 +72,7 @@ class Encoder:
         scale = {c: float(train[c].std(ddof=0)) if varies[c] else 1.0 for c in numeric}
         categorical = {c: levels for c, levels in data.categorical.items() if c != exclude}
         seen = {c: levels or _levels(train[c]) for c, levels in categorical.items()}
-        encoder = cls(mean, scale, seen, sensitive_as_input)
+        encoder = cls(mean, scale, seen, sensitive_as_input, len(data.group_names))
         if encoder.width == 0:
             raise InputError(f"'{data.name}' has no column left to predict from.")
         return encoder
@@ -74,7 +80,8 @@ class Encoder:
     @property
     def width(self) -> int:
         hot = sum(len(levels) for levels in self.categories.values())
-        return len(self.mean) + hot + self.sensitive_as_input
+        group = (1 if self.groups == 2 else self.groups) if self.sensitive_as_input else 0
+        return len(self.mean) + hot + group
 
     def transform(self, frame: pd.DataFrame, s: np.ndarray | None) -> np.ndarray:
         """Return the inputs of the network, float32 of shape ``(len(frame), width)``."""
@@ -90,7 +97,8 @@ class Encoder:
                 raise InputError(
                     "The model takes the sensitive attribute as an input: give sensitive_features."
                 )
-            parts.append(np.asarray(s)[:, None])
+            group = np.asarray(s)[:, None]
+            parts.append(group if self.groups == 2 else group == np.arange(self.groups))
         return np.concatenate([p.astype(np.float32) for p in parts], axis=1)
 
 
@@ -98,7 +106,7 @@ class Encoder:
 class Dataset:
     """Raw rows and the roles of their columns.
 
-    `y` and `s` are 0/1 codes; `label_names` and `group_names` say what the codes stand for.
+    `y` and `s` are codes from 0; `label_names` and `group_names` say what they stand for.
     An empty tuple in `categorical` means: take the levels from the training rows.
     """
 
@@ -108,15 +116,33 @@ class Dataset:
     s: np.ndarray = field(repr=False)
     numeric: tuple[str, ...]
     categorical: dict[str, tuple[str, ...]]
-    label_names: tuple[str, str]
-    group_names: tuple[str, str]
+    label_names: tuple[str, ...]
+    group_names: tuple[str, ...]
     label_column: str
-    sensitive_column: str
+    sensitive_column: str  # or several, with commas between
     hidden: tuple[int, ...] = (64, 64)
     paper_plan: PaperPlan | None = None
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def by(self, attributes: Sequence[str], merge_groups: bool = False) -> Dataset:
+        """Return the same rows with other columns as the sensitive attribute; see `from_frame`."""
+        for column in attributes:
+            if column not in (*self.numeric, *self.categorical, self.sensitive_column):
+                able = ", ".join((self.sensitive_column, *self.categorical))
+                raise InputError(f"'{self.name}' has no column '{column}' for S: it has {able}.")
+        s, names = cross(self.frame, attributes, merge_groups)
+        inputs = self.categorical | {self.sensitive_column: ()}
+        return replace(
+            self,
+            s=s,
+            group_names=names,
+            sensitive_column=",".join(attributes),
+            numeric=tuple(c for c in self.numeric if c not in attributes),
+            categorical={c: v for c, v in inputs.items() if c not in attributes},
+            paper_plan=None,
+        )
 
     def federate(self, plan: Plan, seed: int = 0, sensitive_as_input: bool = True) -> Federation:
         """Deal the rows to clients as `plan` says, and encode them."""
@@ -132,17 +158,24 @@ def from_frame(
     name: str = "table",
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
+    merge_groups: bool = False,
 ) -> Dataset:
     """Make a data set of your own table: columns of numbers are numeric, others categorical.
 
-    The larger of two numbers, or the later of two words, is coded as 1.
+    Labels and groups are coded from 0 in the order of the numbers or of the alphabet, so of two
+    labels the larger is coded as 1.
 
     Parameters
     ----------
+    sensitive
+        A column, or several with commas between: then every combination of their values that
+        occurs is a group.
     drop
         Columns that are not inputs.
     categorical
         Columns of numbers that are codes, such as a postal code.
+    merge_groups
+        Put groups of fewer than `FEWEST` rows together as "other"; without it they are refused.
     """
     frame = frame.rename(columns=str)
     twice = frame.columns[frame.columns.duplicated()]
@@ -153,17 +186,18 @@ def from_frame(
     unknown = [c for c in (*drop, *categorical) if c not in frame]
     if unknown:
         raise InputError(f"There is no column '{unknown[0]}' to drop or to take as categories.")
-    if label == sensitive:
+    attributes = sensitive.split(",")
+    if label in attributes:
         raise InputError(f"Column '{label}' cannot be both the label and the sensitive attribute.")
-    for role, column in (("label", label), ("sensitive", sensitive)):
+    for role, column in (("label", label), *(("sensitive", name) for name in attributes)):
         if column not in frame:
             raise InputError(
                 f"There is no column '{column}' for the {role}: "
                 f"the table has {', '.join(map(str, frame.columns))}."
             )
-    y, label_names = _binary(frame[label], f"The label column '{label}'")
-    s, group_names = _binary(frame[sensitive], f"The sensitive column '{sensitive}'")
-    inputs = [c for c in frame.columns if c not in {label, sensitive, *drop}]
+    y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES)
+    s, group_names = cross(frame, attributes, merge_groups)
+    inputs = [c for c in frame.columns if c not in {label, *attributes, *drop}]
     numeric = [c for c in inputs if pd.api.types.is_numeric_dtype(frame[c])]
     numeric = [c for c in numeric if c not in categorical]
     for column in inputs:
@@ -186,9 +220,11 @@ def from_file(
     sensitive: str,
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
+    merge_groups: bool = False,
 ) -> Dataset:
     """Read a CSV or Parquet file as a data set; see `from_frame`."""
-    return from_frame(read_table(path), label, sensitive, path.stem, drop, categorical)
+    frame = read_table(path)
+    return from_frame(frame, label, sensitive, path.stem, drop, categorical, merge_groups)
 
 
 def read_table(path: Path) -> pd.DataFrame:
@@ -201,13 +237,51 @@ def read_table(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} is not a readable table ({first_line(error)}).") from error
 
 
-def _binary(column: pd.Series[Any], what: str) -> tuple[np.ndarray, tuple[str, str]]:
+def codes(column: pd.Series[Any], what: str, most: int) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Number a column's values from 0; return the numbers, and the values as text."""
     if column.isna().any():
         raise InputError(f"{what} has {int(column.isna().sum())} empty cells: fill or drop them.")
     levels = sorted(column.unique(), key=lambda v: (str(type(v)), v))
-    if len(levels) != 2:
-        raise InputError(f"{what} must have two values, it has {len(levels)}.")
-    return (column == levels[1]).to_numpy(np.int64), (str(levels[0]), str(levels[1]))
+    if not 2 <= len(levels) <= most:
+        raise InputError(f"{what} must have 2 to {most} different values, it has {len(levels)}.")
+    code = {level: number for number, level in enumerate(levels)}
+    return column.map(code).to_numpy(np.int64, copy=True), tuple(map(str, levels))
+
+
+def cross(
+    frame: pd.DataFrame, attributes: Sequence[str], merge_groups: bool = False
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Number the groups that one or several columns make; see `from_frame`."""
+    name = " x ".join(attributes)
+    what = f"The sensitive column '{name}'"
+    each = [codes(frame[c], f"The sensitive column '{c}'", MOST_LEVELS) for c in attributes]
+    if len(each) == 1:
+        s, names = each[0]
+    else:
+        values = [np.asarray(names, dtype=object)[s] for s, names in each]
+        joined = pd.Series([" x ".join(parts) for parts in zip(*values, strict=True)])
+        s, names = codes(joined, what, MOST_LEVELS)
+    size = np.bincount(s)
+    small = np.flatnonzero(size < FEWEST) if len(size) > 2 else np.array([], dtype=int)
+    if len(small) and not merge_groups:
+        raise InputError(
+            f"{what} has {len(small)} groups with fewer than {FEWEST} rows, '{names[small[0]]}' "
+            f"with {size[small[0]]} the first: say --merge-groups to make one group of them, or "
+            "leave their rows out."
+        )
+    if len(small):
+        kept = [z for z in range(len(size)) if z not in set(small.tolist())]
+        rest = sum(size[z] for z in small)
+        if rest < FEWEST and kept:  # too few even so: they join the smallest group
+            least = min(kept, key=lambda z: size[z])
+            small = np.append(small, least)
+            kept.remove(least)
+        merged = {z: len(kept) for z in small.tolist()} | {z: i for i, z in enumerate(kept)}
+        s = np.array([merged[z] for z in range(len(size))])[s]
+        names = (*(names[z] for z in kept), "other")
+    if len(names) < 2 or len(names) > MOST_GROUPS:
+        raise InputError(f"{what} makes {len(names)} groups: 2 to {MOST_GROUPS} can be compared.")
+    return s, names
 
 
 def _numbers(column: pd.Series[Any], name: str) -> np.ndarray:

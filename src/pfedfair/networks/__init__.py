@@ -1,24 +1,48 @@
 """How one flat row of numbers becomes a classifier.
 
 A network computes the outputs of many models at once. ``w`` is ``(rows, p)``, one model per row;
-``x`` is ``(rows, n, d)``; logits are ``(rows, n, 1)``.
+``x`` is ``(rows, n, d)``; logits are ``(rows, n, 1)`` for two classes, else one for each class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from torch import Tensor
 
 from pfedfair.networks.bias import Bias
+from pfedfair.networks.cells import Cells, outputs, probabilities
 from pfedfair.networks.linear import linear
+from pfedfair.networks.lookup import Lookup
 from pfedfair.networks.mlp import MLP
 from pfedfair.networks.module import Module
-from pfedfair.networks.thresholds import RULE, Thresholds
+from pfedfair.networks.thresholds import Thresholds
 
-__all__ = ["MLP", "RULE", "Bias", "Module", "Network", "Thresholds", "linear"]
+__all__ = [
+    "MLP",
+    "Bias",
+    "Cells",
+    "Kinds",
+    "Lookup",
+    "Module",
+    "Network",
+    "Thresholds",
+    "linear",
+    "outputs",
+    "probabilities",
+]
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What people differ in: the numbers of groups and classes, and whether S is an input."""
+
+    groups: int = 2
+    classes: int = 2
+    aware: bool = True
 
 
 class Network(Protocol):

@@ -1,4 +1,4 @@
-"""The smallest network: one number, whatever the input. It is the constant classifier."""
+"""The smallest network: the same outputs, whatever the input. It is the constant classifier."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from torch import Tensor
 
 
 class Bias:
-    """Every row's logit is its only parameter."""
+    """Every row's parameters are its logits."""
 
-    size = 1
+    def __init__(self, outputs: int = 1) -> None:
+        self.size = outputs
 
     def init(self, rng: np.random.Generator) -> Tensor:
-        return torch.zeros(1)
+        return torch.zeros(self.size)
 
     def logits(self, w: Tensor, x: Tensor) -> Tensor:
-        return w[:, :, None].expand(len(w), x.shape[1], 1)
+        return w[:, None, :].expand(len(w), x.shape[1], self.size)
 
     def vjp(self, w: Tensor, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         return self.logits(w, x), lambda slope: slope.sum(1)

@@ -16,50 +16,58 @@ from torch import Tensor
 if TYPE_CHECKING:
     from pfedfair.networks import Network
 
-RULE = 6  # numbers of a rule
-
 
 class Thresholds:
     """Decisions on the logits z of `network`, by group: 1 from `high` on, 0 below `low`.
 
     In between the decision is 1 by chance. A row is the network's row and ``low, high, chance`` of
-    S=0, then of S=1. S (0 or 1) is the last input. The logits are z less a threshold that stands
-    for the three: `chance` of the way down from `high` to `low`. Training leaves the rule alone.
+    each group. S is the last input, or the last `groups` inputs if there are more than two. The
+    logits are z less a threshold that stands for the three: `chance` of the way down from `high` to
+    `low`. Training leaves the rule alone.
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, groups: int = 2) -> None:
         self.network = network
-        self.size = network.size + RULE
+        self.groups = groups
+        self.rule_size = 3 * groups
+        self.size = network.size + self.rule_size
 
     def init(self, rng: np.random.Generator) -> Tensor:
-        return torch.cat([self.network.init(rng), torch.zeros(RULE)])
+        return torch.cat([self.network.init(rng), torch.zeros(self.rule_size)])
 
     def logits(self, w: Tensor, x: Tensor) -> Tensor:
-        return self.network.logits(w[:, :-RULE], x) - self._threshold(w, x)
+        return self.network.logits(w[:, : -self.rule_size], x) - self._threshold(w, x)
 
     def vjp(self, w: Tensor, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        z, pullback = self.network.vjp(w[:, :-RULE], x)
+        z, pullback = self.network.vjp(w[:, : -self.rule_size], x)
 
         def pull(slope: Tensor) -> Tensor:
-            return torch.nn.functional.pad(pullback(slope), (0, RULE))
+            return torch.nn.functional.pad(pullback(slope), (0, self.rule_size))
 
         return z - self._threshold(w, x), pull
 
-    def chance(self, w: Tensor, x: Tensor) -> Tensor:
-        """The probability that a decision is 1, ``(rows, n)``: mostly 0 or 1."""
-        z = self.network.logits(w[:, :-RULE], x)[..., 0]
-        low, high, chance = _own(w, x)
-        return torch.where(z >= high, 1.0, torch.where(z < low, 0.0, chance))
+    def rule(self, w: Tensor) -> Tensor:
+        """Low, high and chance of every group, ``(rows, groups, 3)``."""
+        return w[:, -self.rule_size :].reshape(-1, self.groups, 3)
 
-    @staticmethod
-    def _threshold(w: Tensor, x: Tensor) -> Tensor:
-        low, high, chance = _own(w, x)
+    def chances(self, w: Tensor, x: Tensor) -> Tensor:
+        """The probabilities of decisions 0 and 1, ``(rows, n, 2)``: mostly sure."""
+        z = self.network.logits(w[:, : -self.rule_size], x)[..., 0]
+        low, high, chance = self._own(w, x)
+        positive = torch.where(z >= high, 1.0, torch.where(z < low, 0.0, chance))
+        return torch.stack([1 - positive, positive], dim=-1)
+
+    def _threshold(self, w: Tensor, x: Tensor) -> Tensor:
+        low, high, chance = self._own(w, x)
         return (high + chance * (low - high)).unsqueeze(-1)
 
+    def _own(self, w: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Every person's low, high and chance, each ``(rows, n)``."""
+        s = group_of(x, self.groups)
+        low, high, chance = torch.take_along_dim(self.rule(w), s[..., None], 1).unbind(-1)
+        return low, high, chance
 
-def _own(w: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Every person's low, high and chance, each ``(rows, n)``."""
-    rule = w[:, -RULE:].reshape(-1, 1, 2, 3)
-    s = x[..., -1:]
-    low, high, chance = ((1 - s) * rule[:, :, 0] + s * rule[:, :, 1]).unbind(-1)
-    return low, high, chance
+
+def group_of(x: Tensor, groups: int) -> Tensor:
+    """Read S off the last input, or the last `groups` inputs; ``(..., n, d)`` to ``(..., n)``."""
+    return x[..., -1].long() if groups == 2 else x[..., -groups:].argmax(-1)

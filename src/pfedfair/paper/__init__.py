@@ -6,12 +6,15 @@ import tomllib
 from importlib.resources import files
 from typing import Any
 
-from pfedfair.algorithms import ALGORITHMS, Algorithm, Local, PerFedAvg, make
+from pfedfair.algorithms import ALGORITHMS, Algorithm, Local, PerFedAvg, make, targeted
 from pfedfair.algorithms.moreau import Moreau
 from pfedfair.experiment import FRONTIER
 from pfedfair.federation import steps
 
 FOR_OTHERS = "compas"
+# Methods with a target in the place of eta (`pfedfair.algorithms.Targeted`), as rows of tables.
+WITH_TARGET = {"pfedfair-target": "pfedfair", "fedavg-target": "fedavg-kde"}
+BASE = {FRONTIER: "fedavg", **WITH_TARGET}
 PERSONAL = (Local, Moreau, PerFedAvg)  # every client trains, or adapts, a model of its own
 TUNED_ROWS = {"adult": 2400, "compas": 600}  # rows of a client when the settings were tuned
 
@@ -29,8 +32,11 @@ def tuned(dataset: str, method: str, eta: float = 0.9, **options: Any) -> Algori
     Other data sets, your own among them, get COMPAS's: they suit clients of some hundred rows.
     Options given here have the last word. The frontier's scores are FedAvg's.
     """
-    method = "fedavg" if method == FRONTIER else method
-    return make(method, eta, **(settings(dataset, method) | options))
+    target = {k: options.pop(k) for k in ("target_ddp", "confidence")
+              if method in WITH_TARGET and k in options}  # fmt: skip
+    base = BASE.get(method, method)
+    algorithm = make(base, eta, **(settings(dataset, base) | options))
+    return targeted(algorithm, **target) if method in WITH_TARGET else algorithm
 
 
 def as_many_steps(dataset: str, method: str, rows: int, way: str | None = None) -> dict[str, Any]:
@@ -42,7 +48,7 @@ def as_many_steps(dataset: str, method: str, rows: int, way: str | None = None) 
     models that are trained on one client's rows, the latter for the mean of many clients' models
     (``docs/decisions/0007-small-clients.md``).
     """
-    method = "fedavg" if method == FRONTIER else method
+    method = BASE.get(method, method)
     batch = make(method).batch
     times = steps(TUNED_ROWS.get(dataset, rows), batch) // steps(rows, batch)
     if times <= 1:

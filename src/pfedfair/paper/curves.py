@@ -10,12 +10,16 @@ from pfedfair.partition import fixed_shares
 ETAS = (0.0, 0.3, 0.6, 0.9)
 LAMBDAS = (0.0, 0.2, 0.4, 0.8)
 ETA = 0.9
-CURVES = ("constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", "transport", FRONTIER)
+CURVES = (
+    "constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", "pfedfair-target", "transport",
+    FRONTIER,
+)  # fmt: skip
 METHODS = {
     "figure3": ("constant", "fedavg-kde", "pfedfair"),
     "figure4": CURVES,
     "figure5": (
-        "constant", "fedavg-kde", "pfedme-kde", "fa", "mmpf", "fcfl", "pfedfair", "transport",
+        "constant", "fedavg-kde", "pfedme-kde", "fa", "mmpf", "fcfl", "pfedfair",
+        "pfedfair-target", "transport",
     ),
     "figure7": CURVES,
 }  # fmt: skip

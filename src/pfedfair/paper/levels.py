@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pfedfair.algorithms import FAIR
+from pfedfair.paper import WITH_TARGET
 
 # These have a limit in the place of eta.
 LIMITED: dict[str, tuple[dict[str, float], ...]] = {
@@ -12,6 +13,7 @@ LIMITED: dict[str, tuple[dict[str, float], ...]] = {
     "fcfl": tuple({"epsilon": epsilon} for epsilon in (0.1, 0.02)),
     "logofair": tuple({"delta_local": d, "delta_global": d} for d in (0.1, 0.03, 0.0)),
     "transport": tuple({"target_ddp": target} for target in (0.1, 0.05, 0.02, 0.0)),
+    **{name: tuple({"target_ddp": t} for t in (0.1, 0.05, 0.02)) for name in WITH_TARGET},
 }
 
 

@@ -9,7 +9,8 @@ from pfedfair.paper import as_many_steps, tuned
 from pfedfair.partition import Plan, dirichlet_mixture, fixed_shares
 
 METHODS = (
-    "constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", "transport", FRONTIER,
+    "constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", "pfedfair-target", "transport",
+    FRONTIER,
 )  # fmt: skip
 ETA = 0.9
 CLIENTS = (20, 50)

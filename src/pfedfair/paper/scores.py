@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.experiment import FRONTIER, Source, Spec
-from pfedfair.paper import as_many_steps, tuned
+from pfedfair.paper import WITH_TARGET, as_many_steps, tuned
 from pfedfair.paper.levels import levels
 from pfedfair.paper.many_clients import ROWS
 from pfedfair.partition import fixed_shares
@@ -28,7 +28,7 @@ def specs(datasets: tuple[str, ...], seeds: int, protocol: str | None) -> list[S
     for name in datasets:
         for clients, etas in SETTINGS[name].items():
             plan = fixed_shares(clients, validation=VALIDATION)
-            for method in [*ALGORITHMS, FRONTIER]:
+            for method in [*ALGORITHMS, *WITH_TARGET, FRONTIER]:
                 small = as_many_steps(name, method, ROWS // clients) if clients else {}
                 runs += [
                     (name, plan, method, tuned(name, method, **small | level))

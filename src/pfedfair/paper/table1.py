@@ -19,6 +19,7 @@ METHODS = (
     "pfedme-kde",
     "ditto-kde",
     "pfedfair",
+    "pfedfair-target",
     "transport",
     FRONTIER,
 )

@@ -1,7 +1,8 @@
 """Dependence measures between a prediction and S: one file each, one signature.
 
 A penalty maps logits ``(rows, n, 1)``, labels, groups and weights ``(rows, n)`` to one number per
-row. It is a plain differentiable function; its slope comes from autograd.
+row. It is a plain differentiable function; its slope comes from autograd. Those in `CLASSES` take
+logits of more than two classes too, those in `GROUPS` more than two groups.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pfedfair.penalties.mutual_information import (
 )
 from pfedfair.penalties.pearson import pearson
 
-__all__ = ["PENALTIES", "Penalty", "kde"]
+__all__ = ["CLASSES", "GROUPS", "PENALTIES", "Penalty", "kde"]
 
 Penalty = Callable[..., Tensor]  # (logits, y, s, weight, **options) to (rows,)
 
@@ -31,3 +32,5 @@ PENALTIES: dict[str, Penalty] = {
     "hgr": hgr,
     "ermi": ermi,
 }
+CLASSES = ("kde", "mi", "ermi")
+GROUPS = ("kde", "mi", "hgr", "ermi")

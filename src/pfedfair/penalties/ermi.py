@@ -14,6 +14,6 @@ from torch import Tensor
 from pfedfair.penalties.joint import chi_square, soft_joint
 
 
-def ermi(logits: Tensor, y: Tensor, s: Tensor, weight: Tensor, groups: int = 2) -> Tensor:
+def ermi(logits: Tensor, y: Tensor, s: Tensor, weight: Tensor) -> Tensor:
     """Return ERMI of every row's soft predictions and S, ``(rows,)``."""
-    return chi_square(soft_joint(logits, s, weight, groups))
+    return chi_square(soft_joint(logits, s, weight))

@@ -22,23 +22,20 @@ def hgr(
     weight: Tensor,
     bandwidth: float = 0.1,
     points: int = 21,
-    groups: int = 2,
 ) -> Tensor:
     """Return the chi-square bound of HGR^2 of every row, ``(rows,)``.
 
     The score's distribution is smoothed by a kernel of `bandwidth` onto `points` places in [0, 1].
     """
-    return chi_square(score_joint(logits, s, weight, bandwidth, points, groups))
+    return chi_square(score_joint(logits, s, weight, bandwidth, points))
 
 
-def score_joint(
-    logits: Tensor, s: Tensor, weight: Tensor, bandwidth: float, points: int, groups: int = 2
-) -> Tensor:
+def score_joint(logits: Tensor, s: Tensor, weight: Tensor, bandwidth: float, points: int) -> Tensor:
     """P(S = z, score near u) on a grid of u, ``(rows, groups, points)``."""
     places = torch.linspace(0, 1, points, dtype=logits.dtype)
     distance = (torch.sigmoid(logits) - places) / bandwidth
     kernel = torch.softmax(-(distance**2) / 2, dim=-1)  # each person's mass on the grid is 1
-    return members(s, weight, groups).mT @ kernel
+    return members(s, weight).mT @ kernel
 
 
 def maximal_correlation(joint: Tensor) -> Tensor:

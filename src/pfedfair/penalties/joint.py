@@ -5,21 +5,24 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-
-def members(s: Tensor, weight: Tensor, groups: int) -> Tensor:
-    """Weight of each person in each group, ``(rows, n, groups)``."""
-    return weight[..., None] * (s[..., None] == torch.arange(groups))
+from pfedfair.networks.cells import probabilities
 
 
-def soft_joint(logits: Tensor, s: Tensor, weight: Tensor, groups: int = 2) -> Tensor:
-    """P(S = z, Yhat = y) when a person is predicted 1 with probability sigmoid(logit).
+def members(s: Tensor, weight: Tensor) -> Tensor:
+    """Weight of each person in each group, ``(rows, n, groups)``.
 
-    Returns ``(rows, groups, 2)``; each row's entries add up to 1.
+    There are as many groups as there are people of; a group that nobody is in changes nothing.
     """
-    score = torch.sigmoid(logits[..., 0])
-    member = members(s, weight, groups)
-    positive = (member * score[..., None]).sum(1)
-    return torch.stack([member.sum(1) - positive, positive], dim=-1)
+    groups = torch.arange(max(2, int(s.max()) + 1))
+    return weight[..., None] * (s[..., None] == groups)
+
+
+def soft_joint(logits: Tensor, s: Tensor, weight: Tensor) -> Tensor:
+    """P(S = z, Yhat = y) when a person is predicted y with the probability that the model says.
+
+    Returns ``(rows, groups, classes)``; each row's entries add up to 1.
+    """
+    return members(s, weight).mT @ probabilities(logits)
 
 
 def product(joint: Tensor) -> Tensor:

@@ -7,7 +7,8 @@ around every score :math:`p_i` it becomes
 .. math:: \hat P(\hat Y = 1 \mid z) = \frac{1}{n_z} \sum_{i \in z} \Phi\bigl((p_i - 1/2) / h\bigr)
 
 and the penalty is :math:`\sum_z H_\delta(\hat P(1 \mid z) - \hat P(1))`, group against all, with
-Huber's function H.
+Huber's function H. With more than two classes :math:`p_i - 1/2` is half of what a class is ahead of
+the next, the groups' rates are those of every class, and H is added up over the classes.
 """
 
 from __future__ import annotations
@@ -24,25 +25,30 @@ def kde(
     weight: Tensor,
     bandwidth: float = 0.1,
     delta: float = 1.0,
-    groups: int = 2,
 ) -> Tensor:
     """Return the penalty of every row, ``(rows,)``. A group without rows contributes 0.
 
     Parameters
     ----------
     logits
-        ``(rows, n, 1)``.
+        ``(rows, n, 1)``, or one for each class.
     y, s, weight
         ``(rows, n)``; labels are not used.
     """
-    score = torch.sigmoid(logits[..., 0])
-    positive = torch.special.ndtr((score - 0.5) / bandwidth)
-    everyone = (weight * positive).sum(1)
-    total = torch.zeros_like(everyone)
-    for z in range(groups):
-        member = weight * (s == z)
-        size = member.sum(1)
-        rate = (member * positive).sum(1) / size.clamp_min(torch.finfo(size.dtype).tiny)
-        gap = torch.where(size > 0, rate - everyone, torch.zeros_like(rate))
-        total = total + huber_loss(gap, torch.zeros_like(gap), reduction="none", delta=delta)
+    ahead = torch.sigmoid(logits) - 0.5 if logits.shape[-1] == 1 else lead(logits.softmax(-1))
+    total = torch.zeros_like(weight[:, 0])
+    for positive in torch.special.ndtr(ahead / bandwidth).unbind(-1):
+        everyone = (weight * positive).sum(1)
+        for z in range(max(2, int(s.max()) + 1)):
+            member = weight * (s == z)
+            size = member.sum(1)
+            rate = (member * positive).sum(1) / size.clamp_min(torch.finfo(size.dtype).tiny)
+            gap = torch.where(size > 0, rate - everyone, torch.zeros_like(rate))
+            total = total + huber_loss(gap, torch.zeros_like(gap), reduction="none", delta=delta)
     return total
+
+
+def lead(p: Tensor) -> Tensor:
+    """Half of what each class's probability is above the largest of the others', ``p``'s shape."""
+    top = p.topk(2, dim=-1).values
+    return (p - torch.where(p == top[..., :1], top[..., 1:], top[..., :1])) / 2

@@ -22,11 +22,9 @@ from torch.nn.functional import logsigmoid
 from pfedfair.penalties.joint import product, soft_joint
 
 
-def mutual_information(
-    logits: Tensor, y: Tensor, s: Tensor, weight: Tensor, groups: int = 2
-) -> Tensor:
+def mutual_information(logits: Tensor, y: Tensor, s: Tensor, weight: Tensor) -> Tensor:
     """Return the mutual information of soft decision and S in nats, ``(rows,)``."""
-    joint = soft_joint(logits, s, weight, groups)
+    joint = soft_joint(logits, s, weight)
     ratio = joint.clamp_min(torch.finfo(joint.dtype).tiny) / product(joint)
     return (joint * ratio.log()).sum((-1, -2))
 

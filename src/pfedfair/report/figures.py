@@ -20,6 +20,8 @@ from pfedfair.report import tables
 STYLE = {
     FRONTIER: ("#000000", ""),
     "transport": ("#000000", "P"),
+    "pfedfair-target": ("#8C3B00", "D"),
+    "fedavg-target": ("#00537F", "D"),
     "constant": ("#000000", "x"),
     "erm-local": ("#999999", "v"),
     "fedavg": ("#999999", "o"),

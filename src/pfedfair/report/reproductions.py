@@ -15,7 +15,8 @@ from pfedfair.experiment import Source, Spec
 from pfedfair.paper import curves, many_clients, table1, tuned
 from pfedfair.paper import scores as score_runs
 from pfedfair.paper import stress as stress_runs
-from pfedfair.report import figures, paper_figures, scores, stress, tables
+from pfedfair.paper import targets as target_runs
+from pfedfair.report import figures, paper_figures, scores, stress, tables, targets
 
 Claim = tuple[str, str, str]
 Draw = Callable[[pd.DataFrame], Figure]
@@ -172,6 +173,15 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         legend=scores.LEGEND,
         texts=SCORE_TEXTS,
         judge=scores.verdict,
+    ),
+    "targets": Reproduction(
+        title="Targets: asked for and reached",
+        specs=target_runs.specs,
+        grid=targets.grid,
+        judge=targets.verdict,
+        texts={"targets.md": targets.markdown},
+        legend=targets.LEGEND,
+        shown="",
     ),
     "stress": Reproduction(
         title="Clients whose people differ",

@@ -15,7 +15,7 @@ from pfedfair import metrics
 from pfedfair.algorithms import FAIR, LIMIT
 from pfedfair.experiment import FRONTIER
 from pfedfair.model import PersonalModel
-from pfedfair.networks import RULE
+from pfedfair.networks import Thresholds
 
 LEGEND = (
     "accuracy: correct predictions in percent, higher is better (↑).",
@@ -78,7 +78,7 @@ def level(method: str, config: str) -> str:
         marks = {None: "", 0.0: " own", 1e9: " pool"}
         sure = f" {about['confidence']:.0%}" if about["confidence"] else ""
         return f"{about['target_ddp']:g}{marks.get(about['kappa'], ' kappa')}{sure}"
-    if method in FAIR and "target_ddp" in about:
+    if "method" in about:  # of a method with a target
         return f"≤ {about['target_ddp']:g}"
     if method in LIMIT:
         return f"{LIMIT[method].split('_')[0]} {about[LIMIT[method]]:g}"
@@ -248,87 +248,128 @@ def share_grid(results: pd.DataFrame, title: str) -> Table:
     return table
 
 
-def run_grid(clients: pd.DataFrame, title: str) -> Table:
-    """Lay the clients of one run out, with their bootstrap intervals."""
+def run_grid(clients: pd.DataFrame, title: str, gaps: Sequence[str] = ("ddp",)) -> Table:
+    """Lay the clients of one run out, with their bootstrap intervals.
+
+    Shares and negative prediction rates are for two groups and one gap.
+    """
     table = grid(title)
-    for heading in ("client", "role", "rows", "share\nS=1"):
+    rates = len(gaps) == 1
+    for heading in ("client", "role", "rows", *(["share\nS=1"] if rates else [])):
         table.add_column(heading, no_wrap=True)
-    for heading in ("accuracy % ↑", "DDP ↓", "NPR\nS=0", "NPR\nS=1"):
+    names = [f"{gap.upper()} ↓" for gap in gaps]
+    for heading in ("accuracy % ↑", *names, *(["NPR\nS=0", "NPR\nS=1"] if rates else [])):
         table.add_column(heading, no_wrap=True)
     for _, row in clients.iterrows():
         table.add_row(
             Text(str(row["client"])),
             SHORT_ROLE[row["role"]],
             str(row["n_train"]),
-            f"{row['share_s1']:.2f}",
-            f"{accuracy(row['accuracy'])} "
+            *([f"{row['share_s1']:.2f}"] if rates else []),
+            f"{accuracy(row['accuracy'])}{' ' if rates else chr(10)}"
             f"\\[{accuracy(row['accuracy_low'])}, {accuracy(row['accuracy_high'])}]",
-            f"{short(row['ddp'])} \\[{short(row['ddp_low'])}, {short(row['ddp_high'])}]",
-            short(row["npr_s0"]),
-            short(row["npr_s1"]),
+            *(_with_interval(row, gap, "\n" if len(gaps) > 1 else " ") for gap in gaps),
+            *([short(row["npr_s0"]), short(row["npr_s1"])] if rates else []),
         )
     return table
 
 
-def rule_grid(rules: pd.DataFrame, groups: tuple[str, str], title: str) -> Table:
-    """Lay clients against the DDP that their rule reached, what it cost, and the rule."""
+def _with_interval(row: pd.Series, gap: str, between: str = " ") -> Text:
+    interval = f"[{short(row[f'{gap}_low'])}, {short(row[f'{gap}_high'])}]"
+    return Text(f"{short(row[gap])}{between}{interval}")
+
+
+def rule_grid(rules: pd.DataFrame, groups: Sequence[str], title: str, gap: str = "ddp") -> Table:
+    """Lay clients against the gap that their rule reached, what it cost, and the rule.
+
+    Rules that are no thresholds are not shown, nor are thresholds of more than three groups:
+    `threshold_grid` lists them.
+    """
     table = grid(title)
-    for heading in ("client", "DDP reached", "accuracy\n%", "cost\npoints"):
+    for heading in ("client", f"{gap.upper()} reached", "accuracy\n%", "cost\npoints"):
         table.add_column(heading, no_wrap=True)
-    for name in groups:
-        table.add_column(Text(f"threshold\n{name}"), no_wrap=True)
+    shown = [z for z in range(len(groups)) if f"low_s{z}" in rules and len(groups) <= 3]
+    for z in shown:
+        table.add_column(Text(f"threshold\n{groups[z]}"), no_wrap=True)
     for _, row in rules.iterrows():
-        reached = f"{short(row['ddp'])} [{short(row['ddp_low'])}, {short(row['ddp_high'])}]"
         table.add_row(
             Text(str(row["client"])),
-            Text(reached),
+            _with_interval(row, gap),
             accuracy(row["accuracy"]),
             f"{100 * row['cost']:+.1f}",
-            *(_threshold(row[f"low_s{z}"], row[f"high_s{z}"]) for z in (0, 1)),
+            *(
+                _threshold(*(row[f"{end}_s{z}"] for end in ("low", "high", "chance")))
+                for z in shown
+            ),
         )
     return table
 
 
-def _threshold(low: float, high: float) -> str:
+def threshold_grid(rules: pd.DataFrame, groups: Sequence[str], title: str) -> Table:
+    """List every group's threshold, a column for each client."""
+    table = grid(title)
+    table.add_column("group", no_wrap=True)
+    for client in rules["client"]:
+        table.add_column(Text(f"client\n{client}"), no_wrap=True)
+    for z, name in enumerate(groups):
+        ends = rules[[f"{end}_s{z}" for end in ("low", "high", "chance")]].itertuples(index=False)
+        table.add_row(Text(name), *(_threshold(*row) for row in ends))
+    return table
+
+
+def _threshold(low: float, high: float, chance: float) -> str:
     """A threshold on the score, or the two ends of a bin in which lots are drawn."""
     if min(low, high) > 0.999:
         return "nobody"
     if max(low, high) < 0.001:
         return "everybody"
+    if low < 0.001 and chance > 0:
+        return f"{high:.3f}, or lot {100 * chance:.0f} %"
     return f"{low:.3f}" if high == low else f"{low:.3f}-{high:.3f}"
 
 
-def rule_words(labels: tuple[str, str]) -> list[str]:
+def rule_words(labels: Sequence[str], thresholds: bool = True) -> list[str]:
     """Explain `rule_grid`."""
+    if not thresholds:
+        return [
+            "The rule is a table: the chance of every decision for each combination of scores",
+            "(Run.network.rule(Run.fitted.theta)); it has no thresholds to show.",
+        ]
     return [
-        f"Predict {labels[1]} if the score is above the threshold of the person's group; between",
-        "two numbers, by lot.",
+        f"Predict {labels[1]} if the score is above the threshold of the person's group;",
+        "between two numbers, by lot; below a threshold with a lot, for so many of a hundred.",
     ]
 
 
-def target_words(clients: pd.DataFrame, target: float) -> str:
+def target_words(clients: pd.DataFrame, target: float, gap: str = "ddp") -> str:
     """Say whether the target was reached, client by client."""
-    known = clients[clients["ddp"].notna()]
-    within = (known["ddp"] <= target).sum()
-    above = list(known.loc[known["ddp_low"] > target, "client"].astype(str))
-    text = f"Target, DDP at most {target:g}: {within} of {len(known)} clients are within it"
+    known = clients[clients[gap].notna()]
+    within = (known[gap] <= target).sum()
+    above = list(known.loc[known[f"{gap}_low"] > target, "client"].astype(str))
+    what = f"Target, {gap.upper()} at most {target:g}"
+    text = f"{what}: {within} of {len(known)} clients are within it"
     if not above:
         return text + ", and none is surely above it (95 % interval)."
     return f"{text}; surely above it (95 % interval): {', '.join(above)}."
 
 
 def newcomer_grid(model: PersonalModel, rates: pd.DataFrame, title: str) -> Table:
-    """Lay groups against their numbers, thresholds and rates of positive decisions."""
+    """Lay groups against their numbers, thresholds and rates of decisions."""
     table = grid(title)
-    for heading in ("group", "rows", "threshold", "positive decisions %"):
+    rules = isinstance(model.network, Thresholds)
+    decisions = rates.columns[2:]
+    shown = decisions[1:] if len(decisions) == 2 else decisions
+    for heading in ("group", "rows", *(["threshold"] if rules else [])):
         table.add_column(heading, no_wrap=True)
-    rule = torch.sigmoid(model.theta[-RULE:]).reshape(2, 3)
-    for z, row in rates.iterrows():
-        low, high, _ = rule[int(str(z))].tolist()
-        share = f"{100 * row['rate']:.1f}" if row["rows"] else "n/a"
-        table.add_row(
-            Text(model.group_names[int(str(z))]), f"{row['rows']:g}", _threshold(low, high), share
-        )
+    for label in shown:
+        table.add_column(Text(f"{label} %"), no_wrap=True)
+    for z, (_, row) in enumerate(rates.iterrows()):
+        cells = [f"{100 * row[label]:.1f}" if row["rows"] else "n/a" for label in shown]
+        if isinstance(model.network, Thresholds):
+            rule = model.network.rule(model.theta[None])[0, z]
+            low, high = torch.sigmoid(rule[:2]).tolist()
+            cells.insert(0, _threshold(low, high, float(rule[2])))
+        table.add_row(Text(str(row["group"])), f"{row['rows']:g}", *cells)
     return table
 
 

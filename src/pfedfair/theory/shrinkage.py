@@ -10,6 +10,11 @@ with the weight of kappa people. The marginal likelihood of n (Dirichlet-multino
 kappa the counts speak for: large if they look like a sample of q, small if they do not. It is
 averaged over a grid of kappa, rather than maximised: from one histogram the maximum is often at an
 end.
+
+How likely each kappa is beforehand can be learnt from many clients (empirical Bayes, by EM): each
+says how likely it holds them, given its counts, and the mean of that over the clients, and over one
+more that holds all equally likely, is the next round's belief of all. So a client with few people
+believes what the others' people have shown.
 """
 
 from __future__ import annotations
@@ -21,10 +26,13 @@ KAPPAS = np.logspace(0, 6, 49)
 CELLS = 16  # in which shapes are compared: few enough for a small client to fill
 
 
-def kappa_posterior(counts: np.ndarray, q: np.ndarray) -> np.ndarray:
+FLAT = np.full(len(KAPPAS), 1 / len(KAPPAS))
+
+
+def kappa_posterior(counts: np.ndarray, q: np.ndarray, prior: np.ndarray = FLAT) -> np.ndarray:
     """Return the probability of each of `KAPPAS` given counts and the pooled shape, ``(49,)``.
 
-    Before any counts, all are equally likely.
+    `prior` is their probability before any counts; by default all are equally likely.
     """
     cell = np.minimum((np.cumsum(q) - q / 2) * CELLS, CELLS - 1).astype(int)  # of equal mass in q
     n = np.bincount(cell, counts, CELLS)
@@ -33,13 +41,14 @@ def kappa_posterior(counts: np.ndarray, q: np.ndarray) -> np.ndarray:
     alpha = KAPPAS[:, None] * shape
     likelihood = (gammaln(n + alpha) - gammaln(alpha)).sum(1)
     likelihood += gammaln(KAPPAS) - gammaln(n.sum() + KAPPAS)
+    likelihood += np.log(prior)
     return np.asarray(np.exp(likelihood - logsumexp(likelihood)))
 
 
-def own_weight(counts: np.ndarray, q: np.ndarray) -> float:
+def own_weight(counts: np.ndarray, q: np.ndarray, prior: np.ndarray = FLAT) -> float:
     """Return the weight of the client's own counts in its posterior mean, N / (N + kappa)."""
     n = counts.sum()
-    return float((kappa_posterior(counts, q) * n / (n + KAPPAS)).sum())
+    return float((kappa_posterior(counts, q, prior) * n / (n + KAPPAS)).sum())
 
 
 def worth(doubtful: np.ndarray, sure: np.ndarray) -> float:
@@ -67,6 +76,7 @@ def posterior_draws(
     draws: int,
     rng: np.random.Generator,
     kappa: float | None = None,
+    prior: np.ndarray = FLAT,
 ) -> np.ndarray:
     """Draw shapes that a client may have, ``(draws, bins)``; the pooled shape is uncertain too.
 
@@ -75,7 +85,7 @@ def posterior_draws(
     seen = pooled + 1 / len(pooled)  # one person more, spread over all bins
     q = rng.dirichlet(seen, draws)
     if kappa is None:
-        kappas = rng.choice(KAPPAS, draws, p=kappa_posterior(counts, seen / seen.sum()))
+        kappas = rng.choice(KAPPAS, draws, p=kappa_posterior(counts, seen / seen.sum(), prior))
     else:
         kappas = np.full(draws, np.clip(kappa, 1e-9, 1e12))
     gamma = rng.gamma(counts + kappas[:, None] * q + 1e-12)

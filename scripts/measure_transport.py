@@ -1,0 +1,167 @@
+"""Print the figures on transport that docs/methods/transport.md and docs/decisions name.
+
+Four questions, each in a minute or two:
+
+- rows: how far off is a gap that was set on held rows only, or on training rows?
+- agree: what do the rounds in which clients agree on kappa bring, on Adult's validation rows?
+- confidence: how often do simulated clients keep a target, by how alike they are?
+- noise: how far off is a gap if counts are private?
+
+Run: python scripts/measure_transport.py rows agree confidence noise
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import torch
+
+import pfedfair as pff
+from pfedfair.algorithms import Transport
+from pfedfair.data import from_frame
+from pfedfair.networks import MLP
+from pfedfair.paper import as_many_steps, tuned
+from pfedfair.paper.many_clients import ROWS
+from pfedfair.theory import shrinkage
+
+SEEDS = (100, 101, 102, 103)
+CLIENTS = (5, 20, 50)
+BINS = 500
+TARGET = 0.05
+
+
+def trained() -> Iterator[tuple[int, pff.Run]]:
+    """Transport on Adult without the validation rows, with the paper's settings."""
+    for clients in CLIENTS:
+        for seed in SEEDS:
+            number = None if clients == 5 else clients
+            plan = pff.partition.fixed_shares(number, validation=0.2)
+            small = as_many_steps("adult", "transport", ROWS // clients) if number else {}
+            yield (
+                clients,
+                pff.train(
+                    pff.load("adult").federate(plan, seed),
+                    tuned("adult", "transport", **small),
+                    seed,
+                ),
+            )
+
+
+def rows() -> None:
+    """Fit thresholds for a gap of 0 on everybody's held or training rows; look at validation."""
+    found: dict[str, list[float]] = {"held": [], "trained": []}
+    for _, run in trained():
+        server, own = run.fitted.server, run.fitted.own
+        counts = {"held": own["held"].sum((0, 1, 3)), "trained": own["trained"].sum(0)}
+        for name, people in counts.items():
+            algorithm = run.algorithm.change(target_ddp=0.0, kappa=float("inf"))  # type: ignore[attr-defined]
+            share = run.federation.partition.shares[0]
+            rng = np.random.default_rng(0)
+            pool = server | {"counts": people}
+            rule = algorithm.solve(pool, np.zeros_like(people.numpy()), share, rng)
+            theta = run.fitted.theta[:1].clone()
+            theta[0, -len(rule) :] = torch.from_numpy(rule).to(theta)
+            validation = np.concatenate(run.federation.partition.validation)
+            table = run.federation.table
+            seen = pff.metrics.count(run.network, theta, table, [validation], run.seed)
+            found[name].append(float(pff.metrics.measure(seen)["ddp"][0]))
+    for name, gaps in found.items():
+        print(f"gap set to 0 on {name} rows, on validation rows: {_rms(gaps):.3f} (rms of 12 runs)")
+
+
+def agree() -> None:
+    """Worst and mean DDP less the target on validation rows, without and with agreement."""
+    over: dict[tuple[int, str], list[tuple[float, float]]] = {}
+    for clients, run in trained():
+        flat = run.fitted.server | {"prior": torch.from_numpy(shrinkage.FLAT)}
+        for name, server in (("without", flat), ("with", run.fitted.server)):
+            changed = pff.Run(**vars(run) | {"fitted": run.fitted._replace(server=server)})
+            for target in (0.02, 0.05, 0.1):
+                ddp = changed.retarget(target_ddp=target).table("validation")["ddp"]
+                over.setdefault((clients, name), []).append(
+                    (ddp.max() - target, ddp.mean() - target)
+                )
+    for (clients, name), values in over.items():
+        worst, mean = np.mean(values, axis=0)
+        print(f"{clients} clients, {name} agreement: worst DDP {worst:+.3f}, mean {mean:+.3f}")
+
+
+def confidence() -> None:
+    """Simulate clients of 200 rows around a common pool; count those that keep the target."""
+    for kappa in (50.0, 150.0, 1e3, 1e6):
+        for learnt in (False, True):
+            parts = []
+            for sure in (None, 0.95):
+                gaps = simulated(kappa, sure, learnt)
+                parts.append(f"confidence {sure}: {100 * np.mean(gaps <= TARGET):.0f} %")
+            prior = "learnt" if learnt else "flat"
+            print(f"kappa {kappa:g}, {prior} prior, target kept: {', '.join(parts)}")
+
+
+def simulated(kappa: float, sure: float | None, learnt: bool, clients: int = 200) -> np.ndarray:
+    """The true gaps of clients whose groups' shapes are Dirichlet draws around a pool's."""
+    rng = np.random.default_rng(0)
+    at = (np.arange(BINS) + 0.5) / BINS
+    pool = np.stack([at ** (a - 1) * (1 - at) ** (b - 1) for a, b in ((1, 4), (2, 3))])
+    pool /= pool.sum(1, keepdims=True)
+    true = np.stack([rng.gamma(kappa * pool + 1e-12) for _ in range(clients)])
+    true /= true.sum(2, keepdims=True)
+    counts = np.array([[rng.multinomial(100, shape) for shape in one] for one in true], dtype=float)
+    everybody = 1000 * pool
+    prior = shrinkage.FLAT
+    for _ in range(Transport().agree if learnt else 0):
+        votes = [shrinkage.kappa_posterior(n, q, prior) for one in counts
+                 for n, q in zip(one, pool, strict=True)]  # fmt: skip
+        prior = (shrinkage.FLAT + np.sum(votes, axis=0)) / (1 + len(votes))
+    server = {
+        "eta": torch.from_numpy(np.stack([np.stack([1 - at, at])] * 2)),
+        "counts": torch.from_numpy(everybody),
+        "prior": torch.from_numpy(prior),
+    }
+    algorithm = Transport(target_ddp=TARGET, confidence=sure, bins=BINS)
+    gaps = []
+    for shape, n in zip(true, counts, strict=True):
+        rule = algorithm.solve(server, n, np.array([0.5, 0.5]), rng).reshape(2, 3)
+        low, high = (BINS / (1 + np.exp(-np.clip(rule[:, k], -50, 50))) for k in (0, 1))
+        place = np.arange(BINS) + 0.5
+        chance = np.where(place > high[:, None], 1.0,
+                          np.where(place < low[:, None], 0.0, rule[:, 2:]))  # fmt: skip
+        rate = (shape * chance).sum(1)
+        gaps.append(abs(rate[1] - rate[0]))
+    return np.array(gaps)
+
+
+def noise() -> None:
+    """How far a client's gap is from 0 when counts are made private with epsilon 1."""
+    for bins in (500, 20):
+        gaps = []
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            n = 40_000
+            s = rng.integers(0, 2, n)
+            x = rng.normal(0.7 * s, 1.0)
+            y = rng.random(n) < 1 / (1 + np.exp(-1.5 * x))
+            columns = {"x": x, "s": s, "y": y.astype(int), "site": np.arange(n) % 5}
+            data = from_frame(pd.DataFrame(columns), "y", "s")
+            plan = pff.partition.by_column("site", test=0.7)
+            federation = data.federate(plan, seed)
+            algorithm = Transport(rounds=12, alpha=0.05, target_ddp=0.0, bins=bins, epsilon=1.0)
+            run = pff.train(federation, algorithm, seed, MLP(federation.encoder.width, ()))
+            gaps += list(run.table()["ddp"])
+        print(f"epsilon 1, {bins} bins, 5 clients of 2,400 rows: gap {_rms(gaps):.3f} (rms)")
+
+
+def _rms(values: list[float]) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", pff.CollapseWarning)
+    torch.set_num_threads(1)
+    parts = {"rows": rows, "agree": agree, "confidence": confidence, "noise": noise}
+    for name in sys.argv[1:] or parts:
+        parts[name]()

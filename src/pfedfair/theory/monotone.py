@@ -1,0 +1,61 @@
+"""Chances of a positive decision, bin by bin, as a threshold with lots.
+
+A linear program may put its chances anywhere, where several are equally good. With eta rising over
+the bins a threshold does as well: the same rate of positive decisions with the people of highest
+eta first; or, where both the true and the false positive rate are given, a threshold and a chance
+for everybody below it, which reaches every point between the ROC curve and the diagonal.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Cut(NamedTuple):
+    """A threshold in units of bins: 1 from `high` on, 0 below `low`, and `chance` in between."""
+
+    low: float
+    high: float
+    chance: float
+
+
+def same_rate(chances: np.ndarray, mass: np.ndarray) -> Cut:
+    """Return the threshold with the same rate of positive decisions among people of `mass`.
+
+    >>> same_rate(np.array([1.0, 0.0, 0.5]), np.array([0.25, 0.25, 0.5]))
+    Cut(low=2, high=3, chance=1.0)
+    """
+    rate = chances @ mass
+    above = np.concatenate([np.cumsum(mass[::-1])[::-1], [0.0]])  # mass of a bin and all above it
+    edge = int(np.searchsorted(-above[1:], -rate + 1e-12))  # the bin in which the rate is reached
+    if edge >= len(mass):
+        return Cut(len(mass), len(mass), 0.0)
+    chance = (rate - above[edge + 1]) / mass[edge] if mass[edge] > 0 else 0.0
+    return Cut(edge, edge + 1, float(np.clip(chance, 0.0, 1.0)))
+
+
+def same_rates(chances: np.ndarray, negative: np.ndarray, positive: np.ndarray) -> Cut:
+    """Return a threshold and a chance below it with the same false and true positive rate.
+
+    `negative` and `positive` are the masses of people with label 0 and 1 in each bin, each adding
+    up to 1.
+    """
+    missed = 1 - chances @ negative, 1 - chances @ positive
+    below_false = np.concatenate(
+        [[0.0], np.cumsum(negative)]
+    )  # what a threshold at 0, 1, ... misses
+    below_true = np.concatenate([[0.0], np.cumsum(positive)])
+    # A chance below the threshold shrinks both misses alike: find where their ratio is right.
+    off = below_true * missed[0] - below_false * missed[1]
+    short = np.flatnonzero(off[:-1] < -1e-12)
+    if len(short):
+        last = int(short[-1])
+        rise = off[last + 1] - off[last]
+        place = last + float(np.clip(-off[last] / rise, 0, 1)) if rise > 0 else last + 1.0
+    else:  # on the curve, at its upper end
+        place = float(np.interp(missed[0], below_false, np.arange(len(below_false))))
+    whole = float(np.interp(place, np.arange(len(below_false)), below_false))
+    chance = float(np.clip(1 - missed[0] / whole, 0, 1)) if whole > 0 else 0.0
+    return Cut(0.0, place, chance) if chance > 1e-9 else Cut(place, place, 0.0)

@@ -1,0 +1,119 @@
+r"""The best fair decisions as a linear program: any number of groups and classes, S known or not.
+
+People are counted in cells; in a cell all have the same scores. Let h(c | cell) be the chance of
+decision c there (for each group its own where S is known). Accuracy is linear in h, and so is every
+rate that fairness compares between groups:
+
+=====  ==================================================================
+dp     P(decision c | group), for every c
+eo     P(decision c | label y, group), for every c and y
+eopp   P(decision c | label c, group) for the last class c
+=====  ==================================================================
+
+Each rate of each group lies in a window of width epsilon, wherever that window is. With two groups,
+two classes, "dp" and S known this is Proposition 2, whose solution `pfedfair.theory.rule` has in
+closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+SCALE = 1e4  # so that cells with one person in a hundred million matter to the solver
+
+
+def fair_program(
+    mass: np.ndarray, criterion: str, epsilon: float, aware: bool = True
+) -> np.ndarray:
+    """Return the most accurate chances of decisions, ``(groups or 1, cells, classes)``.
+
+    Parameters
+    ----------
+    mass
+        P(group, label, cell), ``(groups, classes, cells)``; adds up to 1.
+    criterion
+        "dp", "eo" or "eopp".
+    epsilon
+        The largest difference between two groups' rates.
+    aware
+        Whether decisions may differ by group.
+    """
+    _, classes, cells = mass.shape
+    gain = mass.transpose(0, 2, 1) if aware else mass.sum(0).T[None]  # (tables, cells, classes)
+    limits = list(rates(mass, criterion))
+    size = gain.size
+    rows: list[int] = []
+    columns: list[int] = []
+    values: list[float] = []
+    bounds: list[float] = []
+    for k, (weight, decision) in enumerate(limits):  # window k begins at variable size + k
+        for z in np.flatnonzero(weight.sum(1) > 0):
+            where = np.flatnonzero(weight[z])
+            at = ((z if aware else 0) * cells + where) * classes + decision
+            for sign, bound in ((1.0, epsilon), (-1.0, 0.0)):
+                rows += [len(bounds)] * (len(where) + 1)
+                columns += [*at, size + k]
+                values += [*(sign * weight[z, where]), -sign]
+                bounds.append(bound)
+    found = linprog(
+        c=np.concatenate([-SCALE * gain.ravel(), np.zeros(len(limits))]),
+        A_ub=sparse.csr_matrix((values, (rows, columns)), (len(bounds), size + len(limits))),
+        b_ub=np.array(bounds),
+        A_eq=sparse.hstack([
+            sparse.kron(sparse.eye(size // classes), np.ones((1, classes))),
+            sparse.csr_matrix((size // classes, len(limits))),
+        ]).tocsr(),
+        b_eq=np.ones(size // classes),
+        bounds=[(0, 1)] * size + [(-1, 1)] * len(limits),
+        method="highs",
+    )  # fmt: skip
+    if found.status != 0:  # one decision for everybody is always feasible
+        raise ArithmeticError(f"the linear program was not solved: {found.message}")
+    chances = np.clip(found.x[:size], 0, 1).reshape(gain.shape)
+    return np.asarray(chances / chances.sum(-1, keepdims=True))
+
+
+def rates(mass: np.ndarray, criterion: str) -> Iterator[tuple[np.ndarray, int]]:
+    """Yield what fairness compares: P(cell | group, and label) ``(groups, cells)``, and a decision.
+
+    The rate of a group is the sum of the first times the chances of the second. A group without
+    people (of that label) has zeros.
+    """
+    for label, decision in compared(mass.shape[1], criterion):
+        part = mass.sum(1) if label is None else mass[:, label]
+        total = part.sum(1, keepdims=True)
+        share = np.divide(part, total, out=np.zeros_like(part), where=total > 0)
+        yield share, decision
+
+
+def compared(classes: int, criterion: str) -> list[tuple[int | None, int]]:
+    """Which rates a criterion compares: among people of which label, and of which decision.
+
+    >>> compared(2, "dp"), compared(2, "eo"), compared(3, "eopp")
+    ([(None, 1)], [(0, 1), (1, 1)], [(2, 2)])
+    """
+    decisions = [1] if classes == 2 else list(range(classes))  # one of two tells all
+    if criterion == "dp":
+        return [(None, c) for c in decisions]
+    if criterion == "eo":
+        return [(y, c) for y in range(classes) for c in decisions]
+    return [(classes - 1, classes - 1)]
+
+
+def largest_gap(mass: np.ndarray, criterion: str, chances: np.ndarray) -> float:
+    """The largest difference between two groups' rates under some chances of decisions."""
+    worst = 0.0
+    for weight, decision in rates(mass, criterion):
+        rate = (weight * chances[:, :, decision]).sum(1)[weight.sum(1) > 0]
+        if len(rate):
+            worst = max(worst, float(rate.max() - rate.min()))
+    return worst
+
+
+def accuracy(mass: np.ndarray, chances: np.ndarray) -> float:
+    """The expected accuracy of chances of decisions."""
+    return float((mass.transpose(0, 2, 1) * chances).sum())
