@@ -27,6 +27,7 @@ from pfedfair.experiment import (
     run_experiment,
 )
 from pfedfair.files import read_json, write_parquet
+from pfedfair.networks import Kinds
 from pfedfair.options import (
     Blind,
     Categorical,
@@ -290,6 +291,8 @@ def theory(
     plan = options.make_plan(partition, clients, rows, client, source=source)
     federation = load_source(source).federate(plan, options.checked_seed(seed))
     algorithm = options.make_algorithm(source, plan, "fedavg", rounds)
+    if federation.table.kinds != Kinds():
+        raise InputError("Both propositions are for two groups and two classes.")
     measured_rows(federation.partition, None)
     with terminal.progress(f"fedavg on {federation.data.name}", 1.0, quiet), terminal.notes(quiet):
         run = train_run(federation, algorithm, seed)

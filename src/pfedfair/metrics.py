@@ -13,6 +13,7 @@ those who have it. Groups without rows to measure are left out; with fewer than 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -144,7 +145,9 @@ def bootstrap(
         if name not in GAPS.values():
             found[f"{name}_low"], found[f"{name}_high"] = np.quantile(values, tails, axis=0)
     for name, signed in gaps(drawn).items():
-        low, high = np.quantile(signed, tails, axis=0)
+        with warnings.catch_warnings():  # of draws without people of some label, the others count
+            warnings.simplefilter("ignore", RuntimeWarning)
+            low, high = np.nanquantile(signed, tails, axis=0)
         nearest = np.where(low * high > 0, np.minimum(np.abs(low), np.abs(high)), 0.0)
         found[f"{name}_low"] = largest(np.where(np.isnan(low), np.nan, nearest))
         found[f"{name}_high"] = largest(np.maximum(np.abs(low), np.abs(high)))

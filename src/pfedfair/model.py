@@ -62,26 +62,22 @@ class PersonalModel:
     def codes(self, sensitive_features: Any) -> np.ndarray:
         """Return 0, 1, ... for names of groups (or for these numbers if they cannot be names).
 
-        Of several attributes (a table with a column for each) the values are joined by " x ". A
-        combination that no group has is in the group "other", if there is one.
+        Of several attributes (a table with a column for each) the values are joined by " x ".
         """
-        given = np.asarray(sensitive_features)
-        if given.ndim == 2 and given.shape[1] == 1:
-            given = given[:, 0]
-        if given.ndim == 2:
-            given = np.array([" x ".join(map(str, row)) for row in given], dtype=object)
-        values = pd.Series(given).astype(str)
+        columns = pd.DataFrame(sensitive_features)
+        texts = [columns[name].map(str).to_numpy(object) for name in columns]
+        values = pd.Series([" x ".join(row) for row in zip(*texts, strict=True)], dtype=object)
         numbers = tuple(map(str, range(len(self.group_names))))
         codes = [n for n in (numbers, ("False", "True")) if not set(n) & set(self.group_names)]
         for names in (self.group_names, *codes):  # codes only where they cannot be names
             if values.isin(names).all():
                 return values.map({name: z for z, name in enumerate(names)}).to_numpy(np.int64)
-        if "other" in self.group_names:
-            known = values.where(values.isin(self.group_names), "other")
-            return known.map(self.group_names.index).to_numpy(np.int64)
+        merged = {part: z for z, name in enumerate(self.group_names) for part in name.split(" + ")}
+        if values.isin(merged).all():
+            return values.map(merged).to_numpy(np.int64)
         raise InputError(
             f"sensitive_features must be {' or '.join(self.group_names)}; "
-            f"found '{values[~values.isin(self.group_names)].iloc[0]}'."
+            f"found '{values[~values.isin(merged)].iloc[0]}'."
         )
 
 
@@ -118,6 +114,8 @@ def read_model(folder: Path) -> tuple[Network, Encoder, dict[str, Tensor], dict[
     if not (folder / "run.json").exists():
         raise InputError(f"{folder} has no run.json: it is not a folder that train --out wrote.")
     about = read_json(folder / "run.json")
+    if "rule" not in about:
+        raise InputError(f"{folder} was written by an older version of pfedfair: train again.")
     widths, encoder = about["widths"], about["encoder"]
     encoder["categories"] = {c: tuple(v) for c, v in encoder["categories"].items()}
     network: Network = _mlp(widths) if widths else Bias(about["outputs"])

@@ -94,6 +94,8 @@ class Run:
             "n_test": [len(own) for own in rows],
             **{f"share_s{z}": part.shares[:, z] for z in range(1, part.shares.shape[1])},
         }
+        if weighted:  # there is no gap to a group that a client has not
+            counts = np.where(part.shares[..., None, None] > 0, counts, 0)
         found = metrics.client_table(counts, part.shares if weighted else None, self.seed)
         table = pd.concat([pd.DataFrame(about), found], axis=1)
         return table.assign(collapsed=self.collapsed, protocol=protocol)
@@ -204,8 +206,14 @@ def choose_network(
     """Return the network to train: the given one, or the MLP that goes with the data set."""
     kinds = federation.table.kinds
     algorithm.check(kinds)
+    needed = outputs(kinds.classes)
+    if isinstance(network, MLP) and network.widths[-1] != needed:
+        raise InputError(
+            f"For {kinds.classes} classes a network needs {needed} outputs, this one has "
+            f"{network.widths[-1]}."
+        )
     width, hidden = federation.encoder.width, federation.data.hidden
-    return algorithm.network(network or MLP(width, hidden, outputs(kinds.classes)), kinds)
+    return algorithm.network(network or MLP(width, hidden, needed), kinds)
 
 
 def train(

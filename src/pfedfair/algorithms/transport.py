@@ -66,7 +66,6 @@ FAR = 1e30  # a logit that no score exceeds
 FREE = ("target_ddp", "criterion", "confidence", "kappa", "ties")
 DRAWS = 400  # of shapes, for the guarantee
 FAINT = 1e-6  # of a client's people, evenly in all cells
-GROUP_BINS = 20  # of the guess of S, if S is not an input; the score then has a fifth of `bins`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +148,8 @@ class Transport(Algorithm):
         """Where people are counted."""
         if kinds.aware:
             return Cells(kinds.classes, self.bins)
-        return Cells(kinds.classes, max(10, self.bins // 5), kinds.groups, GROUP_BINS)
+        few, many = (5, 20) if kinds.groups == 2 else (10, 60)  # cells of the score, of the guess
+        return Cells(kinds.classes, max(10, self.bins // few), kinds.groups, many)
 
     def cost(self) -> tuple[float, float]:
         return float(self.epochs), 0.1
@@ -223,10 +223,15 @@ class Transport(Algorithm):
         return np.repeat(calibrate(people, cells.label.centres)[0], wide, axis=1)
 
     def guess(self, held: np.ndarray, cells: Cells) -> np.ndarray:
-        """P(S) in every cell by the head, calibrated; ``(groups, cells)`` from ``(2, ...)``."""
+        """P(S) in every cell by the head, calibrated; ``(groups, cells)`` from ``(2, ...)``.
+
+        As it would be if the groups were of equal size.
+        """
         assert cells.group is not None
         people = held.reshape(*held.shape[:2], cells.label.number, cells.group.number).sum(2)
-        return np.tile(calibrate(people, cells.group.centres)[0], cells.label.number)
+        share = people.sum((0, 2)).clip(min=1.0)
+        odds = calibrate(people, cells.group.centres)[0] / share[:, None]
+        return np.tile(odds / odds.sum(0), cells.label.number)
 
     # --- what a client does --------------------------------------------------------------------
 
@@ -318,7 +323,7 @@ class Transport(Algorithm):
         if by_cell:  # somebody may come who is in an empty cell
             shapes = (1 - FAINT) * shapes + FAINT / shapes.shape[1]
         mass = shares[here, None, None] * shapes[:, None] * eta[here]
-        seen = mass if kinds.aware else self.by_guess(server, counts, shares, mass)
+        seen = mass if kinds.aware else self.by_guess(server, shares, mass)
 
         def decide(limit: float) -> np.ndarray:
             if len(here) == 1 or limit >= 1:  # nobody to compare with, or no need
@@ -330,16 +335,22 @@ class Transport(Algorithm):
         def kept(limit: float) -> bool:
             return largest_gap(mass, self.criterion, decide(limit)) <= self.target_ddp
 
-        if kinds.aware or kept(self.target_ddp):
-            decision = decide(self.target_ddp)
-        else:  # the guess of S is not quite right: a stricter limit on what it shows
+        usual = int(mass.sum((0, 2)).argmax())
+        decision = decide(self.target_ddp)
+        if not kinds.aware and not kept(self.target_ddp):
+            # The guess of S is not quite right: a stricter limit on what it shows. If even none is
+            # strict enough, some people by lot get the decision that most have.
             decision = decide(strictest(kept, self.target_ddp))
+            gap = largest_gap(mass, self.criterion, decision)
+            alike = max(0.0, 1 - self.target_ddp / gap) if gap > 0 else 0.0
+            decision = (1 - alike) * decision
+            decision[..., usual] += alike
         if self.confidence is not None and len(here) > 1:
             each = [
                 shrinkage.posterior_draws(counts[z], pooled[z], DRAWS, rng, self.kappa, prior)
                 for z in here
             ]
-            decision = self.surely(decide, each, eta[here], int(mass.sum((0, 2)).argmax()))
+            decision = self.surely(decide, each, eta[here], usual)
         everywhere = sure(eta) if kinds.aware else decision  # also for groups that it has not
         if kinds.aware:
             everywhere[here] = decision
@@ -363,18 +374,13 @@ class Transport(Algorithm):
         positive = fair_rule(eta.ravel(), tilt, mass, limit).positive(eta.ravel(), tilt)
         return np.stack([1 - positive, positive], axis=-1).reshape(2, self.bins, 2)
 
-    def by_guess(
-        self, server: State, counts: np.ndarray, shares: np.ndarray, mass: np.ndarray
-    ) -> np.ndarray:
+    def by_guess(self, server: State, shares: np.ndarray, mass: np.ndarray) -> np.ndarray:
         """The mass of group, label and cell, with the head's guess of the group in each cell.
 
         Counts of people in so many cells would be fitted by chance; the guess is a smooth function.
-        It was made for everybody's shares, and is turned into one for the client's.
         """
         here = np.flatnonzero(shares)
-        everybody = (server["counts"].numpy() + counts)[here].sum(1)
-        lift = shares[here] / (everybody / everybody.sum())
-        odds = server["guess"].numpy()[here] * lift[:, None]
+        odds = server["guess"].numpy()[here] * shares[here, None]
         people = mass.sum((0, 1)) * odds / odds.sum(0)
         return np.asarray(people[:, None] * server["eta"].numpy()[here])
 

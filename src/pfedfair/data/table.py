@@ -128,12 +128,13 @@ class Dataset:
 
     def by(self, attributes: Sequence[str], merge_groups: bool = False) -> Dataset:
         """Return the same rows with other columns as the sensitive attribute; see `from_frame`."""
+        before = self.sensitive_column.split(",")
         for column in attributes:
-            if column not in (*self.numeric, *self.categorical, self.sensitive_column):
-                able = ", ".join((self.sensitive_column, *self.categorical))
+            if column not in (*self.numeric, *self.categorical, *before):
+                able = ", ".join((*before, *self.categorical, *self.numeric))
                 raise InputError(f"'{self.name}' has no column '{column}' for S: it has {able}.")
         s, names = cross(self.frame, attributes, merge_groups)
-        inputs = self.categorical | {self.sensitive_column: ()}
+        inputs = self.categorical | dict.fromkeys(before, ())
         return replace(
             self,
             s=s,
@@ -175,7 +176,7 @@ def from_frame(
     categorical
         Columns of numbers that are codes, such as a postal code.
     merge_groups
-        Put groups of fewer than `FEWEST` rows together as "other"; without it they are refused.
+        Put groups of fewer than `FEWEST` rows together, as "a + b"; without it they are refused.
     """
     frame = frame.rename(columns=str)
     twice = frame.columns[frame.columns.duplicated()]
@@ -278,9 +279,12 @@ def cross(
             kept.remove(least)
         merged = {z: len(kept) for z in small.tolist()} | {z: i for i, z in enumerate(kept)}
         s = np.array([merged[z] for z in range(len(size))])[s]
-        names = (*(names[z] for z in kept), "other")
+        names = (*(names[z] for z in kept), " + ".join(names[z] for z in sorted(small)))
     if len(names) < 2 or len(names) > MOST_GROUPS:
-        raise InputError(f"{what} makes {len(names)} groups: 2 to {MOST_GROUPS} can be compared.")
+        raise InputError(
+            f"{what} makes {len(names)} group{'s' * (len(names) > 1)}: 2 to {MOST_GROUPS} can be "
+            "compared."
+        )
     return s, names
 
 

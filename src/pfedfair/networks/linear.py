@@ -5,10 +5,10 @@ from __future__ import annotations
 from pfedfair.networks.mlp import MLP
 
 
-def linear(inputs: int) -> MLP:
+def linear(inputs: int, outputs: int = 1) -> MLP:
     """Return logistic regression, which is an MLP without hidden layers.
 
     >>> linear(3).size
     4
     """
-    return MLP(inputs, hidden=())
+    return MLP(inputs, hidden=(), outputs=outputs)

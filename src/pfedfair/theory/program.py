@@ -59,19 +59,21 @@ def fair_program(
                 columns += [*at, size + k]
                 values += [*(sign * weight[z, where]), -sign]
                 bounds.append(bound)
-    found = linprog(
-        c=np.concatenate([-SCALE * gain.ravel(), np.zeros(len(limits))]),
-        A_ub=sparse.csr_matrix((values, (rows, columns)), (len(bounds), size + len(limits))),
-        b_ub=np.array(bounds),
-        A_eq=sparse.hstack([
+    problem = {
+        "c": np.concatenate([-SCALE * gain.ravel(), np.zeros(len(limits))]),
+        "A_ub": sparse.csr_matrix((values, (rows, columns)), (len(bounds), size + len(limits))),
+        "A_eq": sparse.hstack([
             sparse.kron(sparse.eye(size // classes), np.ones((1, classes))),
             sparse.csr_matrix((size // classes, len(limits))),
         ]).tocsr(),
-        b_eq=np.ones(size // classes),
-        bounds=[(0, 1)] * size + [(-1, 1)] * len(limits),
-        method="highs",
-    )  # fmt: skip
-    if found.status != 0:  # one decision for everybody is always feasible
+        "b_eq": np.ones(size // classes),
+        "bounds": [(0, 1)] * size + [(-1, 1)] * len(limits),
+    }  # fmt: skip
+    for slack in (0.0, 5e-7, 5e-6):  # the solver's rounding may leave nothing between equal bounds
+        found = linprog(**problem, b_ub=np.array(bounds) + slack, method="highs")
+        if found.status == 0:
+            break
+    else:  # one decision for everybody is always feasible
         raise ArithmeticError(f"the linear program was not solved: {found.message}")
     chances = np.clip(found.x[:size], 0, 1).reshape(gain.shape)
     return np.asarray(chances / chances.sum(-1, keepdims=True))
