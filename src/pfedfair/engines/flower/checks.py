@@ -1,0 +1,51 @@
+"""Which answers of a site are taken: looked at by the site before it sends, by the server again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import torch
+
+from pfedfair.algorithms import State
+
+
+def refusal(message: State, server: State, max_change: float) -> str | None:
+    """Say what is wrong with a site's answer to the `server`'s state, if anything is.
+
+    A tensor of the server's own name and kind is a new version of it, and may be `max_change` away
+    from it at the most (root mean square over its numbers).
+    """
+    for name, tensor in message.items():
+        if not bool(torch.isfinite(tensor).all()):
+            bad = int((~torch.isfinite(tensor)).sum())
+            return f"'{name}' has {bad} numbers that are not finite"
+        if name not in server:
+            continue
+        before = server[name]
+        if tensor.shape != before.shape:
+            return f"'{name}' has shape {tuple(tensor.shape)}, not {tuple(before.shape)}"
+        change = float((tensor.double() - before.double()).square().mean().sqrt())
+        if change > max_change:
+            return f"'{name}' moved by {change:.3g} on average, more than {max_change:g}"
+    return None
+
+
+def odd_ones(messages: Mapping[int, State]) -> dict[int, str]:
+    """Whose answers have other names or shapes than most sites' answers."""
+    forms = {
+        number: tuple(sorted((name, tuple(t.shape), str(t.dtype)) for name, t in message.items()))
+        for number, message in messages.items()
+    }
+    if not forms:
+        return {}
+    usual, _ = Counter(forms.values()).most_common(1)[0]
+    return {
+        number: f"it has {_words(form)}, the others have {_words(usual)}"
+        for number, form in forms.items()
+        if form != usual
+    }
+
+
+def _words(form: tuple[tuple[str, tuple[int, ...], str], ...]) -> str:
+    return ", ".join(f"'{name}' {shape} {kind}" for name, shape, kind in form) or "nothing"

@@ -1,0 +1,364 @@
+"""The server's side of a run: who takes part, what is agreed, round after round.
+
+Every wait has an end; every site that is refused or missing is named in the log; after every round
+the state is on disk, and a run that is started again goes on from there.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import torch
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+from torch import Tensor
+
+from pfedfair import seeds
+from pfedfair.algorithms import Algorithm, State
+from pfedfair.engines.flower.checkpoint import Checkpoint, Place
+from pfedfair.engines.flower.checks import odd_ones, refusal
+from pfedfair.engines.flower.post import ask
+from pfedfair.engines.flower.records import pack, unpack
+from pfedfair.engines.flower.robust import robust
+from pfedfair.engines.flower.schema import Description, agree, difference
+from pfedfair.engines.flower.task import Settings, make_network
+from pfedfair.engines.stacked import flush_denormal
+from pfedfair.errors import InputError
+from pfedfair.networks import Thresholds
+
+log = logging.getLogger("flwr")
+
+
+class Conductor:
+    """One run."""
+
+    def __init__(self, grid: Grid, settings: Settings) -> None:
+        self.grid = grid
+        self.settings = settings
+        self.known: dict[int, Description | None] = {}  # nodes that were asked for a description
+        self.nodes: dict[str, int] = {}  # where each site is now
+        self.refused: dict[str, str] = {}
+        self.silent: set[str] = set()  # sites that did not answer the last time
+
+    # --- the run -------------------------------------------------------------------------------
+
+    def run(self) -> Checkpoint:
+        """Conduct the run to its end; return its last state."""
+        algorithm, out = self.settings.algorithm, self.settings.out
+        state = Checkpoint.load(out) or self.begin()
+        if state.key != self.settings.key(state.schema):
+            raise InputError(f"{out} holds another run: choose another out, or delete it.")
+        if state.done:
+            log.info("pfedfair: going on after round %d", state.done)
+        while state.done < self.settings.rounds:
+            began = time.monotonic()
+            messages, steps = self.round(state)
+            with flush_denormal():
+                server = self.combine(algorithm, state, messages)
+            if not all(bool(torch.isfinite(t).all()) for k, t in server.items() if k == "w"):
+                raise InputError("The global model is not finite: use a smaller alpha.")
+            seconds = time.monotonic() - began
+            state = Checkpoint(
+                key=state.key,
+                schema=state.schema,
+                places=state.places,
+                server=server,
+                done=state.done + steps,
+                last=state.last | messages if self.by_client(state) else {},
+                seconds=[*state.seconds, seconds],
+            )
+            state.save(out)
+            log.info("pfedfair: round %d of %d, %d of %d sites, %.1f s", state.done,
+                     self.settings.rounds, len(messages), len(state.places), seconds)  # fmt: skip
+        self.finish(state)
+        return state
+
+    def begin(self) -> Checkpoint:
+        """Wait for the sites, agree on a schema, set up the server's state."""
+        settings, algorithm = self.settings, self.settings.algorithm
+        self.gather(lambda: len(self.nodes))
+        found = sorted(self.present(), key=lambda d: (d.place, d.site))
+        schema, refused = agree(found, settings.blind, settings.hidden)
+        for site, why in refused.items():
+            self.refuse(site, why)
+        places = [Place(one.site, one.rows) for one in found if one.site not in refused]
+        if len(places) < settings.min_sites:
+            raise InputError(
+                f"{len(places)} sites have the same table, {settings.min_sites} are needed. "
+                + " ".join(f"Site '{site}': {why}." for site, why in refused.items())
+            )
+        network = make_network(schema, algorithm)
+        if isinstance(network, Thresholds) and settings.blind:
+            raise InputError("This method has a threshold for each group: leave out blind.")
+        w = network.init(seeds.generator(settings.seed, seeds.INIT))
+        sizes = _sizes(places, range(len(places)))
+        server = algorithm.start_server(w, sizes)
+        if set(server) != {"w"} and (settings.clip > 0 or settings.aggregate != "mean"):
+            raise InputError(
+                "clip, epsilon and aggregate are for methods whose sites send their model and "
+                f"nothing else; {type(algorithm).__name__} sends more."
+            )
+        self.state_privacy(settings)
+        state = Checkpoint(settings.key(schema), schema, places, server)
+        state.save(settings.out)
+        names = ", ".join(f"{i}: {place.name}" for i, place in enumerate(places))
+        log.info("pfedfair: %s with %d sites (%s)", type(algorithm).__name__, len(places), names)
+        return state
+
+    def round(self, state: Checkpoint) -> tuple[dict[int, State], int]:
+        """Ask all sites for one round's answer; ask again, once, if too few are good."""
+        for attempt in (1, 2):
+            self.gather(lambda: len(self.seated(state)), state)
+            answers = self.send(state, "train")
+            good, steps = self.accept(state, answers)
+            if len(good) >= self.settings.min_sites:
+                return good, steps
+            log.error(
+                "pfedfair: %d good answers in round %d, %d are needed%s",
+                len(good), state.done + 1, self.settings.min_sites,
+                "; asking once more" if attempt == 1 else "",
+            )  # fmt: skip
+        raise InputError(
+            f"Round {state.done + 1} had {len(good)} good answers twice, "
+            f"{self.settings.min_sites} are needed: see the log for who was refused and why. "
+            "The same command goes on from here."
+        )
+
+    def accept(
+        self, state: Checkpoint, answers: dict[int, Message]
+    ) -> tuple[dict[int, State], int]:
+        """Return the good answers by the sites' numbers, and how many rounds each has done."""
+        good: dict[int, State] = {}
+        steps: dict[int, int] = {}
+        for number, answer in sorted(answers.items()):
+            name = state.places[number].name
+            if answer.has_error():
+                log.error("pfedfair: site '%s' failed: %s", name, answer.error.reason)
+                continue
+            try:
+                message = unpack(answer.content.array_records["arrays"])
+                steps[number] = int(str(answer.content.metric_records["metrics"]["rounds"]))
+            except Exception as error:
+                log.error("pfedfair: the answer of site '%s' cannot be read: %r", name, error)
+                continue
+            why = refusal(message, state.server, self.settings.max_change)
+            if why is None:
+                good[number] = message
+            else:
+                log.error("pfedfair: the answer of site '%s' is refused: %s", name, why)
+        usual = Counter(steps[number] for number in good).most_common(1)
+        odd = odd_ones(good) | {
+            number: f"it has done {steps[number]} rounds, the others {usual[0][0]}"
+            for number in good
+            if steps[number] != usual[0][0]
+        }
+        for number, why in odd.items():
+            name = state.places[number].name
+            log.error("pfedfair: the answer of site '%s' is refused: %s", name, why)
+            del good[number]
+        return good, usual[0][0] if usual else 1
+
+    def combine(self, algorithm: Algorithm, state: Checkpoint, messages: dict[int, State]) -> State:
+        """The algorithm's own server round, over those who answered.
+
+        Where the server keeps something of every client, a site that is missing counts with its
+        last answer.
+        """
+        if self.by_client(state):
+            messages = {**state.last, **messages}
+            missing = [p.name for i, p in enumerate(state.places) if i not in messages]
+            if missing:
+                raise InputError(
+                    f"{type(algorithm).__name__} needs every site's first answer; "
+                    f"{', '.join(missing)} did not send one. The same command tries again."
+                )
+        numbers = sorted(messages)
+        stacked = {
+            name: torch.stack([messages[number][name] for number in numbers])
+            for name in messages[numbers[0]]
+        }
+        sizes = _sizes(state.places, numbers)
+        if self.settings.aggregate != "mean":
+            w = robust(stacked["w"], self.settings.aggregate, self.settings.malicious)
+            stacked, sizes = {"w": w[None]}, sizes.sum()[None]
+        return algorithm.server_round(state.server, stacked, sizes)
+
+    def finish(self, state: Checkpoint) -> None:
+        """Let every site make and keep its own model."""
+        self.gather(lambda: len(self.seated(state)), state)
+        answers = self.send(state, "train.finish")
+        for number, place in enumerate(state.places):
+            answer = answers.get(number)
+            if answer is None or answer.has_error():
+                why = "it did not answer" if answer is None else answer.error.reason
+                log.error("pfedfair: site '%s' has no personal model: %s The same command asks it "
+                          "again.", place.name, why)  # fmt: skip
+            else:
+                told = dict(answer.content.metric_records["metrics"])
+                told.pop("done", None)
+                words = ", ".join(f"{name} {float(str(v)):.3f}" for name, v in told.items())
+                log.info("pfedfair: site '%s' has its model%s", place.name, words and f": {words}")
+
+    # --- sites ---------------------------------------------------------------------------------
+
+    def present(self) -> list[Description]:
+        """Descriptions of the sites that can be reached."""
+        found = [self.known[node] for node in self.nodes.values()]
+        return [one for one in found if one is not None]
+
+    def meet(self, state: Checkpoint | None) -> set[int]:
+        """Ask nodes that are new for a description; return the nodes that are there."""
+        online = set(self.grid.get_node_ids())
+        new = {node: RecordDict() for node in online if node not in self.known}
+        if not new:
+            return online
+        limit, poll = self.settings.round_timeout, self.settings.poll
+        for node, answer in ask(self.grid, new, "query.describe", limit, poll).items():
+            self.known[node] = None
+            if answer.has_error():
+                log.error("pfedfair: node %d cannot take part: %s", node, answer.error.reason)
+                continue
+            try:
+                text = str(answer.content.config_records["config"]["description"])
+                found = Description.from_json(text)
+            except Exception as error:
+                log.error("pfedfair: node %d has no readable description: %r", node, error)
+                continue
+            self.known[node] = found
+            if state is None or self.seat(state, found):
+                before = self.nodes.get(found.site)
+                if before is not None:
+                    log.warning("pfedfair: site '%s' is now node %d, it was node %d",
+                                found.site, node, before)  # fmt: skip
+                self.nodes[found.site] = node
+                self.silent.discard(found.site)
+        return online
+
+    def seat(self, state: Checkpoint, found: Description) -> bool:
+        """Give a site that comes late, or back, its place; say why not if it cannot have one."""
+        schema = state.schema
+        numbers, categories = [*schema.encoder.mean], [*schema.encoder.categories]
+        why = difference(numbers, categories, schema.labels, schema.groups, found)
+        if why is not None:
+            self.refuse(found.site, why)
+            return False
+        for place in state.places:
+            if place.name == found.site:
+                place.rows = found.rows
+                return True
+        if self.by_client(state):
+            self.refuse(found.site, "this method cannot take in sites after the first round")
+            return False
+        state.places.append(Place(found.site, found.rows))
+        log.info("pfedfair: site '%s' joins as number %d", found.site, len(state.places) - 1)
+        return True
+
+    def refuse(self, site: str, why: str) -> None:
+        self.refused[site] = why
+        self.nodes.pop(site, None)
+        log.error("pfedfair: site '%s' is refused: %s", site, why)
+
+    def seated(self, state: Checkpoint) -> dict[int, int]:
+        """Nodes of the sites that can be reached, by the sites' numbers."""
+        return {
+            number: self.nodes[place.name]
+            for number, place in enumerate(state.places)
+            if place.name in self.nodes
+        }
+
+    def gather(self, count: Callable[[], int], state: Checkpoint | None = None) -> None:
+        """Wait until all sites are there; after `wait` seconds `min_sites` will do, fewer not."""
+        settings = self.settings
+        wanted = settings.sites if state is None else len(state.places)
+        end = time.monotonic() + settings.wait
+        told = -1
+        while True:
+            online = self.meet(state)
+            gone = [site for site, node in self.nodes.items() if node not in online]
+            for site in gone:
+                log.warning("pfedfair: site '%s' has gone", site)
+                del self.nodes[site]
+            here = count()
+            if here >= wanted or (state is not None and here >= settings.min_sites):
+                return
+            if time.monotonic() >= end:
+                break
+            if here != told:
+                log.info("pfedfair: %d of %d sites are here, waiting", here, wanted)
+                told = here
+            time.sleep(settings.poll)
+        if here >= settings.min_sites:
+            log.warning("pfedfair: beginning with %d of %d sites", here, wanted)
+            return
+        names = ", ".join(sorted(self.nodes)) or "none"
+        turned_away = "".join(f" Site '{s}' was refused: {w}." for s, w in self.refused.items())
+        raise InputError(
+            f"After {settings.wait:g} seconds {here} of at least {settings.min_sites} sites are "
+            f"here ({names}): start the others, then start the run again.{turned_away}"
+        )
+
+    def send(self, state: Checkpoint, kind: str) -> dict[int, Message]:
+        """Send the server's state to all seated sites; return their answers by number."""
+        seated = self.seated(state)
+        arrays = pack(state.server)
+        contents = {
+            node: RecordDict(
+                {
+                    "arrays": arrays,
+                    "config": ConfigRecord(
+                        {
+                            "round": state.done,
+                            "local-rounds": self.settings.local_rounds,
+                            "number": number,
+                            "key": state.key,
+                            "schema": state.schema.to_json(),
+                            "max-change": self.settings.max_change,
+                        }
+                    ),
+                }
+            )
+            for number, node in seated.items()
+        }
+        quiet = {n for i, n in seated.items() if state.places[i].name in self.silent}
+        optional = quiet if len(quiet) < len(seated) else set()
+        limit, poll = self.settings.round_timeout, self.settings.poll
+        found = ask(self.grid, contents, kind, limit, poll, str(state.done + 1), optional)
+        for number, node in seated.items():
+            name = state.places[number].name
+            if node in found:
+                self.silent.discard(name)
+            else:
+                self.silent.add(name)
+                log.error("pfedfair: site '%s' did not answer within %g s", name, limit)
+        return {number: found[node] for number, node in seated.items() if node in found}
+
+    # --- small ones ----------------------------------------------------------------------------
+
+    def by_client(self, state: Checkpoint) -> bool:
+        """Whether the server's state has something of every client in it."""
+        shapes = [
+            {k: t.shape for k, t in self.settings.algorithm.start_server(w, torch.ones(n)).items()}
+            for w in (state.server["w"],)
+            for n in (2, 3)
+        ]
+        return shapes[0] != shapes[1]
+
+    @staticmethod
+    def state_privacy(settings: Settings) -> None:
+        if settings.epsilon > 0 and settings.clip <= 0:
+            raise InputError("epsilon needs clip, the largest norm of a site's update.")
+        if settings.epsilon > 0:
+            messages = -(-settings.rounds // settings.local_rounds)
+            log.info(
+                "pfedfair: every answer is (%g, %g)-differentially private for a whole site; "
+                "%d answers together at most (%g, %g)",
+                settings.epsilon, settings.delta, messages,
+                messages * settings.epsilon, messages * settings.delta,
+            )  # fmt: skip
+
+
+def _sizes(places: list[Place], numbers: Iterable[int]) -> Tensor:
+    return torch.tensor([float(places[number].rows) for number in numbers])

@@ -1,0 +1,42 @@
+"""Send messages to sites and collect their answers, for as long as they may take and no longer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+
+def ask(
+    grid: Grid,
+    contents: Mapping[int, RecordDict],
+    kind: str,
+    timeout: float,
+    poll: float,
+    group: str = "",
+    optional: Collection[int] = (),
+) -> dict[int, Message]:
+    """Send every node its content; return the answers by node, some of which may be errors.
+
+    Nobody waits for the nodes in `optional`. A message that was not fetched within `timeout` is not
+    delivered later.
+    """
+    nodes = list(contents)
+    messages = [
+        Message(contents[node], dst_node_id=node, message_type=kind, ttl=timeout, group_id=group)
+        for node in nodes
+    ]
+    pushed = zip(grid.push_messages(messages), nodes, strict=False)
+    pending = {number: node for number, node in pushed if number}
+    answers: dict[int, Message] = {}
+    end = time.monotonic() + timeout
+    while any(node not in optional for node in pending.values()) and time.monotonic() < end:
+        for answer in grid.pull_messages(list(pending)):
+            node = pending.pop(answer.metadata.reply_to_message_id, None)
+            if node is not None:
+                answers[node] = answer
+        if any(node not in optional for node in pending.values()):
+            time.sleep(poll)
+    return answers
