@@ -10,11 +10,16 @@ import torch
 from pfedfair.algorithms import State
 
 
+def models(server: State) -> list[str]:
+    """Names of the tensors that are models, as "w" is."""
+    return [name for name, tensor in server.items() if tensor.shape == server["w"].shape]
+
+
 def refusal(message: State, server: State, max_change: float) -> str | None:
     """Say what is wrong with a site's answer to the `server`'s state, if anything is.
 
-    A tensor of the server's own name and kind is a new version of it, and may be `max_change` away
-    from it at the most (root mean square over its numbers).
+    A model may be `max_change` away from the server's at the most (root mean square over its
+    weights).
     """
     for name, tensor in message.items():
         if not bool(torch.isfinite(tensor).all()):
@@ -25,6 +30,8 @@ def refusal(message: State, server: State, max_change: float) -> str | None:
         before = server[name]
         if tensor.shape != before.shape:
             return f"'{name}' has shape {tuple(tensor.shape)}, not {tuple(before.shape)}"
+        if name not in models(server):
+            continue
         change = float((tensor.double() - before.double()).square().mean().sqrt())
         if change > max_change:
             return f"'{name}' moved by {change:.3g} on average, more than {max_change:g}"

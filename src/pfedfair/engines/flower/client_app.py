@@ -17,7 +17,7 @@ from flwr.clientapp import ClientApp
 
 from pfedfair.algorithms import Algorithm, Clients, State
 from pfedfair.engines.flower import memory
-from pfedfair.engines.flower.checks import refusal
+from pfedfair.engines.flower.checks import models, refusal
 from pfedfair.engines.flower.privacy import audit_mod, privacy_mod
 from pfedfair.engines.flower.records import one_row, pack, unpack
 from pfedfair.engines.flower.schema import Schema, describe
@@ -113,14 +113,14 @@ def play(
 ) -> tuple[State, State, int]:
     """Play up to `rounds` rounds at this site alone; return its message, its state, and how many.
 
-    From the second on, a round goes on from the site's own answer: what it would send takes the
-    place of the server's tensor of the same name. Rounds of another kind, with other messages
-    (thresholds at the end), are never mixed with the ones before.
+    From the second on, a round goes on from the site's own answer: the model that it would send
+    takes the place of the server's. Rounds of another kind, with other messages (thresholds at the
+    end), are never mixed with the ones before. A method that sends no model plays one round.
     """
     rounds = min(rounds, algorithm.rounds - t)
     sent, own = algorithm.client_round(server, own, clients, t)
     message, done = one_row(sent), 1
-    carried = {name for name in message if name in server}
+    carried = [name for name in models(server) if name in message]
     if rounds > 1 and not carried:
         return message, own, done
     while done < rounds:
