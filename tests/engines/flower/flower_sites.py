@@ -4,6 +4,7 @@ import json
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import torch
 from flwr.app import Context, Message, RecordDict
 from flwr.serverapp import Grid
@@ -11,8 +12,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from safetensors.torch import load_file
 
 import pfedfair as pff
+from pfedfair.algorithms import Clients
 from pfedfair.engines.flower import client_app
 from pfedfair.engines.flower.processes import APP
+from pfedfair.engines.flower.task import make_algorithm
+from pfedfair.run import choose_network
 
 
 def defaults() -> dict:
@@ -113,3 +117,29 @@ class Consortium:
 
     def theta(self, i: int) -> torch.Tensor:
         return load_file(self.folder / f"state{i}" / "model" / "model.safetensors")["theta"][0]
+
+
+def only(consortium: Consortium, config: dict, who: list[list[int]], sites=None) -> torch.Tensor:
+    """The global model after rounds in which only some of the sites took part.
+
+    `sites` are those whose tables were accepted: the encoding is fitted on their rows.
+    """
+    federation = consortium.federation
+    algorithm = make_algorithm(config)
+    table, train = federation.table, federation.partition.train
+    if sites is not None:
+        rows = np.concatenate([train[i] for i in sites])
+        encoder = pff.data.Encoder.fit(federation.data, rows, exclude="site")
+        x = encoder.transform(federation.data.frame, federation.data.s)
+        table = table._replace(x=torch.from_numpy(x))
+    network = choose_network(federation, algorithm)
+    sizes = torch.from_numpy(federation.sizes).float()
+    w = network.init(pff.seeds.generator(config["seed"], pff.seeds.INIT))
+    server = algorithm.start_server(w, sizes)
+    for t, ids in enumerate(who):
+        sent = []
+        for i in ids:
+            one = Clients(network, table, [train[i]], [i], config["seed"])
+            sent.append(algorithm.client_round(server, {}, one, t)[0]["w"])
+        server = algorithm.server_round(server, {"w": torch.cat(sent)}, sizes[ids])
+    return server["w"]

@@ -9,6 +9,7 @@ speak of rows: the text is in the site's own log.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 
 import torch
@@ -18,6 +19,7 @@ from flwr.clientapp import ClientApp
 from pfedfair.algorithms import Algorithm, Clients, State
 from pfedfair.engines.flower import memory
 from pfedfair.engines.flower.checks import models, refusal
+from pfedfair.engines.flower.post import FAILED
 from pfedfair.engines.flower.privacy import audit_mod, privacy_mod
 from pfedfair.engines.flower.records import one_row, pack, unpack
 from pfedfair.engines.flower.schema import Schema, describe
@@ -37,7 +39,6 @@ from pfedfair.run import Run
 
 log = logging.getLogger("flwr")
 app = ClientApp()
-FAILED = 2  # Flower's code for an exception in a ClientApp
 
 
 def quietly(work: Callable[[Message, Context], Message]) -> Callable[[Message, Context], Message]:
@@ -94,15 +95,18 @@ def finish(message: Message, context: Context) -> Message:
     kept = own if work.algorithm.keeps else {}
     fitted = Fitted(work.server["w"], theta, work.server, kept)
     run = Run(work.federation, work.algorithm, work.clients.network, fitted, work.seed, 0.0)
-    run.save(work.site.folder / "model")
+    name = str(context.run_config["name"])
+    if not re.fullmatch(r"\w[\w.-]*", name):  # the server's word, in a path of ours
+        raise InputError(f"The run's name '{name}' is not a plain word.")
+    folder = work.site.folder / name
+    run.save(folder)
     shared: dict[str, float] = {}
     if len(work.site.test):
         table = run.table("paper").drop(columns="role")
-        write_parquet(work.site.folder / "model" / "clients.parquet", table)
+        write_parquet(folder / "clients.parquet", table)
         row = table.iloc[0]
         log.info("pfedfair: %s: accuracy %.3f, DDP %.3f on %d held-out rows; the model is in %s",
-                 work.site.name, row["accuracy"], row["ddp"], row["n_test"],
-                 work.site.folder / "model")  # fmt: skip
+                 work.site.name, row["accuracy"], row["ddp"], row["n_test"], folder)  # fmt: skip
         if bool(context.node_config.get("share-metrics", False)):
             shared = {"accuracy": float(row["accuracy"]), "ddp": float(row["ddp"])}
     return Message(RecordDict({"metrics": MetricRecord({"done": 1, **shared})}), reply_to=message)

@@ -71,8 +71,9 @@ class Conductor:
                 seconds=[*state.seconds, seconds],
             )
             state.save(out)
-            log.info("pfedfair: round %d of %d, %d of %d sites, %.1f s", state.done,
-                     self.settings.rounds, len(messages), len(state.places), seconds)  # fmt: skip
+            names = ", ".join(state.places[number].name for number in sorted(messages))
+            log.info("pfedfair: round %d of %d with %s, %.1f s",
+                     state.done, self.settings.rounds, names, seconds)  # fmt: skip
         self.finish(state)
         return state
 
@@ -332,7 +333,7 @@ class Conductor:
                 self.silent.discard(name)
             else:
                 self.silent.add(name)
-                log.error("pfedfair: site '%s' did not answer within %g s", name, limit)
+                log.error("pfedfair: site '%s' did not answer (limit %g s)", name, limit)
         return {number: found[node] for number, node in seated.items() if node in found}
 
     # --- small ones ----------------------------------------------------------------------------

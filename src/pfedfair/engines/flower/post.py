@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection, Mapping
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
+
+log = logging.getLogger("flwr")
+FAILED = 2  # Flower's code for an error in a ClientApp
+LATER = 5.0  # seconds: whoever answers too late is told so by us, not by Flower
 
 
 def ask(
@@ -20,12 +25,12 @@ def ask(
 ) -> dict[int, Message]:
     """Send every node its content; return the answers by node, some of which may be errors.
 
-    Nobody waits for the nodes in `optional`. A message that was not fetched within `timeout` is not
-    delivered later.
+    Nobody waits for the nodes in `optional`. A message that was not fetched in time is not delivered
+    later. What is an error of Flower's and not of the site's is no answer.
     """
     nodes = list(contents)
     messages = [
-        Message(contents[node], dst_node_id=node, message_type=kind, ttl=timeout, group_id=group)
+        Message(contents[node], dst_node_id=node, message_type=kind, ttl=timeout + LATER, group_id=group)
         for node in nodes
     ]
     pushed = zip(grid.push_messages(messages), nodes, strict=False)
@@ -35,7 +40,11 @@ def ask(
     while any(node not in optional for node in pending.values()) and time.monotonic() < end:
         for answer in grid.pull_messages(list(pending)):
             node = pending.pop(answer.metadata.reply_to_message_id, None)
-            if node is not None:
+            if node is None:
+                continue
+            if answer.has_error() and answer.error.code != FAILED:
+                log.warning("pfedfair: node %d: %s", node, answer.error.reason)
+            else:
                 answers[node] = answer
         if any(node not in optional for node in pending.values()):
             time.sleep(poll)

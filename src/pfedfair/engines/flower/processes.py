@@ -22,7 +22,7 @@ SETTINGS = {
     "FLWR_TELEMETRY_ENABLED": "0",  # nothing is reported to anybody
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
     "RAY_USAGE_STATS_ENABLED": "0",
     "OMP_NUM_THREADS": "1",
 }
@@ -204,11 +204,14 @@ def stop_all(pids: list[int], how: int = signal.SIGTERM, patience: float = 10) -
     for pid in pids:
         _signal(pid, how)
     end = time.monotonic() + (patience if how != signal.SIGKILL else 0)
-    while time.monotonic() < end and any(_alive(pid) for pid in family):
+    while time.monotonic() < end and any(alive(pid) for pid in family):
         time.sleep(0.05)
     for pid in family:
-        if _alive(pid) and _born(pid) == born[pid]:  # never another process of the same number
+        if alive(pid) and _born(pid) == born[pid]:  # never another process of the same number
             _signal(pid, signal.SIGKILL)
+    end = time.monotonic() + patience
+    while time.monotonic() < end and any(alive(pid) for pid in family - set(pids)):
+        time.sleep(0.02)
 
 
 def descendants(pid: int) -> list[int]:
@@ -236,7 +239,7 @@ def _born(pid: int) -> str:
     return ""
 
 
-def _alive(pid: int) -> bool:
+def alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
