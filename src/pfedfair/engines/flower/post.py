@@ -11,6 +11,7 @@ from flwr.serverapp import Grid
 
 log = logging.getLogger("flwr")
 FAILED = 2  # Flower's code for an error in a ClientApp
+UNDELIVERED = (3, 4, 5)  # and for messages that were lost, or whose node has gone
 LATER = 5.0  # seconds: whoever answers too late is told so by us, not by Flower
 
 
@@ -42,7 +43,7 @@ def ask(
             node = pending.pop(answer.metadata.reply_to_message_id, None)
             if node is None:
                 continue
-            if answer.has_error() and answer.error.code != FAILED:
+            if answer.has_error() and answer.error.code in UNDELIVERED:
                 log.warning("pfedfair: node %d: %s", node, answer.error.reason)
             else:
                 answers[node] = answer

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -28,6 +29,12 @@ SETTINGS = {
 }
 APP = Path(str(files("pfedfair") / "engines" / "flower" / "app"))
 CONNECTION = "here"
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -74,14 +81,23 @@ class Processes:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.address = ""
         self.tls: Path | None = None
+        self.before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Processes:
+        if threading.current_thread() is threading.main_thread():
+            self.before = {how: signal.signal(how, _interrupt) for how in ENDS}
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        self.stop()
+        for how in self.before:
+            signal.signal(how, signal.SIG_IGN)  # nothing comes between: all are stopped
+        try:
+            self.stop()
+        finally:
+            for how, handler in self.before.items():
+                signal.signal(how, handler)
 
     def start(self, name: str, command: list[str], **more: str) -> subprocess.Popen[bytes]:
         with (self.logs / f"{name}.log").open("ab") as log:
@@ -124,10 +140,15 @@ class Processes:
         self.address, self.tls = f"127.0.0.1:{port}", tls
         self.connect()
         process = self.start("superlink", command)
+        self.listen(port, process, wait)
+        return process
+
+    def listen(self, port: int, process: subprocess.Popen[bytes], wait: float = 60) -> None:
+        """Wait until a SuperLink listens."""
         end = time.monotonic() + wait
         while time.monotonic() < end and process.poll() is None:
             with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                return process
+                return
             time.sleep(0.1)
         raise InputError(f"The SuperLink did not start, see {self.logs / 'superlink.log'}.")
 
@@ -194,7 +215,7 @@ class Processes:
                 if process.poll() is not None and name == "superlink":
                     raise InputError(f"The SuperLink has ended, see {self.logs / f'{name}.log'}.")
             time.sleep(0.2)
-        raise InputError(f"The run did not end within {wait:g} s, see {self.logs}.")
+        raise TimeoutError(f"The run did not end within {wait:g} s, see {self.logs}.")
 
 
 def stop_all(pids: list[int], how: int = signal.SIGTERM, patience: float = 10) -> None:
