@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import people
 from flower_sites import Consortium, only
 from flwr.app import Array, ArrayRecord, Message
 from safetensors.torch import load_file
 
 import pfedfair as pff
+from conftest import people
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.engines import stacked
 from pfedfair.engines.flower import checkpoint

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from conftest import people
 from flower_sites import Consortium
 from safetensors.torch import load_file
 from tap import Tap
 
 import pfedfair as pff
+from conftest import people
 from pfedfair.engines import stacked
 from pfedfair.engines.flower.processes import Processes, free_ports
 from pfedfair.engines.flower.task import make_algorithm

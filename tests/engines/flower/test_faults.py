@@ -7,15 +7,15 @@ import time
 import pandas as pd
 import pytest
 import torch
-from conftest import people
 from flower_sites import Consortium, only
 from safetensors.torch import load_file
 
 import pfedfair as pff
+from conftest import people
 from pfedfair.engines.flower.checkpoint import Checkpoint
 from pfedfair.engines.flower.processes import APP, Processes, alive, descendants, free_ports
 
-EVIL = '''
+EVIL = """
 import numpy as np
 from flwr.app import Array, ArrayRecord
 from flwr.clientapp import ClientApp
@@ -35,7 +35,7 @@ class Evil(ClientApp):
 
 
 app = Evil()
-'''
+"""
 
 
 def until(what, seconds=120):

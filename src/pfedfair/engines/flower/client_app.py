@@ -169,5 +169,3 @@ class _Work:
 
 def _answer(message: Message, config: ConfigRecord) -> Message:
     return Message(RecordDict({"config": config}), reply_to=message)
-
-

@@ -26,12 +26,12 @@ def ask(
 ) -> dict[int, Message]:
     """Send every node its content; return the answers by node, some of which may be errors.
 
-    Nobody waits for the nodes in `optional`. A message that was not fetched in time is not delivered
-    later. What is an error of Flower's and not of the site's is no answer.
+    Nobody waits for the nodes in `optional`. A message that was not fetched in time is not
+    delivered later. What is an error of Flower's and not of the site's is no answer.
     """
-    nodes = list(contents)
+    nodes, lasts = list(contents), timeout + LATER
     messages = [
-        Message(contents[node], dst_node_id=node, message_type=kind, ttl=timeout + LATER, group_id=group)
+        Message(contents[node], dst_node_id=node, message_type=kind, ttl=lasts, group_id=group)
         for node in nodes
     ]
     pushed = zip(grid.push_messages(messages), nodes, strict=False)

@@ -55,7 +55,9 @@ def privacy_mod(message: Message, context: Context, call_next: ClientAppCallable
     if epsilon <= 0:
         message.content.config_records["config"]["clipping_norm"] = clip
         return fixedclipping_mod(message, context, call_next)
-    log.info("pfedfair: this answer is (%g, %g)-differentially private for the site", epsilon, delta)
+    log.info(
+        "pfedfair: this answer is (%g, %g)-differentially private for the site", epsilon, delta
+    )
     return LocalDpMod(clip, 2 * clip, epsilon, delta)(message, context, call_next)
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
@@ -34,7 +34,6 @@ ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
-
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -89,7 +88,10 @@ class Processes:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> None:
         for how in self.before:
             signal.signal(how, signal.SIG_IGN)  # nothing comes between: all are stopped
@@ -222,17 +224,26 @@ def stop_all(pids: list[int], how: int = signal.SIGTERM, patience: float = 10) -
     """End processes and all their descendants: `how` first, then SIGKILL for who is left."""
     family = {pid for parent in pids for pid in (parent, *descendants(parent))}
     born = {pid: _born(pid) for pid in family}
+
+    def left(some: Iterable[int], seconds: float) -> list[int]:
+        """Who is still there after a while; never another process of the same number."""
+        end = time.monotonic() + seconds
+        while True:
+            there = [pid for pid in some if alive(pid) and _born(pid) == born[pid]]
+            if not there or time.monotonic() >= end:
+                return there
+            time.sleep(0.02)
+
     for pid in pids:
         _signal(pid, how)
-    end = time.monotonic() + (patience if how != signal.SIGKILL else 0)
-    while time.monotonic() < end and any(alive(pid) for pid in family):
-        time.sleep(0.05)
-    for pid in family:
-        if alive(pid) and _born(pid) == born[pid]:  # never another process of the same number
-            _signal(pid, signal.SIGKILL)
-    end = time.monotonic() + patience
-    while time.monotonic() < end and any(alive(pid) for pid in family - set(pids)):
-        time.sleep(0.02)
+    left(pids, patience)
+    for how, some, seconds in (
+        (signal.SIGTERM, family - set(pids), 1.0),
+        (signal.SIGKILL, family, patience),
+    ):
+        for pid in left(some, 0):
+            _signal(pid, how)
+        left(family - set(pids), seconds)
 
 
 def descendants(pid: int) -> list[int]:

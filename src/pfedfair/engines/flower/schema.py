@@ -160,9 +160,7 @@ def agree(
         column: tuple(sorted({level for one in fit for level in one.categories[column]}))
         for column in first.categories
     }
-    encoder = Encoder(
-        mean=mean, scale=scale, categories=categories, sensitive_as_input=not blind
-    )
+    encoder = Encoder(mean=mean, scale=scale, categories=categories, sensitive_as_input=not blind)
     if encoder.width == 0:
         raise InputError("The sites' tables have no column to predict from.")
     return (
@@ -182,8 +180,6 @@ def _moments(sites: Sequence[Description]) -> tuple[dict[str, float], dict[str, 
         if within == 0 and len(set(own)) == 1:
             mean[column], scale[column] = own[0], 1.0
             continue
-        between = fsum(
-            one.rows * (m - centre) ** 2 for one, m in zip(sites, own, strict=True)
-        )
+        between = fsum(one.rows * (m - centre) ** 2 for one, m in zip(sites, own, strict=True))
         scale[column] = sqrt((within + between) / n)
     return mean, scale

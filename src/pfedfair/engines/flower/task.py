@@ -191,7 +191,9 @@ def _own_table(where: Config, seed: int) -> Site:
             raise InputError(f"For {path}, say which column is the label and the sensitive one.")
         both = [read_table(path), read_table(Path(str(where["test"])))]
         frame = pd.concat(both, ignore_index=True)
-        data = from_frame(frame, label, sensitive, path.stem, options["drop"], options["categorical"])
+        data = from_frame(
+            frame, label, sensitive, path.stem, options["drop"], options["categorical"]
+        )
         train, test = np.split(np.arange(len(data)), [len(both[0])])
     return Site(path.stem, 0, data, train, test, "", Path())
 
@@ -206,9 +208,7 @@ def _partition(where: Config, node: Config, seed: int) -> Site:
     plan = make_plan(where, total or None, data)
     part = plan.split(data, seed)
     if not 0 <= number < len(part.names):
-        raise InputError(
-            f"partition-id must be between 0 and {len(part.names) - 1}, got {number}."
-        )
+        raise InputError(f"partition-id must be between 0 and {len(part.names) - 1}, got {number}.")
     return Site(
         part.names[number],
         number,

@@ -21,7 +21,6 @@ from pfedfair.engines.flower import setup
 from pfedfair.engines.flower.processes import Processes, free_ports, toml
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation, federate
-from pfedfair.files import read_json
 from pfedfair.partition import Partition, Plan, fixed_shares
 from pfedfair.run import choose_network
 
@@ -120,9 +119,12 @@ def outcome(
     tables = [pd.read_parquet(folder / "clients.parquet") for folder in folders]
     table = pd.concat(tables, ignore_index=True)
     table.insert(1, "role", federation.partition.roles)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as at a site
     began = time.perf_counter()
     fitted = stacked.fit(federation, algorithm, choose_network(federation, algorithm), seed)
     seconds = time.perf_counter() - began
+    torch.set_num_threads(threads)
     theta = torch.stack([load_file(f / "model.safetensors")["theta"][0] for f in folders])
     w = load_file(server / "model.safetensors")["w"]
     apart = max(float((theta - fitted.theta).abs().max()), float((w - fitted.w).abs().max()))
@@ -164,9 +166,7 @@ def demo(
     """Set up a deployment with TLS and site authentication on loopback, run it, stop it."""
     federation = site_tables(data, fixed_shares(sites), seed)
     ports = free_ports(sites + 1)
-    setup.create(
-        folder, sites, "127.0.0.1", inside=ports[0], proxied=False, node_ports=ports[1:]
-    )
+    setup.create(folder, sites, "127.0.0.1", inside=ports[0], proxied=False, node_ports=ports[1:])
     folder = folder.absolute()
     server = folder / "server"
     names = [f"site-{i + 1}" for i in range(sites)]
@@ -182,7 +182,9 @@ def demo(
     (server / "run.toml").write_text(toml(config) + "\n")
     with Processes(folder / "flower") as processes:
         say("starting the SuperLink, with TLS and site authentication")
-        processes.listen(ports[0], processes.start("superlink", [str(server / "start-superlink.sh")]))
+        processes.listen(
+            ports[0], processes.start("superlink", [str(server / "start-superlink.sh")])
+        )
         _script(processes, server / "register-sites.sh")
         say(f"starting {sites} SuperNodes, each with its own rows and its own key")
         for name in names:
