@@ -5,6 +5,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -59,10 +62,8 @@ def test_what_a_module_needs_is_named():
         require("no_such_module")
 
 
-flower = pytest.mark.skipif(
-    not all(map(__import__("importlib.util").util.find_spec, ("flwr", "ray"))),
-    reason="needs Flower",
-)
+there = all(find_spec(name) for name in ("flwr", "ray"))
+flower = pytest.mark.skipif(not there, reason="needs Flower")
 
 
 @flower
@@ -125,15 +126,8 @@ def test_ctrl_c_stops_everything_that_was_started(tmp_path):
 def processes_of(folder):
     """Command lines of processes that work in a folder."""
     found = []
-    for entry in os.listdir("/proc"):
-        try:
-            where = os.readlink(f"/proc/{entry}/cwd")
-            with open(f"/proc/{entry}/cmdline", "rb") as file:
-                line = file.read().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if where.startswith(str(folder)) or (
-            str(folder) in line and "flower" in line.split("-c")[0]
-        ):
-            found.append(line)
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (entry / "cwd").readlink().is_relative_to(folder):
+                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
     return found

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from contextlib import suppress
 
 
 class Tap:
@@ -31,17 +32,13 @@ class Tap:
     def _pass(self, a: socket.socket, b: socket.socket) -> None:
         kept = bytearray()
         self.heard.append(kept)
-        try:
+        with suppress(OSError):
             while data := a.recv(65536):
                 kept += data
                 b.sendall(data)
-        except OSError:
-            pass
         for one in (a, b):
-            try:
+            with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             one.close()
 
     def close(self) -> None:

@@ -61,7 +61,7 @@ def personal(home, i, method):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("method", METHODS)
 def test_weights_are_those_of_the_stacked_engine(deployed, expected, method):
-    consortium, configs, _ = deployed
+    consortium, *_ = deployed
     w = load_file(consortium.folder / f"out-{method}" / "model.safetensors")["w"]
     torch.testing.assert_close(w, expected[method].w, atol=1e-5, rtol=0)
     for i in range(2):

@@ -66,18 +66,15 @@ def test_moments_of_any_split_are_those_of_the_whole(parts):
     assert encoder.scale["x"] == pytest.approx(whole.scale["x"], rel=1e-5, abs=1e-3)
 
 
-def test_a_column_that_is_constant_everywhere_has_scale_1(federation):
-    found = [
-        Description(
-            str(i), 0, 30, {"x": (30 * 0.1, 0.0)}, {}, ("0", "1"), ("f", "m"), ("y", "s"), ()
-        )
-        for i in range(3)
-    ]
+def test_a_column_that_is_constant_everywhere_has_scale_1():
+    def site(name, value):
+        numbers, names = {"x": (30 * value, 0.0)}, (("0", "1"), ("f", "m"), ("y", "s"))
+        return Description(name, 0, 30, numbers, {}, *names, ())
+
+    found = [site(str(i), 0.1) for i in range(3)]
     assert agree(found)[0].encoder.scale == {"x": 1.0}
-    other = Description(
-        "3", 0, 30, {"x": (30 * 0.2, 0.0)}, {}, ("0", "1"), ("f", "m"), ("y", "s"), ()
-    )
-    assert agree([*found, other])[0].encoder.scale["x"] == pytest.approx(np.std([0.1] * 3 + [0.2]))
+    scale = agree([*found, site("3", 0.2)])[0].encoder.scale["x"]
+    assert scale == pytest.approx(np.std([0.1] * 3 + [0.2]))
 
 
 def test_a_description_goes_through_json_and_needs_some_rows(federation):
@@ -214,7 +211,8 @@ def test_toml_is_safe_to_put_on_a_line():
 
 
 def test_processes_and_their_children_are_stopped(tmp_path):
-    nested = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
+    sleep = "import time; time.sleep(60)"
+    nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {sleep!r}])"
     with Processes(tmp_path) as processes:
         process = processes.start("one", [sys.executable, "-c", nested])
         end = time.monotonic() + 20

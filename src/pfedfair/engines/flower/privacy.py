@@ -33,11 +33,8 @@ def audit_mod(message: Message, context: Context, call_next: ClientAppCallable) 
         else:
             for record, arrays in answer.content.array_records.items():
                 tensors |= {f"{record}.{k}": v for k, v in unpack(arrays).items()}
-            for record, rest in (
-                *answer.content.config_records.items(),
-                *answer.content.metric_records.items(),
-            ):
-                words[record] = dict(rest)
+            words |= {name: dict(rest) for name, rest in answer.content.config_records.items()}
+            words |= {name: dict(rest) for name, rest in answer.content.metric_records.items()}
         with atomic(Path(folder) / name) as beside:
             save_file(tensors, beside, metadata={"sent": json.dumps(words)})
     return answer

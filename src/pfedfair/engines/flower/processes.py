@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from pfedfair.errors import InputError
@@ -87,12 +86,7 @@ class Processes:
             self.before = {how: signal.signal(how, _interrupt) for how in ENDS}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for how in self.before:
             signal.signal(how, signal.SIG_IGN)  # nothing comes between: all are stopped
         try:
@@ -131,7 +125,7 @@ class Processes:
     def superlink(
         self, port: int, tls: Path | None = None, *options: str, wait: float = 60
     ) -> subprocess.Popen[bytes]:
-        """Start a SuperLink on loopback and wait until it listens; with `tls`, its folder of keys."""
+        """Start a SuperLink on loopback, with the keys in `tls`; wait until it listens."""
         command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(port), *options]
         if tls is None:
             command.append("--insecure")

@@ -34,13 +34,13 @@ exec flower-superlink --host 127.0.0.1 --port {port} \\
     --ssl-ca-certfile tls/ca.pem --ssl-certfile tls/server.pem --ssl-keyfile tls/server.key \\
     --enable-supernode-auth --database link.db
 """
-REGISTER = """# Once, while the SuperLink runs: from then on it knows the sites by their public keys.
+REGISTER = """# Once, while the SuperLink runs: from then on it knows the sites by their keys.
 export FLWR_HOME="$PWD/flwr"
 for key in sites/*.pub; do
     flwr supernode register "$key" {connection}
 done
 """
-RUN = """# Starts a run with the settings in run.toml, or goes on with the one that is in its folder.
+RUN = """# Starts a run with the settings in run.toml, or goes on with the one in its folder.
 export FLWR_HOME="$PWD/flwr"
 exec flwr run app {connection} --run-config run.toml "$@"
 """

@@ -167,10 +167,7 @@ def read_site(node: Config, run: Config) -> Site:
             "--node-config \"data='site.parquet' label='y' sensitive='sex'\"."
         )
     seed = int(run["seed"])
-    if "partition-id" in node:
-        site = _partition(where, node, seed)
-    else:
-        site = _own_table(where, seed)
+    site = _partition(where, node, seed) if "partition-id" in node else _own_table(where, seed)
     name = str(node.get("site") or site.name)
     state = str(where.get("state-dir") or "pfedfair-sites")
     folder = Path(state) if "state-dir" in node else Path(state) / name
@@ -221,7 +218,7 @@ def _partition(where: Config, node: Config, seed: int) -> Site:
 
 
 def make_plan(where: Config, clients: int | None, data: Dataset) -> Plan:
-    """Return how a data set is dealt to `clients` sites: the paper's own plan where it has as many."""
+    """Return how a data set is dealt to sites: by the paper's own plan where it has as many."""
     if where.get("client"):
         return by_column(str(where["client"]))
     kind = known("partition", str(where.get("partition") or "fixed"), ["fixed", "dirichlet"])

@@ -135,7 +135,7 @@ def outcome(
 
 
 def site_tables(data: Dataset, plan: Plan, seed: int) -> Federation:
-    """A data set as sites would have it: tables of inputs, a label and S with the values 0 and 1."""
+    """A data set as sites would have it: tables of inputs, a label and S, both 0 or 1."""
     part = plan.split(data, seed)
     inputs = [*data.numeric, *data.categorical]
     frame = data.frame[[c for c in inputs if c != plan.column]].assign(label=data.y, group=data.s)
