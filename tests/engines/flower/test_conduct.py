@@ -100,8 +100,9 @@ def test_a_site_can_load_its_model_and_its_table(consortium):
         (lambda w: np.where(np.arange(len(w)) == 3, np.inf, w).astype("f4"), "1 numbers that are"),
         (lambda w: w[:-1], "has shape"),
         (lambda w: w + 1e6 * np.abs(w), "moved by"),
+        (lambda w: w + np.float32(5), "times as far as the others'"),
     ],
-    ids=["nan", "inf", "shape", "scaled"],
+    ids=["nan", "inf", "shape", "scaled", "far"],
 )
 def test_the_server_refuses_a_bad_answer_and_goes_on(consortium, log, change, words):
     spoil = {1: spoiler(lambda answer: changed(answer, "w", change))}
@@ -360,11 +361,11 @@ def test_robust_averages_are_flowers_own(how, sites, tmp_path):
     frame = people(sizes=(60,) * sites)
     data = pff.from_frame(frame, "hired", "sex", drop=["site"])
     consortium = Consortium(data.federate(pff.partition.by_column("site")), tmp_path)
-    little = spoiler(lambda answer: changed(answer, "w", lambda w: w + np.float32(1)))
+    little = spoiler(lambda answer: changed(answer, "w", lambda w: w + np.float32(0.1)))
     grid = consortium.grid("fedavg", {1: little}, aggregate=how)
     state = conduct(grid)
     honest = only(consortium, grid.run_config, [[i for i in range(sites) if i != 1]] * 2)
-    assert float((state.server["w"] - honest).abs().max()) < 0.1
+    assert float((state.server["w"] - honest).abs().max()) < 0.01  # a mean: 0.02 or more
 
 
 def test_robust_averages_and_privacy_are_for_methods_that_send_their_model_only(consortium):

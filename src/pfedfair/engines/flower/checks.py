@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from statistics import median
 
 import torch
 
 from pfedfair.algorithms import State
+
+FAR = 100.0  # times the median way of the sites' models
 
 
 def models(server: State) -> list[str]:
@@ -38,8 +41,8 @@ def refusal(message: State, server: State, max_change: float) -> str | None:
     return None
 
 
-def odd_ones(messages: Mapping[int, State]) -> dict[int, str]:
-    """Whose answers have other names or shapes than most sites' answers."""
+def odd_ones(messages: Mapping[int, State], server: State) -> dict[int, str]:
+    """Whose answers are unlike the others': other names or shapes, or a model far from theirs."""
     forms = {
         number: tuple(sorted((name, tuple(t.shape), str(t.dtype)) for name, t in message.items()))
         for number, message in messages.items()
@@ -47,11 +50,24 @@ def odd_ones(messages: Mapping[int, State]) -> dict[int, str]:
     if not forms:
         return {}
     usual, _ = Counter(forms.values()).most_common(1)[0]
-    return {
+    odd = {
         number: f"it has {_words(form)}, the others have {_words(usual)}"
         for number, form in forms.items()
         if form != usual
     }
+    for name in models(server):
+        moved = {
+            number: float((message[name] - server[name]).norm())
+            for number, message in messages.items()
+            if number not in odd and name in message
+        }
+        middle = median(moved.values()) if moved else 0.0
+        odd |= {
+            number: f"'{name}' moved {way / middle:.3g} times as far as the others' did"
+            for number, way in moved.items()
+            if middle > 0 and way > FAR * middle
+        }
+    return odd
 
 
 def _words(form: tuple[tuple[str, tuple[int, ...], str], ...]) -> str:

@@ -41,7 +41,7 @@ class Conductor:
         self.known: dict[int, Description | None] = {}  # nodes that were asked for a description
         self.nodes: dict[str, int] = {}  # where each site is now
         self.refused: dict[str, str] = {}
-        self.silent: set[str] = set()  # sites that did not answer the last time
+        self.silent: set[str] = set()  # sites that were waited for in vain, the last time
 
     # --- the run -------------------------------------------------------------------------------
 
@@ -146,12 +146,14 @@ class Conductor:
                 log.error("pfedfair: the answer of site '%s' cannot be read: %r", name, error)
                 continue
             why = refusal(message, state.server, self.settings.max_change)
+            if not 1 <= steps[number] <= self.settings.local_rounds:
+                why = f"it says that it has done {steps[number]} rounds"
             if why is None:
                 good[number] = message
             else:
                 log.error("pfedfair: the answer of site '%s' is refused: %s", name, why)
         usual = Counter(steps[number] for number in good).most_common(1)
-        odd = odd_ones(good) | {
+        odd = odd_ones(good, state.server) | {
             number: f"it has done {steps[number]} rounds, the others {usual[0][0]}"
             for number in good
             if steps[number] != usual[0][0]
@@ -278,6 +280,8 @@ class Conductor:
         told = -1
         while True:
             online = self.meet(state)
+            for node in set(self.known) - online:
+                del self.known[node]  # should it return, it is asked again
             gone = [site for site, node in self.nodes.items() if node not in online]
             for site in gone:
                 log.warning("pfedfair: site '%s' has gone", site)
@@ -329,10 +333,11 @@ class Conductor:
         found = ask(self.grid, contents, kind, limit, poll, str(state.done + 1), optional)
         for number, node in seated.items():
             name = state.places[number].name
-            if node in found:
-                self.silent.discard(name)
+            if node in found or node in optional:  # nobody waits twice in a row for a dead one,
+                self.silent.discard(name)  # nor gives up a slow one for good
             else:
                 self.silent.add(name)
+            if node not in found:
                 log.error("pfedfair: site '%s' did not answer (limit %g s)", name, limit)
         return {number: found[node] for number, node in seated.items() if node in found}
 
