@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -239,3 +240,9 @@ def test_a_terminated_parent_stops_its_processes(tmp_path):
         parent.send_signal(signal.SIGTERM)
         parent.wait(timeout=30)
     assert not alive(child)
+
+
+def test_every_setting_of_a_run_is_in_the_docs():
+    text = (Path(__file__).parents[3] / "docs" / "flower.md").read_text()
+    missing = [key for key in defaults() if f"`{key}`" not in text]
+    assert not missing
