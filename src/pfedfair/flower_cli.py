@@ -60,9 +60,9 @@ def init(
     Example: pfedfair flower init consortium --sites 3 --host fl.example.org
     """
     require()
-    from pfedfair.engines.flower import setup
+    from pfedfair.engines.flower import provision
 
-    setup.create(folder, sites, host, port, days=days)
+    provision.create(folder, sites, host, port, days=days)
     if not quiet:
         terminal.say((folder / "README.txt").read_text())
         terminal.say(f"Written to {folder}. Private keys can be read by their owner only.")

@@ -12,7 +12,7 @@ import time
 import httpx
 import pytest
 
-from pfedfair.engines.flower import setup
+from pfedfair.engines.flower import provision
 from pfedfair.engines.flower.processes import Processes, environment, free_ports
 from pfedfair.errors import InputError
 
@@ -22,8 +22,8 @@ def folder(tmp_path_factory):
     """Two sites' files, with a proxy; beside them another consortium's."""
     place = tmp_path_factory.mktemp("security")
     inside, port, *nodes = free_ports(4)
-    setup.create(place / "ours", 2, "127.0.0.1", port, inside, node_ports=nodes)
-    setup.create(place / "theirs", 1)
+    provision.create(place / "ours", 2, "127.0.0.1", port, inside, node_ports=nodes)
+    provision.create(place / "theirs", 1)
     (place / "ports").write_text(f"{inside} {port}")
     return place
 
@@ -47,7 +47,7 @@ def test_private_keys_are_their_owners_and_public_files_have_none(folder):
 
 
 def test_the_certificate_is_for_the_servers_name(folder, tmp_path):
-    setup.create(tmp_path / "x", 1, "fl.example.org")
+    provision.create(tmp_path / "x", 1, "fl.example.org")
     text = ssl._ssl._test_decode_cert(str(tmp_path / "x" / "server" / "tls" / "server.pem"))
     names = {value for _, value in text["subjectAltName"]}
     assert {"fl.example.org", "localhost", "127.0.0.1"} <= names
@@ -55,9 +55,9 @@ def test_the_certificate_is_for_the_servers_name(folder, tmp_path):
 
 def test_a_folder_with_something_in_it_is_left_alone(folder):
     with pytest.raises(InputError, match="exists and is not empty"):
-        setup.create(folder / "ours", 2)
+        provision.create(folder / "ours", 2)
     with pytest.raises(InputError, match="--sites must be at least 1"):
-        setup.create(folder / "none", 0)
+        provision.create(folder / "none", 0)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from pfedfair.algorithms import Algorithm, Targeted
 from pfedfair.data import Dataset, from_frame
 from pfedfair.engines import stacked
-from pfedfair.engines.flower import setup
+from pfedfair.engines.flower import provision
 from pfedfair.engines.flower.processes import Processes, free_ports, toml
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation, federate
@@ -166,7 +166,9 @@ def demo(
     """Set up a deployment with TLS and site authentication on loopback, run it, stop it."""
     federation = site_tables(data, fixed_shares(sites), seed)
     ports = free_ports(sites + 1)
-    setup.create(folder, sites, "127.0.0.1", inside=ports[0], proxied=False, node_ports=ports[1:])
+    provision.create(
+        folder, sites, "127.0.0.1", inside=ports[0], proxied=False, node_ports=ports[1:]
+    )
     folder = folder.absolute()
     server = folder / "server"
     names = [f"site-{i + 1}" for i in range(sites)]
