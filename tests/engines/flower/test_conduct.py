@@ -1,6 +1,7 @@
 """The conduct of a run with every fault that a site can have, all in this process."""
 
 import logging
+import stat
 
 import numpy as np
 import pandas as pd
@@ -424,6 +425,34 @@ def test_the_sites_own_privacy_settings_win(consortium):
     conduct(grid)
     assert moved[100] == pytest.approx(1e-4, rel=1e-2)
     assert moved[101] > 1e-3
+
+
+def test_transports_noise_cannot_be_guessed_from_the_runs_seed(consortium):
+    counts = []
+
+    def look(message, answer):
+        if message.metadata.group_id == "2" and message.metadata.message_type == "train":
+            counts.append(answer.content.array_records["arrays"]["trained"].numpy())
+        return answer
+
+    for more in ({}, {"epsilon": 1.0}):
+        grid = consortium.grid("transport", options={"bins": 20, **more}, out=str(
+            consortium.folder / f"out{len(more)}"
+        ))  # fmt: skip
+        grid.spoil = {100: look}
+        conduct(grid)
+        for i in range(3):  # the same run, at a site with another secret
+            (consortium.folder / f"state{i}" / "secret").unlink(missing_ok=True)
+        again = dict(grid.run_config, out=str(consortium.folder / f"again{len(more)}"))
+        for context in grid.contexts.values():
+            context.run_config = again
+        grid.run_config = again
+        conduct(grid)
+    plain, plain_again, noisy, noisy_again = counts
+    np.testing.assert_array_equal(plain, plain_again)
+    assert np.abs(noisy - noisy_again).max() > 0.1
+    secret = consortium.folder / "state0" / "secret"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
 
 def test_a_new_client_gets_its_rule_from_the_servers_folder(consortium):

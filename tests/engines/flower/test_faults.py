@@ -103,7 +103,7 @@ def test_a_run_survives_its_server_a_site_a_liar_and_a_stranger(tmp_path):
     assert who[-1] == [0, 1]  # the one that was killed is back
     assert [0] in who
     w = load_file(out / "model.safetensors")["w"]
-    expected = only(consortium, {"seed": 0, **config}, who, [0, 1])
+    expected = only(consortium, {"seed": 0, **config}, who, [0, 1, 2])
     torch.testing.assert_close(w, expected, atol=1e-5, rtol=0)
     for i in (0, 1):
         assert (tmp_path / f"state{i}" / "model" / "run.json").exists()

@@ -16,11 +16,11 @@ import torch
 from flwr.app import ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from pfedfair.algorithms import Algorithm, Clients, State
+from pfedfair.algorithms import Algorithm, Clients, State, Transport
 from pfedfair.engines.flower import memory
 from pfedfair.engines.flower.checks import models, refusal
 from pfedfair.engines.flower.post import FAILED
-from pfedfair.engines.flower.privacy import audit_mod, privacy_mod
+from pfedfair.engines.flower.privacy import audit_mod, privacy_mod, secret_seed
 from pfedfair.engines.flower.records import one_row, pack, unpack
 from pfedfair.engines.flower.schema import Schema, describe
 from pfedfair.engines.flower.task import (
@@ -149,6 +149,8 @@ class _Work:
         self.context = context
         self.site: Site = read_site(context.node_config, context.run_config)
         self.algorithm = make_algorithm(context.run_config)
+        if isinstance(self.algorithm, Transport) and self.algorithm.epsilon is not None:
+            self.seed = secret_seed(self.site.folder)  # the server knows the run's seed
         schema = Schema.from_json(str(self.config["schema"]))
         self.federation: Federation = federate_site(self.site, schema)
         network = make_network(schema, self.algorithm)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 import time
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,16 @@ def privacy_mod(message: Message, context: Context, call_next: ClientAppCallable
         "pfedfair: this answer is (%g, %g)-differentially private for the site", epsilon, delta
     )
     return LocalDpMod(clip, 2 * clip, epsilon, delta)(message, context, call_next)
+
+
+def secret_seed(folder: Path) -> int:
+    """A number that only this site knows: the root of noise that nobody shall guess."""
+    path = folder / "secret"
+    if not path.exists():
+        with atomic(path) as beside:
+            beside.touch(mode=0o600)
+            beside.write_text(str(secrets.randbits(63)))
+    return int(path.read_text())
 
 
 def privacy_of(context: Context) -> tuple[float, float, float]:
