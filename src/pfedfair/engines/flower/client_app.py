@@ -150,7 +150,7 @@ class _Work:
         self.site: Site = read_site(context.node_config, context.run_config)
         self.algorithm = make_algorithm(context.run_config)
         if isinstance(self.algorithm, Transport) and self.algorithm.epsilon is not None:
-            self.seed = secret_seed(self.site.folder)  # the server knows the run's seed
+            self.seed = secret_seed(self.site.folder / self.key)  # the server knows the run's seed
         schema = Schema.from_json(str(self.config["schema"]))
         self.federation: Federation = federate_site(self.site, schema)
         network = make_network(schema, self.algorithm)

@@ -60,7 +60,7 @@ def privacy_mod(message: Message, context: Context, call_next: ClientAppCallable
 
 
 def secret_seed(folder: Path) -> int:
-    """A number that only this site knows: the root of noise that nobody shall guess."""
+    """A number that only this site knows, for one run: the root of noise nobody shall guess."""
     path = folder / "secret"
     if not path.exists():
         with atomic(path) as beside:
