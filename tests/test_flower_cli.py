@@ -94,7 +94,7 @@ def test_demo_as_a_newcomer_types_it(tmp_path):
 @flower
 @pytest.mark.timeout(600)
 def test_simulate_gives_the_stacked_engines_weights(tmp_path):
-    done = pfedfair("flower", "simulate", "compas", "--method", "transport", "--rounds", "2",
+    done = pfedfair("flower", "simulate", "compas", "--method", "fedavg-kde", "--rounds", "2",
                     "--clients", "3", "--out", str(tmp_path / "sim"), wait=500)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     apart = done.stdout.split("between the two: ")[1].split(".\n")[0]

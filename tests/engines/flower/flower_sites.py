@@ -12,7 +12,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from safetensors.torch import load_file
 
 import pfedfair as pff
-from pfedfair.algorithms import Clients
+from pfedfair.algorithms import ALGORITHMS, Clients
 from pfedfair.engines.flower import client_app
 from pfedfair.engines.flower.processes import APP
 from pfedfair.engines.flower.task import make_algorithm
@@ -96,10 +96,13 @@ class Consortium:
         return about | more
 
     def settings(self, method: str, options: dict | None = None, **more) -> dict:
+        options, rounds = {"batch": 30, **(options or {})}, more.pop("rounds", 2)
+        if "agree" in ALGORITHMS[method].__dataclass_fields__:  # rounds after the counts
+            options, rounds = {"agree": 1, **options}, rounds + 1
         given = {
             "method": method,
-            "rounds": 2,
-            "options": json.dumps({"batch": 30, **(options or {})}),
+            "rounds": rounds,
+            "options": json.dumps(options),
             "sites": len(self.federation),
             "out": str(self.folder / f"out-{method}"),
             "wait": 5.0,

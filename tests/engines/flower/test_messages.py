@@ -19,7 +19,7 @@ MORE = {
     "fairfed": {"w", "group", "positive", "right"},  # three kinds of counts
     "logofair": {"w", "group", "positive"},  # counts, by group
     "fa": {"w", "moments", "score"},  # means over all rows
-    "transport": {"w", "held", "trained"},  # counts of scores, by group (and label)
+    "transport": {"w", "held", "trained", "alike"},  # counts of scores, by group (and label)
 }
 
 

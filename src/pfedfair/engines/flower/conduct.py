@@ -17,7 +17,7 @@ from flwr.serverapp import Grid
 from torch import Tensor
 
 from pfedfair import seeds
-from pfedfair.algorithms import Algorithm, State
+from pfedfair.algorithms import Algorithm, PFedMe, State, Targeted
 from pfedfair.engines.flower.checkpoint import Checkpoint, Place
 from pfedfair.engines.flower.checks import odd_ones, refusal
 from pfedfair.engines.flower.post import ask
@@ -27,7 +27,6 @@ from pfedfair.engines.flower.schema import Description, agree, difference
 from pfedfair.engines.flower.task import Settings, make_network
 from pfedfair.engines.stacked import flush_denormal
 from pfedfair.errors import InputError
-from pfedfair.networks import Thresholds
 
 log = logging.getLogger("flwr")
 
@@ -92,12 +91,10 @@ class Conductor:
                 + " ".join(f"Site '{site}': {why}." for site, why in refused.items())
             )
         network = make_network(schema, algorithm)
-        if isinstance(network, Thresholds) and settings.blind:
-            raise InputError("This method has a threshold for each group: leave out blind.")
         w = network.init(seeds.generator(settings.seed, seeds.INIT))
         sizes = _sizes(places, range(len(places)))
         server = algorithm.start_server(w, sizes)
-        if set(server) != {"w"} and (settings.clip > 0 or settings.aggregate != "mean"):
+        if not sends_model_only(algorithm) and (settings.clip > 0 or settings.aggregate != "mean"):
             raise InputError(
                 "clip, epsilon and aggregate are for methods whose sites send their model and "
                 f"nothing else; {type(algorithm).__name__} sends more."
@@ -364,6 +361,12 @@ class Conductor:
                 settings.epsilon, settings.delta, messages,
                 messages * settings.epsilon, messages * settings.delta,
             )  # fmt: skip
+
+
+def sends_model_only(algorithm: Algorithm) -> bool:
+    """Whether all that the server does is to average models."""
+    base = algorithm.method if isinstance(algorithm, Targeted) else algorithm
+    return isinstance(base, PFedMe) or type(base).server_round is Algorithm.server_round
 
 
 def _sizes(places: list[Place], numbers: Iterable[int]) -> Tensor:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from math import fsum, sqrt
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pfedfair.data.table import Dataset, Encoder
 from pfedfair.errors import InputError
@@ -34,9 +36,9 @@ class Description:
     rows: int
     numbers: dict[str, tuple[float, float]]
     categories: dict[str, tuple[str, ...]]
-    labels: tuple[str, str]
-    groups: tuple[str, str]
-    columns: tuple[str, str]
+    labels: tuple[str, ...]
+    groups: tuple[str, ...]
+    columns: tuple[str, ...]
     hidden: tuple[int, ...]
 
     def to_json(self) -> str:
@@ -57,9 +59,9 @@ class Schema:
     """What all sites encode their rows by."""
 
     encoder: Encoder
-    labels: tuple[str, str]
-    groups: tuple[str, str]
-    columns: tuple[str, str]
+    labels: tuple[str, ...]
+    groups: tuple[str, ...]
+    columns: tuple[str, ...]
     hidden: tuple[int, ...]
 
     def to_json(self) -> str:
@@ -109,8 +111,8 @@ def describe(data: Dataset, rows: np.ndarray, site: str, place: int, exclude: st
 def difference(
     numbers: Sequence[str],
     categories: Sequence[str],
-    labels: tuple[str, str],
-    groups: tuple[str, str],
+    labels: tuple[str, ...],
+    groups: tuple[str, ...],
     other: Description,
 ) -> str | None:
     """Say in what a description differs from what was agreed, by column; None if in nothing."""
@@ -131,8 +133,8 @@ def difference(
     ):
         if agreed != own:
             return (
-                f"the {role} column '{other.columns[k]}' has the values {own[0]} and {own[1]}, "
-                f"it should have {agreed[0]} and {agreed[1]}"
+                f"the {role} column '{other.columns[k]}' has the values {' and '.join(own)}, "
+                f"it should have {' and '.join(agreed)}"
             )
     return None
 
@@ -160,12 +162,46 @@ def agree(
         column: tuple(sorted({level for one in fit for level in one.categories[column]}))
         for column in first.categories
     }
-    encoder = Encoder(mean=mean, scale=scale, categories=categories, sensitive_as_input=not blind)
+    like = blank([*mean], categories, first.labels, first.groups, first.columns)
+    encoder = replace(
+        Encoder.fit(like, np.arange(len(like)), sensitive_as_input=not blind),
+        mean=mean,
+        scale=scale,
+        categories=categories,
+    )
     if encoder.width == 0:
         raise InputError("The sites' tables have no column to predict from.")
     return (
         Schema(encoder, first.labels, first.groups, first.columns, hidden or first.hidden),
         refused,
+    )
+
+
+def blank(
+    numbers: Sequence[str],
+    categories: Mapping[str, tuple[str, ...]],
+    labels: tuple[str, ...],
+    groups: tuple[str, ...],
+    columns: tuple[str, ...],
+    hidden: tuple[int, ...] = (),
+) -> Dataset:
+    """A data set of nobody's rows with these columns: one row for each group and label."""
+    s, y = (part.ravel() for part in np.indices((len(groups), len(labels))))
+    frame = pd.DataFrame({column: np.zeros(len(y)) for column in numbers}, index=range(len(y)))
+    for column, levels in categories.items():
+        frame[column] = levels[0] if levels else "?"
+    names: dict[str, Any] = {"label_names": labels, "group_names": groups}
+    return Dataset(
+        name="sites",
+        frame=frame,
+        y=y,
+        s=s,
+        numeric=tuple(numbers),
+        categorical=dict(categories),
+        label_column=columns[0],
+        sensitive_column=columns[1],
+        hidden=hidden,
+        **names,
     )
 
 

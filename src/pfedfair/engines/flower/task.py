@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from pfedfair import seeds
 from pfedfair.algorithms import ALGORITHMS, FAIR, Algorithm, Clients, targeted
 from pfedfair.data import Dataset, from_frame, load
 from pfedfair.data.table import read_table
-from pfedfair.engines.flower.schema import Schema
+from pfedfair.engines.flower.schema import Schema, blank
 from pfedfair.errors import InputError, known
-from pfedfair.federation import Federation, Table
-from pfedfair.networks import MLP, Network
+from pfedfair.federation import Federation, federate
+from pfedfair.networks import Network
 from pfedfair.paper import tuned
 from pfedfair.partition import (
     Partition,
@@ -30,6 +30,7 @@ from pfedfair.partition import (
     fixed_shares,
     stratified,
 )
+from pfedfair.run import choose_network
 
 Config = Mapping[str, Any]
 NUMBERS = ("eta", "lam", "gamma", "target-ddp", "confidence")
@@ -136,7 +137,11 @@ class Settings:
 
 
 def make_network(schema: Schema, algorithm: Algorithm) -> Network:
-    return algorithm.network(MLP(schema.encoder.width, schema.hidden))
+    """Return the network that all sites train, whoever has which rows."""
+    encoder = schema.encoder
+    like = blank([*encoder.mean], encoder.categories, schema.labels, schema.groups, schema.columns,
+                 schema.hidden)  # fmt: skip
+    return choose_network(_encoded(like, np.arange(len(like)), none(), "nobody", schema), algorithm)
 
 
 # --- a site's rows -----------------------------------------------------------------------------
@@ -233,17 +238,36 @@ def make_plan(where: Config, clients: int | None, data: Dataset) -> Plan:
 
 def federate_site(site: Site, schema: Schema) -> Federation:
     """Return a federation of one client: the site, encoded as all sites are."""
-    data = site.data
-    table = Table(
-        x=torch.from_numpy(schema.encoder.transform(data.frame, data.s)),
-        y=torch.from_numpy(data.y.astype(np.float32)),
-        s=torch.from_numpy(data.s),
-    )
-    none = np.zeros(0, dtype=np.int64)
-    partition = Partition(
-        data, (site.train,), (none,), (site.test,), site.test, (site.name,), False
-    )
-    return Federation(data, partition, schema.encoder, table, 0)
+    data = replace(site.data, hidden=schema.hidden)
+    return _encoded(data, site.train, site.test, site.name, schema)
+
+
+def none() -> np.ndarray:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Alone:
+    """A plan with one client."""
+
+    train: np.ndarray
+    test: np.ndarray
+    name: str
+
+    column = None
+
+    def split(self, data: Dataset, seed: int) -> Partition:
+        parts = (self.train,), (none(),), (self.test,)
+        return Partition(data, *parts, self.test, (self.name,), False)
+
+
+def _encoded(
+    data: Dataset, train: np.ndarray, test: np.ndarray, name: str, schema: Schema
+) -> Federation:
+    encoder = schema.encoder
+    made = federate(data, _Alone(train, test, name), 0, encoder.sensitive_as_input)
+    x = torch.from_numpy(encoder.transform(data.frame, data.s))
+    return replace(made, encoder=encoder, table=made.table._replace(x=x))
 
 
 def make_clients(federation: Federation, network: Network, number: int, seed: int) -> Clients:
