@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import torch
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -23,7 +23,8 @@ from pfedfair.engines.flower.checks import odd_ones, refusal
 from pfedfair.engines.flower.post import ask
 from pfedfair.engines.flower.records import pack, unpack
 from pfedfair.engines.flower.robust import robust
-from pfedfair.engines.flower.schema import Description, agree, difference
+from pfedfair.engines.flower.roster import Roster, by_client
+from pfedfair.engines.flower.schema import agree
 from pfedfair.engines.flower.task import Settings, make_network
 from pfedfair.engines.stacked import flush_denormal
 from pfedfair.errors import InputError
@@ -37,10 +38,8 @@ class Conductor:
     def __init__(self, grid: Grid, settings: Settings) -> None:
         self.grid = grid
         self.settings = settings
-        self.known: dict[int, Description | None] = {}  # nodes that were asked for a description
-        self.nodes: dict[str, int] = {}  # where each site is now
-        self.refused: dict[str, str] = {}
-        self.silent: set[str] = set()  # sites that were waited for in vain, the last time
+        self.roster = Roster(grid, settings)
+        self.silent: set[int] = set()  # nodes that were waited for in vain, the last time
 
     # --- the run -------------------------------------------------------------------------------
 
@@ -66,7 +65,7 @@ class Conductor:
                 places=state.places,
                 server=server,
                 done=state.done + steps,
-                last=state.last | messages if self.by_client(state) else {},
+                last=state.last | messages if by_client(algorithm, state) else {},
                 seconds=[*state.seconds, seconds],
             )
             state.save(out)
@@ -79,11 +78,11 @@ class Conductor:
     def begin(self) -> Checkpoint:
         """Wait for the sites, agree on a schema, set up the server's state."""
         settings, algorithm = self.settings, self.settings.algorithm
-        self.gather(lambda: len(self.nodes))
-        found = sorted(self.present(), key=lambda d: (d.place, d.site))
+        self.roster.gather()
+        found = sorted(self.roster.present(), key=lambda d: (d.place, d.site))
         schema, refused = agree(found, settings.blind, settings.hidden)
         for site, why in refused.items():
-            self.refuse(site, why)
+            self.roster.refuse(site, why)
         places = [Place(one.site, one.rows) for one in found if one.site not in refused]
         if len(places) < settings.min_sites:
             raise InputError(
@@ -109,7 +108,7 @@ class Conductor:
     def round(self, state: Checkpoint) -> tuple[dict[int, State], int]:
         """Ask all sites for one round's answer; ask again, once, if too few are good."""
         for attempt in (1, 2):
-            self.gather(lambda: len(self.seated(state)), state)
+            self.roster.gather(state)
             answers = self.send(state, "train")
             good, steps = self.accept(state, answers)
             if len(good) >= self.settings.min_sites:
@@ -167,7 +166,7 @@ class Conductor:
         Where the server keeps something of every client, a site that is missing counts with its
         last answer.
         """
-        if self.by_client(state):
+        if by_client(algorithm, state):
             messages = {**state.last, **messages}
             missing = [p.name for i, p in enumerate(state.places) if i not in messages]
             if missing:
@@ -188,7 +187,7 @@ class Conductor:
 
     def finish(self, state: Checkpoint) -> None:
         """Let every site make and keep its own model."""
-        self.gather(lambda: len(self.seated(state)), state)
+        self.roster.gather(state)
         answers = self.send(state, "train.finish")
         for number, place in enumerate(state.places):
             answer = answers.get(number)
@@ -202,109 +201,9 @@ class Conductor:
                 words = ", ".join(f"{name} {float(str(v)):.3f}" for name, v in told.items())
                 log.info("pfedfair: site '%s' has its model%s", place.name, words and f": {words}")
 
-    # --- sites ---------------------------------------------------------------------------------
-
-    def present(self) -> list[Description]:
-        """Descriptions of the sites that can be reached."""
-        found = [self.known[node] for node in self.nodes.values()]
-        return [one for one in found if one is not None]
-
-    def meet(self, state: Checkpoint | None) -> set[int]:
-        """Ask nodes that are new for a description; return the nodes that are there."""
-        online = set(self.grid.get_node_ids())
-        new = {node: RecordDict() for node in online if node not in self.known}
-        if not new:
-            return online
-        limit, poll = self.settings.round_timeout, self.settings.poll
-        for node, answer in ask(self.grid, new, "query.describe", limit, poll).items():
-            self.known[node] = None
-            if answer.has_error():
-                log.error("pfedfair: node %d cannot take part: %s", node, answer.error.reason)
-                continue
-            try:
-                text = str(answer.content.config_records["config"]["description"])
-                found = Description.from_json(text)
-            except Exception as error:
-                log.error("pfedfair: node %d has no readable description: %r", node, error)
-                continue
-            self.known[node] = found
-            if state is None or self.seat(state, found):
-                before = self.nodes.get(found.site)
-                if before is not None:
-                    log.warning("pfedfair: site '%s' is now node %d, it was node %d",
-                                found.site, node, before)  # fmt: skip
-                self.nodes[found.site] = node
-                self.silent.discard(found.site)
-        return online
-
-    def seat(self, state: Checkpoint, found: Description) -> bool:
-        """Give a site that comes late, or back, its place; say why not if it cannot have one."""
-        schema = state.schema
-        numbers, categories = [*schema.encoder.mean], [*schema.encoder.categories]
-        why = difference(numbers, categories, schema.labels, schema.groups, found)
-        if why is not None:
-            self.refuse(found.site, why)
-            return False
-        for place in state.places:
-            if place.name == found.site:
-                place.rows = found.rows
-                return True
-        if self.by_client(state):
-            self.refuse(found.site, "this method cannot take in sites after the first round")
-            return False
-        state.places.append(Place(found.site, found.rows))
-        log.info("pfedfair: site '%s' joins as number %d", found.site, len(state.places) - 1)
-        return True
-
-    def refuse(self, site: str, why: str) -> None:
-        self.refused[site] = why
-        self.nodes.pop(site, None)
-        log.error("pfedfair: site '%s' is refused: %s", site, why)
-
-    def seated(self, state: Checkpoint) -> dict[int, int]:
-        """Nodes of the sites that can be reached, by the sites' numbers."""
-        return {
-            number: self.nodes[place.name]
-            for number, place in enumerate(state.places)
-            if place.name in self.nodes
-        }
-
-    def gather(self, count: Callable[[], int], state: Checkpoint | None = None) -> None:
-        """Wait until all sites are there; after `wait` seconds `min_sites` will do, fewer not."""
-        settings = self.settings
-        wanted = settings.sites if state is None else len(state.places)
-        end = time.monotonic() + settings.wait
-        told = -1
-        while True:
-            online = self.meet(state)
-            for node in set(self.known) - online:
-                del self.known[node]  # should it return, it is asked again
-            gone = [site for site, node in self.nodes.items() if node not in online]
-            for site in gone:
-                log.warning("pfedfair: site '%s' has gone", site)
-                del self.nodes[site]
-            here = count()
-            if here >= wanted or (state is not None and here >= settings.min_sites):
-                return
-            if time.monotonic() >= end:
-                break
-            if here != told:
-                log.info("pfedfair: %d of %d sites are here, waiting", here, wanted)
-                told = here
-            time.sleep(settings.poll)
-        if here >= settings.min_sites:
-            log.warning("pfedfair: beginning with %d of %d sites", here, wanted)
-            return
-        names = ", ".join(sorted(self.nodes)) or "none"
-        turned_away = "".join(f" Site '{s}' was refused: {w}." for s, w in self.refused.items())
-        raise InputError(
-            f"After {settings.wait:g} seconds {here} of at least {settings.min_sites} sites are "
-            f"here ({names}): start the others, then start the run again.{turned_away}"
-        )
-
     def send(self, state: Checkpoint, kind: str) -> dict[int, Message]:
         """Send the server's state to all seated sites; return their answers by number."""
-        seated = self.seated(state)
+        seated = self.roster.seated(state)
         arrays = pack(state.server)
         contents = {
             node: RecordDict(
@@ -324,30 +223,19 @@ class Conductor:
             )
             for number, node in seated.items()
         }
-        quiet = {n for i, n in seated.items() if state.places[i].name in self.silent}
+        quiet = self.silent.intersection(seated.values())
         optional = quiet if len(quiet) < len(seated) else set()
         limit, poll = self.settings.round_timeout, self.settings.poll
         found = ask(self.grid, contents, kind, limit, poll, str(state.done + 1), optional)
         for number, node in seated.items():
             name = state.places[number].name
             if node in found or node in optional:  # nobody waits twice in a row for a dead one,
-                self.silent.discard(name)  # nor gives up a slow one for good
+                self.silent.discard(node)  # nor gives up a slow one for good
             else:
-                self.silent.add(name)
+                self.silent.add(node)
             if node not in found:
                 log.error("pfedfair: site '%s' did not answer (limit %g s)", name, limit)
         return {number: found[node] for number, node in seated.items() if node in found}
-
-    # --- small ones ----------------------------------------------------------------------------
-
-    def by_client(self, state: Checkpoint) -> bool:
-        """Whether the server's state has something of every client in it."""
-        shapes = [
-            {k: t.shape for k, t in self.settings.algorithm.start_server(w, torch.ones(n)).items()}
-            for w in (state.server["w"],)
-            for n in (2, 3)
-        ]
-        return shapes[0] != shapes[1]
 
     @staticmethod
     def state_privacy(settings: Settings) -> None:
