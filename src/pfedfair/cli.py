@@ -27,6 +27,7 @@ from pfedfair.experiment import (
     run_experiment,
 )
 from pfedfair.files import read_json, write_parquet
+from pfedfair.flower_cli import app as flower
 from pfedfair.networks import Kinds
 from pfedfair.options import (
     Blind,
@@ -70,6 +71,7 @@ app = typer.Typer(
     help="Train one model together, give every client its own fair version of it, "
     "and show each client what it got.",
 )
+app.add_typer(flower, name="flower")
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
 
 
@@ -380,7 +382,7 @@ def main() -> None:
         if code == INTERRUPTED:
             kept = "Finished runs are kept: the same command goes on from there."
             terminal.errors.print(
-                "Interrupted." if sys.argv[1] == "train" else f"Interrupted. {kept}"
+                "Interrupted." if sys.argv[1] in ("train", "flower") else f"Interrupted. {kept}"
             )
             sys.stderr.flush()
             os._exit(code)  # at once: what the killed workers left undone is nobody's

@@ -1,0 +1,22 @@
+"""The engine for many machines: every site runs the same rounds on its own rows, on Flower.
+
+``server_app`` and ``client_app`` are what Flower starts; ``task`` is what both know. They call the
+algorithm's own methods with one client each, so a run gives what `pfedfair.engines.stacked` gives.
+Flower is an extra: ``pip install 'pfedfair[flower]'``.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from pfedfair.errors import InputError
+
+
+def require(*modules: str) -> None:
+    """Say what to install if Flower (or what its simulation needs) is not there."""
+    for module in modules or ("flwr",):
+        if find_spec(module) is None:
+            extra = "simulation" if module == "ray" else "flower"
+            raise InputError(
+                f"This command needs the package '{module}': pip install 'pfedfair[{extra}]'."
+            )

@@ -1,0 +1,261 @@
+"""The server's side of a run: who takes part, what is agreed, round after round.
+
+Every wait has an end; every site that is refused or missing is named in the log; after every round
+the state is on disk, and a run that is started again goes on from there.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable
+
+import torch
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+from torch import Tensor
+
+from pfedfair import seeds
+from pfedfair.algorithms import Algorithm, PFedMe, State, Targeted
+from pfedfair.engines.flower.checkpoint import Checkpoint, Place
+from pfedfair.engines.flower.checks import odd_ones, refusal
+from pfedfair.engines.flower.post import ask
+from pfedfair.engines.flower.records import pack, unpack
+from pfedfair.engines.flower.robust import robust
+from pfedfair.engines.flower.roster import Roster, by_client
+from pfedfair.engines.flower.schema import agree
+from pfedfair.engines.flower.task import Settings, make_network
+from pfedfair.engines.stacked import flush_denormal
+from pfedfair.errors import InputError
+
+log = logging.getLogger("flwr")
+
+
+class Conductor:
+    """One run."""
+
+    def __init__(self, grid: Grid, settings: Settings) -> None:
+        self.grid = grid
+        self.settings = settings
+        self.roster = Roster(grid, settings)
+        self.silent: set[int] = set()  # nodes that were waited for in vain, the last time
+
+    # --- the run -------------------------------------------------------------------------------
+
+    def run(self) -> Checkpoint:
+        """Conduct the run to its end; return its last state."""
+        algorithm, out = self.settings.algorithm, self.settings.out
+        state = Checkpoint.load(out) or self.begin()
+        if state.key != self.settings.key(state.schema):
+            raise InputError(f"{out} holds another run: choose another out, or delete it.")
+        if state.done:
+            log.info("pfedfair: going on after round %d", state.done)
+        while state.done < self.settings.rounds:
+            began = time.monotonic()
+            messages, steps = self.round(state)
+            with flush_denormal():
+                server = self.combine(algorithm, state, messages)
+            if not all(bool(torch.isfinite(t).all()) for k, t in server.items() if k == "w"):
+                raise InputError("The global model is not finite: use a smaller alpha.")
+            seconds = time.monotonic() - began
+            state = Checkpoint(
+                key=state.key,
+                schema=state.schema,
+                places=state.places,
+                server=server,
+                done=state.done + steps,
+                last=state.last | messages if by_client(algorithm, state) else {},
+                seconds=[*state.seconds, seconds],
+            )
+            state.save(out)
+            names = ", ".join(state.places[number].name for number in sorted(messages))
+            log.info("pfedfair: round %d of %d with %s, %.1f s",
+                     state.done, self.settings.rounds, names, seconds)  # fmt: skip
+        self.finish(state)
+        return state
+
+    def begin(self) -> Checkpoint:
+        """Wait for the sites, agree on a schema, set up the server's state."""
+        settings, algorithm = self.settings, self.settings.algorithm
+        self.roster.gather()
+        found = sorted(self.roster.present(), key=lambda d: (d.place, d.site))
+        schema, refused = agree(found, settings.blind, settings.hidden)
+        for site, why in refused.items():
+            self.roster.refuse(site, why)
+        places = [Place(one.site, one.rows) for one in found if one.site not in refused]
+        if len(places) < settings.min_sites:
+            raise InputError(
+                f"{len(places)} sites have the same table, {settings.min_sites} are needed. "
+                + " ".join(f"Site '{site}': {why}." for site, why in refused.items())
+            )
+        network = make_network(schema, algorithm)
+        w = network.init(seeds.generator(settings.seed, seeds.INIT))
+        sizes = _sizes(places, range(len(places)))
+        server = algorithm.start_server(w, sizes)
+        if not sends_model_only(algorithm) and (settings.clip > 0 or settings.aggregate != "mean"):
+            raise InputError(
+                "clip, epsilon and aggregate are for methods whose sites send their model and "
+                f"nothing else; {type(algorithm).__name__} sends more."
+            )
+        self.state_privacy(settings)
+        state = Checkpoint(settings.key(schema), schema, places, server)
+        state.save(settings.out)
+        names = ", ".join(f"{i}: {place.name}" for i, place in enumerate(places))
+        log.info("pfedfair: %s with %d sites (%s)", type(algorithm).__name__, len(places), names)
+        return state
+
+    def round(self, state: Checkpoint) -> tuple[dict[int, State], int]:
+        """Ask all sites for one round's answer; ask again, once, if too few are good."""
+        for attempt in (1, 2):
+            self.roster.gather(state)
+            answers = self.send(state, "train")
+            good, steps = self.accept(state, answers)
+            if len(good) >= self.settings.min_sites:
+                return good, steps
+            log.error(
+                "pfedfair: %d good answers in round %d, %d are needed%s",
+                len(good), state.done + 1, self.settings.min_sites,
+                "; asking once more" if attempt == 1 else "",
+            )  # fmt: skip
+        raise InputError(
+            f"Round {state.done + 1} had {len(good)} good answers twice, "
+            f"{self.settings.min_sites} are needed: see the log for who was refused and why. "
+            "The same command goes on from here."
+        )
+
+    def accept(
+        self, state: Checkpoint, answers: dict[int, Message]
+    ) -> tuple[dict[int, State], int]:
+        """Return the good answers by the sites' numbers, and how many rounds each has done."""
+        good: dict[int, State] = {}
+        steps: dict[int, int] = {}
+        for number, answer in sorted(answers.items()):
+            name = state.places[number].name
+            if answer.has_error():
+                log.error("pfedfair: site '%s' failed: %s", name, answer.error.reason)
+                continue
+            try:
+                message = unpack(answer.content.array_records["arrays"])
+                steps[number] = int(str(answer.content.metric_records["metrics"]["rounds"]))
+            except Exception as error:
+                log.error("pfedfair: the answer of site '%s' cannot be read: %r", name, error)
+                continue
+            why = refusal(message, state.server, self.settings.max_change)
+            if not 1 <= steps[number] <= self.settings.local_rounds:
+                why = f"it says that it has done {steps[number]} rounds"
+            if why is None:
+                good[number] = message
+            else:
+                log.error("pfedfair: the answer of site '%s' is refused: %s", name, why)
+        usual = Counter(steps[number] for number in good).most_common(1)
+        odd = odd_ones(good, state.server) | {
+            number: f"it has done {steps[number]} rounds, the others {usual[0][0]}"
+            for number in good
+            if steps[number] != usual[0][0]
+        }
+        for number, why in odd.items():
+            name = state.places[number].name
+            log.error("pfedfair: the answer of site '%s' is refused: %s", name, why)
+            del good[number]
+        return good, usual[0][0] if usual else 1
+
+    def combine(self, algorithm: Algorithm, state: Checkpoint, messages: dict[int, State]) -> State:
+        """The algorithm's own server round, over those who answered.
+
+        Where the server keeps something of every client, a site that is missing counts with its
+        last answer.
+        """
+        if by_client(algorithm, state):
+            messages = {**state.last, **messages}
+            missing = [p.name for i, p in enumerate(state.places) if i not in messages]
+            if missing:
+                raise InputError(
+                    f"{type(algorithm).__name__} needs every site's first answer; "
+                    f"{', '.join(missing)} did not send one. The same command tries again."
+                )
+        numbers = sorted(messages)
+        stacked = {
+            name: torch.stack([messages[number][name] for number in numbers])
+            for name in messages[numbers[0]]
+        }
+        sizes = _sizes(state.places, numbers)
+        if self.settings.aggregate != "mean":
+            w = robust(stacked["w"], self.settings.aggregate, self.settings.malicious)
+            stacked, sizes = {"w": w[None]}, sizes.sum()[None]
+        return algorithm.server_round(state.server, stacked, sizes)
+
+    def finish(self, state: Checkpoint) -> None:
+        """Let every site make and keep its own model."""
+        self.roster.gather(state)
+        answers = self.send(state, "train.finish")
+        for number, place in enumerate(state.places):
+            answer = answers.get(number)
+            if answer is None or answer.has_error():
+                why = "it did not answer" if answer is None else answer.error.reason
+                log.error("pfedfair: site '%s' has no personal model: %s The same command asks it "
+                          "again.", place.name, why)  # fmt: skip
+            else:
+                told = dict(answer.content.metric_records["metrics"])
+                told.pop("done", None)
+                words = ", ".join(f"{name} {float(str(v)):.3f}" for name, v in told.items())
+                log.info("pfedfair: site '%s' has its model%s", place.name, words and f": {words}")
+
+    def send(self, state: Checkpoint, kind: str) -> dict[int, Message]:
+        """Send the server's state to all seated sites; return their answers by number."""
+        seated = self.roster.seated(state)
+        arrays = pack(state.server)
+        contents = {
+            node: RecordDict(
+                {
+                    "arrays": arrays,
+                    "config": ConfigRecord(
+                        {
+                            "round": state.done,
+                            "local-rounds": self.settings.local_rounds,
+                            "number": number,
+                            "key": state.key,
+                            "schema": state.schema.to_json(),
+                            "max-change": self.settings.max_change,
+                        }
+                    ),
+                }
+            )
+            for number, node in seated.items()
+        }
+        quiet = self.silent.intersection(seated.values())
+        optional = quiet if len(quiet) < len(seated) else set()
+        limit, poll = self.settings.round_timeout, self.settings.poll
+        found = ask(self.grid, contents, kind, limit, poll, str(state.done + 1), optional)
+        for number, node in seated.items():
+            name = state.places[number].name
+            if node in found or node in optional:  # nobody waits twice in a row for a dead one,
+                self.silent.discard(node)  # nor gives up a slow one for good
+            else:
+                self.silent.add(node)
+            if node not in found:
+                log.error("pfedfair: site '%s' did not answer (limit %g s)", name, limit)
+        return {number: found[node] for number, node in seated.items() if node in found}
+
+    @staticmethod
+    def state_privacy(settings: Settings) -> None:
+        if settings.epsilon > 0 and settings.clip <= 0:
+            raise InputError("epsilon needs clip, the largest norm of a site's update.")
+        if settings.epsilon > 0:
+            messages = -(-settings.rounds // settings.local_rounds)
+            log.info(
+                "pfedfair: every answer is (%g, %g)-differentially private for a whole site; "
+                "%d answers together at most (%g, %g)",
+                settings.epsilon, settings.delta, messages,
+                messages * settings.epsilon, messages * settings.delta,
+            )  # fmt: skip
+
+
+def sends_model_only(algorithm: Algorithm) -> bool:
+    """Whether all that the server does is to average models."""
+    base = algorithm.method if isinstance(algorithm, Targeted) else algorithm
+    return isinstance(base, PFedMe) or type(base).server_round is Algorithm.server_round
+
+
+def _sizes(places: list[Place], numbers: Iterable[int]) -> Tensor:
+    return torch.tensor([float(places[number].rows) for number in numbers])

@@ -1,0 +1,44 @@
+"""Averages that a few bad sites cannot move far: Flower's own strategies."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy import FedTrimmedAvg, Krum
+from torch import Tensor
+
+from pfedfair.errors import InputError
+
+
+def robust(rows: Tensor, how: str, malicious: int) -> Tensor:
+    """Combine the sites' models ``(sites, p)`` into one, of which `malicious` may be bad.
+
+    "trimmed-mean" leaves out as many of the largest and smallest values of each weight; "krum"
+    takes the model that is closest to the others.
+    """
+    n = len(rows)
+    needed = 2 * malicious + 1 if how == "trimmed-mean" else 2 * malicious + 3
+    if n < needed:
+        raise InputError(f"{how} with {malicious} bad sites needs {needed} answers, there are {n}.")
+    replies = [
+        Message(
+            RecordDict(
+                {
+                    "arrays": ArrayRecord({"w": Array(np.ascontiguousarray(row.numpy()))}),
+                    "metrics": MetricRecord({"num-examples": 1}),
+                }
+            ),
+            dst_node_id=0,
+            message_type="train",
+        )
+        for row in rows
+    ]
+    strategy = (
+        FedTrimmedAvg(beta=(malicious + 0.25) / n)
+        if how == "trimmed-mean"
+        else Krum(num_malicious_nodes=malicious)
+    )
+    arrays, _ = strategy.aggregate_train(0, replies)
+    assert arrays is not None
+    return torch.from_numpy(np.array(arrays["w"].numpy())).to(rows)

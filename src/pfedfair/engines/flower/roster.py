@@ -1,0 +1,134 @@
+"""Which sites there are, where they are now, and who is not let in."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import torch
+from flwr.app import RecordDict
+from flwr.serverapp import Grid
+
+from pfedfair.algorithms import Algorithm
+from pfedfair.engines.flower.checkpoint import Checkpoint, Place
+from pfedfair.engines.flower.post import ask
+from pfedfair.engines.flower.schema import Description, difference
+from pfedfair.engines.flower.task import Settings
+from pfedfair.errors import InputError
+
+log = logging.getLogger("flwr")
+
+
+def by_client(algorithm: Algorithm, state: Checkpoint) -> bool:
+    """Whether the server's state has something of every client in it."""
+    w = state.server["w"]
+    two, three = (algorithm.start_server(w, torch.ones(n)) for n in (2, 3))
+    return any(two[name].shape != three[name].shape for name in two)
+
+
+class Roster:
+    """The sites of a run. Before the first round there is no state yet, and nobody has a place."""
+
+    def __init__(self, grid: Grid, settings: Settings) -> None:
+        self.grid = grid
+        self.settings = settings
+        self.known: dict[int, Description | None] = {}  # nodes that were asked for a description
+        self.nodes: dict[str, int] = {}  # where each site is now
+        self.refused: dict[str, str] = {}
+
+    def present(self) -> list[Description]:
+        """Descriptions of the sites that can be reached."""
+        found = [self.known[node] for node in self.nodes.values()]
+        return [one for one in found if one is not None]
+
+    def meet(self, state: Checkpoint | None) -> set[int]:
+        """Ask nodes that are new for a description; return the nodes that are there."""
+        online = set(self.grid.get_node_ids())
+        new = {node: RecordDict() for node in online if node not in self.known}
+        if not new:
+            return online
+        limit, poll = self.settings.round_timeout, self.settings.poll
+        for node, answer in ask(self.grid, new, "query.describe", limit, poll).items():
+            self.known[node] = None
+            if answer.has_error():
+                log.error("pfedfair: node %d cannot take part: %s", node, answer.error.reason)
+                continue
+            try:
+                text = str(answer.content.config_records["config"]["description"])
+                found = Description.from_json(text)
+            except Exception as error:
+                log.error("pfedfair: node %d has no readable description: %r", node, error)
+                continue
+            self.known[node] = found
+            if state is None or self.seat(state, found):
+                before = self.nodes.get(found.site)
+                if before is not None:
+                    log.warning("pfedfair: site '%s' is now node %d, it was node %d",
+                                found.site, node, before)  # fmt: skip
+                self.nodes[found.site] = node
+        return online
+
+    def seat(self, state: Checkpoint, found: Description) -> bool:
+        """Give a site that comes late, or back, its place; say why not if it cannot have one."""
+        schema = state.schema
+        numbers, categories = [*schema.encoder.mean], [*schema.encoder.categories]
+        why = difference(numbers, categories, schema.labels, schema.groups, found)
+        if why is not None:
+            self.refuse(found.site, why)
+            return False
+        for place in state.places:
+            if place.name == found.site:
+                place.rows = found.rows
+                return True
+        if by_client(self.settings.algorithm, state):
+            self.refuse(found.site, "this method cannot take in sites after the first round")
+            return False
+        state.places.append(Place(found.site, found.rows))
+        log.info("pfedfair: site '%s' joins as number %d", found.site, len(state.places) - 1)
+        return True
+
+    def refuse(self, site: str, why: str) -> None:
+        self.refused[site] = why
+        self.nodes.pop(site, None)
+        log.error("pfedfair: site '%s' is refused: %s", site, why)
+
+    def seated(self, state: Checkpoint) -> dict[int, int]:
+        """Nodes of the sites that can be reached, by the sites' numbers."""
+        return {
+            number: self.nodes[place.name]
+            for number, place in enumerate(state.places)
+            if place.name in self.nodes
+        }
+
+    def gather(self, state: Checkpoint | None = None) -> None:
+        """Wait until all sites are there; after `wait` seconds `min_sites` will do, fewer not."""
+        settings = self.settings
+        wanted = settings.sites if state is None else len(state.places)
+        end = time.monotonic() + settings.wait
+        told = -1
+        while True:
+            online = self.meet(state)
+            for node in set(self.known) - online:
+                del self.known[node]  # should it return, it is asked again
+            gone = [site for site, node in self.nodes.items() if node not in online]
+            for site in gone:
+                log.warning("pfedfair: site '%s' has gone", site)
+                del self.nodes[site]
+            here = len(self.nodes if state is None else self.seated(state))
+            if here >= wanted or (state is not None and here >= settings.min_sites):
+                return
+            if time.monotonic() >= end:
+                break
+            if here != told:
+                log.info("pfedfair: %d of %d sites are here, waiting", here, wanted)
+                told = here
+            time.sleep(settings.poll)
+        if here >= settings.min_sites:
+            log.warning("pfedfair: beginning with %d of %d sites", here, wanted)
+            return
+        names = ", ".join(sorted(self.nodes)) or "none"
+        turned_away = "".join(f" Site '{s}' was refused: {w}." for s, w in self.refused.items())
+        raise InputError(
+            f"After {settings.wait:g} seconds {here} of at least {settings.min_sites} sites are "
+            f"here ({names}): start the others, then start the run again.{turned_away}"
+        )

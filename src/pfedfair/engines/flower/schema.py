@@ -1,0 +1,221 @@
+"""What the sites' tables must have in common, agreed before the first round.
+
+A site describes its table by column names, categories, and for each column of numbers its sum and
+its sum of squared deviations: aggregates of all its training rows, at least `LEAST_ROWS` of them.
+From these the server makes the encoding that fitting on all rows together would give.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import fsum, sqrt
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair.data.table import Dataset, Encoder
+from pfedfair.errors import InputError
+
+LEAST_ROWS = 20
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a site says of its table.
+
+    `place` orders the sites (a partition's number; otherwise all are 0 and go by name); `numbers`
+    has each column's sum and sum of squared deviations from the site's own mean.
+    """
+
+    site: str
+    place: int
+    rows: int
+    numbers: dict[str, tuple[float, float]]
+    categories: dict[str, tuple[str, ...]]
+    labels: tuple[str, ...]
+    groups: tuple[str, ...]
+    columns: tuple[str, ...]
+    hidden: tuple[int, ...]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Description:
+        given = json.loads(text)
+        given["numbers"] = {c: (float(v[0]), float(v[1])) for c, v in given["numbers"].items()}
+        given["categories"] = {c: tuple(v) for c, v in given["categories"].items()}
+        for name in ("labels", "groups", "columns", "hidden"):
+            given[name] = tuple(given[name])
+        return cls(**given)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What all sites encode their rows by."""
+
+    encoder: Encoder
+    labels: tuple[str, ...]
+    groups: tuple[str, ...]
+    columns: tuple[str, ...]
+    hidden: tuple[int, ...]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        given = json.loads(text)
+        encoder = given["encoder"]
+        encoder["categories"] = {c: tuple(v) for c, v in encoder["categories"].items()}
+        rest = {k: tuple(given[k]) for k in ("labels", "groups", "columns", "hidden")}
+        return cls(encoder=Encoder(**encoder), **rest)
+
+
+def describe(data: Dataset, rows: np.ndarray, site: str, place: int, exclude: str) -> Description:
+    """Describe the given rows of a table; the column `exclude` is not an input."""
+    if len(rows) < LEAST_ROWS:
+        raise InputError(
+            f"Site '{site}' has {len(rows)} training rows, at least {LEAST_ROWS} are needed."
+        )
+    train = data.frame.iloc[rows]
+    numbers = {}
+    for column in data.numeric:
+        if column == exclude:
+            continue
+        values = train[column].to_numpy(np.float64)
+        if not np.isfinite(values).all():
+            raise InputError(f"Column '{column}' of site '{site}' has empty or infinite numbers.")
+        constant = bool((values == values[0]).all())
+        total = fsum(values)
+        away = 0.0 if constant else fsum(np.square(values - total / len(values)))
+        numbers[column] = (float(values[0]) * len(values) if constant else total, away)
+    levels = Encoder.fit(data, rows, exclude=exclude or None).categories
+    return Description(
+        site=site,
+        place=place,
+        rows=len(rows),
+        numbers=numbers,
+        categories=levels,
+        labels=data.label_names,
+        groups=data.group_names,
+        columns=(data.label_column, data.sensitive_column),
+        hidden=data.hidden,
+    )
+
+
+def difference(
+    numbers: Sequence[str],
+    categories: Sequence[str],
+    labels: tuple[str, ...],
+    groups: tuple[str, ...],
+    other: Description,
+) -> str | None:
+    """Say in what a description differs from what was agreed, by column; None if in nothing."""
+    for column in numbers:
+        if column not in other.numbers:
+            what = "has words in it" if column in other.categories else "is missing"
+            return f"column '{column}' {what}, it should be a column of numbers"
+    for column in categories:
+        if column not in other.categories:
+            what = "has numbers in it" if column in other.numbers else "is missing"
+            return f"column '{column}' {what}, it should be a column of categories"
+    for column in (*other.numbers, *other.categories):
+        if column not in numbers and column not in categories:
+            return f"column '{column}' is not one of the agreed columns; drop it"
+    for role, k, agreed, own in (
+        ("label", 0, labels, other.labels),
+        ("sensitive", 1, groups, other.groups),
+    ):
+        if agreed != own:
+            return (
+                f"the {role} column '{other.columns[k]}' has the values {' and '.join(own)}, "
+                f"it should have {' and '.join(agreed)}"
+            )
+    return None
+
+
+def agree(
+    found: Sequence[Description], blind: bool = False, hidden: tuple[int, ...] = ()
+) -> tuple[Schema, dict[str, str]]:
+    """Return the common schema, and for every site that does not fit it the reason.
+
+    What most sites have is what is agreed; if as many have another table, the first one's.
+    """
+    forms = [(set(d.numbers), set(d.categories), d.labels, d.groups) for d in found]
+    keys = [repr((sorted(n), sorted(c), y, s)) for n, c, y, s in forms]
+    usual = Counter(keys).most_common(1)[0][0]
+    first = found[keys.index(usual)]
+    refused, fit = {}, []
+    for one in found:
+        why = difference([*first.numbers], [*first.categories], first.labels, first.groups, one)
+        if why is None:
+            fit.append(one)
+        else:
+            refused[one.site] = why
+    mean, scale = _moments(fit)
+    categories = {
+        column: tuple(sorted({level for one in fit for level in one.categories[column]}))
+        for column in first.categories
+    }
+    like = blank([*mean], categories, first.labels, first.groups, first.columns)
+    encoder = replace(
+        Encoder.fit(like, np.arange(len(like)), sensitive_as_input=not blind),
+        mean=mean,
+        scale=scale,
+        categories=categories,
+    )
+    if encoder.width == 0:
+        raise InputError("The sites' tables have no column to predict from.")
+    return (
+        Schema(encoder, first.labels, first.groups, first.columns, hidden or first.hidden),
+        refused,
+    )
+
+
+def blank(
+    numbers: Sequence[str],
+    categories: Mapping[str, tuple[str, ...]],
+    labels: tuple[str, ...],
+    groups: tuple[str, ...],
+    columns: tuple[str, ...],
+    hidden: tuple[int, ...] = (),
+) -> Dataset:
+    """A data set of nobody's rows with these columns: one row for each group and label."""
+    s, y = (part.ravel() for part in np.indices((len(groups), len(labels))))
+    frame = pd.DataFrame({column: np.zeros(len(y)) for column in numbers}, index=range(len(y)))
+    for column, levels in categories.items():
+        frame[column] = levels[0] if levels else "?"
+    names: dict[str, Any] = {"label_names": labels, "group_names": groups}
+    return Dataset(
+        name="sites",
+        frame=frame,
+        y=y,
+        s=s,
+        numeric=tuple(numbers),
+        categorical=dict(categories),
+        label_column=columns[0],
+        sensitive_column=columns[1],
+        hidden=hidden,
+        **names,
+    )
+
+
+def _moments(sites: Sequence[Description]) -> tuple[dict[str, float], dict[str, float]]:
+    """Means and standard deviations over all sites' rows together; of a constant column, 1."""
+    n = sum(one.rows for one in sites)
+    mean, scale = {}, {}
+    for column in sites[0].numbers:
+        mean[column] = centre = fsum(one.numbers[column][0] for one in sites) / n
+        own = [one.numbers[column][0] / one.rows for one in sites]
+        within = fsum(one.numbers[column][1] for one in sites)
+        if within == 0 and len(set(own)) == 1:
+            mean[column], scale[column] = own[0], 1.0
+            continue
+        between = fsum(one.rows * (m - centre) ** 2 for one, m in zip(sites, own, strict=True))
+        scale[column] = sqrt((within + between) / n)
+    return mean, scale

@@ -1,0 +1,212 @@
+"""Flower on one machine: the simulation of many sites, and a deployment in miniature."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from safetensors.torch import load_file
+
+from pfedfair.algorithms import Algorithm, Targeted
+from pfedfair.data import Dataset, from_frame
+from pfedfair.engines import stacked
+from pfedfair.engines.flower import provision
+from pfedfair.engines.flower.processes import Processes, free_ports, toml
+from pfedfair.errors import InputError
+from pfedfair.federation import Federation, federate
+from pfedfair.partition import Partition, Plan, fixed_shares
+from pfedfair.run import choose_network
+
+Say = Callable[[str], None]
+LONGEST = 24 * 3600.0  # seconds
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a trial: the sites' tables, seconds for each round, here and stacked."""
+
+    table: pd.DataFrame
+    seconds: list[float]
+    stacked_seconds: float
+    difference: float
+
+
+def settings_of(algorithm: Algorithm) -> dict[str, Any]:
+    """A run's settings for an algorithm with all its options."""
+    target = {}
+    if isinstance(algorithm, Targeted):
+        own = {field.name for field in fields(Targeted)} - {f.name for f in fields(Algorithm)}
+        target = {name: getattr(algorithm, name) for name in own - {"method"}}
+        algorithm = algorithm.method
+    options = {k: v for k, v in {**asdict(algorithm), **target}.items() if v is not None}
+    return {"options": json.dumps(options)}
+
+
+def simulate(
+    federation: Federation,
+    where: Mapping[str, Any],
+    method: str,
+    algorithm: Algorithm,
+    seed: int,
+    out: Path,
+    local_rounds: int = 1,
+    say: Say = lambda text: None,
+) -> Outcome:
+    """Run all clients of a data set on Flower's simulation runtime; `where` says where it is."""
+    out = out.absolute()
+    sites = len(federation)
+    config = {
+        "method": method,
+        **settings_of(algorithm),
+        **where,
+        "blind": not federation.encoder.sensitive_as_input,
+        "hidden": ",".join(map(str, federation.data.hidden)),
+        "seed": seed,
+        "sites": sites,
+        "local-rounds": local_rounds,
+        "poll": 0.1,
+        "out": str(out / "server"),
+        "state-dir": str(out / "sites"),
+    }
+    with Processes(out / "flower") as processes:
+        (port,) = free_ports(1)
+        processes.superlink(port, None, "--simulation")
+        clients = f"num-supernodes={sites} client-resources-num-cpus=1"
+        status = processes.run(config, federation=clients)
+        said = follow(processes, status, out / "server" / "server.log", say)
+    folders = [out / "sites" / name / "model" for name in federation.partition.names]
+    return outcome(federation, algorithm, seed, folders, out / "server", said)
+
+
+def follow(
+    processes: Processes, status: Path, log: Path, say: Say, wait: float = LONGEST
+) -> dict[str, Any]:
+    """Wait for the end of a run; pass on what its server says meanwhile."""
+    told, end = 0, time.monotonic() + wait
+    said = None
+    while said is None:
+        try:
+            said = processes.wait(status, 0.5)
+        except TimeoutError:
+            if time.monotonic() > end:
+                raise InputError(f"The run did not end, see {processes.logs}.") from None
+        lines = log.read_text().splitlines() if log.exists() else []
+        for line in lines[told:]:
+            if line.startswith("pfedfair: "):
+                say(line.removeprefix("pfedfair: "))
+        told = len(lines)
+    if not said["done"]:
+        raise InputError(f"The run failed: {said['error']}")
+    return said
+
+
+def outcome(
+    federation: Federation,
+    algorithm: Algorithm,
+    seed: int,
+    folders: list[Path],
+    server: Path,
+    said: dict[str, Any],
+) -> Outcome:
+    """Collect the sites' tables and compare with the stacked engine."""
+    tables = [pd.read_parquet(folder / "clients.parquet") for folder in folders]
+    table = pd.concat(tables, ignore_index=True)
+    table.insert(1, "role", federation.partition.roles)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as at a site
+    began = time.perf_counter()
+    fitted = stacked.fit(federation, algorithm, choose_network(federation, algorithm), seed)
+    seconds = time.perf_counter() - began
+    torch.set_num_threads(threads)
+    theta = torch.stack([load_file(f / "model.safetensors")["theta"][0] for f in folders])
+    w = load_file(server / "model.safetensors")["w"]
+    apart = max(float((theta - fitted.theta).abs().max()), float((w - fitted.w).abs().max()))
+    return Outcome(table, [float(s) for s in said["seconds"]], seconds, apart)
+
+
+# --- the deployment in miniature ---------------------------------------------------------------
+
+
+def site_tables(data: Dataset, plan: Plan, seed: int) -> Federation:
+    """A data set as sites would have it: tables of inputs, a label and S, both 0 or 1."""
+    part = plan.split(data, seed)
+    inputs = [*data.numeric, *data.categorical]
+    frame = data.frame[[c for c in inputs if c != plan.column]].assign(label=data.y, group=data.s)
+    plain = replace(from_frame(frame, "label", "group", data.name), hidden=data.hidden)
+    return federate(plain, _Dealt(replace(part, data=plain)), seed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Dealt:
+    """A plan whose rows are dealt already."""
+
+    part: Partition
+    column = None
+
+    def split(self, data: Dataset, seed: int) -> Partition:
+        return self.part
+
+
+def demo(
+    data: Dataset,
+    method: str,
+    algorithm: Algorithm,
+    sites: int,
+    seed: int,
+    folder: Path,
+    say: Say = lambda text: None,
+) -> Outcome:
+    """Set up a deployment with TLS and site authentication on loopback, run it, stop it."""
+    federation = site_tables(data, fixed_shares(sites), seed)
+    ports = free_ports(sites + 1)
+    provision.create(
+        folder, sites, "127.0.0.1", inside=ports[0], proxied=False, node_ports=ports[1:]
+    )
+    folder = folder.absolute()
+    server = folder / "server"
+    names = [f"site-{i + 1}" for i in range(sites)]
+    part, frame = federation.partition, federation.data.frame
+    for i, name in enumerate(names):
+        frame.iloc[part.train[i]].to_parquet(folder / name / "site.parquet")
+        frame.iloc[part.test[i]].to_parquet(folder / name / "test.parquet")
+        about = {"site": name, "data": "site.parquet", "test": "test.parquet", "label": "label"}
+        about |= {"sensitive": "group", "state-dir": "state", "audit-dir": "sent"}
+        (folder / name / "site.toml").write_text(toml(about) + "\n")
+    config = {"method": method, **settings_of(algorithm), "seed": seed, "sites": sites}
+    config |= {"hidden": ",".join(map(str, data.hidden)), "out": str(server / "run"), "poll": 0.3}
+    (server / "run.toml").write_text(toml(config) + "\n")
+    with Processes(folder / "flower") as processes:
+        say("starting the SuperLink, with TLS and site authentication")
+        processes.listen(
+            ports[0], processes.start("superlink", [str(server / "start-superlink.sh")])
+        )
+        _script(processes, server / "register-sites.sh")
+        say(f"starting {sites} SuperNodes, each with its own rows and its own key")
+        for name in names:
+            processes.start(name, [str(folder / name / "start-supernode.sh")])
+        _script(processes, server / "run.sh")
+        said = follow(processes, server / "run" / "status.json", server / "run" / "server.log", say)
+    part = replace(part, names=tuple(names))
+    federation = replace(federation, partition=part)
+    folders = [folder / name / "state" / "model" for name in names]
+    return outcome(federation, algorithm, seed, folders, server / "run", said)
+
+
+def _script(processes: Processes, path: Path, wait: float = 180) -> None:
+    """Run a script to its end."""
+    name = path.stem
+    process = processes.start(name, [str(path)])
+    try:
+        code = process.wait(timeout=wait)
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{path.name} took more than {wait:g} s: {processes.log(name)}") from None
+    if code:
+        raise InputError(f"{path.name} failed: {processes.log(name).strip()}")
+    processes.running.pop(name)

@@ -1,0 +1,468 @@
+"""The conduct of a run with every fault that a site can have, all in this process."""
+
+import logging
+import stat
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from flower_sites import Consortium, only
+from flwr.app import Array, ArrayRecord, Message
+from safetensors.torch import load_file
+
+import pfedfair as pff
+from conftest import people
+from pfedfair.algorithms import ALGORITHMS
+from pfedfair.engines import stacked
+from pfedfair.engines.flower import checkpoint
+from pfedfair.engines.flower.client_app import play
+from pfedfair.engines.flower.conduct import Conductor
+from pfedfair.engines.flower.task import Settings, make_algorithm
+from pfedfair.run import choose_network
+
+
+@pytest.fixture
+def consortium(table, tmp_path) -> Consortium:
+    return Consortium(table.federate(pff.partition.by_column("site"), seed=3), tmp_path)
+
+
+@pytest.fixture
+def log(caplog):
+    """Flower's logger passes nothing on by itself."""
+    logger = logging.getLogger("flwr")
+    before = logger.propagate
+    logger.propagate = True
+    caplog.set_level(logging.INFO, "flwr")
+    yield caplog
+    logger.propagate = before
+
+
+def reference(federation, grid):
+    algorithm = make_algorithm(grid.run_config)
+    network = choose_network(federation, algorithm)
+    return stacked.fit(federation, algorithm, network, seed=grid.run_config["seed"])
+
+
+def conduct(grid):
+    return Conductor(grid, Settings.read(grid.run_config)).run()
+
+
+def changed(answer: Message, name: str, change) -> Message:
+    """The same answer with other numbers."""
+    arrays = answer.content.array_records["arrays"]
+    new = {k: Array(change(v.numpy()) if k == name else v.numpy()) for k, v in arrays.items()}
+    answer.content["arrays"] = ArrayRecord(new)
+    return answer
+
+
+def spoiler(change, rounds=range(99)):
+    def spoil(message, answer):
+        kind, t = message.metadata.message_type, message.metadata.group_id
+        if kind == "train" and int(t) - 1 in rounds:
+            return change(answer)
+        return answer
+
+    return spoil
+
+
+@pytest.mark.parametrize("method", ALGORITHMS)
+def test_every_method_gives_what_the_stacked_engine_gives(consortium, method):
+    rounds = 3 if method == "fcfl" else 2
+    grid = consortium.grid(method, rounds=rounds)
+    state = conduct(grid)
+    fitted = reference(consortium.federation, grid)
+    torch.testing.assert_close(state.server["w"], fitted.w, atol=1e-5, rtol=0)
+    for i, theta in enumerate(fitted.theta):
+        torch.testing.assert_close(consortium.theta(i), theta, atol=1e-5, rtol=0)
+
+
+def test_a_target_in_the_place_of_eta(consortium):
+    grid = consortium.grid("fedavg-kde", **{"target-ddp": 0.1})
+    state = conduct(grid)
+    fitted = reference(consortium.federation, grid)
+    torch.testing.assert_close(state.server["w"], fitted.w, atol=1e-5, rtol=0)
+
+
+def test_a_site_can_load_its_model_and_its_table(consortium):
+    conduct(consortium.grid("pfedfair"))
+    folder = consortium.folder / "state1" / "model"
+    name = consortium.federation.partition.names[1]
+    model = pff.load_model(folder, name)
+    rows = pd.read_parquet(consortium.folder / "test1.parquet")
+    assert set(model.predict(rows, sensitive_features=rows["sex"])) <= {0, 1}
+    assert pd.read_parquet(folder / "clients.parquet")["n_test"].item() == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda w: w * np.float32("nan"), "not finite"),
+        (lambda w: np.where(np.arange(len(w)) == 3, np.inf, w).astype("f4"), "1 numbers that are"),
+        (lambda w: w[:-1], "has shape"),
+        (lambda w: w + 1e6 * np.abs(w), "moved by"),
+        (lambda w: w + np.float32(5), "times as far as the others'"),
+    ],
+    ids=["nan", "inf", "shape", "scaled", "far"],
+)
+def test_the_server_refuses_a_bad_answer_and_goes_on(consortium, log, change, words):
+    spoil = {1: spoiler(lambda answer: changed(answer, "w", change))}
+    grid = consortium.grid("fedavg-kde", spoil, **{"min-sites": 2})
+    state = conduct(grid)
+    refused = [r.getMessage() for r in log.records if "is refused" in r.getMessage()]
+    assert len(refused) == 2  # in both rounds
+    assert all("'site 1'" in text and words in text for text in refused)
+    assert bool(torch.isfinite(state.server["w"]).all())
+    others = [0, 2]
+    expected = only(consortium, grid.run_config, [others, others])
+    torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
+
+
+def test_other_names_than_the_others_are_refused(consortium, log):
+    def renamed(answer):
+        arrays = answer.content.array_records["arrays"]
+        answer.content["arrays"] = ArrayRecord({"x": arrays["w"]})
+        return answer
+
+    conduct(consortium.grid("fedavg", {2: spoiler(renamed)}, **{"min-sites": 2}))
+    assert any("'site 2' is refused: it has 'x'" in r.getMessage() for r in log.records)
+
+
+@pytest.mark.parametrize("alpha", [float("1e30"), 1e5])
+def test_a_site_does_not_send_what_it_can_see_is_bad(consortium, log, alpha):
+    """A diverging step at one site; the error's text stays there."""
+    grid = consortium.grid("fedavg", **{"min-sites": 2})
+    bad = dict(grid.run_config, options=f'{{"batch": 30, "optimiser": "sgd", "alpha": {alpha}}}')
+    grid.contexts[101].run_config = bad
+    conduct(grid)
+    texts = [r.getMessage() for r in log.records]
+    assert any("This site's answer is not sent: 'w'" in text for text in texts)
+    assert any("site 'site 1' failed: InputError at the site" in text for text in texts)
+
+
+def test_a_site_that_raises_is_left_out(consortium, log):
+    grid = consortium.grid("fedavg", **{"min-sites": 2})
+    broken = consortium.folder / "train1.parquet"
+    kept = broken.read_bytes()
+
+    def breaks(message, answer):
+        broken.write_bytes(b"nothing" if message.metadata.message_type != "train" else kept)
+        return answer
+
+    grid.spoil[101] = breaks
+    state = conduct(grid)
+    assert any("'site 1' failed" in r.getMessage() for r in log.records)
+    assert bool(torch.isfinite(state.server["w"]).all())
+
+
+def test_a_silent_site_costs_one_wait_and_may_return(consortium, log):
+    spoil = {1: spoiler(lambda answer: None, rounds=[1])}
+    grid = consortium.grid("fedavg", spoil, rounds=4, **{"min-sites": 2, "round-timeout": 0.5})
+    state = conduct(grid)
+    expected = only(consortium, grid.run_config, [[0, 1, 2], [0, 2], [0, 1, 2], [0, 1, 2]])
+    torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
+    silent = [r.getMessage() for r in log.records if "did not answer" in r.getMessage()]
+    assert silent == ["pfedfair: site 'site 1' did not answer (limit 0.5 s)"]
+
+
+def test_a_site_that_comes_back_at_another_node_has_its_old_number(consortium, log):
+    grid = consortium.grid("ditto", rounds=3, **{"min-sites": 2})
+
+    def moves(message, answer):
+        if message.metadata.group_id == "1":
+            grid.add(200, dict(grid.contexts.pop(101).node_config))
+        return answer
+
+    grid.spoil[102] = moves  # the last to be asked
+    state = conduct(grid)
+    fitted = reference(consortium.federation, grid)
+    torch.testing.assert_close(state.server["w"], fitted.w, atol=1e-5, rtol=0)
+    torch.testing.assert_close(consortium.theta(1), fitted.theta[1], atol=1e-5, rtol=0)
+    assert any("'site 1' is now node 200" in r.getMessage() for r in log.records)
+
+
+def test_a_site_that_joins_late(consortium, log):
+    grid = consortium.grid("fedavg", rounds=3, sites=2)
+    late = dict(grid.contexts.pop(102).node_config)
+
+    def joins(message, answer):
+        if message.metadata.group_id == "1":
+            grid.add(102, late)
+        return answer
+
+    grid.spoil[101] = joins
+    state = conduct(grid)
+    assert [place.name for place in state.places] == ["site 0", "site 1", "site 2"]
+    assert any("'site 2' joins as number 2" in r.getMessage() for r in log.records)
+    assert (consortium.folder / "state2" / "model" / "run.json").exists()
+
+
+def test_methods_with_a_weight_for_every_client_use_a_missing_sites_last_answer(consortium, log):
+    spoil = {1: spoiler(lambda answer: None, rounds=[1])}
+    grid = consortium.grid("fairfed", spoil, rounds=3, **{"min-sites": 2, "round-timeout": 0.5})
+    state = conduct(grid)
+    assert state.server["weights"].shape == (3,)
+    assert bool(torch.isfinite(state.server["w"]).all())
+
+
+def test_they_need_everybodys_first_answer_and_refuse_late_ones(consortium, log):
+    spoil = {1: spoiler(lambda answer: None, rounds=[0])}
+    grid = consortium.grid("fairfed", spoil, **{"min-sites": 2, "round-timeout": 0.2})
+    with pytest.raises(pff.InputError, match="needs every site's first answer; site 1 did not"):
+        conduct(grid)
+    del grid.spoil[101]
+    state = Conductor(grid, Settings.read(grid.run_config)).run()  # the same command tries again
+    assert state.done == 2
+
+
+def test_too_few_sites_is_an_error_with_an_end(consortium):
+    grid = consortium.grid("fedavg", sites=4, wait=0.3)
+    with pytest.raises(
+        pff.InputError, match=r"After 0.3 seconds 3 of at least 4 sites are here \(site 0, site 1"
+    ):
+        conduct(grid)
+
+
+def test_fewer_sites_will_do_if_asked(consortium, log):
+    conduct(consortium.grid("fedavg", sites=4, wait=0.2, **{"min-sites": 3}))
+    assert any("beginning with 3 of 4 sites" in r.getMessage() for r in log.records)
+
+
+def test_too_few_good_answers_twice_is_an_error(consortium):
+    spoil = {1: spoiler(lambda answer: changed(answer, "w", lambda w: w * np.float32("nan")))}
+    with pytest.raises(pff.InputError, match="Round 1 had 2 good answers twice, 3 are needed"):
+        conduct(consortium.grid("fedavg", spoil))
+
+
+def table_of(consortium, i, change):
+    for kind in ("train", "test"):
+        path = consortium.folder / f"{kind}{i}.parquet"
+        change(pd.read_parquet(path)).to_parquet(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: f.rename(columns={"b": "bb"}), "column 'b' is missing"),
+        (lambda f: f.assign(c=f["c"].round().astype(str)), "column 'c' has words in it"),
+        (lambda f: f.assign(colour=1.0), "column 'colour' has numbers in it"),
+        (lambda f: f.assign(more=1.0), "column 'more' is not one of the agreed"),
+        (lambda f: f.assign(sex=f["sex"].str.upper()), "'sex' has the values F and M"),
+        (lambda f: f.assign(hired=f["hired"].map(str) + "!"), "the label column 'hired'"),
+    ],
+    ids=["name", "words", "numbers", "more", "groups", "labels"],
+)
+def test_a_site_with_another_table_is_refused_by_column(consortium, log, change, words):
+    table_of(consortium, 1, change)
+    grid = consortium.grid("fedavg", **{"min-sites": 2})
+    state = conduct(grid)
+    assert [place.name for place in state.places] == ["site 0", "site 2"]
+    texts = [r.getMessage().replace("the sensitive column ", "") for r in log.records]
+    assert any(f"'site 1' is refused: {words}" in text for text in texts)
+    other = {"out": str(consortium.folder / "strict"), "min-sites": 3}
+    grid.run_config.update(other)
+    with pytest.raises(pff.InputError, match=f"2 sites have the same table, 3 are needed.*{words}"):
+        conduct(grid)
+
+
+def test_a_late_site_with_another_table_is_refused(consortium, log):
+    table_of(consortium, 2, lambda f: f.rename(columns={"a": "alpha"}))
+    grid = consortium.grid("fedavg", rounds=2, sites=2)
+    late = dict(grid.contexts.pop(102).node_config)
+    grid.spoil[101] = spoiler(lambda answer: grid.add(102, late) or answer, rounds=[0])
+    state = conduct(grid)
+    assert len(state.places) == 2
+    assert any("'site 2' is refused: column 'a' is missing" in r.getMessage() for r in log.records)
+
+
+@pytest.mark.parametrize("method", ["ditto-kde", "fairfed", "transport"])
+def test_a_killed_server_goes_on_to_the_same_weights(consortium, method, monkeypatch):
+    """It dies after the sites have done round 3 and before that is on disk."""
+    grid = consortium.grid(method, rounds=4)
+    save = checkpoint.Checkpoint.save
+
+    def dies(self, folder):
+        if self.done == 3:
+            raise KeyboardInterrupt
+        save(self, folder)
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "save", dies)
+    with pytest.raises(KeyboardInterrupt):
+        conduct(grid)
+    monkeypatch.setattr(checkpoint.Checkpoint, "save", save)
+    for context in grid.contexts.values():  # the sites were restarted as well
+        for name in list(context.state):
+            del context.state[name]
+    state = conduct(grid)
+    fitted = reference(consortium.federation, grid)
+    torch.testing.assert_close(state.server["w"], fitted.w, atol=1e-5, rtol=0)
+    for i, theta in enumerate(fitted.theta):
+        torch.testing.assert_close(consortium.theta(i), theta, atol=1e-5, rtol=0)
+
+
+def test_another_run_in_the_same_folder_is_refused(consortium):
+    grid = consortium.grid("fedavg")
+    conduct(grid)
+    grid.run_config["seed"] = 1
+    with pytest.raises(pff.InputError, match="holds another run"):
+        conduct(grid)
+
+
+def test_a_finished_run_only_asks_for_the_models_again(consortium):
+    grid = consortium.grid("pfedfair")
+    conduct(grid)
+    before = len(grid.sent)
+    conduct(grid)
+    kinds = [message.metadata.message_type for message in grid.sent[before:]]
+    assert set(kinds) == {"query.describe", "train.finish"}
+
+
+def test_local_rounds_are_the_sites_own_rounds(consortium):
+    """Three rounds at a site in one message: one server round of three local ones."""
+    grid = consortium.grid("fedavg-kde", rounds=6, **{"local-rounds": 3})
+    state = conduct(grid)
+    federation = consortium.federation
+    algorithm = make_algorithm(grid.run_config)
+    network = choose_network(federation, algorithm)
+    server = {"w": network.init(pff.seeds.generator(0, pff.seeds.INIT))}
+    for t in (0, 3):
+        sent = []
+        for i, rows in enumerate(federation.partition.train):
+            one = pff.algorithms.Clients(network, federation.table, [rows], [i], 0)
+            local = server["w"]
+            for k in range(3):
+                local = algorithm.client_round({"w": local}, {}, one, t + k)[0]["w"][0]
+            sent.append(local)
+        server = algorithm.server_round(server, {"w": torch.stack(sent)}, torch.ones(3))
+    torch.testing.assert_close(state.server["w"], server["w"], atol=1e-6, rtol=0)
+    assert sum(m.metadata.message_type == "train" for m in grid.sent) == 3 * 2
+
+
+@pytest.mark.parametrize("method", ["transport", "logofair", "fairfed", "mmpf", "fa", "fcfl"])
+def test_local_rounds_with_methods_that_send_more(consortium, method):
+    grid = consortium.grid(method, rounds=5, **{"local-rounds": 3})
+    state = conduct(grid)
+    assert state.done == make_algorithm(grid.run_config).rounds
+    assert bool(torch.isfinite(state.server["w"]).all())
+
+
+def test_play_does_not_mix_rounds_of_two_kinds(consortium):
+    federation = consortium.federation
+    algorithm = pff.algorithms.make("logofair", rounds=3, batch=30)
+    network = choose_network(federation, algorithm)
+    w = network.init(pff.seeds.generator(0, pff.seeds.INIT))
+    rows = [federation.partition.train[0]]
+    one = pff.algorithms.Clients(network, federation.table, rows, [0], 0)
+    message, _, done = play(algorithm, algorithm.start_server(w, torch.ones(3)), {}, one, 0, 9)
+    assert (set(message), done) == ({"w", "group"}, 2)
+
+
+@pytest.mark.parametrize(("how", "sites"), [("trimmed-mean", 3), ("krum", 5)])
+def test_robust_averages_are_flowers_own(how, sites, tmp_path):
+    frame = people(sizes=(60,) * sites)
+    data = pff.from_frame(frame, "hired", "sex", drop=["site"])
+    consortium = Consortium(data.federate(pff.partition.by_column("site")), tmp_path)
+    little = spoiler(lambda answer: changed(answer, "w", lambda w: w + np.float32(0.1)))
+    grid = consortium.grid("fedavg", {1: little}, aggregate=how)
+    state = conduct(grid)
+    honest = only(consortium, grid.run_config, [[i for i in range(sites) if i != 1]] * 2)
+    assert float((state.server["w"] - honest).abs().max()) < 0.01  # a mean: 0.02 or more
+
+
+def test_robust_averages_and_privacy_are_for_methods_that_send_their_model_only(consortium):
+    for more in ({"aggregate": "krum"}, {"clip": 1.0}):
+        out = str(consortium.folder / f"out-{next(iter(more))}")
+        with pytest.raises(pff.InputError, match="Transport sends more"):
+            conduct(consortium.grid("transport", out=out, **more))
+
+
+def test_clipping_bounds_every_sites_update(consortium):
+    grid = consortium.grid("fedavg", rounds=1, clip=1e-3)
+    norms = []
+
+    def look(message, answer):
+        if message.metadata.message_type == "train":
+            before = message.content.array_records["arrays"]["w"].numpy()
+            after = answer.content.array_records["arrays"]["w"].numpy()
+            norms.append(float(np.linalg.norm(after - before)))
+        return answer
+
+    grid.spoil = dict.fromkeys(grid.contexts, look)
+    conduct(grid)
+    assert norms == pytest.approx([1e-3] * 3, rel=1e-2)
+
+
+def test_noise_has_the_size_that_epsilon_asks_for(consortium, log):
+    grid = consortium.grid("fedavg", rounds=1, clip=1e-3, epsilon=0.5, delta=1e-5)
+    seen = []
+
+    def look(message, answer):
+        if message.metadata.message_type == "train":
+            before = message.content.array_records["arrays"]["w"].numpy()
+            seen.append(answer.content.array_records["arrays"]["w"].numpy() - before)
+        return answer
+
+    grid.spoil = dict.fromkeys(grid.contexts, look)
+    conduct(grid)
+    expected = 2e-3 * np.sqrt(2 * np.log(1.25 / 1e-5)) / 0.5
+    assert np.std(np.concatenate(seen)) == pytest.approx(expected, rel=0.05)
+    assert any("1 answers together at most (0.5, 1e-05)" in r.getMessage() for r in log.records)
+
+
+def test_the_sites_own_privacy_settings_win(consortium):
+    grid = consortium.grid("fedavg", rounds=1)
+    grid.contexts[100].node_config["clip"] = 1e-4
+    moved = {}
+
+    def look(message, answer):
+        if message.metadata.message_type == "train":
+            before = message.content.array_records["arrays"]["w"].numpy()
+            after = answer.content.array_records["arrays"]["w"].numpy()
+            moved[message.metadata.dst_node_id] = float(np.linalg.norm(after - before))
+        return answer
+
+    grid.spoil = dict.fromkeys(grid.contexts, look)
+    conduct(grid)
+    assert moved[100] == pytest.approx(1e-4, rel=1e-2)
+    assert moved[101] > 1e-3
+
+
+def test_transports_noise_cannot_be_guessed_from_the_runs_seed(consortium):
+    counts = []
+
+    def look(message, answer):
+        if message.metadata.group_id == "2" and message.metadata.message_type == "train":
+            counts.append(answer.content.array_records["arrays"]["trained"].numpy())
+        return answer
+
+    for more in ({}, {"epsilon": 1.0}):
+        grid = consortium.grid("transport", options={"bins": 20, **more}, out=str(
+            consortium.folder / f"out{len(more)}"
+        ))  # fmt: skip
+        grid.spoil = {100: look}
+        conduct(grid)
+        for i in range(3):  # the same run, at a site with another secret
+            for secret in (consortium.folder / f"state{i}").glob("*/secret"):
+                secret.unlink()
+        again = dict(grid.run_config, out=str(consortium.folder / f"again{len(more)}"))
+        for context in grid.contexts.values():
+            context.run_config = again
+        grid.run_config = again
+        conduct(grid)
+    plain, plain_again, noisy, noisy_again = counts
+    np.testing.assert_array_equal(plain, plain_again)
+    assert np.abs(noisy - noisy_again).max() > 0.1
+    (secret,) = (consortium.folder / "state0").glob("*/secret")
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+
+
+def test_a_new_client_gets_its_rule_from_the_servers_folder(consortium):
+    from pfedfair.engines.flower.server_app import keep
+
+    grid = consortium.grid("transport", rounds=3)
+    settings = Settings.read(grid.run_config)
+    keep(settings, conduct(grid))
+    rows = pd.read_parquet(consortium.folder / "test0.parquet")
+    model = pff.newcomer.personalise(settings.out, rows)
+    assert len(model.predict(rows, sensitive_features=rows["sex"])) == len(rows)
+    assert "theta" not in load_file(settings.out / "model.safetensors")

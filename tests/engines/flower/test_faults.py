@@ -1,0 +1,109 @@
+"""Real processes that die, lie or do not fit, in one run that comes to a good end."""
+
+import re
+import signal
+import time
+
+import pandas as pd
+import pytest
+import torch
+from flower_sites import Consortium, only
+from safetensors.torch import load_file
+
+import pfedfair as pff
+from conftest import people
+from pfedfair.engines.flower.checkpoint import Checkpoint
+from pfedfair.engines.flower.processes import APP, Processes, alive, descendants, free_ports
+
+EVIL = """
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from flwr.clientapp import ClientApp
+
+from pfedfair.engines.flower import client_app
+
+
+class Evil(ClientApp):
+    def __call__(self, message, context):
+        answer = client_app.app(message, context)
+        if context.node_config.get("evil") and "arrays" in answer.content:
+            w = answer.content["arrays"]["w"].numpy()
+            odd = int(message.metadata.group_id) % 2
+            w = w * np.float32("nan") if odd else (w * 1e6).astype("f4")
+            answer.content["arrays"] = ArrayRecord({"w": Array(w)})
+        return answer
+
+
+app = Evil()
+"""
+
+
+def until(what, seconds=120):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if what():
+            return
+        time.sleep(0.1)
+    pytest.fail(f"nothing happened in {seconds} s")
+
+
+def done(out):
+    state = Checkpoint.load(out)
+    return state.done if state else 0
+
+
+@pytest.mark.timeout(600)
+def test_a_run_survives_its_server_a_site_a_liar_and_a_stranger(tmp_path):
+    data = pff.from_frame(people(sizes=(80, 90, 60, 60)), "hired", "sex", drop=["site"])
+    consortium = Consortium(data.federate(pff.partition.by_column("site"), seed=3), tmp_path)
+    stranger = tmp_path / "train3.parquet"
+    pd.read_parquet(stranger).rename(columns={"b": "weight"}).to_parquet(stranger)
+    app = tmp_path / "evil-app"
+    app.mkdir()
+    (app / "evil.py").write_text(EVIL)
+    text = (APP / "pyproject.toml").read_text()
+    text = text.replace("pfedfair.engines.flower.client_app:app", "evil:app")
+    (app / "pyproject.toml").write_text(text)
+    config = consortium.settings("fedavg-kde", rounds=6, wait=60.0, poll=0.3)
+    config |= {"min-sites": 1, "round-timeout": 30.0}
+    out = tmp_path / "out-fedavg-kde"
+    (port,) = free_ports(1)
+    with Processes(tmp_path) as processes:
+        processes.superlink(port, None, "--database", str(tmp_path / "link.db"))
+        for i, more in enumerate([{}, {}, {"evil": True}, {"test": ""}]):
+            processes.supernode(f"node{i}", consortium.site(i) | more)
+        processes.run(config, app)
+
+        until(lambda: done(out) == 1)
+        processes.stop("superlink", how=signal.SIGKILL)  # in the midst of round 2
+        assert done(out) == 1
+        processes.superlink(port, None, "--database", str(tmp_path / "link.db"))
+        status = processes.run(config, app)
+
+        until(lambda: done(out) == 2)
+        seen = processes.log("node1").count("Receiving: train message")
+        until(lambda: processes.log("node1").count("Receiving: train message") > seen)
+        processes.stop("node1", how=signal.SIGKILL)
+        until(lambda: done(out) == 3)
+        processes.supernode("node1", consortium.site(1))
+        said = processes.wait(status, 240)
+        left = [pid for p in processes.running.values() for pid in (p.pid, *descendants(p.pid))]
+    assert said["done"], said
+    assert not any(alive(pid) for pid in left)
+
+    log = (out / "server.log").read_text()
+    assert "site 'site 3' is refused: column 'b' is missing" in log
+    assert "the answer of site 'site 2' is refused: 'w' has" in log  # NaN
+    assert "the answer of site 'site 2' is refused: 'w' moved by" in log
+    assert "site 'site 1' did not answer (limit 30 s)" in log
+    assert re.search(r"site 'site 1' (is now node|has gone)", log)
+    rounds = dict(re.findall(r"round (\d) of 6 with ([^,]+(?:, site \d)*), ", log))
+    who = [[int(i) for i in re.findall(r"site (\d)", rounds[str(t)])] for t in range(1, 7)]
+    assert who[0] == [0, 1]
+    assert who[-1] == [0, 1]  # the one that was killed is back
+    assert [0] in who
+    w = load_file(out / "model.safetensors")["w"]
+    expected = only(consortium, {"seed": 0, **config}, who, [0, 1, 2])
+    torch.testing.assert_close(w, expected, atol=1e-5, rtol=0)
+    for i in (0, 1):
+        assert (tmp_path / f"state{i}" / "model" / "run.json").exists()

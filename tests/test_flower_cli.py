@@ -1,0 +1,133 @@
+"""The commands of pfedfair flower, as typed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from pfedfair.engines.flower import require
+from pfedfair.errors import InputError
+
+WITHOUT = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("flwr", "ray"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *a: None if name in ("flwr", "ray") else find(name, *a)
+from pfedfair.cli import main
+main()
+"""
+
+
+def pfedfair(*arguments, wait=300, code="from pfedfair.cli import main; main()"):
+    env = os.environ | {"NO_COLOR": "1", "COLUMNS": "120", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=wait,
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [["demo"], ["simulate", "compas"], ["init", "x", "--sites", "1"]]
+)
+def test_without_the_extra_the_commands_say_what_to_install(command, tmp_path):
+    done = pfedfair("flower", *command, code=WITHOUT)
+    assert done.returncode == 2
+    assert "pip install 'pfedfair[flower]'" in done.stderr
+
+
+def test_without_the_extra_everything_else_works():
+    done = pfedfair("train", "compas", "--method", "fedavg", "--rounds", "1", code=WITHOUT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_a_module_needs_is_named():
+    with pytest.raises(InputError, match=r"'no_such_module': pip install 'pfedfair\[flower\]'"):
+        require("no_such_module")
+
+
+there = all(find_spec(name) for name in ("flwr", "ray"))
+flower = pytest.mark.skipif(not there, reason="needs Flower")
+
+
+@flower
+def test_init_writes_a_deployment(tmp_path):
+    done = pfedfair("flower", "init", str(tmp_path / "all"), "--sites", "2", "--host", "fl.example")
+    assert done.returncode == 0, done.stderr
+    assert "ssh-keygen" in done.stdout
+    script = (tmp_path / "all" / "site-2" / "start-supernode.sh").read_text()
+    assert "--superlink fl.example:8443" in script
+    again = pfedfair("flower", "init", str(tmp_path / "all"), "--sites", "2")
+    assert again.returncode == 2
+    assert "not empty" in again.stderr
+
+
+@flower
+@pytest.mark.timeout(600)
+def test_demo_as_a_newcomer_types_it(tmp_path):
+    done = pfedfair("flower", "demo", "--rounds", "1", "--out", str(tmp_path / "demo"), wait=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for words in ("round 1 of 1 with site-1, site-2, site-3", "site-3", "Seconds per message round",
+                  "The stacked engine did all of it in", "is stopped again"):  # fmt: skip
+        assert words in done.stdout
+    apart = done.stdout.split("between the two: ")[1].split(".\n")[0]
+    assert float(apart) < 1e-5
+    assert not processes_of(tmp_path)
+
+
+@flower
+@pytest.mark.timeout(600)
+def test_simulate_gives_the_stacked_engines_weights(tmp_path):
+    done = pfedfair("flower", "simulate", "compas", "--method", "fedavg-kde", "--rounds", "2",
+                    "--clients", "3", "--out", str(tmp_path / "sim"), wait=500)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    apart = done.stdout.split("between the two: ")[1].split(".\n")[0]
+    assert float(apart) < 1e-5
+    assert not processes_of(tmp_path)
+
+
+@flower
+@pytest.mark.timeout(300)
+def test_ctrl_c_stops_everything_that_was_started(tmp_path):
+    code = "from pfedfair.cli import main; main()"
+    command = [sys.executable, "-c", code, "flower", "demo", "--out", str(tmp_path / "demo")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as demo:
+        end = time.monotonic() + 200
+        while not any("flower-supernode" in p for p in processes_of(tmp_path)):
+            assert time.monotonic() < end
+            assert demo.poll() is None, demo.communicate()
+            time.sleep(0.2)
+        demo.send_signal(signal.SIGINT)
+        _, errors = demo.communicate(timeout=90)
+    assert demo.returncode == 130
+    assert "Interrupted." in errors
+    assert "Finished runs are kept" not in errors
+    assert not processes_of(tmp_path)
+
+
+def processes_of(folder):
+    """Command lines of processes that work in a folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (entry / "cwd").readlink().is_relative_to(folder):
+                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
