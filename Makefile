@@ -14,8 +14,8 @@ install: .venv/installed
 demo: install
 	$(BIN)/pfedfair reproduce table1 --seeds 3 --out runs/demo
 
-test: lint
-	$(BIN)/python -m pytest
+test: lint  # a process per core, each with one thread: more would wait for one another
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 lint: install
 	$(BIN)/ruff check .
