@@ -15,7 +15,7 @@ demo: install
 	$(BIN)/pfedfair reproduce table1 --seeds 3 --out runs/demo
 
 test: lint  # a process per core, each with one thread: more would wait for one another
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: install
 	$(BIN)/ruff check .

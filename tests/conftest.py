@@ -50,3 +50,8 @@ def csv(tmp_path):
     path = tmp_path / "people.csv"
     people().to_csv(path, index=False)
     return path
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the longest file, so that other processes do the rest meanwhile."""
+    items.sort(key=lambda item: "test_faults" not in item.nodeid)
