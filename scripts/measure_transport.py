@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -79,7 +80,7 @@ def agree() -> None:
     for clients, run in trained():
         flat = run.fitted.server | {"prior": torch.from_numpy(shrinkage.FLAT)}
         for name, server in (("without", flat), ("with", run.fitted.server)):
-            changed = pff.Run(**vars(run) | {"fitted": run.fitted._replace(server=server)})
+            changed = replace(run, fitted=run.fitted._replace(server=server))
             for target in (0.02, 0.05, 0.1):
                 ddp = changed.retarget(target_ddp=target).table("validation")["ddp"]
                 over.setdefault((clients, name), []).append(

@@ -23,7 +23,7 @@ from pfedfair.algorithms.transport import FREE, Transport
 from pfedfair.engines import stacked
 from pfedfair.metrics import count, measure
 from pfedfair.networks import MLP, Lookup, Module, linear
-from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior, own_weight
+from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior, own_weight, spread
 
 OPTIONS = {"batch": 30, "alpha": 0.02}
 RULE = 6  # numbers of a rule: low, high and chance of two groups
@@ -277,7 +277,7 @@ def test_clients_that_are_alike_come_to_trust_each_other():
         middles.append(prior @ np.log10(KAPPAS))
         algorithm, everyone = Transport(rounds=12, **OPTIONS), clients(federation, network)
         own, others = algorithm.neighbours(fitted.server, {}, everyone)
-        q = algorithm.spread(others[0, 0].numpy())
+        q = spread(others[0, 0].numpy())
         weights.append([own_weight(own[0, 0].numpy(), q, belief) for belief in (FLAT, prior)])
     alike, unlike = middles
     assert alike > 3.5 > 3 > unlike  # where none knew, it was 3: kappa is from 1 to a million

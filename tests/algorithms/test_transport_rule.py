@@ -255,7 +255,7 @@ targets = st.sampled_from([0.0, 0.01, 0.05, 0.3, 1.0])
 def test_target_is_kept_and_the_constant_beaten_where_it_was_fitted(case, kappa, target):
     bins, eta, counts, pooled, share = case
     algorithm = Transport(target_ddp=target, bins=bins, kappa=kappa)
-    shapes = np.stack([algorithm.shape(counts[s], pooled[s], FLAT) for s in (0, 1)])
+    shapes = np.stack([algorithm.solver.shape(counts[s], pooled[s], FLAT) for s in (0, 1)])
     np.testing.assert_allclose(shapes.sum(1), 1, rtol=1e-9)
     rule = solve(algorithm, knows(eta, pooled), counts, share)
     positive = chances(rule, centres(bins))
@@ -274,7 +274,7 @@ def test_target_is_kept_and_the_constant_beaten_where_it_was_fitted(case, kappa,
 def test_the_plain_rule_stays_where_it_keeps_the_target(case, kappa):
     bins, eta, counts, pooled, share = case
     algorithm = Transport(bins=bins, kappa=kappa)
-    shapes = np.stack([algorithm.shape(counts[s], pooled[s], FLAT) for s in (0, 1)])
+    shapes = np.stack([algorithm.solver.shape(counts[s], pooled[s], FLAT) for s in (0, 1)])
     _, gap = outcome(eta > 0.5, eta, shapes, share)
     assume(abs(gap) < 1 - 1e-6)  # see below
     loose = Transport(bins=bins, kappa=kappa, target_ddp=abs(gap) + 1e-6)
@@ -334,7 +334,7 @@ def test_target_is_kept_where_eta_is_alike_in_many_bins(share, ties, room):
 @pytest.mark.parametrize("everybody", [0.0, 1.0])
 def test_no_score_is_beyond_the_last_bin(everybody):
     same = np.stack([np.full(10, 1 - everybody), np.full(10, everybody)], axis=1)
-    rule = np.tile(Transport(bins=10).threshold(same, None), 2)
+    rule = np.tile(Transport(bins=10).solver.threshold(same, None), 2)
     far = np.array([-1e4, -31.0, 0.0, 31.0, 1e4])
     np.testing.assert_array_equal(chances(rule, far), everybody)
 
@@ -350,7 +350,9 @@ def test_bins_and_thresholds_agree_on_who_is_where():
     assert place.max() == 99
     for first in (0, 1, 37, 50, 99, 100):
         positive = (np.arange(100) >= first).astype(float)
-        rule = np.tile(algorithm.threshold(np.stack([1 - positive, positive], axis=1), None), 2)
+        rule = np.tile(
+            algorithm.solver.threshold(np.stack([1 - positive, positive], axis=1), None), 2
+        )
         assert (chances(rule, z)[0] != positive[place]).mean() < 0.001
 
 
@@ -434,7 +436,7 @@ def test_a_higher_confidence_is_stricter():
     for confidence in (None, 0.5, 0.8, 0.95):
         algorithm = Transport(bins=bins, target_ddp=0.2, confidence=confidence)
         rule = solve(algorithm, knows(eta, pooled), counts, 0.5)
-        shapes = np.stack([algorithm.shape(counts[s], pooled[s], FLAT) for s in (0, 1)])
+        shapes = np.stack([algorithm.solver.shape(counts[s], pooled[s], FLAT) for s in (0, 1)])
         gaps.append(outcome(chances(rule, centres(bins)), eta, shapes, 0.5)[1])
     assert (np.diff(gaps) < 0.005).all()
     assert gaps[-1] < 0.9 * gaps[0]

@@ -64,6 +64,11 @@ def worth(doubtful: np.ndarray, sure: np.ndarray) -> float:
     return float(min(1.0, n * (1 - weight) / weight / m))
 
 
+def spread(pooled: np.ndarray) -> np.ndarray:
+    """The others' distribution over the cells: one person more, in all cells a little."""
+    return np.asarray((pooled + 1 / len(pooled)) / (pooled.sum() + 1))
+
+
 def posterior_mean(counts: np.ndarray, q: np.ndarray, weight: float) -> np.ndarray:
     """Mix a client's own shape, with `weight`, and the pooled one."""
     n = counts.sum()
