@@ -140,6 +140,21 @@ def test_compare_then_report(pfedfair, tmp_path):
     assert "| dataset | method |" in (tmp_path / "grid" / "report.md").read_text()
 
 
+def test_compare_shows_the_gap_of_the_criterion(pfedfair, tmp_path):
+    arguments = ("compas", "--methods", "fedavg-kde", "--etas", "0.9", "--rounds", 3)
+    more = ("--criterion", "eo", "--seeds", 2, "--jobs", 1, "--out", "odds")
+    code, out, err = pfedfair("compare", *arguments, *more)
+    assert code == 0, err
+    assert "accuracy % ↑ and EO ↓" in out
+    assert "equalised odds" in out
+    assert "DDP" not in out
+    results = pd.read_parquet(tmp_path / "odds" / "results.parquet").query("method != 'constant'")
+    table = pd.read_csv(tmp_path / "odds" / "summary.csv").set_index("method")
+    worst = results.groupby("seed")["eo"].max().mean()
+    assert table.loc["fedavg-kde", "worst_eo"] == pytest.approx(worst)
+    assert pfedfair("report", "odds")[1].splitlines()[:12] == out.splitlines()[:12]
+
+
 def test_compare_with_validation_rows_scores_the_methods(pfedfair, tmp_path):
     arguments = ("compas", "--methods", "fa,pfedfair", "--etas", "0,0.9", "--rounds", 3)
     more = ("--seeds", 2, "--jobs", 1, "--validation", 0.2, "--out", "scored")

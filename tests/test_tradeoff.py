@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pfedfair.errors import InputError
 from pfedfair.tradeoff import Choice, choose, scores
 
 share = st.floats(0, 1)
@@ -36,7 +37,7 @@ def results(curves, seeds=1):
     """Runs of one client: per method a list of (accuracy, DDP) on validation and held-out rows."""
     rows = [
         {"dataset": "d", "partition": "p", "method": method, "seed": seed, "protocol": protocol,
-         "config": json.dumps(level), "eta": 0.0, "client": "1", "role": "overrepresented",
+         "config": json.dumps({"level": level}), "eta": 0.0, "client": "1", "role": "overrepresented",
          "accuracy": accuracy + 0.01 * seed, "ddp": ddp, "npr_s0": 0.5, "npr_s1": 0.5}
         for seed in range(seeds)
         for method, levels in curves.items()
@@ -81,6 +82,21 @@ def test_a_curve_measured_once_is_refused():
     only = results({"constant": CONSTANT})
     with pytest.raises(ValueError, match="both protocols"):
         scores(only[only["protocol"] == "pool"])
+
+
+def test_without_the_constant_classifier_there_is_no_score():
+    with pytest.raises(InputError, match="need the constant classifier"):
+        scores(results({"a": CONSTANT}))
+
+
+def test_the_gap_is_that_of_the_criterion():
+    frame = results({"a": [((0.9, 0.3), (0.9, 0.3))], "constant": CONSTANT})
+    frame["eo"] = 2 * frame["ddp"]
+    frame["config"] = json.dumps({"criterion": "eo"})
+    row = scores(frame).set_index("method").loc["a"]
+    assert row["eo_0.1"] == pytest.approx(0.1)
+    assert "ddp_0.1" not in row
+    assert row["accuracy_0.1"] == pytest.approx(0.6 + 0.3 / 6)
 
 
 def test_a_choice_at_the_end_of_the_curve():

@@ -53,12 +53,7 @@ from pfedfair.options import (
 )
 from pfedfair.paper.levels import levels
 from pfedfair.report import tables
-from pfedfair.report.reproductions import (
-    COMPARISON,
-    REPRODUCTIONS,
-    SCORED,
-    View,
-)
+from pfedfair.report.reproductions import REPRODUCTIONS, comparison
 from pfedfair.run import choose_network, measured_rows
 from pfedfair.run import train as train_run
 from pfedfair.theory import cost_of_one_model
@@ -226,7 +221,7 @@ def compare(
         for seed in range(options.at_least_one(seeds))
     ]
     results = _run(specs, out, jobs, quiet, f"{len(names)} methods on {data}")
-    show.results(SCORED if validation else COMPARISON, results, out, quiet)
+    show.results(comparison(results), results, out, quiet)
 
 
 @app.command()
@@ -349,10 +344,7 @@ def report(
     results = read_results(folder)
     card = folder / "experiment.json"
     part = read_json(card).get("part") if card.exists() else None
-    protocols = set(results["protocol"])
-    view: View = SCORED if "validation" in protocols and len(protocols) > 1 else COMPARISON
-    if part in REPRODUCTIONS:
-        view = REPRODUCTIONS[part]
+    view = REPRODUCTIONS[part] if part in REPRODUCTIONS else comparison(results)
     show.results(view, results, folder, quiet)
 
 

@@ -20,12 +20,12 @@ import numpy as np
 import pandas as pd
 
 from pfedfair import metrics
+from pfedfair.errors import InputError
 
 LIMITS = (0.02, 0.05, 0.1)
 WIDTH = 0.2
 AREA = np.linspace(0, WIDTH, 41)
 CURVE = ["dataset", "partition", "method", "seed"]
-MEASURES = ("worst_accuracy", "worst_ddp")
 
 
 class Choice(NamedTuple):
@@ -59,7 +59,7 @@ def choose(error: np.ndarray, ddp: np.ndarray, limit: float) -> Choice | None:
 
 
 def scores(results: pd.DataFrame) -> pd.DataFrame:
-    """One row per data set, partition, method and seed: area, and accuracy and DDP at each limit.
+    """One row per data set, partition, method and seed: area, and accuracy and gap at each limit.
 
     Parameters
     ----------
@@ -70,28 +70,31 @@ def scores(results: pd.DataFrame) -> pd.DataFrame:
     runs = metrics.over_clients(results)
     runs = runs.sort_values("eta", kind="stable")  # levels of other kinds stay in their order
     split = ["dataset", "partition", "seed"]
+    gap = metrics.gap_of(results)
     ends = runs[runs["method"] == "constant"].set_index(split)
+    if not len(ends):
+        raise InputError("Trade-off scores need the constant classifier among the methods.")
     rows = []
     for key, curve in runs.groupby(CURVE, sort=False):
         about = dict(zip(CURVE, key, strict=True))
         if about["method"] != "constant":
             end = ends.loc[[tuple(about[k] for k in split)]]
             curve = pd.concat([curve, end.reset_index()])
-        rows.append(about | _score(curve))
+        rows.append(about | _score(curve, gap))
     return pd.DataFrame(rows)
 
 
-def _score(curve: pd.DataFrame) -> dict[str, float]:
+def _score(curve: pd.DataFrame, gap: str) -> dict[str, float]:
     tried = curve[curve["protocol"] == "validation"]
     held = curve[curve["protocol"] != "validation"]
     # Where no client has both groups there is no gap.
-    error, ddp = 1 - tried["worst_accuracy"].to_numpy(), tried["worst_ddp"].fillna(0).to_numpy()
-    accuracies, gaps = (held[measure].fillna(0).to_numpy() for measure in MEASURES)
-    if len(error) != len(accuracies) or not (ddp == 0).any():
+    error, tried_gaps = 1 - tried["worst_accuracy"].to_numpy(), tried[f"worst_{gap}"].fillna(0)
+    accuracies, gaps = (held[m].fillna(0).to_numpy() for m in ("worst_accuracy", f"worst_{gap}"))
+    if len(error) != len(accuracies) or not (tried_gaps == 0).any():
         raise ValueError("a curve needs both protocols and the constant classifier at its end")
 
     def at(limit: float) -> tuple[float, float]:
-        choice = choose(error, ddp, limit)
+        choice = choose(error, tried_gaps.to_numpy(), limit)
         assert choice is not None  # the constant classifier is within any limit
         return choice.at(accuracies), choice.at(gaps)
 
@@ -99,6 +102,6 @@ def _score(curve: pd.DataFrame) -> dict[str, float]:
     seen = [choose(1 - accuracies, gaps, limit) for limit in AREA]  # with hindsight
     found["hindsight"] = float(np.mean([1 - c.at(accuracies) for c in seen if c is not None]))
     for limit in LIMITS:
-        accuracy, gap = at(limit)
-        found |= {f"accuracy_{limit:g}": accuracy, f"ddp_{limit:g}": gap}
+        accuracy, reached = at(limit)
+        found |= {f"accuracy_{limit:g}": accuracy, f"{gap}_{limit:g}": reached}
     return found

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from pfedfair.experiment import FRONTIER
 from pfedfair.files import atomic
+from pfedfair.metrics import gap_of
 from pfedfair.report import figures, tables
 
 __all__ = ["figures", "tables", "write"]
@@ -30,7 +31,7 @@ def write(
     results = held if len(held) else results  # tuning looks at nothing else
     summary = tables.summary(results)
     clients = tables.by_client(results[results["method"] != FRONTIER])
-    text = ["# Results", "", *tables.LEGEND, "", tables.markdown(summary)]
+    text = ["# Results", "", *tables.legend(gap_of(results)), "", tables.markdown(summary)]
     for name, part in clients.groupby("dataset", sort=False):
         text += ["", f"## {name}, client by client", "", tables.markdown(part)]
     contents = {

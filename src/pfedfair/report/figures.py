@@ -94,9 +94,11 @@ def _panel(axes: Axes, results: pd.DataFrame, role: str, printed: pd.DataFrame |
 def curves(axes: Axes, results: pd.DataFrame, who: str) -> float:
     """Draw error against DDP of `who` (a role, "worst" or "mean"), a curve over eta per method.
 
-    The frontier is a dashed line. Returns the largest mean DDP.
+    Or against the gap that the runs' criterion asks for. The frontier is a dashed line. Returns the
+    largest mean gap.
     """
-    x, y = f"{who}_ddp", f"{who}_accuracy"
+    gap = metrics.gap_of(results)
+    x, y = f"{who}_{gap}", f"{who}_accuracy"
     runs = metrics.over_clients(results)
     summary = tables.over_seeds(runs, metrics.RUN, [x, y])
     summary = summary.sort_values("eta", kind="stable")
@@ -117,7 +119,7 @@ def curves(axes: Axes, results: pd.DataFrame, who: str) -> float:
             elinewidth=0.8,
             capsize=2,
         )
-    tidy(axes, "DDP ↓", "error % ↓")
+    tidy(axes, f"{gap.upper()} ↓", "error % ↓")
     return float(np.nanmax([0, *summary[x]]))
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from pfedfair import metrics
 from pfedfair.algorithms import FAIR
 from pfedfair.experiment import Source, Spec
 from pfedfair.paper import curves, many_clients, table1, tuned
@@ -38,7 +39,7 @@ class View:
     claims: tuple[Claim, ...] = ()
     judge: Callable[[pd.DataFrame], str] | None = None
     shown: str = ": accuracy % ↑ and DDP ↓"
-    legend: tuple[str, ...] = tables.LEGEND
+    legend: tuple[str, ...] = tables.legend()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,21 +105,6 @@ SCORE_TEXTS: dict[str, Callable[[pd.DataFrame], str]] = {
     "scores.csv": lambda results: scores.summary(results).to_csv(index=False),
     "points.csv": lambda results: scores.points(results).to_csv(index=False),
 }
-# What `compare` shows, without and with validation rows.
-COMPARISON = View(
-    title="Comparison",
-    grid=tables.summary_grid,
-    draw={"tradeoff": figures.trade_off},
-)
-SCORED = View(
-    title="Trade-off scores",
-    grid=scores.grid,
-    draw={"tradeoff": figures.trade_off},
-    shown="",
-    legend=scores.LEGEND,
-    texts=SCORE_TEXTS,
-    judge=scores.verdict,
-)
 REPRODUCTIONS: dict[str, Reproduction] = {
     "table1": Reproduction(
         title="Table 1: every client, eta = 0.9",
@@ -170,7 +156,7 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         grid=scores.grid,
         draw={"scores": partial(paper_figures.trade_off, who="worst")},
         shown="",
-        legend=scores.LEGEND,
+        legend=scores.legend(),
         texts=SCORE_TEXTS,
         judge=scores.verdict,
     ),
@@ -193,6 +179,29 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         datasets=("adult",),
     ),
 }
+
+
+def comparison(results: pd.DataFrame) -> View:
+    """What `compare` shows, without and with validation rows."""
+    gap, protocols = metrics.gap_of(results), set(results["protocol"])
+    draw: dict[str, Draw] = {"tradeoff": figures.trade_off}
+    if "validation" not in protocols or len(protocols) == 1:
+        return View(
+            title="Comparison",
+            grid=tables.summary_grid,
+            draw=draw,
+            shown=f": accuracy % ↑ and {gap.upper()} ↓",
+            legend=tables.legend(gap),
+        )
+    return View(
+        title="Trade-off scores",
+        grid=scores.grid,
+        draw=draw,
+        shown="",
+        legend=scores.legend(gap),
+        texts=SCORE_TEXTS,
+        judge=scores.verdict,
+    )
 
 
 def verdicts(view: View, results: pd.DataFrame) -> list[str]:

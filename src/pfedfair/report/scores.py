@@ -11,15 +11,22 @@ from pfedfair.experiment import FRONTIER
 from pfedfair.report import tables
 
 REFERENCE = "pfedfair"  # the method whose trade-off the paper calls the best
-LEGEND = (
-    "area: the worst client's error in percent, mean over limits on its DDP from 0 to 0.2; lower "
-    "is better (↓).",
-    f"less {REFERENCE}'s: the difference, paired by seed, with its 95 % interval. (The line that "
-    "judges them all widens the intervals for their number.)",
-    "DDP ≤ c: the worst client's accuracy in percent (higher is better) at the point of the curve "
-    "that the validation rows choose for that limit; below it the worst DDP that was reached.",
-    "frontier: thresholds set on the held-out rows themselves. No method, but a mark.",
-)
+
+
+def legend(gap: str = "ddp") -> tuple[str, ...]:
+    """What the numbers of the table are."""
+    name = gap.upper()
+    mark = "frontier: thresholds set on the held-out rows themselves. No method, but a mark."
+    return (
+        f"area: the worst client's error in percent, mean over limits on its {name} from 0 to 0.2; "
+        "lower is better (↓).",
+        f"less {REFERENCE}'s: the difference, paired by seed, with its 95 % interval. (The line "
+        "that judges them all widens the intervals for their number.)",
+        f"{name} ≤ c: the worst client's accuracy in percent (higher is better) at the point of "
+        "the curve that the validation rows choose for that limit; below it the worst "
+        f"{name} that was reached.",
+        mark if gap == "ddp" else tables.GAP[gap],
+    )
 
 
 def summary(results: pd.DataFrame) -> pd.DataFrame:
@@ -45,18 +52,19 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
 def grid(results: pd.DataFrame, title: str) -> Table:
     """Lay methods against their trade-off scores, the best first."""
     rows = summary(results)
+    gap = metrics.gap_of(results)
     table = tables.grid(title)
     table.add_column("method", no_wrap=True)
     table.add_column("area ↓", no_wrap=True)
     table.add_column(f"less {REFERENCE}'s", no_wrap=True)
     for limit in tradeoff.LIMITS:
-        table.add_column(f"DDP ≤ {limit:g}", no_wrap=True)
+        table.add_column(f"{gap.upper()} ≤ {limit:g}", no_wrap=True)
     for _, row in rows.iterrows():
-        table.add_row(row["method"], *(cell.replace("; ", "\n") for cell in _cells(row)))
+        table.add_row(row["method"], *(cell.replace("; ", "\n") for cell in _cells(row, gap)))
     return table
 
 
-def _cells(row: pd.Series) -> list[str]:
+def _cells(row: pd.Series, gap: str) -> list[str]:
     cells = [f"{tables.accuracy(row['area'])}; ±{tables.accuracy(row['area_half'])}"]
     if row["method"] == REFERENCE or row["less"] != row["less"]:
         cells.append("-")
@@ -64,8 +72,8 @@ def _cells(row: pd.Series) -> list[str]:
         low, high = (100 * (row["less"] + sign * row["less_half"]) for sign in (-1, 1))
         cells.append(f"{100 * row['less']:+.1f}; [{low:+.1f}, {high:+.1f}]")
     for limit in tradeoff.LIMITS:
-        right, gap = f"accuracy_{limit:g}", f"ddp_{limit:g}"
-        reached = tables.ddp(row[gap], row[f"{gap}_half"]).replace("0.", ".")
+        right, within = f"accuracy_{limit:g}", f"{gap}_{limit:g}"
+        reached = tables.ddp(row[within], row[f"{within}_half"]).replace("0.", ".")
         cells.append(f"{tables.accuracy(row[right], row[f'{right}_half'])}; {reached}")
     return cells
 
@@ -94,26 +102,28 @@ def verdict(results: pd.DataFrame) -> str:
 def markdown(results: pd.DataFrame) -> str:
     """Write the scores as Markdown, a table for each data set and partition."""
     text = []
+    gap = metrics.gap_of(results)
     for _, part in results.groupby(["dataset", "partition"], sort=False):
-        limits = [f"DDP ≤ {limit:g}" for limit in tradeoff.LIMITS]
+        limits = [f"{gap.upper()} ≤ {limit:g}" for limit in tradeoff.LIMITS]
         text += [f"## {tables.heading(part)}", "", verdict(part).strip(), ""]
         text += ["| " + " | ".join(["method", "area ↓", f"less {REFERENCE}'s", *limits]) + " |"]
         text += ["|" + "---|" * (3 + len(limits))]
         for _, row in summary(part).iterrows():
-            cells = [f"`{row['method']}`", *(cell.replace("; ", " / ") for cell in _cells(row))]
-            text.append("| " + " | ".join(cells) + " |")
+            cells = [cell.replace("; ", " / ") for cell in _cells(row, gap)]
+            text.append("| " + " | ".join([f"`{row['method']}`", *cells]) + " |")
         text.append("")
-    return "\n".join([*text, *(f"- {line}" for line in LEGEND)]) + "\n"
+    return "\n".join([*text, *(f"- {line}" for line in legend(gap))]) + "\n"
 
 
 def points(results: pd.DataFrame) -> pd.DataFrame:
-    """Every point of every curve over seeds, for pictures: the worst client's DDP and accuracy."""
+    """Every point of every curve over seeds, for pictures: the worst client's gap and accuracy."""
+    shown = ("worst_accuracy", f"worst_{metrics.gap_of(results)}")
     runs = metrics.over_clients(results[results["protocol"] != "validation"])
-    table = tables.over_seeds(runs, metrics.RUN, tradeoff.MEASURES)
+    table = tables.over_seeds(runs, metrics.RUN, shown)
     settings = ["dataset", "partition"]
     clients = results.groupby(settings)["client"].nunique().rename("clients")
     table = table.merge(clients, left_on=settings, right_index=True, how="left")
     both = zip(table["method"], table["config"], strict=True)
     table["level"] = [tables.level(method, config) for method, config in both]
-    measures = [f"{m}{end}" for m in tradeoff.MEASURES for end in ("", "_half")]
+    measures = [f"{m}{end}" for m in shown for end in ("", "_half")]
     return table[["dataset", "clients", "method", "level", *measures, "seeds"]]

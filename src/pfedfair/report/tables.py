@@ -17,12 +17,14 @@ from pfedfair.experiment import FRONTIER
 from pfedfair.model import PersonalModel
 from pfedfair.networks import Thresholds
 
-LEGEND = (
-    "accuracy: correct predictions in percent, higher is better (↑).",
-    "DDP: |P(Yhat=1 | S=0) - P(Yhat=1 | S=1)|, the gap between the groups' rates of positive "
-    "predictions, lower is better (↓).",
-    "± : half of the 95 % interval of the mean over seeds (Student t); n/a with one seed.",
-)
+GAP = {
+    "ddp": "DDP: |P(Yhat=1 | S=0) - P(Yhat=1 | S=1)|, the gap between the groups' rates of "
+    "positive predictions, lower is better (↓).",
+    "eo": "EO: the largest gap between the groups' rates of positive predictions among people of "
+    "equal label (equalised odds), lower is better (↓).",
+    "eopp": "EOPP: the gap between the groups' rates of positive predictions among people with the "
+    "last label (equal opportunity), lower is better (↓).",
+}
 SUMMARY = {
     "underrepresented": "under.\nclients",
     "overrepresented": "over.\nclients",
@@ -31,6 +33,15 @@ SUMMARY = {
     "mean": "mean of\nclients",
 }
 SHORT_ROLE = {"underrepresented": "under.", "overrepresented": "over."}
+
+
+def legend(gap: str = "ddp") -> tuple[str, ...]:
+    """What the numbers of a table are."""
+    return (
+        "accuracy: correct predictions in percent, higher is better (↑).",
+        GAP[gap],
+        "± : half of the 95 % interval of the mean over seeds (Student t); n/a with one seed.",
+    )
 
 
 def accuracy(mean: float, half: float | None = None) -> str:
@@ -120,14 +131,16 @@ def over_seeds(frame: pd.DataFrame, keys: list[str], measures: Sequence[str]) ->
 
 def summary(results: pd.DataFrame) -> pd.DataFrame:
     """One row per data set, method and eta: kinds of client, worst and mean, over seeds."""
-    measures = [f"{who}_{what}" for who in SUMMARY for what in ("accuracy", "ddp")]
+    shown = ("accuracy", metrics.gap_of(results))
+    measures = [f"{who}_{what}" for who in SUMMARY for what in shown]
     return over_seeds(metrics.over_clients(results), metrics.RUN, measures)
 
 
 def by_client(results: pd.DataFrame) -> pd.DataFrame:
     """One row per data set, method, eta and client, over seeds."""
     keys = [*metrics.RUN, "client", "role"]
-    return over_seeds(results, keys, ["accuracy", "ddp", "npr_s0", "npr_s1"])
+    gap = metrics.gap_of(results)
+    return over_seeds(results, keys, ["accuracy", gap, "npr_s0", "npr_s1"])
 
 
 def paired(
@@ -189,6 +202,7 @@ def _printed_cell(printed: pd.DataFrame | None, method: str, client: str) -> str
 def summary_grid(results: pd.DataFrame, title: str, printed: pd.DataFrame | None = None) -> Table:
     """Lay methods against kinds of client; the paper's figures, if any, below ours."""
     rows = summary(results)
+    gap = metrics.gap_of(results)
     varied = rows["config"].map(lambda config: json.loads(config).get("lam"))
     table = grid(title)
     table.add_column("method", no_wrap=True)
@@ -201,7 +215,9 @@ def summary_grid(results: pd.DataFrame, title: str, printed: pd.DataFrame | None
             same = printed[printed["method"] == row["method"]].iloc[0]
         name = row["method"] + (f"\n lam {lam:g}" if varied.nunique() > 1 and lam == lam else "")
         cells = [
-            _summary_cell(row, who, same if same is not None and f"{who}_ddp" in same else None)
+            _summary_cell(
+                row, who, gap, same if same is not None and f"{who}_ddp" in same else None
+            )
             for who in SUMMARY
         ]
         label = Text.assemble(name, ("\n\n paper" if same is not None else "", "dim"))
@@ -210,13 +226,13 @@ def summary_grid(results: pd.DataFrame, title: str, printed: pd.DataFrame | None
     return table
 
 
-def _summary_cell(row: pd.Series, who: str, printed: pd.Series | None) -> Text:
+def _summary_cell(row: pd.Series, who: str, gap: str, printed: pd.Series | None) -> Text:
     ours = accuracy(row[f"{who}_accuracy"], row[f"{who}_accuracy_half"])
-    gap = ddp(row[f"{who}_ddp"], row[f"{who}_ddp_half"]).replace("0.", ".")
+    reached = ddp(row[f"{who}_{gap}"], row[f"{who}_{gap}_half"]).replace("0.", ".")
     paper = ""
     if printed is not None:
         paper = f"\n{100 * printed[f'{who}_accuracy']:.1f} {short(printed[f'{who}_ddp'])}"
-    return Text.assemble(f"{ours}\n{gap}", (paper, "dim"))
+    return Text.assemble(f"{ours}\n{reached}", (paper, "dim"))
 
 
 def rate_grid(results: pd.DataFrame, title: str) -> Table:
