@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pfedfair import options, terminal
-from pfedfair.algorithms import ALGORITHMS
+from pfedfair import options, show, terminal
+from pfedfair.algorithms import ALGORITHMS, Transport
 from pfedfair.engines.flower import require
 from pfedfair.errors import InputError
 from pfedfair.experiment import load_source
@@ -21,9 +21,11 @@ from pfedfair.options import (
     Client,
     Clients,
     Confidence,
+    Criterion,
     Data,
     Drop,
     Label,
+    MergeGroups,
     Partition,
     Penalty,
     Quiet,
@@ -31,7 +33,6 @@ from pfedfair.options import (
     Sensitive,
     TargetDDP,
 )
-from pfedfair.report import tables
 from pfedfair.run import choose_network
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="The same methods across machines, on Flower.")
 Method = Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")]
 Eta = Annotated[float, typer.Option(help="Weight of the fairness penalty, in [0, 1).")]
+FewRounds = Annotated[
+    int | None,
+    typer.Option(help="Rounds of communication; 3 if left out, and transport's own at its end."),
+]
 Seed = Annotated[int, typer.Option(help="Root of all random numbers.")]
 LocalRounds = Annotated[int, typer.Option(help="Rounds at a site for each message.")]
 
@@ -74,6 +79,7 @@ def simulate(
     method: Method = "pfedfair",
     eta: Eta = 0.9,
     penalty: Penalty = "kde",
+    criterion: Criterion = "dp",
     lam: Annotated[float | None, typer.Option(help="pFedFair's lambda.")] = None,
     gamma: Annotated[float | None, typer.Option(help="Strength of the Moreau tie.")] = None,
     target_ddp: TargetDDP = None,
@@ -86,9 +92,10 @@ def simulate(
     client: Client = None,
     drop: Drop = None,
     categorical: Categorical = None,
+    merge_groups: MergeGroups = False,
     blind: Blind = False,
     seed: Seed = 0,
-    rounds: Annotated[int, typer.Option(help="Rounds of communication.")] = 3,
+    rounds: FewRounds = None,
     local_rounds: LocalRounds = 1,
     out: Annotated[Path | None, typer.Option(help="A new folder to keep everything in.")] = None,
     quiet: Quiet = False,
@@ -100,11 +107,11 @@ def simulate(
     require("flwr", "ray")
     from pfedfair.engines.flower import trial
 
-    source = options.make_source(data, label, sensitive, drop, categorical)
-    plan = options.make_plan(partition, clients, rows, client)
+    source = options.make_source(data, label, sensitive, drop, categorical, merge_groups)
+    plan = options.make_plan(partition, clients, rows, client, source=source)
     algorithm = options.make_algorithm(
-        source, plan, method, rounds, eta=eta, penalty=penalty, lam=lam, gamma=gamma,
-        target_ddp=target_ddp, confidence=confidence,
+        source, plan, method, _few(method, rounds), eta=eta, penalty=penalty, criterion=criterion,
+        lam=lam, gamma=gamma, target_ddp=target_ddp, confidence=confidence,
     )  # fmt: skip
     seed = options.checked_seed(seed)
     federation = load_source(source).federate(plan, seed, not blind)
@@ -113,14 +120,16 @@ def simulate(
     where = {
         "data": path, "label": label or "", "sensitive": sensitive or "", "client": client or "",
         "drop": drop or "", "categorical": categorical or "", "partition": partition,
-        "rows": rows or 0,
+        "rows": rows or 0, "merge-groups": merge_groups,
     }  # fmt: skip
     with _folder(out) as place:
         found = trial.simulate(
             federation, where, method, algorithm, seed, place, local_rounds, _teller(quiet)
         )
     if not quiet:
-        _show(found, f"{method} on {data}, Flower's simulation", local_rounds, out)
+        show.sites(found.table, federation.data, algorithm,
+                   f"{method} on {data}, Flower's simulation")  # fmt: skip
+        _times(found, local_rounds, out)
 
 
 @app.command()
@@ -129,7 +138,7 @@ def demo(
     method: Method = "pfedfair",
     eta: Eta = 0.9,
     sites: Annotated[int, typer.Option(help="How many sites.")] = 3,
-    rounds: Annotated[int, typer.Option(help="Rounds of communication.")] = 3,
+    rounds: FewRounds = None,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="A new folder to keep everything in.")] = None,
     quiet: Quiet = False,
@@ -143,16 +152,23 @@ def demo(
 
     source = options.make_source(data, None, None, None, None)
     plan = options.make_plan("fixed", sites, None, None)
-    algorithm = options.make_algorithm(source, plan, method, rounds, eta=eta)
+    algorithm = options.make_algorithm(source, plan, method, _few(method, rounds), eta=eta)
     seed = options.checked_seed(seed)
+    table = load_source(source)
     with _folder(out) as place:
         found = trial.demo(
-            load_source(source), method, algorithm, sites, seed, place / "deployment",
+            table, method, algorithm, sites, seed, place / "deployment",
             _teller(quiet),
         )  # fmt: skip
     if not quiet:
-        _show(found, f"{method} on {data}, {sites} sites on Flower", 1, out)
+        show.sites(found.table, table, algorithm, f"{method} on {data}, {sites} sites on Flower")
+        _times(found, 1, out)
         terminal.say("Everything that was started is stopped again.")
+
+
+def _few(method: str, rounds: int | None) -> int:
+    """Few rounds, for trying out; transport needs some to agree."""
+    return 3 + (method == "transport") * Transport.agree if rounds is None else rounds
 
 
 @contextmanager
@@ -172,9 +188,7 @@ def _teller(quiet: bool) -> Callable[[str], None]:
     return (lambda text: None) if quiet else (lambda text: terminal.say(f"  {text}"))
 
 
-def _show(found: Outcome, title: str, local_rounds: int, out: Path | None) -> None:
-    terminal.console.print(tables.run_grid(found.table, f"\n{title}"))
-    terminal.say("Each site measured its own model on its own held-out rows (95 % intervals).")
+def _times(found: Outcome, local_rounds: int, out: Path | None) -> None:
     each = ", ".join(f"{seconds:.1f}" for seconds in found.seconds)
     terminal.say(f"Seconds per message round on Flower: {each}.")
     rounds = max(len(found.seconds), 1)
@@ -183,6 +197,10 @@ def _show(found: Outcome, title: str, local_rounds: int, out: Path | None) -> No
         f"{found.stacked_seconds / rounds:.2f} s for each of these."
     )
     if local_rounds == 1:
-        terminal.say(f"Largest difference of a weight between the two: {found.difference:.1e}.")
-    if out is not None:
-        terminal.say(f"Everything is in {out}.")
+        terminal.say(
+            f"The two decide differently on {100 * found.others:.2f} % of the held-out rows; the "
+            f"largest\ndifference of a weight is {found.difference:.1e} (rounding, which many "
+            "steps may make visible)."
+        )
+    kept = "The models were deleted again: --out FOLDER keeps everything."
+    terminal.say(kept if out is None else f"Everything is in {out}.")

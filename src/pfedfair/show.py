@@ -9,7 +9,8 @@ import pandas as pd
 from rich.markup import escape
 
 from pfedfair import report, terminal
-from pfedfair.algorithms import Targeted, Transport
+from pfedfair.algorithms import Algorithm, Targeted, Transport
+from pfedfair.data import Dataset
 from pfedfair.metrics import GAPS
 from pfedfair.model import PersonalModel
 from pfedfair.networks import Thresholds
@@ -47,27 +48,15 @@ def results(view: View, found: pd.DataFrame, out: Path, quiet: bool) -> None:
 def run(done: Run, table: pd.DataFrame, title: str) -> None:
     """Print every client of one run; its rule and its target, if it has them."""
     data, algorithm = done.federation.data, done.algorithm
-    criterion = getattr(algorithm, "method", algorithm).criterion
-    two = len(data.group_names) == len(data.label_names) == 2
-    gaps = ["ddp"] if two and criterion == "dp" else list(GAPS.values())
+    criterion, gaps = _gaps(data, algorithm)
     terminal.console.print(tables.run_grid(table, f"\n{title}, {done.seconds:.1f} s", gaps))
     kind = table["protocol"].iloc[0]
     held = f"{table['n_test'].min()}" if kind == "pool" else "each client's own"
-    names = ", ".join(f"S={z}: {name}" for z, name in enumerate(data.group_names))
-    meaning = "NPR: negative prediction rate, P(Yhat=0 | S). "
-    if len(gaps) > 1:
-        meaning = (
-            "With several groups or predictions the largest counts. EO: the\nsame gap among people "
-            f"of equal label; EOPP: of predicting {escape(data.label_names[-1])} among those who "
-            "are.\n"
-        )
     terminal.console.print(
-        f"In brackets: 95 % bootstrap interval over the held-out rows ({held}; protocol "
-        f"{kind}).\nrows: training rows. DDP: gap between the groups' rates of positive "
-        f"predictions.\n{meaning}↑ higher is better, "
-        f"↓ lower is better.\n{escape(names)}",
+        f"In brackets: 95 % bootstrap interval over the held-out rows ({held}; protocol {kind}).",
         highlight=False,
     )
+    _columns(data, gaps)
     gap = GAPS[criterion]
     if isinstance(algorithm, Transport):
         rules = done.rules(kind)
@@ -83,6 +72,38 @@ def run(done: Run, table: pd.DataFrame, title: str) -> None:
     if isinstance(algorithm, Transport | Targeted):
         terminal.say(tables.target_words(table, algorithm.target_ddp, gap))
     _few(done)
+
+
+def sites(table: pd.DataFrame, data: Dataset, algorithm: Algorithm, title: str) -> None:
+    """Print what every site of a run on Flower measured."""
+    _, gaps = _gaps(data, algorithm)
+    terminal.console.print(tables.run_grid(table, f"\n{title}", gaps))
+    terminal.say("Each site measured its own model on its own held-out rows (95 % intervals).")
+    _columns(data, gaps)
+
+
+def _gaps(data: Dataset, algorithm: Algorithm) -> tuple[str, list[str]]:
+    """What fairness means for a method, and the gaps to show."""
+    criterion = getattr(algorithm, "method", algorithm).criterion
+    two = len(data.group_names) == len(data.label_names) == 2
+    return criterion, ["ddp"] if two and criterion == "dp" else list(GAPS.values())
+
+
+def _columns(data: Dataset, gaps: list[str]) -> None:
+    """Say what the columns of `tables.run_grid` are."""
+    names = ", ".join(f"S={z}: {name}" for z, name in enumerate(data.group_names))
+    meaning = "NPR: negative prediction rate, P(Yhat=0 | S). "
+    if len(gaps) > 1:
+        meaning = (
+            "With several groups or predictions the largest counts. EO: the\nsame gap among people "
+            f"of equal label; EOPP: of predicting {escape(data.label_names[-1])} among those who "
+            "are.\n"
+        )
+    terminal.console.print(
+        "rows: training rows. DDP: gap between the groups' rates of positive "
+        f"predictions.\n{meaning}↑ higher is better, ↓ lower is better.\n{escape(names)}",
+        highlight=False,
+    )
 
 
 def newcomer(model: PersonalModel, rates: pd.DataFrame, title: str) -> None:

@@ -160,6 +160,7 @@ def from_frame(
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
     merge_groups: bool = False,
+    part: bool = False,
 ) -> Dataset:
     """Make a data set of your own table: columns of numbers are numeric, others categorical.
 
@@ -177,6 +178,8 @@ def from_frame(
         Columns of numbers that are codes, such as a postal code.
     merge_groups
         Put groups of fewer than `FEWEST` rows together, as "a + b"; without it they are refused.
+    part
+        The rows are a part of a larger table, such as one site's: they may lack labels and groups.
     """
     frame = frame.rename(columns=str)
     twice = frame.columns[frame.columns.duplicated()]
@@ -196,8 +199,9 @@ def from_frame(
                 f"There is no column '{column}' for the {role}: "
                 f"the table has {', '.join(map(str, frame.columns))}."
             )
-    y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES)
-    s, group_names = cross(frame, attributes, merge_groups)
+    least = 1 if part else 2
+    y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES, least)
+    s, group_names = cross(frame, attributes, merge_groups, part)
     inputs = [c for c in frame.columns if c not in {label, *attributes, *drop}]
     numeric = [c for c in inputs if pd.api.types.is_numeric_dtype(frame[c])]
     numeric = [c for c in numeric if c not in categorical]
@@ -238,32 +242,41 @@ def read_table(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} is not a readable table ({first_line(error)}).") from error
 
 
-def codes(column: pd.Series[Any], what: str, most: int) -> tuple[np.ndarray, tuple[str, ...]]:
+def codes(
+    column: pd.Series[Any], what: str, most: int, least: int = 2
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """Number a column's values from 0; return the numbers, and the values as text."""
     if column.isna().any():
         raise InputError(f"{what} has {int(column.isna().sum())} empty cells: fill or drop them.")
     levels = sorted(column.unique(), key=lambda v: (str(type(v)), v))
-    if not 2 <= len(levels) <= most:
-        raise InputError(f"{what} must have 2 to {most} different values, it has {len(levels)}.")
+    if not least <= len(levels) <= most:
+        raise InputError(
+            f"{what} must have {least} to {most} different values, it has {len(levels)}."
+        )
     code = {level: number for number, level in enumerate(levels)}
     return column.map(code).to_numpy(np.int64, copy=True), tuple(map(str, levels))
 
 
 def cross(
-    frame: pd.DataFrame, attributes: Sequence[str], merge_groups: bool = False
+    frame: pd.DataFrame,
+    attributes: Sequence[str],
+    merge_groups: bool = False,
+    part: bool = False,
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Number the groups that one or several columns make; see `from_frame`."""
     name = " x ".join(attributes)
     what = f"The sensitive column '{name}'"
-    each = [codes(frame[c], f"The sensitive column '{c}'", MOST_LEVELS) for c in attributes]
+    least = 1 if part else 2
+    each = [codes(frame[c], f"The sensitive column '{c}'", MOST_LEVELS, least) for c in attributes]
     if len(each) == 1:
         s, names = each[0]
     else:
         values = [np.asarray(names, dtype=object)[s] for s, names in each]
         joined = pd.Series([" x ".join(parts) for parts in zip(*values, strict=True)])
-        s, names = codes(joined, what, MOST_LEVELS)
+        s, names = codes(joined, what, MOST_LEVELS, least)
     size = np.bincount(s)
-    small = np.flatnonzero(size < FEWEST) if len(size) > 2 else np.array([], dtype=int)
+    few = size < (FEWEST if len(size) > 2 and not part else 0)
+    small = np.flatnonzero(few)
     if len(small) and not merge_groups:
         raise InputError(
             f"{what} has {len(small)} groups with fewer than {FEWEST} rows, '{names[small[0]]}' "
@@ -280,7 +293,7 @@ def cross(
         merged = {z: len(kept) for z in small.tolist()} | {z: i for i, z in enumerate(kept)}
         s = np.array([merged[z] for z in range(len(size))])[s]
         names = (*(names[z] for z in kept), " + ".join(names[z] for z in sorted(small)))
-    if len(names) < 2 or len(names) > MOST_GROUPS:
+    if not least <= len(names) <= MOST_GROUPS:
         raise InputError(
             f"{what} makes {len(names)} group{'s' * (len(names) > 1)}: 2 to {MOST_GROUPS} can be "
             "compared."

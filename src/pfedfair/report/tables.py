@@ -68,12 +68,12 @@ def ddp(mean: float, half: float | None = None) -> str:
 
 
 def short(value: float) -> str:
-    """Three decimals without the leading zero, for narrow columns.
+    """Three digits without a leading zero, for narrow columns.
 
     >>> short(0.0523), short(1.0), short(float("nan"))
-    ('.052', '1.000', 'n/a')
+    ('.052', '1.00', 'n/a')
     """
-    return ddp(value).removeprefix("0") if value < 1 else ddp(value)
+    return f"{value:.2f}" if value >= 0.9995 else ddp(value).removeprefix("0")
 
 
 def level(method: str, config: str) -> str:

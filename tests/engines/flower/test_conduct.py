@@ -84,6 +84,50 @@ def test_a_target_in_the_place_of_eta(consortium):
     torch.testing.assert_close(state.server["w"], fitted.w, atol=1e-5, rtol=0)
 
 
+@pytest.fixture
+def partial(tmp_path) -> Consortium:
+    """Three groups and three labels; site 1 lacks a group, site 2 has but one, and no "yes"."""
+    rng = np.random.default_rng(5)
+    n = 360
+    site = np.arange(n) % 3
+    sex = np.where(site == 2, "x", rng.choice(["f", "m", "x"], n))
+    sex = np.where((site == 1) & (sex == "f"), "m", sex)
+    a = rng.normal(size=n) + (sex == "m")
+    hired = np.array(["maybe", "no", "yes"])[np.digitize(a + rng.normal(size=n), [-0.5, 0.8])]
+    hired = np.where((site == 2) & (hired == "yes"), "no", hired)
+    names = np.array(["site 0", "site 1", "site 2"])[site]
+    frame = pd.DataFrame({"a": a, "b": rng.normal(size=n), "sex": sex, "hired": hired})
+    data = pff.data.from_frame(frame.assign(site=names), "hired", "sex")
+    return Consortium(data.federate(pff.partition.by_column("site"), seed=3), tmp_path)
+
+
+@pytest.mark.parametrize("method", ["fedavg-kde", "pfedfair", "ditto-kde", "transport"])
+@pytest.mark.parametrize("criterion", ["dp", "eo"])
+def test_a_site_need_not_have_every_group_and_label(partial, method, criterion):
+    grid = partial.grid(method, criterion=criterion)
+    state = conduct(grid)
+    assert state.schema.groups == ("f", "m", "x")
+    assert state.schema.labels == ("maybe", "no", "yes")
+    fitted = reference(partial.federation, grid)
+    torch.testing.assert_close(state.server["w"], fitted.w, atol=1e-5, rtol=0)
+    for i, theta in enumerate(fitted.theta):
+        torch.testing.assert_close(partial.theta(i), theta, atol=1e-5, rtol=0)
+
+
+def test_a_group_that_nobody_else_has_is_refused_and_named(partial, log):
+    table_of(partial, 2, lambda f: f.assign(sex="z"))
+    conduct(partial.grid("fedavg", **{"min-sites": 2}))
+    words = "the sensitive column 'sex' has the value z, it should have f, m and x"
+    assert any(f"'site 2' is refused: {words}" in r.getMessage() for r in log.records)
+
+
+def test_one_group_at_all_sites_is_refused(partial):
+    for i in range(3):
+        table_of(partial, i, lambda f: f.assign(sex="f"))
+    with pytest.raises(pff.InputError, match="'sex' has one value at all sites, f"):
+        conduct(partial.grid("fedavg"))
+
+
 def test_a_site_can_load_its_model_and_its_table(consortium):
     conduct(consortium.grid("pfedfair"))
     folder = consortium.folder / "state1" / "model"

@@ -30,6 +30,7 @@ cd "$(dirname "$0")"
 {EXPORTS}"""
 
 SUPERLINK = """# Reachable from this machine only: sites come through the proxy (proxy/nginx.conf).
+export FLWR_HOME="$PWD/flwr"
 exec flower-superlink --host 127.0.0.1 --port {port} \\
     --ssl-ca-certfile tls/ca.pem --ssl-certfile tls/server.pem --ssl-keyfile tls/server.key \\
     --enable-supernode-auth --database link.db
@@ -139,7 +140,7 @@ def create(
     proxied
         Without a proxy sites go to the SuperLink itself: for trying out on one machine.
     node_ports
-        A port for each site's own process, on its loopback.
+        A port for each site's own process, on its loopback; otherwise 9094 and those after it.
     """
     if sites < 1:
         raise InputError(f"--sites must be at least 1, got {sites}.")
@@ -167,7 +168,7 @@ def create(
         _write(site / "ca.pem", ca)
         _write(site / "site.toml", SITE.format(name=name))
         address = f"{host}:{port}" if proxied else f"{host}:{inside}"
-        node_port = node_ports[i] if node_ports else 9094
+        node_port = node_ports[i] if node_ports else 9094 + i
         script = HEAD + 'export FLWR_HOME="$PWD/flwr"\n'
         script += SUPERNODE.format(address=address, port=node_port)
         _write(site / "start-supernode.sh", script, 0o700)

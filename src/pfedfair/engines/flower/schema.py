@@ -8,7 +8,6 @@ From these the server makes the encoding that fitting on all rows together would
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import fsum, sqrt
@@ -131,10 +130,10 @@ def difference(
         ("label", 0, labels, other.labels),
         ("sensitive", 1, groups, other.groups),
     ):
-        if agreed != own:
+        if not set(own) <= set(agreed):
             return (
-                f"the {role} column '{other.columns[k]}' has the values {' and '.join(own)}, "
-                f"it should have {' and '.join(agreed)}"
+                f"the {role} column '{other.columns[k]}' has the value{'s' * (len(own) > 1)} "
+                f"{_listed(own)}, it should have {_listed(agreed)}"
             )
     return None
 
@@ -144,19 +143,34 @@ def agree(
 ) -> tuple[Schema, dict[str, str]]:
     """Return the common schema, and for every site that does not fit it the reason.
 
-    What most sites have is what is agreed; if as many have another table, the first one's.
+    The table that fits most sites is what is agreed, the first of several such; a site need not
+    have people of every label and group.
     """
-    forms = [(set(d.numbers), set(d.categories), d.labels, d.groups) for d in found]
-    keys = [repr((sorted(n), sorted(c), y, s)) for n, c, y, s in forms]
-    usual = Counter(keys).most_common(1)[0][0]
-    first = found[keys.index(usual)]
-    refused, fit = {}, []
-    for one in found:
-        why = difference([*first.numbers], [*first.categories], first.labels, first.groups, one)
-        if why is None:
-            fit.append(one)
-        else:
-            refused[one.site] = why
+
+    def unlike(first: Description) -> dict[str, str]:
+        """Why other sites do not fit one's table."""
+        whys = {
+            one.site: difference(
+                [*first.numbers], [*first.categories], first.labels, first.groups, one
+            )
+            for one in found
+        }
+        return {site: why for site, why in whys.items() if why is not None}
+
+    forms = {
+        repr((sorted(d.numbers), sorted(d.categories), d.labels, d.groups)): d
+        for d in reversed(found)  # of several with the same table, the first
+    }
+    refused, first = min(
+        ((unlike(one), one) for one in reversed(forms.values())), key=lambda pair: len(pair[0])
+    )
+    fit = [one for one in found if one.site not in refused]
+    for k, role, values in ((0, "label", first.labels), (1, "sensitive", first.groups)):
+        if len(values) < 2:
+            raise InputError(
+                f"The {role} column '{first.columns[k]}' has one value at all sites, {values[0]}: "
+                "there is nothing to learn or to compare."
+            )
     mean, scale = _moments(fit)
     categories = {
         column: tuple(sorted({level for one in fit for level in one.categories[column]}))
@@ -203,6 +217,11 @@ def blank(
         hidden=hidden,
         **names,
     )
+
+
+def _listed(values: Sequence[str]) -> str:
+    *most, last = values
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _moments(sites: Sequence[Description]) -> tuple[dict[str, float], dict[str, float]]:

@@ -27,6 +27,7 @@ from pfedfair.partition import (
     Plan,
     by_column,
     dirichlet_mixture,
+    dirichlet_shares,
     fixed_shares,
     stratified,
 )
@@ -55,8 +56,7 @@ def make_algorithm(config: Config) -> Algorithm:
     given |= {k.replace("-", "_"): _number(k, config[k]) for k in NUMBERS if _given(config, k)}
     if _given(config, "rounds"):
         given["rounds"] = int(_number("rounds", config["rounds"]))
-    if _given(config, "penalty"):
-        given["penalty"] = str(config["penalty"])
+    given |= {k: str(config[k]) for k in ("penalty", "criterion") if _given(config, k)}
     target: dict[str, Any] = {}
     if method in FAIR:  # the target sets eta
         names = ("target_ddp", "confidence", "held", "dual_step")
@@ -182,27 +182,29 @@ def read_site(node: Config, run: Config) -> Site:
 def _own_table(where: Config, seed: int) -> Site:
     path = Path(str(where["data"]))
     label, sensitive = str(where.get("label") or ""), str(where.get("sensitive") or "")
-    options = {"drop": _words(where.get("drop")), "categorical": _words(where.get("categorical"))}
-    if not where.get("test"):
-        data = load(path, label, sensitive, **options)
-        part = float(where.get("test-part", TEST_PART))
-        rng = seeds.generator(seed, seeds.PARTITION)
-        test, train = stratified(np.arange(len(data)), data.s, part, rng)
+    if not label or not sensitive:
+        raise InputError(f"For {path}, say which column is the label and the sensitive one.")
+    held = where.get("test")
+    tables = [read_table(Path(str(name))) for name in (path, held) if name]
+    frame = pd.concat(tables, ignore_index=True)
+    drop, categorical = (_words(where.get(key)) for key in ("drop", "categorical"))
+    data = from_frame(frame, label, sensitive, path.stem, drop, categorical, part=True)
+    if held:
+        train, test = np.split(np.arange(len(data)), [len(tables[0])])
     else:
-        if not label or not sensitive:
-            raise InputError(f"For {path}, say which column is the label and the sensitive one.")
-        both = [read_table(path), read_table(Path(str(where["test"])))]
-        frame = pd.concat(both, ignore_index=True)
-        data = from_frame(
-            frame, label, sensitive, path.stem, options["drop"], options["categorical"]
-        )
-        train, test = np.split(np.arange(len(data)), [len(both[0])])
+        test_part = float(where.get("test-part", TEST_PART))
+        rng = seeds.generator(seed, seeds.PARTITION)
+        test, train = stratified(np.arange(len(data)), data.s, test_part, rng)
     return Site(path.stem, 0, data, train, test, "", Path())
 
 
 def _partition(where: Config, node: Config, seed: int) -> Site:
     number, total = int(node["partition-id"]), int(node.get("num-partitions", 0))
-    columns = {k: _words(where.get(k)) for k in ("drop", "categorical") if where.get(k)}
+    columns: dict[str, Any] = {
+        k: _words(where.get(k)) for k in ("drop", "categorical") if where.get(k)
+    }
+    if where.get("merge-groups"):
+        columns["merge_groups"] = True
     data = load(
         str(where["data"]), str(where.get("label") or "") or None,
         str(where.get("sensitive") or "") or None, **columns,
@@ -231,6 +233,8 @@ def make_plan(where: Config, clients: int | None, data: Dataset) -> Plan:
     paper = data.paper_plan
     if paper and rows is None and clients == paper.n_under + paper.n_over and kind == "fixed":
         clients = None
+    if kind == "dirichlet" and paper is None:
+        return dirichlet_shares(clients or 5)
     if kind == "dirichlet":
         return dirichlet_mixture(clients or 20, rows=rows)
     return fixed_shares(clients, rows=rows)
@@ -238,7 +242,14 @@ def make_plan(where: Config, clients: int | None, data: Dataset) -> Plan:
 
 def federate_site(site: Site, schema: Schema) -> Federation:
     """Return a federation of one client: the site, encoded as all sites are."""
-    data = replace(site.data, hidden=schema.hidden)
+    data = replace(
+        site.data,
+        y=_recoded(site.data.y, site.data.label_names, schema.labels),
+        s=_recoded(site.data.s, site.data.group_names, schema.groups),
+        label_names=schema.labels,
+        group_names=schema.groups,
+        hidden=schema.hidden,
+    )
     return _encoded(data, site.train, site.test, site.name, schema)
 
 
@@ -299,6 +310,11 @@ def _at_least(key: str, value: int, least: int) -> int:
     if value < least:
         raise InputError(f"{key} must be at least {least}, got {value}.")
     return value
+
+
+def _recoded(codes: np.ndarray, own: tuple[str, ...], agreed: tuple[str, ...]) -> np.ndarray:
+    """Number a site's values as all sites do."""
+    return np.asarray(np.array([agreed.index(name) for name in own], dtype=np.int64)[codes])
 
 
 def _words(text: Any) -> tuple[str, ...]:

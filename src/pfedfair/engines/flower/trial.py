@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 from safetensors.torch import load_file
 
+from pfedfair import seeds
 from pfedfair.algorithms import Algorithm, Targeted
 from pfedfair.data import Dataset, from_frame
 from pfedfair.engines import stacked
@@ -21,6 +22,7 @@ from pfedfair.engines.flower import provision
 from pfedfair.engines.flower.processes import Processes, free_ports, toml
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation, federate
+from pfedfair.metrics import decide
 from pfedfair.partition import Partition, Plan, fixed_shares
 from pfedfair.run import choose_network
 
@@ -30,12 +32,17 @@ LONGEST = 24 * 3600.0  # seconds
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a trial: the sites' tables, seconds for each round, here and stacked."""
+    """What came of a trial: the sites' tables, seconds for each round, here and stacked.
+
+    `difference` is the largest of a weight to the stacked engine's, `others` the share of the
+    held-out rows on which the two decide differently.
+    """
 
     table: pd.DataFrame
     seconds: list[float]
     stacked_seconds: float
     difference: float
+    others: float
 
 
 def settings_of(algorithm: Algorithm) -> dict[str, Any]:
@@ -122,13 +129,23 @@ def outcome(
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as at a site
     began = time.perf_counter()
-    fitted = stacked.fit(federation, algorithm, choose_network(federation, algorithm), seed)
+    network = choose_network(federation, algorithm)
+    fitted = stacked.fit(federation, algorithm, network, seed)
     seconds = time.perf_counter() - began
     torch.set_num_threads(threads)
     theta = torch.stack([load_file(f / "model.safetensors")["theta"][0] for f in folders])
     w = load_file(server / "model.safetensors")["w"]
     apart = max(float((theta - fitted.theta).abs().max()), float((w - fitted.w).abs().max()))
-    return Outcome(table, [float(s) for s in said["seconds"]], seconds, apart)
+    inputs = [federation.table.x[torch.from_numpy(r)] for r in federation.partition.test]
+    here, there = (
+        torch.cat([
+            decide(network, row, x, seeds.generator(seed, seeds.TIES, i))
+            for i, (row, x) in enumerate(zip(rows, inputs, strict=True))
+        ])
+        for rows in (fitted.theta, theta)
+    )  # fmt: skip
+    others = float((here != there).double().mean()) if len(here) else 0.0
+    return Outcome(table, [float(s) for s in said["seconds"]], seconds, apart, others)
 
 
 # --- the deployment in miniature ---------------------------------------------------------------
