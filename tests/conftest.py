@@ -1,11 +1,15 @@
 """Small real computations: a table of our own with clients of unequal size."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from rich.console import Console
 
 import pfedfair as pff
+from pfedfair import cli, terminal
 
 
 def people(sizes=(90, 40, 130), seed=0) -> pd.DataFrame:
@@ -28,6 +32,27 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def pfedfair(monkeypatch, capsys, tmp_path):
+    """Run a command in this process; return its exit code and what it printed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["pfedfair", *map(str, arguments)])
+        monkeypatch.setattr(terminal, "console", Console())
+        monkeypatch.setattr(terminal, "errors", Console(stderr=True))
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
 
 
 @pytest.fixture(scope="session")

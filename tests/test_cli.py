@@ -11,34 +11,12 @@ import time
 
 import pandas as pd
 import pytest
-from rich.console import Console
 
 import pfedfair as pff
-from pfedfair import cli, terminal
+from pfedfair import cli
 from pfedfair.experiment import FRONTIER_LIMITS
 from pfedfair.paper import curves, many_clients, scores, stress, table1, targets
 from pfedfair.report.reproductions import REPRODUCTIONS
-
-
-@pytest.fixture
-def pfedfair(monkeypatch, capsys, tmp_path):
-    """Run a command in this process; return its exit code and what it printed."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["pfedfair", *map(str, arguments)])
-        monkeypatch.setattr(terminal, "console", Console())
-        monkeypatch.setattr(terminal, "errors", Console(stderr=True))
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
 
 
 def test_train_prints_every_client_and_saves(pfedfair, tmp_path):

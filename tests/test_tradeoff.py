@@ -37,8 +37,9 @@ def results(curves, seeds=1):
     """Runs of one client: per method a list of (accuracy, DDP) on validation and held-out rows."""
     rows = [
         {"dataset": "d", "partition": "p", "method": method, "seed": seed, "protocol": protocol,
-         "config": json.dumps({"level": level}), "eta": 0.0, "client": "1", "role": "overrepresented",
-         "accuracy": accuracy + 0.01 * seed, "ddp": ddp, "npr_s0": 0.5, "npr_s1": 0.5}
+         "config": json.dumps({"level": level}), "eta": 0.0, "client": "1",
+         "role": "overrepresented", "accuracy": accuracy + 0.01 * seed, "ddp": ddp,
+         "npr_s0": 0.5, "npr_s1": 0.5}
         for seed in range(seeds)
         for method, levels in curves.items()
         for level, measured in enumerate(levels)

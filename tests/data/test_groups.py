@@ -1,7 +1,6 @@
 """Groups of several attributes: how they are made, dealt, told apart, and asked for."""
 
 import re
-import sys
 from collections import Counter
 
 import numpy as np
@@ -9,10 +8,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 
 import pfedfair as pff
-from pfedfair import cli, terminal
 from pfedfair.data.table import FEWEST, cross
 from pfedfair.partition import by_column, dirichlet_shares
 
@@ -340,24 +337,10 @@ def test_largest_group_decides_who_is_underrepresented():
 
 
 @pytest.fixture
-def pfedfair(monkeypatch, capsys, tmp_path):
-    """Run a command in this process; return its exit code and what it printed."""
-    monkeypatch.chdir(tmp_path)
+def pfedfair(pfedfair, monkeypatch):
+    """Commands on a wide screen."""
     monkeypatch.setenv("COLUMNS", "160")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["pfedfair", *map(str, arguments)])
-        monkeypatch.setattr(terminal, "console", Console())
-        monkeypatch.setattr(terminal, "errors", Console(stderr=True))
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
+    return pfedfair
 
 
 @pytest.fixture
