@@ -86,7 +86,7 @@ def test_demo_as_a_newcomer_types_it(tmp_path):
     for words in ("round 1 of 1 with site-1, site-2, site-3", "site-3", "Seconds per message round",
                   "The stacked engine did all of it in", "is stopped again"):  # fmt: skip
         assert words in done.stdout
-    apart = done.stdout.split("between the two: ")[1].split(".\n")[0]
+    apart = done.stdout.split("weight is ")[1].split()[0]
     assert float(apart) < 1e-5
     assert not processes_of(tmp_path)
 
@@ -94,10 +94,12 @@ def test_demo_as_a_newcomer_types_it(tmp_path):
 @flower
 @pytest.mark.timeout(600)
 def test_simulate_gives_the_stacked_engines_weights(tmp_path):
-    done = pfedfair("flower", "simulate", "compas", "--method", "fedavg-kde", "--rounds", "2",
-                    "--clients", "3", "--out", str(tmp_path / "sim"), wait=500)  # fmt: skip
+    options = "--sensitive male,race --merge-groups --criterion eo --partition dirichlet"
+    done = pfedfair("flower", "simulate", "compas", "--method", "fedavg-kde", *options.split(),
+                    "--rounds", "2", "--clients", "3", "--out", str(tmp_path / "sim"),
+                    wait=500)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    apart = done.stdout.split("between the two: ")[1].split(".\n")[0]
+    apart = done.stdout.split("weight is ")[1].split()[0]
     assert float(apart) < 1e-5
     assert not processes_of(tmp_path)
 
