@@ -24,7 +24,7 @@ import pandas as pd
 import torch
 
 import pfedfair as pff
-from pfedfair.algorithms import Transport
+from pfedfair.algorithms import Clients, Transport
 from pfedfair.data import from_frame
 from pfedfair.networks import MLP
 from pfedfair.paper import as_many_steps, tuned
@@ -80,17 +80,37 @@ def agree() -> None:
     """Worst and mean DDP less the target on validation rows, without and with agreement."""
     over: dict[tuple[int, str], list[tuple[float, float]]] = {}
     for clients, run in trained():
-        flat = run.fitted.server | {"prior": torch.from_numpy(shrinkage.FLAT)}
-        for name, server in (("without", flat), ("with", run.fitted.server)):
+        agreed = run.fitted.server
+        flat = agreed | {"prior": torch.from_numpy(shrinkage.FLAT)}
+        servers = {
+            "without agreement": flat,
+            "after five rounds": agreed,
+            "after twenty rounds": further(run, 15),
+            "known to be alike": agreed,
+        }
+        for name, server in servers.items():
             changed = replace(run, fitted=run.fitted._replace(server=server))
+            kappa = float("inf") if name == "known to be alike" else None
             for target in (0.02, 0.05, 0.1):
-                ddp = changed.retarget(target_ddp=target).table("validation")["ddp"]
+                ddp = changed.retarget(target_ddp=target, kappa=kappa).table("validation")["ddp"]
                 over.setdefault((clients, name), []).append(
                     (ddp.max() - target, ddp.mean() - target)
                 )
     for (clients, name), values in over.items():
         worst, mean = np.mean(values, axis=0)
-        print(f"{clients} clients, {name} agreement: worst DDP {worst:+.3f}, mean {mean:+.3f}")
+        print(f"{clients} clients, {name}: worst DDP {worst:+.3f}, mean {mean:+.3f}")
+
+
+def further(run: pff.Run, rounds: int) -> dict[str, torch.Tensor]:
+    """The server's state after more rounds in which clients agree."""
+    part, server = run.federation.partition, run.fitted.server
+    clients = Clients(
+        run.network, run.federation.table, part.train, [*range(len(part.train))], run.seed
+    )
+    for _ in range(rounds):
+        alike = run.algorithm.likeness(server, run.fitted.own, clients)  # type: ignore[attr-defined]
+        server = run.algorithm.server_round(server, {"alike": alike}, torch.empty(0))
+    return server
 
 
 def pool() -> None:
