@@ -11,6 +11,7 @@ import time
 
 import pandas as pd
 import pytest
+import torch
 
 import pfedfair as pff
 from pfedfair import cli
@@ -75,6 +76,7 @@ def test_transport_prints_its_rules_and_takes_in_a_new_client(pfedfair, tmp_path
     assert code == 0, err
     assert "The decision rules" in out
     assert "Target, DDP at most 0.03:" in out
+    assert "--confidence 0.95 aims lower" in out
     rows = pff.load("compas").frame.sample(200, random_state=0).drop(columns="two_year_recid")
     rows["race"] = rows["race"].where(rows["race"] == "Caucasian", "Non-Caucasian")
     rows.to_csv(tmp_path / "new.csv", index=False)
@@ -87,6 +89,20 @@ def test_transport_prints_its_rules_and_takes_in_a_new_client(pfedfair, tmp_path
     code, _, err = pfedfair(*command)
     assert code == 2
     assert "not empty" in err
+
+
+def test_train_uses_one_thread_so_that_weights_are_the_same_everywhere(pfedfair, monkeypatch):
+    seen, train = [], cli.train_run
+
+    def spy(*arguments, **options):
+        seen.append(torch.get_num_threads())
+        return train(*arguments, **options)
+
+    monkeypatch.setattr(cli, "train_run", spy)
+    torch.set_num_threads(2)
+    assert pfedfair("train", "compas", "--method", "fedavg", "--rounds", 1, "-q")[0] == 0
+    assert seen == [1]
+    assert torch.get_num_threads() == 2
 
 
 def test_a_target_for_a_method_with_a_penalty(pfedfair):

@@ -15,6 +15,7 @@ import typer
 from pfedfair import newcomer, options, show, terminal
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.data.table import read_table
+from pfedfair.engines.stacked import one_thread
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import (
     FRONTIER,
@@ -136,6 +137,7 @@ def train(
     with (
         terminal.progress(f"{method} on {federation.data.name}", 1.0, quiet) as advance,
         terminal.notes(quiet),
+        one_thread(),
     ):
         done = 0.0
 
@@ -291,7 +293,11 @@ def theory(
     if federation.table.kinds != Kinds():
         raise InputError("Both propositions are for two groups and two classes.")
     measured_rows(federation.partition, None)
-    with terminal.progress(f"fedavg on {federation.data.name}", 1.0, quiet), terminal.notes(quiet):
+    with (
+        terminal.progress(f"fedavg on {federation.data.name}", 1.0, quiet),
+        terminal.notes(quiet),
+        one_thread(),
+    ):
         run = train_run(federation, algorithm, seed)
     best = run.frontier(FRONTIER_LIMITS).pivot(
         index=["client", "role", "share_s1"], columns="target_ddp", values="accuracy"

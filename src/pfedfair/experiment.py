@@ -31,6 +31,7 @@ import torch
 from pfedfair import __version__
 from pfedfair.algorithms import Algorithm
 from pfedfair.data import DATASETS, Dataset, load
+from pfedfair.engines.stacked import one_thread
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation
 from pfedfair.files import read_json, read_parquet, write_json, write_parquet
@@ -302,20 +303,17 @@ def _execute_to_file(spec: Spec, runs: Path, report: Callable[[float], None]) ->
 def _here(
     specs: Sequence[Spec], folder: Path, jobs: int, report: Callable[[float, int], None]
 ) -> None:
-    threads, work = torch.get_num_threads(), 0.0
-    torch.set_num_threads(1)
+    work = 0.0
 
     def add(part: float) -> None:
         nonlocal work
         work += part * spec.work
         report(work, runs)
 
-    try:
+    with one_thread():
         for runs, spec in enumerate(specs):  # noqa: B007  (add reports both)
             _execute_to_file(spec, folder, add)
-        report(work, len(specs))
-    finally:
-        torch.set_num_threads(threads)
+    report(work, len(specs))
 
 
 _done: Any = None  # in a worker process: the work done by all of them, shared with the parent

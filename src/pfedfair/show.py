@@ -71,6 +71,11 @@ def run(done: Run, table: pd.DataFrame, title: str) -> None:
         terminal.say("cost: what that loses in accuracy against the likeliest label by score.")
     if isinstance(algorithm, Transport | Targeted):
         terminal.say(tables.target_words(table, algorithm.target_ddp, gap))
+        if algorithm.confidence is None and (table[gap] > algorithm.target_ddp).any():
+            terminal.say(
+                "It was aimed at by the best guess, which is too low for some: --confidence 0.95 "
+                "aims lower,\nso that it is kept for 95 % of what a client's gap may be."
+            )
     _few(done)
 
 

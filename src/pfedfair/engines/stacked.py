@@ -31,6 +31,17 @@ class Fitted(NamedTuple):
 
 
 @contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread: sums, and so all weights, then do not depend on the machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
 def flush_denormal() -> Iterator[None]:
     """Treat denormal numbers as 0: moments of a converged model become denormal, and slow."""
     before = torch.tensor([1e-40]).mul(1.0).item() == 0.0

@@ -126,13 +126,11 @@ def outcome(
     tables = [pd.read_parquet(folder / "clients.parquet") for folder in folders]
     table = pd.concat(tables, ignore_index=True)
     table.insert(1, "role", federation.partition.roles)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as at a site
     began = time.perf_counter()
     network = choose_network(federation, algorithm)
-    fitted = stacked.fit(federation, algorithm, network, seed)
+    with stacked.one_thread():  # as at a site
+        fitted = stacked.fit(federation, algorithm, network, seed)
     seconds = time.perf_counter() - began
-    torch.set_num_threads(threads)
     theta = torch.stack([load_file(f / "model.safetensors")["theta"][0] for f in folders])
     w = load_file(server / "model.safetensors")["w"]
     apart = max(float((theta - fitted.theta).abs().max()), float((w - fitted.w).abs().max()))
