@@ -243,6 +243,13 @@ def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
         ("train compas --client age_cat --partition circle", "Unknown partition 'circle'"),
         ("train compas --drop age", "has its own columns"),
         ("compare compas --jobs 0", "jobs must be at least 1"),
+        ("flower simulate compas --local-rounds 0", "--local-rounds must be at least 1, got 0"),
+        ("flower demo --method transport --rounds 3", "rounds must be at least 7"),
+        ("flower demo --sites 0", "at least one client, got 0"),
+        ("flower init new --sites 0", "--sites must be at least 1, got 0"),
+        ("flower init new --sites 2 --port 99999", "--port must be between 1 and 65535"),
+        ("flower init new --sites 2 --days 0", "--days must be at least 1"),
+        ("flower init new --sites 2 --host fl_1;x", "--host must be a name such as"),
         ("compare compas --clients 9 --rows 900", "compas has 4069"),
         ("train [/x].csv --label a --sensitive b", r"There is no file \[/x\].csv"),
         ("train compas --partition circle", "Unknown partition 'circle': choose one of fixed"),
@@ -278,7 +285,7 @@ def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(pfedfair, tmp_path, command, message):
-    out = () if command.startswith("report") else ("--out", "new")
+    out = () if command.startswith(("report", "flower init")) else ("--out", "new")
     code, out, err = pfedfair(*command.split(), *out)
     assert code == 2
     assert re.search(message, err)

@@ -113,6 +113,8 @@ def simulate(
         source, plan, method, _few(method, rounds), eta=eta, penalty=penalty, criterion=criterion,
         lam=lam, gamma=gamma, target_ddp=target_ddp, confidence=confidence,
     )  # fmt: skip
+    if local_rounds < 1:
+        raise InputError(f"--local-rounds must be at least 1, got {local_rounds}.")
     seed = options.checked_seed(seed)
     federation = load_source(source).federate(plan, seed, not blind)
     choose_network(federation, algorithm)

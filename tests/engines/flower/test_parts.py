@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from flower_sites import defaults
+from flower_sites import LocalGrid, defaults
 from flwr.app import RecordDict
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import pfedfair as pff
 from conftest import people
 from pfedfair.data import Encoder
-from pfedfair.engines.flower import memory
+from pfedfair.engines.flower import memory, trial
 from pfedfair.engines.flower.checkpoint import NAME, Checkpoint, Place
 from pfedfair.engines.flower.processes import Processes, alive, descendants, toml
 from pfedfair.engines.flower.robust import robust
@@ -142,6 +142,7 @@ def test_a_checkpoint_comes_back_whole(federation, tmp_path):
 
 
 def test_robust_averages_need_enough_answers():
+    LocalGrid({})  # Flower wants to know in whose name messages are made
     rows = torch.arange(5.0)[:, None].repeat(1, 3)
     assert robust(rows, "trimmed-mean", 1).tolist() == [2.0] * 3
     assert robust(rows, "krum", 1)[0].item() in (1.0, 2.0, 3.0)
@@ -240,6 +241,21 @@ def test_a_terminated_parent_stops_its_processes(tmp_path):
         parent.send_signal(signal.SIGTERM)
         parent.wait(timeout=30)
     assert not alive(child)
+
+
+def test_a_run_that_died_without_a_word_is_noticed(tmp_path, monkeypatch):
+    class Dead:
+        logs = tmp_path
+
+        def wait(self, status, seconds):
+            raise TimeoutError
+
+        def ended(self):
+            return "the server was killed"
+
+    monkeypatch.setattr(trial, "SILENCE", 0.0)
+    with pytest.raises(pff.InputError, match="The run failed: the server was killed"):
+        trial.follow(Dead(), tmp_path / "status.json", tmp_path / "server.log", print)
 
 
 def test_every_setting_of_a_run_is_in_the_docs():

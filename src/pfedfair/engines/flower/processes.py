@@ -201,6 +201,12 @@ class Processes:
         self.flwr("run", str(app), CONNECTION, "--run-config", str(settings), *more)
         return status
 
+    def ended(self) -> str | None:
+        """What Flower says of the last run, if it has ended."""
+        run = json.loads(self.flwr("list", CONNECTION, "--limit", "1", "--format", "json"))["runs"]
+        over = bool(run) and str(run[0]["status"]).startswith("finished")
+        return str(run[0]["status-details"]) if over else None
+
     def wait(self, status: Path, wait: float) -> dict[str, Any]:
         """Wait until a run has ended; return what it says."""
         end = time.monotonic() + wait

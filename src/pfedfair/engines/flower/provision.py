@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -144,6 +145,14 @@ def create(
     """
     if sites < 1:
         raise InputError(f"--sites must be at least 1, got {sites}.")
+    if not 1 <= port <= 65535:
+        raise InputError(f"--port must be between 1 and 65535, got {port}.")
+    if days < 1:
+        raise InputError(f"--days must be at least 1, got {days}.")
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", host):
+        raise InputError(
+            f"--host must be a name such as fl.example.org or an IPv4 address, got '{host}'."
+        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not empty: choose another folder.")
     names = [f"site-{i + 1}" for i in range(sites)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict
+from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
@@ -21,12 +22,13 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    settings = Settings.read(context.run_config)
-    status = settings.out / "status.json"
+    out = Path(str(context.run_config["out"]))
+    status = out / "status.json"
     status.unlink(missing_ok=True)
-    settings.out.mkdir(parents=True, exist_ok=True)
-    log.addHandler(logging.FileHandler(settings.out / "server.log"))
+    out.mkdir(parents=True, exist_ok=True)
+    log.addHandler(logging.FileHandler(out / "server.log"))
     try:
+        settings = Settings.read(context.run_config)
         state = Conductor(grid, settings).run()
         keep(settings, state)
     except Exception as error:

@@ -28,6 +28,7 @@ from pfedfair.run import choose_network
 
 Say = Callable[[str], None]
 LONGEST = 24 * 3600.0  # seconds
+SILENCE = 60.0  # after so many without news Flower is asked whether the run is still there
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ def follow(
 ) -> dict[str, Any]:
     """Wait for the end of a run; pass on what its server says meanwhile."""
     told, end = 0, time.monotonic() + wait
+    look = time.monotonic() + SILENCE
     said = None
     while said is None:
         try:
@@ -104,11 +106,17 @@ def follow(
         except TimeoutError:
             if time.monotonic() > end:
                 raise InputError(f"The run did not end, see {processes.logs}.") from None
+        if said is None and time.monotonic() > look:
+            why = processes.ended()  # it may have died without a word
+            if why is not None and not status.exists():
+                raise InputError(f"The run failed: {why}")
+            look = time.monotonic() + SILENCE
         lines = log.read_text().splitlines() if log.exists() else []
         for line in lines[told:]:
             if line.startswith("pfedfair: "):
                 say(line.removeprefix("pfedfair: "))
-        told = len(lines)
+        if len(lines) > told:
+            told, look = len(lines), time.monotonic() + SILENCE
     if not said["done"]:
         raise InputError(f"The run failed: {said['error']}")
     return said
@@ -199,6 +207,8 @@ def demo(
     (server / "run.toml").write_text(toml(config) + "\n")
     with Processes(folder / "flower") as processes:
         say("starting the SuperLink, with TLS and site authentication")
+        processes.address, processes.tls = f"127.0.0.1:{ports[0]}", server / "tls"
+        processes.connect()
         processes.listen(
             ports[0], processes.start("superlink", [str(server / "start-superlink.sh")])
         )
