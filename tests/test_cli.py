@@ -248,7 +248,7 @@ def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
         ("flower demo --sites 0", "at least one client, got 0"),
         ("flower init new --sites 0", "--sites must be at least 1, got 0"),
         ("flower init new --sites 2 --port 99999", "--port must be between 1 and 65535"),
-        ("flower init new --sites 2 --days 0", "--days must be at least 1"),
+        ("flower init new --sites 2 --days 0", "--days must be between 1 and 36500"),
         ("flower init new --sites 2 --host fl_1;x", "--host must be a name such as"),
         ("compare compas --clients 9 --rows 900", "compas has 4069"),
         ("train [/x].csv --label a --sensitive b", r"There is no file \[/x\].csv"),

@@ -21,6 +21,8 @@ def atomic(path: Path) -> Iterator[Path]:
     beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
         yield beside
+        with beside.open("rb") as written:
+            os.fsync(written.fileno())  # a power cut must not leave a name without its content
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

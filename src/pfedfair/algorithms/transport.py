@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -261,8 +262,9 @@ class Transport(Algorithm):
         if self.epsilon is None:
             return message
         for i, client in enumerate(clients.ids):
-            rng = seeds.generator(clients.seed, seeds.NOISE, client)
-            for tensor in message.values():
+            whole = b"".join(tensor[i].numpy().tobytes() for tensor in counts.values())
+            rng = seeds.generator(clients.seed, seeds.NOISE, client, crc32(whole))
+            for tensor in message.values():  # other counts have other noise, or it would cancel
                 tensor[i] += torch.from_numpy(rng.laplace(0, 1 / self.epsilon, tensor[i].shape))
         return message
 

@@ -450,7 +450,7 @@ def test_noise_has_the_size_that_epsilon_asks_for(consortium, log):
     conduct(grid)
     expected = 2e-3 * np.sqrt(2 * np.log(1.25 / 1e-5)) / 0.5
     assert np.std(np.concatenate(seen)) == pytest.approx(expected, rel=0.05)
-    assert any("1 answers together at most (0.5, 1e-05)" in r.getMessage() for r in log.records)
+    assert any("1 answers together (0.5, 1e-05)" in r.getMessage() for r in log.records)
 
 
 def test_the_sites_own_privacy_settings_win(consortium):
@@ -486,8 +486,7 @@ def test_transports_noise_cannot_be_guessed_from_the_runs_seed(consortium):
         grid.spoil = {100: look}
         conduct(grid)
         for i in range(3):  # the same run, at a site with another secret
-            for secret in (consortium.folder / f"state{i}").glob("*/secret"):
-                secret.unlink()
+            (consortium.folder / f"state{i}" / "secret").unlink(missing_ok=True)
         again = dict(grid.run_config, out=str(consortium.folder / f"again{len(more)}"))
         for context in grid.contexts.values():
             context.run_config = again
@@ -496,8 +495,117 @@ def test_transports_noise_cannot_be_guessed_from_the_runs_seed(consortium):
     plain, plain_again, noisy, noisy_again = counts
     np.testing.assert_array_equal(plain, plain_again)
     assert np.abs(noisy - noisy_again).max() > 0.1
-    (secret,) = (consortium.folder / "state0").glob("*/secret")
+    secret = consortium.folder / "state0" / "secret"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+
+
+def test_transports_noise_does_not_cancel_between_runs(consortium):
+    """The same settings again, with another model: the difference tells no counts."""
+    sent = []
+
+    def look(message, answer):
+        if message.metadata.group_id == "2" and message.metadata.message_type == "train":
+            sent.append(answer.content.array_records["arrays"]["trained"].numpy())
+        return answer
+
+    missing = spoiler(lambda answer: None, rounds=[0])
+    for name, spoil in (("one", {}), ("two", {2: missing})):
+        grid = consortium.grid(
+            "transport", spoil, options={"bins": 20, "epsilon": 0.1},
+            out=str(consortium.folder / name), **{"min-sites": 2, "round-timeout": 0.2},
+        )  # fmt: skip
+        grid.spoil[100] = look
+        conduct(grid)
+    change = sent[1] - sent[0]
+    assert np.abs(change - change.round()).mean() > 0.1
+
+
+def test_epsilon_without_clip_is_refused_at_the_site(consortium, log):
+    grid = consortium.grid("fedavg", rounds=1, **{"min-sites": 2})
+    grid.contexts[100].node_config["epsilon"] = 0.5
+    conduct(grid)
+    texts = [r.getMessage() for r in log.records]
+    assert any("epsilon needs clip" in text for text in texts)  # in its own log
+    assert any("site 'site 0' failed: InputError in the site's privacy" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"epsilon": 0.5}, "epsilon needs clip"),
+        ({"clip": 1.0, "epsilon": 9.0}, "at most 1, got 9"),
+        ({"clip": 1.0, "epsilon": 0.5, "delta": 2.0}, "delta must be between 0 and 1"),
+        ({"clip": -1.0}, "0 .none. or positive"),
+    ],
+)
+def test_privacy_that_cannot_be_had_is_refused(consortium, more, words):
+    with pytest.raises(pff.InputError, match=words):
+        conduct(consortium.grid("fedavg", **more))
+
+
+def test_the_docs_noise_is_not_refused(consortium, log):
+    """Large noise moves a model far."""
+    conduct(consortium.grid("fedavg", rounds=1, clip=1.0, epsilon=0.5))
+    assert not any("is refused" in r.getMessage() for r in log.records)
+
+
+def test_another_question_to_a_finished_run_is_refused(consortium):
+    for more in ({"blind": True}, {"hidden": "8"}):
+        grid = consortium.grid("fedavg", rounds=1)
+        conduct(grid)
+        grid.run_config.update(more)
+        with pytest.raises(pff.InputError, match="holds another run"):
+            conduct(grid)
+
+
+def test_the_same_settings_again_are_another_run(consortium):
+    """What a site kept of the first is not taken for the second's."""
+    grid = consortium.grid("ditto-kde", rounds=2)
+    first = conduct(grid)
+    grid.run_config["out"] = str(consortium.folder / "again")
+    second = conduct(grid)
+    assert first.key == second.key
+    assert first.name != second.name
+    torch.testing.assert_close(first.server["w"], second.server["w"])
+    kept = sorted(path.parent.name for path in (consortium.folder / "state0").glob("*/own-*"))
+    assert kept == sorted([first.name, second.name] * 2)
+
+
+def test_a_malformed_answer_is_not_preferred_to_a_model(consortium, log):
+    def renamed(answer):
+        arrays = answer.content.array_records["arrays"]
+        answer.content["arrays"] = ArrayRecord({"x": arrays["w"]})
+        return answer
+
+    grid = consortium.grid("fedavg", {0: spoiler(renamed)}, sites=2, **{"min-sites": 1})
+    del grid.contexts[102]
+    state = conduct(grid)
+    assert "w" in state.server
+    assert any("'site 0' is refused: it has 'x'" in r.getMessage() for r in log.records)
+
+
+def test_a_model_of_another_kind_is_refused(consortium, log):
+    spoil = {1: spoiler(lambda answer: changed(answer, "w", lambda w: w.astype("f8")))}
+    conduct(consortium.grid("fedavg", spoil, **{"min-sites": 2}))
+    assert any("'w' has numbers of kind torch.float64" in r.getMessage() for r in log.records)
+
+
+def test_a_resumed_run_waits_for_everybody(consortium, log):
+    grid = consortium.grid("fedavg", rounds=2, wait=0.3, **{"min-sites": 2})
+    conduct(grid)
+    grid.run_config["wait"] = 0.3
+    late = grid.contexts.pop(102)
+    conduct(grid)
+    assert any("beginning with 2 of 3 sites" in r.getMessage() for r in log.records)
+    grid.contexts[102] = late
+    conduct(grid)
+
+
+def test_names_of_people_are_no_categories(consortium, log):
+    table_of(consortium, 1, lambda f: f.assign(colour=[f"person {i}" for i in range(len(f))]))
+    conduct(consortium.grid("fedavg", **{"min-sites": 2, "wait": 0.2}))
+    texts = [r.getMessage() for r in log.records]
+    assert any("like a name or a number of a person: drop it" in text for text in texts)
 
 
 def test_a_new_client_gets_its_rule_from_the_servers_folder(consortium):

@@ -1,5 +1,6 @@
 """The schema, what sites and the server keep, settings, the processes' bookkeeping."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 import pfedfair as pff
 from conftest import people
 from pfedfair.data import Encoder
-from pfedfair.engines.flower import memory, trial
+from pfedfair.engines.flower import memory, server_app, trial
 from pfedfair.engines.flower.checkpoint import NAME, Checkpoint, Place
 from pfedfair.engines.flower.processes import Processes, alive, descendants, toml
 from pfedfair.engines.flower.robust import robust
@@ -241,6 +242,51 @@ def test_a_terminated_parent_stops_its_processes(tmp_path):
         parent.send_signal(signal.SIGTERM)
         parent.wait(timeout=30)
     assert not alive(child)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": 0}, {"rows": "90"}, {"rows": 1e12}, {"labels": []}, {"groups": []},
+        {"numbers": {"a": [float("nan"), 1.0]}}, {"numbers": {"a": [1.0, -1.0]}}, {"site": ""},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_descriptions_that_cannot_be_are_refused(federation, change):
+    given = json.loads(described(federation)[0].to_json())
+    Description.from_json(json.dumps(given))
+    with pytest.raises(ValueError, match="a description must have"):
+        Description.from_json(json.dumps(given | change))
+
+
+def test_state_that_cannot_be_read_is_passed_over(tmp_path):
+    held = RecordDict()
+    for done in (1, 2):
+        memory.remember(tmp_path, held, "ab", done, {"v": torch.full((1, 2), float(done))})
+    (tmp_path / "ab" / "own-000002.safetensors").write_bytes(b"")
+    state, rounds = memory.recall(tmp_path, RecordDict(), "ab", 5)
+    assert (rounds, state["v"].tolist()) == (1, [[1.0, 1.0]])
+    assert memory.recall(tmp_path, held, "ab", 5)[1] == 2  # it is still in memory
+
+
+def test_rounds_that_are_done_again_replace_later_ones(tmp_path):
+    held = RecordDict()
+    for done in (18, 19, 20, 1):
+        memory.remember(tmp_path, held, "ab", done, {"v": torch.full((1, 2), float(done))})
+    for place in (held, RecordDict()):
+        assert memory.recall(tmp_path, place, "ab", 20)[1] == 1
+
+
+def test_two_runs_in_one_folder_do_not_mix(tmp_path, monkeypatch):
+    monkeypatch.setattr(server_app, "PATIENCE", 0.0)
+    with (
+        server_app.alone(tmp_path),
+        pytest.raises(pff.InputError, match=r"Another run is at work in .*, process [0-9]+:"),
+        server_app.alone(tmp_path),
+    ):
+        pass
+    with server_app.alone(tmp_path):
+        pass
 
 
 def test_a_run_that_died_without_a_word_is_noticed(tmp_path, monkeypatch):

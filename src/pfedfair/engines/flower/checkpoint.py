@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -36,6 +37,12 @@ class Checkpoint:
     done: int = 0
     last: dict[int, State] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
+    token: str = field(default_factory=lambda: secrets.token_hex(4))
+
+    @property
+    def name(self) -> str:
+        """What sites keep their state of this run by: never that of another with its settings."""
+        return f"{self.key}-{self.token}"
 
     def save(self, folder: Path) -> None:
         about = {
@@ -44,6 +51,7 @@ class Checkpoint:
             "places": [asdict(place) for place in self.places],
             "done": self.done,
             "seconds": self.seconds,
+            "token": self.token,
         }
         tensors = {f"server.{name}": tensor for name, tensor in self.server.items()}
         for number, message in self.last.items():
@@ -82,4 +90,5 @@ class Checkpoint:
             done=about["done"],
             last=last,
             seconds=about["seconds"],
+            token=about["token"],
         )

@@ -33,6 +33,8 @@ def refusal(message: State, server: State, max_change: float) -> str | None:
         before = server[name]
         if tensor.shape != before.shape:
             return f"'{name}' has shape {tuple(tensor.shape)}, not {tuple(before.shape)}"
+        if tensor.dtype != before.dtype:
+            return f"'{name}' has numbers of kind {tensor.dtype}, not {before.dtype}"
         if name not in models(server):
             continue
         change = float((tensor.double() - before.double()).square().mean().sqrt())
@@ -49,7 +51,8 @@ def odd_ones(messages: Mapping[int, State], server: State) -> dict[int, str]:
     }
     if not forms:
         return {}
-    usual, _ = Counter(forms.values()).most_common(1)[0]
+    often = Counter(forms.values())
+    usual = max(often, key=lambda form: (often[form], any(name == "w" for name, *_ in form)))
     odd = {
         number: f"it has {_words(form)}, the others have {_words(usual)}"
         for number, form in forms.items()

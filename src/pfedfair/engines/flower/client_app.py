@@ -145,12 +145,15 @@ class _Work:
         self.t = int(str(self.config["round"]))
         self.local_rounds = int(str(self.config["local-rounds"]))
         self.key = str(self.config["key"])
+        if not re.fullmatch(r"[0-9a-f-]+", self.key):  # the server's word, in a path of ours
+            raise InputError(f"The run's key '{self.key}' is not a plain number.")
         self.seed = int(str(context.run_config["seed"]))
         self.context = context
         self.site: Site = read_site(context.node_config, context.run_config)
         self.algorithm = make_algorithm(context.run_config)
         if isinstance(self.algorithm, Transport) and self.algorithm.epsilon is not None:
-            self.seed = secret_seed(self.site.folder / self.key)  # the server knows the run's seed
+            # The server knows the run's seed.
+            self.seed = secret_seed(self.site.folder, self.server["w"])
         schema = Schema.from_json(str(self.config["schema"]))
         self.federation: Federation = federate_site(self.site, schema)
         network = make_network(schema, self.algorithm)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import torch
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from torch import Tensor
 
@@ -46,17 +46,22 @@ class Conductor:
     def run(self) -> Checkpoint:
         """Conduct the run to its end; return its last state."""
         algorithm, out = self.settings.algorithm, self.settings.out
-        state = Checkpoint.load(out) or self.begin()
+        before = Checkpoint.load(out)
+        state = before or self.begin()
         if state.key != self.settings.key(state.schema):
             raise InputError(f"{out} holds another run: choose another out, or delete it.")
-        if state.done:
+        if before is not None:
             log.info("pfedfair: going on after round %d", state.done)
+            self.roster.gather(state, everybody=True)
         while state.done < self.settings.rounds:
             began = time.monotonic()
             messages, steps = self.round(state)
             with flush_denormal():
                 server = self.combine(algorithm, state, messages)
-            if not all(bool(torch.isfinite(t).all()) for k, t in server.items() if k == "w"):
+            w, old = server.get("w"), state.server["w"]
+            if w is None or (w.shape, w.dtype) != (old.shape, old.dtype):
+                raise InputError("The sites' answers make no model: see the log for who sent what.")
+            if not bool(torch.isfinite(w).all()):
                 raise InputError("The global model is not finite: use a smaller alpha.")
             seconds = time.monotonic() - began
             state = Checkpoint(
@@ -67,6 +72,7 @@ class Conductor:
                 done=state.done + steps,
                 last=state.last | messages if by_client(algorithm, state) else {},
                 seconds=[*state.seconds, seconds],
+                token=state.token,
             )
             state.save(out)
             names = ", ".join(state.places[number].name for number in sorted(messages))
@@ -141,7 +147,7 @@ class Conductor:
             except Exception as error:
                 log.error("pfedfair: the answer of site '%s' cannot be read: %r", name, error)
                 continue
-            why = refusal(message, state.server, self.settings.max_change)
+            why = refusal(message, state.server, self.settings.far)
             if not 1 <= steps[number] <= self.settings.local_rounds:
                 why = f"it says that it has done {steps[number]} rounds"
             if why is None:
@@ -196,9 +202,9 @@ class Conductor:
                 log.error("pfedfair: site '%s' has no personal model: %s The same command asks it "
                           "again.", place.name, why)  # fmt: skip
             else:
-                told = dict(answer.content.metric_records["metrics"])
-                told.pop("done", None)
-                words = ", ".join(f"{name} {float(str(v)):.3f}" for name, v in told.items())
+                told = dict(answer.content.metric_records.get("metrics") or MetricRecord())
+                numbers = {k: v for k, v in told.items() if isinstance(v, float)}
+                words = ", ".join(f"{name} {value:.3f}" for name, value in numbers.items())
                 log.info("pfedfair: site '%s' has its model%s", place.name, words and f": {words}")
 
     def send(self, state: Checkpoint, kind: str) -> dict[int, Message]:
@@ -214,7 +220,7 @@ class Conductor:
                             "round": state.done,
                             "local-rounds": self.settings.local_rounds,
                             "number": number,
-                            "key": state.key,
+                            "key": state.name,
                             "schema": state.schema.to_json(),
                             "max-change": self.settings.max_change,
                         }
@@ -239,13 +245,11 @@ class Conductor:
 
     @staticmethod
     def state_privacy(settings: Settings) -> None:
-        if settings.epsilon > 0 and settings.clip <= 0:
-            raise InputError("epsilon needs clip, the largest norm of a site's update.")
         if settings.epsilon > 0:
             messages = -(-settings.rounds // settings.local_rounds)
             log.info(
                 "pfedfair: every answer is (%g, %g)-differentially private for a whole site; "
-                "%d answers together at most (%g, %g)",
+                "%d answers together (%g, %g), and a round that has to be repeated is one more",
                 settings.epsilon, settings.delta, messages,
                 messages * settings.epsilon, messages * settings.delta,
             )  # fmt: skip

@@ -6,6 +6,8 @@ crashed asks for its last round again. The newer of disk and memory wins.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
 from pathlib import Path
 
 from flwr.app import ConfigRecord, RecordDict
@@ -13,8 +15,9 @@ from safetensors.torch import load_file, save_file
 
 from pfedfair.algorithms import State
 from pfedfair.engines.flower.records import pack, unpack
-from pfedfair.files import atomic
+from pfedfair.files import atomic, first_line
 
+log = logging.getLogger("flwr")
 KEPT = 2
 
 
@@ -22,13 +25,14 @@ def recall(folder: Path, memory: RecordDict, key: str, done: int) -> tuple[State
     """Return the newest state of run `key` that has seen at most `done` rounds, and how many."""
     on_disk = {_rounds(path.stem): path for path in (folder / key).glob("own-*.safetensors")}
     held = _held(memory, key)
-    there = [rounds for rounds in {*on_disk, *held} if rounds <= done]
-    if not there:
-        return None
-    newest = max(there)
-    if newest in on_disk:
-        return load_file(on_disk[newest]), newest
-    return unpack(memory.array_records[held[newest]]), newest
+    for rounds in sorted((r for r in {*on_disk, *held} if r <= done), reverse=True):
+        if rounds in held:
+            return unpack(memory.array_records[held[rounds]]), rounds
+        try:
+            return load_file(on_disk[rounds]), rounds
+        except Exception as error:  # the one before will do better than none
+            log.error("pfedfair: %s cannot be read: %s", on_disk[rounds], first_line(error))
+    return None
 
 
 def remember(folder: Path, memory: RecordDict, key: str, done: int, own: State) -> None:
@@ -38,10 +42,18 @@ def remember(folder: Path, memory: RecordDict, key: str, done: int, own: State) 
     _held(memory, key)
     memory["own-key"] = ConfigRecord({"key": key})
     memory[f"own-{done:06d}"] = pack(own)
-    for path in sorted((folder / key).glob("own-*.safetensors"))[:-KEPT]:
-        path.unlink()
-    for name in sorted(name for name in memory.array_records if name.startswith("own-"))[:-KEPT]:
+    names = [name for name in memory.array_records if name.startswith("own-")]
+    for name in _forgotten(names, done):
         del memory[name]
+    paths = {path.stem: path for path in (folder / key).glob("own-*.safetensors")}
+    for name in _forgotten(paths, done):
+        paths[name].unlink()
+
+
+def _forgotten(names: Iterable[str], done: int) -> list[str]:
+    """All but the last few, and those of rounds that are to be done again."""
+    known = sorted(name for name in names if _rounds(name) <= done)
+    return [name for name in names if name not in known[-KEPT:]]
 
 
 def _held(memory: RecordDict, key: str) -> dict[int, str]:

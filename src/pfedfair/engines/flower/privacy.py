@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import secrets
 import time
+from math import log as log_of
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
-from flwr.app import Context, Message
+from flwr.app import Context, Error, Message
 from flwr.clientapp.mod import LocalDpMod, fixedclipping_mod
 from flwr.clientapp.typing import ClientAppCallable
 from safetensors.torch import save_file
+from torch import Tensor
 
+from pfedfair.engines.flower.post import FAILED
 from pfedfair.engines.flower.records import unpack
+from pfedfair.errors import InputError
 from pfedfair.files import atomic
 
 log = logging.getLogger("flwr")
@@ -42,12 +48,17 @@ def audit_mod(message: Message, context: Context, call_next: ClientAppCallable) 
 
 
 def privacy_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """Clip the update, and add noise, as the run or the site says; the site has the last word.
+    """Clip the update, and add noise, as the run or the site says, whichever is stricter.
 
     Both are Flower's. Replacing all rows of a site changes a clipped update by twice the clipping
     norm at the most, so that is the noise's sensitivity, and epsilon is that of the whole site.
     """
-    clip, epsilon, delta = privacy_of(context)
+    try:
+        clip, epsilon, delta = privacy_of(context)
+    except InputError as error:  # for this site's eyes
+        log.error("pfedfair: %s", error)
+        reason = "InputError in the site's privacy settings; its own log says more."
+        return Message(Error(code=FAILED, reason=reason), reply_to=message)
     if clip <= 0:
         return call_next(message, context)
     if epsilon <= 0:
@@ -59,17 +70,44 @@ def privacy_mod(message: Message, context: Context, call_next: ClientAppCallable
     return LocalDpMod(clip, 2 * clip, epsilon, delta)(message, context, call_next)
 
 
-def secret_seed(folder: Path) -> int:
-    """A number that only this site knows, for one run: the root of noise nobody shall guess."""
+def secret_seed(folder: Path, w: Tensor) -> int:
+    """A number that only this site knows: the root of noise nobody shall guess.
+
+    Asked again with the same model, it is the same; with another one (`w`), another.
+    """
     path = folder / "secret"
     if not path.exists():
         with atomic(path) as beside:
             beside.touch(mode=0o600)
             beside.write_text(str(secrets.randbits(63)))
-    return int(path.read_text())
+    asked = path.read_bytes() + w.contiguous().numpy().tobytes()
+    return int.from_bytes(hashlib.sha256(asked).digest()[:8], "big")
 
 
 def privacy_of(context: Context) -> tuple[float, float, float]:
-    where = {**context.run_config, **context.node_config}
-    clip, epsilon, delta = (float(where[k]) for k in ("clip", "epsilon", "delta"))
+    """The stricter of what the run and the site ask for: clip, epsilon and delta."""
+    found = []
+    for key in ("clip", "epsilon", "delta"):
+        asked = [float(c[key]) for c in (context.run_config, context.node_config) if key in c]
+        found.append(min((value for value in asked if value != 0), default=0.0))
+    clip, epsilon, delta = found
+    check_privacy(clip, epsilon, delta)
     return clip, epsilon, delta
+
+
+def check_privacy(clip: float, epsilon: float, delta: float) -> None:
+    if not (clip >= 0 and epsilon >= 0):
+        raise InputError("clip and epsilon must be 0 (none) or positive numbers.")
+    if epsilon > 0 and clip == 0:
+        raise InputError("epsilon needs clip, the largest norm of a site's update.")
+    if epsilon > 1:
+        raise InputError(
+            f"epsilon must be at most 1, got {epsilon:g}: for more, the noise would not keep it."
+        )
+    if epsilon > 0 and not 0 < delta < 1:
+        raise InputError(f"delta must be between 0 and 1, got {delta:g}.")
+
+
+def noise_of(clip: float, epsilon: float, delta: float) -> float:
+    """The standard deviation of the noise on each weight."""
+    return 2 * clip * sqrt(2 * log_of(1.25 / delta)) / epsilon if epsilon > 0 else 0.0

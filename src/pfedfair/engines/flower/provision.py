@@ -38,9 +38,18 @@ exec flower-superlink --host 127.0.0.1 --port {port} \\
 """
 REGISTER = """# Once, while the SuperLink runs: from then on it knows the sites by their keys.
 export FLWR_HOME="$PWD/flwr"
+failed=0
 for key in sites/*.pub; do
-    flwr supernode register "$key" {connection}
+    if said=$(flwr supernode register "$key" {connection} 2>&1); then
+        echo "$key is registered."
+    else
+        case "$said" in
+            *"already in use"*) echo "$key is registered already." ;;
+            *) echo "$key: $said" >&2; failed=1 ;;
+        esac
+    fi
 done
+exit $failed
 """
 RUN = """# Starts a run with the settings in run.toml, or goes on with the one in its folder.
 export FLWR_HOME="$PWD/flwr"
@@ -147,8 +156,10 @@ def create(
         raise InputError(f"--sites must be at least 1, got {sites}.")
     if not 1 <= port <= 65535:
         raise InputError(f"--port must be between 1 and 65535, got {port}.")
-    if days < 1:
-        raise InputError(f"--days must be at least 1, got {days}.")
+    if proxied and port == inside:
+        raise InputError(f"--port {port} is the SuperLink's own on the server: choose another.")
+    if not 1 <= days <= 36500:
+        raise InputError(f"--days must be between 1 and 36500, got {days}.")
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", host):
         raise InputError(
             f"--host must be a name such as fl.example.org or an IPv4 address, got '{host}'."
@@ -240,7 +251,7 @@ def _server_certificate(
             names.append(x509.IPAddress(ipaddress.ip_address(one)))
         except ValueError:
             names.append(x509.DNSName(one))
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "pfedfair server")])
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     known = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
     builder = (

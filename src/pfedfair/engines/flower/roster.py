@@ -100,8 +100,12 @@ class Roster:
             if place.name in self.nodes
         }
 
-    def gather(self, state: Checkpoint | None = None) -> None:
-        """Wait until all sites are there; after `wait` seconds `min_sites` will do, fewer not."""
+    def gather(self, state: Checkpoint | None = None, everybody: bool = False) -> None:
+        """Wait until all sites are there; after `wait` seconds `min_sites` will do, fewer not.
+
+        In the midst of a run `min_sites` will do at once, unless it is to be `everybody`.
+        """
+        midst = state is not None and not everybody
         settings = self.settings
         wanted = settings.sites if state is None else len(state.places)
         end = time.monotonic() + settings.wait
@@ -115,7 +119,7 @@ class Roster:
                 log.warning("pfedfair: site '%s' has gone", site)
                 del self.nodes[site]
             here = len(self.nodes if state is None else self.seated(state))
-            if here >= wanted or (state is not None and here >= settings.min_sites):
+            if here >= wanted or (midst and here >= settings.min_sites):
                 return
             if time.monotonic() >= end:
                 break

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import fsum, sqrt
+from math import fsum, isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from pfedfair.data.table import Dataset, Encoder
 from pfedfair.errors import InputError
 
 LEAST_ROWS = 20
+FEW_LEVELS = 20
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,18 @@ class Description:
         given["categories"] = {c: tuple(v) for c, v in given["categories"].items()}
         for name in ("labels", "groups", "columns", "hidden"):
             given[name] = tuple(given[name])
-        return cls(**given)
+        made = cls(**given)
+        sums = [value for pair in made.numbers.values() for value in pair]
+        if (
+            type(made.rows) is not int
+            or made.rows < LEAST_ROWS
+            or not made.site
+            or not (made.labels and made.groups and len(made.columns) == 2)
+            or not all(isfinite(value) for value in sums)
+            or any(away < 0 for _, away in made.numbers.values())
+        ):
+            raise ValueError("a description must have rows, labels, groups and finite sums")
+        return made
 
 
 @dataclass(frozen=True)
@@ -94,6 +106,13 @@ def describe(data: Dataset, rows: np.ndarray, site: str, place: int, exclude: st
         away = 0.0 if constant else fsum(np.square(values - total / len(values)))
         numbers[column] = (float(values[0]) * len(values) if constant else total, away)
     levels = Encoder.fit(data, rows, exclude=exclude or None).categories
+    for column, seen in levels.items():  # they are told to all sites
+        if not data.categorical[column] and len(seen) > max(FEW_LEVELS, len(rows) / 5):
+            raise InputError(
+                f"Column '{column}' of site '{site}' has {len(seen)} different values in "
+                f"{len(rows)} rows, like a name or a number of a person: drop it, or make fewer "
+                "categories of it."
+            )
     return Description(
         site=site,
         place=place,

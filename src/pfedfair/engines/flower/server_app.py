@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,14 +23,44 @@ from pfedfair.model import write_model
 
 log = logging.getLogger("flwr")
 app = ServerApp()
+PATIENCE = 30.0  # seconds
 
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     out = Path(str(context.run_config["out"]))
+    out.mkdir(parents=True, exist_ok=True)
+    with alone(out):
+        conduct(grid, context, out)
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Work in a folder if nobody else does, or stops within a while."""
+    with (out / "lock").open("a+") as lock:
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > end:
+                    lock.seek(0)
+                    raise InputError(
+                        f"Another run is at work in {out}, process {lock.read()}: wait for its "
+                        "end, or stop it."
+                    ) from None
+                time.sleep(0.2)
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def conduct(grid: Grid, context: Context, out: Path) -> None:
+    """Conduct the only run in a folder; say there how it ended."""
     status = out / "status.json"
     status.unlink(missing_ok=True)
-    out.mkdir(parents=True, exist_ok=True)
     log.addHandler(logging.FileHandler(out / "server.log"))
     try:
         settings = Settings.read(context.run_config)

@@ -17,6 +17,7 @@ from pfedfair import seeds
 from pfedfair.algorithms import ALGORITHMS, FAIR, Algorithm, Clients, targeted
 from pfedfair.data import Dataset, from_frame, load
 from pfedfair.data.table import read_table
+from pfedfair.engines.flower.privacy import check_privacy, noise_of
 from pfedfair.engines.flower.schema import Schema, blank
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation, federate
@@ -117,7 +118,13 @@ class Settings:
         )
         if not 1 <= made.min_sites <= sites:
             raise InputError(f"min-sites must be between 1 and sites, {sites}.")
+        check_privacy(made.clip, made.epsilon, made.delta)
         return made
+
+    @property
+    def far(self) -> float:
+        """How far a site's model may be from the server's: the noise must not be refused."""
+        return self.max_change + 1.5 * noise_of(self.clip, self.epsilon, self.delta)
 
     @property
     def rounds(self) -> int:
@@ -132,6 +139,7 @@ class Settings:
             "aggregate": [self.aggregate, self.malicious],
             "privacy": [self.clip, self.epsilon, self.delta],
             "schema": schema.to_json(),
+            "asked": [self.blind, list(self.hidden)],
         }
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
