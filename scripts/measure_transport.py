@@ -169,11 +169,11 @@ def simulated(kappa: float, sure: float | None, learnt: bool, clients: int = 200
     algorithm = Transport(target_ddp=TARGET, confidence=sure, bins=BINS)
     gaps = []
     for shape, n in zip(true, counts, strict=True):
-        rule = algorithm.solve(server, n, np.array([0.5, 0.5]), rng).reshape(2, 3)
+        rule = algorithm.solve(server, n, np.array([0.5, 0.5]), rng).reshape(2, 4)
         low, high = (BINS / (1 + np.exp(-np.clip(rule[:, k], -50, 50))) for k in (0, 1))
         place = np.arange(BINS) + 0.5
         chance = np.where(place > high[:, None], 1.0,
-                          np.where(place < low[:, None], 0.0, rule[:, 2:]))  # fmt: skip
+                          np.where(place < low[:, None], 0.0, rule[:, 2:3]))  # fmt: skip
         rate = (shape * chance).sum(1)
         gaps.append(abs(rate[1] - rate[0]))
     return np.array(gaps)

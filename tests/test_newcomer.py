@@ -13,7 +13,7 @@ from conftest import people
 from pfedfair import newcomer, seeds
 
 OPTIONS = {"rounds": 14, "batch": 30, "alpha": 0.02}
-RULE = 6  # numbers of a rule: low, high and chance of two groups
+RULE = 8  # numbers of a rule: low, high, chance and below of two groups
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -143,7 +143,7 @@ def test_order_names_and_codes_of_rows_do_not_matter(folder, site):
 @pytest.mark.parametrize("group", ["f", "m"])
 def test_a_site_with_one_group_decides_by_eta(run, folder, site, group):
     model = pff.personalise(folder, site[site["sex"] == group], target_ddp=0.0)
-    low, high, chance = model.theta[-RULE:].reshape(2, 3).T
+    low, high, chance, _ = model.theta[-RULE:].reshape(2, 4).T
     assert torch.equal(low, high)
     assert (chance == 0).all()
     eta = run.fitted.server["eta"][:, 1]

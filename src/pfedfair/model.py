@@ -67,8 +67,14 @@ class PersonalModel:
         columns = pd.DataFrame(sensitive_features)
         texts = [columns[name].map(str).to_numpy(object) for name in columns]
         values = pd.Series([" x ".join(row) for row in zip(*texts, strict=True)], dtype=object)
+        if all(map(_is_number, self.group_names)) and values.map(_is_number).all():
+            values = values.map(  # 1 is 1.0
+                lambda v: next((n for n in self.group_names if float(n) == float(v)), v)
+            )
         numbers = tuple(map(str, range(len(self.group_names))))
-        codes = [n for n in (numbers, ("False", "True")) if not set(n) & set(self.group_names)]
+        named = any(map(_is_number, self.group_names))
+        codes = [] if named else [n for n in (numbers, ("False", "True"))
+                                  if not set(n) & set(self.group_names)]  # fmt: skip
         for names in (self.group_names, *codes):  # codes only where they cannot be names
             if values.isin(names).all():
                 return values.map({name: z for z, name in enumerate(names)}).to_numpy(np.int64)
@@ -79,6 +85,14 @@ class PersonalModel:
             f"sensitive_features must be {' or '.join(self.group_names)}; "
             f"found '{values[~values.isin(merged)].iloc[0]}'."
         )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def write_model(

@@ -70,6 +70,7 @@ def personalise(
     np.add.at(counts, (s, place), 1.0)
     shares = np.bincount(s, minlength=kinds.groups) / len(s)
     server = {key[len("server.") :]: value for key, value in tensors.items() if "." in key}
+    server["counts"] = server["counts"].clamp(min=0)  # noise may go below 0
     rng = seeds.generator(about["seed"], seeds.GUARANTEE)
     rule = algorithm.solve(server, counts, shares, rng, kinds)
     model.theta[-len(rule) :] = torch.from_numpy(rule).to(model.theta)

@@ -164,6 +164,7 @@ class Run:
                 for k, name in enumerate(("low", "high")):
                     table[f"{name}_s{z}"] = expit(rule[:, z, k])
                 table[f"chance_s{z}"] = rule[:, z, 2]
+                table[f"below_s{z}"] = rule[:, z, 3]
         return table.assign(cost=right - table["accuracy"])
 
     def retarget(self, **changes: Any) -> Run:

@@ -117,6 +117,9 @@ def newcomer(model: PersonalModel, rates: pd.DataFrame, title: str) -> None:
     terminal.say(
         "\n".join(tables.rule_words(model.label_names, isinstance(model.network, Thresholds)))
     )
+    absent = list(rates.loc[rates["rows"] == 0, "group"])
+    if absent:
+        _note(f"no rows of {', '.join(absent)}: the target does not hold for such people.")
     if (rates[rates["rows"] > 0].iloc[:, 2:] == 1).all().any():
         _note("everybody gets the same decision: these rows do not allow more.")
 

@@ -21,9 +21,11 @@ LOOSE = {"delta_local": 1.0, "delta_global": 1.0}
 
 def offsets(fitted):
     """What is added to the logits of each client's groups: minus the thresholds."""
-    low, high, chance = fitted.theta[:, -6:].double().numpy().reshape(-1, 2, 3).transpose(2, 0, 1)
+    rule = fitted.theta[:, -8:].double().numpy().reshape(-1, 2, 4)
+    low, high, chance, below = rule.transpose(2, 0, 1)
     assert (low == high).all()
     assert (chance == 0).all()
+    assert (below == 0).all()
     return 0.0 - low
 
 
@@ -50,8 +52,8 @@ def test_loose_tolerances_leave_fedavg_as_it_is(federation):
     network, fitted = fit(federation, **LOOSE)
     base = MLP(federation.encoder.width, (5,))
     plain = stacked.fit(federation, pff.FedAvg(rounds=6, **OPTIONS), base, seed=0)
-    assert torch.equal(fitted.theta[:, -6:], torch.zeros(3, 6))
-    torch.testing.assert_close(fitted.theta[:, :-6], plain.theta, rtol=0, atol=1e-6)
+    assert torch.equal(fitted.theta[:, -8:], torch.zeros(3, 8))
+    torch.testing.assert_close(fitted.theta[:, :-8], plain.theta, rtol=0, atol=1e-6)
     ours, theirs = (
         count(n, f.theta, federation.table, federation.partition.train)
         for n, f in ((network, fitted), (base, plain))

@@ -3,7 +3,7 @@
 import itertools
 import re
 import warnings
-from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from pfedfair.networks import MLP, Lookup, Module, linear
 from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior, own_weight, spread
 
 OPTIONS = {"batch": 30, "alpha": 0.02}
-RULE = 6  # numbers of a rule: low, high and chance of two groups
+RULE = 8  # numbers of a rule: low, high, chance and below of two groups
 PAGE = Path(__file__).parents[2] / "docs" / "methods" / "transport.md"
 
 
@@ -353,9 +353,10 @@ def test_rules_say_what_was_decided(run):
     rules = run.rules()
     table = run.table()
     np.testing.assert_array_equal(rules["ddp"], table["ddp"])
-    rule = run.fitted.theta[:, -RULE:].reshape(-1, 2, 3)
+    rule = run.fitted.theta[:, -RULE:].reshape(-1, 2, 4)
     assert torch.equal(run.network.rule(run.fitted.theta), rule)
-    low, high, chance = rule.double().numpy().transpose(2, 1, 0)
+    low, high, chance, below = rule.double().numpy().transpose(2, 1, 0)
+    assert (below == 0).all()
     for z in (0, 1):
         np.testing.assert_allclose(rules[f"low_s{z}"], expit(low[z]), rtol=1e-5)
         np.testing.assert_allclose(rules[f"high_s{z}"], expit(high[z]), rtol=1e-5)
@@ -372,7 +373,7 @@ def test_who_is_at_a_threshold_is_decided_by_random_state(compas):
     run = train(compas, rounds=16, batch=600, alpha=0.01, bins=10, target_ddp=0.02)
     X, s = compas.data.frame, compas.data.s
     fixed = run.retarget(ties="deterministic")
-    chance = run.fitted.theta[:, -RULE:].reshape(-1, 2, 3)[:, :, 2]
+    chance = run.fitted.theta[:, -RULE:].reshape(-1, 2, 4)[:, :, 2]
     client = int(torch.argmax((chance * (1 - chance)).sum(1)))
     model, sure = run.personal_model(client), fixed.personal_model(client)
     first, second = (model.predict(X, s, random_state=k) for k in (1, 2))
@@ -381,7 +382,7 @@ def test_who_is_at_a_threshold_is_decided_by_random_state(compas):
     assert (model.predict(X, s) != model.predict(X, s)).any()  # fresh lots, unless asked
     for z in (0, 1):
         assert first[s == z].mean() == pytest.approx(second[s == z].mean(), abs=0.02)
-    assert (fixed.fitted.theta[:, -RULE:].reshape(-1, 2, 3)[:, :, 2] == 0).all()
+    assert (fixed.fitted.theta[:, -RULE:].reshape(-1, 2, 4)[:, :, 2] == 0).all()
     same = sure.predict(X, s, random_state=1)
     np.testing.assert_array_equal(same, sure.predict(X, s, random_state=2))
     np.testing.assert_array_equal(same, sure.predict_proba(X, s)[:, 1] >= 0.5)
@@ -455,38 +456,36 @@ def test_tiny_clients_live_on_the_others(table, rows, confidence):
     assert np.isfinite(run.fitted.server["eta"].numpy()).all()
     algorithm = run.algorithm
     _, held = set_aside(clients(federation, run.network), algorithm.held)
-    assert min(map(len, held.rows)) == 0
+    assert min(map(len, held.rows)) == (0 if rows == 1 else 1)
 
 
-def test_clients_of_one_row_can_hold_it_or_are_told(table):
+def test_clients_of_one_row(table):
     frame = pd.concat([table.frame.assign(site="all"), table.frame.groupby("site").head(1)])
     federation = federate(frame, test=0.0, min_rows=1)
-    with suppress(pff.InputError):
-        assert torch.isfinite(train(federation, held=0.6).fitted.theta).all()
+    assert torch.isfinite(train(federation, held=0.5).fitted.theta).all()
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 5.0])
 def test_noise_is_seeded_and_leaves_everything_finite(federation, epsilon):
-    _, fitted, messages = listen(federation, epsilon=epsilon)
+    network, fitted, messages = listen(federation, epsilon=epsilon)
     _, again, more = listen(federation, epsilon=epsilon)
     assert torch.equal(fitted.theta, again.theta)
     for (_, _, sent), (_, _, once_more) in zip(messages, more, strict=True):
         assert all(torch.equal(sent[name], once_more[name]) for name in sent)
     for tensor in (fitted.theta, *fitted.server.values()):
         assert torch.isfinite(tensor).all()
-    assert (fitted.server["counts"] >= 0).all()
-    _, _, exact = listen(federation)
+    algorithm = Transport(rounds=8, agree=3, **OPTIONS, epsilon=epsilon)
+    everyone = clients(federation, network)
+    plain = algorithm.count(fitted.server, *algorithm.aside(everyone))
     drawn = []
-    for (t, _, sent), (_, _, plain) in zip(messages, exact, strict=True):
+    for t, ids, sent in messages:
         for name, tensor in sent.items():
-            if t < 4:
-                assert torch.equal(tensor, plain[name])  # the model is not covered
+            if t < 4:  # the model is not covered
                 continue
             if t > 4:  # nothing is sent of how alike clients are
                 assert (tensor == 0).all()
-                assert (plain[name] > 0).any()
                 continue
-            noise = (tensor - plain[name]).flatten()
+            noise = (tensor - plain[name][ids]).flatten()
             assert noise.abs().mean() == pytest.approx(1 / epsilon, rel=0.1)  # Laplace's
             assert (noise**2).mean() == pytest.approx(2 / epsilon**2, rel=0.2)
             each = noise.reshape(len(tensor), -1)  # clients do not share their noise
@@ -502,13 +501,27 @@ def test_a_client_decides_by_its_own_counts_without_the_noise(federation):
     algorithm = Transport(rounds=8, agree=3, **OPTIONS, kappa=0.0, epsilon=0.5)
     everyone = clients(federation, network)
     exact = algorithm.people(
-        fitted.server, algorithm.count(fitted.server, *set_aside(everyone, algorithm.held))
+        fitted.server, algorithm.count(fitted.server, *algorithm.aside(everyone))
     )
     for i, rows in enumerate(everyone.rows):
         share = federation.data.s[rows].mean()
         nothing = fitted.server | {"counts": torch.zeros(2, 500, dtype=torch.float64)}
         rule = solve(algorithm, nothing, exact[i].numpy(), share)
         torch.testing.assert_close(fitted.theta[i, -RULE:].double(), torch.from_numpy(rule))
+
+
+def test_with_epsilon_one_row_moves_one_count(federation):
+    """The rest of the rows are held, and halved, by coins of their own."""
+    algorithm = Transport(rounds=8, agree=3, **OPTIONS, epsilon=0.5)
+    network = algorithm.network(linear(federation.encoder.width), federation.table.kinds)
+    everyone = clients(federation, network)
+    server = {"w": network.init(np.random.default_rng(0))}
+    fewer = replace(everyone, rows=[rows[:-1] for rows in everyone.rows])
+    counts = [algorithm.count(server, *algorithm.aside(c)) for c in (everyone, fewer)]
+    moved = sum((counts[0][name] - counts[1][name]).abs().flatten(1).sum(1) for name in counts[0])
+    assert moved.tolist() == [1.0] * 3
+    held = [len(rows) for rows in algorithm.aside(everyone)[1].rows]
+    assert min(held) > 0
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e4])

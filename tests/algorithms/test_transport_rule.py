@@ -205,7 +205,7 @@ def test_the_populations_optimum_is_found_as_clients_grow():
                 t, thresholds, accuracy, (z, shapes, eta) = truth(share, 0.1)
                 others = server | {"counts": server["counts"] - own[i]}
                 rule = solve(algorithm, others, own[i].numpy(), share)
-                low, high, _ = rule.reshape(2, 3).T
+                low, high, *_ = rule.reshape(2, 4).T
                 found = (low + high) / 2
                 t_found = share * (2 * true_eta(found[1], 1) - 1)
                 reached, gap = outcome(chances(rule, z), eta, shapes, share)
@@ -303,8 +303,8 @@ def test_without_lots_the_threshold_is_inside_the_bin(case, target):
         solve(Transport(bins=bins, target_ddp=target, ties=ties), knows(eta, pooled), counts, share)
         for ties in ("random", "deterministic")
     )
-    for (low, high, chance), (sure, same, none) in zip(
-        by_lot.reshape(2, 3), fixed.reshape(2, 3), strict=True
+    for (low, high, chance, _), (sure, same, none, _) in zip(
+        by_lot.reshape(2, 4), fixed.reshape(2, 4), strict=True
     ):
         assert sure == same
         assert none == 0
@@ -323,7 +323,7 @@ def test_target_is_kept_where_eta_is_alike_in_many_bins(share, ties, room):
     counts[:, :40], counts[:, -40:] = [[20], [5]], [[5], [20]]
     rule = solve(Transport(target_ddp=0.05, kappa=0, ties=ties), knows(eta), counts, share)
     if ties == "deterministic":
-        low, high, chance = rule.reshape(2, 3).T
+        low, high, chance, _ = rule.reshape(2, 4).T
         np.testing.assert_array_equal(low, high)
         np.testing.assert_array_equal(chance, 0)
     fine = np.repeat(counts, 100, axis=1)  # for thresholds inside a bin

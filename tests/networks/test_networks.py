@@ -97,26 +97,31 @@ def test_thresholds_by_group_by_hand():
     torch.manual_seed(0)
     network = Thresholds(Module(sequential([4, 3, 1])))
     w = torch.randn(2, network.size)
-    rules = torch.tensor([[[-0.3, -0.1, 0.25], [0.1, 0.1, 0.0]], [[0.0, 0.2, 1.0], [-9, 9, 0.5]]])
-    w[:, -6:] = rules.flatten(1)
+    rules = torch.tensor(
+        [
+            [[-0.3, -0.1, 0.25, 0.0], [0.1, 0.1, 0.0, 0.125]],
+            [[0.0, 0.2, 1.0, 0.5], [-9, 9, 0.5, 0.0]],
+        ]
+    )
+    w[:, -8:] = rules.flatten(1)
     x = torch.cat([torch.randn(2, 50, 3), torch.randint(2, (2, 50, 1))], dim=2)
-    z, inner = network.network.vjp(w[:, :-6], x)
+    z, inner = network.network.vjp(w[:, :-8], x)
     logits, pullback = network.vjp(w, x)
     torch.testing.assert_close(network.logits(w, x), logits)
     chances = network.chances(w, x)
     assert chances.shape == (2, 50, 2)
-    assert network.rule_size == 6
+    assert network.rule_size == 8
     assert torch.equal(network.rule(w), rules)
     for row in range(2):
         for person in range(50):
-            low, high, part = rules[row, int(x[row, person, -1])]
+            low, high, part, below = rules[row, int(x[row, person, -1])]
             score = z[row, person, 0]
-            expected = 1 if score >= high else 0 if score < low else part
+            expected = 1 if score >= high else below if score < low else part
             assert chances[row, person, 1] == expected
             assert chances[row, person, 0] == 1 - expected
             threshold = high - part * (high - low)
             torch.testing.assert_close(logits[row, person, 0], score - threshold)
     slope = torch.randn(2, 50, 1)
-    torch.testing.assert_close(pullback(slope)[:, :-6], inner(slope))
-    assert (pullback(slope)[:, -6:] == 0).all()  # training leaves the rule alone
-    assert network.init(np.random.default_rng(0))[-6:].tolist() == [0] * 6
+    torch.testing.assert_close(pullback(slope)[:, :-8], inner(slope))
+    assert (pullback(slope)[:, -8:] == 0).all()  # training leaves the rule alone
+    assert network.init(np.random.default_rng(0))[-8:].tolist() == [0] * 8

@@ -9,15 +9,13 @@ from pfedfair.theory.monotone import same_rate, same_rates
 
 
 def positive(cut, bins):
-    """The chance of a positive decision in each bin, whose people are spread evenly over it."""
-
-    def part(threshold):  # of every bin that is above it
-        return np.clip(np.arange(1, bins + 1) - threshold, 0, 1)
-
-    low, high, chance = cut
+    """The chance of a positive decision in each bin, whose people all have its middle's score."""
+    low, high, chance, below = cut
     assert 0 <= low <= high <= bins
-    assert 0 <= chance <= 1
-    return part(high) + chance * (part(low) - part(high))
+    assert 0 <= below <= 1
+    assert 0 <= chance <= 1 + 1e-12
+    at = np.arange(bins) + 0.5
+    return np.where(at >= high, 1.0, np.where(at >= low, chance, below))
 
 
 def draw(seed, bins, empty=0.0, sure=False):
@@ -112,7 +110,7 @@ def test_a_threshold_stays_a_threshold(bins, seed):
     negative, true = labels(mass, 0.01 + 0.98 * eta)
     cut = same_rates(chances, negative, true)
     np.testing.assert_allclose(positive(cut, bins) @ mass, chances @ mass, atol=1e-7)
-    assert cut.chance == pytest.approx(0, abs=1e-6)
+    assert cut.below == pytest.approx(0, abs=1e-6)
     single = same_rate(chances, mass)
     np.testing.assert_allclose(positive(single, bins), chances, atol=1e-9)
 

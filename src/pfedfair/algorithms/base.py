@@ -189,10 +189,12 @@ def set_aside(clients: Clients, part: float) -> tuple[Clients, Clients]:
     Both groups in proportion, the same rows in every round.
     """
     s = clients.table.s.numpy()
-    parts = [
-        stratified(rows, s, part, seeds.generator(clients.seed, seeds.HELD, client))
-        for rows, client in zip(clients.rows, clients.ids, strict=True)
-    ]
+    parts = []
+    for rows, client in zip(clients.rows, clients.ids, strict=True):
+        held, rest = stratified(rows, s, part, seeds.generator(clients.seed, seeds.HELD, client))
+        if len(held) == 0 and len(rest) > 1:  # a few of many groups
+            held, rest = rest[:1], rest[1:]
+        parts.append((held, rest))
     sizes = [len(rows) for rows in clients.rows]
     trained = replace(clients, rows=[rest for _, rest in parts], sizes=sizes)
     return trained, replace(clients, rows=[held for held, _ in parts])

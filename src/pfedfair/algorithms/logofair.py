@@ -138,7 +138,8 @@ class LoGoFair(Algorithm):
         lift = sign * (server["lam"] / people.share + mu[:, None] / people.own_share)
         theta = clients.replicate(server["w"])
         threshold = torch.logit(((1 - lift) / 2).clamp(0, 1)).clamp(-FAR, FAR).to(theta)
-        rule = torch.stack([threshold, threshold, 0 * threshold], dim=2).flatten(1)
+        none = 0 * threshold
+        rule = torch.stack([threshold, threshold, none, none], dim=2).flatten(1)
         theta[:, -rule.shape[1] :] = rule
         return theta
 

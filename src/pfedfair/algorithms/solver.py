@@ -15,6 +15,7 @@ from pfedfair.theory.rule import aware_tilt, fair_rule
 
 FAR = 1e30  # a logit that no score exceeds
 DRAWS = 400  # of shapes, for the guarantee
+ROUNDING = 1e-6  # of a linear program
 FAINT = 1e-6  # of a client's people, evenly in all cells
 
 
@@ -37,7 +38,7 @@ class Solver:
         rng: np.random.Generator,
         kinds: Kinds,
     ) -> np.ndarray:
-        """Return a client's rule: of each group low, high and chance, or chances in each cell.
+        """Return a client's rule: of each group low, high, chance and below; or of each cell.
 
         `known` is what the server has told: eta, the others' counts, the prior of kappa and, if S
         is not an input, the guess of S. `counts` and `shares` are the client's, see
@@ -60,7 +61,7 @@ class Solver:
             return fair_program(seen, self.criterion, limit, kinds.aware)
 
         def within(decision: np.ndarray) -> bool:
-            return largest_gap(mass, self.criterion, decision) <= self.target_ddp
+            return largest_gap(mass, self.criterion, decision) <= self.target_ddp + ROUNDING
 
         usual = int(mass.sum((0, 2)).argmax())
         decision = decide(self.target_ddp)
@@ -69,9 +70,10 @@ class Solver:
             # strict enough, some people by lot get the decision that most have.
             decision = decide(strictest(lambda limit: within(decide(limit)), self.target_ddp))
             gap = largest_gap(mass, self.criterion, decision)
-            alike = max(0.0, 1 - self.target_ddp / gap) if gap > 0 else 0.0
-            decision = (1 - alike) * decision
-            decision[..., usual] += alike
+            if gap > self.target_ddp + ROUNDING:
+                alike = 1 - self.target_ddp / gap
+                decision = (1 - alike) * decision
+                decision[..., usual] += alike
         if self.confidence is not None and len(here) > 1:
             each = [
                 shrinkage.posterior_draws(counts[z], pooled[z], DRAWS, rng, self.kappa, prior)
@@ -145,7 +147,7 @@ class Solver:
         return decide(strictest(safe, self.target_ddp))
 
     def threshold(self, chances: np.ndarray, mass: np.ndarray | None) -> np.ndarray:
-        """Turn a group's chances of decisions in the bins into low, high and chance.
+        """Turn a group's chances of decisions in the bins into low, high, chance and below.
 
         `mass` is the group's by label and bin, if the client has people of it.
         """
@@ -161,13 +163,13 @@ class Solver:
         else:
             among = mass.sum(0) if self.criterion == "dp" else mass[1]
             cut = monotone.same_rate(positive, among / max(among.sum(), 1e-300))
-        low, high, chance = cut
+        low, high, chance, below = cut
         if self.ties == "deterministic":
             lots_below = self.criterion == "eo" and high - low > 1  # these cannot be had
             low = high = high - (0.0 if lots_below else chance * (high - low))
-            chance = 0.0
+            chance = below = 0.0
         ends = np.clip(logit(np.array([low, high]) / self.bins), -FAR, FAR)
-        return np.array([*ends, chance])
+        return np.array([*ends, chance, below])
 
 
 def by_guess(known: dict[str, np.ndarray], shares: np.ndarray, mass: np.ndarray) -> np.ndarray:

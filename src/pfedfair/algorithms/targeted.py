@@ -112,6 +112,8 @@ class Targeted(Algorithm):
     def watch(self, own: State, clients: Clients) -> Watchful:
         """Set rows aside, and look at them while training on the others."""
         trained, held = set_aside(clients, self.held)
+        if not any(len(rows) for rows in held.rows):
+            raise InputError("A target needs clients of two rows or more, some to be set aside.")
         dual = Dual(self, stack(held.table, held.rows), own["log_mu"].clone())
         return Watchful(**vars(trained), dual=dual)
 

@@ -87,8 +87,9 @@ class Transport(Algorithm):
         "random" or "deterministic", see above.
     epsilon
         Privacy: each client adds Laplace noise to its counts, which are then
-        epsilon-differentially private for each of its rows, if nobody can guess the noise: here it
-        is drawn from the run's seed. It sends nothing in the `agree` rounds then. None: no noise.
+        epsilon-differentially private for each of its rows, if nobody can guess the noise, nor the
+        coins by which rows are held: here they are drawn from the run's seed. It sends nothing in
+        the `agree` rounds then. None: no noise.
         With noise take few bins, such as 20.
     """
 
@@ -154,7 +155,7 @@ class Transport(Algorithm):
     ) -> tuple[State, State]:
         if t >= self.rounds - self.agree:
             return {"alike": self.likeness(server, own, clients)}, own
-        trained, held = set_aside(clients, self.held)
+        trained, held = self.aside(clients)
         if t == self.rounds - self.agree - 1:
             own = self.count(server, trained, held)
             return self.noisy(own, clients), own
@@ -172,8 +173,9 @@ class Transport(Algorithm):
             votes = messages["alike"].sum(0) + torch.from_numpy(shrinkage.FLAT)
             kept = {name: tensor.clone() for name, tensor in server.items()}
             return kept | {"prior": votes / votes.sum()}
-        held, trained = messages["held"].sum(0), messages["trained"].sum(0).clamp(min=0)
-        people, held = held.sum((0, 2)).clamp(min=0), held.clamp(min=0)  # noise may go below 0
+        sums = messages["held"].sum(0), messages["trained"].sum(0)
+        held, trained = (tensor.clamp(min=0) for tensor in sums)  # noise may go below 0
+        people = sums[0].sum((0, 2)).clamp(min=0)
         groups, classes = held.shape[1:3]
         cells = self.cells_of(groups, classes, people.shape[1])
         eta = [self.calibrated(held[:, s].numpy(), cells) for s in range(groups)]
@@ -183,7 +185,8 @@ class Transport(Algorithm):
         new["prior"] = torch.from_numpy(shrinkage.FLAT.copy())
         if cells.group:
             new["guess"] = torch.from_numpy(self.guess(held.sum(2).numpy(), cells))
-        return new | {"counts": people + new["trust"][:, None] * trained}
+        # As they are: a client takes its own off, and its noise with them.
+        return new | {"counts": sums[0].sum((0, 2)) + new["trust"][:, None] * sums[1]}
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         theta = clients.replicate(server["w"])
@@ -239,6 +242,23 @@ class Transport(Algorithm):
         of_head = loss_slope(logits[..., width:], batch._replace(y=batch.s.to(batch.y)))
         return torch.cat([slope, of_head], dim=-1)
 
+    def aside(self, clients: Clients) -> tuple[Clients, Clients]:
+        """The clients with the rows that they train on, and with those that are held.
+
+        With `epsilon` by a coin for every row, so that no row has a say in another's place.
+        """
+        if self.epsilon is None:
+            return set_aside(clients, self.held)
+        trained, held = [], []
+        for rows, client in zip(clients.rows, clients.ids, strict=True):
+            rng = seeds.generator(clients.seed, seeds.HELD, client, 0)
+            coin = rng.random(len(rows)) < self.held
+            coin &= not coin.all()  # one or two rows are all trained on
+            trained.append(rows[~coin])
+            held.append(rows[coin])
+        sizes = [len(rows) for rows in clients.rows]
+        return replace(clients, rows=trained, sizes=sizes), replace(clients, rows=held)
+
     def count(self, server: State, trained: Clients, held: Clients) -> State:
         """Count held people by half, S, Y and cell of score, and the others by S and cell."""
         kinds = held.table.kinds
@@ -252,6 +272,9 @@ class Transport(Algorithm):
                 s, y = held.table.s[rows], held.table.y[rows].long()
                 place = self.place(held.network, server["w"], held.table.x[rows], kinds)
                 half = torch.arange(len(rows)) % 2
+                if self.epsilon is not None:  # by a coin, see `aside`
+                    rng = seeds.generator(held.seed, seeds.HELD, held.ids[i], 1)
+                    half = torch.from_numpy(rng.integers(0, 2, len(rows)))
                 at = (half, s, y, place) if name == "held" else (s, place)
                 counts[name][i].index_put_(at, one, accumulate=True)
         return counts
@@ -280,7 +303,7 @@ class Transport(Algorithm):
 
     def neighbours(self, server: State, own: State, clients: Clients) -> tuple[Tensor, Tensor]:
         """Every client's people, and everybody else's."""
-        own = own or self.count(server, *set_aside(clients, self.held))
+        own = own or self.count(server, *self.aside(clients))
         people, sent = (self.people(server, m) for m in (own, self.noisy(own, clients)))
         return people, (server["counts"] - sent).clamp(min=0)
 

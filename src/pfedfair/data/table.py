@@ -287,9 +287,9 @@ def cross(
         kept = [z for z in range(len(size)) if z not in set(small.tolist())]
         rest = sum(size[z] for z in small)
         if rest < FEWEST and kept:  # too few even so: they join the smallest group
-            least = min(kept, key=lambda z: size[z])
-            small = np.append(small, least)
-            kept.remove(least)
+            smallest = min(kept, key=lambda z: size[z])
+            small = np.append(small, smallest)
+            kept.remove(smallest)
         merged = {z: len(kept) for z in small.tolist()} | {z: i for i, z in enumerate(kept)}
         s = np.array([merged[z] for z in range(len(size))])[s]
         names = (*(names[z] for z in kept), " + ".join(names[z] for z in sorted(small)))

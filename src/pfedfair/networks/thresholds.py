@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class Thresholds:
-    """Decisions on the logits z of `network`, by group: 1 from `high` on, 0 below `low`.
+    """Decisions on the logits z of `network`, by group: 1 from `high` on.
 
-    In between the decision is 1 by chance. A row is the network's row and ``low, high, chance`` of
-    each group. S is the last input, or the last `groups` inputs if there are more than two. The
-    logits are z less a threshold that stands for the three: `chance` of the way down from `high` to
-    `low`. Training leaves the rule alone.
+    From `low` on the decision is 1 by `chance`, and below it by another, `below`, mostly 0. A row
+    is the network's row and ``low, high, chance, below`` of each group. S is the last input, or the
+    last `groups` inputs if there are more than two. The logits are z less a threshold that stands
+    for the rule: `chance` of the way down from `high` to `low`. Training leaves the rule alone.
     """
 
     def __init__(self, network: Network, groups: int = 2) -> None:
         self.network = network
         self.groups = groups
-        self.rule_size = 3 * groups
+        self.rule_size = 4 * groups
         self.size = network.size + self.rule_size
 
     def init(self, rng: np.random.Generator) -> Tensor:
@@ -47,25 +47,24 @@ class Thresholds:
         return z - self._threshold(w, x), pull
 
     def rule(self, w: Tensor) -> Tensor:
-        """Low, high and chance of every group, ``(rows, groups, 3)``."""
-        return w[:, -self.rule_size :].reshape(-1, self.groups, 3)
+        """Low, high, chance and below of every group, ``(rows, groups, 4)``."""
+        return w[:, -self.rule_size :].reshape(-1, self.groups, 4)
 
     def chances(self, w: Tensor, x: Tensor) -> Tensor:
         """The probabilities of decisions 0 and 1, ``(rows, n, 2)``: mostly sure."""
         z = self.network.logits(w[:, : -self.rule_size], x)[..., 0]
-        low, high, chance = self._own(w, x)
-        positive = torch.where(z >= high, 1.0, torch.where(z < low, 0.0, chance))
+        low, high, chance, below = self._own(w, x)
+        positive = torch.where(z >= high, 1.0, torch.where(z < low, below, chance))
         return torch.stack([1 - positive, positive], dim=-1)
 
     def _threshold(self, w: Tensor, x: Tensor) -> Tensor:
-        low, high, chance = self._own(w, x)
+        low, high, chance, _ = self._own(w, x)
         return (high + chance * (low - high)).unsqueeze(-1)
 
-    def _own(self, w: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Every person's low, high and chance, each ``(rows, n)``."""
+    def _own(self, w: Tensor, x: Tensor) -> tuple[Tensor, ...]:
+        """Every person's low, high, chance and below, each ``(rows, n)``."""
         s = group_of(x, self.groups)
-        low, high, chance = torch.take_along_dim(self.rule(w), s[..., None], 1).unbind(-1)
-        return low, high, chance
+        return torch.take_along_dim(self.rule(w), s[..., None], 1).unbind(-1)
 
 
 def group_of(x: Tensor, groups: int) -> Tensor:

@@ -14,18 +14,19 @@ import numpy as np
 
 
 class Cut(NamedTuple):
-    """A threshold in units of bins: 1 from `high` on, 0 below `low`, and `chance` in between."""
+    """A threshold in units of bins: 1 from `high` on, `chance` from `low` on, else `below`."""
 
     low: float
     high: float
     chance: float
+    below: float = 0.0
 
 
 def same_rate(chances: np.ndarray, mass: np.ndarray) -> Cut:
     """Return the threshold with the same rate of positive decisions among people of `mass`.
 
     >>> same_rate(np.array([1.0, 0.0, 0.5]), np.array([0.25, 0.25, 0.5]))
-    Cut(low=2, high=3, chance=1.0)
+    Cut(low=2, high=3, chance=1.0, below=0.0)
     """
     rate = chances @ mass
     above = np.concatenate([np.cumsum(mass[::-1])[::-1], [0.0]])  # mass of a bin and all above it
@@ -38,6 +39,9 @@ def same_rate(chances: np.ndarray, mass: np.ndarray) -> Cut:
 
 def same_rates(chances: np.ndarray, negative: np.ndarray, positive: np.ndarray) -> Cut:
     """Return a threshold and a chance below it with the same false and true positive rate.
+
+    In the bin where the threshold falls the part above it counts as a chance too: all of the bin's
+    people may have the same score.
 
     `negative` and `positive` are the masses of people with label 0 and 1 in each bin, each adding
     up to 1.
@@ -58,4 +62,7 @@ def same_rates(chances: np.ndarray, negative: np.ndarray, positive: np.ndarray) 
         place = float(np.interp(missed[0], below_false, np.arange(len(below_false))))
     whole = float(np.interp(place, np.arange(len(below_false)), below_false))
     chance = float(np.clip(1 - missed[0] / whole, 0, 1)) if whole > 0 else 0.0
-    return Cut(0.0, place, chance) if chance > 1e-9 else Cut(place, place, 0.0)
+    below = chance if chance > 1e-9 else 0.0
+    edge = min(int(place), len(chances) - 1)
+    part = edge + 1 - place  # of the bin, above the threshold
+    return Cut(edge, edge + 1, part + (1 - part) * below, below)

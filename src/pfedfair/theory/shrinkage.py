@@ -85,8 +85,10 @@ def posterior_draws(
 ) -> np.ndarray:
     """Draw shapes that a client may have, ``(draws, bins)``; the pooled shape is uncertain too.
 
-    So is kappa, unless it is given.
+    So is kappa, unless it is given. Where nobody else has people of the group, there is no pool.
     """
+    if pooled.sum() == 0 and counts.sum() >= 1:
+        kappa = 0.0
     seen = pooled + 1 / len(pooled)  # one person more, spread over all bins
     q = rng.dirichlet(seen, draws)
     if kappa is None:

@@ -153,7 +153,7 @@ class _Work:
         self.algorithm = make_algorithm(context.run_config)
         if isinstance(self.algorithm, Transport) and self.algorithm.epsilon is not None:
             # The server knows the run's seed.
-            self.seed = secret_seed(self.site.folder, self.server["w"])
+            self.seed = secret_seed(self.site.folder / self.key)
         schema = Schema.from_json(str(self.config["schema"]))
         self.federation: Federation = federate_site(self.site, schema)
         network = make_network(schema, self.algorithm)

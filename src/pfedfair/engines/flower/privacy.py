@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import secrets
@@ -16,7 +15,6 @@ from flwr.app import Context, Error, Message
 from flwr.clientapp.mod import LocalDpMod, fixedclipping_mod
 from flwr.clientapp.typing import ClientAppCallable
 from safetensors.torch import save_file
-from torch import Tensor
 
 from pfedfair.engines.flower.post import FAILED
 from pfedfair.engines.flower.records import unpack
@@ -70,18 +68,14 @@ def privacy_mod(message: Message, context: Context, call_next: ClientAppCallable
     return LocalDpMod(clip, 2 * clip, epsilon, delta)(message, context, call_next)
 
 
-def secret_seed(folder: Path, w: Tensor) -> int:
-    """A number that only this site knows: the root of noise nobody shall guess.
-
-    Asked again with the same model, it is the same; with another one (`w`), another.
-    """
+def secret_seed(folder: Path) -> int:
+    """A number that only this site knows, for one run: the root of noise nobody shall guess."""
     path = folder / "secret"
     if not path.exists():
         with atomic(path) as beside:
             beside.touch(mode=0o600)
             beside.write_text(str(secrets.randbits(63)))
-    asked = path.read_bytes() + w.contiguous().numpy().tobytes()
-    return int.from_bytes(hashlib.sha256(asked).digest()[:8], "big")
+    return int(path.read_text())
 
 
 def privacy_of(context: Context) -> tuple[float, float, float]:
