@@ -333,6 +333,34 @@ def test_largest_group_decides_who_is_underrepresented():
     assert "underrepresented" in expected
 
 
+@pytest.mark.parametrize(
+    ("sizes", "names"),
+    [
+        ({"a": 100, "b": 10, "c": 10, "d": 40}, ("a", "b + c + d")),
+        ({"a": 5, "b": 5, "c": 100, "d": 90, "e": 80, "f": 60}, ("c", "d", "e", "a + b + f")),
+    ],
+)
+def test_too_few_even_together_join_the_smallest_group(sizes, names):
+    frame = pd.DataFrame({"g": np.repeat(list(sizes), list(sizes.values()))})
+    s, found = cross(frame, ["g"], merge_groups=True)
+    assert found == names
+    assert np.bincount(s).min() >= FEWEST
+
+
+def test_one_group_of_everybody_is_refused():
+    frame = pd.DataFrame({"g": np.repeat(["a", "b", "c"], [100, 10, 10])})
+    with pytest.raises(pff.InputError, match="makes 1 group: 2 to 20"):
+        cross(frame, ["g"], merge_groups=True)
+
+
+def test_a_part_of_a_table_may_have_one_small_group():
+    frame = pd.DataFrame({"g": ["a"] * 3, "y": [1] * 3, "x": [0.5] * 3})
+    part = pff.from_frame(frame, "y", "g", part=True)
+    assert (part.group_names, part.label_names) == (("a",), ("1",))
+    with pytest.raises(pff.InputError, match="2 to 20"):
+        pff.from_frame(frame, "y", "g")
+
+
 # --- the command line --------------------------------------------------------------------------
 
 

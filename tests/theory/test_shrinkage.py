@@ -162,6 +162,13 @@ def test_with_nobody_to_compare_with_people_are_worth_as_much():
     assert worth(drawn(POOL, 9, 1)[0], np.zeros(BINS)) == 1
 
 
+@pytest.mark.parametrize("kappa", [None, 1e9])
+def test_where_nobody_else_has_people_a_client_is_drawn_around_its_own(kappa):
+    counts = drawn(OTHER, 500, 1)[0]
+    shapes = posterior_draws(counts, np.zeros(BINS), 2000, np.random.default_rng(0), kappa)
+    np.testing.assert_allclose(shapes.mean(0), counts / 500, atol=0.004)
+
+
 def test_draws_have_the_posteriors_mean_and_spread():
     rng = np.random.default_rng(3)
     counts, pooled = drawn(OTHER, 300, 1)[0], drawn(POOL, 100_000, 1)[0]

@@ -32,6 +32,7 @@ SUMMARY = {
     "joint_worst": "joint\nworst",
     "mean": "mean of\nclients",
 }
+RULE = ("low", "high", "chance", "below")  # of `pfedfair.networks.Thresholds`
 SHORT_ROLE = {"underrepresented": "under.", "overrepresented": "over."}
 
 
@@ -313,10 +314,7 @@ def rule_grid(rules: pd.DataFrame, groups: Sequence[str], title: str, gap: str =
             _with_interval(row, gap),
             accuracy(row["accuracy"]),
             f"{100 * row['cost']:+.1f}",
-            *(
-                _threshold(*(row[f"{end}_s{z}"] for end in ("low", "high", "chance")))
-                for z in shown
-            ),
+            *(_threshold(*(row[f"{end}_s{z}"] for end in RULE)) for z in shown),
         )
     return table
 
@@ -328,20 +326,25 @@ def threshold_grid(rules: pd.DataFrame, groups: Sequence[str], title: str) -> Ta
     for client in rules["client"]:
         table.add_column(Text(f"client\n{client}"), no_wrap=True)
     for z, name in enumerate(groups):
-        ends = rules[[f"{end}_s{z}" for end in ("low", "high", "chance")]].itertuples(index=False)
+        ends = rules[[f"{end}_s{z}" for end in RULE]].itertuples(index=False)
         table.add_row(Text(name), *(_threshold(*row) for row in ends))
     return table
 
 
-def _threshold(low: float, high: float, chance: float) -> str:
-    """A threshold on the score, or the two ends of a bin in which lots are drawn."""
+def _threshold(low: float, high: float, chance: float, below: float) -> str:
+    """A threshold on the score, or the two ends of a bin in which lots are drawn.
+
+    >>> _threshold(0.5, 0.5, 0.0, 0.0), _threshold(0.5, 0.502, 0.3, 0.125)
+    ('0.500', '0.500-0.502, or lot 12 %')
+    """
+    lot = f", or lot {100 * below:.0f} %" if below > 0 else ""
     if min(low, high) > 0.999:
-        return "nobody"
+        return lot.removeprefix(", or ") or "nobody"
     if max(low, high) < 0.001:
         return "everybody"
     if low < 0.001 and chance > 0:
         return f"{high:.3f}, or lot {100 * chance:.0f} %"
-    return f"{low:.3f}" if high == low else f"{low:.3f}-{high:.3f}"
+    return f"{low:.3f}{lot}" if high == low else f"{low:.3f}-{high:.3f}{lot}"
 
 
 def rule_words(labels: Sequence[str], thresholds: bool = True) -> list[str]:
@@ -384,7 +387,7 @@ def newcomer_grid(model: PersonalModel, rates: pd.DataFrame, title: str) -> Tabl
         if isinstance(model.network, Thresholds):
             rule = model.network.rule(model.theta[None])[0, z]
             low, high = torch.sigmoid(rule[:2]).tolist()
-            cells.insert(0, _threshold(low, high, float(rule[2])))
+            cells.insert(0, _threshold(low, high, *rule[2:].tolist()))
         table.add_row(Text(str(row["group"])), f"{row['rows']:g}", *cells)
     return table
 
