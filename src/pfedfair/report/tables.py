@@ -65,7 +65,9 @@ def ddp(mean: float, half: float | None = None) -> str:
     """
     if mean != mean:
         return "n/a"
-    return f"{mean:.3f}" if half is None or half != half else f"{mean:.3f} ±{half:.3f}"
+    if half is None or half != half:
+        return f"{mean:.3f}"
+    return f"{mean:.3f} ±{half:.{2 if half >= 0.9995 else 3}f}"  # as wide as the others
 
 
 def short(value: float) -> str:
@@ -214,7 +216,8 @@ def summary_grid(results: pd.DataFrame, title: str, printed: pd.DataFrame | None
         same = None
         if printed is not None and (printed["method"] == row["method"]).any():
             same = printed[printed["method"] == row["method"]].iloc[0]
-        name = row["method"] + (f"\n lam {lam:g}" if varied.nunique() > 1 and lam == lam else "")
+        name = row["method"].replace("-target", "\n -target")  # 80 columns are few
+        name += f"\n lam {lam:g}" if varied.nunique() > 1 and lam == lam else ""
         cells = [
             _summary_cell(
                 row, who, gap, same if same is not None and f"{who}_ddp" in same else None
