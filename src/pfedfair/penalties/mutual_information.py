@@ -50,7 +50,8 @@ def adversarial_mutual_information(
     entropy = torch.special.entr(share) + torch.special.entr(1 - share)
     # The adversary maximises its likelihood less the ridge; so must the value, for the envelope.
     bound = entropy + (weight * logsigmoid(signed)).sum(1) - ridge / 2 * (beta**2).sum(1)
-    return torch.where(entropy > 0, bound, torch.zeros_like(bound))
+    both = [((weight > 0) & (s == z)).any(1) for z in (0, 1)]  # a share of 1 may be rounded
+    return torch.where(both[0] & both[1], bound, torch.zeros_like(bound))
 
 
 @torch.no_grad()
