@@ -6,10 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import settings
 from rich.console import Console
 
 import pfedfair as pff
 from pfedfair import cli, terminal
+
+settings.register_profile("patient", deadline=None)  # a busy machine is no failure
+settings.load_profile("patient")
 
 
 def people(sizes=(90, 40, 130), seed=0) -> pd.DataFrame:
