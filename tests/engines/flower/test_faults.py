@@ -38,7 +38,7 @@ app = Evil()
 """
 
 
-def until(what, seconds=120):
+def until(what, seconds=200):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if what():

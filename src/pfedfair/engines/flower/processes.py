@@ -123,7 +123,7 @@ class Processes:
     # --- Flower's own commands -----------------------------------------------------------------
 
     def superlink(
-        self, port: int, tls: Path | None = None, *options: str, wait: float = 60
+        self, port: int, tls: Path | None = None, *options: str, wait: float = 180
     ) -> subprocess.Popen[bytes]:
         """Start a SuperLink on loopback, with the keys in `tls`; wait until it listens."""
         command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(port), *options]
@@ -139,7 +139,7 @@ class Processes:
         self.listen(port, process, wait)
         return process
 
-    def listen(self, port: int, process: subprocess.Popen[bytes], wait: float = 60) -> None:
+    def listen(self, port: int, process: subprocess.Popen[bytes], wait: float = 180) -> None:
         """Wait until a SuperLink listens."""
         end = time.monotonic() + wait
         while time.monotonic() < end and process.poll() is None:
@@ -173,7 +173,7 @@ class Processes:
             command += ["--auth-supernode-private-key", str(key)]
         return self.start(name, command)
 
-    def flwr(self, *arguments: str, wait: float = 90) -> str:
+    def flwr(self, *arguments: str, wait: float = 180) -> str:
         """Run one of Flower's own commands; return what it printed."""
         done = subprocess.run(
             ["flwr", *arguments],
