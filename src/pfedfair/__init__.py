@@ -2,36 +2,33 @@
 
 __version__ = "0.1.0"
 
-from pfedfair import partition
-from pfedfair.algorithms import (
-    ALGORITHMS,
-    FA,
-    FCFL,
-    MMPF,
-    Algorithm,
-    Constant,
-    Ditto,
-    FairFed,
-    FedAvg,
-    FedProx,
-    Local,
-    LoGoFair,
-    PerFedAvg,
-    PFedFair,
-    PFedMe,
-    Transport,
-    make,
-)
+from pfedfair import metrics, partition
+from pfedfair.algorithms import ALGORITHMS, Algorithm
+from pfedfair.algorithms.constant import Constant
+from pfedfair.algorithms.ditto import Ditto
+from pfedfair.algorithms.fa import FA
+from pfedfair.algorithms.fairfed import FairFed
+from pfedfair.algorithms.fcfl import FCFL
+from pfedfair.algorithms.fedavg import FedAvg
+from pfedfair.algorithms.fedprox import FedProx
+from pfedfair.algorithms.local import Local
+from pfedfair.algorithms.logofair import LoGoFair
+from pfedfair.algorithms.mmpf import MMPF
+from pfedfair.algorithms.perfedavg import PerFedAvg
+from pfedfair.algorithms.pfedfair import PFedFair
+from pfedfair.algorithms.pfedme import PFedMe
+from pfedfair.algorithms.targeted import Targeted
+from pfedfair.algorithms.transport import Transport
 from pfedfair.data import DATASETS, Dataset, from_frame, load
+from pfedfair.defaults import make
 from pfedfair.errors import InputError
 from pfedfair.experiment import Source, Spec, read_results, run_experiment
 from pfedfair.federation import Federation
-from pfedfair.model import PersonalModel, load_model
 from pfedfair.networks import MLP, Module, linear
-from pfedfair.newcomer import personalise
 from pfedfair.objectives import Objective
 from pfedfair.penalties import PENALTIES
-from pfedfair.run import CollapseWarning, Run, train
+from pfedfair.rules import Likeliest, Lookup, Thresholds
+from pfedfair.runs import CollapseWarning, PersonalModel, Run, load_model, personalise, train
 
 __all__ = [
     "ALGORITHMS",
@@ -51,8 +48,10 @@ __all__ = [
     "FedProx",
     "Federation",
     "InputError",
+    "Likeliest",
     "LoGoFair",
     "Local",
+    "Lookup",
     "Module",
     "Objective",
     "PFedFair",
@@ -62,12 +61,15 @@ __all__ = [
     "Run",
     "Source",
     "Spec",
+    "Targeted",
+    "Thresholds",
     "Transport",
     "from_frame",
     "linear",
     "load",
     "load_model",
     "make",
+    "metrics",
     "partition",
     "personalise",
     "read_results",

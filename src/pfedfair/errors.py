@@ -1,5 +1,8 @@
 """The one exception that a user is meant to read."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class InputError(ValueError):
     """Bad input: one sentence that says what was wrong, where, and what to do.
@@ -8,12 +11,23 @@ class InputError(ValueError):
     """
 
 
-def known(kind: str, name: str, choices: list[str]) -> str:
+def known(kind: str, name: str, choices: Iterable[str]) -> str:
     """Return `name` if it is one of `choices`; otherwise say which ones there are.
 
     >>> known("method", "fedavg", ["fedavg", "pfedfair"])
     'fedavg'
     """
+    choices = list(choices)
     if name not in choices:
-        raise InputError(f"Unknown {kind} '{name}': choose one of {', '.join(choices)}.")
+        raise InputError(f"Unknown {kind} '{name}': {near(name, choices)}{', '.join(choices)}.")
     return name
+
+
+def near(name: str, choices: Iterable[str]) -> str:
+    """Begin a list of choices, with the nearest one first if there is one.
+
+    >>> near("pfedfiar", ["fedavg", "pfedfair"]), near("mars", ["adult"])
+    ("did you mean 'pfedfair'? There are ", 'choose one of ')
+    """
+    close = get_close_matches(name, list(choices), n=1)
+    return f"did you mean '{close[0]}'? There are " if close else "choose one of "

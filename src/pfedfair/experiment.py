@@ -35,10 +35,11 @@ from pfedfair.engines.stacked import one_thread
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation
 from pfedfair.files import read_json, read_parquet, write_json, write_parquet
-from pfedfair.metrics import RUN
-from pfedfair.networks import Kinds
+
+RUN = ["dataset", "method", "eta", "config", "partition", "protocol"]
+from pfedfair.kinds import Kinds
 from pfedfair.partition import Plan
-from pfedfair.run import CollapseWarning, measured_rows, train
+from pfedfair.runs import CollapseWarning, measured_rows, train
 
 COLUMNS = [
     "dataset", "method", "eta", "lam", "gamma", "target_ddp", "seed", "client", "role",

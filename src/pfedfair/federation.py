@@ -16,16 +16,16 @@ from torch import Tensor
 
 from pfedfair.data.table import Dataset, Encoder
 from pfedfair.errors import InputError
-from pfedfair.networks import Kinds
+from pfedfair.kinds import Kinds
 from pfedfair.partition import Partition, Plan
 
 CHUNK = 10  # clients at a time: 5 to 10 keep the work in the cache, more gain nothing
 
 
 class Table(NamedTuple):
-    """Encoded rows: inputs ``(n, d)``, labels ``(n,)``, groups ``(n,)``; and what kinds there are.
+    """Encoded rows: inputs ``(n, ...)``, labels and groups ``(n,)``; and what kinds there are.
 
-    Labels and groups are counted from 0.
+    Labels and groups are counted from 0. S is beside the inputs, not one of them.
     """
 
     x: Tensor
@@ -40,7 +40,7 @@ class Batch(NamedTuple):
     Attributes
     ----------
     x
-        Inputs, ``(clients, n, d)``.
+        Inputs, ``(clients, n, ...)``: each person's in the shape that they have.
     y, s
         Labels (float) and groups (integer), ``(clients, n)``.
     weight
@@ -95,15 +95,20 @@ def federate(
     for name, rows in zip(partition.names, partition.train, strict=True):
         if len(rows) == 0:
             raise InputError(f"Client {name} has no training rows.")
-    rows = np.concatenate(partition.train)
-    encoder = Encoder.fit(data, rows, sensitive_as_input, exclude=plan.column)
-    table = Table(
-        x=torch.from_numpy(encoder.transform(data.frame, data.s)),
+    encoder = Encoder.fit(data, np.concatenate(partition.train), exclude=plan.column)
+    if encoder.width == 0 and not sensitive_as_input:
+        raise InputError(f"'{data.name}' has no column left to predict from.")
+    return Federation(data, partition, encoder, encode(data, encoder, sensitive_as_input), seed)
+
+
+def encode(data: Dataset, encoder: Encoder, sensitive_as_input: bool = True) -> Table:
+    """Return all rows of `data` as tensors."""
+    return Table(
+        x=torch.from_numpy(encoder.transform(data.frame)),
         y=torch.from_numpy(data.y.astype(np.float32)),
         s=torch.from_numpy(data.s),
         kinds=Kinds(len(data.group_names), len(data.label_names), sensitive_as_input),
     )
-    return Federation(data, partition, encoder, table, seed)
 
 
 def stack(table: Table, rows: Sequence[np.ndarray]) -> Batch:
@@ -113,7 +118,7 @@ def stack(table: Table, rows: Sequence[np.ndarray]) -> Batch:
 
 def gather(table: Table, index: np.ndarray, weight: np.ndarray) -> Batch:
     flat = torch.from_numpy(index.ravel())
-    x = table.x.index_select(0, flat).view(*index.shape, -1)
+    x = table.x.index_select(0, flat).view(*index.shape, *table.x.shape[1:])
     y = table.y.index_select(0, flat).view(index.shape)
     s = table.s.index_select(0, flat).view(index.shape)
     return Batch(x, y, s, torch.from_numpy(weight))

@@ -1,70 +1,79 @@
-"""What a client got: accuracy, DDP, negative prediction rates, and how sure we are.
+"""What a client got: accuracy, gaps between groups, rates, and how sure we are.
 
-Everything is computed from counts ``(clients, S, Y, Yhat)``: how many held-out rows of each group
-and label got which prediction. Resampling rows within the groups is the same as drawing these
-counts from a multinomial, so a bootstrap costs next to nothing.
+Arrays in, numbers out, with fairlearn's signatures. Everything is computed from counts
+``(..., S, Y, Yhat)``: how many rows of each group and label got which prediction. Resampling rows
+within the groups is the same as drawing these counts from a multinomial, so a bootstrap costs next
+to nothing.
 
-DDP is the single difference ``|P(Yhat=1 | S=0) - P(Yhat=1 | S=1)|``. (The paper's formula sums over
-the labels, which doubles it; its tables do not.) With more groups or classes it is the largest such
-difference, over all pairs of groups and all predictions. `eo` (equalised odds) is the largest among
-people of equal label, `eopp` (equal opportunity) that of the last label's being predicted among
-those who have it. Groups without rows to measure are left out; with fewer than two, it is NaN.
+What the gaps are is said in `pfedfair.criteria`. DDP is a single difference. (The paper's formula
+sums over the labels, which doubles it; its tables do not.) Of several differences, with more than
+two groups or classes, the largest counts. Groups without rows to measure are left out; with fewer
+than two, a gap is NaN.
 """
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor
 
 from pfedfair import seeds
-from pfedfair.federation import Table
-from pfedfair.networks import Lookup, Network, Thresholds
+from pfedfair.criteria import CRITERIA, MEASURES
+from pfedfair.errors import InputError
 
-PROTOCOLS = ("pool", "paper", "validation")
-GAPS = {"dp": "ddp", "eo": "eo", "eopp": "eopp"}  # the measure that goes with a criterion
-RUN = ["dataset", "method", "eta", "config", "partition", "protocol"]  # all but the seed
-ROWS_AT_ONCE = 4096
+PROTOCOLS = ("pool", "own", "validation")
 
 
-def count(
-    network: Network, theta: Tensor, table: Table, rows: Sequence[np.ndarray], seed: int = 0
-) -> np.ndarray:
-    """Count predictions of client i's model on its `rows[i]`, ``(clients, S, Y, Yhat)``.
+def counts_of(y_true: Any, y_pred: Any, *, sensitive_features: Any) -> np.ndarray:
+    """Count rows by group, label and prediction, ``(S, Y, Yhat)``, each in the order of its values.
 
-    A model that leaves some decisions to chance draws them from `seed`.
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features
+        ``(n,)`` of any values: labels, predictions and groups.
     """
-    groups, classes = table.kinds.groups, table.kinds.classes
-    counts = np.zeros((len(theta), groups, classes, classes), dtype=np.int64)
-    for i in range(len(theta)):
-        if i > 0 and rows[i] is rows[0] and torch.equal(theta[i], theta[0]):
-            counts[i] = counts[0]  # one model for all, on everybody's rows
-            continue
-        own = torch.from_numpy(rows[i])
-        rng = seeds.generator(seed, seeds.TIES, i)
-        for part in torch.split(own, ROWS_AT_ONCE):
-            decision = decide(network, theta[i], table.x[part], rng)
-            cell = (classes * table.s[part] + table.y[part].long()) * classes + decision
-            found = torch.bincount(cell, minlength=counts[i].size)
-            counts[i] += found.view(counts[i].shape).numpy()
-    return counts
+    arrays = [np.asarray(a).ravel() for a in (sensitive_features, y_true, y_pred)]
+    if len({len(a) for a in arrays}) > 1:
+        raise InputError(f"Labels, predictions and groups differ in number: "
+                         f"{len(arrays[1])}, {len(arrays[2])} and {len(arrays[0])}.")  # fmt: skip
+    groups, s = np.unique(arrays[0], return_inverse=True)
+    labels, both = np.unique(np.concatenate(arrays[1:]), return_inverse=True)
+    y, decided = np.split(both, 2)
+    return tally(s, y, decided, max(2, len(groups)), max(2, len(labels)))
 
 
-def decide(network: Network, theta: Tensor, x: Tensor, rng: np.random.Generator) -> Tensor:
-    """Return one model's decisions on some people, ``(n,)``, by lot where it says so."""
-    if isinstance(network, Thresholds | Lookup):
-        chances = network.chances(theta[None], x[None])[0].double()
-        least = chances.flip(-1).cumsum(-1).flip(-1)  # of this class or a later one
-        lot = torch.from_numpy(rng.random(len(x)))[:, None]
-        return (lot < least[:, 1:]).sum(1)
-    logits = network.logits(theta[None], x[None])[0]
-    return logits.argmax(1) if logits.shape[1] > 1 else (logits[:, 0] > 0).long()
+def tally(
+    s: np.ndarray, y: np.ndarray, decided: np.ndarray, groups: int, classes: int
+) -> np.ndarray:
+    """Count codes from 0, ``(groups, classes, classes)``."""
+    cell = (classes * s + y) * classes + decided
+    found = np.bincount(cell, minlength=groups * classes**2)
+    return found.reshape(groups, classes, classes)
+
+
+def accuracy(y_true: Any, y_pred: Any) -> float:
+    """The share of right predictions."""
+    return float((np.asarray(y_true).ravel() == np.asarray(y_pred).ravel()).mean())
+
+
+def difference(name: str) -> Callable[..., float]:
+    """Return the function of arrays for one of the gaps, "ddp", "eo" or "eopp"."""
+
+    def gap(y_true: Any, y_pred: Any, *, sensitive_features: Any) -> float:
+        counts = counts_of(y_true, y_pred, sensitive_features=sensitive_features)
+        return float(measure(counts)[name])
+
+    gap.__doc__ = MEASURES[name].words
+    return gap
+
+
+demographic_parity_difference = difference("ddp")
+equalized_odds_difference = difference("eo")
+equal_opportunity_difference = difference("eopp")
 
 
 def measure(counts: np.ndarray, shares: np.ndarray | None = None) -> dict[str, np.ndarray]:
@@ -95,21 +104,20 @@ def measure(counts: np.ndarray, shares: np.ndarray | None = None) -> dict[str, n
 
 def gaps(counts: np.ndarray) -> dict[str, np.ndarray]:
     """Every signed difference between two groups that a measure is the largest of, ``(..., k)``."""
+    classes = counts.shape[-1]
     with np.errstate(invalid="ignore"):
         overall = counts.sum(-2) / counts.sum((-1, -2))[..., None]  # (..., S, Yhat)
         by_label = counts / counts.sum(-1, keepdims=True)  # (..., S, Y, Yhat)
-    classes = range(1 if counts.shape[-1] == 2 else counts.shape[-1])  # one of two tells all
-    last = -1 if counts.shape[-1] > 2 else 0
-    rates = {
-        "ddp": [overall[..., c] for c in classes],
-        "eo": [by_label[..., y, c] for y in range(counts.shape[-1]) for c in classes],
-        "eopp": [by_label[..., -1, last]],
-    }
     pairs = list(combinations(range(counts.shape[-3]), 2))
-    return {
-        name: np.stack([r[..., a] - r[..., b] for r in each for a, b in pairs], axis=-1)
-        for name, each in rates.items()
-    }
+    found = {}
+    for criterion in CRITERIA.values():
+        rates = []
+        for label, decision in criterion.compared(classes):
+            one = decision if classes > 2 else 0  # of two, the first one's gap is the same
+            rates.append(overall[..., one] if label is None else by_label[..., label, one])
+        signed = [rate[..., a] - rate[..., b] for rate in rates for a, b in pairs]
+        found[criterion.measure] = np.stack(signed, axis=-1)
+    return found
 
 
 def largest(values: np.ndarray) -> np.ndarray:
@@ -142,7 +150,7 @@ def bootstrap(
     tails = [(1 - level) / 2, (1 + level) / 2]
     found = {}
     for name, values in measure(drawn, shares).items():
-        if name not in GAPS.values():
+        if name not in MEASURES:
             found[f"{name}_low"], found[f"{name}_high"] = np.quantile(values, tails, axis=0)
     for name, signed in gaps(drawn).items():
         with warnings.catch_warnings():  # of draws without people of some label, the others count
@@ -175,42 +183,3 @@ def mean_interval(values: Sequence[float] | np.ndarray, level: float = 0.95) -> 
         return mean, float("nan"), float("nan")
     half = float(t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
     return mean, mean - half, mean + half
-
-
-def gap_of(results: pd.DataFrame) -> str:
-    """The gap that the runs were asked to keep small: "ddp", "eo" or "eopp"."""
-    for config in results["config"].unique():
-        about = json.loads(config)
-        criterion = about.get("method", about).get("criterion", "dp")
-        if criterion != "dp":
-            return GAPS[criterion]
-    return "ddp"
-
-
-def over_clients(results: pd.DataFrame) -> pd.DataFrame:
-    """Summarise each run over its clients; the gap is that of the runs' criterion.
-
-    Worst accuracy and worst DDP may be those of different clients, as in the paper;
-    the joint worst client is the one with the largest sum of error and DDP.
-    """
-    keys = [*RUN, "seed"]
-    gap = gap_of(results)
-    rows = []
-    for key, run in results.groupby(keys, sort=False, dropna=False):
-        if run["client"].duplicated().any():
-            raise ValueError(f"two results for one client in the run {key}")
-        joint = run.iloc[int(np.argmax(run[gap].fillna(0) - run["accuracy"]))]
-        row = dict(zip(keys, key, strict=True))
-        row |= {"worst_accuracy": run["accuracy"].min(), f"worst_{gap}": run[gap].max()}
-        row |= {"mean_accuracy": run["accuracy"].mean(), f"mean_{gap}": run[gap].mean()}
-        row |= {
-            "joint_worst_client": joint["client"],
-            "joint_worst_accuracy": joint["accuracy"],
-            f"joint_worst_{gap}": joint[gap],
-        }
-        for role in ("underrepresented", "overrepresented"):
-            part = run[run["role"] == role]
-            measures = ("accuracy", gap, "npr_s0", "npr_s1")
-            row |= {f"{role}_{name}": part[name].mean() for name in measures}
-        rows.append(row)
-    return pd.DataFrame(rows)

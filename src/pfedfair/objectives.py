@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot, softplus
 
+from pfedfair.criteria import CRITERIA
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Batch
-from pfedfair.networks import Kinds
+from pfedfair.kinds import Kinds
 from pfedfair.penalties import CLASSES, GROUPS, PENALTIES
-
-CRITERIA = ("dp", "eo", "eopp")
 
 
 def loss(logits: Tensor, batch: Batch) -> Tensor:
@@ -110,13 +109,12 @@ class Objective:
 
     def _penalty(self, logits: Tensor, batch: Batch) -> Tensor:
         penalty, options = PENALTIES[self.penalty], dict(self.penalty_options)
-        if self.criterion == "dp":
-            return penalty(logits, batch.y, batch.s, batch.weight, **options)
-        last = max(1, logits.shape[-1] - 1)
-        labels = [last] if self.criterion == "eopp" else range(last + 1)
         parts = []
-        for label in labels:
-            weight = batch.weight * (batch.y == label)
-            whole = weight.sum(1, keepdim=True).clamp_min(torch.finfo(weight.dtype).tiny)
-            parts.append(penalty(logits, batch.y, batch.s, weight / whole, **options))
-        return torch.stack(parts).mean(0)
+        for label in CRITERIA[self.criterion].among(max(2, logits.shape[-1])):
+            weight = batch.weight
+            if label is not None:
+                weight = weight * (batch.y == label)
+                whole = weight.sum(1, keepdim=True).clamp_min(torch.finfo(weight.dtype).tiny)
+                weight = weight / whole
+            parts.append(penalty(logits, batch.y, batch.s, weight, **options))
+        return parts[0] if len(parts) == 1 else torch.stack(parts).mean(0)

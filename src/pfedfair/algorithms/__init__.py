@@ -1,86 +1,87 @@
-"""One file per method, each readable beside its paper."""
+"""One file per method, each readable beside its paper. `ALGORITHMS` has them by name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-from pfedfair.algorithms.base import Algorithm, Clients, State
-from pfedfair.algorithms.constant import Constant
-from pfedfair.algorithms.ditto import Ditto
-from pfedfair.algorithms.fa import FA
-from pfedfair.algorithms.fairfed import FairFed
-from pfedfair.algorithms.fcfl import FCFL
-from pfedfair.algorithms.fedavg import FedAvg
-from pfedfair.algorithms.fedprox import FedProx
-from pfedfair.algorithms.local import Local
-from pfedfair.algorithms.logofair import LoGoFair
-from pfedfair.algorithms.mmpf import MMPF
-from pfedfair.algorithms.perfedavg import PerFedAvg
-from pfedfair.algorithms.pfedfair import PFedFair
-from pfedfair.algorithms.pfedme import PFedMe
-from pfedfair.algorithms.targeted import Targeted, targeted
-from pfedfair.algorithms.transport import Transport
-from pfedfair.errors import known
+from pfedfair.algorithms.base import Algorithm, State
+from pfedfair.algorithms.clients import Clients
+from pfedfair.errors import InputError
 
-__all__ = [
-    "ALGORITHMS",
-    "FA",
-    "FAIR",
-    "FCFL",
-    "LIMIT",
-    "MMPF",
-    "Algorithm",
-    "Clients",
-    "Constant",
-    "Ditto",
-    "FairFed",
-    "FedAvg",
-    "FedProx",
-    "LoGoFair",
-    "Local",
-    "PFedFair",
-    "PFedMe",
-    "PerFedAvg",
-    "State",
-    "Targeted",
-    "Transport",
-    "make",
-    "targeted",
-]
+__all__ = ["ALGORITHMS", "Algorithm", "Clients", "Method", "State", "from_dict"]
 
-# A fair variant is the same algorithm with another objective.
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    "constant": Constant,
-    "erm-local": Local,
-    "fedavg": FedAvg,
-    "fedprox": FedProx,
-    "perfedavg": PerFedAvg,
-    "pfedme": PFedMe,
-    "ditto": Ditto,
-    "kde-local": Local,
-    "fedavg-kde": FedAvg,
-    "fedprox-kde": FedProx,
-    "perfedavg-kde": PerFedAvg,
-    "pfedme-kde": PFedMe,
-    "ditto-kde": Ditto,
-    "pfedfair": PFedFair,
-    "fa": FA,
-    "mmpf": MMPF,
-    "fcfl": FCFL,
-    "fairfed": FairFed,
-    "logofair": LoGoFair,
-    "transport": Transport,
+
+@dataclass(frozen=True)
+class Method:
+    """A name that users type: the class behind it, and whether they set its eta."""
+
+    name: str
+    file: str
+    class_name: str
+    fair: bool
+
+    @property
+    def kind(self) -> type[Algorithm]:
+        """The class."""
+        found: type[Algorithm] = getattr(import_module(f"{__name__}.{self.file}"), self.class_name)
+        return found
+
+    def levels(self, etas: Sequence[float]) -> tuple[dict[str, float], ...]:
+        """Return the settings of each point of its trade-off curve, from accurate to fair.
+
+        >>> ALGORITHMS["pfedfair"].levels([0.5, 0.9]), ALGORITHMS["fedavg"].levels([0.5, 0.9])
+        (({'eta': 0.5}, {'eta': 0.9}), ({},))
+        """
+        if self.fair:
+            return tuple({"eta": eta} for eta in etas)
+        return tuple(dict(level) for level in self.kind.levels)
+
+
+# To add a method, add a line: its file, its class, its name, and the name of its fair variant,
+# which is the same class with eta. A name that is left out ("") does not exist.
+METHODS = (
+    ("constant", "Constant", "constant", ""),
+    ("local", "Local", "erm-local", "kde-local"),
+    ("fedavg", "FedAvg", "fedavg", "fedavg-kde"),
+    ("fedprox", "FedProx", "fedprox", "fedprox-kde"),
+    ("perfedavg", "PerFedAvg", "perfedavg", "perfedavg-kde"),
+    ("pfedme", "PFedMe", "pfedme", "pfedme-kde"),
+    ("ditto", "Ditto", "ditto", "ditto-kde"),
+    ("pfedfair", "PFedFair", "", "pfedfair"),
+    ("fa", "FA", "fa", ""),
+    ("mmpf", "MMPF", "", "mmpf"),
+    ("fcfl", "FCFL", "fcfl", ""),
+    ("fairfed", "FairFed", "", "fairfed"),
+    ("logofair", "LoGoFair", "logofair", ""),
+    ("transport", "Transport", "transport", ""),
+)
+ALGORITHMS: dict[str, Method] = {
+    names[fair]: Method(names[fair], file, class_name, bool(fair))
+    for file, class_name, *names in METHODS
+    for fair in (0, 1)
+    if names[fair]
 }
-# Those that take eta, and the names of the limits that others have in its place.
-FAIR = {name for name in ALGORITHMS if "kde" in name} | {"pfedfair", "mmpf", "fairfed"}
-LIMIT = {"fa": "tau", "fcfl": "epsilon", "logofair": "delta_local", "transport": "target_ddp"}
+FILES = {class_name: file for file, class_name, *_ in METHODS} | {"Targeted": "targeted"}
 
 
-def make(method: str, eta: float = 0.9, **options: Any) -> Algorithm:
-    """Return the algorithm behind a method's name; eta matters to the fair ones only.
+def from_dict(about: Mapping[str, Any]) -> Algorithm:
+    """Make an algorithm from what its `to_dict` said, a wrapped method included."""
+    kind = about.get("kind")
+    if kind not in FILES:
+        raise InputError(f"Unknown algorithm '{kind}': it was saved by another version.")
+    made = {name: _value(value) for name, value in about.items() if name != "kind"}
+    method = Method("", FILES[kind], kind, False)
+    unknown = [name for name in made if name not in method.kind.__dataclass_fields__]
+    if unknown:
+        raise InputError(f"{kind} has no setting '{unknown[0]}': it was saved by another version.")
+    return method.kind(**made)
 
-    >>> make("fedavg-kde", eta=0.5).eta, make("fedavg", eta=0.5).eta
-    (0.5, 0.0)
-    """
-    known("method", method, list(ALGORITHMS))
-    return ALGORITHMS[method](**options, eta=eta if method in FAIR else 0.0)
+
+def _value(value: Any) -> Any:
+    """Undo what JSON does to a setting."""
+    if isinstance(value, Mapping):
+        return from_dict(value)
+    return tuple(map(_value, value)) if isinstance(value, list | tuple) else value

@@ -7,76 +7,55 @@ An algorithm is a frozen set of hyper-parameters and three methods on stacks of 
 ``server_round``
     what the server makes of their answers;
 ``personalise``
-    the model that each client keeps.
+    the model that each client keeps (and ``rules``, how it decides by that model's scores).
 
-State goes in and comes out as plain dictionaries of tensors. ``server`` (always with "w", the
-global model, ``(p,)``) goes to every client. ``own`` has one row per client and never leaves it.
-Messages have one row per client and go to the server. No tensor that comes out shares memory with
-one that went in. An algorithm does not know which engine runs it.
+State goes in and comes out as plain dictionaries of tensors, whose keys a class declares:
+`ServerState`, what the server keeps and sends to every client; `OwnState`, what a client keeps for
+itself, one row per client; `MessageState`, what clients send, one row per client. No tensor that
+comes out shares memory with one that went in. An algorithm does not know which engine runs it.
+
+What the rest of the program needs to know of a method, the class declares; nobody asks for its
+class or its name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, TypedDict, get_type_hints
 
 import numpy as np
 from torch import Tensor
 
-from pfedfair import seeds
+from pfedfair.algorithms.checks import above_zero, at_least
+from pfedfair.algorithms.clients import Clients
 from pfedfair.errors import InputError, known
-from pfedfair.federation import Batch, Table, gather, minibatches, pad
-from pfedfair.networks import Kinds, Network
+from pfedfair.federation import Batch
+from pfedfair.kinds import Kinds
+from pfedfair.networks import Network
 from pfedfair.objectives import Objective
 from pfedfair.optimisers import OPTIMISERS, Step
-from pfedfair.partition import stratified
+from pfedfair.rules import Likeliest, Rule
 
 State = dict[str, Tensor]
+Model = Annotated[Tensor, "model"]  # the parameters of a network
+OfClients = Annotated[Tensor, "clients"]  # something of each client, in the server's state
 
 
-@dataclass(frozen=True, eq=False)
-class Clients:
-    """Some clients, side by side: their rows, their random streams, their gradients.
+class ServerState(TypedDict):
+    """What the server keeps and sends."""
 
-    `ids` are the clients' numbers in the federation, `rows` the row numbers of each in `table`.
-    `sizes`, if given, are the numbers of rows that say how many minibatches an epoch has: clients
-    side by side must have as many, also when each has set some rows aside.
-    """
+    w: Model  # the global model, (p,)
 
-    network: Network
-    table: Table
-    rows: Sequence[np.ndarray]
-    ids: Sequence[int]
-    seed: int
-    sizes: Sequence[int] | None = None
 
-    def __len__(self) -> int:
-        return len(self.rows)
+class MessageState(TypedDict):
+    """What a client sends."""
 
-    def replicate(self, w: Tensor) -> Tensor:
-        """Give every client its own copy of the model `w`, ``(clients, p)``."""
-        return w.repeat(len(self), 1)
+    w: Model  # where its steps ended
 
-    def epoch(self, number: int, batch: int) -> Iterator[Batch]:
-        """One pass over every client's rows in minibatches. The same number, the same order."""
-        sizes = self.sizes or [len(own) for own in self.rows]
-        cuts = [
-            minibatches(
-                own, batch, seeds.generator(self.seed, seeds.MINIBATCH, client, number), size
-            )
-            for own, client, size in zip(self.rows, self.ids, sizes, strict=True)
-        ]
-        index, weight = pad([part for client_cuts in cuts for part in client_cuts])
-        shape = (len(cuts), len(cuts[0]), -1)  # the clients of a chunk have as many steps each
-        whole = gather(self.table, index.reshape(shape), weight.reshape(shape))
-        for k in range(whole.y.shape[1]):
-            yield Batch(*(tensor[:, k] for tensor in whole))
 
-    def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
-        """Every client's gradient of its objective at its own row of `w`, ``(clients, p)``."""
-        logits, pullback = self.network.vjp(w, batch.x)
-        return pullback(objective.slope(logits, batch))
+class OwnState(TypedDict):
+    """What a client keeps: nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +80,30 @@ class Algorithm:
         How the server averages: "uniform" as printed in the paper, or by "size".
     criterion
         What fairness means: "dp", "eo" or "eopp", see `Objective`.
+
+    A class declares besides (by class variables and properties):
+
+    server_keys, message_keys, own_keys
+        The keys of its states.
+    federated
+        Whether there are rounds at all.
+    keeps
+        Whether `rules` may be asked again, with the same `own` and another target.
+    binary
+        Whether it is made for two groups, two classes and "dp" alone.
+    personal
+        Whether every client trains, or adapts, a model of its own.
+    one_step
+        Whether a round is one step, so that there must be many.
+    wrappable
+        Whether all its gradients come from `Clients.gradient`, so that another method can stand
+        around it.
+    levels
+        The settings along its trade-off curve, from accurate to fair, if eta is not what sets it.
+    collapse
+        What to do about a model that predicts one class for everybody; "" if it is meant to.
+    space
+        What is tuned, and the values to try; with `tuned` False it has another method's settings.
     """
 
     rounds: int = 40
@@ -115,18 +118,25 @@ class Algorithm:
     weighting: str = "uniform"
     criterion: str = "dp"
 
+    server_keys: ClassVar[type] = ServerState
+    message_keys: ClassVar[type] = MessageState
+    own_keys: ClassVar[type] = OwnState
     federated: ClassVar[bool] = True
-    keeps: ClassVar[bool] = False  # whether `personalise` may be asked again, with the same `own`
-    binary: ClassVar[bool] = False  # whether it is made for two groups, two classes and "dp" alone
+    keeps: ClassVar[bool] = False
+    binary: ClassVar[bool] = False
+    personal: ClassVar[bool] = False
+    one_step: ClassVar[bool] = False
+    wrappable: ClassVar[bool] = True
+    levels: ClassVar[tuple[Mapping[str, float], ...]] = ({},)
+    collapse: ClassVar[str] = "train longer, lower eta or raise alpha"
+    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"alpha": (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)}
+    tuned: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         known("optimiser", self.optimiser, list(OPTIMISERS))
         known("weighting", self.weighting, ["uniform", "size"])
-        for name in ("rounds", "epochs", "batch"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        if not 0 < self.alpha < float("inf"):
-            raise InputError(f"alpha must be a positive number, got {self.alpha:g}.")
+        at_least(1, self, "rounds", "epochs", "batch")
+        above_zero(self, "alpha")
         self.objective  # noqa: B018  (checks eta, penalty, mix and criterion)
         if self.binary and self.criterion != "dp":
             raise InputError(f"{type(self).__name__} knows demographic parity (dp) only.")
@@ -134,6 +144,64 @@ class Algorithm:
     @property
     def objective(self) -> Objective:
         return Objective(self.eta, self.penalty, self.mix, self.penalty_options, self.criterion)
+
+    # --- what others need to know ---------------------------------------------------------------
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the tensors in the server's state that are models."""
+        return _marked(self.server_keys, Model)
+
+    @property
+    def keeps_clients(self) -> bool:
+        """Whether the server keeps something of each client, so that nobody can join later."""
+        return bool(_marked(self.server_keys, OfClients))
+
+    @property
+    def sends_models_only(self) -> bool:
+        """Whether all that a client sends is models: these can be clipped, blurred, trimmed."""
+        return set(_marked(self.message_keys, Model)) == set(self.message_keys.__annotations__)
+
+    @property
+    def secret(self) -> bool:
+        """Whether a client draws noise that nobody may guess."""
+        return False
+
+    @property
+    def closing(self) -> int:
+        """Rounds at the end in which nothing is trained."""
+        return 0
+
+    @property
+    def target(self) -> float | None:
+        """The gap that every client's decisions are asked to keep."""
+        return None
+
+    @property
+    def confidence(self) -> float | None:
+        """How sure that shall be; None: by the best guess."""
+        return None
+
+    @property
+    def level(self) -> str:
+        """Where on its trade-off curve the method stands, in a few characters."""
+        return f"{self.eta:g}"
+
+    @classmethod
+    def tuning_space(cls) -> dict[str, tuple[Any, ...]]:
+        """What is tuned, the class's own and what it inherits."""
+        merged: dict[str, tuple[Any, ...]] = {}
+        for kind in reversed(cls.__mro__):
+            merged |= vars(kind).get("space", {})
+        return merged
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all hyper-parameters, those of a wrapped method too; `from_dict` reads them."""
+        found: dict[str, Any] = {"kind": type(self).__name__}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            found[field.name] = value.to_dict() if isinstance(value, Algorithm) else value
+        return found
 
     def check(self, kinds: Kinds) -> None:
         """Refuse people that the algorithm is not made for."""
@@ -144,6 +212,8 @@ class Algorithm:
                     f"{type(self).__name__} is made for two {what}, the data has {number}: "
                     "choose another method."
                 )
+
+    # --- the method -----------------------------------------------------------------------------
 
     def network(self, default: Network, kinds: Kinds) -> Network:
         """The network to train; an algorithm may bring its own."""
@@ -182,32 +252,25 @@ class Algorithm:
         """Without personalisation every client keeps the global model."""
         return clients.replicate(server["w"])
 
+    def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
+        """How each client decides by its model's scores: for the likeliest label."""
+        return [Likeliest()] * len(clients)
 
-def set_aside(clients: Clients, part: float) -> tuple[Clients, Clients]:
-    """The clients with the rows that they train on, and with a `part` that they do not.
+    def change(self, **changes: Any) -> Algorithm:
+        """Return the method with another target, where that needs no training."""
+        raise InputError(f"{type(self).__name__} has to train again for another target.")
 
-    Both groups in proportion, the same rows in every round.
-    """
-    s = clients.table.s.numpy()
-    parts = []
-    for rows, client in zip(clients.rows, clients.ids, strict=True):
-        held, rest = stratified(rows, s, part, seeds.generator(clients.seed, seeds.HELD, client))
-        if len(held) == 0 and len(rest) > 1:  # a few of many groups
-            held, rest = rest[:1], rest[1:]
-        parts.append((held, rest))
-    sizes = [len(rows) for rows in clients.rows]
-    trained = replace(clients, rows=[rest for _, rest in parts], sizes=sizes)
-    return trained, replace(clients, rows=[held for held, _ in parts])
+    def newcomer(
+        self, server: State, logits: Tensor, s: Tensor, rng: np.random.Generator, kinds: Kinds
+    ) -> Rule:
+        """Return the rule of a client that was not there, from its people's scores and groups."""
+        raise InputError(f"{type(self).__name__} cannot take in a client without training again.")
 
 
-def check_target(target_ddp: float, confidence: float | None, held: float) -> None:
-    """Refuse a target that cannot be."""
-    if not 0 <= target_ddp <= 1:
-        raise InputError(f"target_ddp must be in [0, 1], got {target_ddp:g}.")
-    if confidence is not None and not 0.5 <= confidence < 1:
-        raise InputError(f"confidence must be in [0.5, 1), got {confidence:g}.")
-    if not 0 < held <= 0.5:  # more might leave a small client no row to train on
-        raise InputError(f"held must be above 0 and at most 0.5, got {held:g}.")
+def _marked(keys: type, kind: Any) -> tuple[str, ...]:
+    """Names of a state's tensors that are declared to be of a kind."""
+    hints = get_type_hints(keys, include_extras=True)
+    return tuple(name for name, hint in hints.items() if hint == kind)
 
 
 def average(rows: Tensor, sizes: Tensor, weighting: str = "uniform") -> Tensor:

@@ -11,9 +11,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.algorithms.base import Algorithm, State
+from pfedfair.algorithms.clients import Clients
 from pfedfair.federation import stack
-from pfedfair.networks import Bias, Kinds, Network, outputs
+from pfedfair.kinds import Kinds, outputs
+from pfedfair.networks import Bias, Network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +23,9 @@ class Constant(Algorithm):
     """Log-odds of the label among a client's training rows; no training."""
 
     federated: ClassVar[bool] = False
+    collapse: ClassVar[str] = ""
+    tuned: ClassVar[bool] = False
+    level: ClassVar[str] = ""
 
     def network(self, default: Network, kinds: Kinds) -> Network:
         return Bias(outputs(kinds.classes))

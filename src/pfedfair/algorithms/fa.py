@@ -42,20 +42,41 @@ besides its model: its means of K_k, K_k l, K_k s, K_k s z, and z.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from pfedfair import seeds
-from pfedfair.algorithms.base import Algorithm, Clients, State, average
+from pfedfair.algorithms.base import Algorithm, Model, State, average
+from pfedfair.algorithms.checks import above_zero, at_least, share, zero_or_more
+from pfedfair.algorithms.clients import Clients
 from pfedfair.errors import InputError
-from pfedfair.federation import stack
+from pfedfair.federation import Batch, stack
+from pfedfair.networks.mlp import with_group
 from pfedfair.objectives import loss_slope
 
 BASES = 1  # the stream of the base points, beside the network's first parameters
+
+
+class ServerState(TypedDict):
+    """What the server keeps and sends."""
+
+    w: Model
+    alpha: Tensor  # weights of the Gaussians, (bases,)
+    dual: Tensor  # multipliers for C <= tau and -C <= tau, (2,)
+    s: Tensor  # E[q s], which matters with multipliers only
+
+
+class MessageState(TypedDict):
+    """What a client sends."""
+
+    w: Model
+    moments: Tensor  # means of K_k times 1, loss, s and s z, (4, bases)
+    score: Tensor  # mean of z
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,27 +109,41 @@ class FA(Algorithm):
     bases: int = 30
     width: float = 0.5
 
+    server_keys: ClassVar[type] = ServerState
+    message_keys: ClassVar[type] = MessageState
     binary: ClassVar[bool] = True
+    wrappable: ClassVar[bool] = False
+    levels: ClassVar[tuple[Mapping[str, float], ...]] = (
+        {"tau": 0.1},
+        {"tau": 0.01},
+        {"tau": 0.001},
+    )
+    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "ascent": (0.03, 0.1, 0.3),
+        "dual_step": (0.1, 0.3, 1.0),
+        "rho": (2.0, 8.0),
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.tau >= 0:
             raise InputError(f"tau must be a number >= 0 or infinity, got {self.tau:g}.")
-        for name in ("rho", "dual_step"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise InputError(f"{name} must be a number >= 0, got {getattr(self, name):g}.")
-        if not 0 <= self.ascent <= 1:
-            raise InputError(f"ascent must be in [0, 1], got {self.ascent:g}.")
+        zero_or_more(self, "rho", "dual_step")
+        share(self, "ascent")
         if not 1 <= self.bound < float("inf"):
             raise InputError(f"bound must be a number >= 1, got {self.bound:g}.")
-        if self.bases < 1 or not 0 < self.width < float("inf"):
-            raise InputError("bases must be at least 1 and width a positive number.")
+        at_least(1, self, "bases")
+        above_zero(self, "width")
+
+    @property
+    def level(self) -> str:
+        return f"tau {self.tau:g}"
 
     def cost(self) -> tuple[float, float]:
         return self.epochs + 0.5, 0.0  # gradients, the outputs once more, and the kernels
 
     def start_server(self, w: Tensor, sizes: Tensor) -> State:
-        """No reweighting, no multipliers; "s" is E[q s], which matters with multipliers only."""
+        """No reweighting, no multipliers."""
         return {
             "w": w.clone(),
             "alpha": torch.ones(self.bases),
@@ -116,8 +151,10 @@ class FA(Algorithm):
             "s": torch.zeros(()),
         }
 
-    def kernels(self, clients: Clients, x: Tensor) -> Tensor:
-        """K_k(x), ``(clients, n, bases)``; they add up to 1."""
+    def kernels(self, clients: Clients, batch: Batch) -> Tensor:
+        """K_k(x), ``(clients, n, bases)``; they add up to 1. S is in x, if the model is told it."""
+        kinds = clients.table.kinds
+        x = with_group(batch.x.flatten(2), batch.s, kinds.groups if kinds.aware else 0)
         d = x.shape[-1]
         rng = seeds.generator(clients.seed, seeds.INIT, BASES)
         points = torch.from_numpy(rng.standard_normal((self.bases, d))).to(x)
@@ -130,8 +167,8 @@ class FA(Algorithm):
     ) -> tuple[State, State]:
         w = clients.replicate(server["w"])
         whole = stack(clients.table, clients.rows)
-        z = clients.network.logits(w, whole.x)[..., 0]
-        K = whole.weight.unsqueeze(-1) * self.kernels(clients, whole.x)
+        z = clients.logits(w, whole)[..., 0]
+        K = whole.weight.unsqueeze(-1) * self.kernels(clients, whole)
         features = torch.stack(
             [torch.ones_like(z), softplus(z) - whole.y * z, whole.s.to(z), whole.s * z], dim=1
         )
@@ -141,9 +178,9 @@ class FA(Algorithm):
         nu = server["dual"][0] - server["dual"][1]
         step = self.step()
         for batch in self.minibatches(clients, t):
-            logits, pullback = clients.network.vjp(w, batch.x)
+            logits, pullback = clients.network.vjp(w, batch.x, batch.s)
             slope = self.objective.slope(logits, batch)
-            q = reweight(self.kernels(clients, batch.x), server["alpha"])
+            q = reweight(self.kernels(clients, batch), server["alpha"])
             more = batch._replace(weight=batch.weight * (q / mean_q - 1))
             slope.add_(loss_slope(logits, more), alpha=self.objective.loss_weight)
             of_C = batch.weight * (q * batch.s - server["s"]) / mean_q  # its slope

@@ -27,15 +27,33 @@ exp(-beta |F_k - F_global|); and averages without the first client's weight. Her
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import torch
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Clients, State
-from pfedfair.errors import InputError
+from pfedfair.algorithms.base import Algorithm, Model, OfClients, State
+from pfedfair.algorithms.checks import zero_or_more
+from pfedfair.algorithms.clients import Clients
 from pfedfair.federation import stack
+
+
+class ServerState(TypedDict):
+    """What the server keeps and sends."""
+
+    w: Model
+    weights: OfClients  # omega, (clients,)
+
+
+class MessageState(TypedDict):
+    """What a client sends: its model, and counts of how the received one did."""
+
+    w: Model
+    group: Tensor  # rows of each group
+    positive: Tensor  # those with a positive prediction
+    right: Tensor  # right predictions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +71,14 @@ class FairFed(Algorithm):
     beta: float = 1.0
     weighting: str = "size"
 
+    server_keys: ClassVar[type] = ServerState
+    message_keys: ClassVar[type] = MessageState
     binary: ClassVar[bool] = True
+    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"beta": (0.1, 0.3, 1.0, 3.0)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.beta < float("inf"):
-            raise InputError(f"beta must be a number >= 0, got {self.beta:g}.")
+        zero_or_more(self, "beta")
 
     def cost(self) -> tuple[float, float]:
         return self.epochs + 0.3, 0.0  # a third of a gradient to measure the received model
@@ -90,7 +110,7 @@ def count(clients: Clients, w: Tensor) -> State:
     """Rows of each group, positive predictions among them, and right predictions."""
     batch = stack(clients.table, clients.rows)
     real = batch.weight > 0
-    positive = clients.network.logits(w, batch.x)[..., 0] > 0
+    positive = clients.logits(w, batch)[..., 0] > 0
     groups = [real & (batch.s == z) for z in (0, 1)]
     right = real & (positive == (batch.y > 0.5))
     return {

@@ -40,20 +40,40 @@ Clients reveal their gap and its gradient to the server: that is the method.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 import torch
 from scipy.optimize import linprog, nnls
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Clients, State, average
+from pfedfair.algorithms.base import Algorithm, Model, State, average
+from pfedfair.algorithms.checks import above_zero, share
+from pfedfair.algorithms.clients import Clients
 from pfedfair.errors import InputError
 from pfedfair.federation import Batch, stack
 
 MARGIN = 0.1  # a gap within this share of its limit is close to it
 OPPOSED = 0.1  # a program whose best value (of 1) is less than this finds no way down
+
+
+class ServerState(TypedDict):
+    """What the server keeps and sends."""
+
+    w: Model
+    t: Tensor  # rounds done
+    delta: Tensor  # smoothing of the maxima
+
+
+class MessageState(TypedDict):
+    """What a client sends."""
+
+    loss: Tensor
+    gap: Tensor
+    g_loss: Tensor  # gradients of the two, each (p,)
+    g_gap: Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +103,16 @@ class FCFL(Algorithm):
     decay: float = 0.5
     bandwidth: float = 0.1
 
+    server_keys: ClassVar[type] = ServerState
+    message_keys: ClassVar[type] = MessageState
     binary: ClassVar[bool] = True
+    wrappable: ClassVar[bool] = False
+    one_step: ClassVar[bool] = True
+    levels: ClassVar[tuple[Mapping[str, float], ...]] = ({"epsilon": 0.1}, {"epsilon": 0.02})
+    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "alpha": (0.3, 1.0, 2.0),
+        "pareto": (0.25, 0.5),
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,12 +120,14 @@ class FCFL(Algorithm):
             raise InputError("FCFL steps along a common descent direction: optimiser must be sgd.")
         if not 0 < self.epsilon <= 1:
             raise InputError(f"epsilon must be in (0, 1], got {self.epsilon:g}.")
-        if not 0 <= self.pareto <= 1:
-            raise InputError(f"pareto must be in [0, 1], got {self.pareto:g}.")
+        share(self, "pareto")
+        above_zero(self, "bandwidth")
         if not 0 < self.delta_min <= self.delta < float("inf") or not 0 < self.decay <= 1:
             raise InputError("0 < delta_min <= delta and 0 < decay <= 1 must hold.")
-        if not 0 < self.bandwidth < float("inf"):
-            raise InputError(f"bandwidth must be a positive number, got {self.bandwidth:g}.")
+
+    @property
+    def level(self) -> str:
+        return f"epsilon {self.epsilon:g}"
 
     def cost(self) -> tuple[float, float]:
         return 2.0, 0.0
@@ -109,7 +140,7 @@ class FCFL(Algorithm):
         self, server: State, own: State, clients: Clients, t: int
     ) -> tuple[State, State]:
         batch = stack(clients.table, clients.rows)
-        logits, pullback = clients.network.vjp(clients.replicate(server["w"]), batch.x)
+        logits, pullback = clients.network.vjp(clients.replicate(server["w"]), batch.x, batch.s)
         with torch.enable_grad():
             leaf = logits.detach().requires_grad_()
             gap = parity_gap(leaf, batch, self.bandwidth)

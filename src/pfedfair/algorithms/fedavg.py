@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.algorithms.base import Algorithm, State
+from pfedfair.algorithms.clients import Clients
 
 
 @dataclass(frozen=True, kw_only=True)

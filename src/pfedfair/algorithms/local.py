@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.algorithms.base import Algorithm, State
+from pfedfair.algorithms.clients import Clients
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +19,7 @@ class Local(Algorithm):
     """`rounds` times `epochs` passes over the client's own rows, from the common initial model."""
 
     federated: ClassVar[bool] = False
+    personal: ClassVar[bool] = True
 
     def cost(self) -> tuple[float, float]:
         return 0.0, float(self.rounds * self.epochs)

@@ -21,9 +21,8 @@ The paper solves it on two levels, and so do we: given lambda every client finds
 it keeps; the gradient in lambda, by the envelope theorem, is the federation's gap, a ratio of sums
 of counts. The dual is convex in one number at each level, so a client bisects, and the server asks
 for the counts on a grid of lambda and takes the point where gradient and tolerance meet: one round
-does, each further one narrows the grid. The personal model is the base model and an offset per
-group, -logit(threshold). S must be the last input (`sensitive_as_input`, the default): without it
-the offsets would follow another column.
+does, each further one narrows the grid. A client keeps the base model and a threshold for each
+group, so S must be known when it decides.
 
 Differs from the paper: it smooths the positive part by a soft-plus and takes 30 rounds of gradient
 steps (its code adds up exp(1000 x), which overflows in float32, and has not converged by then). We
@@ -36,22 +35,43 @@ parted: a client with few distinct scores may end with a gap below -delta_l inst
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypedDict
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softshrink
 
-from pfedfair.algorithms.base import Algorithm, Clients, State, average
+from pfedfair.algorithms.base import Algorithm, Model, State, average
+from pfedfair.algorithms.checks import share
+from pfedfair.algorithms.clients import Clients
 from pfedfair.errors import InputError
 from pfedfair.federation import stack
-from pfedfair.networks import Kinds, Network, Thresholds
+from pfedfair.kinds import Kinds
+from pfedfair.rules import Thresholds
 
 GRID = 129  # values of lambda in one round's message; odd, so that 0 is one of them
 LARGEST = 8.0  # |lambda| at the most: beyond 1 only clients' own limits can ask for it
 SMOOTH = 0.001  # 1/beta in the paper's code, here in units of 2 eta - 1
 FAR = 1e4  # an offset for "always" or "never"
+
+
+class ServerState(TypedDict):
+    """What the server keeps and sends."""
+
+    w: Model
+    group: Tensor  # people in each group, known after round 1
+    grid: Tensor  # values of lambda to try
+    lam: Tensor  # lambda
+
+
+class MessageState(TypedDict, total=False):
+    """What a client sends: in training its model, then counts of positive decisions."""
+
+    w: Model
+    group: Tensor  # its people in each group
+    positive: Tensor  # those decided 1 for every lambda, (grid, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,26 +94,36 @@ class LoGoFair(Algorithm):
     delta_global: float = 0.02
     dual_rounds: int = 1
 
+    server_keys: ClassVar[type] = ServerState
+    message_keys: ClassVar[type] = MessageState
+    binary: ClassVar[bool] = True
+    wrappable: ClassVar[bool] = False
+    levels: ClassVar[tuple[Mapping[str, float], ...]] = tuple(
+        {"delta_local": delta, "delta_global": delta} for delta in (0.1, 0.03, 0.0)
+    )
+    tuned: ClassVar[bool] = False  # it has FedAvg's base model
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("delta_local", "delta_global"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name} must be in [0, 1], got {getattr(self, name):g}.")
+        share(self, "delta_local", "delta_global")
         if not 1 <= self.dual_rounds < self.rounds:
             raise InputError(
                 f"LoGoFair trains before it searches: rounds ({self.rounds}) must be larger than "
                 f"dual_rounds ({self.dual_rounds}), which must be at least 1."
             )
 
-    binary: ClassVar[bool] = True
+    @property
+    def closing(self) -> int:
+        return self.dual_rounds
+
+    @property
+    def level(self) -> str:
+        return f"delta {self.delta_local:g}"
 
     def check(self, kinds: Kinds) -> None:
         super().check(kinds)
         if not kinds.aware:
             raise InputError("LoGoFair has a threshold for each group: S must be an input.")
-
-    def network(self, default: Network, kinds: Kinds) -> Network:
-        return Thresholds(default)
 
     def cost(self) -> tuple[float, float]:
         return float(self.epochs), 0.5
@@ -102,7 +132,7 @@ class LoGoFair(Algorithm):
         grid = LARGEST * torch.linspace(-1, 1, GRID, dtype=torch.float64) ** 3  # denser around 0
         return {
             "w": w.clone(),
-            "group": torch.ones(2, dtype=torch.float64),  # people in each, known after round 1
+            "group": torch.ones(2, dtype=torch.float64),
             "grid": grid,
             "lam": torch.zeros((), dtype=torch.float64),
         }
@@ -131,17 +161,14 @@ class LoGoFair(Algorithm):
             after["grid"], after["lam"] = narrow(server["grid"], gap, self.delta_global)
         return after
 
-    def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
+    def rules(self, server: State, own: State, clients: Clients) -> list[Thresholds]:
         people = look(clients, server)
         mu = solve(people, server["lam"], self.delta_local, smooth=0.0)
         sign = torch.tensor([-1.0, 1.0], dtype=torch.float64)
         lift = sign * (server["lam"] / people.share + mu[:, None] / people.own_share)
-        theta = clients.replicate(server["w"])
-        threshold = torch.logit(((1 - lift) / 2).clamp(0, 1)).clamp(-FAR, FAR).to(theta)
+        threshold = torch.logit(((1 - lift) / 2).clamp(0, 1)).clamp(-FAR, FAR).to(server["w"])
         none = 0 * threshold
-        rule = torch.stack([threshold, threshold, none, none], dim=2).flatten(1)
-        theta[:, -rule.shape[1] :] = rule
-        return theta
+        return [Thresholds(one) for one in torch.stack([threshold, threshold, none, none], dim=2)]
 
 
 class People(NamedTuple):
@@ -160,7 +187,7 @@ class People(NamedTuple):
 def look(clients: Clients, server: State) -> People:
     """Score the clients' training rows by the base model."""
     batch = stack(clients.table, clients.rows)
-    logits = clients.network.logits(clients.replicate(server["w"]), batch.x)[..., 0]
+    logits = clients.logits(clients.replicate(server["w"]), batch)[..., 0]
     member = torch.stack([(batch.weight > 0) & (batch.s == a) for a in (0, 1)], dim=1).double()
     group = member.sum(2)
     both = group.amin(1) > 0

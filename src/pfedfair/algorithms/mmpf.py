@@ -31,16 +31,39 @@ S and the risk of each.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar, NotRequired, TypedDict
 
 import torch
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.algorithms.base import Algorithm, Model, OfClients, State
+from pfedfair.algorithms.checks import at_least
+from pfedfair.algorithms.clients import Clients
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Batch, stack
-from pfedfair.networks import Kinds
+from pfedfair.kinds import Kinds
 from pfedfair.objectives import loss, loss_slope
+
+
+class ServerState(TypedDict):
+    """What the server keeps and sends."""
+
+    w: Model  # the best model so far
+    v: Model  # the one in training
+    mu: OfClients  # weights of the groups: (clients, 1), (clients, 2), or (1, 2) over S alone
+    worst: Tensor  # APStar's best minimax risk
+    K: Tensor
+    count: NotRequired[Tensor]  # rows of each group over all clients, for groups over S alone
+
+
+class MessageState(TypedDict):
+    """What a client sends."""
+
+    v: Model
+    risk: Tensor  # of each of its groups
+    share: Tensor  # of its rows in each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +86,24 @@ class MMPF(Algorithm):
     mu_step: float = 0.5
     K_min: int = 20
 
+    server_keys: ClassVar[type] = ServerState
+    message_keys: ClassVar[type] = MessageState
+    wrappable: ClassVar[bool] = False
+    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "groups": ("clients", "sensitive", "both"),
+        "mu_step": (0.05, 0.2, 0.5),
+    }
+
     def __post_init__(self) -> None:
         super().__post_init__()
         known("groups", self.groups, ["clients", "sensitive", "both"])
         if not 0 <= self.mu_step < 1:
             raise InputError(f"mu_step must be in [0, 1), got {self.mu_step:g}.")
-        if self.K_min < 1:
-            raise InputError(f"K_min must be at least 1, got {self.K_min}.")
+        at_least(1, self, "K_min")
+
+    @property
+    def keeps_clients(self) -> bool:
+        return self.groups != "sensitive"
 
     def check(self, kinds: Kinds) -> None:
         super().check(kinds)
@@ -80,11 +114,7 @@ class MMPF(Algorithm):
         return self.epochs + 0.4, 0.0  # gradients, and the outputs once more for the risks
 
     def start_server(self, w: Tensor, sizes: Tensor) -> State:
-        """The best model "w", the one in training "v", and APStar's state.
-
-        "mu" is (clients, 1), (1, 2) or (clients, 2); "count", the rows of each group over all
-        clients, only matters to groups that have rows at several.
-        """
+        """All groups alike, or by size; nobody knows a risk yet."""
         mu = torch.ones(
             1 if self.groups == "sensitive" else len(sizes), 1 if self.groups == "clients" else 2
         )
@@ -100,14 +130,14 @@ class MMPF(Algorithm):
         v = clients.replicate(server["v"])
         whole = stack(clients.table, clients.rows)
         share = torch.einsum("rn,rnk->rk", whole.weight, self._members(whole))
-        risk = self._risks(clients.network.logits(v, whole.x), whole)
+        risk = self._risks(clients.logits(v, whole), whole)
         mu = server["mu"] if self.groups == "sensitive" else server["mu"][list(clients.ids)]
         rate = _divide(mu, server.get("count", share))  # weight of a row by its group; below,
         mean = (rate * share).sum(1, keepdim=True)  # with mean 1 at each client
         rate = torch.where(mean > 0, rate / mean, 1.0)
         step = self.step()
         for batch in self.minibatches(clients, t):
-            logits, pullback = clients.network.vjp(v, batch.x)
+            logits, pullback = clients.network.vjp(v, batch.x, batch.s)
             slope = self.objective.slope(logits, batch)
             q = (self._members(batch) * rate[:, None]).sum(2)
             more = batch._replace(weight=batch.weight * (q - 1))  # the loss alone is reweighted

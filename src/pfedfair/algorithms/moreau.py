@@ -7,11 +7,15 @@ The minimiser theta(w) is the personal model; the envelope's gradient is gamma (
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.algorithms.base import Algorithm, State
+from pfedfair.algorithms.checks import above_zero, at_least, zero_or_more
+from pfedfair.algorithms.clients import Clients
 from pfedfair.errors import InputError
 from pfedfair.federation import Batch
 from pfedfair.objectives import Objective
@@ -27,7 +31,7 @@ class Moreau(Algorithm):
     Attributes
     ----------
     gamma
-        Strength of the tie. 0: no tie at all.
+        How strongly a personal model is tied to the global one. 0: not at all.
     K
         Inner steps on each minibatch.
     alpha_inner
@@ -44,14 +48,21 @@ class Moreau(Algorithm):
     inner: str = "adam"
     prox_epochs: int = 30
 
+    personal: ClassVar[bool] = True
+    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "gamma": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3),
+        "alpha_inner": (3e-4, 1e-3, 3e-3),
+        "prox_epochs": (10, 30),
+    }
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.inner not in OPTIMISERS:
             raise InputError(f"inner must be one of {', '.join(OPTIMISERS)}, got '{self.inner}'.")
-        if self.K < 1 or self.prox_epochs < 0:
-            raise InputError("K must be at least 1 and prox_epochs at least 0.")
-        if not 0 <= self.gamma < float("inf") or not 0 < self.alpha_inner < float("inf"):
-            raise InputError("gamma must be a number >= 0 and alpha_inner a positive number.")
+        at_least(1, self, "K")
+        at_least(0, self, "prox_epochs")
+        zero_or_more(self, "gamma")
+        above_zero(self, "alpha_inner")
 
     def inner_step(self) -> Step:
         return OPTIMISERS[self.inner](self.alpha_inner)

@@ -7,13 +7,16 @@ both losses are fair ones.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.algorithms.base import Algorithm, State
+from pfedfair.algorithms.checks import above_zero, at_least
+from pfedfair.algorithms.clients import Clients
 from pfedfair.algorithms.moreau import PROX_EPOCHS_FROM
-from pfedfair.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +34,16 @@ class PerFedAvg(Algorithm):
     alpha_inner: float = 0.01
     adapt_epochs: int = 1
 
+    personal: ClassVar[bool] = True
+    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "alpha_inner": (0.003, 0.01, 0.03, 0.1),
+        "adapt_epochs": (1, 5),
+    }
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.alpha_inner < float("inf") or self.adapt_epochs < 0:
-            raise InputError("alpha_inner must be positive and adapt_epochs at least 0.")
+        above_zero(self, "alpha_inner")
+        at_least(0, self, "adapt_epochs")
 
     def cost(self) -> tuple[float, float]:
         return 2.0 * self.epochs, float(self.adapt_epochs)

@@ -9,11 +9,15 @@ The global model w is trained for accuracy; client i's model theta_i is fair, an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from pfedfair.algorithms.base import Clients, State
+from pfedfair.algorithms.base import State
+from pfedfair.algorithms.checks import zero_or_more
+from pfedfair.algorithms.clients import Clients
 from pfedfair.algorithms.moreau import Moreau
-from pfedfair.errors import InputError, known
+from pfedfair.errors import known
 from pfedfair.objectives import Objective
 
 
@@ -35,11 +39,12 @@ class PFedFair(Moreau):
     lam: float = 0.4
     envelope_gradient: str = "point"
 
+    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"envelope_gradient": ("point", "prox")}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         known("envelope_gradient", self.envelope_gradient, ["point", "prox"])
-        if not 0 <= self.lam < float("inf"):
-            raise InputError(f"lam must be a number >= 0, got {self.lam:g}.")
+        zero_or_more(self, "lam")
 
     def cost(self) -> tuple[float, float]:
         inner = self.K + (self.envelope_gradient == "point") if self.lam else 0

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pfedfair.algorithms.base import Clients, State
+from pfedfair.algorithms.base import State
+from pfedfair.algorithms.checks import above_zero
+from pfedfair.algorithms.clients import Clients
 from pfedfair.algorithms.moreau import Moreau
-from pfedfair.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +29,7 @@ class PFedMe(Moreau):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.beta < float("inf"):
-            raise InputError(f"beta must be a positive number, got {self.beta:g}.")
+        above_zero(self, "beta")
 
     def cost(self) -> tuple[float, float]:
         return float(self.K * self.epochs), float(self.prox_epochs)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logit
 
-from pfedfair.networks import Kinds
+from pfedfair.criteria import CRITERIA
+from pfedfair.kinds import Kinds
 from pfedfair.theory import monotone, shrinkage
-from pfedfair.theory.program import compared, fair_program, largest_gap
+from pfedfair.theory.program import fair_program, largest_gap
 from pfedfair.theory.rule import aware_tilt, fair_rule
 
 FAR = 1e30  # a logit that no score exceeds
@@ -131,7 +132,7 @@ class Solver:
         def safe(limit: float) -> bool:
             chances = decide(limit)
             worst = np.zeros(len(draws[0]))
-            for label, decision in compared(eta.shape[1], self.criterion):
+            for label, decision in CRITERIA[self.criterion].compared(eta.shape[1]):
                 rates = []
                 for z, drawn in enumerate(draws):
                     among = np.ones(eta.shape[2]) if label is None else eta[z, label]

@@ -20,6 +20,7 @@ fair loss, the client's own eta is in it. The multiplier and the rows set aside 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from statistics import NormalDist
@@ -28,13 +29,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Clients, State, check_target, set_aside
-from pfedfair.algorithms.mmpf import MMPF
+from pfedfair.algorithms import checks
+from pfedfair.algorithms.base import Algorithm, State
+from pfedfair.algorithms.clients import Clients, set_aside
+from pfedfair.criteria import CRITERIA
 from pfedfair.errors import InputError
 from pfedfair.federation import Batch, stack
-from pfedfair.networks import Kinds, Network
+from pfedfair.kinds import Kinds
+from pfedfair.networks import Network
 from pfedfair.objectives import Objective, loss_slope
-from pfedfair.theory.program import compared
+from pfedfair.rules import Rule
 
 LARGEST = 3.5  # of |log mu|: eta between 0.03 and 0.97
 SCALE = 0.02  # the least excess that moves a multiplier by a full step
@@ -67,17 +71,38 @@ class Targeted(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.method, MMPF):
-            raise InputError("mmpf weights its groups' losses by itself: it takes no target.")
+        if not self.method.wrappable:
+            raise InputError(
+                f"{type(self.method).__name__} makes its own gradients: it takes no target."
+            )
         if not 0 < self.method.eta < 1 or self.method.mix != "convex":
             raise InputError("A target needs a method with a fairness penalty, eta in (0, 1).")
-        check_target(self.target_ddp, self.confidence, self.held)
-        if not 0 < self.dual_step < float("inf"):
-            raise InputError(f"dual_step must be a positive number, got {self.dual_step:g}.")
+        checks.target(self)
+        checks.above_zero(self, "dual_step")
 
     @property
     def federated(self) -> bool:  # type: ignore[override]
         return self.method.federated
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return self.method.models
+
+    @property
+    def keeps_clients(self) -> bool:
+        return self.method.keeps_clients
+
+    @property
+    def sends_models_only(self) -> bool:
+        return self.method.sends_models_only
+
+    @property
+    def target(self) -> float:
+        return self.target_ddp
+
+    @property
+    def level(self) -> str:
+        return aim(self)
 
     def check(self, kinds: Kinds) -> None:
         self.method.check(kinds)
@@ -109,6 +134,9 @@ class Targeted(Algorithm):
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         return self.method.personalise(server, own, self.watch(own, clients))
 
+    def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
+        return self.method.rules(server, own, clients)
+
     def watch(self, own: State, clients: Clients) -> Watchful:
         """Set rows aside, and look at them while training on the others."""
         trained, held = set_aside(clients, self.held)
@@ -128,7 +156,7 @@ class Targeted(Algorithm):
         sure = NormalDist().inv_cdf(self.confidence) if self.confidence else 0.0
         real = held.weight > 0
         worst = torch.full((len(logits), 1), -torch.inf)
-        for label, predicted in compared(classes, self.method.criterion):
+        for label, predicted in CRITERIA[self.method.criterion].compared(classes):
             among = real if label is None else real & (held.y == label)
             rates = [self.rate(decision == predicted, among & (held.s == z))
                      for z in range(max(2, int(held.s.max()) + 1))]  # fmt: skip
@@ -162,7 +190,7 @@ class Dual:
     def look(self, network: Network, w: Tensor) -> None:
         """Move the multipliers now and then, by what the models `w` do to the people set aside."""
         if self.asked % EVERY == 0:
-            excess = self.target.excess(network.logits(w, self.held.x), self.held)
+            excess = self.target.excess(network.logits(w, self.held.x, self.held.s), self.held)
             scaled = (excess / max(self.target.target_ddp, SCALE)).clamp(-1, 1)
             moved = self.log_mu + self.target.dual_step * scaled
             self.log_mu = moved.clamp(-LARGEST, LARGEST)
@@ -180,7 +208,7 @@ class Watchful(Clients):
             return super().gradient(objective, w, batch)
         self.dual.look(self.network, w)
         eta = torch.sigmoid(self.dual.log_mu).unsqueeze(-1)
-        logits, pullback = self.network.vjp(w, batch.x)
+        logits, pullback = self.network.vjp(w, batch.x, batch.s)
         plain = loss_slope(logits, batch)
         both = replace(objective, eta=1.0, mix="additive").slope(logits, batch)
         return pullback((1 - eta) * plain + eta * (both - plain))
@@ -190,3 +218,9 @@ def targeted(method: Algorithm, **options: Any) -> Targeted:
     """Give a method a target; rounds, minibatches and the rest are the method's."""
     shared = {field.name: getattr(method, field.name) for field in fields(Algorithm)}
     return Targeted(**shared, method=method, **options)
+
+
+def aim(algorithm: Algorithm) -> str:
+    """A target in a few characters."""
+    sure = f" {algorithm.confidence:.0%}" if algorithm.confidence else ""
+    return f"≤ {algorithm.target:g}{sure}"

@@ -41,9 +41,7 @@ class PaperPlan:
 
 @dataclass(frozen=True)
 class Encoder:
-    """Numbers standardised, categories one-hot, S as the last input.
-
-    S is 0 or 1, or one-hot if there are more than two groups.
+    """Numbers standardised, categories one-hot.
 
     Means and scales come from training rows only; so do a column's categories, unless the data set
     declares them. A category that is not among them encodes as zeros.
@@ -52,17 +50,9 @@ class Encoder:
     mean: dict[str, float]
     scale: dict[str, float]
     categories: dict[str, tuple[str, ...]]
-    sensitive_as_input: bool = True
-    groups: int = 2
 
     @classmethod
-    def fit(
-        cls,
-        data: Dataset,
-        rows: np.ndarray,
-        sensitive_as_input: bool = True,
-        exclude: str | None = None,
-    ) -> Encoder:
+    def fit(cls, data: Dataset, rows: np.ndarray, exclude: str | None = None) -> Encoder:
         """Fit on the given rows of `data`; the column `exclude` is not an input."""
         train = data.frame.iloc[rows]
         numeric = [c for c in data.numeric if c != exclude]
@@ -72,18 +62,13 @@ class Encoder:
         scale = {c: float(train[c].std(ddof=0)) if varies[c] else 1.0 for c in numeric}
         categorical = {c: levels for c, levels in data.categorical.items() if c != exclude}
         seen = {c: levels or _levels(train[c]) for c, levels in categorical.items()}
-        encoder = cls(mean, scale, seen, sensitive_as_input, len(data.group_names))
-        if encoder.width == 0:
-            raise InputError(f"'{data.name}' has no column left to predict from.")
-        return encoder
+        return cls(mean, scale, seen)
 
     @property
     def width(self) -> int:
-        hot = sum(len(levels) for levels in self.categories.values())
-        group = (1 if self.groups == 2 else self.groups) if self.sensitive_as_input else 0
-        return len(self.mean) + hot + group
+        return len(self.mean) + sum(len(levels) for levels in self.categories.values())
 
-    def transform(self, frame: pd.DataFrame, s: np.ndarray | None) -> np.ndarray:
+    def transform(self, frame: pd.DataFrame) -> np.ndarray:
         """Return the inputs of the network, float32 of shape ``(len(frame), width)``."""
         absent = [c for c in (*self.mean, *self.categories) if c not in frame]
         if absent:
@@ -92,14 +77,8 @@ class Encoder:
         for column, levels in self.categories.items():
             values = _text(frame[column])
             parts.append(values[:, None] == np.asarray(levels, dtype=object)[None, :])
-        if self.sensitive_as_input:
-            if s is None:
-                raise InputError(
-                    "The model takes the sensitive attribute as an input: give sensitive_features."
-                )
-            group = np.asarray(s)[:, None]
-            parts.append(group if self.groups == 2 else group == np.arange(self.groups))
-        return np.concatenate([p.astype(np.float32) for p in parts], axis=1)
+        none = np.zeros((len(frame), 0), dtype=np.float32)
+        return np.concatenate([none, *(p.astype(np.float32) for p in parts)], axis=1)
 
 
 @dataclass(frozen=True)

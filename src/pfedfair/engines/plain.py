@@ -7,8 +7,9 @@ against the papers. Tests hold `pfedfair.engines.stacked` equal to it; the bench
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -17,20 +18,20 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from pfedfair import seeds
-from pfedfair.algorithms import (
-    Algorithm,
-    Ditto,
-    FedAvg,
-    FedProx,
-    Local,
-    PerFedAvg,
-    PFedFair,
-    PFedMe,
-)
+from pfedfair.algorithms import Algorithm
+from pfedfair.algorithms.ditto import Ditto
+from pfedfair.algorithms.fedavg import FedAvg
+from pfedfair.algorithms.fedprox import FedProx
+from pfedfair.algorithms.local import Local
 from pfedfair.algorithms.moreau import PROX_EPOCHS_FROM, Moreau
+from pfedfair.algorithms.perfedavg import PerFedAvg
+from pfedfair.algorithms.pfedfair import PFedFair
+from pfedfair.algorithms.pfedme import PFedMe
 from pfedfair.engines.stacked import Fitted
 from pfedfair.federation import Federation, minibatches
 from pfedfair.networks import MLP
+from pfedfair.networks.mlp import with_group
+from pfedfair.rules import Likeliest
 
 Rows = tuple[Tensor, Tensor, Tensor]  # x, y, s
 
@@ -102,10 +103,10 @@ def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
     optimiser.step()
 
 
-def local(algorithm: Local, model: nn.Module, client: Client) -> nn.Module:
+def local(algorithm: Local, model: nn.Module, client: Client, t: int) -> nn.Module:
     theta = copy.deepcopy(model)
     steps = optimiser(algorithm.optimiser, theta, algorithm.alpha)
-    for t in range(algorithm.rounds):
+    for t in range(algorithm.rounds):  # it has no rounds with others
         for rows in client.round(t):
             descend(steps, fair_loss(theta, rows, algorithm.eta))
     return theta
@@ -201,53 +202,55 @@ def personal(
     return theta
 
 
+# What a client does in a round of each method, and at the end; w is the mean of the answers.
+Round = Callable[[Any, nn.Module, Client, int], nn.Module]
+ROUNDS: dict[type[Algorithm], Round] = {
+    FedAvg: lambda a, w, client, t: fedavg(a, w, client, t, a.eta),
+    FedProx: fedprox,
+    PerFedAvg: perfedavg,
+    PFedMe: pfedme,
+    PFedFair: pfedfair,
+    Ditto: lambda a, w, client, t: fedavg(a, w, client, t, eta=0.0),
+    Local: local,
+}
+
+
 def fit(federation: Federation, algorithm: Algorithm, network: MLP, seed: int) -> Fitted:
     """Do what `pfedfair.engines.stacked.fit` does, one client after the other."""
     if (algorithm.penalty, algorithm.mix, algorithm.weighting) != ("kde", "convex", "uniform"):
         raise NotImplementedError("the specification covers KDE, the convex mix and the plain mean")
-    if type(algorithm) not in (Local, FedAvg, FedProx, PerFedAvg, PFedMe, Ditto, PFedFair):
-        raise NotImplementedError(f"the specification has no {type(algorithm).__name__}")
+    kind, a = type(algorithm), cast(Any, algorithm)
+    if kind not in ROUNDS:
+        raise NotImplementedError(f"the specification has no {kind.__name__}")
     table = federation.table
+    x = with_group(table.x, table.s, network.groups)
     clients = [
-        Client(
-            i, table.x[rows], table.y[rows], table.s[rows], seed, algorithm.batch, algorithm.epochs
-        )
+        Client(i, x[rows], table.y[rows], table.s[rows], seed, algorithm.batch, algorithm.epochs)
         for i, rows in enumerate(federation.partition.train)
     ]
     model: nn.Module = sequential(network, network.init(seeds.generator(seed, seeds.INIT)))
     v = [model for _ in clients]  # Ditto's personal models
     for t in range(algorithm.rounds if algorithm.federated else 0):
-        match algorithm:
-            case PFedFair():
-                answers = [pfedfair(algorithm, model, client, t) for client in clients]
-            case PFedMe():
-                answers = [pfedme(algorithm, model, client, t) for client in clients]
-            case Ditto():
-                answers = [fedavg(algorithm, model, client, t, eta=0.0) for client in clients]
-                epochs = range(t * algorithm.epochs, (t + 1) * algorithm.epochs)
-                v = [personal(algorithm, v[c.number], model, c, epochs) for c in clients]
-            case FedProx():
-                answers = [fedprox(algorithm, model, client, t) for client in clients]
-            case PerFedAvg():
-                answers = [perfedavg(algorithm, model, client, t) for client in clients]
-            case FedAvg():
-                answers = [fedavg(algorithm, model, c, t, algorithm.eta) for c in clients]
+        answers = [ROUNDS[kind](a, model, client, t) for client in clients]
+        if kind is Ditto:
+            epochs = range(t * algorithm.epochs, (t + 1) * algorithm.epochs)
+            v = [personal(a, v[c.number], model, c, epochs) for c in clients]
         mean = torch.stack([flat(answer) for answer in answers]).mean(0)
-        if isinstance(algorithm, PFedMe):
-            mean = (1 - algorithm.beta) * flat(model) + algorithm.beta * mean
+        if kind is PFedMe:
+            mean = (1 - a.beta) * flat(model) + a.beta * mean
         model = sequential(network, mean)
-    match algorithm:
-        case Local():
-            kept = [local(algorithm, model, client) for client in clients]
-        case PerFedAvg():
-            kept = [adapt(algorithm, model, client) for client in clients]
-        case Moreau():
-            last = range(PROX_EPOCHS_FROM, PROX_EPOCHS_FROM + algorithm.prox_epochs)
-            starts = v if isinstance(algorithm, Ditto) else [model] * len(clients)
-            kept = [personal(algorithm, starts[c.number], model, c, last) for c in clients]
-        case _:
-            kept = [model] * len(clients)
-    return Fitted(flat(model), torch.stack([flat(theta) for theta in kept]), {}, {})
+    if kind is Local:
+        kept = [local(a, model, client, 0) for client in clients]
+    elif kind is PerFedAvg:
+        kept = [adapt(a, model, client) for client in clients]
+    elif kind in (PFedMe, PFedFair, Ditto):
+        last = range(PROX_EPOCHS_FROM, PROX_EPOCHS_FROM + a.prox_epochs)
+        starts = v if kind is Ditto else [model] * len(clients)
+        kept = [personal(a, starts[c.number], model, c, last) for c in clients]
+    else:
+        kept = [model] * len(clients)
+    theta = torch.stack([flat(one) for one in kept])
+    return Fitted(flat(model), theta, [Likeliest()] * len(clients), {}, {})
 
 
 def flat(model: nn.Module) -> Tensor:

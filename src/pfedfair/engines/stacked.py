@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -13,12 +13,13 @@ from pfedfair import seeds
 from pfedfair.algorithms import Algorithm, Clients, State
 from pfedfair.federation import CHUNK, Federation, chunks
 from pfedfair.networks import Network
+from pfedfair.rules import Rule
 
 MEMORY = 512 * 2**20  # bytes for one chunk's models, gradients, moments and rows
 
 
 class Fitted(NamedTuple):
-    """The global model ``(p,)``, the clients' personal models ``(clients, p)``.
+    """The global model ``(p,)``, the clients' personal models ``(clients, p)`` and their rules.
 
     `server` is what the server knows at the end, by name; `own` what the clients do, where the
     algorithm keeps it.
@@ -26,6 +27,7 @@ class Fitted(NamedTuple):
 
     w: Tensor
     theta: Tensor
+    rules: Sequence[Rule]
     server: State
     own: State
 
@@ -77,7 +79,7 @@ def fit(
         at_once,
         memory=MEMORY,
         client_bytes=8 * 4 * network.size,
-        row_bytes=2 * 4 * federation.encoder.width,
+        row_bytes=2 * 4 * federation.table.x[0].numel(),
     )
     groups = [
         (
@@ -109,13 +111,16 @@ def fit(
         server = algorithm.server_round(server, messages, sizes)
     messages = {}
     personal: State = {}
+    rules: dict[int, Rule] = {}
     for k, (ids, clients) in enumerate(groups):
         theta = algorithm.personalise(server, own[k], clients)
+        rules |= zip(clients.ids, algorithm.rules(server, own[k], clients), strict=True)
         kept = own[k] if algorithm.keeps else {}
         _scatter(personal, ids, {"theta": theta, **kept}, len(federation))
         own[k] = {}
         on_work(at_end / total)
-    return Fitted(server["w"], personal.pop("theta"), server, personal)
+    in_order = [rules[i] for i in range(len(federation))]
+    return Fitted(server["w"], personal.pop("theta"), in_order, server, personal)
 
 
 def _scatter(whole: State, ids: Tensor, part: State, n: int) -> None:

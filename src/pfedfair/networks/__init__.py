@@ -1,48 +1,38 @@
-"""How one flat row of numbers becomes a classifier.
+"""Scorers: how one flat row of numbers turns a person into scores.
 
-A network computes the outputs of many models at once. ``w`` is ``(rows, p)``, one model per row;
-``x`` is ``(rows, n, d)``; logits are ``(rows, n, 1)`` for two classes, else one for each class.
+A network computes the scores of many models at once. ``w`` is ``(rows, p)``, one model per row;
+``x`` is ``(rows, n, ...)``, the people's inputs in the shape that they have; ``s`` is
+``(rows, n)``, their groups, which a network may look at or not. Scores are logits: ``(rows, n, 1)``
+for two classes, else one for each class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
+from pfedfair.errors import InputError
 from pfedfair.networks.bias import Bias
-from pfedfair.networks.cells import Cells, outputs, probabilities
-from pfedfair.networks.linear import linear
-from pfedfair.networks.lookup import Lookup
-from pfedfair.networks.mlp import MLP
+from pfedfair.networks.both import Both
+from pfedfair.networks.cells import Cells, probabilities
+from pfedfair.networks.mlp import MLP, linear
 from pfedfair.networks.module import Module
-from pfedfair.networks.thresholds import Thresholds
 
 __all__ = [
     "MLP",
+    "NETWORKS",
     "Bias",
+    "Both",
     "Cells",
-    "Kinds",
-    "Lookup",
     "Module",
     "Network",
-    "Thresholds",
+    "from_dict",
     "linear",
-    "outputs",
     "probabilities",
 ]
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """What people differ in: the numbers of groups and classes, and whether S is an input."""
-
-    groups: int = 2
-    classes: int = 2
-    aware: bool = True
 
 
 class Network(Protocol):
@@ -52,11 +42,53 @@ class Network(Protocol):
     def size(self) -> int:
         """The number of parameters p of one model."""
 
+    @property
+    def words(self) -> str:
+        """What it is, for tables."""
+
     def init(self, rng: np.random.Generator) -> Tensor:
         """Draw the parameters of one model, ``(p,)``."""
 
-    def logits(self, w: Tensor, x: Tensor) -> Tensor:
-        """Compute the outputs of every row's model on every row's inputs."""
+    def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
+        """Compute the outputs of every row's model on every row's people."""
 
-    def vjp(self, w: Tensor, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Compute the logits, and the map from d(loss)/d(logits) to d(loss)/d(w), ``(rows, p)``."""
+
+    def like(self, outputs: int) -> Network:
+        """Return a network of the same form with other outputs."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the network for `from_dict`, as JSON can hold it."""
+
+    def buffers(self) -> dict[str, Tensor]:
+        """Numbers that belong to the network and are not trained."""
+
+
+# What a saved network is made from: its description, its buffers, and a module if it needs one.
+NETWORKS: dict[str, Callable[[dict[str, Any], dict[str, Tensor], nn.Module | None], Network]] = {
+    "mlp": lambda about, buffers, module: MLP(**about),
+    "bias": lambda about, buffers, module: Bias(**about),
+    "both": lambda about, buffers, module: Both(
+        from_dict(about["network"], buffers, module), from_dict(about["head"])
+    ),
+    "module": Module.restore,
+}
+
+
+def from_dict(
+    about: dict[str, Any],
+    buffers: dict[str, Tensor] | None = None,
+    module: nn.Module | None = None,
+) -> Network:
+    """Make a network from what its `to_dict` said.
+
+    Parameters
+    ----------
+    module
+        For a `Module`: the same ``torch.nn.Module``. A file names no code to run.
+    """
+    rest = {key: value for key, value in about.items() if key != "kind"}
+    if about["kind"] not in NETWORKS:
+        raise InputError(f"Unknown network '{about['kind']}': it was saved by another version.")
+    return NETWORKS[about["kind"]](rest, buffers or {}, module)

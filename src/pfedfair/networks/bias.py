@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,14 +13,25 @@ from torch import Tensor
 class Bias:
     """Every row's parameters are its logits."""
 
+    words = "constant"
+
     def __init__(self, outputs: int = 1) -> None:
         self.size = outputs
 
     def init(self, rng: np.random.Generator) -> Tensor:
         return torch.zeros(self.size)
 
-    def logits(self, w: Tensor, x: Tensor) -> Tensor:
+    def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
         return w[:, None, :].expand(len(w), x.shape[1], self.size)
 
-    def vjp(self, w: Tensor, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        return self.logits(w, x), lambda slope: slope.sum(1)
+    def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        return self.logits(w, x, s), lambda slope: slope.sum(1)
+
+    def like(self, outputs: int) -> Bias:
+        return Bias(outputs)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "bias", "outputs": self.size}
+
+    def buffers(self) -> dict[str, Tensor]:
+        return {}

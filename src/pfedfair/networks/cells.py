@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pfedfair.kinds import outputs
+
 
 class Simplex:
     """Cells for the probabilities of `classes` classes, `most` of them at the most."""
@@ -71,11 +73,6 @@ class Cells:
         return place * self.group.number + self.group.place(
             probabilities(logits[..., width:].double())
         )
-
-
-def outputs(classes: int) -> int:
-    """How many outputs a network for `classes` classes has: one log-odds will do for two."""
-    return 1 if classes == 2 else classes
 
 
 def probabilities(logits: Tensor) -> Tensor:

@@ -9,19 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
+
+from pfedfair import kinds
 
 relu_slope = torch.ops.aten.threshold_backward  # slope where the output is positive, else 0
 
 
 class MLP:
-    """A stack of perceptrons ``inputs -> hidden[0] -> ... -> outputs``."""
+    """A stack of perceptrons ``inputs -> hidden[0] -> ... -> outputs``.
 
-    def __init__(self, inputs: int, hidden: Sequence[int] = (64, 64), outputs: int = 1) -> None:
-        self.widths = widths = [inputs, *hidden, outputs]
+    With `groups` it looks at S, too: as one more input for two groups, else one for each. Inputs of
+    another shape, such as images, are flattened.
+    """
+
+    def __init__(
+        self, inputs: int, hidden: Sequence[int] = (64, 64), outputs: int = 1, groups: int = 0
+    ) -> None:
+        self.inputs, self.hidden, self.outputs, self.groups = inputs, hidden, outputs, groups
+        widths = [inputs + kinds.inputs(groups), *hidden, outputs]
+        self.words = f"mlp {'-'.join(map(str, hidden))}" if hidden else "linear"
         self.layers: list[tuple[int, int, int]] = []  # start in the row, fan-in, fan-out
         self.size = 0
         for fan_in, fan_out in pairwise(widths):
@@ -36,11 +48,11 @@ class MLP:
         ]
         return torch.from_numpy(np.concatenate(parts).astype(np.float32))
 
-    def logits(self, w: Tensor, x: Tensor) -> Tensor:
-        return self._forward(w, x)[-1]
+    def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
+        return self._forward(w, x, s)[-1]
 
-    def vjp(self, w: Tensor, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        outputs = self._forward(w, x)
+    def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        outputs = self._forward(w, x, s)
 
         def pullback(slope: Tensor) -> Tensor:
             grad = torch.empty_like(w)
@@ -55,8 +67,19 @@ class MLP:
 
         return outputs[-1], pullback
 
-    def _forward(self, w: Tensor, x: Tensor) -> list[Tensor]:
+    def like(self, outputs: int) -> MLP:
+        return MLP(self.inputs, self.hidden, outputs, self.groups)
+
+    def to_dict(self) -> dict[str, Any]:
+        about = {"inputs": self.inputs, "hidden": list(self.hidden), "outputs": self.outputs}
+        return {"kind": "mlp", **about, "groups": self.groups}
+
+    def buffers(self) -> dict[str, Tensor]:
+        return {}
+
+    def _forward(self, w: Tensor, x: Tensor, s: Tensor) -> list[Tensor]:
         """Return the input of every layer, and the logits."""
+        x = with_group(x.flatten(2), s, self.groups)
         outputs = [x]
         for layer in range(len(self.layers)):
             weight, bias = self._unfold(w, layer)
@@ -72,3 +95,20 @@ class MLP:
         middle = start + fan_in * fan_out
         weight = w[:, start:middle].view(-1, fan_out, fan_in)
         return weight, w[:, None, middle : middle + fan_out]
+
+
+def with_group(x: Tensor, s: Tensor, groups: int) -> Tensor:
+    """Put S behind the inputs ``(..., n, d)``: 0 or 1, or one-hot if there are more groups."""
+    if groups == 0:
+        return x
+    group = s.unsqueeze(-1) if groups == 2 else one_hot(s, groups)
+    return torch.cat([x, group.to(x)], dim=-1)
+
+
+def linear(inputs: int, outputs: int = 1, groups: int = 0) -> MLP:
+    """Return logistic regression, which is an MLP without hidden layers.
+
+    >>> linear(3).size
+    4
+    """
+    return MLP(inputs, (), outputs, groups)

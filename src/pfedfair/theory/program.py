@@ -2,13 +2,7 @@ r"""The best fair decisions as a linear program: any number of groups and classe
 
 People are counted in cells; in a cell all have the same scores. Let h(c | cell) be the chance of
 decision c there (for each group its own where S is known). Accuracy is linear in h, and so is every
-rate that fairness compares between groups:
-
-=====  ==================================================================
-dp     P(decision c | group), for every c
-eo     P(decision c | label y, group), for every c and y
-eopp   P(decision c | label c, group) for the last class c
-=====  ==================================================================
+rate that fairness compares between groups (`pfedfair.criteria`).
 
 Each rate of each group lies in a window of width epsilon, wherever that window is. With two groups,
 two classes, "dp" and S known this is Proposition 2, whose solution `pfedfair.theory.rule` has in
@@ -22,6 +16,8 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
+
+from pfedfair.criteria import CRITERIA
 
 SCALE = 1e4  # so that cells with one person in a hundred million matter to the solver
 
@@ -85,25 +81,11 @@ def rates(mass: np.ndarray, criterion: str) -> Iterator[tuple[np.ndarray, int]]:
     The rate of a group is the sum of the first times the chances of the second. A group without
     people (of that label) has zeros.
     """
-    for label, decision in compared(mass.shape[1], criterion):
+    for label, decision in CRITERIA[criterion].compared(mass.shape[1]):
         part = mass.sum(1) if label is None else mass[:, label]
         total = part.sum(1, keepdims=True)
         share = np.divide(part, total, out=np.zeros_like(part), where=total > 0)
         yield share, decision
-
-
-def compared(classes: int, criterion: str) -> list[tuple[int | None, int]]:
-    """Which rates a criterion compares: among people of which label, and of which decision.
-
-    >>> compared(2, "dp"), compared(2, "eo"), compared(3, "eopp")
-    ([(None, 1)], [(0, 1), (1, 1)], [(2, 2)])
-    """
-    decisions = [1] if classes == 2 else list(range(classes))  # one of two tells all
-    if criterion == "dp":
-        return [(None, c) for c in decisions]
-    if criterion == "eo":
-        return [(y, c) for y in range(classes) for c in decisions]
-    return [(classes - 1, classes - 1)]
 
 
 def largest_gap(mass: np.ndarray, criterion: str, chances: np.ndarray) -> float:

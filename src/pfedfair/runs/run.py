@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from scipy.special import expit
 
 from pfedfair import metrics
-from pfedfair.algorithms import Algorithm, Clients, Transport
+from pfedfair.algorithms import Algorithm, Clients
+from pfedfair.criteria import CRITERIA
 from pfedfair.engines.stacked import Fitted, fit
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation
-from pfedfair.model import PersonalModel, write_model
-from pfedfair.networks import MLP, Bias, Lookup, Network, Thresholds, outputs
+from pfedfair.kinds import outputs
+from pfedfair.networks import MLP, Network
 from pfedfair.partition import Partition
+from pfedfair.rules import Likeliest
+from pfedfair.runs.model import PersonalModel, write_model
+from pfedfair.runs.predictor import Predictor, count
 from pfedfair.theory import frontier
 
 
@@ -34,17 +37,17 @@ def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.n
     """Return the protocol, the rows to measure each client on, and whether to weight them.
 
     "pool": the whole held-out pool, weighted to the client's share of S, for clients that differ in
-    that share only (there it is the default); "paper": the client's own test rows; "validation":
+    that share only (there it is the default); "own": the client's own test rows; "validation":
     the rows set aside for tuning, everybody's and weighted where "pool" would be.
     """
-    protocol = protocol or ("pool" if part.shared_conditional else "paper")
+    protocol = protocol or ("pool" if part.shared_conditional else "own")
     known("protocol", protocol, list(metrics.PROTOCOLS))
     if protocol == "pool" and not part.shared_conditional:
         raise InputError(
             "Protocol 'pool' needs clients that differ in their share of S only; these clients "
-            "differ in more: use protocol 'paper', each client's own test rows."
+            "differ in more: use protocol 'own', each client's own test rows."
         )
-    weighted = part.shared_conditional and protocol != "paper"
+    weighted = part.shared_conditional and protocol != "own"
     if protocol == "validation":
         own = list(part.validation)
         rows = [np.concatenate(own)] * len(own) if weighted else own
@@ -68,10 +71,15 @@ class Run:
     seconds: float
 
     @cached_property
+    def predictors(self) -> list[Predictor]:
+        """Every client's network, parameters and rule."""
+        pairs = zip(self.fitted.theta, self.fitted.rules, strict=True)
+        return [Predictor(self.network, theta, rule) for theta, rule in pairs]
+
+    @cached_property
     def collapsed(self) -> np.ndarray:
         """Which clients' models predict one class for all of their own training rows."""
-        part = self.federation.partition
-        counts = metrics.count(self.network, self.fitted.theta, self.federation.table, part.train)
+        counts = count(self.predictors, self.federation.table, self.federation.partition.train)
         return np.asarray((counts.sum((1, 2)) > 0).sum(1) == 1)
 
     def table(self, protocol: str | None = None) -> pd.DataFrame:
@@ -84,9 +92,7 @@ class Run:
         """
         part = self.federation.partition
         protocol, rows, weighted = measured_rows(part, protocol)
-        counts = metrics.count(
-            self.network, self.fitted.theta, self.federation.table, rows, self.seed
-        )
+        counts = count(self.predictors, self.federation.table, rows, self.seed)
         about = {
             "client": part.names,
             "role": part.roles,
@@ -94,7 +100,7 @@ class Run:
             "n_test": [len(own) for own in rows],
             **{f"share_s{z}": part.shares[:, z] for z in range(1, part.shares.shape[1])},
         }
-        if weighted:  # there is no gap to a group that a client has not
+        if weighted:  # there is no gap to a group of which a client has nobody
             counts = np.where(part.shares[..., None, None] > 0, counts, 0)
         found = metrics.client_table(counts, part.shares if weighted else None, self.seed)
         table = pd.concat([pd.DataFrame(about), found], axis=1)
@@ -107,12 +113,11 @@ class Run:
         methods by. A client without both groups has no gap to limit.
         """
         part, data = self.federation.partition, self.federation.table
-        if data.kinds.groups > 2 or data.kinds.classes > 2:
+        if not data.kinds.binary:
             raise InputError("The frontier is computed for two groups and two classes.")
         protocol, held, weighted = measured_rows(part, protocol)
-        logits = [self.network.logits(self.fitted.w[None], x[None])[0, :, 0]
-                  for x in torch.split(data.x, metrics.ROWS_AT_ONCE)]  # fmt: skip
-        score = torch.sigmoid(torch.cat(logits)).double().numpy()
+        logits = Predictor(self.network, self.fitted.w, Likeliest()).logits(data.x, data.s)
+        score = torch.sigmoid(logits[:, 0]).double().numpy()
         y, s = data.y.long().numpy(), data.s.numpy()
         found: dict[tuple[int, float], list[tuple[float, float]]] = {}
         for own, share in zip(held, part.share_s1, strict=True):
@@ -134,45 +139,31 @@ class Run:
         """Return the model of a client, by number (from 0) or by name."""
         data = self.federation.data
         return PersonalModel(
-            self.network,
+            self.predictors[self.federation.client(client)],
             self.federation.encoder,
-            self.fitted.theta[self.federation.client(client)].clone(),
+            self.federation.table.kinds,
             data.group_names,
             data.label_names,
         )
 
     def rules(self, protocol: str | None = None) -> pd.DataFrame:
-        """Per client: its thresholds on the score, and what fairness cost it in accuracy.
+        """Per client: the gap that its decisions reach, its rule, and what that costs in accuracy.
 
-        For methods that turn scores into decisions. The cost is against the most likely label by
-        the same scores, for two classes the threshold 1/2 for all.
+        The cost is against the likeliest label by the same scores, for two classes the threshold
+        1/2 for all.
         """
-        network = self.network
-        if not isinstance(network, Thresholds | Lookup):
-            raise InputError(f"{type(self.algorithm).__name__} has no decision rule of its own.")
         part = self.federation.partition
         _, rows, weighted = measured_rows(part, protocol)
-        plain = self.fitted.w[None, : network.network.size].repeat(len(part.names), 1)
-        counts = metrics.count(network.network, plain, self.federation.table, rows)
+        plain = [replace(predictor, rule=Likeliest()) for predictor in self.predictors]
+        counts = count(plain, self.federation.table, rows)
         right = metrics.measure(counts, part.shares if weighted else None)["accuracy"]
-        gap = metrics.GAPS[self.algorithm.criterion]
-        shown = ["client", "accuracy", gap, f"{gap}_low", f"{gap}_high"]
-        table = self.table(protocol)[shown]
-        if isinstance(network, Thresholds):
-            rule = network.rule(self.fitted.theta).numpy()
-            for z in range(network.groups):
-                for k, name in enumerate(("low", "high")):
-                    table[f"{name}_s{z}"] = expit(rule[:, z, k])
-                table[f"chance_s{z}"] = rule[:, z, 2]
-                table[f"below_s{z}"] = rule[:, z, 3]
-        return table.assign(cost=right - table["accuracy"])
+        gap = CRITERIA[self.algorithm.criterion].measure
+        table = self.table(protocol)[["client", "accuracy", gap, f"{gap}_low", f"{gap}_high"]]
+        each = pd.DataFrame([rule.table() for rule in self.fitted.rules], index=table.index)
+        return pd.concat([table, each], axis=1).assign(cost=right - table["accuracy"])
 
     def retarget(self, **changes: Any) -> Run:
         """Return this run with another target_ddp or confidence: no training and no messages."""
-        if not isinstance(self.algorithm, Transport):
-            raise InputError(
-                f"{type(self.algorithm).__name__} has to train again for another target."
-            )
         algorithm = self.algorithm.change(**changes)
         clients = Clients(
             network=self.network,
@@ -181,15 +172,15 @@ class Run:
             ids=range(len(self.federation)),
             seed=self.seed,
         )
-        theta = algorithm.personalise(self.fitted.server, self.fitted.own, clients)
-        return replace(self, algorithm=algorithm, fitted=self.fitted._replace(theta=theta))
+        rules = list(algorithm.rules(self.fitted.server, self.fitted.own, clients))
+        return replace(self, algorithm=algorithm, fitted=self.fitted._replace(rules=rules))
 
     def save(self, folder: str | Path) -> None:
         """Write ``model.safetensors`` (w, theta, what the server knows) and ``run.json``."""
         data = self.federation.data
         about = {
             "dataset": data.name,
-            "algorithm": {"name": type(self.algorithm).__name__, **asdict(self.algorithm)},
+            "algorithm": self.algorithm.to_dict(),
             "clients": self.federation.partition.names,
             "group_names": data.group_names,
             "label_names": data.label_names,
@@ -198,23 +189,29 @@ class Run:
         }
         server = {f"server.{k}": v for k, v in self.fitted.server.items() if k != "w"}
         tensors = {"w": self.fitted.w, "theta": self.fitted.theta, **server}
-        write_model(Path(folder), self.network, self.federation.encoder, tensors, about)
+        kinds, rules = self.federation.table.kinds, self.fitted.rules
+        write_model(
+            Path(folder), self.network, self.federation.encoder, kinds, rules, tensors, about
+        )
 
 
 def choose_network(
     federation: Federation, algorithm: Algorithm, network: Network | None = None
 ) -> Network:
     """Return the network to train: the given one, or the MLP that goes with the data set."""
-    kinds = federation.table.kinds
+    table = federation.table
+    kinds, needed = table.kinds, outputs(table.kinds.classes)
     algorithm.check(kinds)
-    needed = outputs(kinds.classes)
-    if isinstance(network, MLP) and network.widths[-1] != needed:
+    if network is None:
+        groups = kinds.groups if kinds.aware else 0
+        network = MLP(federation.encoder.width, federation.data.hidden, needed, groups)
+    one = network.logits(torch.zeros(1, network.size), table.x[None, :1], table.s[None, :1])
+    if one.shape[-1] != needed:
         raise InputError(
             f"For {kinds.classes} classes a network needs {needed} outputs, this one has "
-            f"{network.widths[-1]}."
+            f"{one.shape[-1]}."
         )
-    width, hidden = federation.encoder.width, federation.data.hidden
-    return algorithm.network(network or MLP(width, hidden, needed), kinds)
+    return algorithm.network(network, kinds)
 
 
 def train(
@@ -243,13 +240,11 @@ def train(
             "use a smaller alpha."
         )
     run = Run(federation, algorithm, network, fitted, seed, seconds)
-    if not isinstance(network, Bias) and run.collapsed.any():
+    if algorithm.collapse and run.collapsed.any():
         names = [n for n, c in zip(federation.partition.names, run.collapsed, strict=True) if c]
-        why = "train longer, lower eta or raise alpha"
-        if isinstance(algorithm, Transport):
-            why = "its rows do not allow more for this target and confidence, or the scores do not"
         warnings.warn(
-            f"The model of client {', '.join(names)} predicts one class for everybody: {why}.",
+            f"The model of client {', '.join(names)} predicts one class for everybody: "
+            f"{algorithm.collapse}.",
             CollapseWarning,
             stacklevel=2,
         )

@@ -1,0 +1,80 @@
+"""Some clients side by side, as an algorithm sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from torch import Tensor
+
+from pfedfair import seeds
+from pfedfair.federation import Batch, Table, gather, minibatches, pad
+from pfedfair.networks import Network
+from pfedfair.objectives import Objective
+from pfedfair.partition import stratified
+
+
+@dataclass(frozen=True, eq=False)
+class Clients:
+    """Some clients, side by side: their rows, their random streams, their gradients.
+
+    `ids` are the clients' numbers in the federation, `rows` the row numbers of each in `table`.
+    `sizes`, if given, are the numbers of rows that say how many minibatches an epoch has: clients
+    side by side must have as many, also when each has set some rows aside.
+    """
+
+    network: Network
+    table: Table
+    rows: Sequence[np.ndarray]
+    ids: Sequence[int]
+    seed: int
+    sizes: Sequence[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def replicate(self, w: Tensor) -> Tensor:
+        """Give every client its own copy of the model `w`, ``(clients, p)``."""
+        return w.repeat(len(self), 1)
+
+    def epoch(self, number: int, batch: int) -> Iterator[Batch]:
+        """One pass over every client's rows in minibatches. The same number, the same order."""
+        sizes = self.sizes or [len(own) for own in self.rows]
+        cuts = [
+            minibatches(
+                own, batch, seeds.generator(self.seed, seeds.MINIBATCH, client, number), size
+            )
+            for own, client, size in zip(self.rows, self.ids, sizes, strict=True)
+        ]
+        index, weight = pad([part for client_cuts in cuts for part in client_cuts])
+        shape = (len(cuts), len(cuts[0]), -1)  # the clients of a chunk have as many steps each
+        whole = gather(self.table, index.reshape(shape), weight.reshape(shape))
+        for k in range(whole.y.shape[1]):
+            yield Batch(*(tensor[:, k] for tensor in whole))
+
+    def logits(self, w: Tensor, batch: Batch) -> Tensor:
+        """Every client's model on its own people, ``(clients, n, outputs)``."""
+        return self.network.logits(w, batch.x, batch.s)
+
+    def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
+        """Every client's gradient of its objective at its own row of `w`, ``(clients, p)``."""
+        logits, pullback = self.network.vjp(w, batch.x, batch.s)
+        return pullback(objective.slope(logits, batch))
+
+
+def set_aside(clients: Clients, part: float) -> tuple[Clients, Clients]:
+    """The clients with the rows that they train on, and with a `part` that they do not.
+
+    Both groups in proportion, the same rows in every round.
+    """
+    s = clients.table.s.numpy()
+    parts = []
+    for rows, client in zip(clients.rows, clients.ids, strict=True):
+        held, rest = stratified(rows, s, part, seeds.generator(clients.seed, seeds.HELD, client))
+        if len(held) == 0 and len(rest) > 1:  # a few of many groups
+            held, rest = rest[:1], rest[1:]
+        parts.append((held, rest))
+    sizes = [len(rows) for rows in clients.rows]
+    trained = replace(clients, rows=[rest for _, rest in parts], sizes=sizes)
+    return trained, replace(clients, rows=[held for held, _ in parts])

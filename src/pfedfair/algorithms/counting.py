@@ -1,0 +1,150 @@
+"""What clients of `Transport` count, and what the server learns from the sums.
+
+People are counted in cells of their scores, by group, and by label and half where the model was not
+trained on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfedfair import seeds
+from pfedfair.algorithms.base import State
+from pfedfair.algorithms.clients import Clients, set_aside
+from pfedfair.federation import Batch
+from pfedfair.kinds import Kinds, outputs
+from pfedfair.networks import Cells
+from pfedfair.objectives import Objective, loss_slope
+from pfedfair.theory import shrinkage
+from pfedfair.theory.calibration import calibrate
+
+
+def cells_for(bins: int, kinds: Kinds) -> Cells:
+    """Where people are counted: by the score, and by the guess of S if S is not known."""
+    if kinds.aware:
+        return Cells(kinds.classes, bins)
+    few, many = (5, 20) if kinds.groups == 2 else (10, 60)  # cells of the score, of the guess
+    return Cells(kinds.classes, max(10, bins // few), kinds.groups, many)
+
+
+@dataclass(frozen=True, eq=False)
+class Headed(Clients):
+    """Clients whose network has a head: wherever a gradient is asked for, the head learns S."""
+
+    def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
+        width = outputs(self.table.kinds.classes)
+        logits, pullback = self.network.vjp(w, batch.x, batch.s)
+        slope = objective.slope(logits[..., :width], batch)
+        of_head = loss_slope(logits[..., width:], batch._replace(y=batch.s.to(batch.y)))
+        return pullback(torch.cat([slope, of_head], dim=-1))
+
+
+def aside(clients: Clients, part: float, private: bool) -> tuple[Clients, Clients]:
+    """The clients with the rows that they train on, and with the `part` that is held.
+
+    If counts are `private`, by a coin for every row, so that no row has a say in another's place.
+    """
+    if not private:
+        return set_aside(clients, part)
+    trained, held = [], []
+    for rows, client in zip(clients.rows, clients.ids, strict=True):
+        rng = seeds.generator(clients.seed, seeds.HELD, client, 0)
+        coin = rng.random(len(rows)) < part
+        coin &= not coin.all()  # one or two rows are all trained on
+        trained.append(rows[~coin])
+        held.append(rows[coin])
+    sizes = [len(rows) for rows in clients.rows]
+    return replace(clients, rows=trained, sizes=sizes), replace(clients, rows=held)
+
+
+def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: bool) -> State:
+    """Count held people by half, S, Y and cell of score, and the others by S and cell."""
+    table = held.table
+    groups, classes = table.kinds.groups, table.kinds.classes
+    shapes = {"held": (2, groups, classes, cells.number), "trained": (groups, cells.number)}
+    counts = {name: torch.zeros(len(held), *shape, dtype=torch.float64)
+              for name, shape in shapes.items()}  # fmt: skip
+    one = torch.tensor(1.0, dtype=torch.float64)
+    for i, parts in enumerate(zip(held.rows, trained.rows, strict=True)):
+        for name, rows in zip(("held", "trained"), map(torch.from_numpy, parts), strict=True):
+            s, y = table.s[rows], table.y[rows].long()
+            logits = held.network.logits(w[None], table.x[rows][None], s[None])[0]
+            half = torch.arange(len(rows)) % 2
+            if private:  # by a coin, see `aside`
+                rng = seeds.generator(held.seed, seeds.HELD, held.ids[i], 1)
+                half = torch.from_numpy(rng.integers(0, 2, len(rows)))
+            place = cells.place(logits)
+            at = (half, s, y, place) if name == "held" else (s, place)
+            counts[name][i].index_put_(at, one, accumulate=True)
+    return counts
+
+
+def noisy(counts: State, clients: Clients, epsilon: float | None) -> State:
+    """The message: the counts, with noise if epsilon says so."""
+    message = {name: tensor.clone() for name, tensor in counts.items()}
+    if epsilon is None:
+        return message
+    for i, client in enumerate(clients.ids):
+        whole = b"".join(tensor[i].numpy().tobytes() for tensor in counts.values())
+        rng = seeds.generator(clients.seed, seeds.NOISE, client, crc32(whole))
+        for tensor in message.values():  # other counts have other noise, or it would cancel
+            tensor[i] += torch.from_numpy(rng.laplace(0, 1 / epsilon, tensor[i].shape))
+    return message
+
+
+def learn(messages: State, bins: int) -> State:
+    """What the server knows after the counts: eta, trust, prior, the guess of S, and the counts."""
+    sums = messages["held"].sum(0), messages["trained"].sum(0)
+    held, trained = (tensor.clamp(min=0) for tensor in sums)  # noise may go below 0
+    people = sums[0].sum((0, 2)).clamp(min=0)
+    groups, classes = held.shape[1:3]
+    cells = next(found for aware in (True, False)
+                 if (found := cells_for(bins, Kinds(groups, classes, aware))).number
+                 == people.shape[1])  # fmt: skip
+    eta = [calibrated(held[:, s].numpy(), cells) for s in range(groups)]
+    trust = [shrinkage.worth(trained[s].numpy(), people[s].numpy()) for s in range(groups)]
+    new = {"eta": torch.from_numpy(np.stack(eta))}
+    new["trust"] = torch.tensor(trust, dtype=torch.float64)
+    new["prior"] = torch.from_numpy(shrinkage.FLAT.copy())
+    if cells.group:
+        new["guess"] = torch.from_numpy(guess(held.sum(2).numpy(), cells))
+    # As they are: a client takes its own off, and its noise with them.
+    return new | {"counts": sums[0].sum((0, 2)) + new["trust"][:, None] * sums[1]}
+
+
+def likeness(people: Tensor, others: Tensor, prior: Tensor, silent: bool) -> Tensor:
+    """How likely every client holds each kappa, added up over its groups, ``(clients, 49)``.
+
+    From each client's people and everybody else's, ``(clients, groups, cells)``. A `silent` client,
+    whose counts are private, says nothing.
+    """
+    alike = np.zeros((len(people), len(shrinkage.KAPPAS)))
+    both = (people.sum(2) > 0) & (others.sum(2) > 0)
+    for i, z in [] if silent else both.nonzero().tolist():
+        q = shrinkage.spread(others[i, z].numpy())
+        alike[i] += shrinkage.kappa_posterior(people[i, z].numpy(), q, prior.numpy())
+    return torch.from_numpy(alike)
+
+
+def calibrated(held: np.ndarray, cells: Cells) -> np.ndarray:
+    """P(Y) in every cell of a group, ``(classes, cells)``, from ``(2, classes, cells)``."""
+    wide = cells.number // cells.label.number  # cells of the guess of S for each of the score's
+    people = held.reshape(*held.shape[:2], cells.label.number, wide).sum(-1)
+    return np.repeat(calibrate(people, cells.label.centres)[0], wide, axis=1)
+
+
+def guess(held: np.ndarray, cells: Cells) -> np.ndarray:
+    """P(S) in every cell by the head, calibrated; ``(groups, cells)`` from ``(2, ...)``.
+
+    As it would be if the groups were of equal size.
+    """
+    assert cells.group is not None
+    people = held.reshape(*held.shape[:2], cells.label.number, cells.group.number).sum(2)
+    share = people.sum((0, 2)).clip(min=1.0)
+    odds = calibrate(people, cells.group.centres)[0] / share[:, None]
+    return np.tile(odds / odds.sum(0), cells.label.number)

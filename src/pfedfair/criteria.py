@@ -1,0 +1,74 @@
+"""What fairness means: which rates must not differ between groups.
+
+Metrics, penalties and the linear program all read this one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A meaning of fairness.
+
+    Attributes
+    ----------
+    measure
+        The gap's name, also the column of the results.
+    words
+        What the gap is, in a sentence.
+    among
+        The labels of the people among whom decisions are compared, of so many classes; None is
+        everybody, whatever the label.
+    decisions
+        Which decisions are compared among them.
+    """
+
+    measure: str
+    words: str
+    among: Callable[[int], list[int | None]]
+    decisions: Callable[[int], list[int]]
+
+    def compared(self, classes: int) -> list[tuple[int | None, int]]:
+        """The rates that are compared: among people of which label, and of which decision.
+
+        >>> CRITERIA["dp"].compared(2), CRITERIA["eo"].compared(2), CRITERIA["eopp"].compared(3)
+        ([(None, 1)], [(0, 1), (1, 1)], [(2, 2)])
+        """
+        return [(y, c) for y in self.among(classes) for c in self.decisions(classes)]
+
+
+def _every(classes: int) -> list[int]:
+    return [1] if classes == 2 else list(range(classes))  # one of two tells all
+
+
+def _last(classes: int) -> list[int]:
+    return [classes - 1]
+
+
+CRITERIA = {
+    "dp": Criterion(
+        "ddp",
+        "DDP: the gap between the groups' rates of positive predictions, "
+        "|P(Yhat=1 | S=0) - P(Yhat=1 | S=1)|; lower is better (↓).",
+        lambda classes: [None],
+        _every,
+    ),
+    "eo": Criterion(
+        "eo",
+        "EO: the largest gap between the groups' rates of positive predictions among people of "
+        "equal label (equalised odds); lower is better (↓).",
+        lambda classes: list(range(classes)),
+        _every,
+    ),
+    "eopp": Criterion(
+        "eopp",
+        "EOPP: the gap between the groups' rates of positive predictions among people with the "
+        "last label (equal opportunity); lower is better (↓).",
+        lambda classes: [classes - 1],
+        _last,
+    ),
+}
+MEASURES = {criterion.measure: criterion for criterion in CRITERIA.values()}

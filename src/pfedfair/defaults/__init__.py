@@ -1,0 +1,160 @@
+"""The one factory of algorithms, and the settings that were tuned for each data set."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from pfedfair.algorithms import ALGORITHMS, METHODS, Algorithm, Method
+from pfedfair.data import Dataset
+from pfedfair.defaults.values import parsed
+from pfedfair.errors import InputError, known, near
+from pfedfair.federation import steps
+
+__all__ = ["as_many_steps", "make", "settings", "words"]
+
+OWN = "own"  # the settings for tables of your own
+LIKE = {"compas-two-races": "compas"}
+TUNED_ROWS = {"adult": 2400, "compas": 600}  # rows of a client when the settings were tuned
+ETA = 0.9
+OF_PENALTY = ("eta", "penalty", "mix", "penalty_options")
+OF_TARGET = ("target_ddp", "confidence", "held", "dual_step")
+
+
+def make(
+    name: str, settings: Mapping[str, Any] | None = None, data: str | Dataset | None = None
+) -> Algorithm:
+    """Return a method by its name: for the command line, for Python and for Flower.
+
+    Parameters
+    ----------
+    settings
+        Hyper-parameters by name, which have the last word; texts are read as what the setting is.
+        "penalty.bandwidth" is an option of the penalty, "base.mu" a setting of a base method. With
+        "target_ddp" (and "confidence", "held", "dual_step") each client of a method with a penalty
+        finds its own eta.
+    data
+        The data set whose tuned settings to take; without it, the class's own.
+
+    Examples
+    --------
+    >>> make("pfedfair", {"eta": 0.5, "lam": "0.2"}, "adult").lam
+    0.2
+    >>> make("fedavg", {"eta": 0.5})
+    Traceback (most recent call last):
+    pfedfair.errors.InputError: 'eta' means nothing to fedavg: leave it out, or take fedavg-kde.
+    """
+    method = ALGORITHMS[known("method", name, ALGORITHMS)]
+    given = _nested(dict(settings or {}), name, data)
+    own = method.kind.__dataclass_fields__
+    target = {key: given.pop(key) for key in OF_TARGET if key in given and key not in own
+              and method.fair}  # fmt: skip
+    if target and "target_ddp" not in target:
+        raise InputError(f"{_spelt(next(iter(target)))} needs target-ddp.")
+    for key in given:
+        if key not in own or (key in OF_PENALTY and not method.fair):
+            raise InputError(_refusal(key, method))
+    if method.fair:
+        given = {"eta": ETA} | given
+    tuned = {} if data is None else _settings(data, name)
+    algorithm = method.kind(**tuned | parsed(method.kind, given))
+    if not target:
+        return algorithm
+    from pfedfair.algorithms.targeted import Targeted
+
+    shared = {field.name: getattr(algorithm, field.name) for field in fields(Algorithm)}
+    return Targeted(**shared, method=algorithm, **parsed(Targeted, target))
+
+
+def settings(data: str | Dataset, name: str) -> dict[str, Any]:
+    """Return the tuned hyper-parameters of a method, from ``tuned.toml``."""
+    found: dict[str, Any] = _tuned()[section(data)].get(name, {})
+    return found
+
+
+def section(data: str | Dataset) -> str:
+    """Whose settings a data set has: its own, or those for tables of your own."""
+    name = str(getattr(data, "name", data))
+    name = LIKE.get(name, name)
+    return name if name in _tuned() else OWN
+
+
+def words(data: str | Dataset, name: str) -> str:
+    """Say which settings a method has on a data set."""
+    found = ", ".join(f"{key} {value}" for key, value in settings(data, name).items())
+    if not found:
+        return f"Settings: {name}'s own; nobody has tuned it for {section(data)}."
+    if section(data) != OWN:
+        return f"Settings, tuned for {section(data)}: {found}."
+    return (
+        f"Settings for tables of your own (for clients of some hundred rows): {found}. "
+        "--set changes one; pfedfair tune finds better ones for your table."
+    )
+
+
+def as_many_steps(
+    data: str | Dataset, name: str, rows: int, way: str | None = None
+) -> dict[str, Any]:
+    """Return settings that give a small client as many steps as in tuning.
+
+    The settings were tuned with five clients, on Adult of 2,400 rows: four minibatches an epoch. A
+    client of 600 or 240 rows is one minibatch. It takes either four smaller ones ("batches"), or
+    four passes over its rows instead of one ("passes"). On validation rows the former is better for
+    models that are trained on one client's rows, the latter for the mean of many clients' models
+    (``docs/decisions/0007-small-clients.md``).
+    """
+    kind, usual = ALGORITHMS[name].kind, TUNED_ROWS.get(section(data), rows)
+    batch = make(name).batch
+    times = steps(usual, batch) // steps(rows, batch)
+    if times <= 1:
+        return {}
+    if way == "batches" or (way is None and kind.personal):
+        return {"batch": batch * rows // usual}
+    found = settings(data, name)
+    finish = {"prox_epochs": times * found["prox_epochs"]} if "prox_epochs" in found else {}
+    return {"epochs": times} | finish
+
+
+_settings = settings  # make's argument has this name, too
+
+
+@cache
+def _tuned() -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / "tuned.toml").read_text())
+
+
+def _nested(given: dict[str, Any], name: str, data: str | Dataset | None) -> dict[str, Any]:
+    """Put together what is spelt "base.mu" and "penalty.bandwidth"."""
+    base = given.get("base")
+    inner = {key: given.pop(key) for key in list(given) if key.startswith("base.")}
+    if isinstance(base, str) and base:
+        given["base"] = make(base, {key[len("base.") :]: v for key, v in inner.items()}, data)
+    elif inner:
+        raise InputError(f"{next(iter(inner))} needs base, the name of a method.")
+    options = {key: given.pop(key) for key in list(given) if key.startswith("penalty.")}
+    if options:
+        pairs = [(key[len("penalty.") :], float(value)) for key, value in options.items()]
+        given["penalty_options"] = (*given.get("penalty_options", ()), *pairs)
+    return given
+
+
+def _refusal(key: str, method: Method) -> str:
+    """Say that a method does not take a setting, and what may have been meant."""
+    fields_of = [name for name in method.kind.__dataclass_fields__
+                 if method.fair or name not in OF_PENALTY]  # fmt: skip
+    known_anywhere = {
+        name for other in ALGORITHMS.values() for name in other.kind.__dataclass_fields__
+    }
+    if key not in known_anywhere | set(OF_TARGET):
+        return f"Unknown setting '{key}' of {method.name}: {near(key, fields_of)}{', '.join(fields_of)}."
+    other = [fair for _, kind, plain, fair in METHODS if plain == method.name and fair]
+    instead = f", or take {other[0]}" if other and key in (*OF_PENALTY, *OF_TARGET) else ""
+    return f"'{_spelt(key)}' means nothing to {method.name}: leave it out{instead}."
+
+
+def _spelt(key: str) -> str:
+    return key.replace("_", "-")

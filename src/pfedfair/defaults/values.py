@@ -1,0 +1,36 @@
+"""Settings as they are typed: texts become what the setting is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args, get_type_hints
+
+from pfedfair.errors import InputError
+
+NONE = ("", "none", "None")
+
+
+def parsed(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Read settings of a dataclass from texts, or from numbers that JSON or TOML made of them."""
+    hints = get_type_hints(kind)
+    return {name: _value(name, hints[name], value) for name, value in given.items()}
+
+
+def _value(name: str, hint: Any, value: Any) -> Any:
+    choices = get_args(hint) or (hint,)
+    if type(None) in choices and (value is None or value in NONE):
+        return None
+    try:
+        if int in choices:
+            number = float(value)
+            if number != int(number):
+                raise ValueError
+            return int(number)
+        if float in choices:
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        kind = "a whole number" if int in choices else "a number"
+        raise InputError(f"{name.replace('_', '-')} must be {kind}, got '{value}'.") from None
+    if isinstance(value, list):
+        return tuple(tuple(pair) for pair in value)
+    return value

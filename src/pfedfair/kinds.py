@@ -1,0 +1,31 @@
+"""What people differ in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The numbers of groups and classes, and whether a model is told a person's group.
+
+    A model that is not told S is `blind`; otherwise it is `aware`.
+    """
+
+    groups: int = 2
+    classes: int = 2
+    aware: bool = True
+
+    @property
+    def binary(self) -> bool:
+        return self.groups == self.classes == 2
+
+
+def outputs(classes: int) -> int:
+    """How many outputs a network for so many classes has: one log-odds will do for two."""
+    return 1 if classes == 2 else classes
+
+
+def inputs(groups: int) -> int:
+    """How many inputs S takes: 0 or 1 for two groups, else one for each; none of no groups."""
+    return 1 if groups == 2 else groups

@@ -1,0 +1,44 @@
+"""The usual rule: the likeliest label by the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfedfair.networks.cells import probabilities
+
+
+class Likeliest:
+    """Decide for the label with the largest score; S does not matter."""
+
+    def __init__(self, numbers: Tensor | None = None) -> None:
+        self.numbers = torch.zeros(0)
+
+    def decide(self, logits: Tensor, s: Tensor, rng: np.random.Generator) -> Tensor:
+        return logits.argmax(1) if logits.shape[1] > 1 else (logits[:, 0] > 0).long()
+
+    def chances(self, logits: Tensor, s: Tensor) -> Tensor:
+        """The probabilities of the labels, as the scores have them."""
+        return probabilities(logits)
+
+    def words(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
+        if len(labels) == 2:
+            return [f"Decide {labels[1]} if the score is above 0.5."]
+        return ["Decide for the label with the largest score."]
+
+    def table(self) -> dict[str, float]:
+        return {}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "likeliest"}
+
+
+def draw(chances: Tensor, rng: np.random.Generator) -> Tensor:
+    """Draw everybody's decision from its chances, ``(n, classes)`` to ``(n,)``."""
+    least = chances.double().flip(-1).cumsum(-1).flip(-1)  # of this class or a later one
+    lot = torch.from_numpy(rng.random(len(chances)))[:, None]
+    return (lot < least[:, 1:]).sum(1)

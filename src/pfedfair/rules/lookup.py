@@ -1,0 +1,53 @@
+"""A table of chances: how to decide in each cell of a network's outputs.
+
+For decisions that no threshold describes: among more than two classes, or where S is not known when
+decisions are made and a head guesses it (`pfedfair.networks.Both`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfedfair.networks.cells import Cells
+from pfedfair.rules.likeliest import draw
+
+
+class Lookup:
+    """Decisions by the cell that a person's outputs are in.
+
+    Attributes
+    ----------
+    numbers
+        ``(tables, cells, classes)``: the chance of every decision in every cell. One table for each
+        group, or one for all where S is not known.
+    cells
+        The settings of `Cells`.
+    """
+
+    def __init__(self, numbers: Tensor, cells: Sequence[int]) -> None:
+        self.cells = Cells(*cells)
+        self.numbers = numbers.view(-1, self.cells.number, self.cells.classes)
+
+    def decide(self, logits: Tensor, s: Tensor, rng: np.random.Generator) -> Tensor:
+        return draw(self.chances(logits, s), rng)
+
+    def chances(self, logits: Tensor, s: Tensor) -> Tensor:
+        group = s if len(self.numbers) > 1 else torch.zeros_like(s)
+        return self.numbers[group, self.cells.place(logits)]
+
+    def words(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
+        return [
+            "The rule is a table: the chance of every decision for each combination of scores.",
+            "It has no thresholds to show.",
+        ]
+
+    def table(self) -> dict[str, float]:
+        return {}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "lookup", "cells": list(self.cells.settings)}

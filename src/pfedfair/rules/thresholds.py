@@ -1,0 +1,74 @@
+"""A threshold on the score for each group, of two classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfedfair.rules.likeliest import draw
+
+PARTS = ("low", "high", "chance", "below")
+
+
+class Thresholds:
+    """Decide 1 from `high` on; from `low` on by `chance`; below that by another, mostly 0.
+
+    Attributes
+    ----------
+    numbers
+        ``(groups, 4)``: low and high, as logits, chance and below of each group.
+    """
+
+    def __init__(self, numbers: Tensor) -> None:
+        self.numbers = numbers
+
+    def decide(self, logits: Tensor, s: Tensor, rng: np.random.Generator) -> Tensor:
+        return draw(self.chances(logits, s), rng)
+
+    def chances(self, logits: Tensor, s: Tensor) -> Tensor:
+        z = logits[:, 0]
+        low, high, chance, below = self.numbers[s].unbind(-1)
+        positive = torch.where(z >= high, 1.0, torch.where(z < low, below, chance))
+        return torch.stack([1 - positive, positive], dim=-1)
+
+    def words(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
+        lines = [
+            f"Decide {labels[1]} if the score is above the threshold of the person's group; "
+            "between two thresholds, for the given share of people by lot."
+        ]
+        return lines + [f"{name}: {self.cell(z)}" for z, name in enumerate(groups)]
+
+    def cell(self, z: int) -> str:
+        """A group's threshold on the score, or the two ends of the range where lots are drawn."""
+        low, high = torch.sigmoid(self.numbers[z, :2]).tolist()
+        return threshold(low, high, *self.numbers[z, 2:].tolist())
+
+    def table(self) -> dict[str, float]:
+        """Low and high on the score, chance and below, of each group."""
+        ends = torch.sigmoid(self.numbers[:, :2].double())
+        each = torch.cat([ends, self.numbers[:, 2:].double()], dim=1).tolist()
+        return {f"{part}_s{z}": value for z, row in enumerate(each)
+                for part, value in zip(PARTS, row, strict=True)}  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "thresholds"}
+
+
+def threshold(low: float, high: float, chance: float, below: float) -> str:
+    """A group's rule in a few characters.
+
+    >>> threshold(0.5, 0.5, 0.0, 0.0), threshold(0.5, 0.502, 0.3, 0.125)
+    ('0.500', '0.500-0.502, or lot 12 %')
+    """
+    lot = f", or lot {100 * below:.0f} %" if below > 0 else ""
+    if min(low, high) > 0.999:
+        return lot.removeprefix(", or ") or "nobody"
+    if max(low, high) < 0.001:
+        return "everybody"
+    if low < 0.001 and chance > 0:
+        return f"{high:.3f}, or lot {100 * chance:.0f} %"
+    return f"{low:.3f}{lot}" if high == low else f"{low:.3f}-{high:.3f}{lot}"

@@ -1,0 +1,191 @@
+"""A client's classifier on raw rows, and the files that keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from pfedfair import algorithms, networks, rules
+from pfedfair.algorithms import Algorithm
+from pfedfair.data.table import Encoder
+from pfedfair.errors import InputError
+from pfedfair.files import atomic, read_json, write_json
+from pfedfair.kinds import Kinds
+from pfedfair.networks import Network
+from pfedfair.rules import Likeliest, Rule
+from pfedfair.runs.predictor import Predictor
+
+FORMAT = 2  # of run.json
+
+
+@dataclass(frozen=True, eq=False)
+class PersonalModel:
+    """A client's classifier on raw rows, in scikit-learn's manner."""
+
+    predictor: Predictor
+    encoder: Encoder
+    kinds: Kinds
+    group_names: tuple[str, ...]
+    label_names: tuple[str, ...]
+
+    def predict_proba(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
+        """Return the chance of every label for every row, ``(n, labels)``.
+
+        For a rule that turns scores into decisions: the chances of its decisions.
+        """
+        return self.predictor.chances(*self._inputs(X, sensitive_features)).numpy()
+
+    def predict(
+        self, X: pd.DataFrame, sensitive_features: Any = None, random_state: int | None = None
+    ) -> np.ndarray:
+        """Return 0, 1, ... for every row; `label_names` says what they stand for.
+
+        A rule that draws lots at a threshold draws them from `random_state`; by default from fresh
+        entropy, so that people who come one by one do not all draw the same.
+        """
+        inputs = self._inputs(X, sensitive_features)
+        return self.predictor.decide(*inputs, np.random.default_rng(random_state)).numpy()
+
+    def words(self) -> list[str]:
+        """Say how the model decides."""
+        return self.predictor.rule.words(self.label_names, self.group_names)
+
+    def _inputs(self, X: pd.DataFrame, sensitive_features: Any) -> tuple[Tensor, Tensor]:
+        if sensitive_features is None and self.kinds.aware:
+            raise InputError(
+                "The model takes the sensitive attribute as an input: give sensitive_features."
+            )
+        s = np.zeros(len(X), np.int64)
+        if sensitive_features is not None:
+            s = self.codes(sensitive_features)
+        return torch.from_numpy(self.encoder.transform(X)), torch.from_numpy(s)
+
+    def codes(self, sensitive_features: Any) -> np.ndarray:
+        """Return 0, 1, ... for names of groups (or for these numbers if they cannot be names).
+
+        Of several attributes (a table with a column for each) the values are joined by " x ".
+        """
+        columns = pd.DataFrame(sensitive_features)
+        texts = [columns[name].map(str).to_numpy(object) for name in columns]
+        values = pd.Series([" x ".join(row) for row in zip(*texts, strict=True)], dtype=object)
+        if all(map(_is_number, self.group_names)) and values.map(_is_number).all():
+            values = values.map(  # 1 is 1.0
+                lambda v: next((n for n in self.group_names if float(n) == float(v)), v)
+            )
+        numbers = tuple(map(str, range(len(self.group_names))))
+        named = any(map(_is_number, self.group_names))
+        codes = [] if named else [n for n in (numbers, ("False", "True"))
+                                  if not set(n) & set(self.group_names)]  # fmt: skip
+        for names in (self.group_names, *codes):  # codes only where they cannot be names
+            if values.isin(names).all():
+                return values.map({name: z for z, name in enumerate(names)}).to_numpy(np.int64)
+        merged = {part: z for z, name in enumerate(self.group_names) for part in name.split(" + ")}
+        if values.isin(merged).all():
+            return values.map(merged).to_numpy(np.int64)
+        raise InputError(
+            f"sensitive_features must be {' or '.join(self.group_names)}; "
+            f"found '{values[~values.isin(merged)].iloc[0]}'."
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def write_model(
+    folder: Path,
+    network: Network,
+    encoder: Encoder,
+    kinds: Kinds,
+    rule: Sequence[Rule],
+    tensors: dict[str, Tensor],
+    about: dict[str, Any],
+) -> None:
+    """Write ``model.safetensors`` and ``run.json``: all that `read_model` needs, and `about`.
+
+    `rule` has one for each client, all of the same kind, or none where there are no clients.
+    """
+    kept = {f"buffer.{name}": buffer for name, buffer in network.buffers().items()}
+    if rule:
+        kept["rule"] = torch.stack([one.numbers for one in rule])
+    with atomic(folder / "model.safetensors") as beside:
+        save_file({name: tensor.contiguous() for name, tensor in (tensors | kept).items()}, beside)
+    what = {
+        "format": FORMAT,
+        "network": network.to_dict(),
+        "rule": rule[0].to_dict() if rule else None,
+        "encoder": asdict(encoder),
+        "kinds": asdict(kinds),
+    }
+    write_json(folder / "run.json", about | what)
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """What `write_model` wrote."""
+
+    network: Network
+    encoder: Encoder
+    kinds: Kinds
+    tensors: dict[str, Tensor]
+    about: dict[str, Any]
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return algorithms.from_dict(self.about["algorithm"])
+
+    def model(self, theta: Tensor, rule: Rule | None = None) -> PersonalModel:
+        """Return a model with these parameters, that decides by `rule`."""
+        return PersonalModel(
+            predictor=Predictor(self.network, theta, rule or Likeliest()),
+            encoder=self.encoder,
+            kinds=self.kinds,
+            group_names=tuple(self.about["group_names"]),
+            label_names=tuple(self.about["label_names"]),
+        )
+
+
+def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
+    """Read what `write_model` wrote; `module` is for a network that is one, see `Module`."""
+    if not (folder / "run.json").exists():
+        raise InputError(f"{folder} has no run.json: it is not a folder that train --out wrote.")
+    about = read_json(folder / "run.json")
+    if about.get("format") != FORMAT:
+        raise InputError(f"{folder} was written by another version of pfedfair: train again.")
+    about["encoder"]["categories"] = {
+        column: tuple(levels) for column, levels in about["encoder"]["categories"].items()
+    }
+    tensors = load_file(folder / "model.safetensors")
+    buffers = {name[len("buffer.") :]: tensors.pop(name) for name in list(tensors)
+               if name.startswith("buffer.")}  # fmt: skip
+    network = networks.from_dict(about["network"], buffers, module)
+    return Saved(network, Encoder(**about["encoder"]), Kinds(**about["kinds"]), tensors, about)
+
+
+def load_model(
+    folder: str | Path, client: int | str, module: nn.Module | None = None
+) -> PersonalModel:
+    """Read a client's model from a folder that `Run.save` wrote, by name or number (from 0).
+
+    If the network is a ``torch.nn.Module`` of your own, give the same `module` again: a file names
+    no code to run.
+    """
+    saved = read_model(Path(folder), module)
+    names = saved.about["clients"]
+    number = names.index(client) if client in names else client
+    if not isinstance(number, int) or not 0 <= number < len(names):
+        raise InputError(f"There is no client {client!r} in {folder}: it has {', '.join(names)}.")
+    rule = rules.from_dict(saved.about["rule"], saved.tensors["rule"][number])
+    return saved.model(saved.tensors["theta"][number], rule)

@@ -1,0 +1,77 @@
+"""A client that was not there when the model was trained gets its own fair rule.
+
+Methods whose rules need nothing of a client but its people's scores and groups can do that: no
+labels, no training.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from pfedfair import seeds
+from pfedfair.errors import InputError
+from pfedfair.runs.model import PersonalModel, read_model, write_model
+
+
+def personalise(
+    folder: str | Path,
+    people: pd.DataFrame,
+    name: str = "newcomer",
+    out: str | Path | None = None,
+    **changes: Any,
+) -> PersonalModel:
+    """Make a client's model from a run of such a method and the client's own, unlabelled rows.
+
+    Parameters
+    ----------
+    folder
+        Where `Run.save` wrote the run.
+    people
+        The client's rows, with the columns that the model was trained on and S.
+    out
+        Where to keep the model; `load_model(out, name)` reads it.
+    changes
+        Another ``target_ddp`` or ``confidence`` than the run's.
+    """
+    saved = read_model(Path(folder))
+    algorithm = saved.algorithm.change(**changes) if changes else saved.algorithm
+    columns = saved.about["sensitive_column"].split(",")
+    absent = [column for column in columns if column not in people]
+    if absent:
+        raise InputError(f"The rows lack the column '{absent[0]}', the sensitive attribute.")
+    model = saved.model(saved.tensors["w"].clone())
+    s = torch.from_numpy(model.codes(people[columns]))
+    if len(s) == 0:
+        raise InputError("There are no rows to make a model for.")
+    x = torch.from_numpy(saved.encoder.transform(people))
+    server = {key[len("server.") :]: value for key, value in saved.tensors.items()
+              if key.startswith("server.")} | {"w": saved.tensors["w"]}  # fmt: skip
+    rng = seeds.generator(saved.about["seed"], seeds.GUARANTEE)
+    rule = algorithm.newcomer(server, model.predictor.logits(x, s), s, rng, saved.kinds)
+    model = saved.model(model.predictor.theta, rule)
+    if out is not None:
+        kept = {key: value for key, value in saved.tensors.items() if key not in ("theta", "rule")}
+        about = saved.about | {"clients": [name], "algorithm": algorithm.to_dict()}
+        write_model(
+            Path(out), saved.network, saved.encoder, saved.kinds, [rule],
+            kept | {"theta": model.predictor.theta[None]}, about,
+        )  # fmt: skip
+    return model
+
+
+def rates(model: PersonalModel, people: pd.DataFrame, sensitive: str) -> pd.DataFrame:
+    """Rows, and the rate of every decision, of each group."""
+    given = people[sensitive.split(",")]
+    s = model.codes(given)
+    decided = model.predict(people, given, random_state=0)
+    rows = np.bincount(s, minlength=len(model.group_names))
+    table = pd.DataFrame({"group": model.group_names, "rows": rows})
+    for c, label in enumerate(model.label_names):
+        with np.errstate(invalid="ignore"):
+            table[label] = np.bincount(s[decided == c], minlength=len(rows)) / rows
+    return table
