@@ -7,6 +7,7 @@ trained on them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NotRequired, TypedDict
 from zlib import crc32
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pfedfair import seeds
-from pfedfair.algorithms.base import State
+from pfedfair.algorithms.base import Model, State
 from pfedfair.algorithms.clients import Clients, set_aside
 from pfedfair.federation import Batch
 from pfedfair.kinds import Kinds, outputs
@@ -22,6 +23,33 @@ from pfedfair.networks import Cells
 from pfedfair.objectives import Objective, loss_slope
 from pfedfair.theory import shrinkage
 from pfedfair.theory.calibration import calibrate
+
+
+class ServerState(TypedDict):
+    """What the server keeps and sends: in training the base's state, then also the rest."""
+
+    w: Model
+    eta: NotRequired[Tensor]  # P(Y) in every cell, (groups, classes, cells)
+    trust: NotRequired[Tensor]  # what a person that the model was trained on counts for, (groups,)
+    prior: NotRequired[Tensor]  # how likely each kappa is held to be, (49,)
+    guess: NotRequired[Tensor]  # P(S) in every cell, where S is not known, (groups, cells)
+    counts: NotRequired[Tensor]  # all clients' people, (groups, cells)
+
+
+class MessageState(TypedDict, total=False):
+    """What a client sends: in training the base's message, then counts, then its beliefs."""
+
+    w: Model
+    held: Tensor  # people by half, group, label and cell
+    trained: Tensor  # people by group and cell
+    alike: Tensor  # how likely it holds each kappa, (49,)
+
+
+class OwnState(TypedDict, total=False):
+    """What a client keeps: its counts, without noise."""
+
+    held: Tensor
+    trained: Tensor
 
 
 def cells_for(bins: int, kinds: Kinds) -> Cells:

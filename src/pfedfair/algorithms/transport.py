@@ -39,17 +39,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, NotRequired, TypedDict
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pfedfair import seeds
-from pfedfair.algorithms import checks
-from pfedfair.algorithms.base import Algorithm, Model, State
+from pfedfair.algorithms import checks, counting
+from pfedfair.algorithms.base import Algorithm, State
 from pfedfair.algorithms.clients import Clients
-from pfedfair.algorithms.counting import Headed, aside, cells_for, count, learn, likeness, noisy
+from pfedfair.algorithms.counting import aside, cells_for, count, learn, likeness, noisy
 from pfedfair.algorithms.fedavg import FedAvg
 from pfedfair.algorithms.solver import Solver
 from pfedfair.errors import InputError, known
@@ -60,33 +60,6 @@ from pfedfair.theory import shrinkage
 
 FREE = ("target_ddp", "criterion", "confidence", "kappa", "ties")
 OWN, POOL = 0.0, 1e9  # kappa: a client's own people only, or the pooled ones
-
-
-class ServerState(TypedDict):
-    """What the server keeps and sends: in training the base's state, then also the rest."""
-
-    w: Model
-    eta: NotRequired[Tensor]  # P(Y) in every cell, (groups, classes, cells)
-    trust: NotRequired[Tensor]  # what a person that the model was trained on counts for, (groups,)
-    prior: NotRequired[Tensor]  # how likely each kappa is held to be, (49,)
-    guess: NotRequired[Tensor]  # P(S) in every cell, where S is not known, (groups, cells)
-    counts: NotRequired[Tensor]  # all clients' people, (groups, cells)
-
-
-class MessageState(TypedDict, total=False):
-    """What a client sends: in training the base's message, then counts, then its beliefs."""
-
-    w: Model
-    held: Tensor  # people by half, group, label and cell
-    trained: Tensor  # people by group and cell
-    alike: Tensor  # how likely it holds each kappa, (49,)
-
-
-class OwnState(TypedDict, total=False):
-    """What a client keeps: its counts, without noise."""
-
-    held: Tensor
-    trained: Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,9 +105,9 @@ class Transport(Algorithm):
     epsilon: float | None = None
     base: Algorithm | None = None
 
-    server_keys: ClassVar[type] = ServerState
-    message_keys: ClassVar[type] = MessageState
-    own_keys: ClassVar[type] = OwnState
+    server_keys: ClassVar[type] = counting.ServerState
+    message_keys: ClassVar[type] = counting.MessageState
+    own_keys: ClassVar[type] = counting.OwnState
     keeps: ClassVar[bool] = True  # a client's counts, for another target
     wrappable: ClassVar[bool] = False
     levels: ClassVar[tuple[Mapping[str, float], ...]] = tuple(
@@ -237,7 +210,7 @@ class Transport(Algorithm):
             own = count(server["w"], trained, held, cells, self.secret)
             return noisy(own, clients, self.epsilon), own
         if not clients.table.kinds.aware:
-            trained = Headed(**vars(trained))
+            trained = counting.Headed(**vars(trained))
         return self.trainer.client_round(server, own, trained, t)  # step 1
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
