@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any
 
@@ -28,6 +28,11 @@ class Method:
         """The class."""
         found: type[Algorithm] = getattr(import_module(f"{__name__}.{self.file}"), self.class_name)
         return found
+
+    @property
+    def settings(self) -> list[str]:
+        """Names of all its hyper-parameters."""
+        return [field.name for field in fields(self.kind)]
 
     def levels(self, etas: Sequence[float]) -> tuple[dict[str, float], ...]:
         """Return the settings of each point of its trade-off curve, from accurate to fair.
@@ -74,7 +79,7 @@ def from_dict(about: Mapping[str, Any]) -> Algorithm:
         raise InputError(f"Unknown algorithm '{kind}': it was saved by another version.")
     made = {name: _value(value) for name, value in about.items() if name != "kind"}
     method = Method("", FILES[kind], kind, False)
-    unknown = [name for name in made if name not in method.kind.__dataclass_fields__]
+    unknown = [name for name in made if name not in method.settings]
     if unknown:
         raise InputError(f"{kind} has no setting '{unknown[0]}': it was saved by another version.")
     return method.kind(**made)

@@ -50,7 +50,7 @@ def make(
     """
     method = ALGORITHMS[known("method", name, ALGORITHMS)]
     given = _nested(dict(settings or {}), name, data)
-    own = method.kind.__dataclass_fields__
+    own = method.settings
     target = {key: given.pop(key) for key in OF_TARGET if key in given and key not in own
               and method.fair}  # fmt: skip
     if target and "target_ddp" not in target:
@@ -144,14 +144,10 @@ def _nested(given: dict[str, Any], name: str, data: str | Dataset | None) -> dic
 
 def _refusal(key: str, method: Method) -> str:
     """Say that a method does not take a setting, and what may have been meant."""
-    fields_of = [name for name in method.kind.__dataclass_fields__
-                 if method.fair or name not in OF_PENALTY]  # fmt: skip
-    known_anywhere = {
-        name for other in ALGORITHMS.values() for name in other.kind.__dataclass_fields__
-    }
-    if key not in known_anywhere | set(OF_TARGET):
-        return f"Unknown setting '{key}' of {method.name}: {near(key, fields_of)}{', '.join(fields_of)}."
-    other = [fair for _, kind, plain, fair in METHODS if plain == method.name and fair]
+    taken = [one for one in method.settings if method.fair or one not in OF_PENALTY]
+    if key not in {*OF_TARGET, *(one for m in ALGORITHMS.values() for one in m.settings)}:
+        return f"Unknown setting '{key}' of {method.name}: {near(key, taken)}{', '.join(taken)}."
+    other = [fair for _, _, plain, fair in METHODS if plain == method.name and fair]
     instead = f", or take {other[0]}" if other and key in (*OF_PENALTY, *OF_TARGET) else ""
     return f"'{_spelt(key)}' means nothing to {method.name}: leave it out{instead}."
 
