@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pfedfair import metrics
-from pfedfair.data.table import Encoder
+from pfedfair.data.encoder import Encoder
 from pfedfair.errors import InputError
 from pfedfair.files import atomic, read_json, write_json
 from pfedfair.networks import MLP, Bias, Cells, Lookup, Network, Thresholds, probabilities

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pfedfair as pff
-from pfedfair.data.table import FEWEST, cross
+from pfedfair.data.groups import FEWEST, cross
 from pfedfair.partition import by_column, dirichlet_shares
 
 

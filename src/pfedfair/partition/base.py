@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pfedfair import seeds
-from pfedfair.data.table import Dataset, PaperPlan
+from pfedfair.data.dataset import Dataset, PaperPlan
 from pfedfair.errors import InputError
 
 Rows = np.ndarray

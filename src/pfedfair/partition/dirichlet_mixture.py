@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from pfedfair import seeds
-from pfedfair.data.table import Dataset
+from pfedfair.data.dataset import Dataset
 from pfedfair.errors import InputError
 from pfedfair.partition import base
 from pfedfair.partition.base import Partition, Plan

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfedfair import seeds
-from pfedfair.data.table import Dataset
+from pfedfair.data.dataset import Dataset
 from pfedfair.errors import InputError
 from pfedfair.partition.base import Partition, Plan, check_clients, check_parts, deal
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfedfair.data.table import Dataset
+from pfedfair.data.dataset import Dataset
 from pfedfair.partition import base
 from pfedfair.partition.base import Partition, Plan
 
