@@ -61,17 +61,8 @@ class Spec:
 
     def describe(self) -> dict[str, Any]:
         """Return a JSON-able description; equal specs, equal text."""
-        return {
-            "source": self.source.describe(),
-            "plan": self.plan.to_dict(),
-            "method": self.method,
-            "algorithm": asdict(self.algorithm),
-            "seed": self.seed,
-            "protocol": self.protocol,
-            "sensitive_as_input": self.sensitive_as_input,
-            "validated": self.validated,
-            "frontier": self.frontier,
-        }
+        source, plan = self.source.describe(), self.plan.to_dict()
+        return vars(self) | {"source": source, "plan": plan, "algorithm": asdict(self.algorithm)}
 
     @property
     def name(self) -> str:

@@ -158,8 +158,7 @@ def deal(
     """Deal each group's shuffled rows: first everybody's training rows, then the test rows."""
     tests = np.rint(counts * test_fraction).astype(int)
     rng = seeds.generator(seed, seeds.PARTITION)
-    train: list[list[Rows]] = [[] for _ in counts]
-    test: list[list[Rows]] = [[] for _ in counts]
+    dealt: list[list[Rows]] = [[] for _ in (*counts, *tests)]
     for group in range(counts.shape[1]):
         rows = rng.permutation(np.flatnonzero(data.s == group))
         needed = int(counts[:, group].sum() + tests[:, group].sum())
@@ -170,17 +169,16 @@ def deal(
                 f"{data.name} has {len(rows)}: ask for fewer clients or another share."
             )
         ends = np.cumsum(np.concatenate([counts[:, group], tests[:, group]]))
-        dealt = np.split(rows[:needed], ends[:-1])
-        for i in range(len(counts)):
-            train[i].append(dealt[i])
-            test[i].append(dealt[len(counts) + i])
-    own = [stratified(np.concatenate(t), data.s, validation, rng) for t in train]
+        for hand, cards in zip(dealt, np.split(rows[:needed], ends[:-1]), strict=True):
+            hand.append(cards)
+    hands = [np.concatenate(hand) for hand in dealt]
+    own = [stratified(hand, data.s, validation, rng) for hand in hands[: len(counts)]]
     used = np.concatenate([np.concatenate(pair) for pair in own])
     return Partition(
         data=data,
         train=tuple(fit for _, fit in own),
         validation=tuple(check for check, _ in own),
-        test=tuple(np.sort(np.concatenate(t)) for t in test),
+        test=tuple(np.sort(hand) for hand in hands[len(counts) :]),
         pool=np.setdiff1d(np.arange(len(data)), used),
         names=tuple(str(i + 1) for i in range(len(counts))),
         shared_conditional=True,
