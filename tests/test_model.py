@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import pfedfair as pff
-from pfedfair.data.table import Encoder
+from pfedfair.data.encoder import Encoder
 from pfedfair.model import PersonalModel, load_model, read_model, write_model
 from pfedfair.networks import MLP, Bias, Cells, Lookup, Module, Thresholds, linear
 

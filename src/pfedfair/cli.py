@@ -18,14 +18,13 @@ from pfedfair.data.table import read_table
 from pfedfair.engines.stacked import one_thread
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import (
-    FRONTIER,
     FRONTIER_LIMITS,
     Spec,
     claim,
+    do_runs,
     load_source,
     prepare,
     read_results,
-    run_experiment,
 )
 from pfedfair.files import read_json, write_parquet
 from pfedfair.flower_cli import app as flower
@@ -204,22 +203,18 @@ def compare(
     names = options.unique(["constant", *methods.split(",")])
     values = options.numbers(etas)
     options.checked_protocol(protocol)
+    more = {"penalty": penalty, "criterion": criterion}
     runs = [
-        (
-            name,
-            options.make_algorithm(
-                source, plan, name, rounds, penalty=penalty, criterion=criterion, **level
-            ),
-        )
+        (name, options.make_algorithm(source, plan, name, rounds, **more, **level), False)
         for name in names
         for level in levels(name, values)
     ]
     shape = load_source(source)
     if len(shape.group_names) == len(shape.label_names) == 2 and criterion == "dp":
-        runs.append((FRONTIER, options.make_algorithm(source, plan, "fedavg", rounds)))
+        runs.append(("fedavg", options.make_algorithm(source, plan, "fedavg", rounds), True))
     specs = [
-        Spec(source, plan, name, algorithm, seed, protocol, not blind, validation > 0)
-        for name, algorithm in runs
+        Spec(source, plan, name, algorithm, seed, protocol, not blind, validation > 0, frontier)
+        for name, algorithm, frontier in runs
         for seed in range(options.at_least_one(seeds))
     ]
     results = _run(specs, out, jobs, quiet, f"{len(names)} methods on {data}")
@@ -363,14 +358,14 @@ def _run(
     part: str | None = None,
     runs: Path | None = None,
 ) -> pd.DataFrame:
-    prepare(specs, out, jobs, part)
+    jobs = prepare(specs, out, jobs, part)  # what is wrong is said before there is a bar
     total = sum(spec.work for spec in specs)
     with terminal.progress(what, total, quiet) as advance:
 
         def on_work(work: float, done: int) -> None:
             advance(work, f"{done}/{len(specs)} runs")
 
-        return run_experiment(specs, out, jobs, on_work, part, runs)
+        return do_runs(specs, out, jobs, on_work, runs)
 
 
 def main() -> None:
@@ -378,10 +373,9 @@ def main() -> None:
     try:
         code = app(standalone_mode=False) or 0
         if code == INTERRUPTED:
-            kept = "Finished runs are kept: the same command goes on from there."
-            terminal.errors.print(
-                "Interrupted." if sys.argv[1] in ("train", "flower") else f"Interrupted. {kept}"
-            )
+            kept = " Finished runs are kept: the same command goes on from there."
+            resumes = sys.argv[1] in ("compare", "reproduce")
+            terminal.errors.print(f"Interrupted.{kept if resumes else ''}")
             sys.stderr.flush()
             os._exit(code)  # at once: what the killed workers left undone is nobody's
         sys.exit(code)

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pfedfair.data.table import Dataset, Encoder
+from pfedfair.data.dataset import Dataset
+from pfedfair.data.encoder import Encoder
 from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds
 from pfedfair.partition import Partition, Plan

@@ -11,15 +11,7 @@ from pfedfair.data import DATASETS
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import Source, load_source
 from pfedfair.paper import as_many_steps, tuned
-from pfedfair.partition import (
-    DirichletMixture,
-    FixedShares,
-    Plan,
-    by_column,
-    dirichlet_mixture,
-    dirichlet_shares,
-    fixed_shares,
-)
+from pfedfair.partition import Plan, by_column, dirichlet_mixture, dirichlet_shares, fixed_shares
 from pfedfair.penalties import PENALTIES
 
 T = TypeVar("T")
@@ -134,9 +126,8 @@ def make_algorithm(
         name = unknown[0].replace("_", "-")
         raise InputError(f"--{name} means nothing to {method}: leave it out.")
     small: dict[str, Any] = {}
-    paper_plan = load_source(source).paper_plan
-    if isinstance(plan, FixedShares | DirichletMixture) and plan.clients and paper_plan:
-        rows = plan.rows or paper_plan.rows // plan.clients
+    rows = plan.rows_each(load_source(source))
+    if rows is not None:
         small = as_many_steps(source.name, method, max(rows, 1))
     algorithm = tuned(source.name, method, **small | given)
     return targeted(algorithm, **target) if target else algorithm

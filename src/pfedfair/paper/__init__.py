@@ -8,8 +8,9 @@ from typing import Any
 
 from pfedfair.algorithms import ALGORITHMS, Algorithm, Local, PerFedAvg, make, targeted
 from pfedfair.algorithms.moreau import Moreau
-from pfedfair.experiment import FRONTIER
+from pfedfair.experiment import FRONTIER, Source, Spec
 from pfedfair.federation import steps
+from pfedfair.partition import Plan
 
 FOR_OTHERS = "compas"
 # Methods with a target in the place of eta (`pfedfair.algorithms.Targeted`), as rows of tables.
@@ -37,6 +38,24 @@ def tuned(dataset: str, method: str, eta: float = 0.9, **options: Any) -> Algori
     base = BASE.get(method, method)
     algorithm = make(base, eta, **(settings(dataset, base) | options))
     return targeted(algorithm, **target) if method in WITH_TARGET else algorithm
+
+
+def specify(
+    dataset: str,
+    plan: Plan,
+    method: str,
+    algorithm: Algorithm,
+    seed: int,
+    protocol: str | None,
+    validated: bool = False,
+) -> Spec:
+    """Return the run of a table's row; `FRONTIER` is one, the frontier of FedAvg's scores."""
+    frontier = method == FRONTIER
+    method = BASE[method] if frontier else method
+    return Spec(
+        Source(dataset), plan, method, algorithm, seed, protocol,
+        validated=validated, frontier=frontier,
+    )  # fmt: skip
 
 
 def as_many_steps(dataset: str, method: str, rows: int, way: str | None = None) -> dict[str, Any]:

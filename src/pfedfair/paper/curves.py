@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pfedfair.experiment import FRONTIER, Source, Spec
-from pfedfair.paper import tuned
+from pfedfair.experiment import FRONTIER, Spec
+from pfedfair.paper import specify, tuned
 from pfedfair.paper.levels import levels
 from pfedfair.partition import fixed_shares
 
@@ -60,7 +60,7 @@ def specs(what: str, datasets: tuple[str, ...], seeds: int, protocol: str | None
             for lam in others
         ]
     return [
-        Spec(Source(name), fixed_shares(), method, algorithm, seed, protocol)
+        specify(name, fixed_shares(), method, algorithm, seed, protocol)
         for name, method, algorithm in runs
         for seed in range(seeds)
     ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from pfedfair.experiment import FRONTIER, Source, Spec
-from pfedfair.paper import as_many_steps, tuned
+from pfedfair.experiment import FRONTIER, Spec
+from pfedfair.paper import as_many_steps, specify, tuned
 from pfedfair.partition import Plan, dirichlet_mixture, fixed_shares
 
 METHODS = (
@@ -63,8 +63,8 @@ def plan(what: str, clients: int) -> Plan:
 def specs(what: str, datasets: tuple[str, ...], seeds: int, protocol: str | None) -> list[Spec]:
     """All runs of Table 2 or 3."""
     return [
-        Spec(
-            Source(name),
+        specify(
+            name,
             plan(what, clients),
             method,
             tuned(name, method, ETA, **as_many_steps(name, method, ROWS // clients)),

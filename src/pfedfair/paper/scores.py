@@ -6,8 +6,8 @@ Not in the paper, which calls its method's trade-off the best by the look of the
 from __future__ import annotations
 
 from pfedfair.algorithms import ALGORITHMS
-from pfedfair.experiment import FRONTIER, Source, Spec
-from pfedfair.paper import WITH_TARGET, as_many_steps, tuned
+from pfedfair.experiment import FRONTIER, Spec
+from pfedfair.paper import WITH_TARGET, as_many_steps, specify, tuned
 from pfedfair.paper.levels import levels
 from pfedfair.paper.many_clients import ROWS
 from pfedfair.partition import fixed_shares
@@ -35,7 +35,7 @@ def specs(datasets: tuple[str, ...], seeds: int, protocol: str | None) -> list[S
                     for level in levels(method, etas)
                 ]
     return [
-        Spec(Source(name), plan, method, algorithm, seed, protocol, validated=True)
+        specify(name, plan, method, algorithm, seed, protocol, validated=True)
         for name, plan, method, algorithm in runs
         for seed in range(seeds)
     ]

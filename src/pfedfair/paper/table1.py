@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from pfedfair.experiment import FRONTIER, Source, Spec
-from pfedfair.paper import tuned
+from pfedfair.experiment import FRONTIER, Spec
+from pfedfair.paper import specify, tuned
 from pfedfair.partition import fixed_shares
 
 DATASETS = ("adult", "compas")
@@ -61,7 +61,7 @@ CLAIMS = (
 def specs(datasets: tuple[str, ...], seeds: int, protocol: str | None = None) -> list[Spec]:
     """All runs of the table."""
     return [
-        Spec(Source(name), fixed_shares(), method, tuned(name, method, ETA), seed, protocol)
+        specify(name, fixed_shares(), method, tuned(name, method, ETA), seed, protocol)
         for name in datasets
         for method in METHODS
         for seed in range(seeds)

@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from pfedfair import metrics
+from pfedfair import metrics, partition
 from pfedfair.algorithms import FAIR, LIMIT
 from pfedfair.experiment import FRONTIER
 from pfedfair.model import PersonalModel
@@ -106,10 +106,8 @@ def n_clients(results: pd.DataFrame) -> int:
 
 def setting(results: pd.DataFrame) -> str:
     """Name the data set and the partition of some results."""
-    plan = json.loads(results["partition"].iloc[0])
-    shares = {"FixedShares": "fixed shares", "DirichletMixture": "Dirichlet shares"}
-    how = shares.get(plan["kind"]) or f"by {plan['column']}"
-    return f"{results['dataset'].iloc[0]}, {n_clients(results)} clients, {how}"
+    plan = partition.from_dict(json.loads(results["partition"].iloc[0]))
+    return f"{results['dataset'].iloc[0]}, {n_clients(results)} clients, {plan.words}"
 
 
 def heading(results: pd.DataFrame) -> str:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair.data.table import Dataset, Encoder
+from pfedfair.data.dataset import Dataset
+from pfedfair.data.encoder import Encoder
 from pfedfair.errors import InputError
 
 LEAST_ROWS = 20

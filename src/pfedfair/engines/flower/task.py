@@ -266,7 +266,7 @@ def none() -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class _Alone:
+class _Alone(Plan):
     """A plan with one client."""
 
     train: np.ndarray

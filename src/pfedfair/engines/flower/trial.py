@@ -167,7 +167,7 @@ def site_tables(data: Dataset, plan: Plan, seed: int) -> Federation:
 
 
 @dataclass(frozen=True, eq=False)
-class _Dealt:
+class _Dealt(Plan):
     """A plan whose rows are dealt already."""
 
     part: Partition
