@@ -15,7 +15,7 @@ from pfedfair.defaults.values import parsed
 from pfedfair.errors import InputError, known, near
 from pfedfair.federation import steps
 
-__all__ = ["as_many_steps", "make", "settings", "words"]
+__all__ = ["as_many_steps", "make", "settings", "takes", "words"]
 
 OWN = "own"  # the settings for tables of your own
 LIKE = {"compas-two-races": "compas"}
@@ -56,7 +56,7 @@ def make(
     if target and "target_ddp" not in target:
         raise InputError(f"{_spelt(next(iter(target)))} needs target-ddp.")
     for key in given:
-        if key not in own or (key in OF_PENALTY and not method.fair):
+        if not takes(name, key):
             raise InputError(_refusal(key, method))
     if method.fair:
         given = {"eta": ETA} | given
@@ -68,6 +68,18 @@ def make(
 
     shared = {field.name: getattr(algorithm, field.name) for field in fields(Algorithm)}
     return Targeted(**shared, method=algorithm, **parsed(Targeted, target))
+
+
+def takes(name: str, key: str) -> bool:
+    """Whether a method has a setting of this name.
+
+    >>> takes("fedavg", "rounds"), takes("fedavg", "eta"), takes("fedavg-kde", "target_ddp")
+    (True, False, True)
+    """
+    method, key = ALGORITHMS[name], key.partition(".")[0]
+    if key in OF_PENALTY:
+        return method.fair
+    return key in method.settings or (method.fair and key in OF_TARGET)
 
 
 def settings(data: str | Dataset, name: str) -> dict[str, Any]:

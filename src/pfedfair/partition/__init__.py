@@ -13,6 +13,7 @@ from typing import Any
 from pfedfair.errors import InputError, known
 from pfedfair.partition.base import Partition, Plan, stratified
 from pfedfair.partition.by_column import ByColumn
+from pfedfair.partition.choice import WAYS, choose
 from pfedfair.partition.dirichlet_mixture import DirichletMixture
 from pfedfair.partition.dirichlet_shares import DirichletShares
 from pfedfair.partition.fixed_shares import FixedShares
@@ -27,8 +28,8 @@ by_column = ByColumn
 together = Together
 
 __all__ = [
-    "PLANS", "ByColumn", "DirichletMixture", "DirichletShares", "FixedShares", "Partition", "Plan",
-    "Together", "by_column", "dirichlet_mixture", "dirichlet_shares", "fixed_shares", "from_dict",
+    "PLANS", "WAYS", "ByColumn", "DirichletMixture", "DirichletShares", "FixedShares", "Partition", "Plan",
+    "Together", "by_column", "choose", "dirichlet_mixture", "dirichlet_shares", "fixed_shares", "from_dict",
     "stratified", "together",
 ]  # fmt: skip
 
