@@ -10,43 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pfedfair import options, show, terminal
-from pfedfair.algorithms import ALGORITHMS, Transport
+from pfedfair import report, terminal
+from pfedfair.algorithms import ALGORITHMS
+from pfedfair.cli import options
+from pfedfair.cli.options import OneMethod, People, Quiet, Seed, Settings, unfold
 from pfedfair.engines.flower import require
-from pfedfair.errors import InputError
-from pfedfair.experiment import load_source
-from pfedfair.options import (
-    Blind,
-    Categorical,
-    Client,
-    Clients,
-    Confidence,
-    Criterion,
-    Data,
-    Drop,
-    Label,
-    MergeGroups,
-    Partition,
-    Penalty,
-    Quiet,
-    Rows,
-    Sensitive,
-    TargetDDP,
-)
-from pfedfair.run import choose_network
+from pfedfair.errors import InputError, known
+from pfedfair.runs import choose_network
+from pfedfair.studies import one_run
 
 if TYPE_CHECKING:
     from pfedfair.engines.flower.trial import Outcome
 
 app = typer.Typer(no_args_is_help=True, help="The same methods across machines, on Flower.")
-Method = Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")]
-Eta = Annotated[float, typer.Option(help="Weight of the fairness penalty, in [0, 1).")]
-FewRounds = Annotated[
-    int | None,
-    typer.Option(help="Rounds of communication; 3 if left out, and transport's own at its end."),
-]
-Seed = Annotated[int, typer.Option(help="Root of all random numbers.")]
-LocalRounds = Annotated[int, typer.Option(help="Rounds at a site for each message.")]
+Keep = Annotated[Path | None, typer.Option(help="A new folder to keep everything in.")]
 
 
 @app.command()
@@ -74,75 +51,58 @@ def init(
 
 
 @app.command()
+@unfold
 def simulate(
-    data: Data,
-    method: Method = "pfedfair",
-    eta: Eta = 0.9,
-    penalty: Penalty = "kde",
-    criterion: Criterion = "dp",
-    lam: Annotated[float | None, typer.Option(help="pFedFair's lambda.")] = None,
-    gamma: Annotated[float | None, typer.Option(help="Strength of the Moreau tie.")] = None,
-    target_ddp: TargetDDP = None,
-    confidence: Confidence = None,
-    clients: Clients = None,
-    rows: Rows = None,
-    partition: Partition = "fixed",
-    label: Label = None,
-    sensitive: Sensitive = None,
-    client: Client = None,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    merge_groups: MergeGroups = False,
-    blind: Blind = False,
+    people: People,
+    method: OneMethod = OneMethod(),
+    settings: Settings = Settings(),
     seed: Seed = 0,
-    rounds: FewRounds = None,
-    local_rounds: LocalRounds = 1,
-    out: Annotated[Path | None, typer.Option(help="A new folder to keep everything in.")] = None,
+    local_rounds: Annotated[int, typer.Option(help="Rounds at a site for each message.")] = 1,
+    out: Keep = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a method on Flower's simulation runtime, and compare it with `pfedfair train`.
+
+    Few rounds, if --rounds is left out.
 
     Example: pfedfair flower simulate compas --method pfedfair --rounds 3
     """
     require("flwr", "ray")
     from pfedfair.engines.flower import trial
 
-    source = options.make_source(data, label, sensitive, drop, categorical, merge_groups)
-    plan = options.make_plan(partition, clients, rows, client, source=source)
-    algorithm = options.make_algorithm(
-        source, plan, method, _few(method, rounds), eta=eta, penalty=penalty, criterion=criterion,
-        lam=lam, gamma=gamma, target_ddp=target_ddp, confidence=confidence,
-    )  # fmt: skip
-    if local_rounds < 1:
-        raise InputError(f"--local-rounds must be at least 1, got {local_rounds}.")
-    seed = options.checked_seed(seed)
-    federation = load_source(source).federate(plan, seed, not blind)
+    plan = people.plan()
+    algorithm = method.make(people, plan, settings, rounds=_few(method.method))
+    options.at_least_one("--local-rounds", local_rounds)
+    federation = people.federate(plan, seed, settings.blind)
     choose_network(federation, algorithm)
-    path = data if source.label is None else str(Path(data).absolute())
+    path = people.data if people.label is None else str(Path(people.data).absolute())
     where = {
-        "data": path, "label": label or "", "sensitive": sensitive or "", "client": client or "",
-        "drop": drop or "", "categorical": categorical or "", "partition": partition,
-        "rows": rows or 0, "merge-groups": merge_groups,
+        "data": path, "label": people.label or "", "sensitive": people.sensitive or "",
+        "client": people.client or "", "drop": people.drop or "",
+        "categorical": people.categorical or "", "partition": people.partition,
+        "rows": people.rows or 0, "merge-groups": people.merge_groups,
     }  # fmt: skip
     with _folder(out) as place:
         found = trial.simulate(
-            federation, where, method, algorithm, seed, place, local_rounds, _teller(quiet)
+            federation, where, method.method, algorithm, seed, place, local_rounds, _teller(quiet)
         )
     if not quiet:
-        show.sites(found.table, federation.data, algorithm,
-                   f"{method} on {data}, Flower's simulation")  # fmt: skip
+        title = f"{method.method} on {people.data}, Flower's simulation"
+        view = one_run.sites(found.table, federation.data, algorithm, title)
+        report.terminal.show(view, terminal.console)
         _times(found, local_rounds, out)
 
 
 @app.command()
 def demo(
     data: Annotated[str, typer.Argument(help="adult or compas.")] = "compas",
-    method: Method = "pfedfair",
-    eta: Eta = 0.9,
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")] = "pfedfair",
     sites: Annotated[int, typer.Option(help="How many sites.")] = 3,
-    rounds: FewRounds = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds of communication; a few if left out.")
+    ] = None,
     seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option(help="A new folder to keep everything in.")] = None,
+    out: Keep = None,
     quiet: Quiet = False,
 ) -> None:
     """Start a SuperLink and SuperNodes on this machine, with TLS and keys; train; stop them all.
@@ -152,25 +112,26 @@ def demo(
     require()
     from pfedfair.engines.flower import trial
 
-    source = options.make_source(data, None, None, None, None)
-    plan = options.make_plan("fixed", sites, None, None)
-    algorithm = options.make_algorithm(source, plan, method, _few(method, rounds), eta=eta)
+    people = People(data, clients=sites)
+    plan, table = people.plan(), people.dataset
+    few = _few(method) if rounds is None else rounds
+    algorithm = options.make_tuned(people, plan, method, {"rounds": few})
     seed = options.checked_seed(seed)
-    table = load_source(source)
     with _folder(out) as place:
         found = trial.demo(
-            table, method, algorithm, sites, seed, place / "deployment",
-            _teller(quiet),
-        )  # fmt: skip
+            table, method, algorithm, sites, seed, place / "deployment", _teller(quiet)
+        )
     if not quiet:
-        show.sites(found.table, table, algorithm, f"{method} on {data}, {sites} sites on Flower")
+        title = f"{method} on {data}, {sites} sites on Flower"
+        report.terminal.show(one_run.sites(found.table, table, algorithm, title), terminal.console)
         _times(found, 1, out)
         terminal.say("Everything that was started is stopped again.")
 
 
-def _few(method: str, rounds: int | None) -> int:
-    """Few rounds, for trying out; transport needs some to agree."""
-    return 3 + (method == "transport") * Transport.agree if rounds is None else rounds
+def _few(method: str) -> int:
+    """Few rounds, for trying out: two to train, or three where none is needed at the end."""
+    kind = ALGORITHMS[known("method", method, ALGORITHMS)].kind
+    return 2 + max(1, kind().closing)
 
 
 @contextmanager
