@@ -15,6 +15,7 @@ import typer
 from pfedfair import newcomer, options, show, terminal
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.data.table import read_table
+from pfedfair.defaults import levels
 from pfedfair.engines.stacked import one_thread
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import (
@@ -52,11 +53,9 @@ from pfedfair.options import (
     Sensitive,
     TargetDDP,
 )
-from pfedfair.paper.levels import levels
-from pfedfair.report import tables
-from pfedfair.report.reproductions import REPRODUCTIONS, comparison
 from pfedfair.run import choose_network, measured_rows
 from pfedfair.run import train as train_run
+from pfedfair.studies import STUDIES, comparison, one_run
 from pfedfair.theory import cost_of_one_model
 
 app = typer.Typer(
@@ -223,12 +222,12 @@ def compare(
         for seed in range(options.at_least_one(seeds))
     ]
     results = _run(specs, out, jobs, quiet, f"{len(names)} methods on {data}")
-    show.results(comparison(results), results, out, quiet)
+    show.results(comparison.view(results), out, quiet)
 
 
 @app.command()
 def reproduce(
-    what: Annotated[str, typer.Argument(help=f"{', '.join(REPRODUCTIONS)}, or all.")],
+    what: Annotated[str, typer.Argument(help=f"{', '.join(STUDIES)}, or all.")],
     datasets: Annotated[
         str | None, typer.Option(help="Names with commas between; the paper's if left out.")
     ] = None,
@@ -246,24 +245,24 @@ def reproduce(
 
     Example: pfedfair reproduce table1 --seeds 5 --out runs/table1
     """
-    known("part of the paper", what, [*REPRODUCTIONS, "all"])
+    known("part of the paper", what, [*STUDIES, "all"])
     options.checked_protocol(protocol)
     out = out or Path("runs") / what
-    every = [name for name in REPRODUCTIONS if name.startswith(("table", "figure"))]
+    every = [name for name, study in STUDIES.items() if study.in_paper]
     for name in every if what == "all" else [what]:
         folder = out / name if what == "all" else out
-        part = REPRODUCTIONS[name]
-        chosen = options.unique(datasets.split(",")) if datasets else list(part.datasets)
+        study = STUDIES[name]
+        chosen = options.unique(datasets.split(",")) if datasets else list(study.datasets)
         for one in chosen:
-            known("data set", one, list(part.datasets))
-        specs = part.specs(tuple(chosen), options.at_least_one(seeds), protocol)
+            known("data set", one, list(study.datasets))
+        specs = study.specs(tuple(chosen), options.at_least_one(seeds), protocol)
         began = time.monotonic()
         runs = out / "runs" if what == "all" else None  # figures have many runs in common
         told = f"{name} on {' and '.join(chosen)}"
         results = _run(specs, folder, jobs, quiet, told, name, runs)
-        show.results(part, results, folder, quiet)
+        show.results(study.view(results), folder, quiet)
         if not quiet:
-            terminal.say(f"{part.title}: {time.monotonic() - began:.0f} s")
+            terminal.say(f"{study.title}: {time.monotonic() - began:.0f} s")
 
 
 @app.command()
@@ -305,7 +304,7 @@ def theory(
     table = best.loc[list(federation.partition.names)].reset_index()
     table.insert(3, "cost", cost_of_one_model(federation.partition))
     if not quiet:
-        terminal.console.print(tables.theory_grid(table, f"\n{federation.data.name}, seed {seed}"))
+        show.table(one_run.theory(table, f"{federation.data.name}, seed {seed}"))
         terminal.say(
             "cost: what a single fair model must cost the client in accuracy, were labels a "
             "function of\nX and S (Proposition 1; with noisy labels it is less). Then the accuracy "
@@ -350,8 +349,8 @@ def report(
     results = read_results(folder)
     card = folder / "experiment.json"
     part = read_json(card).get("part") if card.exists() else None
-    view = REPRODUCTIONS[part] if part in REPRODUCTIONS else comparison(results)
-    show.results(view, results, folder, quiet)
+    view = STUDIES[part].view if part in STUDIES else comparison.view
+    show.results(view(results), folder, quiet)
 
 
 def _run(

@@ -29,25 +29,27 @@ import pandas as pd
 import torch
 
 from pfedfair import __version__
-from pfedfair.algorithms import Algorithm
+from pfedfair.algorithms import ALGORITHMS, Algorithm
 from pfedfair.data import DATASETS, Dataset, load
+from pfedfair.defaults import level, levels
 from pfedfair.engines.stacked import one_thread
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation
 from pfedfair.files import read_json, read_parquet, write_json, write_parquet
-from pfedfair.metrics import RUN
 from pfedfair.networks import Kinds
 from pfedfair.partition import Plan
 from pfedfair.run import CollapseWarning, measured_rows, train
 
 COLUMNS = [
-    "dataset", "method", "eta", "lam", "gamma", "target_ddp", "seed", "client", "role",
+    "dataset", "method", "model", "eta", "lam", "gamma", "target_ddp", "level", "seed", "client",
+    "role",
     "n_train", "n_test", "share_s1", "accuracy", "ddp", "eo", "eopp", "npr_s0", "npr_s1",
     "accuracy_low", "accuracy_high", "ddp_low", "ddp_high",
     "eo_low", "eo_high", "eopp_low", "eopp_high",
     "npr_s0_low", "npr_s0_high", "npr_s1_low", "npr_s1_high",
     "collapsed", "protocol", "partition", "config", "seconds",
 ]  # fmt: skip
+KEYS = ["dataset", "method", "eta", "config", "partition", "protocol", "seed"]  # of a run
 FRONTIER = "frontier"
 FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is computed
 
@@ -158,14 +160,18 @@ def execute(spec: Spec, on_work: Callable[[float], None] = lambda work: None) ->
         table = pd.concat([run.frontier(FRONTIER_LIMITS, protocol) for protocol in protocols])
         configs = [json.dumps(about | {"limit": c}, sort_keys=True) for c in table["target_ddp"]]
         table = table.assign(collapsed=False)
+        table["level"] = [f"≤ {c:g}" for c in table["target_ddp"]]
     else:
         table = pd.concat([run.table(protocol) for protocol in protocols])
         configs = [json.dumps(about, sort_keys=True)] * len(table)
         table = table.assign(target_ddp=float(about.get("target_ddp", float("nan"))))
+        fair = levels(spec.method, (0.5,)) != ({},) if spec.method in ALGORITHMS else True
+        table["level"] = level(spec.algorithm) if fair else ""  # TODO(merge): Algorithm.level
     more = [c for c in map(str, table) if c not in COLUMNS and c.startswith(("share_s", "npr_s"))]
     return table.assign(
         dataset=federation.data.name,
         method=spec.method,
+        model=type(run.network).__name__.lower(),  # TODO(merge): the scorer's words
         eta=float(spec.algorithm.eta),
         lam=float(about.get("method", about).get("lam", float("nan"))),
         gamma=float(about.get("method", about).get("gamma", float("nan"))),
@@ -287,8 +293,7 @@ def _checkpoint(runs: Path, spec: Spec) -> Path:
 def _collect(specs: Sequence[Spec], out: Path, runs: Path) -> pd.DataFrame:
     parts = [read_parquet(_checkpoint(runs, spec)) for spec in specs]
     results = pd.concat(parts, ignore_index=True)
-    keys = [*RUN, "seed"]
-    write_parquet(out / "timings.parquet", results[[*keys, "seconds"]].drop_duplicates(keys))
+    write_parquet(out / "timings.parquet", results[[*KEYS, "seconds"]].drop_duplicates(KEYS))
     write_parquet(out / "results.parquet", results.assign(seconds=float("nan")))
     return results
 

@@ -13,7 +13,6 @@ those who have it. Groups without rows to measure are left out; with fewer than 
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Sequence
 from itertools import combinations
@@ -29,7 +28,6 @@ from pfedfair.networks import Lookup, Network, Thresholds
 
 PROTOCOLS = ("pool", "paper", "validation")
 GAPS = {"dp": "ddp", "eo": "eo", "eopp": "eopp"}  # the measure that goes with a criterion
-RUN = ["dataset", "method", "eta", "config", "partition", "protocol"]  # all but the seed
 ROWS_AT_ONCE = 4096
 
 
@@ -175,42 +173,3 @@ def mean_interval(values: Sequence[float] | np.ndarray, level: float = 0.95) -> 
         return mean, float("nan"), float("nan")
     half = float(t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
     return mean, mean - half, mean + half
-
-
-def gap_of(results: pd.DataFrame) -> str:
-    """The gap that the runs were asked to keep small: "ddp", "eo" or "eopp"."""
-    for config in results["config"].unique():
-        about = json.loads(config)
-        criterion = about.get("method", about).get("criterion", "dp")
-        if criterion != "dp":
-            return GAPS[criterion]
-    return "ddp"
-
-
-def over_clients(results: pd.DataFrame) -> pd.DataFrame:
-    """Summarise each run over its clients; the gap is that of the runs' criterion.
-
-    Worst accuracy and worst DDP may be those of different clients, as in the paper;
-    the joint worst client is the one with the largest sum of error and DDP.
-    """
-    keys = [*RUN, "seed"]
-    gap = gap_of(results)
-    rows = []
-    for key, run in results.groupby(keys, sort=False, dropna=False):
-        if run["client"].duplicated().any():
-            raise ValueError(f"two results for one client in the run {key}")
-        joint = run.iloc[int(np.argmax(run[gap].fillna(0) - run["accuracy"]))]
-        row = dict(zip(keys, key, strict=True))
-        row |= {"worst_accuracy": run["accuracy"].min(), f"worst_{gap}": run[gap].max()}
-        row |= {"mean_accuracy": run["accuracy"].mean(), f"mean_{gap}": run[gap].mean()}
-        row |= {
-            "joint_worst_client": joint["client"],
-            "joint_worst_accuracy": joint["accuracy"],
-            f"joint_worst_{gap}": joint[gap],
-        }
-        for role in ("underrepresented", "overrepresented"):
-            part = run[run["role"] == role]
-            measures = ("accuracy", gap, "npr_s0", "npr_s1")
-            row |= {f"{role}_{name}": part[name].mean() for name in measures}
-        rows.append(row)
-    return pd.DataFrame(rows)

@@ -6,11 +6,11 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from pfedfair.algorithms import ALGORITHMS, FAIR, Algorithm, targeted
+from pfedfair.algorithms import ALGORITHMS, FAIR, Algorithm
 from pfedfair.data import DATASETS
+from pfedfair.defaults import as_many_steps, make
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import Source, load_source
-from pfedfair.paper import as_many_steps, tuned
 from pfedfair.partition import (
     DirichletMixture,
     FixedShares,
@@ -138,8 +138,7 @@ def make_algorithm(
     if isinstance(plan, FixedShares | DirichletMixture) and plan.clients and paper_plan:
         rows = plan.rows or paper_plan.rows // plan.clients
         small = as_many_steps(source.name, method, max(rows, 1))
-    algorithm = tuned(source.name, method, **small | given)
-    return targeted(algorithm, **target) if target else algorithm
+    return make(method, small | given | target, source.name)
 
 
 def numbers(text: str) -> list[float]:

@@ -14,44 +14,32 @@ from pfedfair.data import Dataset
 from pfedfair.metrics import GAPS
 from pfedfair.model import PersonalModel
 from pfedfair.networks import Thresholds
-from pfedfair.report import tables
-from pfedfair.report.reproductions import View, verdicts
 from pfedfair.run import Run
+from pfedfair.studies import Table, View, one_run
 
 FEW = 10  # people of a group at a client
-FIT = 5  # clients side by side on a screen
 
 
-def results(view: View, found: pd.DataFrame, out: Path, quiet: bool) -> None:
-    """Write everything to `out`; print the tables, and what became of the claims."""
-    paths = report.write(found, out, view.draw, view.texts)
-    if quiet:
-        return
-    for _, rows in found.groupby(["dataset", "partition"], sort=False):
-        title = tables.heading(rows)
-        terminal.console.print(view.grid(rows, f"\n{view.title}\n{title}{view.shown}"))
-        lines = verdicts(view, rows)
-        if lines:
-            what = "What came out" if view.judge else "What the paper claims"
-            terminal.say(f"\n{what}, on {title} (paired by seed, 95 % interval):")
-        for line in lines:
-            terminal.say(line)
-    terminal.console.print("\n" + "\n".join(view.legend), highlight=False)
-    gone = found[found["collapsed"] & (found["method"] != "constant")]
-    if len(gone):
-        where = gone.groupby(["dataset", "method"]).size().reset_index(name="n")
-        each = (f"{row['method']} on {row['dataset']} ({row['n']})" for _, row in where.iterrows())
-        _note(f"models that predict one class for everybody: {', '.join(each)}.")
-    terminal.say(f"Written to {out}: results.parquet, " + ", ".join(p.name for p in paths))
+def results(view: View, out: Path, quiet: bool) -> None:
+    """Write everything to `out`, and print it."""
+    paths = report.write(view, out)
+    if not quiet:
+        report.terminal.show(view, terminal.console)
+        names = ", ".join(["results.parquet", *(path.name for path in paths)])
+        report.terminal.say(f"Written to {out}: {names}", terminal.console)
 
 
-def run(done: Run, table: pd.DataFrame, title: str) -> None:
+def table(one: Table) -> None:
+    report.terminal.print_table(one, terminal.console)
+
+
+def run(done: Run, clients: pd.DataFrame, title: str) -> None:
     """Print every client of one run; its rule and its target, if it has them."""
     data, algorithm = done.federation.data, done.algorithm
     criterion, gaps = _gaps(data, algorithm)
-    terminal.console.print(tables.run_grid(table, f"\n{title}, {done.seconds:.1f} s", gaps))
-    kind = table["protocol"].iloc[0]
-    held = f"{table['n_test'].min()}" if kind == "pool" else "each client's own"
+    table(one_run.clients(clients, f"{title}, {done.seconds:.1f} s", gaps))
+    kind = clients["protocol"].iloc[0]
+    held = f"{clients['n_test'].min()}" if kind == "pool" else "each client's own"
     terminal.console.print(
         f"In brackets: 95 % bootstrap interval over the held-out rows ({held}; protocol {kind}).",
         highlight=False,
@@ -60,18 +48,12 @@ def run(done: Run, table: pd.DataFrame, title: str) -> None:
     gap = GAPS[criterion]
     if isinstance(algorithm, Transport):
         rules = done.rules(kind)
-        heading = "\nThe decision rules"
-        terminal.console.print(tables.rule_grid(rules, data.group_names, heading, gap))
-        if len(data.group_names) > 3 and "low_s0" in rules:
-            grid = tables.threshold_grid(rules.head(FIT), data.group_names, "\nTheir thresholds")
-            terminal.console.print(grid)
-            if len(rules) > FIT:
-                terminal.say(f"(the first {FIT} clients; in Python, Run.rules() has them all)")
-        terminal.say("\n".join(tables.rule_words(data.label_names, "low_s0" in rules)))
+        table(one_run.rules(rules, data.group_names, "The decision rules", gap))
+        terminal.say("\n".join(one_run.rule_words(data.label_names, "low_s0" in rules)))
         terminal.say("cost: what that loses in accuracy against the likeliest label by score.")
     if isinstance(algorithm, Transport | Targeted):
-        terminal.say(tables.target_words(table, algorithm.target_ddp, gap))
-        if algorithm.confidence is None and (table[gap] > algorithm.target_ddp).any():
+        terminal.say(one_run.target_words(clients, algorithm.target_ddp, gap))
+        if algorithm.confidence is None and (clients[gap] > algorithm.target_ddp).any():
             terminal.say(
                 "It was aimed at by the best guess, which is too low for some: --confidence 0.95 "
                 "aims lower,\nso that it is kept for 95 % of what a client's gap may be."
@@ -79,10 +61,10 @@ def run(done: Run, table: pd.DataFrame, title: str) -> None:
     _few(done)
 
 
-def sites(table: pd.DataFrame, data: Dataset, algorithm: Algorithm, title: str) -> None:
+def sites(clients: pd.DataFrame, data: Dataset, algorithm: Algorithm, title: str) -> None:
     """Print what every site of a run on Flower measured."""
     _, gaps = _gaps(data, algorithm)
-    terminal.console.print(tables.run_grid(table, f"\n{title}", gaps))
+    table(one_run.clients(clients, title, gaps))
     terminal.say("Each site measured its own model on its own held-out rows (95 % intervals).")
     _columns(data, gaps)
 
@@ -95,7 +77,7 @@ def _gaps(data: Dataset, algorithm: Algorithm) -> tuple[str, list[str]]:
 
 
 def _columns(data: Dataset, gaps: list[str]) -> None:
-    """Say what the columns of `tables.run_grid` are."""
+    """Say what the columns of `one_run.clients` are."""
     names = ", ".join(f"S={z}: {name}" for z, name in enumerate(data.group_names))
     meaning = "NPR: negative prediction rate, P(Yhat=0 | S). "
     if len(gaps) > 1:
@@ -113,9 +95,9 @@ def _columns(data: Dataset, gaps: list[str]) -> None:
 
 def newcomer(model: PersonalModel, rates: pd.DataFrame, title: str) -> None:
     """Print the rule of a client that was not in training, and what it does to its rows."""
-    terminal.console.print(tables.newcomer_grid(model, rates, f"\n{title}"))
+    table(one_run.newcomer(model, rates, title))
     terminal.say(
-        "\n".join(tables.rule_words(model.label_names, isinstance(model.network, Thresholds)))
+        "\n".join(one_run.rule_words(model.label_names, isinstance(model.network, Thresholds)))
     )
     absent = list(rates.loc[rates["rows"] == 0, "group"])
     if absent:

@@ -1,0 +1,89 @@
+"""The rows of tables, and the runs behind them.
+
+A row is a method by its name, or one of two that are not in `ALGORITHMS`: a method with a target in
+the place of eta, and the frontier, the best thresholds on FedAvg's scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pandas as pd
+
+from pfedfair.defaults import as_many_steps, closing, make
+from pfedfair.defaults import levels as method_levels
+from pfedfair.experiment import FRONTIER, Source, Spec
+from pfedfair.partition import Plan
+from pfedfair.studies.view import View
+
+CONSTANT = "constant"
+WITH_TARGET = {"pfedfair-target": "pfedfair", "fedavg-target": "fedavg-kde"}
+METHOD = {FRONTIER: "fedavg", **WITH_TARGET}  # of rows whose label is not the method's name
+TARGETS = (0.1, 0.05, 0.02)
+TARGET = 0.05  # where a table has one level of each row
+ROWS = 12_000  # of all clients together, where Adult has 20 or 50 of them
+
+Level = dict[str, Any]
+
+
+class Specs(Protocol):
+    """All runs of a study; `rounds`, if given, are the rounds of training of each."""
+
+    def __call__(
+        self,
+        datasets: tuple[str, ...],
+        seeds: int,
+        protocol: str | None = None,
+        rounds: int | None = None,
+    ) -> list[Spec]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A table or a figure: its runs, and what is to be shown of their results."""
+
+    title: str
+    specs: Specs
+    view: Callable[[pd.DataFrame], View]
+    datasets: tuple[str, ...] = ("adult", "compas")
+    in_paper: bool = True
+
+
+def levels(row: str, etas: Sequence[float]) -> tuple[Level, ...]:
+    """The settings of a row at each point of its trade-off curve, from accurate to fair."""
+    if row in WITH_TARGET:
+        return tuple({"target_ddp": target} for target in TARGETS)
+    return ({},) if row == FRONTIER else method_levels(row, etas)
+
+
+def one_level(row: str, eta: float) -> Level:
+    """The settings of a row where it has one level only: this eta, or its own default limit."""
+    if row in WITH_TARGET:
+        return {"target_ddp": TARGET}
+    found = levels(row, (eta,))[0]
+    return found if "eta" in found else {}
+
+
+def runs(
+    dataset: str,
+    plan: Plan,
+    row: str,
+    level: Level,
+    seeds: int,
+    protocol: str | None,
+    rounds: int | None,
+    *,
+    clients: int | None = None,
+    validated: bool = False,
+) -> list[Spec]:
+    """A row's runs at one level; with many `clients`, each makes as many steps as in tuning."""
+    method = METHOD.get(row, row)
+    small = as_many_steps(dataset, method, ROWS // clients) if clients else {}
+    short = {} if rounds is None else {"rounds": rounds + closing(method)}
+    algorithm = make(method, small | level | short, dataset)
+    return [
+        Spec(Source(dataset), plan, row, algorithm, seed, protocol, validated=validated)
+        for seed in range(seeds)
+    ]
