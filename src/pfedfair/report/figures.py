@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 import pandas as pd
@@ -77,7 +77,7 @@ def curves(picture: Picture) -> Figure:
 def rates(picture: Picture) -> Figure:
     """Negative prediction rates of two groups against eta, by kind of client."""
     frame = picture.frames["rates"]
-    dashes = {"npr_s0": "-", "npr_s1": "--"}
+    dashes: dict[str, Literal["-", "--"]] = {"npr_s0": "-", "npr_s1": "--"}
     figure, panels = _panels(picture, frame, 4.5, 3.6, sharey="row")
     for axes, name in panels:
         for role, rows in frame[frame["panel"] == name].groupby("role", sort=False):

@@ -6,33 +6,22 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from pfedfair.experiment import FRONTIER, Spec
+from pfedfair.experiment import FRONTIER
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary
-from pfedfair.studies.rows import Level, levels, runs
+from pfedfair.studies.rows import CONSTANT, Cell, levels
 from pfedfair.studies.view import Table
 
 ETAS = (0.0, 0.3, 0.6, 0.9)
 METHODS = (
-    "constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", "pfedfair-target", "transport",
+    CONSTANT, "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", "pfedfair-target", "transport",
     FRONTIER,
 )  # fmt: skip
 
 
-def over_eta(datasets: Sequence[str], methods: Sequence[str]) -> list[tuple[str, str, Level]]:
-    """Data sets, methods, and the levels of each."""
-    return [(d, row, level) for d in datasets for row in methods for level in levels(row, ETAS)]
-
-
-def specs(
-    grid: Sequence[tuple[str, str, Level]], seeds: int, protocol: str | None, rounds: int | None
-) -> list[Spec]:
-    """The runs of a grid of data sets, methods and levels."""
-    return [
-        spec
-        for name, row, level in grid
-        for spec in runs(name, fixed_shares(), row, level, seeds, protocol, rounds)
-    ]
+def cells(methods: Sequence[str]) -> list[Cell]:
+    """Every level of some methods."""
+    return [Cell(fixed_shares(), row, level) for row in methods for level in levels(row, ETAS)]
 
 
 def tables(results: pd.DataFrame, rows: pd.DataFrame, claims: Sequence[parts.Claim]) -> list[Table]:
@@ -45,5 +34,5 @@ def tables(results: pd.DataFrame, rows: pd.DataFrame, claims: Sequence[parts.Cla
 
 def panels(results: pd.DataFrame) -> pd.DataFrame:
     """The results with a panel for each data set and method; the constant classifier has none."""
-    shown = results[results["method"] != "constant"]
+    shown = results[results["method"] != CONSTANT]
     return shown.assign(panel=shown["dataset"] + ": " + shown["method"])

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import pandas as pd
 
-from pfedfair.experiment import Spec
 from pfedfair.studies import curves, parts, summary, words
-from pfedfair.studies.rows import Study
+from pfedfair.studies.rows import Cell, Study
 from pfedfair.studies.view import Column, Picture, Table, View
 
 METHODS = ("constant", "fedavg-kde", "pfedfair")
 RATES = ("npr_s0", "npr_s1")
 
 
-def specs(
-    datasets: tuple[str, ...], seeds: int, protocol: str | None = None, rounds: int | None = None
-) -> list[Spec]:
-    return curves.specs(curves.over_eta(datasets, METHODS), seeds, protocol, rounds)
+def cells(dataset: str) -> list[Cell]:
+    return curves.cells(METHODS)
 
 
 def rate_table(part: pd.DataFrame) -> Table:
@@ -55,4 +52,4 @@ def view(results: pd.DataFrame) -> View:
     return parts.view(STUDY.title, results, tables, [picture], legend)
 
 
-STUDY = Study(title="Figure 3: negative prediction rates over eta", specs=specs, view=view)
+STUDY = Study(title="Figure 3: negative prediction rates over eta", cells=cells, view=view)

@@ -8,9 +8,9 @@ from dataclasses import asdict, replace
 import pandas as pd
 
 from pfedfair.defaults import make
-from pfedfair.experiment import Spec
+from pfedfair.partition import fixed_shares
 from pfedfair.studies import curves, parts, summary, words
-from pfedfair.studies.rows import Study
+from pfedfair.studies.rows import Cell, Study
 from pfedfair.studies.view import Picture, View
 
 LAMBDAS = (0.0, 0.2, 0.4, 0.8)
@@ -23,16 +23,12 @@ CLAIMS = (
 )
 
 
-def specs(
-    datasets: tuple[str, ...], seeds: int, protocol: str | None = None, rounds: int | None = None
-) -> list[Spec]:
+def cells(dataset: str) -> list[Cell]:
     """Methods over eta, and pFedFair with other values of lambda at the largest."""
-    grid = curves.over_eta(datasets, curves.METHODS)
-    for name in datasets:
-        tuned = asdict(make("pfedfair", data=name))["lam"]
-        varied = [{"eta": ETA, "lam": lam} for lam in LAMBDAS if lam != tuned]
-        grid += [(name, "pfedfair", level) for level in varied]
-    return curves.specs(grid, seeds, protocol, rounds)
+    tuned = asdict(make("pfedfair", data=dataset))["lam"]
+    varied = [{"eta": ETA, "lam": lam} for lam in LAMBDAS if lam != tuned]
+    more = [Cell(fixed_shares(), "pfedfair", level) for level in varied]
+    return curves.cells(curves.METHODS) + more
 
 
 def usual(results: pd.DataFrame) -> pd.DataFrame:
@@ -80,6 +76,6 @@ def view(results: pd.DataFrame) -> View:
 
 STUDY = Study(
     title="Figure 4: worst client's trade-off over eta, and the effect of lambda",
-    specs=specs,
+    cells=cells,
     view=view,
 )

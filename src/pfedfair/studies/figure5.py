@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from pfedfair.experiment import Spec
+from pfedfair.partition import fixed_shares
 from pfedfair.studies import curves, parts, summary
-from pfedfair.studies.rows import Study, one_level
+from pfedfair.studies.rows import Cell, Study, one_level
 from pfedfair.studies.view import Picture, View
 
 METHODS = (
@@ -21,11 +21,8 @@ CLAIMS = tuple(
 )
 
 
-def specs(
-    datasets: tuple[str, ...], seeds: int, protocol: str | None = None, rounds: int | None = None
-) -> list[Spec]:
-    grid = [(name, row, one_level(row, ETA)) for name in datasets for row in METHODS]
-    return curves.specs(grid, seeds, protocol, rounds)
+def cells(dataset: str) -> list[Cell]:
+    return [Cell(fixed_shares(), row, one_level(row, ETA)) for row in METHODS]
 
 
 def view(results: pd.DataFrame) -> View:
@@ -42,4 +39,4 @@ def view(results: pd.DataFrame) -> View:
     return parts.view(STUDY.title, results, tables, [picture], rows=rows)
 
 
-STUDY = Study(title="Figure 5: every client of every method", specs=specs, view=view)
+STUDY = Study(title="Figure 5: every client of every method", cells=cells, view=view)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from pfedfair.experiment import Spec
 from pfedfair.studies import curves, parts, summary
-from pfedfair.studies.rows import Study
+from pfedfair.studies.rows import Cell, Study
 from pfedfair.studies.view import View
 
 CLAIMS = (
@@ -16,10 +15,8 @@ CLAIMS = (
 )
 
 
-def specs(
-    datasets: tuple[str, ...], seeds: int, protocol: str | None = None, rounds: int | None = None
-) -> list[Spec]:
-    return curves.specs(curves.over_eta(datasets, curves.METHODS), seeds, protocol, rounds)
+def cells(dataset: str) -> list[Cell]:
+    return curves.cells(curves.METHODS)
 
 
 def view(results: pd.DataFrame) -> View:
@@ -29,4 +26,4 @@ def view(results: pd.DataFrame) -> View:
     return parts.view(STUDY.title, results, tables, [picture], rows=rows)
 
 
-STUDY = Study(title="Figure 7: mean trade-off over eta", specs=specs, view=view)
+STUDY = Study(title="Figure 7: mean trade-off over eta", cells=cells, view=view)

@@ -6,10 +6,10 @@ from functools import partial
 
 import pandas as pd
 
-from pfedfair.experiment import FRONTIER, Spec
+from pfedfair.experiment import FRONTIER
 from pfedfair.partition import Plan, dirichlet_mixture, fixed_shares
 from pfedfair.studies import parts, summary
-from pfedfair.studies.rows import Study, one_level, runs
+from pfedfair.studies.rows import Cell, Study, one_level
 from pfedfair.studies.view import View
 
 METHODS = (
@@ -63,22 +63,9 @@ def plan(what: str, clients: int) -> Plan:
     return fixed_shares(clients) if what == "table2" else dirichlet_mixture(clients)
 
 
-def specs(
-    what: str,
-    datasets: tuple[str, ...],
-    seeds: int,
-    protocol: str | None = None,
-    rounds: int | None = None,
-) -> list[Spec]:
-    """All runs of Table 2 or 3."""
+def cells(what: str, dataset: str) -> list[Cell]:
     return [
-        spec
-        for name in datasets
-        for n in CLIENTS
-        for row in METHODS
-        for spec in runs(
-            name, plan(what, n), row, one_level(row, ETA), seeds, protocol, rounds, clients=n
-        )
+        Cell(plan(what, n), row, one_level(row, ETA), clients=n) for n in CLIENTS for row in METHODS
     ]
 
 
@@ -105,7 +92,7 @@ def view(what: str, results: pd.DataFrame) -> View:
 STUDIES = {
     what: Study(
         title=f"Table {what[-1]}: 20 and 50 clients, {shares} shares",
-        specs=partial(specs, what),
+        cells=partial(cells, what),
         view=partial(view, what),
         datasets=("adult",),
     )

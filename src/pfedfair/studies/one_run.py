@@ -127,7 +127,7 @@ def newcomer(model: PersonalModel, rates: pd.DataFrame, heading: str) -> Table:
 def theory(frame: pd.DataFrame, heading: str) -> Table:
     """What one fair model must cost each client, and the frontier's accuracies."""
 
-    def best(limit: float, row: pd.Series) -> str:
+    def best(limit: str, row: pd.Series) -> str:
         return words.percent(row[limit])
 
     limits = [c for c in frame.columns if c not in ("client", "role", "share_s1", "cost")]

@@ -57,7 +57,7 @@ def view(
 def rows_of(rows: pd.DataFrame, part: pd.DataFrame) -> pd.DataFrame:
     """The rows of a summary that are about one data set and partition."""
     name, plan = part["dataset"].iloc[0], part["partition"].iloc[0]
-    return rows[(rows["dataset"] == name) & (rows["partition"] == plan)]
+    return rows.query("dataset == @name and partition == @plan")
 
 
 def usual_legend(gap: str) -> tuple[str, ...]:
@@ -68,8 +68,8 @@ def usual_legend(gap: str) -> tuple[str, ...]:
 def collapsed(results: pd.DataFrame) -> tuple[str, ...]:
     """Which methods have models that predict one class for everybody."""
     gone = results[results["collapsed"] & (results["method"] != CONSTANT)]
-    where = gone.groupby(["dataset", "method"]).size()
-    each = ", ".join(f"{method} on {data} ({n})" for (data, method), n in where.items())
+    where = gone.groupby(["dataset", "method"]).size().reset_index(name="n")
+    each = ", ".join(f"{row.method} on {row.dataset} ({row.n})" for row in where.itertuples())
     return (f"models that predict one class for everybody: {each}.",) if each else ()
 
 
@@ -84,9 +84,15 @@ def method_columns(label: Callable[[pd.Series], str] | None = None) -> tuple[Col
     )
 
 
-def measured(heading: str, name: str, say: Callable[[float, float], str]) -> Column:
+def measured(
+    heading: str, name: str, say: Callable[[float, float], str], between: str = " "
+) -> Column:
     """A column of a measure and its half-width over seeds."""
-    return Column(heading, lambda row: say(row[name], row[f"{name}_half"]))
+
+    def cell(row: pd.Series) -> str:
+        return say(row[name], row[f"{name}_half"]).replace(" ", between)
+
+    return Column(heading, cell)
 
 
 def summary_table(
@@ -174,9 +180,9 @@ def verdict(runs: pd.DataFrame, claim: Claim) -> str:
     return f"{word(high < 0, low > 0)}: {said}"
 
 
-def word(good: bool, bad: bool) -> str:
+def word(good: bool, bad: bool, neither: str = "no clear difference") -> str:
     """What became of a claim."""
-    return "holds" if good else "does not hold" if bad else "no clear difference"
+    return "holds" if good else "does not hold" if bad else neither
 
 
 # --- pictures -------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ the place of eta, and the frontier, the best thresholds on FedAvg's scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -28,27 +28,58 @@ ROWS = 12_000  # of all clients together, where Adult has 20 or 50 of them
 Level = dict[str, Any]
 
 
-class Specs(Protocol):
-    """All runs of a study; `rounds`, if given, are the rounds of training of each."""
+class Cell(NamedTuple):
+    """A row of a table at one level, on one data set; a run for each seed.
 
-    def __call__(
-        self,
-        datasets: tuple[str, ...],
-        seeds: int,
-        protocol: str | None = None,
-        rounds: int | None = None,
-    ) -> list[Spec]: ...
+    With many `clients`, each makes as many steps as in tuning. With `validated`, runs are measured
+    on validation rows too.
+    """
+
+    plan: Plan
+    row: str
+    level: Level
+    clients: int | None = None
+    validated: bool = False
+
+    def specs(
+        self, dataset: str, seeds: int, protocol: str | None, rounds: int | None
+    ) -> list[Spec]:
+        method = METHOD.get(self.row, self.row)
+        rows = ROWS // self.clients if self.clients else None
+        small = as_many_steps(dataset, method, rows) if rows else {}
+        short = {} if rounds is None else {"rounds": rounds + closing(method)}
+        algorithm = make(method, small | self.level | short, dataset)
+        source, more = Source(dataset), {"validated": self.validated}
+        return [
+            Spec(source, self.plan, self.row, algorithm, seed, protocol, **more)
+            for seed in range(seeds)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A table or a figure: its runs, and what is to be shown of their results."""
+    """A table or a figure: the cells of a data set, and what is to be shown of their results."""
 
     title: str
-    specs: Specs
+    cells: Callable[[str], Iterable[Cell]]
     view: Callable[[pd.DataFrame], View]
     datasets: tuple[str, ...] = ("adult", "compas")
     in_paper: bool = True
+
+    def specs(
+        self,
+        datasets: Sequence[str],
+        seeds: int,
+        protocol: str | None = None,
+        rounds: int | None = None,
+    ) -> list[Spec]:
+        """All runs; `rounds`, if given, are the rounds of training of each."""
+        return [
+            spec
+            for name in datasets
+            for cell in self.cells(name)
+            for spec in cell.specs(name, seeds, protocol, rounds)
+        ]
 
 
 def levels(row: str, etas: Sequence[float]) -> tuple[Level, ...]:
@@ -64,26 +95,3 @@ def one_level(row: str, eta: float) -> Level:
         return {"target_ddp": TARGET}
     found = levels(row, (eta,))[0]
     return found if "eta" in found else {}
-
-
-def runs(
-    dataset: str,
-    plan: Plan,
-    row: str,
-    level: Level,
-    seeds: int,
-    protocol: str | None,
-    rounds: int | None,
-    *,
-    clients: int | None = None,
-    validated: bool = False,
-) -> list[Spec]:
-    """A row's runs at one level; with many `clients`, each makes as many steps as in tuning."""
-    method = METHOD.get(row, row)
-    small = as_many_steps(dataset, method, ROWS // clients) if clients else {}
-    short = {} if rounds is None else {"rounds": rounds + closing(method)}
-    algorithm = make(method, small | level | short, dataset)
-    return [
-        Spec(Source(dataset), plan, row, algorithm, seed, protocol, validated=validated)
-        for seed in range(seeds)
-    ]

@@ -11,10 +11,10 @@ import pandas as pd
 from scipy.stats import t
 
 from pfedfair.algorithms import ALGORITHMS
-from pfedfair.experiment import FRONTIER, Spec
+from pfedfair.experiment import FRONTIER
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, tradeoff, words
-from pfedfair.studies.rows import WITH_TARGET, Study, levels, runs
+from pfedfair.studies.rows import WITH_TARGET, Cell, Study, levels
 from pfedfair.studies.view import Column, Table, View
 
 REFERENCE = "pfedfair"  # the method whose trade-off the paper calls the best
@@ -28,21 +28,14 @@ SETTINGS: dict[str, dict[int | None, tuple[float, ...]]] = {
 VALIDATION = 0.2
 
 
-def specs(
-    datasets: tuple[str, ...], seeds: int, protocol: str | None = None, rounds: int | None = None
-) -> list[Spec]:
-    """All runs, each measured on validation rows and on held-out rows."""
+def cells(dataset: str) -> list[Cell]:
+    """All methods, each measured on validation rows and on held-out rows."""
     return [
-        spec
-        for name in datasets
-        for n, etas in SETTINGS[name].items()
+        Cell(fixed_shares(n, validation=VALIDATION), row, level, n, validated=True)
+        for n, etas in SETTINGS[dataset].items()
         for row in (*ALGORITHMS, *WITH_TARGET, FRONTIER)
         for level in levels(row, etas)
-        for spec in runs(
-            name, fixed_shares(n, validation=VALIDATION), row, level, seeds, protocol, rounds,
-            clients=n, validated=True,
-        )
-    ]  # fmt: skip
+    ]
 
 
 def legend(gap: str) -> tuple[str, ...]:
@@ -138,7 +131,7 @@ def verdict(rows: pd.DataFrame) -> str:
         if names
     )
     said = f"{REFERENCE} has the best trade-off (area). {named[:1].upper()}{named[1:]}."
-    return f"{parts.word(not better and not alike, bool(better))}: {said}"
+    return f"{parts.word(not better and not alike, bool(better), 'not clear')}: {said}"
 
 
 def points(rows: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
@@ -162,4 +155,4 @@ def view(results: pd.DataFrame, title: str = "", name: str = "scores") -> View:
     return parts.view(title or STUDY.title, results, tables, [picture], told, rows, files)
 
 
-STUDY = Study(title="Trade-off scores of all methods", specs=specs, view=view, in_paper=False)
+STUDY = Study(title="Trade-off scores of all methods", cells=cells, view=view, in_paper=False)

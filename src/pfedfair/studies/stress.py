@@ -10,11 +10,10 @@ import json
 
 import pandas as pd
 
-from pfedfair.experiment import Spec
 from pfedfair.metrics import mean_interval
 from pfedfair.partition import by_column
 from pfedfair.studies import parts, summary, words
-from pfedfair.studies.rows import Level, Study, runs
+from pfedfair.studies.rows import Cell, Level, Study
 from pfedfair.studies.view import Column, Table, View
 
 COLUMNS = ("occupation", "education")
@@ -36,8 +35,8 @@ MEASURES = ["mean_accuracy", "mean_ddp", "worst_ddp", "within", "kept"]
 LEGEND = (
     "mean, worst: over clients, of accuracy in percent (↑) and DDP (↓) on each client's own test "
     "rows.",
-    f"within (↑): clients with both groups in the test whose DDP is within {TARGET:g} there; may be "
-    "within: whose 95 % interval allows that (small clients' always do).",
+    f"within (↑): clients with both groups in the test whose DDP is within {TARGET:g} there; "
+    "may be within: whose 95 % interval allows that (small clients' always do).",
     "own people, all people: the rule is set on the client's own people only, or on everybody's; "
     "else on a mixture of both.",
     words.measure("ddp"),
@@ -45,16 +44,12 @@ LEGEND = (
 )
 
 
-def specs(
-    datasets: tuple[str, ...], seeds: int, protocol: str | None = None, rounds: int | None = None
-) -> list[Spec]:
-    """All runs; every client is measured on its own test rows."""
+def cells(dataset: str) -> list[Cell]:
+    """All rows, for each way to make clients."""
     return [
-        spec
-        for name in datasets
+        Cell(by_column(column, min_rows=10), row, level)
         for column in COLUMNS
         for row, level in RUNS
-        for spec in runs(name, by_column(column, min_rows=10), row, level, seeds, protocol, rounds)
     ]
 
 
@@ -120,7 +115,7 @@ def view(results: pd.DataFrame) -> View:
 
 STUDY = Study(
     title="Clients whose people differ",
-    specs=specs,
+    cells=cells,
     view=view,
     datasets=("adult",),
     in_paper=False,

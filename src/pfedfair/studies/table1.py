@@ -6,10 +6,10 @@ from functools import partial
 
 import pandas as pd
 
-from pfedfair.experiment import FRONTIER, Spec
+from pfedfair.experiment import FRONTIER
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, words
-from pfedfair.studies.rows import Study, one_level, runs
+from pfedfair.studies.rows import Cell, Study, one_level
 from pfedfair.studies.view import Column, Table, View
 
 METHODS = (
@@ -52,16 +52,8 @@ CLAIMS = (
 NUMBERS = ["accuracy", "ddp", "accuracy_half", "ddp_half", "accuracy_paper", "ddp_paper"]
 
 
-def specs(
-    datasets: tuple[str, ...], seeds: int, protocol: str | None = None, rounds: int | None = None
-) -> list[Spec]:
-    """All runs of the table."""
-    return [
-        spec
-        for name in datasets
-        for row in METHODS
-        for spec in runs(name, fixed_shares(), row, one_level(row, ETA), seeds, protocol, rounds)
-    ]
+def cells(dataset: str) -> list[Cell]:
+    return [Cell(fixed_shares(), row, one_level(row, ETA)) for row in METHODS]
 
 
 def printed(dataset: str) -> pd.DataFrame:
@@ -79,7 +71,7 @@ def client_grid(part: pd.DataFrame, paper: pd.DataFrame) -> Table:
     rows = summary.by_client(part[part["method"] != FRONTIER])
     rows = rows.merge(paper, on=["method", "client"], how="left", suffixes=("", "_paper"))
     clients = rows.drop_duplicates("client")
-    wide = rows.pivot(index="method", columns="client", values=NUMBERS)  # noqa: PD010
+    wide = rows.pivot(index="method", columns="client", values=NUMBERS)
     wide = wide.loc[rows["method"].unique()]
 
     def cell(client: str, row: pd.Series) -> str:
@@ -119,4 +111,4 @@ def view(results: pd.DataFrame) -> View:
     return parts.view(STUDY.title, results, tables, [picture], rows=rows)
 
 
-STUDY = Study(title=f"Table 1: every client, eta = {ETA}", specs=specs, view=view)
+STUDY = Study(title=f"Table 1: every client, eta = {ETA}", cells=cells, view=view)

@@ -6,8 +6,8 @@ fairness is accuracy - DDP (at eta = 0.9, if it has one), of the others accuracy
 kinds of client (so that the underrepresented one counts as much as the four others), then over
 seeds. Test rows are not touched.
 
-`changes` changes one of pFedFair's tuned settings at a time; `small` compares the two ways in which
-20 or 50 small clients can make as many steps as five large ones.
+`changes` and `small` are trials of another kind: one change at a time from pFedFair's settings, and
+the two ways in which 20 or 50 small clients can make as many steps as five large ones.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ ROUNDS = {"adult": (10, 20), "compas": (40, 80)}
 OTHER_ROUNDS = (20, 40, 80)
 BASE = "fedavg"  # trains the model of methods with closing rounds, which are not tuned themselves
 OnWork = Callable[[float, int], None]
+Trial = tuple[str, dict[str, Any], Plan]  # a method, its settings, and whose the rows are
 
 
 def tuned_methods() -> list[str]:
@@ -98,13 +99,31 @@ def tune(
     A second call with the same `out` goes on where the first one stopped. Methods that make a
     decision rule for FedAvg's model take its settings.
     """
-    for name in methods:
-        if not tuning_space(known("method", name, list(ALGORITHMS))):
-            raise InputError(f"{name} has nothing to tune: leave it out.")
+    for method in methods:
+        if not tuning_space(known("method", method, list(ALGORITHMS))):
+            raise InputError(f"{method} has nothing to tune: leave it out.")
     name = section(source)
     each = [(method, trial, plan) for method in methods for trial in trials(name, method)]
-    table = _try(source, each, seeds, out, jobs, on_work)
+    table = attempt(source, each, seeds, out, jobs, on_work)
     return table, toml(name, table)
+
+
+def attempt(
+    source: Source,
+    each: Sequence[Trial],
+    seeds: int,
+    out: Path,
+    jobs: int | None = None,
+    on_work: OnWork = lambda work, runs: None,
+) -> pd.DataFrame:
+    """Run trials and score them."""
+    specs = [
+        Spec(source, replace(plan, validation=VALIDATION), method, make(method, trial), seed,  # type: ignore[type-var]
+             "validation")
+        for method, trial, plan in each
+        for seed in range(FIRST_SEED, FIRST_SEED + seeds)
+    ]  # fmt: skip
+    return score(run_experiment(specs, out, jobs, on_work))
 
 
 def toml(name: str, table: pd.DataFrame) -> str:
@@ -127,62 +146,20 @@ def _entry(name: str, method: str, best: dict[str, Any], remark: str) -> list[st
     return [f"\n[{name}.{method}]  # {remark}", *lines]
 
 
-def changes(
-    dataset: str, seeds: int, out: Path, jobs: int | None = None,
-    on_work: OnWork = lambda work, runs: None,
-) -> pd.DataFrame:  # fmt: skip
-    """What each single change of pFedFair's tuned settings does to its score."""
-    method = "pfedfair"
-    chosen, base = settings(dataset, method), asdict(make(method, data=dataset))
-    other = {"point": "prox", "prox": "point"}[base["envelope_gradient"]]
-    tried: list[dict[str, Any]] = [{}, {"envelope_gradient": other}, {"K": 10}, {"lam": 0.0}]
-    each = [(method, chosen | change, fixed_shares()) for change in tried]
-    table = _try(Source(dataset), each, seeds, out, jobs, on_work)
-    said = []
-    for config in table["config"].map(json.loads):
-        changed = {k: config[k] for one in tried for k in one if config[k] != base[k]}
-        said.append(", ".join(f"{k} = {v}" for k, v in changed.items()) or "as tuned")
-    table.insert(0, "change", said)
-    return table[["change", "score", "accuracy", "ddp"]]
+def changes(dataset: str) -> list[Trial]:
+    """One change at a time from pFedFair's tuned settings; for `attempt`."""
+    chosen = settings(dataset, "pfedfair")
+    used = asdict(make("pfedfair", data=dataset))["envelope_gradient"]
+    other = {"envelope_gradient": "prox" if used == "point" else "point"}
+    tried: tuple[dict[str, Any], ...] = ({}, other, {"K": 10}, {"lam": 0.0})
+    return [("pfedfair", chosen | change, fixed_shares()) for change in tried]
 
 
-def small(
-    dataset: str, methods: Sequence[str], clients: Sequence[int], seeds: int, out: Path,
-    jobs: int | None = None, on_work: OnWork = lambda work, runs: None,
-) -> pd.DataFrame:  # fmt: skip
-    """Scores of both ways for many small clients, a row for each method."""
-    each = [
+def small(dataset: str, methods: Sequence[str], clients: Sequence[int]) -> list[Trial]:
+    """Both ways for many small clients to make as many steps; for `attempt`."""
+    return [
         (m, settings(dataset, m) | as_many_steps(dataset, m, ROWS // n, way), fixed_shares(n))
         for m in methods
         for n in clients
         for way in ("batches", "passes")
     ]
-    table = _try(Source(dataset), each, seeds, out, jobs, on_work)
-    table = table.assign(
-        clients=[json.loads(plan)["clients"] for plan in table["partition"]],
-        way=["passes" if json.loads(c)["epochs"] > 1 else "batches" for c in table["config"]],
-    )
-    return table.pivot_table(index="method", columns=["clients", "way"], values="score", sort=False)
-
-
-def _try(
-    source: Source,
-    each: Sequence[tuple[str, dict[str, Any], Plan]],
-    seeds: int,
-    out: Path,
-    jobs: int | None,
-    on_work: OnWork,
-) -> pd.DataFrame:
-    specs = [
-        Spec(
-            source,
-            replace(plan, validation=VALIDATION),  # type: ignore[type-var]
-            method,
-            make(method, trial),
-            seed,
-            "validation",
-        )
-        for method, trial, plan in each
-        for seed in range(FIRST_SEED, FIRST_SEED + seeds)
-    ]
-    return score(run_experiment(specs, out, jobs, on_work))

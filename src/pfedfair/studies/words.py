@@ -84,10 +84,10 @@ def interval(row: pd.Series, name: str, between: str = " ") -> str:
 
 
 def narrow(text: str, width: int = NAME) -> str:
-    """Break a name into lines.
+    r"""Break a name into lines.
 
     >>> narrow("pfedfair-target")
-    'pfedfair-\\ntarget'
+    'pfedfair-\ntarget'
     """
     return "\n".join(textwrap.wrap(text, width)) or text
 

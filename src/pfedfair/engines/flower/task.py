@@ -17,12 +17,12 @@ from pfedfair import seeds
 from pfedfair.algorithms import ALGORITHMS, FAIR, Algorithm, Clients
 from pfedfair.data import Dataset, from_frame, load
 from pfedfair.data.table import read_table
+from pfedfair.defaults import make
 from pfedfair.engines.flower.privacy import check_privacy, noise_of
 from pfedfair.engines.flower.schema import Schema, blank
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation, federate
 from pfedfair.networks import Network
-from pfedfair.defaults import make
 from pfedfair.partition import (
     Partition,
     Plan,
