@@ -24,6 +24,7 @@ from pfedfair.studies import STUDIES, comparison, one_run
 @unfold
 def compare(
     people: People,
+    *,
     methods: Annotated[
         str, typer.Option(help="Names with commas between; the constant classifier joins in.")
     ] = "kde-local,fedavg-kde,pfedme-kde,pfedfair",
@@ -31,7 +32,7 @@ def compare(
         str | None,
         typer.Option(help="Values of eta for methods that have it; 0,0.3,0.6,0.9 if left out."),
     ] = None,
-    settings: Settings = Settings(),
+    settings: Settings,
     seeds: Seeds = 3,
     protocol: Protocol = None,
     validation: Annotated[
@@ -118,9 +119,7 @@ def reproduce(
         chosen = options.unique(datasets.split(",")) if datasets else list(study.datasets)
         for one in chosen:
             known("data set", one, study.datasets)
-        specs = study.specs(
-            tuple(chosen), options.at_least_one("--seeds", seeds), protocol, rounds
-        )
+        specs = study.specs(tuple(chosen), options.at_least_one("--seeds", seeds), protocol, rounds)
         began = time.monotonic()
         runs = out / "runs" if what == "all" else None  # figures have many runs in common
         told = f"{name} on {' and '.join(chosen)}"

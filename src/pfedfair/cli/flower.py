@@ -54,8 +54,8 @@ def init(
 @unfold
 def simulate(
     people: People,
-    method: OneMethod = OneMethod(),
-    settings: Settings = Settings(),
+    method: OneMethod,
+    settings: Settings,
     seed: Seed = 0,
     local_rounds: Annotated[int, typer.Option(help="Rounds at a site for each message.")] = 1,
     out: Keep = None,

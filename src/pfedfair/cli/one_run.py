@@ -34,8 +34,8 @@ from pfedfair.theory import cost_of_one_model
 @unfold
 def train(
     people: People,
-    method: OneMethod = OneMethod(),
-    settings: Settings = Settings(),
+    method: OneMethod,
+    settings: Settings,
     seed: Seed = 0,
     protocol: Protocol = None,
     out: Annotated[Path | None, typer.Option(help="Folder for models and results.")] = None,
@@ -48,9 +48,7 @@ def train(
     plan = people.plan()
     algorithm = method.make(people, plan, settings)
     protocol = options.checked_protocol(protocol)
-    spec = Spec(
-        people.source, plan, method.method, algorithm, seed, protocol, not settings.blind
-    )
+    spec = Spec(people.source, plan, method.method, algorithm, seed, protocol, not settings.blind)
     federation = people.federate(plan, seed, settings.blind)
     measured_rows(federation.partition, protocol)
     choose_network(federation, algorithm)
@@ -59,7 +57,7 @@ def train(
         claim(out, card, write=False)
     if not quiet:
         terminal.say(federation.describe())
-        terminal.say(defaults.words(people.dataset, method.method))
+        terminal.say(defaults.words(people.dataset, method.method, settings.given()))
     what = f"{method.method} on {federation.data.name}"
     with terminal.progress(what, 1.0, quiet) as advance, terminal.notes(quiet), one_thread():
         done = 0.0
@@ -76,7 +74,8 @@ def train(
         run.save(out)
         write_results(out, results, rules)
     if not quiet:
-        view = one_run.view(results, rules, federation.data, run.predictors[0].rule)
+        names = federation.data.group_names, federation.data.label_names
+        view = one_run.view(results, rules, *names, run.fitted.rules[0])
         report.terminal.show(view, terminal.console)
         if out is not None:
             terminal.say(f"Saved to {out}: model.safetensors, run.json, results.parquet")

@@ -93,9 +93,9 @@ class People:
     client: Annotated[
         str | None, Option(help="The column that says which client a row belongs to.")
     ] = None
-    drop: Annotated[
-        str | None, Option(help="Your file: columns that the model shall not see.")
-    ] = None
+    drop: Annotated[str | None, Option(help="Your file: columns that the model shall not see.")] = (
+        None
+    )
     categorical: Annotated[
         str | None, Option(help="Your file: columns of numbers that are codes, such as zip.")
     ] = None
@@ -112,9 +112,7 @@ class People:
     clients: Annotated[
         int | None, Option(help="How many clients; the paper's plan if left out.")
     ] = None
-    rows: Annotated[
-        int | None, Option(help="Training rows of each client, with --clients.")
-    ] = None
+    rows: Annotated[int | None, Option(help="Training rows of each client, with --clients.")] = None
 
     @cached_property
     def source(self) -> Source:
@@ -147,27 +145,27 @@ class Settings:
     criterion: Annotated[
         str | None,
         Option(
-            help="What fairness means. dp: groups have equal rates of decisions; eo: so have people "
-            "of equal label (equalised odds); eopp: so have those with the last label (equal "
-            "opportunity). dp if left out."
+            help="What fairness means. dp: groups have equal rates of decisions; eo: so have "
+            "people of equal label (equalised odds); eopp: so have those with the last label "
+            "(equal opportunity). dp if left out."
         ),
     ] = None
-    rounds: Annotated[
-        int | None, Option(help="Rounds of communication; as tuned if left out.")
-    ] = None
+    rounds: Annotated[int | None, Option(help="Rounds of communication; as tuned if left out.")] = (
+        None
+    )
     set: Annotated[
         list[str] | None,
         Option("--set", help="Any other setting of a method, as key=value; may come repeatedly."),
     ] = None
-    blind: Annotated[
-        bool, Option("--blind", help="Do not tell the model a person's group S.")
-    ] = False
+    blind: Annotated[bool, Option("--blind", help="Do not tell the model a person's group S.")] = (
+        False
+    )
 
     def given(self, **more: Any) -> dict[str, Any]:
         """Return what was typed, by the settings' names."""
         if self.criterion is not None:
             known("criterion", self.criterion, CRITERIA)
-        typed = {"penalty": self.penalty, "criterion": self.criterion, "rounds": self.rounds, **more}
+        typed = {key: getattr(self, key) for key in ("penalty", "criterion", "rounds")} | more
         found = {key: value for key, value in typed.items() if value is not None}
         for pair in self.set or []:
             key, equals, value = pair.partition("=")

@@ -9,9 +9,14 @@ import typer
 
 from pfedfair import terminal
 from pfedfair.cli import options
+from pfedfair.cli.compare import do
 from pfedfair.cli.options import Jobs, People, Quiet, unfold
+from pfedfair.defaults import section
+from pfedfair.errors import InputError, known
 from pfedfair.files import atomic
 from pfedfair.studies import tune as search
+
+WHAT = ("settings", "changes", "small")
 
 
 @unfold
@@ -20,6 +25,13 @@ def tune(
     methods: Annotated[
         str | None, typer.Option(help="Names with commas between; all if left out.")
     ] = None,
+    what: Annotated[
+        str,
+        typer.Option(
+            help="settings: the search. changes: one change at a time from pfedfair's settings. "
+            "small: two ways for 20 and 50 small clients to make as many steps."
+        ),
+    ] = "settings",
     seeds: Annotated[int, typer.Option(help="How many seeds: 100, 101, ...")] = 2,
     out: Annotated[Path, typer.Option(help="Folder for the trials; a second call resumes.")] = Path(
         "runs/tune"
@@ -29,24 +41,28 @@ def tune(
 ) -> None:
     """Find settings of methods for a data set, on rows set aside from the training rows.
 
-    Every method gets twelve trials. The best settings are written to OUT/tuned.toml; give them to
-    train with --set, or put them into the project's defaults.
+    Every method gets up to twelve trials. OUT/tuned.toml has the best settings; give them to train
+    and compare with --set.
 
     Example: pfedfair tune people.csv --label hired --sensitive sex --client site --methods pfedfair
     """
-    plan = people.plan()
+    source, plan = people.source, people.plan()
     names = options.unique(methods.split(",")) if methods else search.tuned_methods()
-    with terminal.progress(f"trials on {people.data}", 1.0, quiet) as advance:
-
-        def on_work(work: float, done: int, total: int) -> None:
-            advance(work, f"{done}/{total} runs")
-
-        seeds = options.at_least_one("--seeds", seeds)
-        table, text = search.tune(people.source, plan, names, seeds, out, jobs, on_work)
-    with atomic(out / "tuned.toml") as beside:
-        beside.write_text(text)
-    with atomic(out / "trials.csv") as beside:
-        table.to_csv(beside, index=False)
+    if known("search", what, WHAT) == "settings":
+        trials = search.searched(source, plan, names)
+    elif section(people.dataset) == "own":
+        raise InputError(f"--what {what} is for data sets with settings of their own.")
+    else:
+        changes = what == "changes"
+        trials = search.changes(people.data) if changes else search.small(people.data, names)
+    specs = search.specs(source, trials, options.at_least_one("--seeds", seeds))
+    table = search.score(do(specs, out, jobs, quiet, f"{len(trials)} trials on {people.data}"))
+    written = {"trials.csv": table.to_csv(index=False)}
+    if what == "settings":
+        written["tuned.toml"] = search.toml(section(people.dataset), table)
+    for name, text in written.items():
+        with atomic(out / name) as beside:
+            beside.write_text(text)
     if not quiet:
-        terminal.say(text)
-        terminal.say(f"Written to {out}: tuned.toml, trials.csv")
+        terminal.say(written.get("tuned.toml") or search.told(table))
+        terminal.say(f"Written to {out}: {', '.join(written)}")

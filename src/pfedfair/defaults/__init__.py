@@ -95,11 +95,13 @@ def section(data: str | Dataset) -> str:
     return name if name in _tuned() else OWN
 
 
-def words(data: str | Dataset, name: str) -> str:
-    """Say which settings a method has on a data set."""
-    found = ", ".join(f"{key} {value}" for key, value in settings(data, name).items())
-    if not found:
+def words(data: str | Dataset, name: str, given: Mapping[str, Any] | None = None) -> str:
+    """Say which settings a method has on a data set, but for those that were `given`."""
+    tuned = settings(data, name)
+    if not tuned:
         return f"Settings: {name}'s own; nobody has tuned it for {section(data)}."
+    kept = [f"{key} {value}" for key, value in tuned.items() if key not in (given or {})]
+    found = ", ".join(kept) or "all given"
     if section(data) != OWN:
         return f"Settings, tuned for {section(data)}: {found}."
     return (

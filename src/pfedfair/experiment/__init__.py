@@ -8,10 +8,11 @@ many processes did it. Seconds are not reproducible: they are in ``DIR/timings.p
 """
 
 from pfedfair.experiment.grid import claim, do_runs, execute, prepare, run_experiment
-from pfedfair.experiment.results import COLUMNS, read_results
+from pfedfair.experiment.results import COLUMNS, RUN, read_results, rows_of, write_results
 from pfedfair.experiment.spec import FRONTIER, FRONTIER_LIMITS, Source, Spec, load_source
 
 __all__ = [
-    "COLUMNS", "FRONTIER", "FRONTIER_LIMITS", "Source", "Spec", "claim", "do_runs", "execute",
-    "load_source", "prepare", "read_results", "run_experiment",
+    "COLUMNS", "FRONTIER", "FRONTIER_LIMITS", "RUN", "Source", "Spec", "claim", "do_runs",
+    "execute", "load_source", "prepare", "read_results", "rows_of", "run_experiment",
+    "write_results",
 ]  # fmt: skip

@@ -64,10 +64,17 @@ def collect(specs: Sequence[Spec], out: Path, runs: Path) -> pd.DataFrame:
     """Put finished runs together, in the order of the list."""
     parts = [read_parquet(checkpoint(runs, spec)) for spec in specs]
     results = pd.concat(parts, ignore_index=True)
+    write_results(out, results)
+    return results
+
+
+def write_results(out: Path, results: pd.DataFrame, rules: pd.DataFrame | None = None) -> None:
+    """Write the results, the seconds that are not the same twice, and one run's rules if given."""
     keys = [*RUN, "seed"]
     write_parquet(out / "timings.parquet", results[[*keys, "seconds"]].drop_duplicates(keys))
+    if rules is not None:
+        write_parquet(out / "rules.parquet", rules)
     write_parquet(out / "results.parquet", results.assign(seconds=float("nan")))
-    return results
 
 
 def read_results(folder: str | Path) -> pd.DataFrame:

@@ -28,9 +28,9 @@ by_column = ByColumn
 together = Together
 
 __all__ = [
-    "PLANS", "WAYS", "ByColumn", "DirichletMixture", "DirichletShares", "FixedShares", "Partition", "Plan",
-    "Together", "by_column", "choose", "dirichlet_mixture", "dirichlet_shares", "fixed_shares", "from_dict",
-    "stratified", "together",
+    "PLANS", "WAYS", "ByColumn", "DirichletMixture", "DirichletShares", "FixedShares",
+    "Partition", "Plan", "Together", "by_column", "choose", "dirichlet_mixture", "dirichlet_shares",
+    "fixed_shares", "from_dict", "stratified", "together",
 ]  # fmt: skip
 
 

@@ -14,15 +14,15 @@ import pandas as pd
 import torch
 
 from pfedfair import seeds
-from pfedfair.algorithms import ALGORITHMS, FAIR, Algorithm, Clients, targeted
+from pfedfair.algorithms import ALGORITHMS, FAIR, Algorithm, Clients
 from pfedfair.data import Dataset, from_frame, load
 from pfedfair.data.table import read_table
+from pfedfair.defaults import make
 from pfedfair.engines.flower.privacy import check_privacy, noise_of
 from pfedfair.engines.flower.schema import Schema, blank
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation, federate
 from pfedfair.networks import Network
-from pfedfair.paper import tuned
 from pfedfair.partition import (
     Partition,
     Plan,
@@ -67,8 +67,7 @@ def make_algorithm(config: Config) -> Algorithm:
     for name in given:
         if name not in ALGORITHMS[method].__dataclass_fields__:
             raise InputError(f"{name.replace('_', '-')} means nothing to {method}: leave it out.")
-    algorithm = tuned(str(config.get("tuned") or "table"), method, **given)
-    return targeted(algorithm, **target) if target else algorithm
+    return make(method, given | target, str(config.get("tuned") or "table"))
 
 
 @dataclass(frozen=True)

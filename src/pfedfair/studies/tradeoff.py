@@ -2,7 +2,7 @@
 
 A method's curve is the worst client's error against the worst client's DDP at its levels, from
 accurate to fair, and ends in the constant classifier, which everybody has. Between two neighbours
-one may toss a coin: use the one model with probability 1 - a, the other with a. The worst client's
+one may toss a coin: use the one model with chance 1 - a, the other with a. The worst client's
 error and DDP are then at most the interpolated ones, so what is said here of interpolated points
 can be had.
 
@@ -19,8 +19,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from pfedfair import metrics
 from pfedfair.errors import InputError
+from pfedfair.studies.rows import CONSTANT
+from pfedfair.studies.summary import gap_of, over_clients
 
 LIMITS = (0.02, 0.05, 0.1)
 WIDTH = 0.2
@@ -67,17 +68,17 @@ def scores(results: pd.DataFrame) -> pd.DataFrame:
         Runs measured twice, one of the protocols being "validation", with the constant classifier
         among them.
     """
-    runs = metrics.over_clients(results)
+    runs = over_clients(results)
     runs = runs.sort_values("eta", kind="stable")  # levels of other kinds stay in their order
     split = ["dataset", "partition", "seed"]
-    gap = metrics.gap_of(results)
-    ends = runs[runs["method"] == "constant"].set_index(split)
+    gap = gap_of(results)
+    ends = runs[runs["method"] == CONSTANT].set_index(split)
     if not len(ends):
         raise InputError("Trade-off scores need the constant classifier among the methods.")
     rows = []
     for key, curve in runs.groupby(CURVE, sort=False):
         about = dict(zip(CURVE, key, strict=True))
-        if about["method"] != "constant":
+        if about["method"] != CONSTANT:
             end = ends.loc[[tuple(about[k] for k in split)]]
             curve = pd.concat([curve, end.reset_index()])
         rows.append(about | _score(curve, gap))

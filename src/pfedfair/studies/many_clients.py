@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 
-from pfedfair.experiment import FRONTIER, Spec
-from pfedfair.paper import as_many_steps, specify, tuned
+from pfedfair.experiment import FRONTIER
 from pfedfair.partition import Plan, dirichlet_mixture, fixed_shares
+from pfedfair.studies import parts, summary
+from pfedfair.studies.rows import Cell, Study, one_level
+from pfedfair.studies.view import View
 
 METHODS = (
     "constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", "pfedfair-target", "transport",
@@ -14,7 +18,6 @@ METHODS = (
 )  # fmt: skip
 ETA = 0.9
 CLIENTS = (20, 50)
-ROWS = 12_000  # in all
 
 # Accuracy in percent and DDP of minority, majority, worst and average client, as printed.
 Rows = dict[str, list[tuple[float, float]]]
@@ -60,21 +63,9 @@ def plan(what: str, clients: int) -> Plan:
     return fixed_shares(clients) if what == "table2" else dirichlet_mixture(clients)
 
 
-def specs(what: str, datasets: tuple[str, ...], seeds: int, protocol: str | None) -> list[Spec]:
-    """All runs of Table 2 or 3."""
+def cells(what: str, dataset: str) -> list[Cell]:
     return [
-        specify(
-            name,
-            plan(what, clients),
-            method,
-            tuned(name, method, ETA, **as_many_steps(name, method, ROWS // clients)),
-            seed,
-            protocol,
-        )
-        for name in datasets
-        for clients in CLIENTS
-        for method in METHODS
-        for seed in range(seeds)
+        Cell(plan(what, n), row, one_level(row, ETA), clients=n) for n in CLIENTS for row in METHODS
     ]
 
 
@@ -86,3 +77,24 @@ def printed(what: str, clients: int) -> pd.DataFrame:
         | {f"{who}_ddp": pair[1] for who, pair in zip(COLUMNS, row, strict=True)}
         for method, row in PRINTED[what][clients].items()
     )
+
+
+def view(what: str, results: pd.DataFrame) -> View:
+    rows, tables = summary.summary(results), []
+    for part in summary.parts(results):
+        clients, adult = part["client"].nunique(), part["dataset"].iloc[0] == "adult"
+        paper = printed(what, clients) if adult and clients in PRINTED[what] else None
+        tables.append(parts.summary_table(part, parts.rows_of(rows, part), paper, CLAIMS))
+    picture = parts.trade_off("tradeoff", results, rows)
+    return parts.view(STUDIES[what].title, results, tables, [picture], rows=rows)
+
+
+STUDIES = {
+    what: Study(
+        title=f"Table {what[-1]}: 20 and 50 clients, {shares} shares",
+        cells=partial(cells, what),
+        view=partial(view, what),
+        datasets=("adult",),
+    )
+    for what, shares in (("table2", "fixed"), ("table3", "Dirichlet"))
+}
