@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pfedfair.algorithms.base import Algorithm, Clients, State
@@ -44,6 +45,7 @@ __all__ = [
     "State",
     "Targeted",
     "Transport",
+    "from_dict",
     "make",
     "targeted",
 ]
@@ -74,6 +76,16 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
 # Those that take eta, and the names of the limits that others have in its place.
 FAIR = {name for name in ALGORITHMS if "kde" in name} | {"pfedfair", "mmpf", "fairfed"}
 LIMIT = {"fa": "tau", "fcfl": "epsilon", "logofair": "delta_local", "transport": "target_ddp"}
+
+
+def from_dict(about: Mapping[str, Any]) -> Algorithm:
+    """Return the algorithm that `Algorithm.to_dict` describes."""
+    given = {k: v for k, v in about.items() if k != "name"}
+    if "method" in given:
+        given["method"] = from_dict(given["method"])
+    given["penalty_options"] = tuple(map(tuple, given["penalty_options"]))
+    kinds = {kind.__name__: kind for kind in (*ALGORITHMS.values(), Targeted)}
+    return kinds[about["name"]](**given)
 
 
 def make(method: str, eta: float = 0.9, **options: Any) -> Algorithm:

@@ -18,8 +18,8 @@ one that went in. An algorithm does not know which engine runs it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -118,6 +118,10 @@ class Algorithm:
     federated: ClassVar[bool] = True
     keeps: ClassVar[bool] = False  # whether `personalise` may be asked again, with the same `own`
     binary: ClassVar[bool] = False  # whether it is made for two groups, two classes and "dp" alone
+    models: ClassVar[tuple[str, ...]] = ("w",)  # the server's tensors that are models
+    keeps_clients: ClassVar[bool] = False  # the server keeps something of each client
+    sends_models_only: ClassVar[bool] = True
+    secret: ClassVar[bool] = False  # noise must come from a site's secret
 
     def __post_init__(self) -> None:
         known("optimiser", self.optimiser, list(OPTIMISERS))
@@ -130,6 +134,11 @@ class Algorithm:
         self.objective  # noqa: B018  (checks eta, penalty, mix and criterion)
         if self.binary and self.criterion != "dp":
             raise InputError(f"{type(self).__name__} knows demographic parity (dp) only.")
+
+    def to_dict(self) -> dict[str, Any]:
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = {k: v.to_dict() if isinstance(v, Algorithm) else v for k, v in found.items()}
+        return {"name": type(self).__name__, **plain}
 
     @property
     def objective(self) -> Objective:

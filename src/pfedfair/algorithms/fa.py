@@ -89,6 +89,7 @@ class FA(Algorithm):
     width: float = 0.5
 
     binary: ClassVar[bool] = True
+    sends_models_only = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

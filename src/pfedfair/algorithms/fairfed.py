@@ -54,6 +54,8 @@ class FairFed(Algorithm):
     weighting: str = "size"
 
     binary: ClassVar[bool] = True
+    keeps_clients = True
+    sends_models_only = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -84,6 +84,7 @@ class FCFL(Algorithm):
     bandwidth: float = 0.1
 
     binary: ClassVar[bool] = True
+    sends_models_only = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

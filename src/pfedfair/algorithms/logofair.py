@@ -86,6 +86,7 @@ class LoGoFair(Algorithm):
             )
 
     binary: ClassVar[bool] = True
+    sends_models_only = False
 
     def check(self, kinds: Kinds) -> None:
         super().check(kinds)

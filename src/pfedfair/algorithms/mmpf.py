@@ -59,6 +59,13 @@ class MMPF(Algorithm):
         With groups = "clients", the first mu: "uniform" or by "size". Otherwise it is uniform.
     """
 
+    models = ("w", "v")
+    sends_models_only = False
+
+    @property
+    def keeps_clients(self) -> bool:  # type: ignore[override]
+        return self.groups != "sensitive"
+
     groups: str = "clients"
     mu_step: float = 0.5
     K_min: int = 20

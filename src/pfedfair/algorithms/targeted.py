@@ -79,6 +79,22 @@ class Targeted(Algorithm):
     def federated(self) -> bool:  # type: ignore[override]
         return self.method.federated
 
+    @property
+    def models(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.method.models
+
+    @property
+    def keeps_clients(self) -> bool:  # type: ignore[override]
+        return self.method.keeps_clients
+
+    @property
+    def sends_models_only(self) -> bool:  # type: ignore[override]
+        return self.method.sends_models_only
+
+    @property
+    def secret(self) -> bool:  # type: ignore[override]
+        return self.method.secret
+
     def check(self, kinds: Kinds) -> None:
         self.method.check(kinds)
 

@@ -103,6 +103,12 @@ class Transport(Algorithm):
     ties: str = "random"
     epsilon: float | None = None
 
+    sends_models_only = False
+
+    @property
+    def secret(self) -> bool:  # type: ignore[override]
+        return self.epsilon is not None
+
     keeps: ClassVar[bool] = True  # a client's counts, for another target
 
     def __post_init__(self) -> None:
