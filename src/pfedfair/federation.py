@@ -97,11 +97,18 @@ def federate(
             raise InputError(f"Client {name} has no training rows.")
     rows = np.concatenate(partition.train)
     encoder = Encoder.fit(data, rows, sensitive_as_input, exclude=plan.column)
+    return encoded(data, partition, encoder, sensitive_as_input, seed)
+
+
+def encoded(
+    data: Dataset, partition: Partition, encoder: Encoder, aware: bool, seed: int = 0
+) -> Federation:
+    """Encode rows that are dealt already, by an encoder that is given: once, at a site too."""
     table = Table(
         x=torch.from_numpy(encoder.transform(data.frame, data.s)),
         y=torch.from_numpy(data.y.astype(np.float32)),
         s=torch.from_numpy(data.s),
-        kinds=Kinds(len(data.group_names), len(data.label_names), sensitive_as_input),
+        kinds=Kinds(len(data.group_names), len(data.label_names), aware),
     )
     return Federation(data, partition, encoder, table, seed)
 

@@ -6,24 +6,25 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from safetensors.torch import load_file
 
 from pfedfair import seeds
-from pfedfair.algorithms import Algorithm, Targeted
-from pfedfair.data import Dataset, from_frame
+from pfedfair.algorithms import Algorithm
+from pfedfair.data import Dataset, Encoder, from_frame
 from pfedfair.engines import stacked
 from pfedfair.engines.flower import provision
-from pfedfair.engines.flower.processes import Processes, free_ports, toml
+from pfedfair.engines.flower.processes import Processes, free_ports, write_toml
 from pfedfair.errors import InputError
-from pfedfair.federation import Federation, federate
+from pfedfair.federation import Federation, encoded
 from pfedfair.metrics import decide
-from pfedfair.partition import Partition, Plan, fixed_shares
+from pfedfair.partition import Plan, fixed_shares
 from pfedfair.run import choose_network
 
 Say = Callable[[str], None]
@@ -46,17 +47,6 @@ class Outcome:
     others: float
 
 
-def settings_of(algorithm: Algorithm) -> dict[str, Any]:
-    """A run's settings for an algorithm with all its options."""
-    target = {}
-    if isinstance(algorithm, Targeted):
-        own = {field.name for field in fields(Targeted)} - {f.name for f in fields(Algorithm)}
-        target = {name: getattr(algorithm, name) for name in own - {"method"}}
-        algorithm = algorithm.method
-    options = {k: v for k, v in {**asdict(algorithm), **target}.items() if v is not None}
-    return {"options": json.dumps(options)}
-
-
 def simulate(
     federation: Federation,
     where: Mapping[str, Any],
@@ -72,7 +62,7 @@ def simulate(
     sites = len(federation)
     config = {
         "method": method,
-        **settings_of(algorithm),
+        "algorithm": json.dumps(algorithm.to_dict()),
         **where,
         "blind": not federation.encoder.sensitive_as_input,
         "hidden": ",".join(map(str, federation.data.hidden)),
@@ -163,18 +153,8 @@ def site_tables(data: Dataset, plan: Plan, seed: int) -> Federation:
     inputs = [*data.numeric, *data.categorical]
     frame = data.frame[[c for c in inputs if c != plan.column]].assign(label=data.y, group=data.s)
     plain = replace(from_frame(frame, "label", "group", data.name), hidden=data.hidden)
-    return federate(plain, _Dealt(replace(part, data=plain)), seed)
-
-
-@dataclass(frozen=True, eq=False)
-class _Dealt:
-    """A plan whose rows are dealt already."""
-
-    part: Partition
-    column = None
-
-    def split(self, data: Dataset, seed: int) -> Partition:
-        return self.part
+    encoder = Encoder.fit(plain, np.concatenate(part.train))
+    return encoded(plain, replace(part, data=plain), encoder, True, seed)
 
 
 def demo(
@@ -201,10 +181,15 @@ def demo(
         frame.iloc[part.test[i]].to_parquet(folder / name / "test.parquet")
         about = {"site": name, "data": "site.parquet", "test": "test.parquet", "label": "label"}
         about |= {"sensitive": "group", "state-dir": "state", "audit-dir": "sent"}
-        (folder / name / "site.toml").write_text(toml(about) + "\n")
-    config = {"method": method, **settings_of(algorithm), "seed": seed, "sites": sites}
-    config |= {"hidden": ",".join(map(str, data.hidden)), "out": str(server / "run"), "poll": 0.3}
-    (server / "run.toml").write_text(toml(config) + "\n")
+        write_toml(folder / name / "site.toml", about)
+    config = {"method": method, "algorithm": json.dumps(algorithm.to_dict()), "seed": seed}
+    config |= {
+        "sites": sites,
+        "hidden": ",".join(map(str, data.hidden)),
+        "out": str(server / "run"),
+        "poll": 0.3,
+    }
+    write_toml(server / "run.toml", config)
     with Processes(folder / "flower") as processes:
         say("starting the SuperLink, with TLS and site authentication")
         processes.address, processes.tls = f"127.0.0.1:{ports[0]}", server / "tls"
