@@ -11,7 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from pfedfair.algorithms import State
-from pfedfair.engines.flower.schema import Schema
+from pfedfair.engines.site.schema import Schema
 from pfedfair.errors import InputError
 from pfedfair.files import atomic, first_line
 

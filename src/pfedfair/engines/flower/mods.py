@@ -1,13 +1,9 @@
-"""Mods of a site: keep a copy of what is sent; clip and blur what is sent."""
+"""Flower's mods of a site: keep a copy of what is sent; clip and blur what is sent."""
 
 from __future__ import annotations
 
 import json
-import logging
-import secrets
 import time
-from math import log as log_of
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +12,12 @@ from flwr.clientapp.mod import LocalDpMod, fixedclipping_mod
 from flwr.clientapp.typing import ClientAppCallable
 from safetensors.torch import save_file
 
+from pfedfair.engines.flower.log import log
 from pfedfair.engines.flower.post import FAILED
 from pfedfair.engines.flower.records import unpack
+from pfedfair.engines.site.privacy import stricter
 from pfedfair.errors import InputError
 from pfedfair.files import atomic
-
-log = logging.getLogger("flwr")
 
 
 def audit_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
@@ -52,7 +48,7 @@ def privacy_mod(message: Message, context: Context, call_next: ClientAppCallable
     norm at the most, so that is the noise's sensitivity, and epsilon is that of the whole site.
     """
     try:
-        clip, epsilon, delta = privacy_of(context)
+        clip, epsilon, delta = stricter(context.run_config, context.node_config)
     except InputError as error:  # for this site's eyes
         log.error("pfedfair: %s", error)
         reason = "InputError in the site's privacy settings; its own log says more."
@@ -66,42 +62,3 @@ def privacy_mod(message: Message, context: Context, call_next: ClientAppCallable
         "pfedfair: this answer is (%g, %g)-differentially private for the site", epsilon, delta
     )
     return LocalDpMod(clip, 2 * clip, epsilon, delta)(message, context, call_next)
-
-
-def secret_seed(folder: Path) -> int:
-    """A number that only this site knows, for one run: the root of noise nobody shall guess."""
-    path = folder / "secret"
-    if not path.exists():
-        with atomic(path) as beside:
-            beside.touch(mode=0o600)
-            beside.write_text(str(secrets.randbits(63)))
-    return int(path.read_text())
-
-
-def privacy_of(context: Context) -> tuple[float, float, float]:
-    """The stricter of what the run and the site ask for: clip, epsilon and delta."""
-    found = []
-    for key in ("clip", "epsilon", "delta"):
-        asked = [float(c[key]) for c in (context.run_config, context.node_config) if key in c]
-        found.append(min((value for value in asked if value != 0), default=0.0))
-    clip, epsilon, delta = found
-    check_privacy(clip, epsilon, delta)
-    return clip, epsilon, delta
-
-
-def check_privacy(clip: float, epsilon: float, delta: float) -> None:
-    if not (clip >= 0 and epsilon >= 0):
-        raise InputError("clip and epsilon must be 0 (none) or positive numbers.")
-    if epsilon > 0 and clip == 0:
-        raise InputError("epsilon needs clip, the largest norm of a site's update.")
-    if epsilon > 1:
-        raise InputError(
-            f"epsilon must be at most 1, got {epsilon:g}: for more, the noise would not keep it."
-        )
-    if epsilon > 0 and not 0 < delta < 1:
-        raise InputError(f"delta must be between 0 and 1, got {delta:g}.")
-
-
-def noise_of(clip: float, epsilon: float, delta: float) -> float:
-    """The standard deviation of the noise on each weight."""
-    return 2 * clip * sqrt(2 * log_of(1.25 / delta)) / epsilon if epsilon > 0 else 0.0

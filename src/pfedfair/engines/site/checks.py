@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 import torch
@@ -13,16 +13,11 @@ from pfedfair.algorithms import State
 FAR = 100.0  # times the median way of the sites' models
 
 
-def models(server: State) -> list[str]:
-    """Names of the tensors that are models, as "w" is."""
-    return [name for name, tensor in server.items() if tensor.shape == server["w"].shape]
-
-
-def refusal(message: State, server: State, max_change: float) -> str | None:
+def refusal(message: State, server: State, models: Sequence[str], max_change: float) -> str | None:
     """Say what is wrong with a site's answer to the `server`'s state, if anything is.
 
-    A model may be `max_change` away from the server's at the most (root mean square over its
-    weights).
+    A tensor whose name is in `models` may be `max_change` away from the server's at the most (root
+    mean square over its weights).
     """
     for name, tensor in message.items():
         if not bool(torch.isfinite(tensor).all()):
@@ -35,7 +30,7 @@ def refusal(message: State, server: State, max_change: float) -> str | None:
             return f"'{name}' has shape {tuple(tensor.shape)}, not {tuple(before.shape)}"
         if tensor.dtype != before.dtype:
             return f"'{name}' has numbers of kind {tensor.dtype}, not {before.dtype}"
-        if name not in models(server):
+        if name not in models:
             continue
         change = float((tensor.double() - before.double()).square().mean().sqrt())
         if change > max_change:
@@ -43,7 +38,7 @@ def refusal(message: State, server: State, max_change: float) -> str | None:
     return None
 
 
-def odd_ones(messages: Mapping[int, State], server: State) -> dict[int, str]:
+def odd_ones(messages: Mapping[int, State], server: State, models: Sequence[str]) -> dict[int, str]:
     """Whose answers are unlike the others': other names or shapes, or a model far from theirs."""
     forms = {
         number: tuple(sorted((name, tuple(t.shape), str(t.dtype)) for name, t in message.items()))
@@ -58,7 +53,7 @@ def odd_ones(messages: Mapping[int, State], server: State) -> dict[int, str]:
         for number, form in forms.items()
         if form != usual
     }
-    for name in models(server):
+    for name in models:
         moved = {
             number: float((message[name] - server[name]).norm())
             for number, message in messages.items()

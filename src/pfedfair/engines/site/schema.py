@@ -8,17 +8,16 @@ From these the server makes the encoding that fitting on all rows together would
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from math import fsum, isfinite, sqrt
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.encoder import Encoder
 from pfedfair.errors import InputError
+from pfedfair.kinds import Kinds
 
 LEAST_ROWS = 20
 FEW_LEVELS = 20
@@ -68,13 +67,18 @@ class Description:
 
 @dataclass(frozen=True)
 class Schema:
-    """What all sites encode their rows by."""
+    """What all sites encode their rows by; `aware` says whether S is an input of the model."""
 
     encoder: Encoder
     labels: tuple[str, ...]
     groups: tuple[str, ...]
     columns: tuple[str, ...]
     hidden: tuple[int, ...]
+    aware: bool
+
+    @property
+    def kinds(self) -> Kinds:
+        return Kinds(len(self.groups), len(self.labels), self.aware)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -85,7 +89,7 @@ class Schema:
         encoder = given["encoder"]
         encoder["categories"] = {c: tuple(v) for c, v in encoder["categories"].items()}
         rest = {k: tuple(given[k]) for k in ("labels", "groups", "columns", "hidden")}
-        return cls(encoder=Encoder(**encoder), **rest)
+        return cls(encoder=Encoder(**encoder), **rest, aware=given["aware"])
 
 
 def describe(data: Dataset, rows: np.ndarray, site: str, place: int, exclude: str) -> Description:
@@ -196,47 +200,18 @@ def agree(
         column: tuple(sorted({level for one in fit for level in one.categories[column]}))
         for column in first.categories
     }
-    like = blank([*mean], categories, first.labels, first.groups, first.columns)
-    encoder = replace(
-        Encoder.fit(like, np.arange(len(like)), sensitive_as_input=not blind),
-        mean=mean,
-        scale=scale,
-        categories=categories,
-    )
-    if encoder.width == 0:
+    encoder = Encoder(mean, scale, categories)
+    if encoder.width == 0 and blind:
         raise InputError("The sites' tables have no column to predict from.")
-    return (
-        Schema(encoder, first.labels, first.groups, first.columns, hidden or first.hidden),
-        refused,
+    schema = Schema(
+        encoder=encoder,
+        labels=first.labels,
+        groups=first.groups,
+        columns=first.columns,
+        hidden=hidden or first.hidden,
+        aware=not blind,
     )
-
-
-def blank(
-    numbers: Sequence[str],
-    categories: Mapping[str, tuple[str, ...]],
-    labels: tuple[str, ...],
-    groups: tuple[str, ...],
-    columns: tuple[str, ...],
-    hidden: tuple[int, ...] = (),
-) -> Dataset:
-    """A data set of nobody's rows with these columns: one row for each group and label."""
-    s, y = (part.ravel() for part in np.indices((len(groups), len(labels))))
-    frame = pd.DataFrame({column: np.zeros(len(y)) for column in numbers}, index=range(len(y)))
-    for column, levels in categories.items():
-        frame[column] = levels[0] if levels else "?"
-    names: dict[str, Any] = {"label_names": labels, "group_names": groups}
-    return Dataset(
-        name="sites",
-        frame=frame,
-        y=y,
-        s=s,
-        numeric=tuple(numbers),
-        categorical=dict(categories),
-        label_column=columns[0],
-        sensitive_column=columns[1],
-        hidden=hidden,
-        **names,
-    )
+    return schema, refused
 
 
 def _listed(values: Sequence[str]) -> str:
