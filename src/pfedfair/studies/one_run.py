@@ -94,8 +94,8 @@ def legend_of(
     names = ", ".join(f"S={z}: {name}" for z, name in enumerate(groups))
     return (
         f"In brackets: 95 % bootstrap interval. Each client is measured on {held}.",
-        "role: under(represented) is a client whose largest group is not the largest of all clients' "
-        "people together. rows: training rows. ↑ higher is better, ↓ lower is better.",
+        "role: under(represented) is a client whose largest group is not the largest of all "
+        "clients' people together. rows: training rows. ↑ higher is better, ↓ lower is better.",
         *(MEASURES[gap].words for gap in gaps),
         *([NPR] if len(gaps) == 1 else []),
         f"Groups: {names}.",
