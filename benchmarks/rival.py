@@ -10,13 +10,23 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
-from torch.nn.utils import parameters_to_vector
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from pfedfair import seeds
-from pfedfair.algorithms import PFedMe
-from pfedfair.engines.plain import sequential
+from pfedfair.algorithms.pfedme import PFedMe
 from pfedfair.federation import Federation, minibatches
 from pfedfair.networks import MLP
+from pfedfair.networks.mlp import with_group
+
+
+def sequential(network: MLP, w: torch.Tensor) -> torch.nn.Sequential:
+    """Build the network that a flat row of parameters describes."""
+    layers: list[torch.nn.Module] = []
+    for _, fan_in, fan_out in network.layers:
+        layers += [torch.nn.Linear(fan_in, fan_out), torch.nn.ReLU()]
+    model = torch.nn.Sequential(*layers[:-1])
+    vector_to_parameters(w, model.parameters())
+    return model
 
 
 def pfedme_round(
@@ -28,7 +38,9 @@ def pfedme_round(
     w0, w, theta = (list(model.parameters()) for model in (start, local, personal))
     answers = []
     for client, rows in enumerate(federation.partition.train):
-        x, y = federation.table.x[rows], federation.table.y[rows]
+        table = federation.table
+        x = with_group(table.x[rows], table.s[rows], network.groups)
+        y = table.y[rows]
         rng = seeds.generator(seed, seeds.MINIBATCH, client, 0)
         with torch.no_grad():
             torch._foreach_copy_(w, w0)

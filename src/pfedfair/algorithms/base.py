@@ -28,7 +28,7 @@ import numpy as np
 from torch import Tensor
 
 from pfedfair.algorithms.checks import above_zero, at_least
-from pfedfair.algorithms.clients import Clients
+from pfedfair.algorithms.clients import Clients as Clients
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Batch
 from pfedfair.kinds import Kinds
@@ -102,8 +102,8 @@ class Algorithm:
         The settings along its trade-off curve, from accurate to fair, if eta is not what sets it.
     collapse
         What to do about a model that predicts one class for everybody; "" if it is meant to.
-    space
-        What is tuned, and the values to try; with `tuned` False it has another method's settings.
+    tuned
+        Whether it has settings of its own to tune, or another method's.
     """
 
     rounds: int = 40
@@ -129,7 +129,6 @@ class Algorithm:
     wrappable: ClassVar[bool] = True
     levels: ClassVar[tuple[Mapping[str, float], ...]] = ({},)
     collapse: ClassVar[str] = "train longer, lower eta or raise alpha"
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"alpha": (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)}
     tuned: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -186,14 +185,6 @@ class Algorithm:
     def level(self) -> str:
         """Where on its trade-off curve the method stands, in a few characters."""
         return f"{self.eta:g}"
-
-    @classmethod
-    def tuning_space(cls) -> dict[str, tuple[Any, ...]]:
-        """What is tuned, the class's own and what it inherits."""
-        merged: dict[str, tuple[Any, ...]] = {}
-        for kind in reversed(cls.__mro__):
-            merged |= vars(kind).get("space", {})
-        return merged
 
     def to_dict(self) -> dict[str, Any]:
         """Return all hyper-parameters, those of a wrapped method too; `from_dict` reads them."""

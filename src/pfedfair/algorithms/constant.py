@@ -6,13 +6,11 @@ It is perfectly fair and often surprisingly accurate, so it is a row of every ta
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, State
-from pfedfair.algorithms.clients import Clients
+from pfedfair.algorithms.base import Algorithm, Clients, State
 from pfedfair.federation import stack
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import Bias, Network
@@ -22,10 +20,10 @@ from pfedfair.networks import Bias, Network
 class Constant(Algorithm):
     """Log-odds of the label among a client's training rows; no training."""
 
-    federated: ClassVar[bool] = False
-    collapse: ClassVar[str] = ""
-    tuned: ClassVar[bool] = False
-    level: ClassVar[str] = ""
+    federated = False
+    collapse = ""
+    tuned = False
+    level = ""
 
     def network(self, default: Network, kinds: Kinds) -> Network:
         return Bias(outputs(kinds.classes))

@@ -8,12 +8,11 @@ fair one while the global model stays plain: fairness at the clients only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict
+from typing import TypedDict
 
 from torch import Tensor
 
-from pfedfair.algorithms.base import Model, State
-from pfedfair.algorithms.clients import Clients
+from pfedfair.algorithms.base import Clients, Model, State
 from pfedfair.algorithms.moreau import Moreau
 from pfedfair.objectives import Objective
 
@@ -28,7 +27,7 @@ class OwnState(TypedDict):
 class Ditto(Moreau):
     """Ditto's Algorithm 1; then the final solve of `Moreau`, from v_i (`prox_epochs=0`: none)."""
 
-    own_keys: ClassVar[type] = OwnState
+    own_keys = OwnState
 
     def cost(self) -> tuple[float, float]:
         return 2.0 * self.epochs, float(self.prox_epochs)

@@ -42,18 +42,16 @@ besides its model: its means of K_k, K_k l, K_k s, K_k s z, and z.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypedDict
+from typing import TypedDict
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from pfedfair import seeds
-from pfedfair.algorithms.base import Algorithm, Model, State, average
+from pfedfair.algorithms.base import Algorithm, Clients, Model, State, average
 from pfedfair.algorithms.checks import above_zero, at_least, share, zero_or_more
-from pfedfair.algorithms.clients import Clients
 from pfedfair.errors import InputError
 from pfedfair.federation import Batch, stack
 from pfedfair.networks.mlp import with_group
@@ -109,20 +107,15 @@ class FA(Algorithm):
     bases: int = 30
     width: float = 0.5
 
-    server_keys: ClassVar[type] = ServerState
-    message_keys: ClassVar[type] = MessageState
-    binary: ClassVar[bool] = True
-    wrappable: ClassVar[bool] = False
-    levels: ClassVar[tuple[Mapping[str, float], ...]] = (
+    server_keys = ServerState
+    message_keys = MessageState
+    binary = True
+    wrappable = False
+    levels = (
         {"tau": 0.1},
         {"tau": 0.01},
         {"tau": 0.001},
     )
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "ascent": (0.03, 0.1, 0.3),
-        "dual_step": (0.1, 0.3, 1.0),
-        "rho": (2.0, 8.0),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -27,16 +27,14 @@ exp(-beta |F_k - F_global|); and averages without the first client's weight. Her
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypedDict
+from typing import TypedDict
 
 import torch
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Model, OfClients, State
+from pfedfair.algorithms.base import Algorithm, Clients, Model, OfClients, State
 from pfedfair.algorithms.checks import zero_or_more
-from pfedfair.algorithms.clients import Clients
 from pfedfair.federation import stack
 
 
@@ -71,10 +69,9 @@ class FairFed(Algorithm):
     beta: float = 1.0
     weighting: str = "size"
 
-    server_keys: ClassVar[type] = ServerState
-    message_keys: ClassVar[type] = MessageState
-    binary: ClassVar[bool] = True
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"beta": (0.1, 0.3, 1.0, 3.0)}
+    server_keys = ServerState
+    message_keys = MessageState
+    binary = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

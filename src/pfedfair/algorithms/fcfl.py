@@ -40,18 +40,16 @@ Clients reveal their gap and its gradient to the server: that is the method.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypedDict
+from typing import TypedDict
 
 import numpy as np
 import torch
 from scipy.optimize import linprog, nnls
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Model, State, average
+from pfedfair.algorithms.base import Algorithm, Clients, Model, State, average
 from pfedfair.algorithms.checks import above_zero, share
-from pfedfair.algorithms.clients import Clients
 from pfedfair.errors import InputError
 from pfedfair.federation import Batch, stack
 
@@ -103,16 +101,12 @@ class FCFL(Algorithm):
     decay: float = 0.5
     bandwidth: float = 0.1
 
-    server_keys: ClassVar[type] = ServerState
-    message_keys: ClassVar[type] = MessageState
-    binary: ClassVar[bool] = True
-    wrappable: ClassVar[bool] = False
-    one_step: ClassVar[bool] = True
-    levels: ClassVar[tuple[Mapping[str, float], ...]] = ({"epsilon": 0.1}, {"epsilon": 0.02})
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "alpha": (0.3, 1.0, 2.0),
-        "pareto": (0.25, 0.5),
-    }
+    server_keys = ServerState
+    message_keys = MessageState
+    binary = True
+    wrappable = False
+    one_step = True
+    levels = ({"epsilon": 0.1}, {"epsilon": 0.02})
 
     def __post_init__(self) -> None:
         super().__post_init__()

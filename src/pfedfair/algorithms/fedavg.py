@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pfedfair.algorithms.base import Algorithm, State
-from pfedfair.algorithms.clients import Clients
+from pfedfair.algorithms.base import Algorithm, Clients, State
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,13 +6,10 @@ for all; with eta > 0 on the fair loss.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
-from pfedfair.algorithms.base import Algorithm, State
+from pfedfair.algorithms.base import Algorithm, Clients, State
 from pfedfair.algorithms.checks import zero_or_more
-from pfedfair.algorithms.clients import Clients
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +23,6 @@ class FedProx(Algorithm):
     """
 
     mu: float = 0.1
-
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"mu": (0.001, 0.01, 0.1, 1.0)}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,20 +6,18 @@ ERM(local) in the paper; with eta > 0, KDE(local).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, State
-from pfedfair.algorithms.clients import Clients
+from pfedfair.algorithms.base import Algorithm, Clients, State
 
 
 @dataclass(frozen=True, kw_only=True)
 class Local(Algorithm):
     """`rounds` times `epochs` passes over the client's own rows, from the common initial model."""
 
-    federated: ClassVar[bool] = False
-    personal: ClassVar[bool] = True
+    federated = False
+    personal = True
 
     def cost(self) -> tuple[float, float]:
         return 0.0, float(self.rounds * self.epochs)

@@ -35,17 +35,15 @@ parted: a client with few distinct scores may end with a gap below -delta_l inst
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softshrink
 
-from pfedfair.algorithms.base import Algorithm, Model, State, average
+from pfedfair.algorithms.base import Algorithm, Clients, Model, State, average
 from pfedfair.algorithms.checks import share
-from pfedfair.algorithms.clients import Clients
 from pfedfair.errors import InputError
 from pfedfair.federation import stack
 from pfedfair.kinds import Kinds
@@ -94,14 +92,12 @@ class LoGoFair(Algorithm):
     delta_global: float = 0.02
     dual_rounds: int = 1
 
-    server_keys: ClassVar[type] = ServerState
-    message_keys: ClassVar[type] = MessageState
-    binary: ClassVar[bool] = True
-    wrappable: ClassVar[bool] = False
-    levels: ClassVar[tuple[Mapping[str, float], ...]] = tuple(
-        {"delta_local": delta, "delta_global": delta} for delta in (0.1, 0.03, 0.0)
-    )
-    tuned: ClassVar[bool] = False  # it has FedAvg's base model
+    server_keys = ServerState
+    message_keys = MessageState
+    binary = True
+    wrappable = False
+    levels = tuple({"delta_local": delta, "delta_global": delta} for delta in (0.1, 0.03, 0.0))
+    tuned = False  # it has FedAvg's base model
 
     def __post_init__(self) -> None:
         super().__post_init__()

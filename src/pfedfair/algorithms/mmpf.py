@@ -31,16 +31,14 @@ S and the risk of each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 import torch
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Model, OfClients, State
+from pfedfair.algorithms.base import Algorithm, Clients, Model, OfClients, State
 from pfedfair.algorithms.checks import at_least
-from pfedfair.algorithms.clients import Clients
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Batch, stack
 from pfedfair.kinds import Kinds
@@ -86,13 +84,9 @@ class MMPF(Algorithm):
     mu_step: float = 0.5
     K_min: int = 20
 
-    server_keys: ClassVar[type] = ServerState
-    message_keys: ClassVar[type] = MessageState
-    wrappable: ClassVar[bool] = False
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "groups": ("clients", "sensitive", "both"),
-        "mu_step": (0.05, 0.2, 0.5),
-    }
+    server_keys = ServerState
+    message_keys = MessageState
+    wrappable = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,15 +7,12 @@ The minimiser theta(w) is the personal model; the envelope's gradient is gamma (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, State
+from pfedfair.algorithms.base import Algorithm, Clients, State
 from pfedfair.algorithms.checks import above_zero, at_least, zero_or_more
-from pfedfair.algorithms.clients import Clients
 from pfedfair.errors import InputError
 from pfedfair.federation import Batch
 from pfedfair.objectives import Objective
@@ -48,12 +45,7 @@ class Moreau(Algorithm):
     inner: str = "adam"
     prox_epochs: int = 30
 
-    personal: ClassVar[bool] = True
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "gamma": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3),
-        "alpha_inner": (3e-4, 1e-3, 3e-3),
-        "prox_epochs": (10, 30),
-    }
+    personal = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,15 +7,12 @@ both losses are fair ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, State
+from pfedfair.algorithms.base import Algorithm, Clients, State
 from pfedfair.algorithms.checks import above_zero, at_least
-from pfedfair.algorithms.clients import Clients
 from pfedfair.algorithms.moreau import PROX_EPOCHS_FROM
 
 
@@ -34,11 +31,7 @@ class PerFedAvg(Algorithm):
     alpha_inner: float = 0.01
     adapt_epochs: int = 1
 
-    personal: ClassVar[bool] = True
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "alpha_inner": (0.003, 0.01, 0.03, 0.1),
-        "adapt_epochs": (1, 5),
-    }
+    personal = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,13 +9,10 @@ The global model w is trained for accuracy; client i's model theta_i is fair, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
-from pfedfair.algorithms.base import State
+from pfedfair.algorithms.base import Clients, State
 from pfedfair.algorithms.checks import zero_or_more
-from pfedfair.algorithms.clients import Clients
 from pfedfair.algorithms.moreau import Moreau
 from pfedfair.errors import known
 from pfedfair.objectives import Objective
@@ -38,8 +35,6 @@ class PFedFair(Moreau):
     eta: float = 0.9
     lam: float = 0.4
     envelope_gradient: str = "point"
-
-    space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"envelope_gradient": ("point", "prox")}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pfedfair.algorithms.base import State
+from pfedfair.algorithms.base import Clients, State
 from pfedfair.algorithms.checks import above_zero
-from pfedfair.algorithms.clients import Clients
 from pfedfair.algorithms.moreau import Moreau
 
 

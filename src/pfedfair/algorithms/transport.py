@@ -36,10 +36,10 @@ counted in cells of both networks' scores; the decision is by cell (`pfedfair.ru
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -47,8 +47,7 @@ from torch import Tensor
 
 from pfedfair import seeds
 from pfedfair.algorithms import checks, counting
-from pfedfair.algorithms.base import Algorithm, State
-from pfedfair.algorithms.clients import Clients
+from pfedfair.algorithms.base import Algorithm, Clients, State
 from pfedfair.algorithms.counting import aside, cells_for, count, learn, likeness, noisy
 from pfedfair.algorithms.fedavg import FedAvg
 from pfedfair.algorithms.solver import Solver
@@ -105,18 +104,14 @@ class Transport(Algorithm):
     epsilon: float | None = None
     base: Algorithm | None = None
 
-    server_keys: ClassVar[type] = counting.ServerState
-    message_keys: ClassVar[type] = counting.MessageState
-    own_keys: ClassVar[type] = counting.OwnState
-    keeps: ClassVar[bool] = True  # a client's counts, for another target
-    wrappable: ClassVar[bool] = False
-    levels: ClassVar[tuple[Mapping[str, float], ...]] = tuple(
-        {"target_ddp": target} for target in (0.1, 0.05, 0.02, 0.0)
-    )
-    collapse: ClassVar[str] = (
-        "its rows do not allow more for this target and confidence, or the scores do not"
-    )
-    tuned: ClassVar[bool] = False  # it has FedAvg's settings
+    server_keys = counting.ServerState
+    message_keys = counting.MessageState
+    own_keys = counting.OwnState
+    keeps = True  # a client's counts, for another target
+    wrappable = False
+    levels = tuple({"target_ddp": target} for target in (0.1, 0.05, 0.02, 0.0))
+    collapse = "its rows do not allow more for this target and confidence, or the scores do not"
+    tuned = False  # it has FedAvg's settings
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,7 +15,7 @@ from pfedfair.defaults.values import parsed
 from pfedfair.errors import InputError, known, near
 from pfedfair.federation import steps
 
-__all__ = ["as_many_steps", "make", "settings", "takes", "words"]
+__all__ = ["as_many_steps", "make", "section", "settings", "space", "takes", "words"]
 
 OWN = "own"  # the settings for tables of your own
 LIKE = {"compas-two-races": "compas"}
@@ -84,7 +84,7 @@ def takes(name: str, key: str) -> bool:
 
 def settings(data: str | Dataset, name: str) -> dict[str, Any]:
     """Return the tuned hyper-parameters of a method, from ``tuned.toml``."""
-    found: dict[str, Any] = _tuned()[section(data)].get(name, {})
+    found: dict[str, Any] = _read("tuned.toml")[section(data)].get(name, {})
     return found
 
 
@@ -92,7 +92,7 @@ def section(data: str | Dataset) -> str:
     """Whose settings a data set has: its own, or those for tables of your own."""
     name = str(getattr(data, "name", data))
     name = LIKE.get(name, name)
-    return name if name in _tuned() else OWN
+    return name if name in _read("tuned.toml") else OWN
 
 
 def words(data: str | Dataset, name: str, given: Mapping[str, Any] | None = None) -> str:
@@ -136,9 +136,19 @@ def as_many_steps(
 _settings = settings  # make's argument has this name, too
 
 
+def space(data: str | Dataset, name: str) -> dict[str, list[Any]]:
+    """Return what is tuned of a method, and the values to try, from ``spaces.toml``."""
+    kind, known_spaces = ALGORITHMS[name].kind, _read("spaces.toml")
+    rounds = known_spaces["one_step_rounds" if kind.one_step else "rounds"]
+    found: dict[str, list[Any]] = {"rounds": rounds[section(data)]}
+    for base in reversed(kind.__mro__):
+        found |= known_spaces.get(base.__name__, {})
+    return found
+
+
 @cache
-def _tuned() -> dict[str, Any]:
-    return tomllib.loads((files(__package__) / "tuned.toml").read_text())
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / name).read_text())
 
 
 def _nested(given: dict[str, Any], name: str, data: str | Dataset | None) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from pfedfair.algorithms import ALGORITHMS
-from pfedfair.defaults import as_many_steps, make, section, settings
+from pfedfair.defaults import as_many_steps, make, section, settings, space
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import Source, Spec
 from pfedfair.partition import Plan, fixed_shares
@@ -32,8 +32,6 @@ CLIENTS = (20, 50)
 FIRST_SEED = 100  # not a seed of any table
 TRIALS = 12
 VALIDATION = 0.2
-ROUNDS = {"adult": (10, 20), "compas": (40, 80), "own": (20, 40, 80)}
-ONE_STEP_ROUNDS = {"adult": (100, 200), "compas": (200, 400), "own": (100, 200, 400)}
 BASE = "fedavg"  # trains the model of methods with closing rounds, which are not tuned themselves
 Trial = tuple[str, dict[str, Any], Plan]  # a method, its settings, and whose the rows are
 
@@ -49,21 +47,19 @@ def trials(dataset: str, method: str) -> list[dict[str, Any]]:
     All combinations if there are just as many as trials; otherwise every value of a
     hyper-parameter comes equally often, in an order of its own (a Latin hypercube).
     """
-    kind = ALGORITHMS[method].kind
-    rounds = ONE_STEP_ROUNDS if kind.one_step else ROUNDS
-    space = {"rounds": rounds[dataset], **kind.tuning_space()}
-    every = [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
+    tried = space(dataset, method)
+    every = [dict(zip(tried, values, strict=True)) for values in itertools.product(*tried.values())]
     if len(every) <= TRIALS:
         return every
     for draw in itertools.count():  # until no two trials are the same
         rng = np.random.default_rng(draw)
         columns = [
             [values[i] for i in rng.permutation(np.arange(TRIALS) % len(values))]
-            for values in space.values()
+            for values in tried.values()
         ]
         chosen = list(zip(*columns, strict=True))
         if len(set(chosen)) == TRIALS:
-            return [dict(zip(space, values, strict=True)) for values in chosen]
+            return [dict(zip(tried, values, strict=True)) for values in chosen]
     raise AssertionError("unreachable")
 
 

@@ -7,6 +7,7 @@ import ipaddress
 import os
 import re
 import shutil
+from importlib.resources import files
 from pathlib import Path
 
 from cryptography import x509
@@ -24,109 +25,7 @@ from pfedfair.engines.flower.processes import APP, CONNECTION, SETTINGS
 from pfedfair.errors import InputError
 
 EXPORTS = "".join(f"export {name}={value}\n" for name, value in SETTINGS.items())
-HEAD = f"""#!/bin/sh
-set -eu
-umask 077
-cd "$(dirname "$0")"
-{EXPORTS}"""
-
-SUPERLINK = """# Reachable from this machine only: sites come through the proxy (proxy/nginx.conf).
-export FLWR_HOME="$PWD/flwr"
-exec flower-superlink --host 127.0.0.1 --port {port} \\
-    --ssl-ca-certfile tls/ca.pem --ssl-certfile tls/server.pem --ssl-keyfile tls/server.key \\
-    --enable-supernode-auth --database link.db
-"""
-REGISTER = """# Once, while the SuperLink runs: from then on it knows the sites by their keys.
-export FLWR_HOME="$PWD/flwr"
-failed=0
-for key in sites/*.pub; do
-    if said=$(flwr supernode register "$key" {connection} 2>&1); then
-        echo "$key is registered."
-    else
-        case "$said" in
-            *"already in use"*) echo "$key is registered already." ;;
-            *) echo "$key: $said" >&2; failed=1 ;;
-        esac
-    fi
-done
-exit $failed
-"""
-RUN = """# Starts a run with the settings in run.toml, or goes on with the one in its folder.
-export FLWR_HOME="$PWD/flwr"
-exec flwr run app {connection} --run-config run.toml "$@"
-"""
-SUPERNODE = """# Again and again: after a power cut or a lost line the site comes back by itself.
-while true; do
-    flower-supernode --superlink {address} --root-certificates ca.pem \\
-        --auth-supernode-private-key site.key --node-config site.toml \\
-        --host 127.0.0.1 --port {port} &
-    node=$!
-    trap 'kill $node; wait $node; exit 0' INT TERM
-    wait $node || true
-    sleep 10
-done
-"""
-SITE = """# What this site tells its own SuperNode; nothing of it is sent, but for the site's name.
-site = "{name}"
-data = "site.parquet"  # or .csv; paths are relative to this folder
-# test = "test.parquet"  # without it a quarter of the rows is held out
-label = "y"
-sensitive = "s"
-drop = ""  # columns that are no inputs, with commas between
-categorical = ""  # columns of numbers that are codes
-state-dir = "state"
-audit-dir = "sent"  # a copy of everything that leaves this site
-share-metrics = false  # true: tell the server this site's accuracy and DDP at the end
-"""
-RUN_TOML = """# Settings of a run; docs/flower.md has all of them.
-method = "pfedfair"
-rounds = 20
-sites = {sites}
-min-sites = {sites}
-local-rounds = 2
-out = "{out}"
-"""
-NGINX = """# The only door to the outside: sites may fetch and bring messages, nothing else.
-# Without it whoever has ca.pem could start runs, and a run is code that sites execute.
-# Try it with: nginx -p "$PWD" -c nginx.conf -e error.log
-daemon off;
-pid nginx.pid;
-error_log error.log;
-events {{}}
-http {{
-    access_log off;
-    client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
-    uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-    server {{
-        listen {listen} ssl;
-        ssl_certificate ../tls/server.pem;
-        ssl_certificate_key ../tls/server.key;
-        ssl_protocols TLSv1.2 TLSv1.3;
-        client_max_body_size 0;
-        location /v1/fleet/ {{
-            proxy_pass https://127.0.0.1:{port};
-            proxy_ssl_trusted_certificate ../tls/ca.pem;
-            proxy_ssl_verify on;
-            proxy_ssl_name localhost;
-            proxy_http_version 1.1;
-            proxy_request_buffering off;
-            proxy_read_timeout 300s;
-        }}
-        location / {{ return 403; }}  # /v1/control, /v1/runtime
-    }}
-}}
-"""
-README = """What is in here, and who gets what
-
-server/   stays on the server. tls/ca.key signs certificates: keep it off line if you can.
-site-*/   one folder for each site. site.key is the site's private key: bring it there by a safe
-          way and delete it here; or let the site make its own and send you the .pub file:
-              ssh-keygen -t ecdsa -b 384 -m RFC4716 -N '' -f site.key
-
-On the server:  server/start-superlink.sh, server/proxy (nginx), once server/register-sites.sh
-At a site:      put site.parquet into its folder, look at site.toml, then ./start-supernode.sh
-A run:          server/run.sh --stream
-"""
+TEMPLATES = Path(str(files(__package__) / "templates"))
 
 
 def create(
@@ -186,17 +85,14 @@ def create(
         public = own.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
         _write(server / "sites" / f"{name}.pub", public + b"\n")
         _write(site / "ca.pem", ca)
-        _write(site / "site.toml", SITE.format(name=name))
+        _fill(site / "site.toml", name=name)
         address = f"{host}:{port}" if proxied else f"{host}:{inside}"
         node_port = node_ports[i] if node_ports else 9094 + i
-        script = HEAD + 'export FLWR_HOME="$PWD/flwr"\n'
-        script += SUPERNODE.format(address=address, port=node_port)
-        _write(site / "start-supernode.sh", script, 0o700)
-    _write(server / "start-superlink.sh", HEAD + SUPERLINK.format(port=inside), 0o700)
-    _write(server / "register-sites.sh", HEAD + REGISTER.format(connection=CONNECTION), 0o700)
-    _write(server / "run.sh", HEAD + RUN.format(connection=CONNECTION), 0o700)
-    out = (server / "run").absolute()
-    _write(server / "run.toml", RUN_TOML.format(sites=sites, out=out))
+        _fill(site / "start-supernode.sh", 0o700, address=address, port=node_port)
+    _fill(server / "start-superlink.sh", 0o700, port=inside)
+    _fill(server / "register-sites.sh", 0o700, connection=CONNECTION)
+    _fill(server / "run.sh", 0o700, connection=CONNECTION)
+    _fill(server / "run.toml", sites=sites, out=(server / "run").absolute())
     shutil.copytree(APP, server / "app")
     roots = (server / "tls" / "ca.pem").absolute()
     _write(
@@ -206,8 +102,14 @@ def create(
     )
     if proxied:
         (server / "proxy").mkdir(mode=0o700)
-        _write(server / "proxy" / "nginx.conf", NGINX.format(listen=port, port=inside))
-    _write(folder / "README.txt", README)
+        _fill(server / "proxy" / "nginx.conf", listen=port, port=inside)
+    _fill(folder / "README.txt")
+
+
+def _fill(path: Path, mode: int = 0o644, **words: object) -> None:
+    """Write the template of a file's name, with these words in it."""
+    text = (TEMPLATES / path.name).read_text()
+    _write(path, text.format(exports=EXPORTS, **words), mode)
 
 
 def _write(path: Path, content: bytes | str, mode: int = 0o644) -> None:

@@ -1,7 +1,7 @@
 """The specification: the same algorithms as a plain loop over clients, in everyday PyTorch.
 
 One ``nn.Sequential`` per client, autograd, ``torch.optim``, no stacks. Slow, and easy to check
-against the papers. Tests hold `pfedfair.engines.stacked` equal to it; the benchmarks race it.
+against the papers. Tests hold `pfedfair.engines.stacked` equal to it.
 """
 
 from __future__ import annotations
