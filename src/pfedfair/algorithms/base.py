@@ -173,13 +173,8 @@ class Algorithm:
 
     @property
     def target(self) -> float | None:
-        """The gap that every client's decisions are asked to keep."""
-        return None
-
-    @property
-    def confidence(self) -> float | None:
-        """How sure that shall be; None: by the best guess."""
-        return None
+        """The gap that every client's decisions are asked to keep, if the method takes one."""
+        return getattr(self, "target_ddp", None)
 
     @property
     def level(self) -> str:

@@ -18,8 +18,6 @@ from pfedfair.objectives import Objective
 
 
 class OwnState(TypedDict):
-    """What a client keeps."""
-
     v: Model  # its personal model
 
 

@@ -61,8 +61,6 @@ BASES = 1  # the stream of the base points, beside the network's first parameter
 
 
 class ServerState(TypedDict):
-    """What the server keeps and sends."""
-
     w: Model
     alpha: Tensor  # weights of the Gaussians, (bases,)
     dual: Tensor  # multipliers for C <= tau and -C <= tau, (2,)
@@ -70,8 +68,6 @@ class ServerState(TypedDict):
 
 
 class MessageState(TypedDict):
-    """What a client sends."""
-
     w: Model
     moments: Tensor  # means of K_k times 1, loss, s and s z, (4, bases)
     score: Tensor  # mean of z

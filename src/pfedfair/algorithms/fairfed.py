@@ -39,8 +39,6 @@ from pfedfair.federation import stack
 
 
 class ServerState(TypedDict):
-    """What the server keeps and sends."""
-
     w: Model
     weights: OfClients  # omega, (clients,)
 

@@ -58,16 +58,12 @@ OPPOSED = 0.1  # a program whose best value (of 1) is less than this finds no wa
 
 
 class ServerState(TypedDict):
-    """What the server keeps and sends."""
-
     w: Model
     t: Tensor  # rounds done
     delta: Tensor  # smoothing of the maxima
 
 
 class MessageState(TypedDict):
-    """What a client sends."""
-
     loss: Tensor
     gap: Tensor
     g_loss: Tensor  # gradients of the two, each (p,)

@@ -56,8 +56,6 @@ FAR = 1e4  # an offset for "always" or "never"
 
 
 class ServerState(TypedDict):
-    """What the server keeps and sends."""
-
     w: Model
     group: Tensor  # people in each group, known after round 1
     grid: Tensor  # values of lambda to try

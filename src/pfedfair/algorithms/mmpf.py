@@ -46,8 +46,6 @@ from pfedfair.objectives import loss, loss_slope
 
 
 class ServerState(TypedDict):
-    """What the server keeps and sends."""
-
     w: Model  # the best model so far
     v: Model  # the one in training
     mu: OfClients  # weights of the groups: (clients, 1), (clients, 2), or (1, 2) over S alone
@@ -57,8 +55,6 @@ class ServerState(TypedDict):
 
 
 class MessageState(TypedDict):
-    """What a client sends."""
-
     v: Model
     risk: Tensor  # of each of its groups
     share: Tensor  # of its rows in each

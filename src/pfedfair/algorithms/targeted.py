@@ -97,12 +97,9 @@ class Targeted(Algorithm):
         return self.method.sends_models_only
 
     @property
-    def target(self) -> float:
-        return self.target_ddp
-
-    @property
     def level(self) -> str:
-        return aim(self)
+        sure = f" {self.confidence:.0%}" if self.confidence else ""
+        return f"≤ {self.target_ddp:g}{sure}"
 
     def check(self, kinds: Kinds) -> None:
         self.method.check(kinds)
@@ -218,9 +215,3 @@ def targeted(method: Algorithm, **options: Any) -> Targeted:
     """Give a method a target; rounds, minibatches and the rest are the method's."""
     shared = {field.name: getattr(method, field.name) for field in fields(Algorithm)}
     return Targeted(**shared, method=method, **options)
-
-
-def aim(algorithm: Algorithm) -> str:
-    """A target in a few characters."""
-    sure = f" {algorithm.confidence:.0%}" if algorithm.confidence else ""
-    return f"≤ {algorithm.target:g}{sure}"

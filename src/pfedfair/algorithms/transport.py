@@ -157,10 +157,6 @@ class Transport(Algorithm):
         return self.epsilon is not None
 
     @property
-    def target(self) -> float:
-        return self.target_ddp
-
-    @property
     def level(self) -> str:
         marks = {None: "", OWN: " own", POOL: " pool"}
         sure = f" {self.confidence:.0%}" if self.confidence else ""

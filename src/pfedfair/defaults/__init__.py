@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from pfedfair.algorithms import ALGORITHMS, METHODS, Algorithm, Method
+from pfedfair.algorithms.targeted import Targeted, targeted
 from pfedfair.data import Dataset
 from pfedfair.defaults.values import parsed
 from pfedfair.errors import InputError, known, near
@@ -62,12 +62,7 @@ def make(
         given = {"eta": ETA} | given
     tuned = {} if data is None else _settings(data, name)
     algorithm = method.kind(**tuned | parsed(method.kind, given))
-    if not target:
-        return algorithm
-    from pfedfair.algorithms.targeted import Targeted
-
-    shared = {field.name: getattr(algorithm, field.name) for field in fields(Algorithm)}
-    return Targeted(**shared, method=algorithm, **parsed(Targeted, target))
+    return targeted(algorithm, **parsed(Targeted, target)) if target else algorithm
 
 
 def takes(name: str, key: str) -> bool:
