@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pfedfair.data.dataset import Dataset
 from pfedfair.errors import InputError, known
 from pfedfair.partition.base import Partition, Plan, stratified
 from pfedfair.partition.by_column import ByColumn
-from pfedfair.partition.choice import WAYS, choose
 from pfedfair.partition.dirichlet_mixture import DirichletMixture
 from pfedfair.partition.dirichlet_shares import DirichletShares
 from pfedfair.partition.fixed_shares import FixedShares
@@ -21,6 +21,7 @@ from pfedfair.partition.together import Together
 
 KINDS = (FixedShares, DirichletMixture, DirichletShares, ByColumn, Together)
 PLANS: dict[str, type[Plan]] = {kind.__name__: kind for kind in KINDS}
+WAYS = ("fixed", "dirichlet", "column", "together")  # to `choose` from
 fixed_shares = FixedShares
 dirichlet_mixture = DirichletMixture
 dirichlet_shares = DirichletShares
@@ -46,3 +47,39 @@ def from_dict(about: Mapping[str, Any]) -> Plan:
         return PLANS[kind](**fields)
     except TypeError:
         raise InputError(f"{', '.join(fields)} do not make a plan {kind}.") from None
+
+
+def choose(
+    way: str,
+    data: Dataset,
+    clients: int | None = None,
+    rows: int | None = None,
+    column: str | None = None,
+    validation: float = 0.0,
+) -> Plan:
+    """Return the plan for one of `WAYS`, as a command or a site's settings ask for it.
+
+    A `column` of clients is a way by itself.
+    """
+    known("partition", way, WAYS)
+    if column is not None:
+        if clients is not None or rows is not None or way in ("dirichlet", "together"):
+            raise InputError(
+                "--client makes one client of every value of that column, with all its rows: leave "
+                f"out --clients, --rows and --partition {way}."
+            )
+        return ByColumn(column, validation=validation)
+    if way == "column":
+        raise InputError("--partition column needs --client COLUMN.")
+    if way == "together":
+        if clients is not None or rows is not None:
+            raise InputError("--partition together has one client: leave out --clients and --rows.")
+        return Together(validation=validation)
+    if way == "fixed":
+        return FixedShares(clients, rows=rows, validation=validation)
+    if data.paper_plan is not None:
+        return DirichletMixture(20 if clients is None else clients, rows=rows,
+                                validation=validation)  # fmt: skip
+    if rows is not None:
+        raise InputError("--rows is for the paper's data sets: leave it out.")
+    return DirichletShares(5 if clients is None else clients, validation=validation)

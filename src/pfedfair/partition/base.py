@@ -88,6 +88,22 @@ class Plan:
 
     column: str | None
 
+    def __post_init__(self) -> None:
+        """Check the fields that several plans have."""
+        clients, rows = getattr(self, "clients", None), getattr(self, "rows", None)
+        if rows is not None and (rows < 1 or clients is None):
+            raise InputError(
+                "rows is the number of rows of each client, at least 1; give clients too."
+            )
+        if clients is not None and clients < 1:
+            raise InputError(f"A federation needs at least one client, got {clients}.")
+        for name in ("under_fraction", "share"):
+            if not 0 <= (share := getattr(self, name, 0)) <= 1:
+                raise InputError(f"{name} must be in [0, 1], got {share:g}.")
+        for name in ("test", "validation"):
+            if not 0 <= (part := getattr(self, name, 0)) < 1:  # some must be left for training
+                raise InputError(f"{name} must be in [0, 1), got {part:g}.")
+
     @property
     def words(self) -> str:
         """How the rows are dealt, for tables and legends."""
@@ -104,25 +120,6 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Return the plan's class and fields; `partition.from_dict` makes it again."""
         return {"kind": type(self).__name__, **asdict(self)}  # type: ignore[call-overload]
-
-
-def check_clients(clients: int | None, rows: int | None = None) -> None:
-    if rows is not None and (rows < 1 or clients is None):
-        raise InputError("rows is the number of rows of each client, at least 1; give clients too.")
-    if clients is not None and clients < 1:
-        raise InputError(f"A federation needs at least one client, got {clients}.")
-
-
-def check_shares(**shares: float) -> None:
-    for name, share in shares.items():
-        if not 0 <= share <= 1:
-            raise InputError(f"{name} must be in [0, 1], got {share:g}.")
-
-
-def check_parts(**parts: float) -> None:
-    for name, part in parts.items():
-        if not 0 <= part < 1:  # something must be left for training
-            raise InputError(f"{name} must be in [0, 1), got {part:g}.")
 
 
 def paper_plan(data: Dataset) -> PaperPlan:
@@ -157,32 +154,24 @@ def deal(
 ) -> Partition:
     """Deal each group's shuffled rows: first everybody's training rows, then the test rows."""
     tests = np.rint(counts * test_fraction).astype(int)
-    rng = seeds.generator(seed, seeds.PARTITION)
-    dealt: list[list[Rows]] = [[] for _ in (*counts, *tests)]
-    for group in range(counts.shape[1]):
+    rng, both = seeds.generator(seed, seeds.PARTITION), np.concatenate([counts, tests])
+    dealt = []
+    for group, needed in enumerate(both.sum(0)):
         rows = rng.permutation(np.flatnonzero(data.s == group))
-        needed = int(counts[:, group].sum() + tests[:, group].sum())
         if needed > len(rows):
             raise InputError(
                 f"The partition needs {needed} rows of {data.group_names[group]} "
                 f"({counts[:, group].sum()} to train, {tests[:, group].sum()} to test), "
                 f"{data.name} has {len(rows)}: ask for fewer clients or another share."
             )
-        ends = np.cumsum(np.concatenate([counts[:, group], tests[:, group]]))
-        for hand, cards in zip(dealt, np.split(rows[:needed], ends[:-1]), strict=True):
-            hand.append(cards)
-    hands = [np.concatenate(hand) for hand in dealt]
+        dealt.append(np.split(rows[:needed], np.cumsum(both[:-1, group])))
+    hands = [np.concatenate(hand) for hand in zip(*dealt, strict=True)]
     own = [stratified(hand, data.s, validation, rng) for hand in hands[: len(counts)]]
-    used = np.concatenate([np.concatenate(pair) for pair in own])
-    return Partition(
-        data=data,
-        train=tuple(fit for _, fit in own),
-        validation=tuple(check for check, _ in own),
-        test=tuple(np.sort(hand) for hand in hands[len(counts) :]),
-        pool=np.setdiff1d(np.arange(len(data)), used),
-        names=tuple(str(i + 1) for i in range(len(counts))),
-        shared_conditional=True,
-    )
+    checks, train = zip(*own, strict=True)
+    pool = np.setdiff1d(np.arange(len(data)), np.concatenate(train + checks))
+    held = tuple(np.sort(hand) for hand in hands[len(counts) :])
+    names = tuple(str(i + 1) for i in range(len(counts)))
+    return Partition(data, train, checks, held, pool, names, shared_conditional=True)
 
 
 def hold_out(
@@ -197,18 +186,14 @@ def hold_out(
         parts.append((fit, check, held))
     train, checks, tests = zip(*parts, strict=True)
     pool = np.sort(np.concatenate(tests))
-    return Partition(data, train, checks, tests, pool, tuple(clients), False)
+    return Partition(data, train, checks, tests, pool, tuple(clients), shared_conditional=False)
 
 
 def stratified(
     rows: Rows, s: np.ndarray, fraction: float, rng: np.random.Generator
 ) -> tuple[Rows, Rows]:
     """Split rows in two, `fraction` of each group in the first part."""
-    first: list[Rows] = []
-    second: list[Rows] = []
-    for group in range(max(2, int(s.max()) + 1)):
-        mine = rng.permutation(rows[s[rows] == group])
-        cut = round(fraction * len(mine))
-        first.append(mine[:cut])
-        second.append(mine[cut:])
-    return np.sort(np.concatenate(first)), np.sort(np.concatenate(second))
+    each = (rng.permutation(rows[s[rows] == z]) for z in range(max(2, int(s.max()) + 1)))
+    cut = [np.split(mine, [round(fraction * len(mine))]) for mine in each]
+    first, second = (np.sort(np.concatenate(part)) for part in zip(*cut, strict=True))
+    return first, second

@@ -8,7 +8,7 @@ import numpy as np
 
 from pfedfair.data.dataset import Dataset
 from pfedfair.errors import InputError
-from pfedfair.partition.base import Partition, Plan, check_parts, hold_out
+from pfedfair.partition.base import Partition, Plan, hold_out
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,6 @@ class ByColumn(Plan):
     test: float = 0.25
     validation: float = 0.0
     min_rows: int = 20
-
-    def __post_init__(self) -> None:
-        check_parts(test=self.test, validation=self.validation)
 
     @property
     def words(self) -> str:

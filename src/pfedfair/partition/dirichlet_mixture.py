@@ -35,9 +35,7 @@ class DirichletMixture(Plan):
     words = "Dirichlet shares"
 
     def __post_init__(self) -> None:
-        base.check_clients(self.clients, self.rows)
-        base.check_shares(under_fraction=self.under_fraction)
-        base.check_parts(validation=self.validation)
+        super().__post_init__()
         if not all(0 < mean < 1 for mean in self.means):
             first, second = self.means
             raise InputError(f"means must be between 0 and 1, got {first:g} and {second:g}.")

@@ -9,7 +9,7 @@ import numpy as np
 from pfedfair import seeds
 from pfedfair.data.dataset import Dataset
 from pfedfair.errors import InputError
-from pfedfair.partition.base import Partition, Plan, check_clients, check_parts, deal
+from pfedfair.partition.base import Partition, Plan, deal
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,11 @@ class DirichletShares(Plan):
     words = "drawn shares"
 
     def __post_init__(self) -> None:
-        check_clients(self.clients)
-        check_parts(validation=self.validation)
-        if not 0 < self.concentration < float("inf"):
-            raise InputError(
-                f"concentration must be a positive number, got {self.concentration:g}."
-            )
         if not 0 < self.test < 1:
             raise InputError(f"test must be between 0 and 1, got {self.test:g}.")
+        if not 0 < (each := self.concentration) < float("inf"):
+            raise InputError(f"concentration must be a positive number, got {each:g}.")
+        super().__post_init__()
 
     def split(self, data: Dataset, seed: int) -> Partition:
         rng = seeds.generator(seed, seeds.PARTITION, 1)

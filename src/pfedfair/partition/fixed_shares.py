@@ -36,11 +36,6 @@ class FixedShares(Plan):
     column = None
     words = "fixed shares"
 
-    def __post_init__(self) -> None:
-        base.check_clients(self.clients, self.rows)
-        base.check_shares(under_fraction=self.under_fraction, share=self.share)
-        base.check_parts(validation=self.validation)
-
     def rows_each(self, data: Dataset) -> int | None:
         return self.clients and base.rows_each(data, self.clients, self.rows)
 

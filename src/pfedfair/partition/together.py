@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfedfair.data.dataset import Dataset
-from pfedfair.partition.base import Partition, Plan, check_parts, hold_out
+from pfedfair.partition.base import Partition, Plan, hold_out
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,6 @@ class Together(Plan):
     column = None
     words = "together"
 
-    def __post_init__(self) -> None:
-        check_parts(test=self.test, validation=self.validation)
-
     def split(self, data: Dataset, seed: int) -> Partition:
-        everybody = {"everybody": np.arange(len(data))}
-        return hold_out(data, everybody, self.test, self.validation, seed)
+        rows = {"everybody": np.arange(len(data))}
+        return hold_out(data, rows, self.test, self.validation, seed)
