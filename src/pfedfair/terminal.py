@@ -8,16 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
+from rich import progress as widgets
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 console = Console()
 errors = Console(stderr=True)
@@ -31,16 +24,11 @@ def say(text: str) -> None:
 @contextmanager
 def progress(what: str, total: float, quiet: bool) -> Iterator[Callable[[float, str], None]]:
     """Show a bar with an estimate of the time left."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[note]}"),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=errors, disable=quiet, speed_estimate_period=120) as bar:
+    done = (widgets.BarColumn(), widgets.TaskProgressColumn())
+    times = (widgets.TimeElapsedColumn(), "left:", widgets.TimeRemainingColumn())
+    columns = ("{task.description}", *done, "{task.fields[note]}", *times)
+    shown = widgets.Progress(*columns, console=errors, disable=quiet, speed_estimate_period=120)
+    with shown as bar:
         task = bar.add_task(what, total=total, note="")
         yield lambda done, note: bar.update(task, completed=min(done, total), note=note)
         bar.update(task, completed=total)

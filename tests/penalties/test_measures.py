@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pfedfair.penalties import PENALTIES
 from pfedfair.penalties.ermi import ermi
-from pfedfair.penalties.hgr import hgr, maximal_correlation, score_joint
-from pfedfair.penalties.joint import soft_joint
+from pfedfair.penalties.hgr import hgr, score_joint
+from pfedfair.penalties.joint import product, soft_joint
 from pfedfair.penalties.mutual_information import (
     adversarial_mutual_information,
     mutual_information,
@@ -18,6 +18,11 @@ from pfedfair.penalties.mutual_information import (
 from pfedfair.penalties.pearson import pearson
 
 double = {"dtype": torch.float64}
+
+
+def maximal_correlation(joint):
+    """HGR of a joint distribution, by an SVD."""
+    return torch.linalg.svdvals(joint / product(joint).sqrt())[..., 1]
 
 
 def population(n0, n1, rate0, rate1):

@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from pfedfair.data.dataset import Dataset, PaperPlan
-from pfedfair.data.files import open_bundled
+from pfedfair.data.files import read_bundled
 
 NUMERIC = ("age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week")
 CATEGORICAL = ("workclass", "education", "marital_status", "occupation", "relationship", "race")
@@ -17,7 +15,7 @@ CATEGORICAL = ("workclass", "education", "marital_status", "occupation", "relati
 
 def adult() -> Dataset:
     """Return all 48,842 rows: Y = income above 50K, S = 1 for men."""
-    frame = pd.read_parquet(open_bundled("adult.parquet"))
+    frame = read_bundled("adult.parquet")
     return Dataset(
         name="adult",
         frame=frame,

@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from pfedfair.data.dataset import Dataset, PaperPlan
-from pfedfair.data.files import open_bundled
+from pfedfair.data.files import read_bundled
 from pfedfair.errors import known
 
 COUNTS = ("juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count")
@@ -23,7 +21,7 @@ def compas(others: str = "all") -> Dataset:
         Who is S = 0: "all" (everyone else, the paper's words) or "african-american".
     """
     known("value of others", others, ["all", "african-american"])
-    frame = pd.read_parquet(open_bundled("compas.parquet"))
+    frame = read_bundled("compas.parquet")
     if others == "african-american":
         frame = frame[frame["race"].isin(["Caucasian", "African-American"])].reset_index(drop=True)
     frame["male"] = (frame["sex"] == "Male").astype("int64")

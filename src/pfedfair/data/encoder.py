@@ -35,10 +35,8 @@ class Encoder:
         # A constant's standard deviation is a rounding error, not a scale.
         varies = {c: train[c].nunique() > 1 for c in numeric}
         scale = {c: float(train[c].std(ddof=0)) if varies[c] else 1.0 for c in numeric}
-        categorical = {c: levels for c, levels in data.categorical.items() if c != exclude}
-        seen = {
-            c: levels or tuple(sorted(set(text(train[c])))) for c, levels in categorical.items()
-        }
+        categorical = {c: v for c, v in data.categorical.items() if c != exclude}
+        seen = {c: v or tuple(sorted(set(text(train[c])))) for c, v in categorical.items()}
         return cls(mean, scale, seen)
 
     @property

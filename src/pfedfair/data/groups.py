@@ -31,10 +31,7 @@ def codes(
 
 
 def cross(
-    frame: pd.DataFrame,
-    attributes: Sequence[str],
-    merge_groups: bool = False,
-    part: bool = False,
+    frame: pd.DataFrame, attributes: Sequence[str], merge_groups: bool = False, part: bool = False
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Number the groups that one or several columns make; see `from_frame`."""
     name = " x ".join(attributes)

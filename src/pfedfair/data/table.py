@@ -83,22 +83,9 @@ def from_frame(
     )
 
 
-def from_file(
-    path: Path,
-    label: str,
-    sensitive: str,
-    drop: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    merge_groups: bool = False,
-) -> Dataset:
-    """Read a CSV or Parquet file as a data set; see `from_frame`."""
-    frame = read_table(path)
-    return from_frame(frame, label, sensitive, path.stem, drop, categorical, merge_groups)
-
-
 def read_table(path: Path) -> pd.DataFrame:
     """Read a CSV or Parquet file."""
-    if not path.exists():
+    if not path.is_file():
         raise InputError(f"There is no file {path}.")
     try:
         return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)

@@ -15,10 +15,10 @@ import pandas as pd
 from pfedfair import __version__
 from pfedfair.errors import InputError
 from pfedfair.experiment import pool
-from pfedfair.experiment.results import checkpoint, collect, rows_of
+from pfedfair.experiment.results import rows_of, write_results
 from pfedfair.experiment.spec import Source, Spec, load_source
 from pfedfair.federation import Federation
-from pfedfair.files import read_json, write_json, write_parquet
+from pfedfair.files import read_json, read_parquet, write_json, write_parquet
 from pfedfair.kinds import Kinds
 from pfedfair.partition import Plan
 from pfedfair.runs import CollapseWarning, measured_rows, train
@@ -34,7 +34,7 @@ def execute(spec: Spec, on_work: Callable[[float], None] = lambda work: None) ->
 
 
 def _execute_to_file(runs: Path, spec: Spec, on_work: Callable[[float], None]) -> None:
-    write_parquet(checkpoint(runs, spec), execute(spec, on_work))
+    write_parquet(runs / f"{spec.key}.parquet", execute(spec, on_work))
 
 
 @lru_cache(maxsize=2)
@@ -78,7 +78,8 @@ def do_runs(
     runs = runs or out / "runs"
     for left_over in runs.glob(".*"):  # of a process that was killed while writing
         left_over.unlink()
-    missing = [spec for spec in specs if not checkpoint(runs, spec).exists()]
+    files = [runs / f"{spec.key}.parquet" for spec in specs]
+    missing = [spec for spec, file in zip(specs, files, strict=True) if not file.exists()]
     before = sum(spec.work for spec in specs) - sum(spec.work for spec in missing)
     n_before = len(specs) - len(missing)
 
@@ -87,7 +88,9 @@ def do_runs(
 
     report(0.0, 0)
     pool.spread(partial(_execute_to_file, runs), missing, jobs, report)
-    return collect(specs, out, runs)
+    results = pd.concat(map(read_parquet, files), ignore_index=True)
+    write_results(out, results)
+    return results
 
 
 def prepare(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -54,18 +53,6 @@ def rows_of(run: Run, spec: Spec) -> pd.DataFrame:
         config=configs,
         seconds=run.seconds,
     ).reindex(columns=[*COLUMNS, *more])
-
-
-def checkpoint(runs: Path, spec: Spec) -> Path:
-    return runs / f"{spec.key}.parquet"
-
-
-def collect(specs: Sequence[Spec], out: Path, runs: Path) -> pd.DataFrame:
-    """Put finished runs together, in the order of the list."""
-    parts = [read_parquet(checkpoint(runs, spec)) for spec in specs]
-    results = pd.concat(parts, ignore_index=True)
-    write_results(out, results)
-    return results
 
 
 def write_results(out: Path, results: pd.DataFrame, rules: pd.DataFrame | None = None) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 from pfedfair.algorithms import Algorithm
 from pfedfair.data import DATASETS, Dataset, load
-from pfedfair.errors import InputError
 from pfedfair.partition import Plan
 
 FRONTIER = "frontier"
@@ -81,28 +80,18 @@ class Spec:
         """Rough amount of arithmetic, for estimates of time."""
         per_round, at_end = self.algorithm.cost()
         rounds = self.algorithm.rounds if self.algorithm.federated else 0
-        return (rounds * per_round + at_end) * _row_work(self.source) + 1.0
+        data = load_source(self.source)
+        weights = sum(a * b for a, b in pairwise((64, *data.hidden, 1)))
+        rows = data.paper_plan.rows if data.paper_plan else len(data)
+        return (rounds * per_round + at_end) * (rows * (weights + 2e4) / 1e7) + 1.0
 
 
 @lru_cache(maxsize=4)
 def load_source(source: Source) -> Dataset:
     """Load the rows of a source, once per process."""
-    given = {"drop": source.drop, "categorical": source.categorical}
-    options: dict[str, Any] = {name: columns for name, columns in given.items() if columns}
-    if source.name in DATASETS and options:
-        raise InputError(f"'{source.name}' has its own columns: leave out {', '.join(options)}.")
-    if source.merge_groups:
-        options["merge_groups"] = True
-    return load(source.name, source.label, source.sensitive, **options)
+    return load(**asdict(source))
 
 
 @lru_cache(maxsize=4)
 def _sha256(path: str) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
-def _row_work(source: Source) -> float:
-    data = load_source(source)
-    widths = (64, *data.hidden, 1)
-    rows = data.paper_plan.rows if data.paper_plan else len(data)
-    return rows * (sum(a * b for a, b in pairwise(widths)) + 2e4) / 1e7

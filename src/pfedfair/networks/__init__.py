@@ -22,17 +22,9 @@ from pfedfair.networks.mlp import MLP, linear
 from pfedfair.networks.module import Module
 
 __all__ = [
-    "MLP",
-    "NETWORKS",
-    "Bias",
-    "Both",
-    "Cells",
-    "Module",
-    "Network",
-    "from_dict",
-    "linear",
+    "MLP", "NETWORKS", "Bias", "Both", "Cells", "Module", "Network", "from_dict", "linear",
     "probabilities",
-]
+]  # fmt: skip
 
 
 class Network(Protocol):
@@ -77,9 +69,7 @@ NETWORKS: dict[str, Callable[[dict[str, Any], dict[str, Tensor], nn.Module | Non
 
 
 def from_dict(
-    about: dict[str, Any],
-    buffers: dict[str, Tensor] | None = None,
-    module: nn.Module | None = None,
+    about: dict[str, Any], buffers: dict[str, Tensor] | None = None, module: nn.Module | None = None
 ) -> Network:
     """Make a network from what its `to_dict` said.
 

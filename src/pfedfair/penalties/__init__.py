@@ -14,10 +14,7 @@ from torch import Tensor
 from pfedfair.penalties.ermi import ermi
 from pfedfair.penalties.hgr import hgr
 from pfedfair.penalties.kde import kde
-from pfedfair.penalties.mutual_information import (
-    adversarial_mutual_information,
-    mutual_information,
-)
+from pfedfair.penalties.mutual_information import adversarial_mutual_information, mutual_information
 from pfedfair.penalties.pearson import pearson
 
 __all__ = ["CLASSES", "GROUPS", "PENALTIES", "Penalty", "kde"]

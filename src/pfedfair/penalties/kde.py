@@ -19,12 +19,7 @@ from torch.nn.functional import huber_loss
 
 
 def kde(
-    logits: Tensor,
-    y: Tensor,
-    s: Tensor,
-    weight: Tensor,
-    bandwidth: float = 0.1,
-    delta: float = 1.0,
+    logits: Tensor, y: Tensor, s: Tensor, weight: Tensor, bandwidth: float = 0.1, delta: float = 1.0
 ) -> Tensor:
     """Return the penalty of every row, ``(rows,)``. A group without rows contributes 0.
 

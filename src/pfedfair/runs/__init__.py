@@ -5,12 +5,6 @@ from pfedfair.runs.newcomer import personalise
 from pfedfair.runs.run import CollapseWarning, Run, choose_network, measured_rows, train
 
 __all__ = [
-    "CollapseWarning",
-    "PersonalModel",
-    "Run",
-    "choose_network",
-    "load_model",
-    "measured_rows",
-    "personalise",
-    "train",
-]
+    "CollapseWarning", "PersonalModel", "Run", "choose_network", "load_model", "measured_rows",
+    "personalise", "train",
+]  # fmt: skip

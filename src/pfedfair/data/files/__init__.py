@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from importlib.resources import files
 
+import pandas as pd
 
-def open_bundled(name: str) -> io.BytesIO:
-    return io.BytesIO((files(__package__) / name).read_bytes())
+
+def read_bundled(name: str) -> pd.DataFrame:
+    return pd.read_parquet(io.BytesIO((files(__package__) / name).read_bytes()))
