@@ -69,6 +69,8 @@ class Targeted(Algorithm):
     held: float = 0.2
     dual_step: float = 0.5
 
+    wrappable = False
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.method.wrappable:
