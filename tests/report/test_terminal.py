@@ -31,7 +31,9 @@ def test_a_wide_table_is_shown_in_blocks():
 
 def test_a_name_that_is_wider_than_the_screen_is_folded():
     long = "x" * 100
-    table = Table(heading="", frame=pd.DataFrame({"a": [1]}), columns=(Column(long, lambda r: long),))
+    table = Table(
+        heading="", frame=pd.DataFrame({"a": [1]}), columns=(Column(long, lambda r: long),)
+    )
     text = screen(table)
     assert text.count("x") == 200
     assert max(map(len, text.splitlines())) <= 80

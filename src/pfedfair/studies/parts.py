@@ -56,8 +56,9 @@ def view(
 
 def rows_of(rows: pd.DataFrame, part: pd.DataFrame) -> pd.DataFrame:
     """The rows of a summary that are about one data set and partition."""
-    name, plan = part["dataset"].iloc[0], part["partition"].iloc[0]
-    return rows.query("dataset == @name and partition == @plan")
+    keys = ["dataset", "partition"]
+    found: pd.DataFrame = rows[(rows[keys] == part[keys].iloc[0]).all(axis=1)]
+    return found
 
 
 def usual_legend(gap: str) -> tuple[str, ...]:
