@@ -57,7 +57,7 @@ def test_figure4_judges_at_the_usual_lambda_and_shows_the_others():
     curves, effect = view.pictures
     drawn = curves.frames["curves"]
     assert (drawn["method"] == "pfedfair").sum() == 4  # etas, at one lambda
-    assert list(effect.frames["points"]["lam"]) == [0.0, 0.2, 0.4, 0.8]
+    assert list(effect.frames["curves"]["x"]) == 2 * [0.0, 0.2, 0.4, 0.8]  # error, and DDP
 
 
 def test_table1_uses_eta_09_and_the_papers_plan():

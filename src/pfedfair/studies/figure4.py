@@ -51,27 +51,22 @@ def view(results: pd.DataFrame) -> View:
         table = parts.summary_table(part, parts.rows_of(rows, part), label=label)
         tables.append(replace(table, lines_heading=parts.CLAIMS, lines=claims))
     chosen = rows[rows["config"].isin(at_usual["config"])]
-    fair = rows[(rows["method"] == "pfedfair") & (rows["eta"] == rows["eta"].max())]
-    effect = fair.sort_values("lam")[
-        ["dataset", "lam", "worst_accuracy", "worst_accuracy_half", "worst_ddp", "worst_ddp_half"]
-    ]
-    effect["panel"] = effect.pop("dataset")
-    effect["error"] = 100 * (1 - effect["worst_accuracy"])
-    effect["error_half"] = 100 * effect["worst_accuracy_half"].fillna(0)
-    pictures = [
-        parts.trade_off("figure4b", at_usual, chosen, ("worst",)),
-        Picture(
-            name="figure4c",
-            kind="two scales",
-            frames={"points": effect.fillna(0)},
-            words={
-                "x": "lambda",
-                "y": "worst client's error % (red)",
-                "other": "worst client's DDP (blue)",
-            },
-        ),
-    ]
+    pictures = [parts.trade_off("figure4b", at_usual, chosen, ("worst",)), effect_of_lambda(rows)]
     return parts.view(STUDY.title, results, tables, pictures, rows=rows.drop(columns="lam"))
+
+
+def effect_of_lambda(rows: pd.DataFrame) -> Picture:
+    """The worst client's error and DDP against lambda, at the largest eta."""
+    fair = rows[(rows["method"] == "pfedfair") & (rows["eta"] == rows["eta"].max())]
+    fair = fair.sort_values("lam", kind="stable")
+    fair["worst_error"] = 1 - fair["worst_accuracy"]
+    fair["worst_error_half"] = fair["worst_accuracy_half"]
+    curves = [
+        parts.curve(part, f"{name}: worst client's {what}", "lam", f"worst_{column}", scale)
+        for name, part in fair.groupby("dataset", sort=False)
+        for what, column, scale in (("error %", "error", 100), ("DDP", "ddp", 1))
+    ]
+    return parts.curves_picture("figure4c", curves, {"x": "lambda", "y": ""})
 
 
 STUDY = Study(

@@ -205,36 +205,56 @@ def trade_off(
     gap = summary.gap_of(results)
     there = set(results["role"])
     shown = [role for role in summary.ROLES if role in there] if who is None else who
-    curves, dots, notes = [], [], []
+    lines, dots, notes = [], [], []
+    rows = rows.copy()
+    for one in shown:
+        rows[f"{one}_error"] = 1 - rows[f"{one}_accuracy"]
+        rows[f"{one}_error_half"] = rows[f"{one}_accuracy_half"]
     for part in summary.parts(results):
         here = rows_of(rows, part).sort_values("eta", kind="stable")
+        flat = here["method"] == CONSTANT
         for one in shown:
-            x, y = f"{one}_{gap}", f"{one}_accuracy"
             title = f"{words.setting(part)}: {one}{'' if who is None else ' of clients'}"
-            flat = here["method"] == CONSTANT
             if who is not None and flat.any():
-                error = 100 * (1 - here.loc[flat, y].mean())
+                error = 100 * here.loc[flat, f"{one}_error"].mean()
                 text = f"constant classifier: {gap.upper()} 0, error {error:.1f} %"
                 notes.append({"panel": title, "text": text})
             drawn = here if who is None else here[~flat]
-            curves.append(pd.DataFrame({
-                "panel": title,
-                "method": drawn["method"],
-                "label": drawn["method"].replace(FRONTIER, BEST),
-                "mark": drawn["method"] == FRONTIER,
-                "x": drawn[x], "x_half": drawn[f"{x}_half"].fillna(0),
-                "y": 100 * (1 - drawn[y]), "y_half": 100 * drawn[f"{y}_half"].fillna(0),
-            }))  # fmt: skip
+            lines.append(curve(drawn, title, f"{one}_{gap}", f"{one}_error"))
             if marks is not None:
                 same = (marks["dataset"] == part["dataset"].iloc[0]) & (marks["role"] == one)
                 dots.append(marks[same].assign(panel=title))
-    frames = {
-        "curves": pd.concat(curves, ignore_index=True),
-        "marks": pd.concat(dots) if dots else pd.DataFrame(columns=["panel", "method", "x", "y"]),
-        "notes": pd.DataFrame(notes, columns=["panel", "text"]),
-    }
     said = {"x": f"{gap.upper()} ↓", "y": "error % ↓"}
     if who is None:
         said["title"] = "Error and unfairness of every method (lower left is better)"
     across = len(shown) if who is None else 2
+    return curves_picture(name, lines, said, dots, notes, across)
+
+
+def curve(rows: pd.DataFrame, panel: str, x: str, y: str, scale: float = 100) -> pd.DataFrame:
+    """The points of each method in a panel; half-widths are 0 where they are not known."""
+    return pd.DataFrame({
+        "panel": panel,
+        "method": rows["method"],
+        "label": rows["method"].replace(FRONTIER, BEST),
+        "mark": rows["method"] == FRONTIER,
+        "x": rows[x], "x_half": rows.get(f"{x}_half", 0 * rows[x]).fillna(0),
+        "y": scale * rows[y], "y_half": scale * rows[f"{y}_half"].fillna(0),
+    })  # fmt: skip
+
+
+def curves_picture(
+    name: str,
+    curves: list[pd.DataFrame],
+    said: dict[str, str],
+    marks: Sequence[pd.DataFrame] = (),
+    notes: Sequence[dict[str, str]] = (),
+    across: int = 2,
+) -> Picture:
+    """Curves, the paper's marks, and notes in the corners of panels."""
+    frames = {
+        "curves": pd.concat(curves, ignore_index=True),
+        "marks": pd.concat(marks) if marks else pd.DataFrame(columns=["panel", "method", "x", "y"]),
+        "notes": pd.DataFrame(notes, columns=["panel", "text"]),
+    }
     return Picture(name=name, kind="curves", frames=frames, words=said, across=across)
