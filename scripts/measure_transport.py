@@ -28,7 +28,7 @@ from pfedfair.algorithms import Clients, Transport
 from pfedfair.data import from_frame
 from pfedfair.defaults import as_many_steps, make
 from pfedfair.networks import MLP
-from pfedfair.studies.rows import ROWS
+from pfedfair.studies.study import ROWS
 from pfedfair.theory import shrinkage
 
 SEEDS = (100, 101, 102, 103)

@@ -3,7 +3,7 @@ import json
 import pytest
 from made_up import two_methods
 
-from pfedfair.studies import comparison, parts, words
+from pfedfair.studies import comparison, parts, summary, words
 from pfedfair.studies.table1 import client_grid, printed
 
 
@@ -27,7 +27,8 @@ def test_table1_figures_are_the_papers():
     assert len(adult) == 35
     assert adult.loc[("pfedfair", "1"), "accuracy"] == pytest.approx(0.847)
     assert adult.loc[("fedavg-kde", "1"), "ddp"] == 0.104
-    table = client_grid(two_methods().replace({"a": "fedavg-kde"}), printed("adult"))
+    frame = two_methods().replace({"a": "fedavg-kde"}).assign(dataset="adult")
+    table = client_grid(frame, summary.summary(frame))
     first = table.cells()[0]
     assert first[0].startswith("fedavg-kde\n")
     assert [cell.split("\n")[2] for cell in first[1:]] == ["81.9 .104", "85.5 .073"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pandas as pd
@@ -10,7 +10,7 @@ import pandas as pd
 from pfedfair.experiment import FRONTIER
 from pfedfair.studies import summary, words
 from pfedfair.studies.rows import CONSTANT
-from pfedfair.studies.view import Column, Picture, Table, View
+from pfedfair.studies.view import Column, Picture, Table
 
 Claim = tuple[str, str, str]  # a method, a rival, a measure in which the method is better
 HEADINGS = {
@@ -25,40 +25,6 @@ CLAIMS = (
     "95 % interval of the difference):"
 )
 BEST = "best thresholds on FedAvg's scores"
-
-
-def view(
-    title: str,
-    results: pd.DataFrame,
-    tables: Iterable[Table],
-    pictures: Iterable[Picture] = (),
-    legend: Iterable[str] | None = None,
-    rows: pd.DataFrame | None = None,
-    files: dict[str, pd.DataFrame] | None = None,
-) -> View:
-    """A view with what all have: the summary `rows` and every client's numbers as files too."""
-    held = summary.held_out(results)
-    gap = summary.gap_of(results)
-    clients = summary.by_client(held[held["method"] != FRONTIER])
-    rows = summary.summary(held) if rows is None else rows
-    kept = {"summary.csv": rows, "clients.csv": clients}
-    kept = {name: frame.drop(columns=["model", "level"]) for name, frame in kept.items()}
-    detail = [client_table(part, gap) for part in summary.parts(clients)]
-    return View(
-        title=title,
-        tables=(*tables, *detail),
-        pictures=tuple(pictures),
-        legend=usual_legend(gap) if legend is None else tuple(legend),
-        notes=collapsed(results),
-        files=kept | (files or {}),
-    )
-
-
-def rows_of(rows: pd.DataFrame, part: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a summary that are about one data set and partition."""
-    keys = ["dataset", "partition"]
-    found: pd.DataFrame = rows[(rows[keys] == part[keys].iloc[0]).all(axis=1)]
-    return found
 
 
 def usual_legend(gap: str) -> tuple[str, ...]:
@@ -206,21 +172,17 @@ def trade_off(
     there = set(results["role"])
     shown = [role for role in summary.ROLES if role in there] if who is None else who
     lines, dots, notes = [], [], []
-    rows = rows.copy()
-    for one in shown:
-        rows[f"{one}_error"] = 1 - rows[f"{one}_accuracy"]
-        rows[f"{one}_error_half"] = rows[f"{one}_accuracy_half"]
     for part in summary.parts(results):
-        here = rows_of(rows, part).sort_values("eta", kind="stable")
+        here = summary.rows_of(rows, part).sort_values("eta", kind="stable")
         flat = here["method"] == CONSTANT
         for one in shown:
             title = f"{words.setting(part)}: {one}{'' if who is None else ' of clients'}"
             if who is not None and flat.any():
-                error = 100 * here.loc[flat, f"{one}_error"].mean()
+                error = 100 * (1 - here.loc[flat, f"{one}_accuracy"].mean())
                 text = f"constant classifier: {gap.upper()} 0, error {error:.1f} %"
                 notes.append({"panel": title, "text": text})
             drawn = here if who is None else here[~flat]
-            lines.append(curve(drawn, title, f"{one}_{gap}", f"{one}_error"))
+            lines.append(curve(drawn, title, f"{one}_{gap}", f"{one}_accuracy"))
             if marks is not None:
                 same = (marks["dataset"] == part["dataset"].iloc[0]) & (marks["role"] == one)
                 dots.append(marks[same].assign(panel=title))
@@ -231,15 +193,23 @@ def trade_off(
     return curves_picture(name, lines, said, dots, notes, across)
 
 
-def curve(rows: pd.DataFrame, panel: str, x: str, y: str, scale: float = 100) -> pd.DataFrame:
-    """The points of each method in a panel; half-widths are 0 where they are not known."""
+def by_role(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
+    """The trade-off of each kind of client, ``tradeoff.png``."""
+    return [trade_off("tradeoff", results, rows)]
+
+
+def curve(rows: pd.DataFrame, panel: str, x: str, y: str) -> pd.DataFrame:
+    """The points of each method in a panel, errors in percent in the place of accuracies."""
+    value, half = rows[y], rows[f"{y}_half"].fillna(0)
+    if y.endswith("accuracy"):
+        value, half = 100 * (1 - value), 100 * half
     return pd.DataFrame({
         "panel": panel,
         "method": rows["method"],
         "label": rows["method"].replace(FRONTIER, BEST),
         "mark": rows["method"] == FRONTIER,
         "x": rows[x], "x_half": rows.get(f"{x}_half", 0 * rows[x]).fillna(0),
-        "y": scale * rows[y], "y_half": scale * rows[f"{y}_half"].fillna(0),
+        "y": value, "y_half": half,
     })  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from pfedfair.defaults import as_many_steps, closing, levels, make, settings, tu
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import Source, Spec, run_experiment
 from pfedfair.partition import Plan, fixed_shares
-from pfedfair.studies.rows import ROWS
+from pfedfair.studies.study import ROWS
 
 FIRST_SEED = 100  # not a seed of any table
 TRIALS = 12
