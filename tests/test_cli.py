@@ -1,6 +1,5 @@
 """The commands as a user types them."""
 
-import dataclasses
 import json
 import os
 import re
@@ -8,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partialmethod
 
 import pandas as pd
 import pytest
@@ -16,8 +16,7 @@ import torch
 import pfedfair as pff
 from pfedfair import cli
 from pfedfair.experiment import FRONTIER_LIMITS
-from pfedfair.paper import curves, many_clients, scores, stress, table1, targets
-from pfedfair.report.reproductions import REPRODUCTIONS
+from pfedfair.studies import STUDIES, Study, table1
 
 
 def test_train_prints_every_client_and_saves(pfedfair, tmp_path):
@@ -25,7 +24,7 @@ def test_train_prints_every_client_and_saves(pfedfair, tmp_path):
     assert code == 0
     assert "underrepresented" in out
     assert "held-out pool: 3172 rows" in out
-    assert len(re.findall(r"^ *[1-5] +(?:under|over)\. ", out, re.M)) == 5
+    assert len(re.findall(r"^ *[1-5] +(?:under|over)-rep\. ", out, re.M)) == 5
     assert {p.name for p in (tmp_path / "first").iterdir()} == {
         "experiment.json", "model.safetensors", "run.json", "clients.parquet",
     }  # fmt: skip
@@ -64,8 +63,8 @@ def test_train_options(pfedfair, options):
 def test_theory_prints_cost_and_frontier(pfedfair):
     code, out, err = pfedfair("theory", "compas", "--rounds", 5)
     assert code == 0, err
-    assert re.search(r"^ *1 +under\. +0\.83 +6\.5 ", out, re.M)  # (2 * .8333 - 1) (.488 - .391)
-    assert re.search(r"^ *2 +over\. +0\.17 +0\.0 ", out, re.M)
+    assert re.search(r"^ *1 +under-rep\. +0\.83 +6\.5 ", out, re.M)  # (2 * .8333 - 1) (.488 - .391)
+    assert re.search(r"^ *2 +over-rep\. +0\.17 +0\.0 ", out, re.M)
 
 
 def test_transport_prints_its_rules_and_takes_in_a_new_client(pfedfair, tmp_path):
@@ -131,7 +130,7 @@ def test_compare_then_report(pfedfair, tmp_path):
     code, out, _ = pfedfair("report", "grid")
     assert code == 0
     assert (tmp_path / "grid" / "tradeoff.png").read_bytes().startswith(b"\x89PNG")
-    assert "| dataset | method |" in (tmp_path / "grid" / "report.md").read_text()
+    assert "| method | eta or limit |" in (tmp_path / "grid" / "report.md").read_text()
 
 
 def test_compare_shows_the_gap_of_the_criterion(pfedfair, tmp_path):
@@ -166,63 +165,56 @@ def test_compare_with_validation_rows_scores_the_methods(pfedfair, tmp_path):
     assert pfedfair("report", "scored")[1].splitlines()[:12] == out.splitlines()[:12]
 
 
-def short(tuned, rounds):
-    """Settings with fewer rounds; transport has five more, in which clients agree."""
+def test_compare_clients_with_drawn_shares(pfedfair, csv):
+    """A plan without a column, and not one of the paper's."""
+    code, out, err = pfedfair(
+        "compare", csv, "--label", "hired", "--sensitive", "sex", "--partition", "dirichlet",
+        "--clients", 3, "--methods", "fedavg", "--seeds", 1, "--rounds", 2, "--jobs", 1,
+        "--drop", "site", "--out", "drawn",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "people, 3 clients, drawn shares, 1 seed" in out
 
-    def make(dataset, method, eta=0.9, **more):
-        few = rounds + 5 if method == "transport" else rounds
-        return tuned(dataset, method, eta, **more | {"rounds": few})
 
-    return make
+@pytest.fixture
+def short(monkeypatch):
+    """Cut every study to a few rounds."""
+    monkeypatch.setattr(Study, "specs", partialmethod(Study.specs, rounds=3))
 
 
-def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_path, monkeypatch):
-    monkeypatch.setattr(table1, "tuned", short(table1.tuned, 3))
-    code, out, _ = pfedfair(
+@pytest.mark.usefixtures("short")
+def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_path):
+    code, out, err = pfedfair(
         "reproduce", "table1", "--datasets", "compas", "--seeds", 2, "--jobs", 1, "--out", "t1"
     )
-    assert code == 0
+    assert code == 0, err
     assert "65.4 .051" in out  # the paper's pFedFair at client 1
-    assert len(re.findall("pfedfair has (?:higher|lower)", out)) == 5
+    assert len(re.findall(r"pfedfair has\s(?:higher|lower)", out)) == 5
     results = pd.read_parquet(tmp_path / "t1" / "results.parquet")
     assert set(results["method"]) == set(table1.METHODS)
     assert len(results) == (len(table1.METHODS) - 1 + len(FRONTIER_LIMITS)) * 5 * 2
-
-
-@pytest.mark.parametrize("what", [name for name in REPRODUCTIONS if name != "table1"])
-def test_every_part_of_the_paper_is_redone(pfedfair, tmp_path, monkeypatch, what):
-    """With two rounds and two seeds: the tables and figures appear, the claims are judged."""
-    monkeypatch.setattr(stress, "COLUMNS", ("age_cat",))
-    for module in (curves, many_clients, scores, stress, targets):
-        monkeypatch.setattr(module, "tuned", short(module.tuned, 2))
-    monkeypatch.setattr(many_clients, "CLIENTS", (5, 20))
-    small = dataclasses.replace(REPRODUCTIONS[what], datasets=("compas",))
-    monkeypatch.setitem(REPRODUCTIONS, what, small)
-    code, out, err = pfedfair("reproduce", what, "--seeds", 2, "--jobs", 1, "--out", "part")
-    assert code == 0, err
-    for stem in small.draw:
-        for ending in ("png", "svg"):
-            assert (tmp_path / "part" / f"{stem}.{ending}").stat().st_size > 5000
-    assert out.count(" than ") >= len(small.claims) // 2
-    assert all((tmp_path / "part" / name).stat().st_size > 500 for name in small.texts)
-    code, again, _ = pfedfair("report", "part")
+    levels = results.groupby("method")["level"].unique().map(sorted).to_dict()
+    assert levels["pfedfair"] == ["0.9"]
+    assert levels["fedavg"] == [""]
+    assert levels["transport"] == levels["pfedfair-target"] == ["≤ 0.05"]
+    assert "≤ 0.1" in levels["frontier"]
+    code, again, _ = pfedfair("report", "t1")
     assert code == 0
-    assert again.splitlines()[:12] == out.splitlines()[:12]
+    assert again.splitlines()[:40] == out.splitlines()[:40]
 
 
+@pytest.mark.usefixtures("short")
 def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
-    monkeypatch.setattr(curves, "tuned", short(curves.tuned, 2))
-    parts = {
-        name: dataclasses.replace(REPRODUCTIONS[name], datasets=("compas",))
-        for name in ("figure3", "figure7")
-    }
-    monkeypatch.setattr(cli, "REPRODUCTIONS", parts | {"scores": REPRODUCTIONS["scores"]})
-    code, out, err = pfedfair("reproduce", "all", "--seeds", 1, "--jobs", 1, "--out", "all")
+    parts = ("figure3", "figure7")
+    monkeypatch.setattr(cli, "STUDIES", {name: STUDIES[name] for name in (*parts, "scores")})
+    code, out, err = pfedfair(
+        "reproduce", "all", "--datasets", "compas", "--seeds", 1, "--jobs", 1, "--out", "all"
+    )
     assert code == 0, err
-    sizes = [len(parts[name].specs(("compas",), 1, None)) for name in parts]
-    shared = {spec.key for name in parts for spec in parts[name].specs(("compas",), 1, None)}
-    assert len(list((tmp_path / "all" / "runs").iterdir())) == len(shared) < sum(sizes)
-    assert {p.name for p in (tmp_path / "all").iterdir()} == {"runs", "figure3", "figure7"}
+    keys = [[s.key for s in STUDIES[name].specs(("compas",), 1, None)] for name in parts]
+    shared = {key for each in keys for key in each}
+    assert len(list((tmp_path / "all" / "runs").iterdir())) == len(shared) < sum(map(len, keys))
+    assert {p.name for p in (tmp_path / "all").iterdir()} == {"runs", *parts}
     assert out.count(" s\n") == 2  # how long each took
 
 

@@ -1,5 +1,4 @@
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from fairlearn.metrics import (
@@ -137,33 +136,3 @@ def test_one_seed_has_no_interval():
     mean, low, high = metrics.mean_interval([0.5])
     assert mean == 0.5
     assert np.isnan([low, high]).all()
-
-
-def test_over_clients_knows_three_kinds_of_worst():
-    run = pd.DataFrame(
-        {
-            "dataset": "d",
-            "method": "m",
-            "eta": 0.0,
-            "config": "{}",
-            "partition": "{}",
-            "protocol": "pool",
-            "seed": 0,
-            "client": ["1", "2", "3"],
-            "role": ["underrepresented", "overrepresented", "overrepresented"],
-            "accuracy": [0.80, 0.85, 0.90],
-            "ddp": [0.01, 0.10, 0.12],
-            "npr_s0": [0.7, 0.8, 0.9],
-            "npr_s1": 0.8,
-        }
-    )
-    (row,) = metrics.over_clients(run).to_dict("records")
-    assert (row["worst_accuracy"], row["worst_ddp"]) == (0.80, 0.12)  # two different clients
-    assert row["joint_worst_client"] == "2"  # error .15 + DDP .10
-    assert row["mean_accuracy"] == pytest.approx(0.85)
-    assert row["overrepresented_ddp"] == pytest.approx(0.11)
-    assert row["overrepresented_npr_s0"] == pytest.approx(0.85)
-    other = run.assign(config='{"lam": 0}')  # another run of the same method
-    assert len(metrics.over_clients(pd.concat([run, other]))) == 2
-    with pytest.raises(ValueError, match="two results for one client"):
-        metrics.over_clients(pd.concat([run, run]))

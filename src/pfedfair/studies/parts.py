@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pandas as pd
@@ -11,7 +11,7 @@ from pfedfair.criteria import MEASURES
 from pfedfair.experiment import FRONTIER
 from pfedfair.studies import summary, words
 from pfedfair.studies.rows import CONSTANT
-from pfedfair.studies.view import Column, Picture, Table, View
+from pfedfair.studies.view import Column, Picture, Table
 
 Claim = tuple[str, str, str]  # a method, a rival, a measure in which the method is better
 HEADINGS = {
@@ -26,39 +26,6 @@ CLAIMS = (
     "95 % interval of the difference):"
 )
 BEST = "best thresholds on FedAvg's scores"
-
-
-def view(
-    title: str,
-    results: pd.DataFrame,
-    tables: Iterable[Table],
-    pictures: Iterable[Picture] = (),
-    legend: Iterable[str] | None = None,
-    rows: pd.DataFrame | None = None,
-    files: dict[str, pd.DataFrame] | None = None,
-) -> View:
-    """A view with what all have: the summary `rows` and every client's numbers as files too."""
-    held = summary.held_out(results)
-    gap = summary.gap_of(results)
-    clients = summary.by_client(held[held["method"] != FRONTIER])
-    rows = summary.summary(held) if rows is None else rows
-    kept = {"summary.csv": rows, "clients.csv": clients}
-    kept = {name: frame.drop(columns=["model", "level"]) for name, frame in kept.items()}
-    detail = [client_table(part, gap) for part in summary.parts(clients)]
-    return View(
-        title=title,
-        tables=(*tables, *detail),
-        pictures=tuple(pictures),
-        legend=usual_legend(gap) if legend is None else tuple(legend),
-        notes=collapsed(results),
-        files=kept | (files or {}),
-    )
-
-
-def rows_of(rows: pd.DataFrame, part: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a summary that are about one data set and partition."""
-    keys = ["dataset", "partition"]
-    return rows[(rows[keys] == part[keys].iloc[0]).all(axis=1)]
 
 
 def usual_legend(gap: str) -> tuple[str, ...]:
@@ -205,36 +172,60 @@ def trade_off(
     gap = summary.gap_of(results)
     there = set(results["role"])
     shown = [role for role in summary.ROLES if role in there] if who is None else who
-    curves, dots, notes = [], [], []
+    lines, dots, notes = [], [], []
     for part in summary.parts(results):
-        here = rows_of(rows, part).sort_values("eta", kind="stable")
+        here = summary.rows_of(rows, part).sort_values("eta", kind="stable")
+        flat = here["method"] == CONSTANT
         for one in shown:
-            x, y = f"{one}_{gap}", f"{one}_accuracy"
             title = f"{words.setting(part)}: {one}{'' if who is None else ' of clients'}"
-            flat = here["method"] == CONSTANT
             if who is not None and flat.any():
-                error = 100 * (1 - here.loc[flat, y].mean())
+                error = 100 * (1 - here.loc[flat, f"{one}_accuracy"].mean())
                 text = f"constant classifier: {gap.upper()} 0, error {error:.1f} %"
                 notes.append({"panel": title, "text": text})
             drawn = here if who is None else here[~flat]
-            curves.append(pd.DataFrame({
-                "panel": title,
-                "method": drawn["method"],
-                "label": drawn["method"].replace(FRONTIER, BEST),
-                "mark": drawn["method"] == FRONTIER,
-                "x": drawn[x], "x_half": drawn[f"{x}_half"].fillna(0),
-                "y": 100 * (1 - drawn[y]), "y_half": 100 * drawn[f"{y}_half"].fillna(0),
-            }))  # fmt: skip
+            lines.append(curve(drawn, title, f"{one}_{gap}", f"{one}_accuracy"))
             if marks is not None:
                 same = (marks["dataset"] == part["dataset"].iloc[0]) & (marks["role"] == one)
                 dots.append(marks[same].assign(panel=title))
-    frames = {
-        "curves": pd.concat(curves, ignore_index=True),
-        "marks": pd.concat(dots) if dots else pd.DataFrame(columns=["panel", "method", "x", "y"]),
-        "notes": pd.DataFrame(notes, columns=["panel", "text"]),
-    }
     said = {"x": f"{gap.upper()} ↓", "y": "error % ↓"}
     if who is None:
         said["title"] = "Error and unfairness of every method (lower left is better)"
     across = len(shown) if who is None else 2
+    return curves_picture(name, lines, said, dots, notes, across)
+
+
+def by_role(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
+    """The trade-off of each kind of client, ``tradeoff.png``."""
+    return [trade_off("tradeoff", results, rows)]
+
+
+def curve(rows: pd.DataFrame, panel: str, x: str, y: str) -> pd.DataFrame:
+    """The points of each method in a panel, errors in percent in the place of accuracies."""
+    value, half = rows[y], rows[f"{y}_half"].fillna(0)
+    if y.endswith("accuracy"):
+        value, half = 100 * (1 - value), 100 * half
+    return pd.DataFrame({
+        "panel": panel,
+        "method": rows["method"],
+        "label": rows["method"].replace(FRONTIER, BEST),
+        "mark": rows["method"] == FRONTIER,
+        "x": rows[x], "x_half": rows.get(f"{x}_half", 0 * rows[x]).fillna(0),
+        "y": value, "y_half": half,
+    })  # fmt: skip
+
+
+def curves_picture(
+    name: str,
+    curves: list[pd.DataFrame],
+    said: dict[str, str],
+    marks: Sequence[pd.DataFrame] = (),
+    notes: Sequence[dict[str, str]] = (),
+    across: int = 2,
+) -> Picture:
+    """Curves, the paper's marks, and notes in the corners of panels."""
+    frames = {
+        "curves": pd.concat(curves, ignore_index=True),
+        "marks": pd.concat(marks) if marks else pd.DataFrame(columns=["panel", "method", "x", "y"]),
+        "notes": pd.DataFrame(notes, columns=["panel", "text"]),
+    }
     return Picture(name=name, kind="curves", frames=frames, words=said, across=across)

@@ -15,8 +15,9 @@ from pfedfair.experiment import RUN
 from pfedfair.metrics import mean_interval
 from pfedfair.partition import by_column
 from pfedfair.studies import parts, summary, words
-from pfedfair.studies.rows import Cell, Level, Study
-from pfedfair.studies.view import Column, Table, View
+from pfedfair.studies.rows import Level
+from pfedfair.studies.study import Cell, Study
+from pfedfair.studies.view import Column, Table
 
 COLUMNS = ("occupation", "education")
 TARGET = 0.05
@@ -68,7 +69,7 @@ def kept(results: pd.DataFrame) -> pd.DataFrame:
     return each
 
 
-def stress_table(part: pd.DataFrame) -> Table:
+def stress_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     """Methods against accuracy, DDP and how many clients kept the target."""
 
     def name(row: pd.Series) -> str:
@@ -110,15 +111,11 @@ def verdict(each: pd.DataFrame) -> str:
     )
 
 
-def view(results: pd.DataFrame) -> View:
-    tables = [stress_table(part) for part in summary.parts(results)]
-    return parts.view(STUDY.title, results, tables, legend=LEGEND)
-
-
 STUDY = Study(
     title="Clients whose people differ",
     cells=cells,
-    view=view,
+    table=stress_table,
+    legend=lambda gap: LEGEND,
     datasets=("adult",),
     in_paper=False,
 )

@@ -13,10 +13,11 @@ from pfedfair.criteria import CRITERIA
 from pfedfair.experiment import RUN
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, words
-from pfedfair.studies.rows import CONSTANT, Cell, Level, Study, levels
+from pfedfair.studies.rows import CONSTANT, Level, levels
 from pfedfair.studies.scores import REFERENCE, SETTINGS
+from pfedfair.studies.study import Cell, Study
 from pfedfair.studies.tradeoff import choose
-from pfedfair.studies.view import Column, Table, View
+from pfedfair.studies.view import Column, Table
 
 TARGETS = (0.02, 0.05, 0.1)
 CONFIDENCE = 0.95
@@ -81,7 +82,7 @@ def _at(curve: pd.DataFrame, limit: float) -> float:
     return best.at(accuracy) if best else float("nan")
 
 
-def target_table(part: pd.DataFrame) -> Table:
+def target_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     """Methods and targets against what came of them."""
 
     def asked(row: pd.Series) -> str:
@@ -129,9 +130,10 @@ def verdicts(rows: pd.DataFrame) -> list[str]:
     return lines
 
 
-def view(results: pd.DataFrame) -> View:
-    tables = [target_table(part) for part in summary.parts(results)]
-    return parts.view(STUDY.title, results, tables, legend=LEGEND)
-
-
-STUDY = Study(title="Targets: asked for and reached", cells=cells, view=view, in_paper=False)
+STUDY = Study(
+    title="Targets: asked for and reached",
+    cells=cells,
+    table=target_table,
+    legend=lambda gap: LEGEND,
+    in_paper=False,
+)
