@@ -160,7 +160,7 @@ class Transport(Algorithm):
     def level(self) -> str:
         marks = {None: "", OWN: " own", POOL: " pool"}
         sure = f" {self.confidence:.0%}" if self.confidence else ""
-        return f"{self.target_ddp:g}{marks.get(self.kappa, ' kappa')}{sure}"
+        return f"≤ {self.target_ddp:g}{marks.get(self.kappa, ' kappa')}{sure}"
 
     def check(self, kinds: Kinds) -> None:
         super().check(kinds)
