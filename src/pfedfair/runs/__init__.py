@@ -1,0 +1,16 @@
+"""One run: training, what every client got, its models, and clients that come later."""
+
+from pfedfair.runs.model import PersonalModel, load_model
+from pfedfair.runs.newcomer import personalise
+from pfedfair.runs.run import CollapseWarning, Run, choose_network, measured_rows, train
+
+__all__ = [
+    "CollapseWarning",
+    "PersonalModel",
+    "Run",
+    "choose_network",
+    "load_model",
+    "measured_rows",
+    "personalise",
+    "train",
+]

@@ -1,0 +1,66 @@
+"""A predictor is a scorer and a rule: from a person's inputs and group to a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfedfair import seeds
+from pfedfair.federation import Table
+from pfedfair.metrics import tally
+from pfedfair.networks import Network
+from pfedfair.rules import Rule
+
+ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """One client's: the network with its parameters `theta` ``(p,)``, and the rule."""
+
+    network: Network
+    theta: Tensor
+    rule: Rule
+
+    def logits(self, x: Tensor, s: Tensor) -> Tensor:
+        """Scores of some people, ``(n, outputs)``."""
+        parts = zip(torch.split(x, ROWS_AT_ONCE), torch.split(s, ROWS_AT_ONCE), strict=True)
+        return torch.cat([self.network.logits(self.theta[None], a[None], b[None])[0]
+                          for a, b in parts])  # fmt: skip
+
+    def chances(self, x: Tensor, s: Tensor) -> Tensor:
+        """The chance of every decision, ``(n, classes)``."""
+        return self.rule.chances(self.logits(x, s), s)
+
+    def decide(self, x: Tensor, s: Tensor, rng: np.random.Generator) -> Tensor:
+        """Everybody's decision, ``(n,)``, by lot where the rule says so."""
+        return self.rule.decide(self.logits(x, s), s, rng)
+
+    def same(self, other: Predictor) -> bool:
+        """Whether two clients decide alike."""
+        mine, theirs = self.rule.numbers, other.rule.numbers
+        return torch.equal(self.theta, other.theta) and torch.equal(mine, theirs)
+
+
+def count(
+    predictors: Sequence[Predictor], table: Table, rows: Sequence[np.ndarray], seed: int = 0
+) -> np.ndarray:
+    """Count decisions of client i on its `rows[i]`, ``(clients, S, Y, Yhat)``.
+
+    Lots are drawn from `seed`.
+    """
+    groups, classes = table.kinds.groups, table.kinds.classes
+    counts = np.zeros((len(predictors), groups, classes, classes), dtype=np.int64)
+    for i, predictor in enumerate(predictors):
+        if i > 0 and rows[i] is rows[0] and predictor.same(predictors[0]):
+            counts[i] = counts[0]  # one model for all, on everybody's rows
+            continue
+        own = torch.from_numpy(rows[i])
+        s, y = table.s[own], table.y[own].long()
+        decided = predictor.decide(table.x[own], s, seeds.generator(seed, seeds.TIES, i))
+        counts[i] = tally(s.numpy(), y.numpy(), decided.numpy(), groups, classes)
+    return counts
