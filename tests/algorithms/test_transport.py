@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 import pfedfair as pff
 from conftest import people
-from pfedfair.algorithms.base import set_aside
+from pfedfair.algorithms.clients import set_aside
 from pfedfair.algorithms.transport import FREE, Transport
 from pfedfair.engines import stacked
 from pfedfair.metrics import count, measure
@@ -39,7 +39,7 @@ def one_blas_thread():
 @cache
 def fit(federation, seed=0, at_once=10, **options):
     algorithm = Transport(**{"rounds": 12, **OPTIONS, **options})
-    network = algorithm.network(MLP(federation.encoder.width, (5,)), federation.table.kinds)
+    network = algorithm.network(MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds)
     return network, stacked.fit(federation, algorithm, network, seed, at_once=at_once)
 
 
@@ -62,7 +62,7 @@ def listen(federation, **options):
     """Train in rounds 0 to 3, count in round 4, agree in rounds 5 to 7."""
     heard.clear()
     algorithm = Listener(**{"rounds": 8, "agree": 3, **OPTIONS, **options})
-    network = algorithm.network(MLP(federation.encoder.width, (5,)), federation.table.kinds)
+    network = algorithm.network(MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds)
     fitted = stacked.fit(federation, algorithm, network, seed=0, at_once=2)
     return network, fitted, list(heard)
 
@@ -185,7 +185,7 @@ def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
 
 def test_nothing_that_comes_out_shares_memory_with_what_went_in(federation):
     algorithm = Transport(rounds=4, agree=2, batch=10_000)
-    network = algorithm.network(MLP(federation.encoder.width, (5,)), federation.table.kinds)
+    network = algorithm.network(MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds)
     everyone, sizes = clients(federation, network), torch.ones(3)
     server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
     assert set(server) == {"w"}
@@ -513,7 +513,7 @@ def test_a_client_decides_by_its_own_counts_without_the_noise(federation):
 def test_with_epsilon_one_row_moves_one_count(federation):
     """The rest of the rows are held, and halved, by coins of their own."""
     algorithm = Transport(rounds=8, agree=3, **OPTIONS, epsilon=0.5)
-    network = algorithm.network(linear(federation.encoder.width), federation.table.kinds)
+    network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.kinds)
     everyone = clients(federation, network)
     server = {"w": network.init(np.random.default_rng(0))}
     fewer = replace(everyone, rows=[rows[:-1] for rows in everyone.rows])
@@ -527,7 +527,7 @@ def test_with_epsilon_one_row_moves_one_count(federation):
 @pytest.mark.parametrize("scale", [0.0, 1e4])
 def test_scores_that_are_all_alike_or_extreme(federation, scale):
     algorithm = Transport(rounds=3, agree=1, target_ddp=0.0)
-    network = algorithm.network(linear(federation.encoder.width), federation.table.kinds)
+    network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.kinds)
     everyone, sizes = clients(federation, network), torch.ones(3)
     w = network.init(np.random.default_rng(0)) * scale
     server = algorithm.start_server(w, sizes)
