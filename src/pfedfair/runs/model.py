@@ -86,10 +86,11 @@ class PersonalModel:
                                   if not set(n) & set(self.group_names)]  # fmt: skip
         for names in (self.group_names, *codes):  # codes only where they cannot be names
             if values.isin(names).all():
-                return values.map({name: z for z, name in enumerate(names)}).to_numpy(np.int64)
+                code = {name: z for z, name in enumerate(names)}
+                return values.map(code).to_numpy(np.int64, copy=True)  # a tensor is made of it
         merged = {part: z for z, name in enumerate(self.group_names) for part in name.split(" + ")}
         if values.isin(merged).all():
-            return values.map(merged).to_numpy(np.int64)
+            return values.map(merged).to_numpy(np.int64, copy=True)
         raise InputError(
             f"sensitive_features must be {' or '.join(self.group_names)}; "
             f"found '{values[~values.isin(merged)].iloc[0]}'."
