@@ -189,4 +189,4 @@ def load_model(
     if not isinstance(number, int) or not 0 <= number < len(names):
         raise InputError(f"There is no client {client!r} in {folder}: it has {', '.join(names)}.")
     rule = rules.from_dict(saved.about["rule"], saved.tensors["rule"][number])
-    return saved.model(saved.tensors["theta"][number], rule)
+    return saved.model(saved.tensors["theta"][number].clone(), rule)  # as `Run.personal_model`

@@ -138,8 +138,9 @@ class Run:
     def personal_model(self, client: int | str) -> PersonalModel:
         """Return the model of a client, by number (from 0) or by name."""
         data = self.federation.data
+        own = self.predictors[self.federation.client(client)]
         return PersonalModel(
-            self.predictors[self.federation.client(client)],
+            replace(own, theta=own.theta.clone()),  # nobody's alias
             self.federation.encoder,
             self.federation.table.kinds,
             data.group_names,
