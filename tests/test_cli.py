@@ -351,3 +351,27 @@ def test_ctrl_c_leaves_a_resumable_directory(tmp_path):
     assert again.returncode == 0
     assert 4 <= kept < len(list(runs.iterdir())) == 12
     assert not list(runs.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("command", "works", "kept"),
+    [
+        (("compare", "compas", "--jobs", 1, "--out", "out"), "do_runs", True),
+        (("reproduce", "table1", "--datasets", "compas", "--out", "out"), "do_runs", True),
+        (("train", "compas"), "train_run", False),
+        (("theory", "compas"), "train_run", False),
+        (("personalise", "run", "--input", "new.csv"), "read_table", False),
+    ],
+)
+def test_only_commands_that_keep_runs_say_so_when_interrupted(
+    pfedfair, monkeypatch, command, works, kept
+):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, works, interrupt)
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    code, _, err = pfedfair(*command)
+    assert code == 130
+    assert "Interrupted." in err
+    assert ("Finished runs are kept" in err) == kept

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pfedfair.data.table import Dataset, Encoder
+from pfedfair.data.dataset import Dataset
+from pfedfair.data.encoder import Encoder
 from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds
 from pfedfair.partition import Partition, Plan
@@ -98,17 +99,20 @@ def federate(
     encoder = Encoder.fit(data, np.concatenate(partition.train), exclude=plan.column)
     if encoder.width == 0 and not sensitive_as_input:
         raise InputError(f"'{data.name}' has no column left to predict from.")
-    return Federation(data, partition, encoder, encode(data, encoder, sensitive_as_input), seed)
+    return encoded(data, partition, encoder, sensitive_as_input, seed)
 
 
-def encode(data: Dataset, encoder: Encoder, sensitive_as_input: bool = True) -> Table:
-    """Return all rows of `data` as tensors."""
-    return Table(
+def encoded(
+    data: Dataset, partition: Partition, encoder: Encoder, aware: bool, seed: int = 0
+) -> Federation:
+    """Encode rows that are dealt already, by an encoder that is given: once, at a site too."""
+    table = Table(
         x=torch.from_numpy(encoder.transform(data.frame)),
         y=torch.from_numpy(data.y.astype(np.float32)),
         s=torch.from_numpy(data.s),
-        kinds=Kinds(len(data.group_names), len(data.label_names), sensitive_as_input),
+        kinds=Kinds(len(data.group_names), len(data.label_names), aware),
     )
+    return Federation(data, partition, encoder, table, seed)
 
 
 def stack(table: Table, rows: Sequence[np.ndarray]) -> Batch:

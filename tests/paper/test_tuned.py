@@ -83,7 +83,7 @@ def test_small_clients_make_as_many_steps():
 
 def test_scores_cover_every_method_and_walk_from_accurate_to_fair():
     specs = scores.specs(("adult", "compas"), seeds=1, protocol=None)
-    assert {spec.method for spec in specs} == {*pff.ALGORITHMS, *WITH_TARGET, FRONTIER}
+    assert {spec.name for spec in specs} == {*pff.ALGORITHMS, *WITH_TARGET, FRONTIER}
     assert {spec.plan.clients for spec in specs} == {None, 20, 50}
     assert all(spec.validated and spec.plan.validation for spec in specs)
     for levels in LIMITED.values():

@@ -34,6 +34,11 @@ class Method:
         """Names of all its hyper-parameters."""
         return [field.name for field in fields(self.kind)]
 
+    @property
+    def closing(self) -> int:
+        """Rounds at the end in which it trains nothing, if nothing else is said."""
+        return self.kind().closing
+
     def levels(self, etas: Sequence[float]) -> tuple[dict[str, float], ...]:
         """Return the settings of each point of its trade-off curve, from accurate to fair.
 

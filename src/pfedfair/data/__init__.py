@@ -9,7 +9,9 @@ from typing import Any
 
 from pfedfair.data.adult import adult
 from pfedfair.data.compas import compas
-from pfedfair.data.table import Dataset, Encoder, from_file, from_frame
+from pfedfair.data.dataset import Dataset
+from pfedfair.data.encoder import Encoder
+from pfedfair.data.table import from_file, from_frame
 from pfedfair.errors import InputError
 
 __all__ = ["DATASETS", "Dataset", "Encoder", "adult", "compas", "from_file", "from_frame", "load"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from pfedfair.data.dataset import Dataset, PaperPlan
 from pfedfair.data.files import open_bundled
-from pfedfair.data.table import Dataset, PaperPlan
 
 NUMERIC = ("age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week")
 CATEGORICAL = ("workclass", "education", "marital_status", "occupation", "relationship", "race")

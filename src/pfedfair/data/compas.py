@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from pfedfair.data.dataset import Dataset, PaperPlan
 from pfedfair.data.files import open_bundled
-from pfedfair.data.table import Dataset, PaperPlan
 from pfedfair.errors import known
 
 COUNTS = ("juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count")

@@ -15,7 +15,7 @@ from pfedfair.defaults.values import parsed
 from pfedfair.errors import InputError, known, near
 from pfedfair.federation import steps
 
-__all__ = ["as_many_steps", "make", "settings", "words"]
+__all__ = ["as_many_steps", "make", "settings", "takes", "words"]
 
 OWN = "own"  # the settings for tables of your own
 LIKE = {"compas-two-races": "compas"}
@@ -56,7 +56,7 @@ def make(
     if target and "target_ddp" not in target:
         raise InputError(f"{_spelt(next(iter(target)))} needs target-ddp.")
     for key in given:
-        if key not in own or (key in OF_PENALTY and not method.fair):
+        if not takes(name, key):
             raise InputError(_refusal(key, method))
     if method.fair:
         given = {"eta": ETA} | given
@@ -68,6 +68,18 @@ def make(
 
     shared = {field.name: getattr(algorithm, field.name) for field in fields(Algorithm)}
     return Targeted(**shared, method=algorithm, **parsed(Targeted, target))
+
+
+def takes(name: str, key: str) -> bool:
+    """Whether a method has a setting of this name.
+
+    >>> takes("fedavg", "rounds"), takes("fedavg", "eta"), takes("fedavg-kde", "target_ddp")
+    (True, False, True)
+    """
+    method, key = ALGORITHMS[name], key.partition(".")[0]
+    if key in OF_PENALTY:
+        return method.fair
+    return key in method.settings or (method.fair and key in OF_TARGET)
 
 
 def settings(data: str | Dataset, name: str) -> dict[str, Any]:
@@ -83,11 +95,13 @@ def section(data: str | Dataset) -> str:
     return name if name in _tuned() else OWN
 
 
-def words(data: str | Dataset, name: str) -> str:
-    """Say which settings a method has on a data set."""
-    found = ", ".join(f"{key} {value}" for key, value in settings(data, name).items())
-    if not found:
+def words(data: str | Dataset, name: str, given: Mapping[str, Any] | None = None) -> str:
+    """Say which settings a method has on a data set, but for those that were `given`."""
+    tuned = settings(data, name)
+    if not tuned:
         return f"Settings: {name}'s own; nobody has tuned it for {section(data)}."
+    kept = [f"{key} {value}" for key, value in tuned.items() if key not in (given or {})]
+    found = ", ".join(kept) or "all given"
     if section(data) != OWN:
         return f"Settings, tuned for {section(data)}: {found}."
     return (

@@ -1,49 +1,37 @@
-"""Tables and figures, all made from ``results.parquet``."""
+"""Renderers: they show any `pfedfair.studies.View`, and compute nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
-from matplotlib.figure import Figure
-
-from pfedfair.experiment import FRONTIER
+from pfedfair import terminal as screen
 from pfedfair.files import atomic
-from pfedfair.metrics import gap_of
-from pfedfair.report import figures, tables
+from pfedfair.report import markdown, terminal
+from pfedfair.studies.view import View
 
-__all__ = ["figures", "tables", "write"]
+__all__ = ["markdown", "show", "terminal", "write"]
 
 
-def write(
-    results: pd.DataFrame,
-    out: Path,
-    draw: dict[str, Callable[[pd.DataFrame], Figure]],
-    texts: dict[str, Callable[[pd.DataFrame], str]] | None = None,
-) -> list[Path]:
-    """Write the summary as Markdown and CSV, and the figures as PNG and SVG.
-
-    `draw` has a function from results to picture for each file name, `texts` one to text. Pictures
-    and summary leave out what was measured on validation rows: that was for choosing.
-    """
-    everything, held = results, results[results["protocol"] != "validation"]
-    results = held if len(held) else results  # tuning looks at nothing else
-    summary = tables.summary(results)
-    clients = tables.by_client(results[results["method"] != FRONTIER])
-    text = ["# Results", "", *tables.legend(gap_of(results)), "", tables.markdown(summary)]
-    for name, part in clients.groupby("dataset", sort=False):
-        text += ["", f"## {name}, client by client", "", tables.markdown(part)]
-    contents = {
-        "report.md": "\n".join(text) + "\n",
-        "summary.csv": summary.to_csv(index=False),
-        "clients.csv": clients.to_csv(index=False),
-    }
-    contents |= {name: write_text(everything) for name, write_text in (texts or {}).items()}
+def write(view: View, out: Path) -> list[Path]:
+    """Write a view as Markdown, its numbers as CSV, and its pictures as PNG and SVG."""
+    contents = {"report.md": markdown.text(view)}
+    contents |= {name: frame.to_csv(index=False) for name, frame in view.files.items()}
     paths = [out / name for name in contents]
     for path in paths:
         with atomic(path) as beside:
             beside.write_text(contents[path.name])
-    for name, picture in draw.items():
-        paths += figures.save(picture(results), out / name)
+    if view.pictures:
+        from pfedfair.report import figures  # matplotlib takes a second to load
+
+        for picture in view.pictures:
+            paths += figures.save(figures.draw(picture), out / picture.name)
     return paths
+
+
+def show(view: View, out: Path, quiet: bool) -> None:
+    """Write a view to `out`, and print it."""
+    paths = write(view, out)
+    if not quiet:
+        terminal.show(view, screen.console)
+        names = ", ".join(["results.parquet", *(path.name for path in paths)])
+        screen.say(f"Written to {out}: {names}")

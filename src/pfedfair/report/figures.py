@@ -1,126 +1,169 @@
-"""Figures, as PNG and SVG."""
+"""Pictures of a view, drawn with matplotlib, as PNG and SVG.
+
+A method has the same colour and marker in every figure: they follow from its place in `ALGORITHMS`.
+"""
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
+from typing import Any, Literal
 
 import matplotlib
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from pfedfair import metrics
-from pfedfair.experiment import FRONTIER
+from pfedfair.algorithms import ALGORITHMS
 from pfedfair.files import atomic
-from pfedfair.report import tables
+from pfedfair.studies.rows import WITH_TARGET
+from pfedfair.studies.view import Picture
 
-# One colour and marker per method, the same in every figure; readable without colour vision.
-STYLE = {
-    FRONTIER: ("#000000", ""),
-    "transport": ("#000000", "P"),
-    "pfedfair-target": ("#8C3B00", "D"),
-    "fedavg-target": ("#00537F", "D"),
-    "constant": ("#000000", "x"),
-    "erm-local": ("#999999", "v"),
-    "fedavg": ("#999999", "o"),
-    "pfedme": ("#999999", "s"),
-    "ditto": ("#999999", "D"),
-    "kde-local": ("#E69F00", "v"),
-    "fedavg-kde": ("#56B4E9", "o"),
-    "pfedme-kde": ("#009E73", "s"),
-    "ditto-kde": ("#CC79A7", "D"),
-    "pfedfair": ("#D55E00", "*"),
-    "fa": ("#0072B2", "^"),
-    "mmpf": ("#F0E442", "<"),
-    "fcfl": ("#0072B2", ">"),
-    "fairfed": ("#F0E442", "p"),
-    "logofair": ("#0072B2", "h"),
-    "fedprox": ("#999999", "8"),
-    "perfedavg": ("#999999", "d"),
-    "fedprox-kde": ("#56B4E9", "8"),
-    "perfedavg-kde": ("#56B4E9", "d"),
-}
-ROLES = ("underrepresented", "overrepresented")
+# Okabe and Ito's colours, for eyes that see fewer; without yellow, which is pale on white.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
+PLACES = {name: k for k, name in enumerate((*ALGORITHMS, *WITH_TARGET))}
+ROLE = {"underrepresented": "#D55E00", "overrepresented": "#0072B2"}
+GREY = "#555555"
 
 
-def trade_off(results: pd.DataFrame, printed: dict[str, pd.DataFrame] | None = None) -> Figure:
-    """Draw error against DDP, a panel for each data set and kind of client; lower left is better.
+def style(method: str) -> tuple[str, str]:
+    """Colour and marker of a method; also of one that nobody knows, always the same."""
+    place = PLACES.get(method, zlib.crc32(method.encode()))
+    return COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
 
-    A method is a curve over its eta values, with intervals over seeds; hollow marks are the
-    paper's printed figures.
-    """
-    printed = printed or {}
-    settings = split(results)
-    roles = [role for role in ROLES if role in set(results["role"])]
-    figure = Figure(figsize=(5 * len(roles), 4 * len(settings) + 0.6), layout="constrained")
-    axes = figure.subplots(len(settings), len(roles), squeeze=False)
-    for line, (name, part) in zip(axes, settings.items(), strict=True):
-        for panel, role in zip(line, roles, strict=True):
-            _panel(panel, part, role, printed.get(part["dataset"].iloc[0]))
-            panel.set_title(f"{name}: {role}", fontsize=11)
-    hollow = Line2D(
-        [], [], color="#555555", marker="o", linestyle="", markerfacecolor="none",
-        label="hollow: the paper's figure",
-    )  # fmt: skip
-    columns = 2 + 3 * (len(roles) > 1)
-    legend(figure, list(dict.fromkeys(results["method"])), columns, [hollow] if printed else None)
-    figure.suptitle("Error and unfairness of every method (lower left is better)", fontsize=12)
+
+def draw(picture: Picture) -> Figure:
+    """Draw a picture of any kind."""
+    return KINDS[picture.kind](picture)
+
+
+def curves(picture: Picture) -> Figure:
+    """A curve per method with error bars; dashed lines and hollow marks to compare with."""
+    frames = picture.frames
+    figure, panels = _panels(picture, frames["curves"], 5, 4.2)
+    for axes, name in panels:
+        here = {key: frame[frame["panel"] == name] for key, frame in frames.items()}
+        for method, rows in here["curves"].groupby("method", sort=False):
+            if rows["mark"].any():
+                axes.plot(rows["x"], rows["y"], color="black", linestyle="--", linewidth=1)
+                continue
+            colour, marker = style(str(method))
+            axes.errorbar(
+                rows["x"], rows["y"], rows["y_half"], rows["x_half"], color=colour, marker=marker,
+                markersize=7, linewidth=1.2, elinewidth=0.8, capsize=2,
+            )  # fmt: skip
+        for _, row in here["marks"].iterrows():
+            colour, marker = style(row["method"])
+            axes.plot(row["x"], row["y"], color=colour, **_dot(marker, markerfacecolor="none"))
+        for note in here["notes"]["text"]:
+            axes.annotate(note, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top")
+        reach = pd.concat([here["curves"]["x"], here["marks"]["x"].astype(float)]).max()
+        if reach == reach:  # with few seeds an interval may reach far out
+            axes.set_xlim(-0.005, 1.15 * max(reach, 0) + 0.01)
+        axes.set_title(name, fontsize=11)
+    names = frames["curves"].drop_duplicates("method")
+    handles = [method_line(m) for m in names.loc[~names["mark"], "method"]]
+    for label in names.loc[names["mark"], "label"]:
+        handles.append(Line2D([], [], color="black", linestyle="--", label=label))
+    if len(frames["marks"]):
+        label = "hollow: the paper's figure"
+        handles.append(Line2D([], [], color=GREY, label=label, **_dot("o", markerfacecolor="none")))
+    legend(figure, handles, 5 if len(panels) > 1 else 2)
     return figure
 
 
-def split(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The results of each data set and partition, by a title."""
-    parts = [part for _, part in results.groupby(["dataset", "partition"], sort=False)]
-    return {tables.setting(part): part for part in parts}
+def rates(picture: Picture) -> Figure:
+    """Negative prediction rates of two groups against eta, by kind of client."""
+    frame = picture.frames["rates"]
+    dashes: dict[str, Literal["-", "--"]] = {"npr_s0": "-", "npr_s1": "--"}
+    figure, panels = _panels(picture, frame, 4.5, 3.6, sharey="row")
+    for axes, name in panels:
+        for role, rows in frame[frame["panel"] == name].groupby("role", sort=False):
+            for column, dash in dashes.items():
+                axes.plot(rows["eta"], rows[column], dash, color=ROLE[str(role)], marker="o")
+    handles = [Line2D([], [], color=c, label=f"{role} clients") for role, c in ROLE.items()]
+    for column, dash in dashes.items():
+        handles.append(Line2D([], [], color=GREY, linestyle=dash, label=f"S={column[-1]}"))
+    legend(figure, handles, 4)
+    return figure
 
 
-def _panel(axes: Axes, results: pd.DataFrame, role: str, printed: pd.DataFrame | None) -> None:
-    widest = curves(axes, results, role)
-    if printed is not None:
-        clients = results.loc[results["role"] == role, "client"].unique()
-        theirs = printed[printed["client"].isin(clients)].groupby("method")
-        for name, row in theirs[["accuracy", "ddp"]].mean().iterrows():
-            colour, marker = style(str(name))
-            axes.plot(
-                row["ddp"], 100 * (1 - row["accuracy"]),
-                color=colour, marker=marker, markersize=8, markerfacecolor="none", linestyle="",
-            )  # fmt: skip
-            widest = max(widest, row["ddp"])
-    axes.set_xlim(-0.005, 1.15 * widest + 0.01)  # with few seeds an interval may reach far out
+def clients(picture: Picture) -> Figure:
+    """Every client of every seed."""
+    frame = picture.frames["clients"]
+    figure, panels = _panels(picture, frame, 2.6, 2.9, sharex="row", sharey="row")
+    for axes, name in panels:
+        for role, rows in frame[frame["panel"] == name].groupby("role", sort=False):
+            axes.scatter(rows["x"], rows["y"], color=ROLE[str(role)], alpha=0.6, s=18)
+    dots = [Line2D([], [], color=c, label=f"{r} clients", **_dot("o")) for r, c in ROLE.items()]
+    legend(figure, dots, 2)
+    return figure
 
 
-def curves(axes: Axes, results: pd.DataFrame, who: str) -> float:
-    """Draw error against DDP of `who` (a role, "worst" or "mean"), a curve over eta per method.
+def shares(picture: Picture) -> Figure:
+    """Each client's shares of the two groups."""
+    frame = picture.frames["shares"]
+    figure, panels = _panels(picture, frame, 5.5, 3.2)
+    for axes, name in panels:
+        rows = frame[frame["panel"] == name]
+        share = rows["share_s1"].to_numpy()
+        axes.bar(rows["x"], share, color="#0072B2", label="S=1")
+        axes.bar(rows["x"], 1 - share, bottom=share, color="#E69F00", label="S=0")
+        axes.legend(loc="lower left", ncols=2)
+    return figure
 
-    Or against the gap that the runs' criterion asks for. The frontier is a dashed line. Returns the
-    largest mean gap.
-    """
-    gap = metrics.gap_of(results)
-    x, y = f"{who}_{gap}", f"{who}_accuracy"
-    runs = metrics.over_clients(results)
-    summary = tables.over_seeds(runs, metrics.RUN, [x, y])
-    summary = summary.sort_values("eta", kind="stable")
-    for method, rows in summary.groupby("method", sort=False):
-        colour, marker = style(str(method))
-        if method == FRONTIER:
-            axes.plot(rows[x], 100 * (1 - rows[y]), color=colour, linestyle="--", linewidth=1)
-            continue
+
+def two_scales(picture: Picture) -> Figure:
+    """Two measures with a scale each: error in red on the left, DDP in blue on the right."""
+    frame = picture.frames["points"]
+    figure, panels = _panels(picture, frame, 5, 3.8)
+    for axes, name in panels:
+        rows = frame[frame["panel"] == name]
         axes.errorbar(
-            rows[x],
-            100 * (1 - rows[y]),
-            xerr=rows[f"{x}_half"].fillna(0),
-            yerr=100 * rows[f"{y}_half"].fillna(0),
-            color=colour,
-            marker=marker,
-            markersize=11 if marker == "*" else 7,
-            linewidth=1.2,
-            elinewidth=0.8,
-            capsize=2,
+            rows["lam"], rows["error"], rows["error_half"], color="#D55E00", marker="s", capsize=2
         )
-    tidy(axes, f"{gap.upper()} ↓", "error % ↓")
-    return float(np.nanmax([0, *summary[x]]))
+        other = axes.twinx()
+        other.errorbar(
+            rows["lam"], rows["worst_ddp"], rows["worst_ddp_half"], color="#0072B2", marker="o",
+            capsize=2,
+        )  # fmt: skip
+        other.set_ylabel(picture.words["other"])
+    return figure
+
+
+KINDS = {
+    "curves": curves,
+    "rates": rates,
+    "clients": clients,
+    "shares": shares,
+    "two scales": two_scales,
+}
+
+
+def _panels(
+    picture: Picture, frame: pd.DataFrame, width: float, height: float, **shared: Any
+) -> tuple[Figure, list[tuple[Axes, str]]]:
+    """A figure with a named panel for each in the frame, in lines, and no empty ones."""
+    names = list(dict.fromkeys(frame["panel"]))
+    across = min(len(names), picture.across)
+    down = -(-len(names) // across)
+    figure = Figure(figsize=(width * across, height * down + 0.6), layout="constrained")
+    every = list(figure.subplots(down, across, squeeze=False, **shared).flat)
+    for axes in every[len(names) :]:
+        axes.remove()
+    panels = list(zip(every, names, strict=False))
+    for axes, name in panels:
+        axes.set_title(name, fontsize=10)
+        tidy(axes, picture.words["x"], picture.words["y"])
+    if "title" in picture.words:
+        figure.suptitle(picture.words["title"], fontsize=12)
+    return figure, panels
+
+
+def _dot(marker: str, **more: Any) -> dict[str, Any]:
+    return {"marker": marker, "linestyle": "", "markersize": 8, **more}
 
 
 def tidy(axes: Axes, x: str, y: str) -> None:
@@ -132,26 +175,15 @@ def tidy(axes: Axes, x: str, y: str) -> None:
         axes.spines[side].set_visible(False)
 
 
-def legend(
-    figure: Figure, methods: list[str], columns: int, more: list[Line2D] | None = None
-) -> None:
+def method_line(method: str) -> Line2D:
+    """A method's mark, for a legend."""
+    colour, marker = style(method)
+    return Line2D([], [], color=colour, label=method, **_dot(marker))
+
+
+def legend(figure: Figure, handles: list[Line2D], columns: int) -> None:
     """One legend for all panels, below them."""
-    handles = [
-        Line2D([], [], color=style(m)[0], marker=style(m)[1], linestyle="", label=m, markersize=8)
-        for m in methods
-        if m != FRONTIER
-    ]
-    if FRONTIER in methods:
-        what = "thresholds on FedAvg's scores (Prop. 2)"
-        handles.append(Line2D([], [], color="#000000", linestyle="--", label=what))
-    figure.legend(
-        handles=handles + (more or []), loc="outside lower center", ncols=columns, frameon=False
-    )
-
-
-def style(method: str) -> tuple[str, str]:
-    """Colour and marker of a method."""
-    return STYLE.get(method, ("#0072B2", "P"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from pfedfair import algorithms, networks, rules
 from pfedfair.algorithms import Algorithm
-from pfedfair.data.table import Encoder
+from pfedfair.data.encoder import Encoder
 from pfedfair.errors import InputError
 from pfedfair.files import atomic, read_json, write_json
 from pfedfair.kinds import Kinds

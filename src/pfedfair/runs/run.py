@@ -20,7 +20,7 @@ from pfedfair.criteria import CRITERIA
 from pfedfair.engines.stacked import Fitted, fit
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation
-from pfedfair.kinds import outputs
+from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import MLP, Network
 from pfedfair.partition import Partition
 from pfedfair.rules import Likeliest
@@ -196,6 +196,11 @@ class Run:
         )
 
 
+def usual_network(inputs: int, hidden: Sequence[int], kinds: Kinds) -> Network:
+    """Return the MLP for so many inputs; it is told S unless it is blind."""
+    return MLP(inputs, hidden, outputs(kinds.classes), kinds.groups if kinds.aware else 0)
+
+
 def choose_network(
     federation: Federation, algorithm: Algorithm, network: Network | None = None
 ) -> Network:
@@ -204,8 +209,7 @@ def choose_network(
     kinds, needed = table.kinds, outputs(table.kinds.classes)
     algorithm.check(kinds)
     if network is None:
-        groups = kinds.groups if kinds.aware else 0
-        network = MLP(federation.encoder.width, federation.data.hidden, needed, groups)
+        network = usual_network(federation.encoder.width, federation.data.hidden, kinds)
     one = network.logits(torch.zeros(1, network.size), table.x[None, :1], table.s[None, :1])
     if one.shape[-1] != needed:
         raise InputError(

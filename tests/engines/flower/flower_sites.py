@@ -15,7 +15,7 @@ import pfedfair as pff
 from pfedfair.algorithms import ALGORITHMS, Clients
 from pfedfair.engines.flower import client_app
 from pfedfair.engines.flower.processes import APP
-from pfedfair.engines.flower.task import make_algorithm
+from pfedfair.engines.site.settings import make_algorithm
 from pfedfair.run import choose_network
 
 

@@ -15,10 +15,10 @@ import pfedfair as pff
 from conftest import people
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.engines import stacked
-from pfedfair.engines.flower import checkpoint
-from pfedfair.engines.flower.client_app import play
 from pfedfair.engines.flower.conduct import Conductor
-from pfedfair.engines.flower.task import Settings, make_algorithm
+from pfedfair.engines.site import checkpoint
+from pfedfair.engines.site.settings import Settings, make_algorithm
+from pfedfair.engines.site.work import play
 from pfedfair.run import choose_network
 
 

@@ -11,7 +11,7 @@ import pfedfair as pff
 from conftest import people
 from pfedfair.engines import stacked
 from pfedfair.engines.flower.processes import Processes, free_ports
-from pfedfair.engines.flower.task import make_algorithm
+from pfedfair.engines.site.settings import make_algorithm
 from pfedfair.run import choose_network
 
 METHODS = ("pfedfair", "fedavg-kde", "pfedme-kde", "transport")

@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 
 import pfedfair as pff
 from conftest import people
-from pfedfair.engines.flower.checkpoint import Checkpoint
-from pfedfair.engines.flower.processes import APP, Processes, alive, descendants, free_ports
+from pfedfair.engines.flower.processes import APP, Processes, alive, family, free_ports
+from pfedfair.engines.site.checkpoint import Checkpoint
 
 EVIL = """
 import numpy as np
@@ -87,9 +87,9 @@ def test_a_run_survives_its_server_a_site_a_liar_and_a_stranger(tmp_path):
         until(lambda: done(out) == 3)
         processes.supernode("node1", consortium.site(1))
         said = processes.wait(status, 240)
-        left = [pid for p in processes.running.values() for pid in (p.pid, *descendants(p.pid))]
+        left = [one for p in processes.running.values() for one in family(p.pid)]
     assert said["done"], said
-    assert not any(alive(pid) for pid in left)
+    assert not any(map(alive, left))
 
     log = (out / "server.log").read_text()
     assert "site 'site 3' is refused: column 'b' is missing" in log

@@ -10,7 +10,7 @@ import pfedfair as pff
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.flower.records import unpack
-from pfedfair.engines.flower.task import Settings
+from pfedfair.engines.site.settings import Settings
 
 # Everything that may leave a site besides its model, and what it is.
 MORE = {

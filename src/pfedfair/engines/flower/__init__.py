@@ -1,7 +1,8 @@
 """The engine for many machines: every site runs the same rounds on its own rows, on Flower.
 
-``server_app`` and ``client_app`` are what Flower starts; ``task`` is what both know. They call the
-algorithm's own methods with one client each, so a run gives what `pfedfair.engines.stacked` gives.
+``server_app`` and ``client_app`` are what Flower starts; all that is not Flower's is in
+`pfedfair.engines.site`. It calls the algorithm's own methods with one client each, so a run gives
+what `pfedfair.engines.stacked` gives.
 Flower is an extra: ``pip install 'pfedfair[flower]'``.
 """
 
@@ -11,10 +12,12 @@ from importlib.util import find_spec
 
 from pfedfair.errors import InputError
 
+NEEDED = ("flwr", "filelock", "psutil", "tomli_w")
+
 
 def require(*modules: str) -> None:
-    """Say what to install if Flower (or what its simulation needs) is not there."""
-    for module in modules or ("flwr",):
+    """Say what to install if Flower, or what else a command needs, is not there."""
+    for module in (*NEEDED, *modules):
         if find_spec(module) is None:
             extra = "simulation" if module == "ray" else "flower"
             raise InputError(

@@ -6,7 +6,6 @@ the state is on disk, and a run that is started again goes on from there.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -17,19 +16,19 @@ from flwr.serverapp import Grid
 from torch import Tensor
 
 from pfedfair import seeds
-from pfedfair.algorithms import Algorithm, PFedMe, State, Targeted
-from pfedfair.engines.flower.checkpoint import Checkpoint, Place
-from pfedfair.engines.flower.checks import odd_ones, refusal
+from pfedfair.algorithms import Algorithm, State
+from pfedfair.engines.flower.log import log
 from pfedfair.engines.flower.post import ask
 from pfedfair.engines.flower.records import pack, unpack
 from pfedfair.engines.flower.robust import robust
-from pfedfair.engines.flower.roster import Roster, by_client
-from pfedfair.engines.flower.schema import agree
-from pfedfair.engines.flower.task import Settings, make_network
+from pfedfair.engines.flower.roster import Roster
+from pfedfair.engines.site.checkpoint import Checkpoint, Place
+from pfedfair.engines.site.checks import odd_ones, refusal
+from pfedfair.engines.site.schema import agree
+from pfedfair.engines.site.settings import Settings
+from pfedfair.engines.site.work import make_network
 from pfedfair.engines.stacked import flush_denormal
 from pfedfair.errors import InputError
-
-log = logging.getLogger("flwr")
 
 
 class Conductor:
@@ -70,7 +69,7 @@ class Conductor:
                 places=state.places,
                 server=server,
                 done=state.done + steps,
-                last=state.last | messages if by_client(algorithm, state) else {},
+                last=state.last | messages if algorithm.keeps_clients else {},
                 seconds=[*state.seconds, seconds],
                 token=state.token,
             )
@@ -99,7 +98,7 @@ class Conductor:
         w = network.init(seeds.generator(settings.seed, seeds.INIT))
         sizes = _sizes(places, range(len(places)))
         server = algorithm.start_server(w, sizes)
-        if not sends_model_only(algorithm) and (settings.clip > 0 or settings.aggregate != "mean"):
+        if not algorithm.sends_models_only and (settings.clip > 0 or settings.aggregate != "mean"):
             raise InputError(
                 "clip, epsilon and aggregate are for methods whose sites send their model and "
                 f"nothing else; {type(algorithm).__name__} sends more."
@@ -136,6 +135,7 @@ class Conductor:
         """Return the good answers by the sites' numbers, and how many rounds each has done."""
         good: dict[int, State] = {}
         steps: dict[int, int] = {}
+        models = self.settings.algorithm.models
         for number, answer in sorted(answers.items()):
             name = state.places[number].name
             if answer.has_error():
@@ -147,7 +147,7 @@ class Conductor:
             except Exception as error:
                 log.error("pfedfair: the answer of site '%s' cannot be read: %r", name, error)
                 continue
-            why = refusal(message, state.server, self.settings.far)
+            why = refusal(message, state.server, models, self.settings.far)
             if not 1 <= steps[number] <= self.settings.local_rounds:
                 why = f"it says that it has done {steps[number]} rounds"
             if why is None:
@@ -155,7 +155,7 @@ class Conductor:
             else:
                 log.error("pfedfair: the answer of site '%s' is refused: %s", name, why)
         usual = Counter(steps[number] for number in good).most_common(1)
-        odd = odd_ones(good, state.server) | {
+        odd = odd_ones(good, state.server, models) | {
             number: f"it has done {steps[number]} rounds, the others {usual[0][0]}"
             for number in good
             if steps[number] != usual[0][0]
@@ -172,7 +172,7 @@ class Conductor:
         Where the server keeps something of every client, a site that is missing counts with its
         last answer.
         """
-        if by_client(algorithm, state):
+        if algorithm.keeps_clients:
             messages = {**state.last, **messages}
             missing = [p.name for i, p in enumerate(state.places) if i not in messages]
             if missing:
@@ -253,12 +253,6 @@ class Conductor:
                 settings.epsilon, settings.delta, messages,
                 messages * settings.epsilon, messages * settings.delta,
             )  # fmt: skip
-
-
-def sends_model_only(algorithm: Algorithm) -> bool:
-    """Whether all that the server does is to average models."""
-    base = algorithm.method if isinstance(algorithm, Targeted) else algorithm
-    return isinstance(base, PFedMe) or type(base).server_round is Algorithm.server_round
 
 
 def _sizes(places: list[Place], numbers: Iterable[int]) -> Tensor:

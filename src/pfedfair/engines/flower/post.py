@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Collection, Mapping
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-log = logging.getLogger("flwr")
+from pfedfair.engines.flower.log import log
+
 FAILED = 2  # Flower's code for an error in a ClientApp
 UNDELIVERED = (3, 4, 5)  # and for messages that were lost, or whose node has gone
 LATER = 5.0  # seconds: whoever answers too late is told so by us, not by Flower

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import psutil
+import tomli_w
+
 from pfedfair.errors import InputError
+from pfedfair.files import atomic
 
 SETTINGS = {
     "FLWR_TELEMETRY_ENABLED": "0",  # nothing is reported to anybody
@@ -36,10 +41,17 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The environment of every Flower process: its files in `home`, nothing sent to anybody."""
+    """The environment of every Flower process: its files in `home`, nothing sent to anybody.
+
+    A simulation starts Ray, which listens on all interfaces and runs code for whoever asks. So it
+    asks for a secret, a new one each time. Only the environment holds it: other users can read the
+    command line of a process, but not that. And Ray joins nobody else's cluster.
+    """
     here = str(Path(sys.executable).parent)
     path = os.pathsep.join([here, os.environ.get("PATH", "")])
-    return {**os.environ, **SETTINGS, "FLWR_HOME": str(home), "PATH": path}
+    ray = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    own = {"FLWR_HOME": str(home), "PATH": path, "RAY_ADDRESS": "local"}
+    return {**os.environ, **SETTINGS, **ray, **own}
 
 
 def free_ports(n: int) -> list[int]:
@@ -54,19 +66,9 @@ def free_ports(n: int) -> list[int]:
             one.close()
 
 
-def toml(values: Mapping[str, Any]) -> str:
-    """Settings as TOML, also on one line as ``--node-config`` has them."""
-
-    def text(value: Any) -> str:
-        if isinstance(value, bool):
-            return str(value).lower()
-        if isinstance(value, int | float):
-            return repr(value)
-        if "'" in str(value) or "\n" in str(value):
-            raise InputError(f"A setting must not have quotes or line breaks in it: {value}.")
-        return f"'{value}'"
-
-    return "\n".join(f"{key}={text(value)}" for key, value in values.items())
+def write_toml(path: Path, values: Mapping[str, Any]) -> None:
+    with atomic(path) as beside:
+        beside.write_text(tomli_w.dumps(values))
 
 
 class Processes:
@@ -155,16 +157,18 @@ class Processes:
             {"insecure": True} if self.tls is None
             else {"root-certificates": str(self.tls / "ca.pem")}
         )  # fmt: skip
-        text = f"[superlink]\ndefault = '{CONNECTION}'\n\n[superlink.{CONNECTION}]\n{toml(where)}\n"
-        (self.home / "config.toml").write_text(text)
+        write_toml(
+            self.home / "config.toml", {"superlink": {"default": CONNECTION, CONNECTION: where}}
+        )
 
     def supernode(
         self, name: str, config: Mapping[str, Any], key: Path | None = None, address: str = ""
     ) -> subprocess.Popen[bytes]:
         (port,) = free_ports(1)
+        settings = self.home / f"{name}.toml"
+        write_toml(settings, config)
         command = ["flower-supernode", "--superlink", address or self.address, "--host"]
-        command += ["127.0.0.1", "--port", str(port), "--node-config"]
-        command.append(toml(config).replace("\n", " "))
+        command += ["127.0.0.1", "--port", str(port), "--node-config", str(settings)]
         if self.tls is None:
             command.append("--insecure")
         else:
@@ -196,7 +200,7 @@ class Processes:
         status = out / "status.json"
         status.unlink(missing_ok=True)
         settings = self.home / f"run-{out.name}.toml"
-        settings.write_text(toml(config) + "\n")
+        write_toml(settings, config)
         more = ["--federation-config", federation] if federation else []
         self.flwr("run", str(app), CONNECTION, "--run-config", str(settings), *more)
         return status
@@ -220,60 +224,35 @@ class Processes:
         raise TimeoutError(f"The run did not end within {wait:g} s, see {self.logs}.")
 
 
-def stop_all(pids: list[int], how: int = signal.SIGTERM, patience: float = 10) -> None:
+def stop_all(pids: Sequence[int], how: int = signal.SIGTERM, patience: float = 10) -> None:
     """End processes and all their descendants: `how` first, then SIGKILL for who is left."""
-    family = {pid for parent in pids for pid in (parent, *descendants(parent))}
-    born = {pid: _born(pid) for pid in family}
-
-    def left(some: Iterable[int], seconds: float) -> list[int]:
-        """Who is still there after a while; never another process of the same number."""
+    families = [found for found in map(family, pids) if found]
+    parents = [found[0] for found in families]
+    young = [one for found in families for one in found[1:]]
+    for some, signal_, awaited, seconds in (
+        (parents, how, parents, patience),
+        (young, signal.SIGTERM, young, 1.0),
+        (parents + young, signal.SIGKILL, young, patience),
+    ):
+        for one in some:
+            with suppress(psutil.NoSuchProcess):  # nor is it sent to another of the same number
+                one.send_signal(signal_)
         end = time.monotonic() + seconds
-        while True:
-            there = [pid for pid in some if alive(pid) and _born(pid) == born[pid]]
-            if not there or time.monotonic() >= end:
-                return there
+        while any(map(alive, awaited)) and time.monotonic() < end:
             time.sleep(0.02)
 
-    for pid in pids:
-        _signal(pid, how)
-    left(pids, patience)
-    for how, some, seconds in (
-        (signal.SIGTERM, family - set(pids), 1.0),
-        (signal.SIGKILL, family, patience),
-    ):
-        for pid in left(some, 0):
-            _signal(pid, how)
-        left(family - set(pids), seconds)
+
+def family(pid: int) -> list[psutil.Process]:
+    """A process, its children, and theirs; nobody, if it is not there."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    return []
 
 
-def descendants(pid: int) -> list[int]:
-    """Children of a process, and theirs (on Linux; elsewhere none are known)."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, ValueError, IndexError):
-            fields = entry.read_text().rpartition(")")[2].split()
-            children.setdefault(int(fields[1]), []).append(int(entry.parent.name))
-    found, left = [], [pid]
-    while left:
-        left += (new := children.get(left.pop(), []))
-        found += new
-    return found
-
-
-def _signal(pid: int, how: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, how)
-
-
-def _born(pid: int) -> str:
-    with suppress(OSError, IndexError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    return ""
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return False
-    return state not in "ZX"
+def alive(process: psutil.Process) -> bool:
+    """Whether it is still there, and not only waiting to be forgotten."""
+    with suppress(psutil.NoSuchProcess):
+        gone = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+        return process.is_running() and process.status() not in gone
+    return False

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
+
 import torch
-from flwr.app import Array, ArrayRecord
+from flwr.app import Array, ArrayRecord, RecordDict
 
 from pfedfair.algorithms import State
 
@@ -16,6 +18,23 @@ def unpack(record: ArrayRecord) -> State:
     return {name: torch.from_numpy(array.numpy().copy()) for name, array in record.items()}
 
 
-def one_row(state: State) -> State:
-    """The only row of a stack: what one site sends."""
-    return {name: rows[0].clone() for name, rows in state.items()}
+class Held(MutableMapping[str, State]):
+    """States in the memory of a SuperNode, which Flower keeps between two messages."""
+
+    def __init__(self, records: RecordDict) -> None:
+        self.records = records
+
+    def __getitem__(self, name: str) -> State:
+        return unpack(self.records.array_records[name])
+
+    def __setitem__(self, name: str, state: State) -> None:
+        self.records[name] = pack(state)
+
+    def __delitem__(self, name: str) -> None:
+        del self.records[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self.records.array_records))
+
+    def __len__(self) -> int:
+        return len(self.records.array_records)

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import time
 
-import torch
 from flwr.app import RecordDict
 from flwr.serverapp import Grid
 
-from pfedfair.algorithms import Algorithm
-from pfedfair.engines.flower.checkpoint import Checkpoint, Place
+from pfedfair.engines.flower.log import log
 from pfedfair.engines.flower.post import ask
-from pfedfair.engines.flower.schema import Description, difference
-from pfedfair.engines.flower.task import Settings
+from pfedfair.engines.site.checkpoint import Checkpoint, Place
+from pfedfair.engines.site.schema import Description, difference
+from pfedfair.engines.site.settings import Settings
 from pfedfair.errors import InputError
-
-log = logging.getLogger("flwr")
-
-
-def by_client(algorithm: Algorithm, state: Checkpoint) -> bool:
-    """Whether the server's state has something of every client in it."""
-    w = state.server["w"]
-    two, three = (algorithm.start_server(w, torch.ones(n)) for n in (2, 3))
-    return any(two[name].shape != three[name].shape for name in two)
 
 
 class Roster:
@@ -80,7 +69,7 @@ class Roster:
             if place.name == found.site:
                 place.rows = found.rows
                 return True
-        if by_client(self.settings.algorithm, state):
+        if self.settings.algorithm.keeps_clients:
             self.refuse(found.site, "this method cannot take in sites after the first round")
             return False
         state.places.append(Place(found.site, found.rows))

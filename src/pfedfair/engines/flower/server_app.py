@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from pfedfair.engines.flower.checkpoint import Checkpoint
 from pfedfair.engines.flower.conduct import Conductor
-from pfedfair.engines.flower.task import Settings, make_network
+from pfedfair.engines.flower.log import log
+from pfedfair.engines.site.checkpoint import Checkpoint
+from pfedfair.engines.site.settings import Settings
+from pfedfair.engines.site.work import make_network
 from pfedfair.errors import InputError
 from pfedfair.files import write_json
-from pfedfair.model import write_model
+from pfedfair.runs.model import write_model
 
-log = logging.getLogger("flwr")
 app = ServerApp()
 PATIENCE = 30.0  # seconds
 
@@ -37,24 +36,20 @@ def main(grid: Grid, context: Context) -> None:
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
     """Work in a folder if nobody else does, or stops within a while."""
-    with (out / "lock").open("a+") as lock:
-        end = time.monotonic() + PATIENCE
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if time.monotonic() > end:
-                    lock.seek(0)
-                    raise InputError(
-                        f"Another run is at work in {out}, process {lock.read()}: wait for its "
-                        "end, or stop it."
-                    ) from None
-                time.sleep(0.2)
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
+    path = out / "lock"
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=PATIENCE)
+    except Timeout:
+        raise InputError(
+            f"Another run is at work in {out}, process {path.read_text()}: wait for its end, or "
+            "stop it."
+        ) from None
+    try:
+        path.write_text(str(os.getpid()))
         yield
+    finally:
+        lock.release()
 
 
 def conduct(grid: Grid, context: Context, out: Path) -> None:
@@ -81,7 +76,7 @@ def keep(settings: Settings, state: Checkpoint) -> None:
     algorithm, schema = settings.algorithm, state.schema
     about = {
         "dataset": "sites",
-        "algorithm": {"name": type(algorithm).__name__, **asdict(algorithm)},
+        "algorithm": algorithm.to_dict(),
         "clients": [],
         "group_names": schema.groups,
         "label_names": schema.labels,
@@ -90,4 +85,5 @@ def keep(settings: Settings, state: Checkpoint) -> None:
     }
     server = {f"server.{name}": t for name, t in state.server.items() if name != "w"}
     tensors = {"w": state.server["w"], **server}
-    write_model(settings.out, make_network(schema, algorithm), schema.encoder, tensors, about)
+    network = make_network(schema, algorithm)
+    write_model(settings.out, network, schema.encoder, schema.kinds, [], tensors, about)

@@ -6,25 +6,26 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from safetensors.torch import load_file
 
 from pfedfair import seeds
-from pfedfair.algorithms import Algorithm, Targeted
-from pfedfair.data import Dataset, from_frame
+from pfedfair.algorithms import Algorithm
+from pfedfair.data import Dataset, Encoder, from_frame
 from pfedfair.engines import stacked
 from pfedfair.engines.flower import provision
-from pfedfair.engines.flower.processes import Processes, free_ports, toml
+from pfedfair.engines.flower.processes import Processes, free_ports, write_toml
 from pfedfair.errors import InputError
-from pfedfair.federation import Federation, federate
-from pfedfair.metrics import decide
-from pfedfair.partition import Partition, Plan, fixed_shares
-from pfedfair.run import choose_network
+from pfedfair.federation import Federation, encoded
+from pfedfair.partition import Plan, fixed_shares
+from pfedfair.runs import choose_network, load_model
+from pfedfair.runs.predictor import Predictor
 
 Say = Callable[[str], None]
 LONGEST = 24 * 3600.0  # seconds
@@ -46,17 +47,6 @@ class Outcome:
     others: float
 
 
-def settings_of(algorithm: Algorithm) -> dict[str, Any]:
-    """A run's settings for an algorithm with all its options."""
-    target = {}
-    if isinstance(algorithm, Targeted):
-        own = {field.name for field in fields(Targeted)} - {f.name for f in fields(Algorithm)}
-        target = {name: getattr(algorithm, name) for name in own - {"method"}}
-        algorithm = algorithm.method
-    options = {k: v for k, v in {**asdict(algorithm), **target}.items() if v is not None}
-    return {"options": json.dumps(options)}
-
-
 def simulate(
     federation: Federation,
     where: Mapping[str, Any],
@@ -72,9 +62,9 @@ def simulate(
     sites = len(federation)
     config = {
         "method": method,
-        **settings_of(algorithm),
+        "algorithm": json.dumps(algorithm.to_dict()),
         **where,
-        "blind": not federation.encoder.sensitive_as_input,
+        "blind": not federation.table.kinds.aware,
         "hidden": ",".join(map(str, federation.data.hidden)),
         "seed": seed,
         "sites": sites,
@@ -142,13 +132,16 @@ def outcome(
     theta = torch.stack([load_file(f / "model.safetensors")["theta"][0] for f in folders])
     w = load_file(server / "model.safetensors")["w"]
     apart = max(float((theta - fitted.theta).abs().max()), float((w - fitted.w).abs().max()))
-    inputs = [federation.table.x[torch.from_numpy(r)] for r in federation.partition.test]
+    pairs = zip(fitted.theta, fitted.rules, strict=True)
+    ours = [Predictor(network, row, rule) for row, rule in pairs]
+    theirs = [load_model(folder, 0).predictor for folder in folders]
     here, there = (
         torch.cat([
-            decide(network, row, x, seeds.generator(seed, seeds.TIES, i))
-            for i, (row, x) in enumerate(zip(rows, inputs, strict=True))
+            one.decide(federation.table.x[rows], federation.table.s[rows],
+                       seeds.generator(seed, seeds.TIES, i))
+            for i, (one, rows) in enumerate(zip(some, federation.partition.test, strict=True))
         ])
-        for rows in (fitted.theta, theta)
+        for some in (ours, theirs)
     )  # fmt: skip
     others = float((here != there).double().mean()) if len(here) else 0.0
     return Outcome(table, [float(s) for s in said["seconds"]], seconds, apart, others)
@@ -163,18 +156,8 @@ def site_tables(data: Dataset, plan: Plan, seed: int) -> Federation:
     inputs = [*data.numeric, *data.categorical]
     frame = data.frame[[c for c in inputs if c != plan.column]].assign(label=data.y, group=data.s)
     plain = replace(from_frame(frame, "label", "group", data.name), hidden=data.hidden)
-    return federate(plain, _Dealt(replace(part, data=plain)), seed)
-
-
-@dataclass(frozen=True, eq=False)
-class _Dealt:
-    """A plan whose rows are dealt already."""
-
-    part: Partition
-    column = None
-
-    def split(self, data: Dataset, seed: int) -> Partition:
-        return self.part
+    encoder = Encoder.fit(plain, np.concatenate(part.train))
+    return encoded(plain, replace(part, data=plain), encoder, True, seed)
 
 
 def demo(
@@ -201,10 +184,15 @@ def demo(
         frame.iloc[part.test[i]].to_parquet(folder / name / "test.parquet")
         about = {"site": name, "data": "site.parquet", "test": "test.parquet", "label": "label"}
         about |= {"sensitive": "group", "state-dir": "state", "audit-dir": "sent"}
-        (folder / name / "site.toml").write_text(toml(about) + "\n")
-    config = {"method": method, **settings_of(algorithm), "seed": seed, "sites": sites}
-    config |= {"hidden": ",".join(map(str, data.hidden)), "out": str(server / "run"), "poll": 0.3}
-    (server / "run.toml").write_text(toml(config) + "\n")
+        write_toml(folder / name / "site.toml", about)
+    config = {"method": method, "algorithm": json.dumps(algorithm.to_dict()), "seed": seed}
+    config |= {
+        "sites": sites,
+        "hidden": ",".join(map(str, data.hidden)),
+        "out": str(server / "run"),
+        "poll": 0.3,
+    }
+    write_toml(server / "run.toml", config)
     with Processes(folder / "flower") as processes:
         say("starting the SuperLink, with TLS and site authentication")
         processes.address, processes.tls = f"127.0.0.1:{ports[0]}", server / "tls"

@@ -1,0 +1,55 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+import typer
+
+from pfedfair import terminal
+from pfedfair.cli import compare, flower, one_run, tune
+from pfedfair.errors import InputError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Train one model together, give every client its own fair version of it, "
+    "and show each client what it got.",
+)
+for command in (
+    one_run.train,
+    compare.compare,
+    compare.reproduce,
+    compare.report,
+    one_run.personalise,
+    one_run.theory,
+    tune.tune,
+):
+    app.command()(command)
+app.add_typer(flower.app, name="flower")
+INTERRUPTED = 130  # typer's exit code for Ctrl-C
+RESUMES = ("compare", "reproduce", "tune")  # commands that keep finished runs
+
+
+def main() -> None:
+    """Run the command line: exit code 2 and one sentence on bad input."""
+    try:
+        code = app(standalone_mode=False) or 0
+        if code == INTERRUPTED:
+            kept = " Finished runs are kept: the same command goes on from there."
+            terminal.errors.print(f"Interrupted.{kept if sys.argv[1] in RESUMES else ''}")
+            sys.stderr.flush()
+            os._exit(code)  # at once: what the killed workers left undone is nobody's
+        sys.exit(code)
+    except click.exceptions.NoArgsIsHelpError as nothing:
+        print(nothing.format_message())
+    except click.ClickException as error:
+        terminal.fail(error.format_message(), 2)
+    except InputError as error:
+        terminal.fail(str(error), 2)
+    except OSError as error:
+        terminal.fail(f"{error.filename or 'A file'}: {error.strerror or error}.", 2)

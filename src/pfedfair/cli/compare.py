@@ -1,0 +1,165 @@
+"""Commands that do many runs, or show them: compare, reproduce, report."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+
+from pfedfair import terminal
+from pfedfair.algorithms import ALGORITHMS
+from pfedfair.cli import options
+from pfedfair.cli.options import Jobs, People, Protocol, Quiet, Seeds, Settings, unfold
+from pfedfair.defaults import takes
+from pfedfair.errors import InputError, known
+from pfedfair.experiment import Spec, do_runs, prepare, read_results
+from pfedfair.files import read_json
+from pfedfair.report import show
+from pfedfair.studies import STUDIES, comparison, one_run
+
+
+@unfold
+def compare(
+    people: People,
+    *,
+    methods: Annotated[
+        str, typer.Option(help="Names with commas between; the constant classifier joins in.")
+    ] = "kde-local,fedavg-kde,pfedme-kde,pfedfair",
+    etas: Annotated[
+        str | None,
+        typer.Option(help="Values of eta for methods that have it; 0,0.3,0.6,0.9 if left out."),
+    ] = None,
+    settings: Settings,
+    seeds: Seeds = 3,
+    protocol: Protocol = None,
+    validation: Annotated[
+        float,
+        typer.Option(help="Part of the training rows to set aside; then methods get a score."),
+    ] = 0.0,
+    out: Annotated[Path, typer.Option(help="Folder for results; a second call resumes.")] = Path(
+        "runs/compare"
+    ),
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Compare methods over how fair they are, and over seeds: a table and a figure.
+
+    Methods without eta have a limit of their own in its place. With --validation 0.2 each method
+    gets a trade-off score, its points chosen on the rows set aside. A setting (--penalty, --set)
+    goes to the methods that have it.
+
+    Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5 --out runs/compas
+    """
+    plan = people.plan(validation)
+    names = [known("method", name, ALGORITHMS)
+             for name in options.unique(["constant", *methods.split(",")])]  # fmt: skip
+    values = options.numbers("--etas", etas or "0,0.3,0.6,0.9")
+    if etas and not any(ALGORITHMS[name].fair for name in names):
+        raise InputError("--etas means nothing to these methods: leave it out.")
+    options.checked_protocol(protocol)
+    given = settings.given()
+    for key in given:
+        if not any(takes(name, key) for name in names):
+            raise InputError(f"'{key.replace('_', '-')}' means nothing to these methods.")
+    runs = []
+    for name in names:
+        own = {key: value for key, value in given.items() if takes(name, key)}
+        for level in ALGORITHMS[name].levels(values):
+            if set(level) & set(own):  # it was set to one value
+                level = {}
+            algorithm = options.make_tuned(people, plan, name, own | level)
+            if (name, algorithm, False) not in runs:
+                runs.append((name, algorithm, False))
+    data = people.dataset
+    if len(data.group_names) == len(data.label_names) == 2 and settings.criterion in (None, "dp"):
+        rounds = {} if settings.rounds is None else {"rounds": settings.rounds}
+        runs.append(("fedavg", options.make_tuned(people, plan, "fedavg", rounds), True))
+    specs = [
+        Spec(people.source, plan, name, algorithm, seed, protocol, not settings.blind,
+             validation > 0, frontier)
+        for name, algorithm, frontier in runs
+        for seed in range(options.at_least_one("--seeds", seeds))
+    ]  # fmt: skip
+    results = do(specs, out, jobs, quiet, f"{len(names)} methods on {people.data}")
+    show(comparison.view(results), out, quiet)
+
+
+def reproduce(
+    what: Annotated[str, typer.Argument(help=f"{', '.join(STUDIES)}, or all.")],
+    datasets: Annotated[
+        str | None, typer.Option(help="Names with commas between; the paper's if left out.")
+    ] = None,
+    seeds: Seeds = 5,
+    protocol: Protocol = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds of training; as tuned if left out. For a quick try.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder; by default runs/WHAT.")] = None,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Redo a table or figure of the paper on the real data, the paper's numbers beside ours.
+
+    "all" is all of the paper's. "scores" (the trade-off of every method; an hour and a half on two
+    cores with 5 seeds), "targets" (asked for and reached) and "stress" (clients whose people
+    differ) are ours.
+
+    Example: pfedfair reproduce table1 --seeds 5 --out runs/table1
+    """
+    known("study", what, [*STUDIES, "all"])
+    options.checked_protocol(protocol)
+    out = out or Path("runs") / what
+    every = [name for name, study in STUDIES.items() if study.in_paper]
+    for name in every if what == "all" else [what]:
+        folder = out / name if what == "all" else out
+        study = STUDIES[name]
+        chosen = options.unique(datasets.split(",")) if datasets else list(study.datasets)
+        for one in chosen:
+            known("data set", one, study.datasets)
+        specs = study.specs(tuple(chosen), options.at_least_one("--seeds", seeds), protocol, rounds)
+        began = time.monotonic()
+        runs = out / "runs" if what == "all" else None  # figures have many runs in common
+        told = f"{name} on {' and '.join(chosen)}"
+        show(study.view(do(specs, folder, jobs, quiet, told, name, runs)), folder, quiet)
+        if not quiet:
+            terminal.say(f"{study.title}: {time.monotonic() - began:.0f} s")
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A folder with results.parquet.")],
+    quiet: Quiet = False,
+) -> None:
+    """Show the results in a folder of train, compare or reproduce again: tables and figures.
+
+    Example: pfedfair report runs/compas
+    """
+    results = read_results(folder)
+    card = folder / "experiment.json"
+    part = read_json(card).get("part") if card.exists() else None
+    if part in STUDIES:
+        view = STUDIES[part].view(results)
+    else:
+        view = one_run.saved(folder, results) if part == "train" else comparison.view(results)
+    show(view, folder, quiet)
+
+
+def do(
+    specs: list[Spec],
+    out: Path,
+    jobs: int | None,
+    quiet: bool,
+    what: str,
+    part: str | None = None,
+    runs: Path | None = None,
+) -> pd.DataFrame:
+    """Do all runs with a progress bar; return the results."""
+    jobs = prepare(specs, out, jobs, part)  # what is wrong is said before there is a bar
+    with terminal.progress(what, sum(spec.work for spec in specs), quiet) as advance:
+
+        def on_work(work: float, done: int) -> None:
+            advance(work, f"{done}/{len(specs)} runs")
+
+        return do_runs(specs, out, jobs, on_work, runs)

@@ -1,0 +1,148 @@
+"""Commands about one run: train, personalise, theory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pfedfair import defaults, report, terminal
+from pfedfair.cli import options
+from pfedfair.cli.options import (
+    Confidence,
+    OneMethod,
+    People,
+    Protocol,
+    Quiet,
+    Seed,
+    Settings,
+    TargetDDP,
+    unfold,
+)
+from pfedfair.data.table import read_table
+from pfedfair.engines.stacked import one_thread
+from pfedfair.errors import InputError
+from pfedfair.experiment import FRONTIER_LIMITS, Spec, claim, rows_of, write_results
+from pfedfair.files import read_json
+from pfedfair.runs import choose_network, measured_rows, newcomer
+from pfedfair.runs import train as train_run
+from pfedfair.studies import one_run
+from pfedfair.theory import cost_of_one_model
+
+
+@unfold
+def train(
+    people: People,
+    method: OneMethod,
+    settings: Settings,
+    seed: Seed = 0,
+    protocol: Protocol = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for models and results.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train one method and show what every client got.
+
+    Example: pfedfair train adult --method pfedfair --eta 0.9 --out runs/first
+    """
+    plan = people.plan()
+    algorithm = method.make(people, plan, settings)
+    protocol = options.checked_protocol(protocol)
+    spec = Spec(people.source, plan, method.method, algorithm, seed, protocol, not settings.blind)
+    federation = people.federate(plan, seed, settings.blind)
+    measured_rows(federation.partition, protocol)
+    choose_network(federation, algorithm)
+    card = {"part": "train", "runs": [spec.describe()]}
+    if out is not None:
+        claim(out, card, write=False)
+    if not quiet:
+        terminal.say(federation.describe())
+        terminal.say(defaults.words(people.dataset, method.method, settings.given()))
+    what = f"{method.method} on {federation.data.name}"
+    with terminal.progress(what, 1.0, quiet) as advance, terminal.notes(quiet), one_thread():
+        done = 0.0
+
+        def on_work(part: float) -> None:
+            nonlocal done
+            done += part
+            advance(done, "")
+
+        run = train_run(federation, algorithm, seed, on_work=on_work)
+    results, rules = rows_of(run, spec), run.rules(protocol)
+    if out is not None:
+        claim(out, card)
+        run.save(out)
+        write_results(out, results, rules)
+    if not quiet:
+        names = federation.data.group_names, federation.data.label_names
+        view = one_run.view(results, rules, *names, run.fitted.rules[0])
+        report.terminal.show(view, terminal.console)
+        if out is not None:
+            terminal.say(f"Saved to {out}: model.safetensors, run.json, results.parquet")
+
+
+def personalise(
+    run: Annotated[Path, typer.Argument(help="A folder that train --method transport wrote.")],
+    input: Annotated[Path, typer.Option(help="The new client's rows, .csv or .parquet.")],
+    name: Annotated[str, typer.Option(help="The new client's name.")] = "newcomer",
+    target_ddp: TargetDDP = None,
+    confidence: Confidence = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for its model.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Give a client that was not in training its fair rule, from its own rows without labels.
+
+    Example: pfedfair personalise runs/first --input new-site.csv --out runs/new-site
+    """
+    people = read_table(input)
+    asked = {"target_ddp": target_ddp, "confidence": confidence}
+    changes = {key: value for key, value in asked.items() if value is not None}
+    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} exists and is not empty: choose another --out.")
+    model = newcomer.personalise(run, people, name, out, **changes)
+    if not quiet:
+        rates = newcomer.rates(model, people, read_json(run / "run.json")["sensitive_column"])
+        view = one_run.newcomer(model, rates, f"{name}: {len(people)} rows")
+        report.terminal.show(view, terminal.console)
+        if out is not None:
+            terminal.say(f"Saved to {out}: model.safetensors, run.json")
+
+
+@unfold
+def theory(
+    people: People,
+    seed: Seed = 0,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds of communication; as tuned if left out.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Say what one fair model must cost each client, and the best that thresholds can do.
+
+    Example: pfedfair theory adult
+    """
+    plan = people.plan()
+    federation = people.federate(plan, seed)
+    given = {} if rounds is None else {"rounds": rounds}
+    algorithm = options.make_tuned(people, plan, "fedavg", given)
+    if not federation.table.kinds.binary:
+        raise InputError("Both propositions are for two groups and two classes.")
+    measured_rows(federation.partition, None)
+    with (
+        terminal.progress(f"fedavg on {federation.data.name}", 1.0, quiet) as advance,
+        terminal.notes(quiet),
+        one_thread(),
+    ):
+        done = 0.0
+
+        def on_work(part: float) -> None:
+            nonlocal done
+            done += part
+            advance(done, "")
+
+        run = train_run(federation, algorithm, seed, on_work=on_work)
+    if not quiet:
+        cost = cost_of_one_model(federation.partition)
+        heading = f"{federation.data.name}, seed {seed}"
+        view = one_run.theory(run.frontier(FRONTIER_LIMITS), cost, heading)
+        report.terminal.show(view, terminal.console)

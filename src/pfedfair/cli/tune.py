@@ -1,0 +1,68 @@
+"""The command that finds settings for a data set: tune."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pfedfair import terminal
+from pfedfair.cli import options
+from pfedfair.cli.compare import do
+from pfedfair.cli.options import Jobs, People, Quiet, unfold
+from pfedfair.defaults import section
+from pfedfair.errors import InputError, known
+from pfedfair.files import atomic
+from pfedfair.studies import tune as search
+
+WHAT = ("settings", "changes", "small")
+
+
+@unfold
+def tune(
+    people: People,
+    methods: Annotated[
+        str | None, typer.Option(help="Names with commas between; all if left out.")
+    ] = None,
+    what: Annotated[
+        str,
+        typer.Option(
+            help="settings: the search. changes: one change at a time from pfedfair's settings. "
+            "small: two ways for 20 and 50 small clients to make as many steps."
+        ),
+    ] = "settings",
+    seeds: Annotated[int, typer.Option(help="How many seeds: 100, 101, ...")] = 2,
+    out: Annotated[Path, typer.Option(help="Folder for the trials; a second call resumes.")] = Path(
+        "runs/tune"
+    ),
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Find settings of methods for a data set, on rows set aside from the training rows.
+
+    Every method gets up to twelve trials. OUT/tuned.toml has the best settings; give them to train
+    and compare with --set.
+
+    Example: pfedfair tune people.csv --label hired --sensitive sex --client site --methods pfedfair
+    """
+    source, plan = people.source, people.plan()
+    names = options.unique(methods.split(",")) if methods else search.tuned_methods()
+    if known("search", what, WHAT) == "settings":
+        trials = search.searched(source, plan, names)
+    elif section(people.dataset) == "own":
+        raise InputError(f"--what {what} is for data sets with settings of their own.")
+    else:
+        changes = what == "changes"
+        trials = search.changes(people.data) if changes else search.small(people.data, names)
+    specs = search.specs(source, trials, options.at_least_one("--seeds", seeds))
+    table = search.score(do(specs, out, jobs, quiet, f"{len(trials)} trials on {people.data}"))
+    written = {"trials.csv": table.to_csv(index=False)}
+    if what == "settings":
+        written["tuned.toml"] = search.toml(section(people.dataset), table)
+    for name, text in written.items():
+        with atomic(out / name) as beside:
+            beside.write_text(text)
+    if not quiet:
+        terminal.say(written.get("tuned.toml") or search.told(table))
+        terminal.say(f"Written to {out}: {', '.join(written)}")

@@ -1,0 +1,82 @@
+"""Rows of people: raw columns, a label Y, a sensitive attribute S."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from pfedfair.data.groups import cross
+from pfedfair.errors import InputError
+
+if TYPE_CHECKING:
+    from pfedfair.federation import Federation
+    from pfedfair.partition import Plan
+
+
+@dataclass(frozen=True)
+class PaperPlan:
+    """How the paper splits a data set: rows of (S=0, S=1) at the two kinds of client."""
+
+    under: tuple[int, int]
+    over: tuple[int, int]
+    n_under: int
+    n_over: int
+    test_fraction: float
+
+    @property
+    def rows(self) -> int:
+        return self.n_under * sum(self.under) + self.n_over * sum(self.over)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Raw rows and the roles of their columns.
+
+    `y` and `s` are codes from 0; `label_names` and `group_names` say what they stand for.
+    An empty tuple in `categorical` means: take the levels from the training rows.
+    """
+
+    name: str
+    frame: pd.DataFrame = field(repr=False)
+    y: np.ndarray = field(repr=False)
+    s: np.ndarray = field(repr=False)
+    numeric: tuple[str, ...]
+    categorical: dict[str, tuple[str, ...]]
+    label_names: tuple[str, ...]
+    group_names: tuple[str, ...]
+    label_column: str
+    sensitive_column: str  # or several, with commas between
+    hidden: tuple[int, ...] = (64, 64)
+    paper_plan: PaperPlan | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def by(self, attributes: Sequence[str], merge_groups: bool = False) -> Dataset:
+        """Return the same rows with other columns as the sensitive attribute; see `from_frame`."""
+        before = self.sensitive_column.split(",")
+        for column in attributes:
+            if column not in (*self.numeric, *self.categorical, *before):
+                able = ", ".join((*before, *self.categorical, *self.numeric))
+                raise InputError(f"'{self.name}' has no column '{column}' for S: it has {able}.")
+        s, names = cross(self.frame, attributes, merge_groups)
+        inputs = self.categorical | dict.fromkeys(before, ())
+        return replace(
+            self,
+            s=s,
+            group_names=names,
+            sensitive_column=",".join(attributes),
+            numeric=tuple(c for c in self.numeric if c not in attributes),
+            categorical={c: v for c, v in inputs.items() if c not in attributes},
+            paper_plan=None,
+        )
+
+    def federate(self, plan: Plan, seed: int = 0, sensitive_as_input: bool = True) -> Federation:
+        """Deal the rows to clients as `plan` says, and encode them."""
+        from pfedfair.federation import federate
+
+        return federate(self, plan, seed, sensitive_as_input)

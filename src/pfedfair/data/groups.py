@@ -1,0 +1,74 @@
+"""From values of columns to the codes of labels and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair.errors import InputError
+
+MOST_LEVELS = 100  # a text column with more values is an identifier, not a category
+MOST_GROUPS = 20
+FEWEST = 30  # rows of a group, where there are more than two
+
+
+def codes(
+    column: pd.Series[Any], what: str, most: int, least: int = 2
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Number a column's values from 0; return the numbers, and the values as text."""
+    if column.isna().any():
+        raise InputError(f"{what} has {int(column.isna().sum())} empty cells: fill or drop them.")
+    levels = sorted(column.unique(), key=lambda v: (str(type(v)), v))
+    if not least <= len(levels) <= most:
+        raise InputError(
+            f"{what} must have {least} to {most} different values, it has {len(levels)}."
+        )
+    code = {level: number for number, level in enumerate(levels)}
+    return column.map(code).to_numpy(np.int64, copy=True), tuple(map(str, levels))
+
+
+def cross(
+    frame: pd.DataFrame,
+    attributes: Sequence[str],
+    merge_groups: bool = False,
+    part: bool = False,
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Number the groups that one or several columns make; see `from_frame`."""
+    name = " x ".join(attributes)
+    what = f"The sensitive column '{name}'"
+    least = 1 if part else 2
+    each = [codes(frame[c], f"The sensitive column '{c}'", MOST_LEVELS, least) for c in attributes]
+    if len(each) == 1:
+        s, names = each[0]
+    else:
+        values = [np.asarray(names, dtype=object)[s] for s, names in each]
+        joined = pd.Series([" x ".join(parts) for parts in zip(*values, strict=True)])
+        s, names = codes(joined, what, MOST_LEVELS, least)
+    size = np.bincount(s)
+    few = size < (FEWEST if len(size) > 2 and not part else 0)
+    small = np.flatnonzero(few)
+    if len(small) and not merge_groups:
+        raise InputError(
+            f"{what} has {len(small)} groups with fewer than {FEWEST} rows, '{names[small[0]]}' "
+            f"with {size[small[0]]} the first: say --merge-groups to make one group of them, or "
+            "leave their rows out."
+        )
+    if len(small):
+        kept = [z for z in range(len(size)) if z not in set(small.tolist())]
+        rest = sum(size[z] for z in small)
+        if rest < FEWEST and kept:  # too few even so: they join the smallest group
+            smallest = min(kept, key=lambda z: size[z])
+            small = np.append(small, smallest)
+            kept.remove(smallest)
+        merged = {z: len(kept) for z in small.tolist()} | {z: i for i, z in enumerate(kept)}
+        s = np.array([merged[z] for z in range(len(size))])[s]
+        names = (*(names[z] for z in kept), " + ".join(names[z] for z in sorted(small)))
+    if not least <= len(names) <= MOST_GROUPS:
+        raise InputError(
+            f"{what} makes {len(names)} group{'s' * (len(names) > 1)}: 2 to {MOST_GROUPS} can be "
+            "compared."
+        )
+    return s, names

@@ -1,0 +1,8 @@
+"""What sites and server say goes where Flower's own messages go."""
+
+from __future__ import annotations
+
+import logging
+
+log = logging.getLogger("pfedfair")
+log.parent = logging.getLogger("flwr")

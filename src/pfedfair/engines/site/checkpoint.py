@@ -1,0 +1,94 @@
+"""The server's state after every round, in one file that is whole or not there."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from pfedfair.algorithms import State
+from pfedfair.engines.site.schema import Schema
+from pfedfair.errors import InputError
+from pfedfair.files import atomic, first_line
+
+NAME = "checkpoint.safetensors"
+
+
+@dataclass
+class Place:
+    """A site's place in the federation: its number is where it stands in the list."""
+
+    name: str
+    rows: int
+
+
+@dataclass
+class Checkpoint:
+    """All that the server needs to go on: `last` has every site's last answer, by number."""
+
+    key: str
+    schema: Schema
+    places: list[Place]
+    server: State
+    done: int = 0
+    last: dict[int, State] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
+    token: str = field(default_factory=lambda: secrets.token_hex(4))
+
+    @property
+    def name(self) -> str:
+        """What sites keep their state of this run by: never that of another with its settings."""
+        return f"{self.key}-{self.token}"
+
+    def save(self, folder: Path) -> None:
+        about = {
+            "key": self.key,
+            "schema": self.schema.to_json(),
+            "places": [asdict(place) for place in self.places],
+            "done": self.done,
+            "seconds": self.seconds,
+            "token": self.token,
+        }
+        tensors = {f"server.{name}": tensor for name, tensor in self.server.items()}
+        for number, message in self.last.items():
+            tensors |= {f"last.{number}.{name}": tensor for name, tensor in message.items()}
+        with atomic(folder / NAME) as beside:
+            whole = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
+            save_file(whole, beside, metadata={"about": json.dumps(about)})
+
+    @classmethod
+    def load(cls, folder: Path) -> Checkpoint | None:
+        path = folder / NAME
+        if not path.exists():
+            return None
+        try:
+            with safe_open(path, framework="pt") as file:
+                about = json.loads(file.metadata()["about"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except Exception as error:
+            raise InputError(
+                f"{path} cannot be read ({first_line(error)}): delete it to start anew."
+            ) from error
+        server: State = {}
+        last: dict[int, State] = {}
+        for name, tensor in tensors.items():
+            kind, rest = name.split(".", 1)
+            if kind == "server":
+                server[rest] = tensor
+            else:
+                number, rest = rest.split(".", 1)
+                last.setdefault(int(number), {})[rest] = tensor
+        return cls(
+            key=about["key"],
+            schema=Schema.from_json(about["schema"]),
+            places=[Place(**place) for place in about["places"]],
+            server=server,
+            done=about["done"],
+            last=last,
+            seconds=about["seconds"],
+            token=about["token"],
+        )

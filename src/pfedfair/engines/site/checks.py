@@ -1,0 +1,72 @@
+"""Which answers of a site are taken: looked at by the site before it sends, by the server again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+import torch
+
+from pfedfair.algorithms import State
+
+FAR = 100.0  # times the median way of the sites' models
+
+
+def refusal(message: State, server: State, models: Sequence[str], max_change: float) -> str | None:
+    """Say what is wrong with a site's answer to the `server`'s state, if anything is.
+
+    A tensor whose name is in `models` may be `max_change` away from the server's at the most (root
+    mean square over its weights).
+    """
+    for name, tensor in message.items():
+        if not bool(torch.isfinite(tensor).all()):
+            bad = int((~torch.isfinite(tensor)).sum())
+            return f"'{name}' has {bad} numbers that are not finite"
+        if name not in server:
+            continue
+        before = server[name]
+        if tensor.shape != before.shape:
+            return f"'{name}' has shape {tuple(tensor.shape)}, not {tuple(before.shape)}"
+        if tensor.dtype != before.dtype:
+            return f"'{name}' has numbers of kind {tensor.dtype}, not {before.dtype}"
+        if name not in models:
+            continue
+        change = float((tensor.double() - before.double()).square().mean().sqrt())
+        if change > max_change:
+            return f"'{name}' moved by {change:.3g} on average, more than {max_change:g}"
+    return None
+
+
+def odd_ones(messages: Mapping[int, State], server: State, models: Sequence[str]) -> dict[int, str]:
+    """Whose answers are unlike the others': other names or shapes, or a model far from theirs."""
+    forms = {
+        number: tuple(sorted((name, tuple(t.shape), str(t.dtype)) for name, t in message.items()))
+        for number, message in messages.items()
+    }
+    if not forms:
+        return {}
+    often = Counter(forms.values())
+    usual = max(often, key=lambda form: (often[form], any(name == "w" for name, *_ in form)))
+    odd = {
+        number: f"it has {_words(form)}, the others have {_words(usual)}"
+        for number, form in forms.items()
+        if form != usual
+    }
+    for name in models:
+        moved = {
+            number: float((message[name] - server[name]).norm())
+            for number, message in messages.items()
+            if number not in odd and name in message
+        }
+        middle = median(moved.values()) if moved else 0.0
+        odd |= {
+            number: f"'{name}' moved {way / middle:.3g} times as far as the others' did"
+            for number, way in moved.items()
+            if middle > 0 and way > FAR * middle
+        }
+    return odd
+
+
+def _words(form: tuple[tuple[str, tuple[int, ...], str], ...]) -> str:
+    return ", ".join(f"'{name}' {shape} {kind}" for name, shape, kind in form) or "nothing"

@@ -1,0 +1,57 @@
+"""What a site keeps from round to round: on its own disk, and in its process's memory.
+
+A state belongs to the number of rounds that it has seen. The last two are kept: a server that
+crashed asks for its last round again. The newer of disk and memory wins.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, MutableMapping
+from pathlib import Path
+
+from safetensors.torch import load_file, save_file
+
+from pfedfair.algorithms import State
+from pfedfair.files import atomic, first_line
+
+log = logging.getLogger("pfedfair")
+KEPT = 2
+Memory = MutableMapping[str, State]  # by "run/own-000007"
+
+
+def recall(folder: Path, memory: Memory, key: str, done: int) -> tuple[State, int] | None:
+    """Return the newest state of run `key` that has seen at most `done` rounds, and how many."""
+    on_disk = {_rounds(path.stem): path for path in (folder / key).glob("own-*.safetensors")}
+    held = {_rounds(name): name for name in memory if name.startswith(f"{key}/")}
+    for rounds in sorted((r for r in {*on_disk, *held} if r <= done), reverse=True):
+        if rounds in held:
+            return memory[held[rounds]], rounds
+        try:
+            return load_file(on_disk[rounds]), rounds
+        except Exception as error:  # the one before will do better than none
+            log.error("pfedfair: %s cannot be read: %s", on_disk[rounds], first_line(error))
+    return None
+
+
+def remember(folder: Path, memory: Memory, key: str, done: int, own: State) -> None:
+    """Keep a state; forget all but the last few of the run, and in memory those of other runs."""
+    name = f"own-{done:06d}"
+    with atomic(folder / key / f"{name}.safetensors") as beside:
+        save_file({name: tensor.contiguous() for name, tensor in own.items()}, beside)
+    memory[f"{key}/{name}"] = own
+    of_this_run = [name for name in memory if name.startswith(f"{key}/")]
+    for name in [name for name in memory if name not in _last(of_this_run, done)]:
+        del memory[name]
+    paths = {path.stem: path for path in (folder / key).glob("own-*.safetensors")}
+    for name in paths.keys() - _last(paths, done):
+        paths[name].unlink()
+
+
+def _last(names: Iterable[str], done: int) -> set[str]:
+    """The last few, but none of rounds that are to be done again."""
+    return set(sorted(name for name in names if _rounds(name) <= done)[-KEPT:])
+
+
+def _rounds(name: str) -> int:
+    return int(name.rpartition("own-")[2])

@@ -1,0 +1,51 @@
+"""The rules of clipping and noise, and a site's secret; the noise itself is the framework's."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from math import log, sqrt
+from pathlib import Path
+from typing import Any
+
+from pfedfair.errors import InputError
+from pfedfair.files import atomic
+
+
+def secret_seed(folder: Path) -> int:
+    """A number that only this site knows, for one run: the root of noise nobody shall guess."""
+    path = folder / "secret"
+    if not path.exists():
+        with atomic(path) as beside:
+            beside.touch(mode=0o600)
+            beside.write_text(str(secrets.randbits(63)))
+    return int(path.read_text())
+
+
+def stricter(run: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[float, float, float]:
+    """The stricter of what the run and the site ask for: clip, epsilon and delta."""
+    found = []
+    for key in ("clip", "epsilon", "delta"):
+        asked = [float(config[key]) for config in (run, node) if key in config]
+        found.append(min((value for value in asked if value != 0), default=0.0))
+    clip, epsilon, delta = found
+    check_privacy(clip, epsilon, delta)
+    return clip, epsilon, delta
+
+
+def check_privacy(clip: float, epsilon: float, delta: float) -> None:
+    if not (clip >= 0 and epsilon >= 0):
+        raise InputError("clip and epsilon must be 0 (none) or positive numbers.")
+    if epsilon > 0 and clip == 0:
+        raise InputError("epsilon needs clip, the largest norm of a site's update.")
+    if epsilon > 1:
+        raise InputError(
+            f"epsilon must be at most 1, got {epsilon:g}: for more, the noise would not keep it."
+        )
+    if epsilon > 0 and not 0 < delta < 1:
+        raise InputError(f"delta must be between 0 and 1, got {delta:g}.")
+
+
+def noise_of(clip: float, epsilon: float, delta: float) -> float:
+    """The standard deviation of the noise on each weight."""
+    return 2 * clip * sqrt(2 * log(1.25 / delta)) / epsilon if epsilon > 0 else 0.0

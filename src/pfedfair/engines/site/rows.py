@@ -1,0 +1,133 @@
+"""A site's rows: where they are, which of them are for training, and how all sites encode them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair import seeds
+from pfedfair.data import Dataset, from_frame, load
+from pfedfair.data.table import read_table
+from pfedfair.engines.site.schema import Schema
+from pfedfair.engines.site.settings import Config
+from pfedfair.errors import InputError
+from pfedfair.federation import Federation, encoded
+from pfedfair.partition import Partition, Plan, choose, stratified
+
+TEST_PART = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """A site's table, and which of its rows are for training; `client` is no input."""
+
+    name: str
+    place: int
+    data: Dataset
+    train: np.ndarray
+    test: np.ndarray
+    client: str = ""
+    folder: Path = Path()
+
+
+def read_site(node: Config, run: Config) -> Site:
+    """Read the rows of a site as its own settings say.
+
+    With a ``partition-id`` it is one client of a data set that everybody has, for trying out.
+    """
+    where = node if "data" in node else {**run, **node}
+    if not where.get("data"):
+        raise InputError(
+            "This site has no data: say in its settings where they are, such as "
+            "data='site.parquet' label='y' sensitive='sex'."
+        )
+    seed = int(run["seed"])
+    site = _partition(where, node, seed) if "partition-id" in node else _own_table(where, seed)
+    name = str(node.get("site") or site.name)
+    state = str(where.get("state-dir") or "pfedfair-sites")
+    folder = Path(state) if "state-dir" in node else Path(state) / name
+    return replace(site, name=name, folder=folder)
+
+
+def _own_table(where: Config, seed: int) -> Site:
+    path = Path(str(where["data"]))
+    label, sensitive = str(where.get("label") or ""), str(where.get("sensitive") or "")
+    if not label or not sensitive:
+        raise InputError(f"For {path}, say which column is the label and the sensitive one.")
+    held = where.get("test")
+    tables = [read_table(Path(str(name))) for name in (path, held) if name]
+    frame = pd.concat(tables, ignore_index=True)
+    drop, categorical = (_words(where.get(key)) for key in ("drop", "categorical"))
+    data = from_frame(frame, label, sensitive, path.stem, drop, categorical, part=True)
+    if held:
+        train, test = np.split(np.arange(len(data)), [len(tables[0])])
+    else:
+        test_part = float(where.get("test-part", TEST_PART))
+        rng = seeds.generator(seed, seeds.PARTITION)
+        test, train = stratified(np.arange(len(data)), data.s, test_part, rng)
+    return Site(path.stem, 0, data, train, test)
+
+
+def _partition(where: Config, node: Config, seed: int) -> Site:
+    number, total = int(node["partition-id"]), int(node.get("num-partitions", 0))
+    columns: dict[str, Any] = {
+        k: _words(where.get(k)) for k in ("drop", "categorical") if where.get(k)
+    }
+    if where.get("merge-groups"):
+        columns["merge_groups"] = True
+    data = load(
+        str(where["data"]), str(where.get("label") or "") or None,
+        str(where.get("sensitive") or "") or None, **columns,
+    )  # fmt: skip
+    plan = make_plan(where, total or None, data)
+    part = plan.split(data, seed)
+    if not 0 <= number < len(part.names):
+        raise InputError(f"partition-id must be between 0 and {len(part.names) - 1}, got {number}.")
+    return Site(
+        name=part.names[number],
+        place=number,
+        data=data,
+        train=part.train[number],
+        test=part.test[number],
+        client=plan.column or "",
+    )
+
+
+def make_plan(where: Config, clients: int | None, data: Dataset) -> Plan:
+    """Return how a data set is dealt to sites: by the paper's own plan where it has as many."""
+    way, rows = str(where.get("partition") or "fixed"), int(where.get("rows") or 0) or None
+    column = str(where.get("client") or "") or None
+    paper = data.paper_plan
+    usual = paper is not None and rows is None and clients == paper.n_under + paper.n_over
+    if column is not None or (usual and way == "fixed"):
+        clients = None
+    return choose(way, data, clients, rows, column)
+
+
+def federate_site(site: Site, schema: Schema) -> Federation:
+    """Return a federation of one client: the site, encoded as all sites are."""
+    data = replace(
+        site.data,
+        y=_recoded(site.data.y, site.data.label_names, schema.labels),
+        s=_recoded(site.data.s, site.data.group_names, schema.groups),
+        label_names=schema.labels,
+        group_names=schema.groups,
+        hidden=schema.hidden,
+    )
+    nobody = np.zeros(0, dtype=np.int64)
+    rows = (site.train,), (nobody,), (site.test,)
+    part = Partition(data, *rows, pool=site.test, names=(site.name,), shared_conditional=False)
+    return encoded(data, part, schema.encoder, schema.aware)
+
+
+def _recoded(codes: np.ndarray, own: tuple[str, ...], agreed: tuple[str, ...]) -> np.ndarray:
+    """Number a site's values as all sites do."""
+    return np.asarray(np.array([agreed.index(name) for name in own], dtype=np.int64)[codes])
+
+
+def _words(text: Any) -> tuple[str, ...]:
+    return tuple(word.strip() for word in str(text or "").split(",") if word.strip())

@@ -1,0 +1,140 @@
+"""The settings of a run, as the server and every site read them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pfedfair import algorithms, defaults
+from pfedfair.algorithms import Algorithm
+from pfedfair.engines.site.privacy import check_privacy, noise_of
+from pfedfair.engines.site.schema import Schema
+from pfedfair.errors import InputError, known
+
+Config = Mapping[str, Any]
+NUMBERS = ("eta", "lam", "gamma", "target-ddp", "confidence", "rounds")
+WORDS = ("penalty", "criterion")
+AGGREGATES = ("mean", "trimmed-mean", "krum")
+
+
+def make_algorithm(config: Config) -> Algorithm:
+    """Return the method of a run: a complete `algorithm`, or a `method` with some settings.
+
+    Settings that are left out are as tuned.
+    """
+    given = _json(config, "options")
+    given |= {k.replace("-", "_"): _number(k, config[k]) for k in NUMBERS if _given(config, k)}
+    given |= {k: str(config[k]) for k in WORDS if _given(config, k)}
+    if "rounds" in given:
+        given["rounds"] = int(given["rounds"])
+    if not _given(config, "algorithm"):
+        return defaults.make(str(config["method"]), given, str(config.get("tuned") or "own"))
+    if given:
+        raise InputError(f"algorithm has every setting in it: leave out {', '.join(given)}.")
+    try:
+        return algorithms.from_dict(_json(config, "algorithm"))
+    except (KeyError, TypeError) as error:
+        raise InputError(f"algorithm is not complete, or not of this version: {error}.") from error
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the server conducts a run; see docs/flower.md."""
+
+    algorithm: Algorithm
+    seed: int
+    blind: bool
+    hidden: tuple[int, ...]
+    local_rounds: int
+    sites: int
+    min_sites: int
+    wait: float
+    round_timeout: float
+    poll: float
+    max_change: float
+    aggregate: str
+    malicious: int
+    clip: float
+    epsilon: float
+    delta: float
+    out: Path
+
+    @classmethod
+    def read(cls, config: Config) -> Settings:
+        sites = _at_least("sites", int(config["sites"]), 1)
+        hidden = str(config.get("hidden") or "")
+        made = cls(
+            algorithm=make_algorithm(config),
+            seed=_at_least("seed", int(config["seed"]), 0),
+            blind=bool(config["blind"]),
+            hidden=tuple(int(width) for width in hidden.split(",") if width),
+            local_rounds=_at_least("local-rounds", int(config["local-rounds"]), 1),
+            sites=sites,
+            min_sites=int(config["min-sites"]) or sites,
+            wait=float(config["wait"]),
+            round_timeout=float(config["round-timeout"]),
+            poll=float(config["poll"]),
+            max_change=float(config["max-change"]),
+            aggregate=known("aggregate", str(config["aggregate"]), list(AGGREGATES)),
+            malicious=_at_least("malicious", int(config["malicious"]), 1),
+            clip=float(config["clip"]),
+            epsilon=float(config["epsilon"]),
+            delta=float(config["delta"]),
+            out=Path(str(config["out"])),
+        )
+        if not 1 <= made.min_sites <= sites:
+            raise InputError(f"min-sites must be between 1 and sites, {sites}.")
+        check_privacy(made.clip, made.epsilon, made.delta)
+        return made
+
+    @property
+    def far(self) -> float:
+        """How far a site's model may be from the server's: the noise must not be refused."""
+        return self.max_change + 1.5 * noise_of(self.clip, self.epsilon, self.delta)
+
+    @property
+    def rounds(self) -> int:
+        return self.algorithm.rounds if self.algorithm.federated else 0
+
+    def key(self, schema: Schema) -> str:
+        """A name for all that a run's weights depend on, but for who takes part in a round."""
+        what = {
+            "algorithm": self.algorithm.to_dict(),
+            "seed": self.seed,
+            "local_rounds": self.local_rounds,
+            "aggregate": [self.aggregate, self.malicious],
+            "privacy": [self.clip, self.epsilon, self.delta],
+            "schema": schema.to_json(),
+            "asked": [self.blind, list(self.hidden)],
+        }
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _given(config: Config, key: str) -> bool:
+    return config.get(key, "") not in ("", None)
+
+
+def _json(config: Config, key: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(config.get(key) or "{}"))
+    except (ValueError, TypeError):
+        raise InputError(
+            f"{key} must be a JSON object such as {{\"K\": 5}}, got '{config[key]}'."
+        ) from None
+
+
+def _number(key: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{key} must be a number, got '{value}'.") from None
+
+
+def _at_least(key: str, value: int, least: int) -> int:
+    if value < least:
+        raise InputError(f"{key} must be at least {least}, got {value}.")
+    return value

@@ -1,0 +1,153 @@
+"""A site's part of a run: rounds on its own rows, then its personal model.
+
+Nothing here sends anything: what is returned is what may leave the site.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import torch
+
+from pfedfair.algorithms import Algorithm, Clients, State
+from pfedfair.engines.site import memory
+from pfedfair.engines.site.checks import refusal
+from pfedfair.engines.site.privacy import secret_seed
+from pfedfair.engines.site.rows import federate_site, read_site
+from pfedfair.engines.site.schema import Schema
+from pfedfair.engines.site.settings import Config, make_algorithm
+from pfedfair.engines.stacked import Fitted
+from pfedfair.errors import InputError
+from pfedfair.files import write_parquet
+from pfedfair.networks import Network
+from pfedfair.runs.run import Run, usual_network
+
+log = logging.getLogger("pfedfair")
+
+
+def make_network(schema: Schema, algorithm: Algorithm) -> Network:
+    """Return the network that all sites train, whoever has which rows."""
+    algorithm.check(schema.kinds)
+    usual = usual_network(schema.encoder.width, schema.hidden, schema.kinds)
+    return algorithm.network(usual, schema.kinds)
+
+
+def one_row(state: State) -> State:
+    """The only row of a stack: what one site sends."""
+    return {name: rows[0].clone() for name, rows in state.items()}
+
+
+def play(
+    algorithm: Algorithm, server: State, own: State, clients: Clients, t: int, rounds: int
+) -> tuple[State, State, int]:
+    """Play up to `rounds` rounds at this site alone; return its message, its state, and how many.
+
+    From the second on, a round goes on from the site's own answer: the model that it would send
+    takes the place of the server's. Rounds of another kind, with other messages (thresholds at the
+    end), are never mixed with the ones before. A method that sends no model plays one round.
+    """
+    rounds = min(rounds, algorithm.rounds - t)
+    sent, own = algorithm.client_round(server, own, clients, t)
+    message, done = one_row(sent), 1
+    carried = [name for name in algorithm.models if name in message]
+    if rounds > 1 and not carried:
+        return message, own, done
+    while done < rounds:
+        local = server | {name: message[name] for name in carried}
+        sent, further = algorithm.client_round(local, own, clients, t + done)
+        if set(sent) != set(message):
+            break
+        message, own, done = one_row(sent), further, done + 1
+    return message, own, done
+
+
+class Work:
+    """All that a site needs for one order of the server.
+
+    Parameters
+    ----------
+    order, server
+        What the server says: ``round``, ``number`` (the site's), ``key`` (the run's),
+        ``local-rounds``, ``schema``, ``max-change``; and its state.
+    node, run
+        The site's own settings, and the run's.
+    held
+        What the site's process remembers; it may be empty, the disk is enough.
+    """
+
+    def __init__(
+        self, order: Config, server: State, node: Config, run: Config, held: memory.Memory
+    ) -> None:
+        self.order, self.server, self.held = order, server, held
+        self.t = int(order["round"])
+        self.key = _plain("key", order["key"], r"[0-9a-f-]+")
+        self.name = _plain("name", run["name"], r"\w[\w.-]*")
+        self.site = read_site(node, run)
+        self.algorithm = make_algorithm(run)
+        self.seed = int(run["seed"])
+        if self.algorithm.secret:  # the server knows the run's seed
+            self.seed = secret_seed(self.site.folder / self.key)
+        schema = Schema.from_json(str(order["schema"]))
+        self.federation = federate_site(self.site, schema)
+        self.clients = Clients(
+            network=make_network(schema, self.algorithm),
+            table=self.federation.table,
+            rows=self.federation.partition.train,
+            ids=[int(order["number"])],
+            seed=self.seed,
+        )
+
+    def train(self) -> tuple[State, int]:
+        """Do one or several rounds; return the algorithm's message of the last, and how many."""
+        sent, own, done = play(
+            self.algorithm, self.server, self.own(), self.clients, self.t,
+            int(self.order["local-rounds"]),
+        )  # fmt: skip
+        limit = float(self.order["max-change"])
+        why = refusal(sent, self.server, self.algorithm.models, limit)
+        if why is not None:
+            raise InputError(f"This site's answer is not sent: {why}.")
+        memory.remember(self.site.folder, self.held, self.key, self.t + done, own)
+        return sent, done
+
+    def finish(self) -> dict[str, float]:
+        """Make the personal model, keep it, measure it; return its accuracy and DDP."""
+        own = self.own()
+        theta = self.algorithm.personalise(self.server, own, self.clients)
+        if not bool(torch.isfinite(theta).all()):
+            raise InputError(
+                "The personal model has weights that are not finite: use a smaller alpha."
+            )
+        kept = own if self.algorithm.keeps else {}
+        rules = list(self.algorithm.rules(self.server, own, self.clients))
+        fitted = Fitted(self.server["w"], theta, rules, self.server, kept)
+        run = Run(self.federation, self.algorithm, self.clients.network, fitted, self.seed, 0.0)
+        folder = self.site.folder / self.name
+        run.save(folder)
+        if not len(self.site.test):
+            return {}
+        table = run.table("own").drop(columns="role")
+        write_parquet(folder / "clients.parquet", table)
+        row = table.iloc[0]
+        log.info("pfedfair: %s: accuracy %.3f, DDP %.3f on %d held-out rows; the model is in %s",
+                 self.site.name, row["accuracy"], row["ddp"], row["n_test"], folder)  # fmt: skip
+        return {"accuracy": float(row["accuracy"]), "ddp": float(row["ddp"])}
+
+    def own(self) -> State:
+        """What the site kept of the rounds before; what it starts with, if it has nothing."""
+        found = memory.recall(self.site.folder, self.held, self.key, self.t)
+        if found is None:
+            if self.t:
+                log.warning("pfedfair: no state of earlier rounds here, starting from the server's")
+            return self.algorithm.start(self.server, self.clients)
+        if found[1] < self.t:
+            log.warning("pfedfair: this site missed rounds %d to %d", found[1] + 1, self.t)
+        return found[0]
+
+
+def _plain(what: str, word: object, form: str) -> str:
+    """Refuse a word of the server's that would lead out of a folder of ours."""
+    if not re.fullmatch(form, str(word)):
+        raise InputError(f"The run's {what} '{word}' is not a plain word.")
+    return str(word)

@@ -1,0 +1,138 @@
+"""The runs of a list, each with a checkpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pfedfair import __version__
+from pfedfair.errors import InputError
+from pfedfair.experiment import pool
+from pfedfair.experiment.results import checkpoint, collect, rows_of
+from pfedfair.experiment.spec import Source, Spec, load_source
+from pfedfair.federation import Federation
+from pfedfair.files import read_json, write_json, write_parquet
+from pfedfair.kinds import Kinds
+from pfedfair.partition import Plan
+from pfedfair.runs import CollapseWarning, measured_rows, train
+
+
+def execute(spec: Spec, on_work: Callable[[float], None] = lambda work: None) -> pd.DataFrame:
+    """Do one run; return its rows of the results."""
+    federation = _federation(spec.source, spec.plan, spec.seed, spec.sensitive_as_input)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollapseWarning)  # the column "collapsed" keeps it
+        run = train(federation, spec.algorithm, spec.seed, on_work=on_work)
+    return rows_of(run, spec)
+
+
+def _execute_to_file(runs: Path, spec: Spec, on_work: Callable[[float], None]) -> None:
+    write_parquet(checkpoint(runs, spec), execute(spec, on_work))
+
+
+@lru_cache(maxsize=2)
+def _federation(source: Source, plan: Plan, seed: int, sensitive_as_input: bool) -> Federation:
+    return load_source(source).federate(plan, seed, sensitive_as_input)
+
+
+def run_experiment(
+    specs: Sequence[Spec],
+    out: Path,
+    jobs: int | None = None,
+    on_work: Callable[[float, int], None] = lambda work, runs: None,
+    part: str | None = None,
+    runs: Path | None = None,
+) -> pd.DataFrame:
+    """Do all runs that are not in `out` yet, then write and return the results.
+
+    Parameters
+    ----------
+    jobs
+        Processes, each with one thread; by default one per core. The results do not depend on it.
+    on_work
+        Called with the work and the number of runs done so far, in units of `Spec.work`.
+    part
+        The part of the paper that this is, for the folder's card.
+    runs
+        The folder of finished runs; by default ``out/runs``. Experiments may share one.
+    """
+    jobs = prepare(specs, out, jobs, part)
+    return do_runs(specs, out, jobs, on_work, runs)
+
+
+def do_runs(
+    specs: Sequence[Spec],
+    out: Path,
+    jobs: int,
+    on_work: Callable[[float, int], None] = lambda work, runs: None,
+    runs: Path | None = None,
+) -> pd.DataFrame:
+    """Do what `run_experiment` does after `prepare`."""
+    runs = runs or out / "runs"
+    for left_over in runs.glob(".*"):  # of a process that was killed while writing
+        left_over.unlink()
+    missing = [spec for spec in specs if not checkpoint(runs, spec).exists()]
+    before = sum(spec.work for spec in specs) - sum(spec.work for spec in missing)
+    n_before = len(specs) - len(missing)
+
+    def report(work: float, done: int) -> None:
+        on_work(before + work, n_before + done)
+
+    report(0.0, 0)
+    pool.spread(partial(_execute_to_file, runs), missing, jobs, report)
+    return collect(specs, out, runs)
+
+
+def prepare(
+    specs: Sequence[Spec], out: Path, jobs: int | None = None, part: str | None = None
+) -> int:
+    """Find out what is wrong before anything is written; then make `out` ours.
+
+    Returns the number of processes.
+    """
+    jobs = os.cpu_count() or 1 if jobs is None else jobs
+    if jobs < 1:
+        raise InputError(f"jobs must be at least 1, got {jobs}.")
+    if len({spec.key for spec in specs}) < len(specs):
+        raise InputError("The same run is asked for twice.")
+    for spec in specs:
+        data = load_source(spec.source)
+        groups, classes = len(data.group_names), len(data.label_names)
+        spec.algorithm.check(Kinds(groups, classes, spec.sensitive_as_input))
+    for source, plan, seed, protocol, validated in dict.fromkeys(
+        (spec.source, spec.plan, spec.seed, spec.protocol, spec.validated) for spec in specs
+    ):
+        part_of = plan.split(load_source(source), seed)
+        measured_rows(part_of, protocol)
+        if validated:
+            measured_rows(part_of, "validation")
+    runs = [spec.describe() for spec in specs]
+    claim(out, {"version": __version__, "part": part, "runs": runs})
+    return jobs
+
+
+def claim(out: Path, description: dict[str, Any], write: bool = True) -> None:
+    """Make `out` the home of this experiment, or refuse if it is another's.
+
+    Without `write` the folder is made, and stays empty.
+    """
+    card = out / "experiment.json"
+    description = json.loads(json.dumps(description))
+    if card.exists():
+        if read_json(card) != description:
+            raise InputError(
+                f"{out} holds another experiment: choose another --out, or delete that folder."
+            )
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} exists and is not an experiment of ours: choose another --out.")
+    else:
+        out.mkdir(parents=True, exist_ok=True)
+        if write:
+            write_json(card, description)

@@ -1,0 +1,94 @@
+"""One tidy file of results: a row per run and client, and the seconds apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from pfedfair.errors import InputError
+from pfedfair.experiment.spec import FRONTIER_LIMITS, Spec
+from pfedfair.files import read_parquet, write_parquet
+from pfedfair.runs import Run
+
+# All that a run is, but its seed.
+RUN = ["dataset", "method", "model", "eta", "level", "config", "partition", "protocol"]
+COLUMNS = [
+    "dataset", "method", "model", "eta", "lam", "gamma", "target_ddp", "level",
+    "seed", "client", "role",
+    "n_train", "n_test", "share_s1", "accuracy", "ddp", "eo", "eopp", "npr_s0", "npr_s1",
+    "accuracy_low", "accuracy_high", "ddp_low", "ddp_high",
+    "eo_low", "eo_high", "eopp_low", "eopp_high",
+    "npr_s0_low", "npr_s0_high", "npr_s1_low", "npr_s1_high",
+    "collapsed", "protocol", "partition", "config", "seconds",
+]  # fmt: skip
+
+
+def rows_of(run: Run, spec: Spec) -> pd.DataFrame:
+    """Return a run's rows of the results, one for each client (protocol, and limit)."""
+    algorithm, about = spec.algorithm, spec.algorithm.to_dict()
+    protocols = [spec.protocol, "validation"] if spec.validated else [spec.protocol]
+    if spec.frontier:
+        table = pd.concat([run.frontier(FRONTIER_LIMITS, protocol) for protocol in protocols])
+        configs = [json.dumps(about | {"limit": c}, sort_keys=True) for c in table["target_ddp"]]
+        levels = [f"≤ {limit:g}" for limit in table["target_ddp"]]
+        table = table.assign(collapsed=False, level=levels)
+    else:
+        table = pd.concat([run.table(protocol) for protocol in protocols])
+        configs = [json.dumps(about, sort_keys=True)] * len(table)
+        target = float("nan") if algorithm.target is None else algorithm.target
+        table = table.assign(target_ddp=target, level=algorithm.level)
+    more = [c for c in map(str, table) if c not in COLUMNS and c.startswith(("share_s", "npr_s"))]
+    inner = about.get("method", about)  # of a method with a target
+    return table.assign(
+        dataset=run.federation.data.name,
+        method=spec.name,
+        model=run.network.words,
+        eta=float(algorithm.eta),
+        lam=float(inner.get("lam", float("nan"))),
+        gamma=float(inner.get("gamma", float("nan"))),
+        seed=spec.seed,
+        partition=json.dumps(spec.plan.to_dict(), sort_keys=True),
+        config=configs,
+        seconds=run.seconds,
+    ).reindex(columns=[*COLUMNS, *more])
+
+
+def checkpoint(runs: Path, spec: Spec) -> Path:
+    return runs / f"{spec.key}.parquet"
+
+
+def collect(specs: Sequence[Spec], out: Path, runs: Path) -> pd.DataFrame:
+    """Put finished runs together, in the order of the list."""
+    parts = [read_parquet(checkpoint(runs, spec)) for spec in specs]
+    results = pd.concat(parts, ignore_index=True)
+    write_results(out, results)
+    return results
+
+
+def write_results(out: Path, results: pd.DataFrame, rules: pd.DataFrame | None = None) -> None:
+    """Write the results, the seconds that are not the same twice, and one run's rules if given."""
+    keys = [*RUN, "seed"]
+    write_parquet(out / "timings.parquet", results[[*keys, "seconds"]].drop_duplicates(keys))
+    if rules is not None:
+        write_parquet(out / "rules.parquet", rules)
+    write_parquet(out / "results.parquet", results.assign(seconds=float("nan")))
+
+
+def read_results(folder: str | Path) -> pd.DataFrame:
+    """Read ``results.parquet`` of a folder, with the seconds that each run took."""
+    folder = Path(folder)
+    path = folder / "results.parquet"
+    if not path.exists():
+        raise InputError(f"{folder} has no results.parquet: run compare or reproduce first.")
+    results = read_parquet(path)
+    absent = [c for c in COLUMNS if c not in results]
+    if absent:
+        raise InputError(f"{path} has no column '{absent[0]}': it was not written by pfedfair.")
+    if (folder / "timings.parquet").exists():
+        timings = read_parquet(folder / "timings.parquet")
+        keys = [c for c in timings.columns if c != "seconds"]
+        results = results.drop(columns="seconds").merge(timings, on=keys, how="left")
+    return results

@@ -1,0 +1,108 @@
+"""What determines a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from pfedfair.algorithms import Algorithm
+from pfedfair.data import DATASETS, Dataset, load
+from pfedfair.errors import InputError
+from pfedfair.partition import Plan
+
+FRONTIER = "frontier"
+FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is computed
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which rows: a bundled data set, or a file with the names of its columns."""
+
+    name: str
+    label: str | None = None
+    sensitive: str | None = None
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    merge_groups: bool = False
+
+    def describe(self) -> dict[str, Any]:
+        """Return the name of a bundled data set, or a file's name, contents and columns."""
+        if self.name in DATASETS and self.sensitive is None:
+            return {"name": self.name}
+        if self.name in DATASETS:
+            return asdict(self)
+        return asdict(self) | {"name": Path(self.name).name, "sha256": _sha256(self.name)}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """All that determines a run.
+
+    With `frontier` it is not the algorithm that is measured, but the best thresholds on the scores
+    of its global model, at each of `FRONTIER_LIMITS`; the results call this method `FRONTIER`. With
+    `validated` the run is measured on the validation rows too, which have rows of their own in the
+    results.
+    """
+
+    source: Source
+    plan: Plan
+    method: str
+    algorithm: Algorithm
+    seed: int
+    protocol: str | None = None
+    sensitive_as_input: bool = True
+    validated: bool = False
+    frontier: bool = False
+
+    def describe(self) -> dict[str, Any]:
+        """Return a JSON-able description; equal specs, equal text."""
+        source, plan = self.source.describe(), self.plan.to_dict()
+        algorithm = self.algorithm.to_dict()
+        return vars(self) | {"source": source, "plan": plan, "algorithm": algorithm}
+
+    @property
+    def name(self) -> str:
+        """The method's name in the results."""
+        return FRONTIER if self.frontier else self.method
+
+    @property
+    def key(self) -> str:
+        text = json.dumps(self.describe(), sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return f"{Path(self.source.name).stem}-{self.name}-{self.seed}-{digest}"
+
+    @property
+    def work(self) -> float:
+        """Rough amount of arithmetic, for estimates of time."""
+        per_round, at_end = self.algorithm.cost()
+        rounds = self.algorithm.rounds if self.algorithm.federated else 0
+        return (rounds * per_round + at_end) * _row_work(self.source) + 1.0
+
+
+@lru_cache(maxsize=4)
+def load_source(source: Source) -> Dataset:
+    """Load the rows of a source, once per process."""
+    given = {"drop": source.drop, "categorical": source.categorical}
+    options: dict[str, Any] = {name: columns for name, columns in given.items() if columns}
+    if source.name in DATASETS and options:
+        raise InputError(f"'{source.name}' has its own columns: leave out {', '.join(options)}.")
+    if source.merge_groups:
+        options["merge_groups"] = True
+    return load(source.name, source.label, source.sensitive, **options)
+
+
+@lru_cache(maxsize=4)
+def _sha256(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _row_work(source: Source) -> float:
+    data = load_source(source)
+    widths = (64, *data.hidden, 1)
+    rows = data.paper_plan.rows if data.paper_plan else len(data)
+    return rows * (sum(a * b for a, b in pairwise(widths)) + 2e4) / 1e7

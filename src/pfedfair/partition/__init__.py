@@ -1,0 +1,48 @@
+"""Which client holds which rows.
+
+A plan is a recipe; `plan.split(data, seed)` deals the rows. Training rows, validation rows and the
+held-out pool never overlap. Plans are also known by lower-case names, as in
+``partition.fixed_shares(20)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pfedfair.errors import InputError, known
+from pfedfair.partition.base import Partition, Plan, stratified
+from pfedfair.partition.by_column import ByColumn
+from pfedfair.partition.choice import WAYS, choose
+from pfedfair.partition.dirichlet_mixture import DirichletMixture
+from pfedfair.partition.dirichlet_shares import DirichletShares
+from pfedfair.partition.fixed_shares import FixedShares
+from pfedfair.partition.together import Together
+
+KINDS = (FixedShares, DirichletMixture, DirichletShares, ByColumn, Together)
+PLANS: dict[str, type[Plan]] = {kind.__name__: kind for kind in KINDS}
+fixed_shares = FixedShares
+dirichlet_mixture = DirichletMixture
+dirichlet_shares = DirichletShares
+by_column = ByColumn
+together = Together
+
+__all__ = [
+    "PLANS", "WAYS", "ByColumn", "DirichletMixture", "DirichletShares", "FixedShares",
+    "Partition", "Plan", "Together", "by_column", "choose", "dirichlet_mixture", "dirichlet_shares",
+    "fixed_shares", "from_dict", "stratified", "together",
+]  # fmt: skip
+
+
+def from_dict(about: Mapping[str, Any]) -> Plan:
+    """Make the plan that `Plan.to_dict` described; JSON's lists are as good as tuples.
+
+    >>> from_dict(fixed_shares(20).to_dict())
+    FixedShares(clients=20, under_fraction=0.2, share=0.8, validation=0.0, rows=None)
+    """
+    fields = {k: tuple(v) if isinstance(v, list) else v for k, v in about.items() if k != "kind"}
+    kind = known("plan", str(about.get("kind")), list(PLANS))
+    try:
+        return PLANS[kind](**fields)
+    except TypeError:
+        raise InputError(f"{', '.join(fields)} do not make a plan {kind}.") from None

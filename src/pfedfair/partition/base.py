@@ -1,0 +1,214 @@
+"""What a partition and a plan are, and what plans share."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair import seeds
+from pfedfair.data.dataset import Dataset, PaperPlan
+from pfedfair.errors import InputError
+
+Rows = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The row numbers of every client, and the pool: all rows that nobody trains or tunes on.
+
+    `shared_conditional` says that clients differ in their share of S only, P(X, Y | S) being the
+    same by construction. Then the whole pool, weighted to a client's share, is a test set for it.
+    """
+
+    data: Dataset
+    train: tuple[Rows, ...]
+    validation: tuple[Rows, ...]
+    test: tuple[Rows, ...]
+    pool: Rows
+    names: tuple[str, ...]
+    shared_conditional: bool
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """Each client's shares of the groups among its training and validation rows."""
+        groups = len(self.data.group_names)
+        own = zip(self.train, self.validation, strict=True)
+        counts = [np.bincount(self.data.s[np.concatenate(p)], minlength=groups) for p in own]
+        return np.array([count / count.sum() for count in counts])
+
+    @property
+    def share_s1(self) -> np.ndarray:
+        """Each client's share of S = 1."""
+        return self.shares[:, 1]
+
+    @cached_property
+    def roles(self) -> tuple[str, ...]:
+        """Underrepresented: the client's largest group is not the federation's."""
+        everyone = np.concatenate(self.train + self.validation)
+        size = np.bincount(self.data.s[everyone], minlength=len(self.data.group_names))
+        largest = size == size.max()
+        against = self.shares[:, largest].max(1) < self.shares.max(1)
+        return tuple("underrepresented" if a else "overrepresented" for a in against)
+
+    def table(self) -> pd.DataFrame:
+        """One row per client: how many rows it has, and of whom."""
+        names = np.array(self.data.group_names)
+        groups = {f"share {name}": self.shares[:, z] for z, name in enumerate(names)}
+        if len(names) > 3:
+            present = (self.shares > 0).sum(1)
+            most = names[self.shares.argmax(1)]
+            groups = {"groups": present, "largest group": most, "its share": self.shares.max(1)}
+        table = {
+            "client": self.names,
+            "role": self.roles,
+            "train": [len(r) for r in self.train],
+            "validation": [len(r) for r in self.validation],
+            "test": [len(r) for r in self.test],
+            **groups,
+        }
+        if len(self.data.label_names) == 2:
+            table["label rate"] = [self.data.y[r].mean() for r in self.train]
+        return pd.DataFrame(table)
+
+    def describe(self) -> str:
+        """Print-ready table of shares."""
+        text = self.table().to_string(index=False, float_format="{:.3f}".format)
+        return f"{text}\nheld-out pool: {len(self.pool)} rows"
+
+
+class Plan:
+    """A recipe for a partition; each is a frozen dataclass.
+
+    `column` is the column that says whose a row is, if there is one; it is not an input.
+    """
+
+    column: str | None
+
+    @property
+    def words(self) -> str:
+        """How the rows are dealt, for tables and legends."""
+        raise NotImplementedError
+
+    def split(self, data: Dataset, seed: int) -> Partition:
+        """Deal the rows."""
+        raise NotImplementedError
+
+    def rows_each(self, data: Dataset) -> int | None:
+        """Return the training rows of a client, if the plan says how many and all have as many."""
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan's class and fields; `partition.from_dict` makes it again."""
+        return {"kind": type(self).__name__, **asdict(self)}  # type: ignore[call-overload]
+
+
+def check_clients(clients: int | None, rows: int | None = None) -> None:
+    if rows is not None and (rows < 1 or clients is None):
+        raise InputError("rows is the number of rows of each client, at least 1; give clients too.")
+    if clients is not None and clients < 1:
+        raise InputError(f"A federation needs at least one client, got {clients}.")
+
+
+def check_shares(**shares: float) -> None:
+    for name, share in shares.items():
+        if not 0 <= share <= 1:
+            raise InputError(f"{name} must be in [0, 1], got {share:g}.")
+
+
+def check_parts(**parts: float) -> None:
+    for name, part in parts.items():
+        if not 0 <= part < 1:  # something must be left for training
+            raise InputError(f"{name} must be in [0, 1), got {part:g}.")
+
+
+def paper_plan(data: Dataset) -> PaperPlan:
+    if data.paper_plan is None:
+        raise InputError(
+            f"'{data.name}' has no plan of shares: name the column that says which client a row "
+            "belongs to (--client), or let clients be drawn (--partition dirichlet --clients N)."
+        )
+    return data.paper_plan
+
+
+def rows_each(data: Dataset, clients: int, rows: int | None) -> int:
+    """Return the rows of each of equal clients: by default as many in all as in the paper."""
+    return rows or paper_plan(data).rows // clients
+
+
+def equal_clients(data: Dataset, shares: np.ndarray, rows: int | None) -> np.ndarray:
+    """Rows of (S=0, S=1) per client, all of equal size.
+
+    `shares` are those of the group that the paper's underrepresented clients have most of.
+    """
+    plan, rows = paper_plan(data), rows_each(data, len(shares), rows)
+    if rows < 1:
+        raise InputError(f"{len(shares)} clients are too many: there would be no row for each.")
+    those = np.rint(shares * rows).astype(int)
+    counts = np.stack([rows - those, those], axis=1)
+    return counts if plan.under[1] > plan.under[0] else counts[:, ::-1]
+
+
+def deal(
+    data: Dataset, counts: np.ndarray, test_fraction: float, validation: float, seed: int
+) -> Partition:
+    """Deal each group's shuffled rows: first everybody's training rows, then the test rows."""
+    tests = np.rint(counts * test_fraction).astype(int)
+    rng = seeds.generator(seed, seeds.PARTITION)
+    dealt: list[list[Rows]] = [[] for _ in (*counts, *tests)]
+    for group in range(counts.shape[1]):
+        rows = rng.permutation(np.flatnonzero(data.s == group))
+        needed = int(counts[:, group].sum() + tests[:, group].sum())
+        if needed > len(rows):
+            raise InputError(
+                f"The partition needs {needed} rows of {data.group_names[group]} "
+                f"({counts[:, group].sum()} to train, {tests[:, group].sum()} to test), "
+                f"{data.name} has {len(rows)}: ask for fewer clients or another share."
+            )
+        ends = np.cumsum(np.concatenate([counts[:, group], tests[:, group]]))
+        for hand, cards in zip(dealt, np.split(rows[:needed], ends[:-1]), strict=True):
+            hand.append(cards)
+    hands = [np.concatenate(hand) for hand in dealt]
+    own = [stratified(hand, data.s, validation, rng) for hand in hands[: len(counts)]]
+    used = np.concatenate([np.concatenate(pair) for pair in own])
+    return Partition(
+        data=data,
+        train=tuple(fit for _, fit in own),
+        validation=tuple(check for check, _ in own),
+        test=tuple(np.sort(hand) for hand in hands[len(counts) :]),
+        pool=np.setdiff1d(np.arange(len(data)), used),
+        names=tuple(str(i + 1) for i in range(len(counts))),
+        shared_conditional=True,
+    )
+
+
+def hold_out(
+    data: Dataset, clients: dict[str, Rows], test: float, validation: float, seed: int
+) -> Partition:
+    """Let each client keep a part of its own rows for the test, of each group alike."""
+    rng = seeds.generator(seed, seeds.PARTITION)
+    parts = []
+    for rows in clients.values():
+        held, own = stratified(rows, data.s, test, rng)
+        check, fit = stratified(own, data.s, validation, rng)
+        parts.append((fit, check, held))
+    train, checks, tests = zip(*parts, strict=True)
+    pool = np.sort(np.concatenate(tests))
+    return Partition(data, train, checks, tests, pool, tuple(clients), False)
+
+
+def stratified(
+    rows: Rows, s: np.ndarray, fraction: float, rng: np.random.Generator
+) -> tuple[Rows, Rows]:
+    """Split rows in two, `fraction` of each group in the first part."""
+    first: list[Rows] = []
+    second: list[Rows] = []
+    for group in range(max(2, int(s.max()) + 1)):
+        mine = rng.permutation(rows[s[rows] == group])
+        cut = round(fraction * len(mine))
+        first.append(mine[:cut])
+        second.append(mine[cut:])
+    return np.sort(np.concatenate(first)), np.sort(np.concatenate(second))

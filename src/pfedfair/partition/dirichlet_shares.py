@@ -1,0 +1,47 @@
+"""Clients of any data set, their parts of each group drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pfedfair import seeds
+from pfedfair.data.dataset import Dataset
+from pfedfair.errors import InputError
+from pfedfair.partition.base import Partition, Plan, check_clients, check_parts, deal
+
+
+@dataclass(frozen=True)
+class DirichletShares(Plan):
+    """Deal each group's rows to the clients in parts that a symmetric Dirichlet draws.
+
+    For any data and any number of groups. A small `concentration` makes clients that differ much.
+    A part `test` of the rows is left for the held-out pool.
+    """
+
+    clients: int
+    concentration: float = 5.0
+    test: float = 0.25
+    validation: float = 0.0
+
+    column = None
+    words = "drawn shares"
+
+    def __post_init__(self) -> None:
+        check_clients(self.clients)
+        check_parts(validation=self.validation)
+        if not 0 < self.concentration < float("inf"):
+            raise InputError(
+                f"concentration must be a positive number, got {self.concentration:g}."
+            )
+        if not 0 < self.test < 1:
+            raise InputError(f"test must be between 0 and 1, got {self.test:g}.")
+
+    def split(self, data: Dataset, seed: int) -> Partition:
+        rng = seeds.generator(seed, seeds.PARTITION, 1)
+        size = np.bincount(data.s, minlength=len(data.group_names))
+        dealt = np.maximum((1 - self.test) * size - self.clients, 0)  # the rest is for the test
+        parts = rng.dirichlet(np.full(self.clients, self.concentration), len(size))
+        counts = np.floor(parts * dealt[:, None]).astype(int).T
+        return deal(data, counts, self.test / (1 - self.test), self.validation, seed)

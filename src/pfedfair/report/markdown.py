@@ -1,0 +1,34 @@
+"""A view as Markdown: one table after the other."""
+
+from __future__ import annotations
+
+from pfedfair.studies.view import Table, View
+
+
+def text(view: View) -> str:
+    """The whole view: tables, what is said of them, pictures, and what the numbers mean."""
+    lines = [f"# {view.title}"]
+    for one in view.tables:
+        lines += ["", f"## {one.heading}", "", *table(one)]
+        if one.lines:
+            lines += ["", one.lines_heading, "", *(f"- {line}" for line in one.lines)]
+    for picture in view.pictures:
+        lines += ["", f"![{picture.words.get('title', picture.name)}]({picture.name}.png)"]
+    lines += ["", "## What the numbers are", "", *(f"- {line}" for line in view.legend)]
+    lines += ["", *(f"Note: {note}" for note in view.notes)] if view.notes else []
+    return "\n".join(lines) + "\n"
+
+
+def table(one: Table) -> list[str]:
+    """The lines of a table; lines within a cell have a slash between."""
+    head = [column.heading.replace("\n", " ") for column in one.columns]
+    rows = [[_join(cell) for cell in row] for row in one.cells()]
+    return [_row(head), "|" + "---|" * len(head), *map(_row, rows)]
+
+
+def _join(cell: str) -> str:
+    return " / ".join(line.strip() for line in cell.split("\n") if line.strip())
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

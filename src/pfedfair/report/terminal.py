@@ -1,0 +1,82 @@
+"""A view on the screen: tables in as many blocks as its width asks for, no number lost."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from pfedfair.studies.view import Table, View
+
+
+def show(view: View, console: Console) -> None:
+    """Print the tables, what is said of them, what the numbers mean, and notes."""
+    for one in view.tables:
+        if not one.detail:
+            print_table(one, console, view.title)
+    console.print()
+    for line in view.legend:
+        say(line, console)
+    for note in view.notes:
+        console.print(Text.assemble(("Note: ", "yellow"), note))
+
+
+def print_table(table: Table, console: Console, title: str = "") -> None:
+    """Print a table; one that is too wide, its columns in several blocks."""
+    cells = table.cells()
+    heads = [column.heading for column in table.columns]
+    widths = [
+        max((cell_len(line) for text in column for line in text.split("\n")), default=0) + 1
+        for column in zip(heads, *cells, strict=True)
+    ]
+    headings = [text for text in (title, table.heading) if text]
+    console.print()
+    for text in headings:
+        console.print(Text(text, style="bold"))
+    for shown in _blocks(widths, table.keys, console.width):
+        grid = Grid(
+            box=SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+            pad_edge=False,
+            leading=int(any(text.count("\n") > 1 for row in cells for text in row)),
+        )
+        for k in shown:
+            grid.add_column(Text(heads[k]), overflow="fold")
+        for row in cells:
+            grid.add_row(*(_styled(row[k], table.bright) for k in shown))
+        console.print(grid)
+    if table.lines:
+        say(table.lines_heading, console)
+    for line in table.lines:
+        say(f"- {line}", console)
+
+
+def say(text: str, console: Console) -> None:
+    """Print plain text in lines that fit."""
+    console.print(Text(text))
+
+
+def _styled(text: str, bright: int) -> Text:
+    lines = text.split("\n")
+    ours, remarks = lines[:bright], lines[bright:]
+    return Text.assemble("\n".join(ours), ("".join(f"\n{line}" for line in remarks), "dim"))
+
+
+def _blocks(widths: list[int], keys: int, width: int) -> list[list[int]]:
+    """Which columns stand side by side, the first ones, that say whose a row is, in each block.
+
+    >>> _blocks([10, 10, 10, 10], 1, 34)
+    [[0, 1, 2], [0, 3]]
+    """
+    first = list(range(keys))
+    blocks, left = [first.copy()], width - 2 - sum(widths[:keys])
+    room = left
+    for k in range(keys, len(widths)):
+        if widths[k] > left and len(blocks[-1]) > keys:
+            blocks.append(first.copy())
+            left = room
+        blocks[-1].append(k)
+        left -= widths[k]
+    return blocks

@@ -1,0 +1,34 @@
+"""Every table and figure, the paper's and ours: its runs and what is shown of them in one file."""
+
+from __future__ import annotations
+
+from pfedfair.studies import (
+    comparison,
+    figure3,
+    figure4,
+    figure5,
+    figure6,
+    figure7,
+    many_clients,
+    scores,
+    stress,
+    table1,
+    targets,
+)
+from pfedfair.studies.rows import Study
+from pfedfair.studies.view import Column, Picture, Table, View
+
+__all__ = ["STUDIES", "Column", "Picture", "Study", "Table", "View", "comparison"]
+
+STUDIES: dict[str, Study] = {
+    "table1": table1.STUDY,
+    **many_clients.STUDIES,
+    "figure3": figure3.STUDY,
+    "figure4": figure4.STUDY,
+    "figure5": figure5.STUDY,
+    "figure6": figure6.STUDY,
+    "figure7": figure7.STUDY,
+    "scores": scores.STUDY,
+    "targets": targets.STUDY,
+    "stress": stress.STUDY,
+}

@@ -1,0 +1,124 @@
+"""Clients whose people differ: Adult by occupation and by education. Not in the paper.
+
+There P(X | S) is another at every client, and so are the shares of S. The paper's partitions share
+P(X | S); a method that leans on that must notice when it does not hold.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+
+from pfedfair.criteria import CRITERIA
+from pfedfair.experiment import RUN
+from pfedfair.metrics import mean_interval
+from pfedfair.partition import by_column
+from pfedfair.studies import parts, summary, words
+from pfedfair.studies.rows import Cell, Level, Study
+from pfedfair.studies.view import Column, Table, View
+
+COLUMNS = ("occupation", "education")
+TARGET = 0.05
+OURS = "transport"
+OWN, POOL = 0.0, 1e9  # kappa: a client's own people only, or the pooled ones
+SHORT = {OWN: "own people", POOL: "all people"}
+RUNS: tuple[tuple[str, Level], ...] = (
+    ("constant", {}),
+    ("fedavg", {}),
+    ("fedavg-kde", {}),
+    ("logofair", {"delta_local": TARGET, "delta_global": 1.0}),
+    (OURS, {"target_ddp": TARGET, "kappa": OWN}),
+    (OURS, {"target_ddp": TARGET, "kappa": POOL}),
+    (OURS, {"target_ddp": TARGET}),
+    (OURS, {"target_ddp": TARGET, "confidence": 0.95}),
+)
+MEASURES = ["mean_accuracy", "mean_ddp", "worst_ddp", "within", "kept"]
+LEGEND = (
+    "mean, worst: over clients, of accuracy in percent (↑) and DDP (↓) on each client's own test "
+    "rows.",
+    f"within (↑): clients with both groups in the test whose DDP is within {TARGET:g} there; "
+    "may be within: whose 95 % interval allows that (small clients' always do).",
+    "own people, all people: the rule is set on the client's own people only, or on everybody's; "
+    "else on a mixture of both.",
+    CRITERIA["dp"].words,
+    words.SURE,
+)
+
+
+def cells(dataset: str) -> list[Cell]:
+    """All rows, for each way to make clients."""
+    return [
+        Cell(by_column(column, min_rows=10), row, level)
+        for column in COLUMNS
+        for row, level in RUNS
+    ]
+
+
+def kept(results: pd.DataFrame) -> pd.DataFrame:
+    """One row per run: a summary over clients, and the part of them that kept the target."""
+    known = results[results["ddp"].notna()]
+    keys = [*RUN, "seed"]
+    known = known.assign(within=known["ddp"] <= TARGET, kept=known["ddp_low"] <= TARGET)
+    shares = known.groupby(keys, sort=False, dropna=False)[["within", "kept"]].mean()
+    each = summary.over_clients(results).merge(shares.reset_index(), on=keys)
+    about = each["config"].map(json.loads)
+    for name in ("kappa", "confidence"):
+        each[name] = pd.Series([a.get(name) for a in about], dtype=float)
+    return each
+
+
+def stress_table(part: pd.DataFrame) -> Table:
+    """Methods against accuracy, DDP and how many clients kept the target."""
+
+    def name(row: pd.Series) -> str:
+        return "\n ".join(
+            [row["method"], *([SHORT[row["kappa"]]] if row["kappa"] in SHORT else [])]
+        )
+
+    each = kept(part)
+    where = parts.method_columns(name)
+    return Table(
+        heading=words.heading(part),
+        frame=summary.over_seeds(each, [*RUN, "kappa"], MEASURES),
+        columns=(
+            *where,
+            parts.measured("mean\naccuracy % ↑", "mean_accuracy", words.percent),
+            parts.measured("mean\nDDP ↓", "mean_ddp", words.rate),
+            parts.measured("worst\nDDP ↓", "worst_ddp", words.rate),
+            Column("within ↑", lambda row: words.share(row["within"])),
+            Column("may be\nwithin ↑", lambda row: words.share(row["kept"])),
+        ),
+        keys=2,
+        lines_heading="What came out (seed by seed, in brackets the 95 % interval):",
+        lines=(verdict(each),),
+    )
+
+
+def verdict(each: pd.DataFrame) -> str:
+    """Say whether leaning on others costs accuracy against a rule from own people only."""
+    each = each[each["method"] == OURS]
+    usual = each[each["kappa"].isna() & each["confidence"].isna()]
+    pair = usual.merge(
+        each[each["kappa"] == OWN], on="seed", suffixes=("", "_own"), validate="one_to_one"
+    )
+    more = mean_interval((pair["mean_accuracy"] - pair["mean_accuracy_own"]).to_numpy())
+    mean, low, high = more
+    return (
+        f"{OURS}, difference to the same with own people only: mean accuracy "
+        f"{words.points(mean, low, high, 2)} percentage points"
+    )
+
+
+def view(results: pd.DataFrame) -> View:
+    tables = [stress_table(part) for part in summary.parts(results)]
+    return parts.view(STUDY.title, results, tables, legend=LEGEND)
+
+
+STUDY = Study(
+    title="Clients whose people differ",
+    cells=cells,
+    view=view,
+    datasets=("adult",),
+    in_paper=False,
+)

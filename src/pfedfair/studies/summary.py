@@ -1,0 +1,109 @@
+"""Results over clients and over seeds, and differences between methods in pairs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from pfedfair.criteria import CRITERIA
+from pfedfair.experiment import RUN
+from pfedfair.metrics import mean_interval
+
+ROLES = ("underrepresented", "overrepresented")
+WHO = (*ROLES, "worst", "joint_worst", "mean")
+
+
+def parts(results: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The results of each data set and partition."""
+    for _, part in results.groupby(["dataset", "partition"], sort=False):
+        yield part
+
+
+def held_out(results: pd.DataFrame) -> pd.DataFrame:
+    """Leave out what was measured on validation rows, which is for choosing."""
+    held = results[results["protocol"] != "validation"]
+    return held if len(held) else results  # tuning looks at nothing else
+
+
+def gap_of(results: pd.DataFrame) -> str:
+    """The gap that the runs were asked to keep small: "ddp", "eo" or "eopp"."""
+    for config in results["config"].unique():
+        about = json.loads(config)
+        criterion = about.get("method", about).get("criterion", "dp")
+        if criterion != "dp":
+            return CRITERIA[criterion].measure
+    return CRITERIA["dp"].measure
+
+
+def over_clients(results: pd.DataFrame) -> pd.DataFrame:
+    """Summarise each run over its clients; the gap is that of the runs' criterion.
+
+    Worst accuracy and worst gap may be those of different clients, as in the paper; the joint worst
+    client is the one with the largest sum of error and gap.
+    """
+    keys = [*RUN, "seed"]
+    gap = gap_of(results)
+    rows = []
+    for key, run in results.groupby(keys, sort=False, dropna=False):
+        if run["client"].duplicated().any():
+            raise ValueError(f"two results for one client in the run {key}")
+        joint = run.iloc[int(np.argmax(run[gap].fillna(0) - run["accuracy"]))]
+        row = dict(zip(keys, key, strict=True))
+        row |= {"worst_accuracy": run["accuracy"].min(), f"worst_{gap}": run[gap].max()}
+        row |= {"mean_accuracy": run["accuracy"].mean(), f"mean_{gap}": run[gap].mean()}
+        row |= {
+            "joint_worst_client": joint["client"],
+            "joint_worst_accuracy": joint["accuracy"],
+            f"joint_worst_{gap}": joint[gap],
+        }
+        for role in ROLES:
+            part = run[run["role"] == role]
+            measures = ("accuracy", gap, "npr_s0", "npr_s1")
+            row |= {f"{role}_{name}": part[name].mean() for name in measures}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def over_seeds(frame: pd.DataFrame, keys: list[str], measures: Sequence[str]) -> pd.DataFrame:
+    """Mean over seeds of each measure, and the half-width of its interval (``*_half``)."""
+    rows = []
+    for key, group in frame.groupby(keys, sort=False, dropna=False):
+        row = dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True))
+        if group["seed"].duplicated().any():
+            raise ValueError(f"two results for one seed: {key}")
+        for name in measures:
+            mean, low, _ = mean_interval(group[name].to_numpy())
+            row |= {name: mean, f"{name}_half": mean - low}
+        rows.append(row | {"seeds": group["seed"].nunique()})
+    return pd.DataFrame(rows)
+
+
+def summary(results: pd.DataFrame) -> pd.DataFrame:
+    """One row per data set, method and level: kinds of client, worst and mean, over seeds."""
+    measures = [f"{who}_{what}" for who in WHO for what in ("accuracy", gap_of(results))]
+    return over_seeds(over_clients(results), RUN, measures)
+
+
+def by_client(results: pd.DataFrame) -> pd.DataFrame:
+    """One row per data set, method, level and client, over seeds."""
+    measures = ["accuracy", gap_of(results), "npr_s0", "npr_s1"]
+    return over_seeds(results, [*RUN, "client", "role"], measures)
+
+
+def fairest(runs: pd.DataFrame) -> pd.DataFrame:
+    """Of each method the runs at the fair end of its curve, the last one in the order of eta."""
+    last = runs.sort_values("eta", kind="stable").groupby("method")["config"].last()
+    return runs[runs["config"] == runs["method"].map(last)]
+
+
+def paired(runs: pd.DataFrame, method: str, rival: str, measure: str) -> tuple[float, ...]:
+    """Mean difference method - rival over seeds, and its interval; runs are paired by seed.
+
+    `runs` is what `over_clients` returns, with one level of each of the two.
+    """
+    ours, theirs = (runs.loc[runs["method"] == m, ["seed", measure]] for m in (method, rival))
+    pair = ours.merge(theirs, on="seed", validate="one_to_one")
+    return mean_interval((pair[f"{measure}_x"] - pair[f"{measure}_y"]).to_numpy())

@@ -1,0 +1,153 @@
+"""Tune methods on validation rows, the same number of trials for each.
+
+A trial trains on 80 % of every client's training rows and is scored on the other 20 %. The trials
+of a method cover its space evenly and are always the same. The score of a method that aims at
+fairness is accuracy - DDP (at eta = 0.9, if it has one), of the others accuracy; mean over the two
+kinds of client (so that the underrepresented one counts as much as the four others), then over
+seeds. Test rows are not touched.
+
+`changes` and `small` are trials of another kind: one change at a time from pFedFair's settings, and
+the two ways in which 20 or 50 small clients can make as many steps as five large ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair.algorithms import ALGORITHMS
+from pfedfair.defaults import as_many_steps, make, section, settings
+from pfedfair.errors import InputError, known
+from pfedfair.experiment import Source, Spec
+from pfedfair.partition import Plan, fixed_shares
+from pfedfair.studies.rows import ROWS
+
+CLIENTS = (20, 50)
+FIRST_SEED = 100  # not a seed of any table
+TRIALS = 12
+VALIDATION = 0.2
+ROUNDS = {"adult": (10, 20), "compas": (40, 80), "own": (20, 40, 80)}
+ONE_STEP_ROUNDS = {"adult": (100, 200), "compas": (200, 400), "own": (100, 200, 400)}
+BASE = "fedavg"  # trains the model of methods with closing rounds, which are not tuned themselves
+Trial = tuple[str, dict[str, Any], Plan]  # a method, its settings, and whose the rows are
+
+
+def tuned_methods() -> list[str]:
+    """All methods with something to tune."""
+    return [name for name, method in ALGORITHMS.items() if method.kind.tuned]
+
+
+def trials(dataset: str, method: str) -> list[dict[str, Any]]:
+    """Return the settings to try, always the same ones.
+
+    All combinations if there are just as many as trials; otherwise every value of a
+    hyper-parameter comes equally often, in an order of its own (a Latin hypercube).
+    """
+    kind = ALGORITHMS[method].kind
+    rounds = ONE_STEP_ROUNDS if kind.one_step else ROUNDS
+    space = {"rounds": rounds[dataset], **kind.tuning_space()}
+    every = [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
+    if len(every) <= TRIALS:
+        return every
+    for draw in itertools.count():  # until no two trials are the same
+        rng = np.random.default_rng(draw)
+        columns = [
+            [values[i] for i in rng.permutation(np.arange(TRIALS) % len(values))]
+            for values in space.values()
+        ]
+        chosen = list(zip(*columns, strict=True))
+        if len(set(chosen)) == TRIALS:
+            return [dict(zip(space, values, strict=True)) for values in chosen]
+    raise AssertionError("unreachable")
+
+
+def score(results: pd.DataFrame) -> pd.DataFrame:
+    """Score every trial (a method and its config), best first within a method."""
+    fair = {name for name, method in ALGORITHMS.items() if method.levels((0.5,)) != ({},)}
+    minus = results["ddp"].where(results["method"].isin(fair), 0.0)
+    results = results.assign(score=results["accuracy"] - minus)
+    keys = ["method", "config", "partition"]
+    by_role = results.groupby([*keys, "seed", "role"])[["score", "accuracy", "ddp"]].mean()
+    table = by_role.groupby(keys).mean().reset_index()
+    return table.sort_values(["method", "score"], ascending=[True, False], ignore_index=True)
+
+
+def searched(source: Source, plan: Plan, methods: Sequence[str]) -> list[Trial]:
+    """All trials of some methods."""
+    for method in methods:
+        if not ALGORITHMS[known("method", method, ALGORITHMS)].kind.tuned:
+            raise InputError(f"{method} has nothing to tune: leave it out.")
+    return [
+        (method, trial, plan)
+        for method in methods
+        for trial in trials(section(source.name), method)
+    ]
+
+
+def specs(source: Source, each: Sequence[Trial], seeds: int) -> list[Spec]:
+    """The runs of trials, with seeds that no table has."""
+    return [
+        Spec(source, replace(plan, validation=VALIDATION), method, make(method, trial), seed,  # type: ignore[type-var]
+             "validation")
+        for method, trial, plan in each
+        for seed in range(FIRST_SEED, FIRST_SEED + seeds)
+    ]  # fmt: skip
+
+
+def toml(name: str, table: pd.DataFrame) -> str:
+    """The best settings of every method, as in ``tuned.toml``."""
+    lines = []
+    for _, row in table.drop_duplicates("method").iterrows():
+        config = json.loads(row["config"])
+        best = {key: config[key] for key in trials(name, row["method"])[0]}
+        reached = f"validation: accuracy {row['accuracy']:.4f}, DDP {row['ddp']:.4f}"
+        lines += _entry(name, row["method"], best, reached)
+        if row["method"] == BASE:
+            for method, closing in ((m.name, m.closing) for m in ALGORITHMS.values() if m.closing):
+                more = best | {"rounds": best["rounds"] + closing}
+                lines += _entry(name, method, more, f"{BASE}'s model, and {closing} more rounds")
+    return "\n".join(lines) + "\n"
+
+
+def _entry(name: str, method: str, best: dict[str, Any], remark: str) -> list[str]:
+    lines = [f"{key} = {json.dumps(value)}" for key, value in best.items()]
+    return [f"\n[{name}.{method}]  # {remark}", *lines]
+
+
+def changes(dataset: str) -> list[Trial]:
+    """One change at a time from pFedFair's tuned settings."""
+    chosen = settings(dataset, "pfedfair")
+    used = make("pfedfair", data=dataset).to_dict()["envelope_gradient"]
+    other = {"envelope_gradient": "prox" if used == "point" else "point"}
+    tried: tuple[dict[str, Any], ...] = ({}, other, {"K": 10}, {"lam": 0.0})
+    return [("pfedfair", chosen | change, fixed_shares()) for change in tried]
+
+
+def small(dataset: str, methods: Sequence[str]) -> list[Trial]:
+    """Both ways for many small clients to make as many steps."""
+    return [
+        (m, settings(dataset, m) | as_many_steps(dataset, m, ROWS // n, way), fixed_shares(n))
+        for m in methods
+        for n in CLIENTS
+        for way in ("batches", "passes")
+    ]
+
+
+def told(table: pd.DataFrame) -> str:
+    """The scores of trials, and in what their settings differ."""
+    configs = [json.loads(config) for config in table["config"]]
+    varied = [key for key in configs[0] if len({str(config.get(key)) for config in configs}) > 1]
+    lines = []
+    for config, (_, row) in zip(configs, table.iterrows(), strict=True):
+        clients = json.loads(row["partition"]).get("clients")
+        about = {"clients": clients} | {key: config[key] for key in varied if key in config}
+        text = ", ".join(f"{key} {value}" for key, value in about.items() if value is not None)
+        numbers = f"score {row['score']:.4f}, accuracy {row['accuracy']:.4f}, DDP {row['ddp']:.4f}"
+        lines.append(f"{row['method']}: {numbers} ({text})")
+    return "\n".join(lines)

@@ -1,0 +1,85 @@
+"""What there is to show of results: numbers and how to say them. `pfedfair.report` shows it.
+
+A view is data: frames of numbers, and for each column of a table how a row's numbers are written. A
+renderer computes nothing, so the screen, Markdown and a page show the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, and what a row of the frame says in it.
+
+    Both may have several lines: our number, its uncertainty, the paper's number.
+    """
+
+    heading: str
+    cell: Callable[[pd.Series], str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table of numbers.
+
+    Attributes
+    ----------
+    frame
+        The numbers, a row for each row of the table.
+    columns
+        What is shown of them, and how; the first `keys` of these say whose the row is.
+    bright
+        Lines of a cell from this one on are remarks: intervals, or the paper's numbers.
+    lines_heading, lines
+        What is to be said of the numbers, below them.
+    detail
+        Too long for a screen: it belongs in a report.
+    """
+
+    heading: str
+    frame: pd.DataFrame
+    columns: tuple[Column, ...]
+    keys: int = 1
+    bright: int = 2
+    lines_heading: str = ""
+    lines: tuple[str, ...] = ()
+    detail: bool = False
+
+    def cells(self) -> list[list[str]]:
+        """All cells as text, row by row."""
+        return [[c.cell(row) for c in self.columns] for _, row in self.frame.iterrows()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """All that is needed to draw a figure.
+
+    `name` is that of its file, `kind` one of `pfedfair.report.figures.KINDS`, which says what
+    `frames` and `words` (titles, names of axes) it needs; panels stand `across` in a line.
+    """
+
+    name: str
+    kind: str
+    frames: Mapping[str, pd.DataFrame]
+    words: Mapping[str, str] = field(default_factory=dict)
+    across: int = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """Tables, pictures, what the numbers mean (`legend`), what to beware of (`notes`).
+
+    `files` are frames to be kept as CSV, by file name.
+    """
+
+    title: str
+    tables: tuple[Table, ...]
+    pictures: tuple[Picture, ...] = ()
+    legend: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    files: Mapping[str, pd.DataFrame] = field(default_factory=dict)

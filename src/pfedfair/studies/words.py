@@ -1,0 +1,91 @@
+"""How numbers, data sets and measures are written, for people who have not read the paper."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+import pandas as pd
+
+from pfedfair import partition
+
+NAME = 13  # letters of a method's name in one line: 80 columns are few
+SURE = (
+    "±: how sure a mean over seeds is: half the width of its 95 % interval (Student t); it takes "
+    "two seeds or more."
+)
+ACCURACY = "accuracy: correct predictions in percent; higher is better (↑)."
+WHO = (
+    "under-rep. clients: those whose largest group is not the largest of all clients' people "
+    "together (underrepresented); over-rep.: the others.",
+    "worst of clients: the lowest accuracy and the largest gap of any client, maybe of two "
+    "different ones; worst in both: the client with the largest sum of error and gap.",
+)
+SHORT_ROLE = {"underrepresented": "under-rep.", "overrepresented": "over-rep."}
+
+
+def percent(mean: float, half: float | None = None) -> str:
+    """Percent, and how sure that is.
+
+    >>> percent(0.8213, 0.0042), percent(0.8213), percent(float("nan"))
+    ('82.1 ±0.4', '82.1', 'n/a')
+    """
+    if mean != mean:
+        return "n/a"
+    return f"{100 * mean:.1f}" + (
+        f" ±{100 * half:.1f}" if half is not None and half == half else ""
+    )
+
+
+def rate(mean: float, half: float | None = None) -> str:
+    """A number from 0 to 1, and how sure it is; n/a where a client has no one of a group.
+
+    >>> rate(0.0523, 0.01), rate(1.0), rate(0.5, 1.2), rate(float("nan"))
+    ('.052 ±.010', '1.00', '.500 ±1.20', 'n/a')
+    """
+    if mean != mean:
+        return "n/a"
+    short = f"{mean:.2f}" if mean >= 0.9995 else f"{mean:.3f}".removeprefix("0")
+    return short + (f" ±{rate(half)}" if half is not None and half == half else "")
+
+
+def share(value: float) -> str:
+    """A share of clients, in percent without decimals."""
+    return f"{100 * value:.0f} %"
+
+
+def points(mean: float, low: float, high: float, digits: int = 1, between: str = " ") -> str:
+    """A difference of two accuracies in percentage points, and its interval.
+
+    >>> points(0.02, 0.01, 0.03)
+    '+2.0 [+1.0, +3.0]'
+    """
+    mean, low, high = (100 * value for value in (mean, low, high))
+    return f"{mean:+.{digits}f}{between}[{low:+.{digits}f}, {high:+.{digits}f}]"
+
+
+def interval(row: pd.Series, name: str, between: str = " ") -> str:
+    """A measure of one client, and its interval."""
+    say = percent if name == "accuracy" else rate
+    return f"{say(row[name])}{between}[{say(row[f'{name}_low'])}, {say(row[f'{name}_high'])}]"
+
+
+def narrow(text: str, width: int = NAME) -> str:
+    r"""Break a name into lines.
+
+    >>> narrow("pfedfair-target")
+    'pfedfair-\ntarget'
+    """
+    return "\n".join(textwrap.wrap(text, width)) or text
+
+
+def setting(results: pd.DataFrame) -> str:
+    """Name the data set and the partition of some results."""
+    how = partition.from_dict(json.loads(results["partition"].iloc[0])).words
+    return f"{results['dataset'].iloc[0]}, {results['client'].nunique()} clients, {how}"
+
+
+def heading(results: pd.DataFrame) -> str:
+    """Name the data set, the partition and the number of seeds of some results."""
+    seeds = results["seed"].nunique()
+    return f"{setting(results)}, {seeds} seed{'s' if seeds > 1 else ''}"

@@ -1,0 +1,31 @@
+"""The server's state after every round."""
+
+import pytest
+import torch
+
+import pfedfair as pff
+from pfedfair.engines.site.checkpoint import NAME, Checkpoint, Place
+from pfedfair.engines.site.schema import agree, describe
+
+
+def test_a_checkpoint_comes_back_whole(federation, tmp_path):
+    parts = zip(federation.partition.train, federation.partition.names, strict=True)
+    found = [describe(federation.data, own, name, 0, "site") for own, name in parts]
+    schema = agree(found)[0]
+    server = {
+        "w": torch.randn(7),
+        "t": torch.tensor(3),
+        "c": torch.zeros(2, 4, dtype=torch.float64),
+    }
+    last = {0: {"w": torch.ones(7)}, 2: {"w": torch.zeros(7)}}
+    places = [Place("a.b", 3), Place("c", 4)]
+    Checkpoint("key", schema, places, server, 5, last, [1.5]).save(tmp_path)
+    found = Checkpoint.load(tmp_path)
+    assert (found.key, found.schema, found.places) == ("key", schema, places)
+    assert (found.done, found.seconds) == (5, [1.5])
+    torch.testing.assert_close(found.server, server)
+    torch.testing.assert_close(found.last, last)
+    (tmp_path / NAME).write_bytes(b"half")
+    with pytest.raises(pff.InputError, match="cannot be read"):
+        Checkpoint.load(tmp_path)
+    assert Checkpoint.load(tmp_path / "nowhere") is None

@@ -1,0 +1,52 @@
+"""A site's rows."""
+
+import numpy as np
+import pytest
+
+import pfedfair as pff
+from conftest import people
+from pfedfair.engines.site.rows import federate_site, read_site
+from pfedfair.engines.site.schema import agree, describe
+
+RUN = {"seed": 0}
+
+
+def test_a_site_needs_data_and_a_partition_needs_a_number(tmp_path):
+    with pytest.raises(pff.InputError, match="This site has no data"):
+        read_site({}, RUN)
+    adult = read_site({"data": "adult", "partition-id": 1, "num-partitions": 5}, RUN)
+    plan = pff.load("adult").federate(pff.partition.fixed_shares()).partition
+    np.testing.assert_array_equal(adult.train, plan.train[1])
+    with pytest.raises(pff.InputError, match="partition-id must be between 0 and 4, got 7"):
+        read_site({"data": "adult", "partition-id": 7, "num-partitions": 5}, RUN)
+    people().to_csv(tmp_path / "p.csv", index=False)
+    site = read_site(
+        {"data": str(tmp_path / "p.csv"), "label": "hired", "sensitive": "sex", "drop": "site"},
+        RUN,
+    )
+    assert (site.name, len(site.test)) == ("p", 64)
+    assert not set(site.test) & set(site.train)
+
+
+def test_a_server_cannot_point_a_site_with_own_data_elsewhere(tmp_path):
+    people().to_csv(tmp_path / "p.csv", index=False)
+    own = {"data": str(tmp_path / "p.csv"), "label": "hired", "sensitive": "sex"}
+    run = RUN | {"data": "adult", "drop": "a", "label": "x"}
+    assert "a" in read_site(own, run).data.numeric
+
+
+def test_a_site_is_encoded_once_as_all_sites_are(tmp_path, monkeypatch):
+    people().to_csv(tmp_path / "p.csv", index=False)
+    site = read_site({"data": str(tmp_path / "p.csv"), "label": "hired", "sensitive": "sex"}, RUN)
+    schema, _ = agree([describe(site.data, site.train, site.name, 0, "")])
+    transform, fitted, calls = pff.data.Encoder.transform, pff.data.Encoder.fit, []
+    monkeypatch.setattr(pff.data.Encoder, "fit", lambda *a, **k: calls.append("fit"))
+    monkeypatch.setattr(
+        pff.data.Encoder, "transform", lambda *a: calls.append("transform") or transform(*a)
+    )
+    made = federate_site(site, schema)
+    assert calls == ["transform"]
+    monkeypatch.setattr(pff.data.Encoder, "fit", fitted)
+    whole = fitted(site.data, site.train)
+    np.testing.assert_allclose(made.table.x, transform(whole, site.data.frame, site.data.s), 1e-6)
+    assert made.table.kinds == schema.kinds
