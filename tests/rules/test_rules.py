@@ -43,6 +43,7 @@ def lookup(classes=3, groups=3, aware=True, seed=0):
 
 MADE = {
     "likeliest": Likeliest(),
+    "likeliest before a guess": Likeliest(outputs=3),
     "thresholds": thresholds(3),
     "lookup": lookup(),
     "lookup of guesses": lookup(2, 3, aware=False),
@@ -64,6 +65,15 @@ def test_likeliest_is_the_largest_score(classes, seed):
         assert decided[k] == int(np.argmax(odds))
         np.testing.assert_allclose(chances[k], odds / odds.sum())
     assert decided.dtype == torch.int64
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_likeliest_does_not_look_at_a_heads_guess(classes):
+    logits, s = people(30, 2, outputs(classes) + 3)
+    rule, plain = Likeliest(outputs=outputs(classes)), Likeliest()
+    own, rng = logits[:, : outputs(classes)], np.random.default_rng(0)
+    assert torch.equal(rule.decide(logits, s, rng), plain.decide(own, s, rng))
+    assert torch.equal(rule.chances(logits, s), plain.chances(own, s))
 
 
 def test_likeliest_decides_a_tie_for_0():
@@ -128,14 +138,14 @@ def test_a_lot_is_one_number_for_each_person(n, seed):
 @pytest.mark.parametrize("name", MADE)
 def test_decisions_are_lots_of_the_chances(name):
     rule = MADE[name]
-    width = {"likeliest": 3, "thresholds": 1, "lookup": 3}.get(name, 1 + 3)
+    width = {"thresholds": 1, "lookup of guesses": 1 + 3}.get(name, 3)
     logits, s = people(5000, 3, width)
     decided = rule.decide(logits, s, np.random.default_rng(2))
     assert decided.shape == (5000,)
     assert torch.equal(decided, rule.decide(logits, s, np.random.default_rng(2)))
     other = rule.decide(logits, s, np.random.default_rng(3))
-    assert torch.equal(decided, other) == (name == "likeliest")
-    if name != "likeliest":
+    assert torch.equal(decided, other) == name.startswith("likeliest")
+    if not name.startswith("likeliest"):
         expected = draw(rule.chances(logits, s), np.random.default_rng(2))
         assert torch.equal(decided, expected)
 
@@ -153,7 +163,7 @@ def test_what_a_rule_says_of_itself_makes_it_again(name):
     assert torch.equal(again.numbers, rule.numbers)
     labels = ("a", "b", "c")[: 2 if name == "lookup of guesses" else 3]
     assert again.words(labels, ("x", "y", "z")) == rule.words(labels, ("x", "y", "z"))
-    width = {"likeliest": 3, "thresholds": 1, "lookup": 3}.get(name, 1 + 3)
+    width = {"thresholds": 1, "lookup of guesses": 1 + 3}.get(name, 3)
     logits, s = people(200, 3, width)
     assert torch.equal(again.chances(logits, s), rule.chances(logits, s))
 

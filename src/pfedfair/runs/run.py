@@ -155,7 +155,8 @@ class Run:
         """
         part = self.federation.partition
         _, rows, weighted = measured_rows(part, protocol)
-        plain = [replace(predictor, rule=Likeliest()) for predictor in self.predictors]
+        likeliest = Likeliest(outputs=outputs(self.federation.table.kinds.classes))
+        plain = [replace(predictor, rule=likeliest) for predictor in self.predictors]
         counts = count(plain, self.federation.table, rows)
         right = metrics.measure(counts, part.shares if weighted else None)["accuracy"]
         gap = CRITERIA[self.algorithm.criterion].measure
