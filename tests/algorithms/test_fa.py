@@ -127,7 +127,7 @@ def test_kernels_are_gaussians_divided_by_their_sum(federation):
 
 def test_weights_keep_their_mean_and_bounds(federation):
     network = MLP(federation.encoder.width, (5,), groups=2)
-    algorithm = FA(ascent=0.7, bound=1.5, alpha=0.05, batch=30, width=0.3)
+    algorithm = FA(ascent=0.7, bound=1.5, alpha=0.05, batch=40, width=0.3)
     whole = stack(federation.table, federation.partition.train)
     K = algorithm.kernels(clients(federation, network), whole)
     for state in play(federation, algorithm, network, 12):
@@ -190,7 +190,7 @@ def test_chunks_do_not_matter(federation):
 
 def test_no_aliases_and_nothing_changed_that_was_given(federation):
     network = MLP(federation.encoder.width, (5,), groups=2)
-    algorithm, everyone = FA(batch=30), clients(federation, network)
+    algorithm, everyone = FA(batch=40), clients(federation, network)
     sizes = torch.from_numpy(federation.sizes).float()
     w = network.init(np.random.default_rng(0))
     start = algorithm.start_server(w, sizes)

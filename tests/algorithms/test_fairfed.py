@@ -140,7 +140,7 @@ def test_chunks_do_not_matter(federation):
 
 def test_a_round_aliases_nothing_and_sends_counts_only(federation):
     network = MLP(federation.encoder.width, (5,), groups=2)
-    algorithm, everyone = FairFed(batch=30), clients(federation, network)
+    algorithm, everyone = FairFed(batch=40), clients(federation, network)
     w = network.init(np.random.default_rng(0))
     server = algorithm.start_server(w, torch.ones(3))
     before = {name: tensor.clone() for name, tensor in server.items()}

@@ -198,7 +198,7 @@ def test_a_client_without_a_group_follows_the_federation(table):
 
 
 def test_messages_are_aggregates_and_nothing_is_aliased(federation):
-    algorithm = LoGoFair(rounds=2, **OPTIONS)
+    algorithm = LoGoFair(rounds=2, **OPTIONS | {"batch": 40})
     network = algorithm.network(MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds)
     everyone, sizes = clients(federation, network), torch.ones(3)
     server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)

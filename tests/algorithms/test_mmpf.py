@@ -137,7 +137,7 @@ def test_a_round_is_one_gradient_step_on_the_weighted_risks(federation, groups, 
 @pytest.mark.parametrize("eta", [0.0, 0.6])
 def test_fixed_client_weights_are_fedavg(federation, weighting, eta):
     network = MLP(federation.encoder.width, (5,), groups=2)
-    options = {"batch": 30, "eta": eta, "weighting": weighting}
+    options = {"batch": 40, "eta": eta, "weighting": weighting}
     fedavg = FedAvg(**options)
     states = play(federation, MMPF(mu_step=0.0, **options), network, 3)
     w, sizes = states[0]["v"], torch.from_numpy(federation.sizes).float()
@@ -190,7 +190,7 @@ def test_the_worst_group_is_better_off_than_under_fedavg(groups):
 @pytest.mark.parametrize("groups", GROUPS)
 def test_weights_stay_on_the_simplex_and_the_best_model_never_gets_worse(federation, groups):
     network = MLP(federation.encoder.width, (5,), groups=2)
-    algorithm = MMPF(groups=groups, alpha=0.05, eta=0.5, batch=30)
+    algorithm = MMPF(groups=groups, alpha=0.05, eta=0.5, batch=40)
     states = play(federation, algorithm, network, 25)
     for before, after in itertools.pairwise(states):
         assert after["mu"].min() >= 0
@@ -217,7 +217,7 @@ def test_chunks_do_not_matter(federation, groups):
 @pytest.mark.parametrize("groups", GROUPS)
 def test_no_aliases_and_nothing_changed_that_was_given(federation, groups):
     network = MLP(federation.encoder.width, (5,), groups=2)
-    algorithm, everyone = MMPF(groups=groups, batch=30), clients(federation, network)
+    algorithm, everyone = MMPF(groups=groups, batch=40), clients(federation, network)
     sizes = torch.from_numpy(federation.sizes).float()
     server = play(federation, algorithm, network, 1)[-1]
     before = {k: v.clone() for k, v in server.items()}

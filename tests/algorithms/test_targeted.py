@@ -164,3 +164,20 @@ def test_bad_options_are_refused(options, message):
 def test_a_method_without_penalty_has_no_target():
     with pytest.raises(pff.InputError, match="needs a method with a fairness penalty"):
         targeted(make("fedavg"))
+
+
+def test_minibatches_are_the_methods(federation):
+    """Clients are put side by side by them, also where nobody copied them."""
+    direct = pff.Targeted(method=pff.FedAvg(eta=0.5, batch=30, rounds=2), rounds=2)
+    assert direct.batch == 30
+    network = linear(federation.encoder.width, groups=2)
+    found = stacked.fit(federation, direct, network, seed=0)
+    expected = stacked.fit(federation, targeted(direct.method), network, seed=0)
+    assert torch.equal(found.w, expected.w)
+
+
+def test_clients_of_unequal_numbers_of_steps_are_not_put_side_by_side(federation):
+    """Their rows would be mixed up."""
+    everyone = clients(federation, linear(federation.encoder.width, groups=2))
+    with pytest.raises(AssertionError, match="unequal numbers of steps"):
+        next(everyone.epoch(0, batch=20))
