@@ -9,6 +9,7 @@ import pytest
 import torch
 from flower_sites import Consortium, only
 from flwr.app import Array, ArrayRecord, Message
+from pfedfair.run import choose_network
 from safetensors.torch import load_file
 
 import pfedfair as pff
@@ -19,7 +20,6 @@ from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site import checkpoint
 from pfedfair.engines.site.settings import Settings, make_algorithm
 from pfedfair.engines.site.work import play
-from pfedfair.run import choose_network
 
 
 @pytest.fixture
