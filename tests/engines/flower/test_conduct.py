@@ -141,8 +141,11 @@ def test_a_site_can_load_its_model_and_its_table(consortium):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda w: w * np.float32("nan"), "not finite"),
-        (lambda w: np.where(np.arange(len(w)) == 3, np.inf, w).astype("f4"), "1 numbers that are"),
+        (lambda w: w * np.float32("nan"), "that cannot be"),
+        (
+            lambda w: np.where(np.arange(len(w)) == 3, np.inf, w).astype("f4"),
+            "1 number that cannot be",
+        ),
         (lambda w: w[:-1], "has shape"),
         (lambda w: w + 1e6 * np.abs(w), "moved by"),
         (lambda w: w + np.float32(5), "times as far as the others'"),
@@ -450,7 +453,7 @@ def test_noise_has_the_size_that_epsilon_asks_for(consortium, log):
     conduct(grid)
     expected = 2e-3 * np.sqrt(2 * np.log(1.25 / 1e-5)) / 0.5
     assert np.std(np.concatenate(seen)) == pytest.approx(expected, rel=0.05)
-    assert any("1 answers together (0.5, 1e-05)" in r.getMessage() for r in log.records)
+    assert any("for all 1 epsilon 0.5 and delta 1e-05" in r.getMessage() for r in log.records)
 
 
 def test_the_sites_own_privacy_settings_win(consortium):

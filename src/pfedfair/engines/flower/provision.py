@@ -9,6 +9,7 @@ import re
 import shutil
 from pathlib import Path
 
+import tomli_w
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -84,7 +85,6 @@ rounds = 20
 sites = {sites}
 min-sites = {sites}
 local-rounds = 2
-out = "{out}"
 """
 NGINX = """# The only door to the outside: sites may fetch and bring messages, nothing else.
 # Without it whoever has ca.pem could start runs, and a run is code that sites execute.
@@ -195,15 +195,13 @@ def create(
     _write(server / "start-superlink.sh", HEAD + SUPERLINK.format(port=inside), 0o700)
     _write(server / "register-sites.sh", HEAD + REGISTER.format(connection=CONNECTION), 0o700)
     _write(server / "run.sh", HEAD + RUN.format(connection=CONNECTION), 0o700)
-    out = (server / "run").absolute()
-    _write(server / "run.toml", RUN_TOML.format(sites=sites, out=out))
+    out = {"out": str((server / "run").absolute())}
+    _write(server / "run.toml", RUN_TOML.format(sites=sites) + tomli_w.dumps(out))
     shutil.copytree(APP, server / "app")
-    roots = (server / "tls" / "ca.pem").absolute()
-    _write(
-        server / "flwr" / "config.toml",
-        f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\n'
-        f'address = "127.0.0.1:{inside}"\nroot-certificates = "{roots}"\n',
-    )
+    roots = str((server / "tls" / "ca.pem").absolute())
+    where = {"address": f"127.0.0.1:{inside}", "root-certificates": roots}
+    known = {"superlink": {"default": CONNECTION, CONNECTION: where}}
+    _write(server / "flwr" / "config.toml", tomli_w.dumps(known))
     if proxied:
         (server / "proxy").mkdir(mode=0o700)
         _write(server / "proxy" / "nginx.conf", NGINX.format(listen=port, port=inside))
