@@ -38,10 +38,10 @@ def log(caplog):
     logger.propagate = before
 
 
-def reference(federation, grid):
+def reference(federation, grid, at_once=10):
     algorithm = make_algorithm(grid.run_config)
     network = choose_network(federation, algorithm)
-    return stacked.fit(federation, algorithm, network, seed=grid.run_config["seed"])
+    return stacked.fit(federation, algorithm, network, grid.run_config["seed"], at_once)
 
 
 def conduct(grid):
@@ -108,7 +108,8 @@ def test_a_site_need_not_have_every_group_and_label(partial, method, criterion):
     state = conduct(grid)
     assert state.schema.groups == ("f", "m", "x")
     assert state.schema.labels == ("maybe", "no", "yes")
-    fitted = reference(partial.federation, grid)
+    # One client at a time, as at a site: Adam makes much of how a stack's sums are rounded.
+    fitted = reference(partial.federation, grid, at_once=1)
     torch.testing.assert_close(state.server["w"], fitted.w, atol=1e-5, rtol=0)
     for i, theta in enumerate(fitted.theta):
         torch.testing.assert_close(partial.theta(i), theta, atol=1e-5, rtol=0)
