@@ -41,9 +41,6 @@ def collapsed(results: pd.DataFrame) -> tuple[str, ...]:
     return (f"models that predict one class for everybody: {each}.",) if each else ()
 
 
-# --- tables ---------------------------------------------------------------------------------------
-
-
 def method_columns(label: Callable[[pd.Series], str] | None = None) -> tuple[Column, Column]:
     """The columns that say which method a row is of, and where on its curve."""
     return (
@@ -105,13 +102,13 @@ def summary_table(
 
 def client_table(rows: pd.DataFrame, gap: str) -> Table:
     """Every client's numbers, from `summary.by_client`."""
+    rates = ((gap, f"{gap.upper()} ↓"), ("npr_s0", "NPR S=0"), ("npr_s1", "NPR S=1"))
     columns = [
         Column("client", lambda row: str(row["client"])),
-        Column("role", lambda r: r["role"]),
+        Column("role", lambda row: row["role"]),
+        measured("accuracy % ↑", "accuracy", words.percent),
+        *(measured(heading, name, words.rate) for name, heading in rates),
     ]
-    columns.append(measured("accuracy % ↑", "accuracy", words.percent))
-    for name, heading in ((gap, f"{gap.upper()} ↓"), ("npr_s0", "NPR S=0"), ("npr_s1", "NPR S=1")):
-        columns.append(measured(heading, name, words.rate))
     where = f"{rows['dataset'].iloc[0]}, {rows['client'].nunique()} clients"
     return Table(
         heading=f"{where}: client by client (NPR: rate of negative predictions in a group)",
@@ -120,9 +117,6 @@ def client_table(rows: pd.DataFrame, gap: str) -> Table:
         keys=3,
         detail=True,
     )
-
-
-# --- claims ---------------------------------------------------------------------------------------
 
 
 def judged(results: pd.DataFrame, claims: Sequence[Claim]) -> tuple[str, ...]:
@@ -138,22 +132,17 @@ def verdict(runs: pd.DataFrame, claim: Claim) -> str:
     method, rival, measure = claim
     mean, low, high = summary.paired(runs, *claim)
     who, _, what = measure.rpartition("_")
-    if what == "accuracy":
-        numbers = f"{words.points(mean, low, high)} percentage points"
-        return (
-            f"{word(low > 0, high < 0)}: {method} has higher {who} accuracy than {rival}: {numbers}"
-        )
-    numbers = f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
-    said = f"{method} has lower {who} {what.upper()} than {rival}: {numbers}"
-    return f"{word(high < 0, low > 0)}: {said}"
+    good, bad, than = low > 0, high < 0, f"higher {who} accuracy"
+    numbers = f"{words.points(mean, low, high)} percentage points"
+    if what != "accuracy":
+        good, bad, than = bad, good, f"lower {who} {what.upper()}"
+        numbers = f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"{word(good, bad)}: {method} has {than} than {rival}: {numbers}"
 
 
 def word(good: bool, bad: bool, neither: str = "no clear difference") -> str:
     """What became of a claim."""
     return "holds" if good else "does not hold" if bad else neither
-
-
-# --- pictures -------------------------------------------------------------------------------------
 
 
 def trade_off(

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from functools import partial
 
 import pandas as pd
-from scipy.stats import t
 
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.criteria import MEASURES
@@ -120,6 +119,8 @@ def verdict(rows: pd.DataFrame) -> str:
     With so many rivals one would be better by chance: intervals are widened for their number
     (Bonferroni).
     """
+    from scipy.stats import t  # takes long to load
+
     if REFERENCE not in set(rows["method"]):
         return "The method with the least area comes first."
     rows = rows[~rows["method"].isin([REFERENCE, FRONTIER])]

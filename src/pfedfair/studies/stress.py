@@ -73,22 +73,20 @@ def stress_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     """Methods against accuracy, DDP and how many clients kept the target."""
 
     def name(row: pd.Series) -> str:
-        return "\n ".join(
-            [row["method"], *([SHORT[row["kappa"]]] if row["kappa"] in SHORT else [])]
-        )
+        short = SHORT.get(row["kappa"])
+        return f"{row['method']}\n {short}" if short else str(row["method"])
 
     each = kept(part)
-    where = parts.method_columns(name)
     return Table(
         heading=words.heading(part),
         frame=summary.over_seeds(each, [*RUN, "kappa"], MEASURES),
         columns=(
-            *where,
+            *parts.method_columns(name),
             parts.measured("mean\naccuracy % ↑", "mean_accuracy", words.percent),
             parts.measured("mean\nDDP ↓", "mean_ddp", words.rate),
             parts.measured("worst\nDDP ↓", "worst_ddp", words.rate),
-            Column("within ↑", lambda row: words.share(row["within"])),
-            Column("may be\nwithin ↑", lambda row: words.share(row["kept"])),
+            Column("within ↑", lambda row: f"{row['within']:.0%}"),
+            Column("may be\nwithin ↑", lambda row: f"{row['kept']:.0%}"),
         ),
         keys=2,
         lines_heading="What came out (seed by seed, in brackets the 95 % interval):",
@@ -103,12 +101,9 @@ def verdict(each: pd.DataFrame) -> str:
     pair = usual.merge(
         each[each["kappa"] == OWN], on="seed", suffixes=("", "_own"), validate="one_to_one"
     )
-    more = mean_interval((pair["mean_accuracy"] - pair["mean_accuracy_own"]).to_numpy())
-    mean, low, high = more
-    return (
-        f"{OURS}, difference to the same with own people only: mean accuracy "
-        f"{words.points(mean, low, high, 2)} percentage points"
-    )
+    mean, low, high = mean_interval((pair["mean_accuracy"] - pair["mean_accuracy_own"]).to_numpy())
+    said = f"{OURS}, difference to the same with own people only: mean accuracy"
+    return f"{said} {words.points(mean, low, high, 2)} percentage points"
 
 
 STUDY = Study(

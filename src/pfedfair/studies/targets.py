@@ -52,13 +52,11 @@ def reached(results: pd.DataFrame) -> pd.DataFrame:
     """One row per run with a target: what its clients got, and the difference to pFedFair."""
     about = {config: json.loads(config) for config in results["config"].unique()}
     each = summary.over_clients(results)
-    for frame in (results := results.copy(), each):
-        frame["target"] = [about[c].get("target_ddp", float("nan")) for c in frame["config"]]
-    each["confidence"] = pd.Series(
-        [about[config].get("confidence") for config in each["config"]], dtype=float
-    )
+    for name, key in (("target", "target_ddp"), ("confidence", "confidence")):
+        each[name] = pd.Series([about[c].get(key) for c in each["config"]], dtype=float)
+    targets = [about[c].get("target_ddp", float("nan")) for c in results["config"]]
     keys = [*RUN, "seed"]
-    within = results.assign(within=results["ddp"] <= results["target"])
+    within = results.assign(within=results["ddp"] <= targets)
     shares = within.groupby(keys, sort=False, dropna=False)["within"].mean()
     each = each.merge(shares.reset_index(), on=keys)
     curves = {
@@ -101,7 +99,7 @@ def target_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
             Column("method", lambda row: row["method"]),
             Column("target", asked),
             parts.measured("worst\nDDP ↓", "worst_ddp", words.rate, "\n"),
-            Column("within\n↑", lambda row: words.share(row["within"])),
+            Column("within\n↑", lambda row: f"{row['within']:.0%}"),
             parts.measured("worst\naccuracy", "worst_accuracy", words.percent, "\n"),
             parts.measured("mean\naccuracy", "mean_accuracy", words.percent, "\n"),
             Column(f"difference\nto {REFERENCE}", difference),
