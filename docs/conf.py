@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import sys
 from importlib.resources import files
 from pathlib import Path
 
 from sphinx.application import Sphinx
 
 from pfedfair import __version__
-from pfedfair.paper import settings
-from pfedfair.report.method_figures import write
+from pfedfair.defaults import settings
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from method_figures import write  # noqa: E402
+
 # The methods of each page, from its line "Methods: ...".
 PAGES = {
     path.stem: tuple(re.findall(r"`([\w-]+)`", line))
@@ -35,7 +38,7 @@ myst_heading_anchors = 3
 
 def tuned(methods: tuple[str, ...]) -> str:
     """Return a table of the methods' tuned settings, with tuned.toml's remark on each."""
-    text = (files("pfedfair.paper") / "tuned.toml").read_text()
+    text = (files("pfedfair.defaults") / "tuned.toml").read_text()
     remarks = {
         (data, method): remark
         for data, method, remark in re.findall(r"^\[(\w+)\.([\w-]+)\] *# *(.*)$", text, re.M)

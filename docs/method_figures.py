@@ -47,8 +47,9 @@ def highlight(points: pd.DataFrame, methods: Sequence[str]) -> Figure:
     if FRONTIER in there:
         more.append(Line2D([], [], color="black", linestyle="--", label=FRONTIER))
     if CONSTANT in there:
-        more.append(_mark(CONSTANT))
-    figures.legend(figure, shown, len(shown) + len(more), more)
+        more.append(figures.method_line(CONSTANT))
+    handles = [*map(figures.method_line, shown), *more]
+    figures.legend(figure, handles, len(handles))
     return figure
 
 
@@ -72,7 +73,7 @@ def _panel(axes: Axes, points: pd.DataFrame, methods: Sequence[str]) -> None:
                 yerr=100 * rows["worst_accuracy_half"].fillna(0),
                 color=colour,
                 marker=marker,
-                markersize=11 if marker == "*" else 7,
+                markersize=7,
                 linewidth=1.6,
                 elinewidth=0.8,
                 capsize=2,
@@ -96,11 +97,6 @@ def _name_ends(
             str(levels[i]), (x[i], y[i]), xytext=(7, -13 if below else 6),
             textcoords="offset points", fontsize=8, color="#333333", zorder=5,
         )  # fmt: skip
-
-
-def _mark(method: str) -> Line2D:
-    colour, marker = figures.style(method)
-    return Line2D([], [], color=colour, marker=marker, linestyle="", label=method, markersize=8)
 
 
 def placeholder(text: str) -> Figure:

@@ -26,9 +26,9 @@ import torch
 import pfedfair as pff
 from pfedfair.algorithms import Clients, Transport
 from pfedfair.data import from_frame
+from pfedfair.defaults import as_many_steps, make
 from pfedfair.networks import MLP
-from pfedfair.paper import as_many_steps, tuned
-from pfedfair.paper.many_clients import ROWS
+from pfedfair.studies.study import ROWS
 from pfedfair.theory import shrinkage
 
 SEEDS = (100, 101, 102, 103)
@@ -48,7 +48,7 @@ def trained(seeds: Iterable[int] = SEEDS, validation: float = 0.2) -> Iterator[t
                 clients,
                 pff.train(
                     pff.load("adult").federate(plan, seed),
-                    tuned("adult", "transport", **small),
+                    make("transport", small, "adult"),
                     seed,
                 ),
             )

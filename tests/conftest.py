@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 import torch
 from hypothesis import settings
-from rich.console import Console
 
 import pfedfair as pff
-from pfedfair import cli, terminal
 
 settings.register_profile("patient", deadline=None)  # a busy machine is no failure
 settings.load_profile("patient")
@@ -41,6 +39,10 @@ def one_thread():
 @pytest.fixture
 def pfedfair(monkeypatch, capsys, tmp_path):
     """Run a command in this process; return its exit code and what it printed."""
+    from rich.console import Console
+
+    from pfedfair import cli, terminal
+
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
 

@@ -27,10 +27,11 @@ sys.exit(code)
 """
 SETTINGS = """
 from pfedfair.algorithms.fedavgm import FedAvgM
-from pfedfair.paper import settings, tune, tuned
+from pfedfair.defaults import make, settings
+from pfedfair.studies import tune
 assert settings("compas", "fedavgm") == {}
-assert tuned("compas", "fedavgm", eta=0.5) == tuned("mine", "fedavgm") == FedAvgM()
-assert tuned("adult", "fedavgm-kde", eta=0.5) == FedAvgM(eta=0.5)
+assert make("fedavgm", data="compas") == make("fedavgm", data="mine") == FedAvgM()
+assert make("fedavgm-kde", {"eta": 0.5}, "adult") == FedAvgM(eta=0.5)
 assert len(tune.trials("compas", "fedavgm-kde")) == tune.TRIALS
 """
 PFEDFAIR = """

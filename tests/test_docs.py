@@ -17,7 +17,7 @@ from pfedfair import cli
 from pfedfair.algorithms import ALGORITHMS, Algorithm, make
 from pfedfair.data import DATASETS
 from pfedfair.penalties import PENALTIES
-from pfedfair.report.reproductions import REPRODUCTIONS
+from pfedfair.studies import STUDIES
 
 DOCS = Path(__file__).parents[1] / "docs"
 # A page on methods says which: "Methods: `fedavg`, and `fedavg-kde` with ...".
@@ -126,7 +126,7 @@ def test_every_command_parses(site):
         except (KeyError, click.ClickException) as error:
             pytest.fail(f"{where}: {error}")
         if name == "reproduce":
-            assert given["what"] in [*REPRODUCTIONS, "all"], where
+            assert given["what"] in [*STUDIES, "all"], where
         elif "data" in given:
             data = given["data"]
             assert data in DATASETS or data.endswith((".csv", ".parquet")), where

@@ -1,9 +1,13 @@
+"""Arrays in, numbers out: against fairlearn, scikit-learn, SciPy, and loops over people."""
+
+from itertools import combinations
+
+import fairlearn.metrics
 import numpy as np
-import pandas as pd
 import pytest
-import torch
 from fairlearn.metrics import (
     demographic_parity_difference,
+    equal_opportunity_difference,
     equalized_odds_difference,
     selection_rate,
     true_positive_rate_difference,
@@ -13,13 +17,12 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import accuracy_score
 
+import pfedfair as pff
 from pfedfair import metrics
-from pfedfair.federation import Table
-from pfedfair.networks import linear
 
 
-def tally(y, s, predicted):
-    counts = np.zeros((2, 2, 2), dtype=int)
+def tally(y, s, predicted, groups=2, classes=2):
+    counts = np.zeros((groups, classes, classes), dtype=int)
     np.add.at(counts, (s, y, predicted), 1)
     return counts
 
@@ -62,18 +65,6 @@ def test_weighting_the_pool_is_sampling_the_client():
     ]
     sampled = np.mean([(y[rows] == predicted[rows]).mean() for rows in drawn])
     assert sampled == pytest.approx(pool, abs=0.004)
-
-
-def test_count_uses_each_clients_model_and_rows():
-    x = torch.tensor([[-1.0], [2.0], [-3.0], [4.0]])
-    table = Table(x, torch.tensor([0.0, 1.0, 1.0, 0.0]), torch.tensor([0, 0, 1, 1]))
-    theta = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])  # predicts x > 0, and x < 0
-    pool = metrics.count(linear(1), theta, table, [np.arange(4)] * 2)
-    np.testing.assert_array_equal(pool[0], [[[1, 0], [0, 1]], [[0, 1], [1, 0]]])
-    np.testing.assert_array_equal(pool[1], [[[0, 1], [1, 0]], [[1, 0], [0, 1]]])
-    own = metrics.count(linear(1), theta, table, [np.array([0]), np.array([2, 3])])
-    np.testing.assert_array_equal(own.sum((1, 2, 3)), [1, 2])
-    np.testing.assert_array_equal(own[1, 1], [[1, 0], [0, 1]])
 
 
 def test_missing_group_gives_nan_ddp_but_an_accuracy():
@@ -139,31 +130,158 @@ def test_one_seed_has_no_interval():
     assert np.isnan([low, high]).all()
 
 
-def test_over_clients_knows_three_kinds_of_worst():
-    run = pd.DataFrame(
-        {
-            "dataset": "d",
-            "method": "m",
-            "eta": 0.0,
-            "config": "{}",
-            "partition": "{}",
-            "protocol": "pool",
-            "seed": 0,
-            "client": ["1", "2", "3"],
-            "role": ["underrepresented", "overrepresented", "overrepresented"],
-            "accuracy": [0.80, 0.85, 0.90],
-            "ddp": [0.01, 0.10, 0.12],
-            "npr_s0": [0.7, 0.8, 0.9],
-            "npr_s1": 0.8,
-        }
-    )
-    (row,) = metrics.over_clients(run).to_dict("records")
-    assert (row["worst_accuracy"], row["worst_ddp"]) == (0.80, 0.12)  # two different clients
-    assert row["joint_worst_client"] == "2"  # error .15 + DDP .10
-    assert row["mean_accuracy"] == pytest.approx(0.85)
-    assert row["overrepresented_ddp"] == pytest.approx(0.11)
-    assert row["overrepresented_npr_s0"] == pytest.approx(0.85)
-    other = run.assign(config='{"lam": 0}')  # another run of the same method
-    assert len(metrics.over_clients(pd.concat([run, other]))) == 2
-    with pytest.raises(ValueError, match="two results for one client"):
-        metrics.over_clients(pd.concat([run, run]))
+# --- more groups and classes -------------------------------------------------------------------
+
+
+@given(st.integers(2, 4), st.integers(0, 60), st.integers(0, 999))
+@settings(deadline=None, max_examples=15)
+def test_gaps_are_fairlearns(groups, more, seed):
+    rng = np.random.default_rng(seed)
+    s = np.concatenate([np.repeat(np.arange(groups), 2), rng.integers(groups, size=more)])
+    y = np.concatenate([np.tile([0, 1], groups), rng.integers(2, size=more)])  # both everywhere
+    predicted = (rng.random(len(s)) < rng.random(groups)[s]).astype(int)
+    found = metrics.measure(tally(y, s, predicted, groups, 2))
+    for name, theirs in (
+        ("ddp", demographic_parity_difference),
+        ("eo", equalized_odds_difference),
+        ("eopp", equal_opportunity_difference),
+    ):
+        assert found[name] == pytest.approx(theirs(y, predicted, sensitive_features=s))
+
+
+def gaps_by_hand(y, s, predicted, groups, classes):
+    """All pairs of groups, all predictions, all labels; nothing where nobody is."""
+
+    def rate(chosen, c):
+        return np.mean(predicted[chosen] == c) if chosen.any() else np.nan
+
+    overall, by_label, last = [], [], []
+    for a, b in combinations(range(groups), 2):
+        for c in range(classes):
+            overall.append(abs(rate(s == a, c) - rate(s == b, c)))
+            for label in range(classes):
+                gap = abs(rate((s == a) & (y == label), c) - rate((s == b) & (y == label), c))
+                by_label.append(gap)
+                if label == c == classes - 1:
+                    last.append(gap)
+    each = {"ddp": overall, "eo": by_label, "eopp": last}
+    return {n: max((g for g in v if g == g), default=np.nan) for n, v in each.items()}
+
+
+@given(st.integers(2, 4), st.integers(2, 4), st.integers(1, 80), st.integers(0, 999))
+@settings(deadline=None, max_examples=80)
+def test_gaps_are_the_largest_of_all(groups, classes, n, seed):
+    rng = np.random.default_rng(seed)
+    s = rng.integers(groups, size=n)
+    y, predicted = rng.integers(classes, size=(2, n))
+    found = metrics.measure(tally(y, s, predicted, groups, classes))
+    for name, value in gaps_by_hand(y, s, predicted, groups, classes).items():
+        assert found[name] == pytest.approx(value, nan_ok=True)
+    assert found["accuracy"] == pytest.approx(np.mean(y == predicted))
+    for z in range(groups):
+        expected = np.mean(predicted[s == z] == 0) if (s == z).any() else np.nan
+        assert found[f"npr_s{z}"] == pytest.approx(expected, nan_ok=True)
+
+
+def test_accuracy_is_weighted_to_the_clients_shares():
+    counts = np.array([[[8, 0], [2, 0]], [[3, 0], [7, 0]], [[5, 0], [5, 0]]])  # 80, 30, 50 % right
+    shares = np.array([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]])
+    found = metrics.measure(np.stack([counts, counts]), shares)["accuracy"]
+    assert found == pytest.approx([0.4 + 0.075 + 0.125, 0.5])
+
+
+NAMES = ("accuracy", "ddp", "eo", "eopp", "npr_s0", "npr_s1")
+
+
+@given(st.integers(2, 4), st.integers(2, 4), st.integers(0, 999))
+@settings(deadline=None, max_examples=30)
+def test_intervals_contain_the_value(groups, classes, seed):
+    """With hundreds of people; a hair beyond an end of a rate that is all 0 or 1."""
+    rng = np.random.default_rng(seed)
+    chances = rng.dirichlet(np.ones(classes), (groups, classes))
+    counts = np.stack([[rng.multinomial(150, p) for p in group] for group in chances])[None]
+    value = metrics.measure(counts)
+    ends = metrics.bootstrap(counts, None, np.random.default_rng(0), draws=400)
+    for name in NAMES:
+        assert ends[f"{name}_low"][0] <= value[name][0] + 1e-9
+        assert ends[f"{name}_high"][0] >= value[name][0] - 1e-9
+
+
+def test_interval_contains_the_gap_of_the_few_who_have_a_label():
+    """Two people of group 1 have label 1: in some draws nobody, but that is no reason to forget."""
+    counts = np.array([[[[40, 10], [10, 40]], [[40, 10], [2, 0]]]])
+    value = metrics.measure(counts)
+    ends = metrics.bootstrap(counts, None, np.random.default_rng(0))
+    assert value["eopp"][0] == value["eo"][0] == pytest.approx(0.8)
+    for name in ("eo", "eopp"):
+        assert ends[f"{name}_low"][0] <= 0.8 <= ends[f"{name}_high"][0]
+
+
+# --- arrays in, as with fairlearn --------------------------------------------------------------
+
+DIFFERENCES = (
+    "demographic_parity_difference",
+    "equalized_odds_difference",
+    "equal_opportunity_difference",
+)
+
+
+@given(
+    st.sampled_from([(0, 1), (False, True), (-1, 1)]),
+    st.integers(2, 4),
+    st.integers(0, 60),
+    st.integers(0, 999),
+)
+@settings(deadline=None, max_examples=25)
+def test_functions_of_arrays_are_fairlearns(values, groups, more, seed):
+    """With people of both labels in every group; else fairlearn takes a rate of nobody as 0."""
+    rng = np.random.default_rng(seed)
+    s = np.concatenate([np.repeat(np.arange(groups), 2), rng.integers(groups, size=more)])
+    y = np.concatenate([np.tile([0, 1], groups), rng.integers(2, size=more)])
+    predicted = (rng.random(len(s)) < rng.random(groups)[s]).astype(int)
+    y, predicted = (np.array(values)[codes] for codes in (y, predicted))
+    names = np.array(["d", "b", "a", "c"])[s]  # groups are names, in no order
+    for name in DIFFERENCES:
+        ours, theirs = (getattr(module, name) for module in (metrics, fairlearn.metrics))
+        expected = theirs(y, predicted, sensitive_features=names)
+        assert ours(y, predicted, sensitive_features=names) == pytest.approx(expected)
+        assert ours(list(y), list(predicted), sensitive_features=list(names)) == ours(
+            y[:, None], predicted[:, None], sensitive_features=names
+        )
+    assert metrics.accuracy(y, predicted) == pytest.approx(accuracy_score(y, predicted))
+
+
+def test_labels_may_be_names_and_more_than_two():
+    y, predicted = ["c", "c", "c", "a"], ["c", "b", "c", "a"]
+    groups = {"sensitive_features": ["x", "x", "z", "z"]}
+    assert metrics.accuracy(y, predicted) == 0.75
+    assert metrics.demographic_parity_difference(y, predicted, **groups) == 0.5
+    assert metrics.equal_opportunity_difference(y, predicted, **groups) == 0.5  # of "c"
+    assert metrics.equalized_odds_difference(y, predicted, **groups) == 0.5
+
+
+@pytest.mark.parametrize("values", [(0, 1), (False, True)])
+def test_people_with_one_label_and_one_decision(values):
+    """All have label 1: its rates can be compared, and are equal."""
+    groups = {"sensitive_features": [0, 0, 1, 1]}
+    for k, expected in ((1, 0.0), (0, np.nan)):  # without people of label 1 there is nothing
+        same = [values[k]] * 4
+        found = metrics.equal_opportunity_difference(same, same, **groups)
+        assert found == pytest.approx(expected, nan_ok=True)
+        assert metrics.equalized_odds_difference(same, same, **groups) == 0
+        assert metrics.demographic_parity_difference(same, same, **groups) == 0
+
+
+def test_one_group_has_no_gap():
+    one = {"sensitive_features": ["x"] * 3}
+    assert np.isnan(metrics.demographic_parity_difference([0, 1, 1], [0, 1, 0], **one))
+
+
+def test_arrays_of_unequal_length_are_refused():
+    with pytest.raises(pff.InputError, match="differ in number: 2, 3 and 2"):
+        metrics.demographic_parity_difference([0, 1], [0, 1, 1], sensitive_features=[0, 1])
+
+
+def test_a_function_says_what_it_measures():
+    for name in DIFFERENCES:
+        assert "lower is better" in getattr(metrics, name).__doc__

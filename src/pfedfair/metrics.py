@@ -42,6 +42,8 @@ def counts_of(y_true: Any, y_pred: Any, *, sensitive_features: Any) -> np.ndarra
                          f"{len(arrays[1])}, {len(arrays[2])} and {len(arrays[0])}.")  # fmt: skip
     groups, s = np.unique(arrays[0], return_inverse=True)
     labels, both = np.unique(np.concatenate(arrays[1:]), return_inverse=True)
+    if len(labels) == 1 and labels[0] == 1:  # the larger of 0 and 1, also where nobody has 0
+        both = both + 1
     y, decided = np.split(both, 2)
     return tally(s, y, decided, max(2, len(groups)), max(2, len(labels)))
 

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from pfedfair.algorithms import Clients
+from pfedfair.runs.predictor import Predictor, count
 
 
 def clients(federation, network, ids=None):
@@ -22,3 +23,15 @@ def play(federation, algorithm, network, rounds):
         sent, _ = algorithm.client_round(states[-1], {}, everyone, t)
         states.append(algorithm.server_round(states[-1], sent, sizes))
     return states
+
+
+def decided(federation, network, fitted):
+    """Count decisions of every client's model on its own training rows."""
+    pairs = zip(fitted.theta, fitted.rules, strict=True)
+    predictors = [Predictor(network, theta, rule) for theta, rule in pairs]
+    return count(predictors, federation.table, federation.partition.train)
+
+
+def numbers(rules):
+    """All clients' rules, a row for each."""
+    return torch.stack([rule.numbers for rule in rules])

@@ -1,14 +1,15 @@
 """Rules of transport, and what they do to a distribution of scores."""
 
+from dataclasses import fields
+
 import numpy as np
 import torch
 from scipy.special import logit
 
-from pfedfair.networks import Thresholds, linear
-from pfedfair.theory import rule as theory
+from pfedfair.algorithms.solver import Solver
+from pfedfair.kinds import Kinds
+from pfedfair.rules import Thresholds
 from pfedfair.theory import shrinkage
-
-SCORER = Thresholds(linear(2))  # its inputs are a logit, which it leaves alone, and S
 
 
 def centres(bins):
@@ -16,10 +17,10 @@ def centres(bins):
 
 
 def chances(rule, z):
-    """What a rule decides at logits z in both groups, ``(2, len(z))``, as the network does it."""
-    w = torch.cat([torch.tensor([1.0, 0, 0]), torch.from_numpy(rule)]).float()
-    x = np.stack([np.tile(z, 2), np.repeat([0, 1], len(z))], axis=1).astype(np.float32)
-    both = SCORER.chances(w[None], torch.from_numpy(x)[None])[0].double().numpy()
+    """What a rule decides at logits z in both groups, ``(2, len(z))``, in float32 as it is kept."""
+    logits = torch.from_numpy(np.tile(z, 2).astype(np.float32))[:, None]
+    s = torch.arange(2).repeat_interleave(len(z))
+    both = Thresholds(torch.from_numpy(rule).float().view(2, 4)).chances(logits, s).double().numpy()
     np.testing.assert_allclose(both.sum(1), 1, rtol=1e-6)
     return both[:, 1].reshape(2, -1)
 
@@ -32,16 +33,28 @@ def knows(eta, pooled=None, prior=shrinkage.FLAT):
 
 
 def solve(algorithm, server, counts, share, seed=0):
-    """A client's rule; `share` is its share of S = 1."""
-    shares = np.array([1 - share, share])
-    return algorithm.solve(server, counts, shares, np.random.default_rng(seed))
+    """The numbers of a client's rule; `share` is its share of S = 1."""
+    shares, rng = np.array([1 - share, share]), np.random.default_rng(seed)
+    exactly = server | {"w": torch.zeros(1, dtype=torch.float64)}
+    return algorithm.solve(exactly, counts, shares, rng, Kinds()).numbers.flatten().numpy()
+
+
+def solver(algorithm):
+    """What of a method a client's rule depends on."""
+    return Solver(**{field.name: getattr(algorithm, field.name) for field in fields(Solver)})
+
+
+def people(server, counts):
+    """Every client's people by group and cell, from its counts of held and of trained ones."""
+    return counts["held"].sum((1, 3)) + server["trust"][:, None] * counts["trained"]
 
 
 def outcome(positive, eta, shapes, share):
     """Expected accuracy, and rate of S=1 less that of S=0, of decisions ``(2, bins)``."""
     mass = np.array([[1 - share], [share]]) * shapes
     rates = (positive * shapes).sum(1)
-    return theory.accuracy(positive, eta, mass), rates[1] - rates[0]
+    right = positive * eta + (1 - positive) * (1 - eta)
+    return (mass * right).sum(), rates[1] - rates[0]
 
 
 def shape_of(counts):

@@ -6,8 +6,8 @@ from play import clients, play
 from scipy.optimize import linprog
 
 import pfedfair as pff
-from pfedfair.algorithms import FedAvg
 from pfedfair.algorithms.fa import FA, worst_weights
+from pfedfair.algorithms.fedavg import FedAvg
 from pfedfair.engines import stacked
 from pfedfair.federation import stack
 from pfedfair.networks import MLP, linear
@@ -20,8 +20,8 @@ FULL = {"batch": 10_000, "optimiser": "sgd"}
 def covariance(federation, network, w):
     """Of S and the logit over all training rows."""
     rows = np.concatenate(federation.partition.train)
-    z = network.logits(w[None], federation.table.x[rows][None])[0, :, 0]
-    s = federation.table.s[rows].float()
+    x, s = federation.table.x[rows], federation.table.s[rows]
+    z, s = network.logits(w[None], x[None], s[None])[0, :, 0], s.float()
     return ((s - s.mean()) * z).mean().item()
 
 
@@ -71,7 +71,7 @@ def test_a_server_round_by_hand():
 @pytest.mark.parametrize("eta", [0.0, 0.6])
 def test_a_round_is_one_gradient_step_on_the_lagrangian(federation, weighting, eta):
     """One minibatch, plain SGD: autograd through the reweighted loss, nu C and rho C_i^2."""
-    network = linear(federation.encoder.width)
+    network = linear(federation.encoder.width, groups=2)
     algorithm = FA(
         alpha=0.2, eta=eta, tau=0.02, rho=1.5, dual_step=4.0, ascent=0.5, width=0.3,
         weighting=weighting, **FULL,
@@ -80,7 +80,7 @@ def test_a_round_is_one_gradient_step_on_the_lagrangian(federation, weighting, e
     nu = before["dual"][0] - before["dual"][1]
     assert nu.abs() > 0.01
     whole = stack(federation.table, federation.partition.train)
-    q = algorithm.kernels(clients(federation, network), whole.x) @ before["alpha"]
+    q = algorithm.kernels(clients(federation, network), whole) @ before["alpha"]
     sizes = torch.from_numpy(federation.sizes).float()
     c = sizes / sizes.sum() if weighting == "size" else torch.full((len(sizes),), 1 / len(sizes))
     weight = whole.weight * c[:, None]
@@ -88,7 +88,7 @@ def test_a_round_is_one_gradient_step_on_the_lagrangian(federation, weighting, e
     assert q[whole.weight > 0].std() > 0.05
 
     def value(w):
-        logits = network.logits(w.repeat(len(federation), 1), whole.x)
+        logits = network.logits(w.repeat(len(federation), 1), whole.x, whole.s)
         z, one = logits[..., 0], loss(logits, whole)
         reweighted = (whole.weight * q * (torch.nn.functional.softplus(z) - whole.y * z)).sum(1)
         C = (weight * (q * whole.s - (weight * q * whole.s).sum()) * z).sum()
@@ -106,7 +106,7 @@ def test_a_round_is_one_gradient_step_on_the_lagrangian(federation, weighting, e
 
 @pytest.mark.parametrize("weighting", ["uniform", "size"])
 def test_without_reweighting_and_constraint_it_is_fedavg(federation, weighting):
-    network = MLP(federation.encoder.width, (5,))
+    network = MLP(federation.encoder.width, (5,), groups=2)
     options = {"rounds": 4, "batch": 30, "eta": 0.4, "weighting": weighting}
     fair = stacked.fit(federation, FA(ascent=0.0, **FREE, **options), network, seed=0)
     plain = stacked.fit(federation, FedAvg(**options), network, seed=0)
@@ -114,21 +114,22 @@ def test_without_reweighting_and_constraint_it_is_fedavg(federation, weighting):
 
 
 def test_kernels_are_gaussians_divided_by_their_sum(federation):
-    network = linear(federation.encoder.width)
+    network = linear(federation.encoder.width, groups=2)
     algorithm = FA(bases=4, width=0.4)
-    everyone, x = clients(federation, network), federation.table.x[:6][None]
+    everyone, six = clients(federation, network), stack(federation.table, [np.arange(6)])
+    x = torch.cat([six.x, six.s[..., None]], dim=-1)  # S is behind the inputs
     points = pff.seeds.generator(0, pff.seeds.INIT, 1).standard_normal((4, x.shape[-1]))
     squares = ((x[0, :, None].numpy() - points) ** 2).sum(-1)
     K = np.exp(-squares / (2 * 0.4**2 * x.shape[-1]))
     expected = torch.from_numpy(K / K.sum(1, keepdims=True)).float()
-    torch.testing.assert_close(algorithm.kernels(everyone, x)[0], expected, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(algorithm.kernels(everyone, six)[0], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_weights_keep_their_mean_and_bounds(federation):
-    network = MLP(federation.encoder.width, (5,))
-    algorithm = FA(ascent=0.7, bound=1.5, alpha=0.05, batch=30, width=0.3)
+    network = MLP(federation.encoder.width, (5,), groups=2)
+    algorithm = FA(ascent=0.7, bound=1.5, alpha=0.05, batch=40, width=0.3)
     whole = stack(federation.table, federation.partition.train)
-    K = algorithm.kernels(clients(federation, network), whole.x)
+    K = algorithm.kernels(clients(federation, network), whole)
     for state in play(federation, algorithm, network, 12):
         q = K @ state["alpha"]
         assert state["alpha"].min() >= 0
@@ -138,7 +139,7 @@ def test_weights_keep_their_mean_and_bounds(federation):
 
 
 def test_the_covariance_ends_below_fedavgs_and_near_tau(compas):
-    network = linear(compas.encoder.width)
+    network = linear(compas.encoder.width, groups=2)
     options = {"rounds": 80, "alpha": 0.5, "weighting": "size", **FULL}
     plain = stacked.fit(compas, FedAvg(**options), network, seed=0)
     free = covariance(compas, network, plain.w)
@@ -180,7 +181,7 @@ def test_the_adversarys_region_is_better_off_than_under_fedavg():
 
 
 def test_chunks_do_not_matter(federation):
-    network = MLP(federation.encoder.width, (5,))
+    network = MLP(federation.encoder.width, (5,), groups=2)
     algorithm = FA(rounds=6, eta=0.4, batch=30, alpha=0.01, ascent=0.5, dual_step=3.0)
     one = stacked.fit(federation, algorithm, network, seed=0, at_once=1)
     ten = stacked.fit(federation, algorithm, network, seed=0, at_once=10)
@@ -188,8 +189,8 @@ def test_chunks_do_not_matter(federation):
 
 
 def test_no_aliases_and_nothing_changed_that_was_given(federation):
-    network = MLP(federation.encoder.width, (5,))
-    algorithm, everyone = FA(batch=30), clients(federation, network)
+    network = MLP(federation.encoder.width, (5,), groups=2)
+    algorithm, everyone = FA(batch=40), clients(federation, network)
     sizes = torch.from_numpy(federation.sizes).float()
     w = network.init(np.random.default_rng(0))
     start = algorithm.start_server(w, sizes)
@@ -218,7 +219,7 @@ def test_no_aliases_and_nothing_changed_that_was_given(federation):
         ({"ascent": 1.5}, r"ascent must be in \[0, 1\], got 1.5"),
         ({"bound": 0.5}, "bound must be a number >= 1, got 0.5"),
         ({"bases": 0}, "bases must be at least 1"),
-        ({"width": 0.0}, "width a positive number"),
+        ({"width": 0.0}, "width must be a positive number"),
     ],
 )
 def test_bad_hyper_parameters_are_refused(options, message):

@@ -97,7 +97,7 @@ def test_every_clients_weight_counts(k):
 
 
 def test_beta_zero_is_fedavg_by_size(federation):
-    network = MLP(federation.encoder.width, (5,))
+    network = MLP(federation.encoder.width, (5,), groups=2)
     options = {"rounds": 4, "epochs": 2, "batch": 30, "alpha": 0.02, "eta": 0.4}
     fair = stacked.fit(federation, FairFed(beta=0.0, **options), network, seed=0)
     plain = stacked.fit(federation, pff.FedAvg(weighting="size", **options), network, seed=0)
@@ -108,7 +108,7 @@ def test_beta_zero_is_fedavg_by_size(federation):
 
 
 def test_uniform_start_is_uniform_fedavg(federation):
-    network = MLP(federation.encoder.width, ())
+    network = MLP(federation.encoder.width, (), groups=2)
     options = {"rounds": 2, "batch": 30, "alpha": 0.02, "weighting": "uniform"}
     fair = stacked.fit(federation, FairFed(beta=0.0, **options), network, seed=0)
     plain = stacked.fit(federation, pff.FedAvg(**options), network, seed=0)
@@ -117,13 +117,13 @@ def test_uniform_start_is_uniform_fedavg(federation):
 
 def test_counts_are_those_of_the_rows(federation):
     """Clients of unequal size side by side: padding counts for nothing."""
-    network = MLP(federation.encoder.width, (5,))
+    network = MLP(federation.encoder.width, (5,), groups=2)
     everyone = clients(federation, network)
     w = network.init(np.random.default_rng(1))
     tally = count(everyone, everyone.replicate(w))
     for i, rows in enumerate(everyone.rows):
         x, y, s = (t[rows] for t in federation.table[:3])
-        positive = network.logits(w[None], x[None])[0, :, 0] > 0
+        positive = network.logits(w[None], x[None], s[None])[0, :, 0] > 0
         assert tally["right"][i] == (positive == y.bool()).sum()
         for z in (0, 1):
             assert tally["group"][i, z] == (s == z).sum()
@@ -131,7 +131,7 @@ def test_counts_are_those_of_the_rows(federation):
 
 
 def test_chunks_do_not_matter(federation):
-    network = MLP(federation.encoder.width, (5,))
+    network = MLP(federation.encoder.width, (5,), groups=2)
     algorithm = FairFed(beta=0.3, rounds=3, batch=30, alpha=0.02)
     one = stacked.fit(federation, algorithm, network, seed=0, at_once=1)
     ten = stacked.fit(federation, algorithm, network, seed=0, at_once=10)
@@ -139,8 +139,8 @@ def test_chunks_do_not_matter(federation):
 
 
 def test_a_round_aliases_nothing_and_sends_counts_only(federation):
-    network = MLP(federation.encoder.width, (5,))
-    algorithm, everyone = FairFed(batch=30), clients(federation, network)
+    network = MLP(federation.encoder.width, (5,), groups=2)
+    algorithm, everyone = FairFed(batch=40), clients(federation, network)
     w = network.init(np.random.default_rng(0))
     server = algorithm.start_server(w, torch.ones(3))
     before = {name: tensor.clone() for name, tensor in server.items()}

@@ -32,7 +32,7 @@ def measure(federation, network, w):
 def by_hand(federation, network, client, w):
     """Loss and gap of one client from the definitions, for autograd."""
     x, y, s = (t[federation.partition.train[client]] for t in federation.table[:3])
-    logit = network.logits(w[None], x[None])[0, :, 0]
+    logit = network.logits(w[None], x[None], s[None])[0, :, 0]
     rate = torch.special.ndtr((torch.sigmoid(logit) - 0.5) / 0.1)
     return binary_cross_entropy_with_logits(logit, y), rate[s == 1].mean() - rate[s == 0].mean()
 
@@ -131,7 +131,7 @@ def test_a_broken_limit_is_restored_at_the_cost_of_a_loss_only_if_it_must():
 
 @pytest.mark.parametrize("hidden", [(), (5,)])
 def test_losses_gaps_and_gradients_against_autograd(federation, hidden):
-    network = MLP(federation.encoder.width, hidden)
+    network = MLP(federation.encoder.width, hidden, groups=2)
     w = 2 * network.init(np.random.default_rng(1))
     sent = measure(federation, network, w)
     for client in range(len(federation)):
@@ -161,7 +161,7 @@ def test_a_client_with_one_group_has_no_gap():
 
 def test_the_worst_client_is_better_off_than_with_fedavg(federation):
     """FedAvg is run to the minimum of the mean loss, FCFL to the smoothed min-max."""
-    network = linear(federation.encoder.width)
+    network = linear(federation.encoder.width, groups=2)
     average = pff.FedAvg(rounds=300, batch=10_000, alpha=1.0, optimiser="sgd")
     mean = stacked.fit(federation, average, network, 0)
     worst = stacked.fit(federation, FCFL(rounds=300, epsilon=1.0, pareto=0.0), network, 0)
@@ -174,7 +174,7 @@ def test_the_worst_client_is_better_off_than_with_fedavg(federation):
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_stage_one_ends_where_a_general_solver_cannot_improve(federation, epsilon):
     """SLSQP on: minimise u such that l_k(w) <= u and |g_k(w)| <= epsilon, from FCFL's answer."""
-    network = linear(federation.encoder.width)
+    network = linear(federation.encoder.width, groups=2)
     fitted = stacked.fit(federation, FCFL(rounds=300, epsilon=epsilon, pareto=0.0), network, 0)
 
     def conditions(v):
@@ -203,7 +203,7 @@ def test_stage_one_ends_where_a_general_solver_cannot_improve(federation, epsilo
 @pytest.mark.parametrize("epsilon", [0.02, 0.1])
 @pytest.mark.parametrize("hidden", [(), (8,)])
 def test_every_client_ends_within_its_limit(federation, epsilon, hidden):
-    network = MLP(federation.encoder.width, hidden)
+    network = MLP(federation.encoder.width, hidden, groups=2)
     gaps = {}
     for limit in (epsilon, 1.0):
         fitted = stacked.fit(federation, FCFL(epsilon=limit), network, 0)
@@ -216,7 +216,7 @@ def test_every_client_ends_within_its_limit(federation, epsilon, hidden):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_a_pareto_step_lowers_the_mean_and_raises_no_loss(federation, epsilon):
-    network = linear(federation.encoder.width)
+    network = linear(federation.encoder.width, groups=2)
     algorithm = FCFL(rounds=100, epsilon=epsilon, alpha=0.3)
     sizes = torch.ones(len(federation))
     first = stacked.fit(federation, FCFL(rounds=5, epsilon=epsilon, pareto=0.0), network, 0)
@@ -248,7 +248,7 @@ def test_pareto_stationary_stays(federation):
 
 
 def test_chunks_do_not_matter(federation):
-    network = MLP(federation.encoder.width, (5,))
+    network = MLP(federation.encoder.width, (5,), groups=2)
     algorithm = FCFL(rounds=20, epsilon=0.05)
     one, ten = (stacked.fit(federation, algorithm, network, 0, at_once=n) for n in (1, 10))
     torch.testing.assert_close(one.w, ten.w, rtol=1e-3, atol=1e-4)
@@ -256,7 +256,7 @@ def test_chunks_do_not_matter(federation):
 
 
 def test_nothing_is_aliased_or_changed(federation):
-    network = linear(federation.encoder.width)
+    network = linear(federation.encoder.width, groups=2)
     w, sizes = network.init(np.random.default_rng(0)), torch.ones(len(federation))
     algorithm = FCFL()
     server = algorithm.start_server(w, sizes)
@@ -272,7 +272,7 @@ def test_nothing_is_aliased_or_changed(federation):
 
 
 def test_compas_is_learned_within_the_limit(compas):
-    network = MLP(compas.encoder.width, (16,))
+    network = MLP(compas.encoder.width, (16,), groups=2)
     fitted = stacked.fit(compas, FCFL(rounds=100, epsilon=0.05), network, 0)
     sent = measure(compas, network, fitted.w)
     assert sent["gap"].abs().max() <= 0.055

@@ -4,6 +4,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from play import decided, numbers
 from scipy.optimize import linprog
 
 import pfedfair as pff
@@ -11,7 +12,7 @@ from pfedfair.algorithms import Clients
 from pfedfair.algorithms.logofair import LoGoFair, narrow, solve
 from pfedfair.algorithms.logofair import look as look_at
 from pfedfair.engines import stacked
-from pfedfair.metrics import count, measure
+from pfedfair.metrics import measure
 from pfedfair.networks import MLP, linear
 from pfedfair.theory import rule
 
@@ -21,8 +22,7 @@ LOOSE = {"delta_local": 1.0, "delta_global": 1.0}
 
 def offsets(fitted):
     """What is added to the logits of each client's groups: minus the thresholds."""
-    rule = fitted.theta[:, -8:].double().numpy().reshape(-1, 2, 4)
-    low, high, chance, below = rule.transpose(2, 0, 1)
+    low, high, chance, below = numbers(fitted.rules).double().numpy().transpose(2, 0, 1)
     assert (low == high).all()
     assert (chance == 0).all()
     assert (below == 0).all()
@@ -32,32 +32,31 @@ def offsets(fitted):
 @cache
 def fit(federation, seed=0, at_once=10, **options):
     algorithm = LoGoFair(**{"rounds": 7, **OPTIONS, **options})
-    network = algorithm.network(MLP(federation.encoder.width, (5,)), federation.table.kinds)
+    network = algorithm.network(
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+    )
     return network, stacked.fit(federation, algorithm, network, seed, at_once=at_once)
 
 
-def measured(federation, network, theta):
-    counts = count(network, theta, federation.table, federation.partition.train)
+def measured(federation, network, fitted):
+    counts = decided(federation, network, fitted)
     return counts, measure(counts), measure(counts.sum(0))
 
 
 def eta_of(federation, network, w, client):
     """The base model's P(Y=1) and S on a client's own training rows."""
     rows = federation.partition.train[client]
-    logits = network.logits(w[None], federation.table.x[rows][None])[0, :, 0]
-    return torch.sigmoid(logits.double()).numpy(), federation.table.s[rows].numpy()
+    x, s = federation.table.x[rows], federation.table.s[rows]
+    logits = network.logits(w[None], x[None], s[None])[0, :, 0]
+    return torch.sigmoid(logits.double()).numpy(), s.numpy()
 
 
 def test_loose_tolerances_leave_fedavg_as_it_is(federation):
     network, fitted = fit(federation, **LOOSE)
-    base = MLP(federation.encoder.width, (5,))
-    plain = stacked.fit(federation, pff.FedAvg(rounds=6, **OPTIONS), base, seed=0)
-    assert torch.equal(fitted.theta[:, -8:], torch.zeros(3, 8))
-    torch.testing.assert_close(fitted.theta[:, :-8], plain.theta, rtol=0, atol=1e-6)
-    ours, theirs = (
-        count(n, f.theta, federation.table, federation.partition.train)
-        for n, f in ((network, fitted), (base, plain))
-    )
+    plain = stacked.fit(federation, pff.FedAvg(rounds=6, **OPTIONS), network, seed=0)
+    assert torch.equal(numbers(fitted.rules), torch.zeros(3, 2, 4))
+    torch.testing.assert_close(fitted.theta, plain.theta, rtol=0, atol=1e-6)
+    ours, theirs = (decided(federation, network, each) for each in (fitted, plain))
     assert (ours == theirs).all()
 
 
@@ -65,8 +64,8 @@ def test_loose_tolerances_leave_fedavg_as_it_is(federation):
 def test_every_client_is_within_its_local_tolerance(federation, delta):
     network, loose = fit(federation, **LOOSE)
     _, fitted = fit(federation, delta_local=delta, delta_global=1.0)
-    assert (measured(federation, network, loose.theta)[1]["ddp"] > 0.1).all()  # something to do
-    counts, local, _ = measured(federation, network, fitted.theta)
+    assert (measured(federation, network, loose)[1]["ddp"] > 0.1).all()  # something to do
+    counts, local, _ = measured(federation, network, fitted)
     one_person = 1 / counts.sum((2, 3)).min(1)
     assert (local["ddp"] <= delta + (one_person if delta == 0 else 1e-9)).all()
 
@@ -94,7 +93,7 @@ def test_global_tolerance_alone_is_the_exact_rule_of_the_federation_as_one_clien
     network, fitted = fit(
         compas, batch=600, delta_local=1.0, delta_global=0.03, rounds=8, dual_rounds=2
     )
-    assert measured(compas, network, fitted.theta)[2]["ddp"] <= 0.03 + 0.005
+    assert measured(compas, network, fitted)[2]["ddp"] <= 0.03 + 0.005
     assert (offsets(fitted) == offsets(fitted)[0]).all()
     parts = [eta_of(compas, network, fitted.w, i) for i in range(len(compas))]
     eta, s = map(np.concatenate, zip(*parts, strict=True))
@@ -110,7 +109,7 @@ def test_global_tolerance_alone_is_the_exact_rule_of_the_federation_as_one_clien
 def test_both_limits_reach_the_optimum_of_the_linear_program(federation, local, whole):
     """Among all randomised decisions on the same scores, by linear programming."""
     network, fitted = fit(federation, delta_local=local, delta_global=whole, dual_rounds=1)
-    _, mine, everyone = measured(federation, network, fitted.theta)
+    _, mine, everyone = measured(federation, network, fitted)
     parts = [eta_of(federation, network, fitted.w, i) for i in range(3)]
     eta, s = map(np.concatenate, zip(*parts, strict=True))
     client = np.repeat(range(3), [len(p[0]) for p in parts])
@@ -152,18 +151,19 @@ def clients(federation, network):
 def test_extreme_scores_do_not_overflow(federation):
     """Logits up to 1e6: sigmoids are exactly 0 and 1, soft-plus in float32 would be inf."""
     algorithm = LoGoFair(rounds=2, delta_local=0.0, delta_global=0.0, batch=10_000)
-    network = algorithm.network(linear(federation.encoder.width), federation.table.kinds)
+    network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.kinds)
     everyone = clients(federation, network)
-    w = network.init(np.random.default_rng(0))
-    w[:-6] *= 1e6
+    w = network.init(np.random.default_rng(0)) * 1e6
     server, sizes = algorithm.start_server(w, torch.ones(3)), torch.ones(3)
     server["group"] = torch.tensor([100.0, 100.0], dtype=torch.float64)
     sent, own = algorithm.client_round(server, {}, everyone, t=1)
     after = algorithm.server_round(server, sent, sizes)
-    theta = algorithm.personalise(after, own, everyone)
-    for tensor in (*sent.values(), *after.values(), theta):
+    rules = algorithm.rules(after, own, everyone)
+    for tensor in (*sent.values(), *after.values(), numbers(rules)):
         assert torch.isfinite(tensor).all()
-    assert torch.isfinite(network.logits(theta, federation.table.x.expand(3, -1, -1))).all()
+    x, s = federation.table.x, federation.table.s
+    chances = rules[0].chances(network.logits(w[None], x[None], s[None])[0], s)
+    assert ((chances == 0) | (chances == 1)).all()
 
 
 def test_chunks_do_not_matter(federation):
@@ -171,19 +171,19 @@ def test_chunks_do_not_matter(federation):
     network, one = fit(federation, at_once=1)
     _, ten = fit(federation, at_once=10)
     torch.testing.assert_close(one.w, ten.w, rtol=1e-4, atol=1e-5)
-    counts, others = (measured(federation, network, f.theta)[0] for f in (one, ten))
+    counts, others = (measured(federation, network, f)[0] for f in (one, ten))
     assert np.abs(counts.sum(2) - others.sum(2)).max() <= 1
 
     algorithm, everyone = LoGoFair(rounds=2, delta_global=1.0), clients(federation, network)
     server = algorithm.start_server(ten.w, torch.ones(3))  # the same model: the same answers
     sent, _ = algorithm.client_round(server, {}, everyone, t=1)
-    theta = algorithm.personalise(server, {}, everyone)
+    rules = algorithm.rules(server, {}, everyone)
     for i in range(3):
         alone = Clients(network, federation.table, [everyone.rows[i]], [i], 0)
         answer, _ = algorithm.client_round(server, {}, alone, t=1)
         torch.testing.assert_close(answer["positive"][0], sent["positive"][i], rtol=0, atol=0.01)
-        mine = algorithm.personalise(server, {}, alone)
-        torch.testing.assert_close(mine[0], theta[i], rtol=0, atol=1e-5)
+        (mine,) = algorithm.rules(server, {}, alone)
+        torch.testing.assert_close(mine.numbers, rules[i].numbers, rtol=0, atol=1e-5)
 
 
 def test_a_client_without_a_group_follows_the_federation(table):
@@ -192,7 +192,7 @@ def test_a_client_without_a_group_follows_the_federation(table):
     data = pff.from_frame(frame[keep], "hired", "sex", drop=["site"])
     lone = data.federate(pff.partition.by_column("site", min_rows=1))
     _, fitted = fit(lone, delta_local=0.0, delta_global=1.0)
-    assert torch.isfinite(fitted.theta).all()
+    assert torch.isfinite(numbers(fitted.rules)).all()
     assert (offsets(fitted)[1] == 0).all()  # nothing to compare there
     assert np.abs(offsets(fitted)[0]).min() > 0
     _, pulled = fit(lone, delta_local=1.0, delta_global=0.0)
@@ -200,8 +200,10 @@ def test_a_client_without_a_group_follows_the_federation(table):
 
 
 def test_messages_are_aggregates_and_nothing_is_aliased(federation):
-    algorithm = LoGoFair(rounds=2, **OPTIONS)
-    network = algorithm.network(MLP(federation.encoder.width, (5,)), federation.table.kinds)
+    algorithm = LoGoFair(rounds=2, **OPTIONS | {"batch": 40})
+    network = algorithm.network(
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+    )
     everyone, sizes = clients(federation, network), torch.ones(3)
     server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
     shapes = [{"w": (3, network.size), "group": (3, 2)}, {"positive": (3, len(server["grid"]), 2)}]

@@ -7,7 +7,8 @@ import torch
 from play import clients, play
 
 import pfedfair as pff
-from pfedfair.algorithms import Clients, FedAvg
+from pfedfair.algorithms import Clients
+from pfedfair.algorithms.fedavg import FedAvg
 from pfedfair.algorithms.mmpf import MMPF
 from pfedfair.engines import stacked
 from pfedfair.federation import stack
@@ -101,7 +102,7 @@ def test_a_group_that_a_client_does_not_have_gets_no_weight():
 @pytest.mark.parametrize("eta", [0.0, 0.6])
 def test_a_round_is_one_gradient_step_on_the_weighted_risks(federation, groups, eta):
     """One minibatch, plain SGD: v moves by -alpha times autograd's gradient of sum mu_g r_g(v)."""
-    network = linear(federation.encoder.width)
+    network = linear(federation.encoder.width, groups=2)
     algorithm = MMPF(groups=groups, alpha=0.3, eta=eta, **FULL)
     before, after = play(federation, algorithm, network, 3)[-2:]
     whole = stack(federation.table, federation.partition.train)
@@ -109,7 +110,7 @@ def test_a_round_is_one_gradient_step_on_the_weighted_risks(federation, groups, 
     objective = Objective(eta)
 
     def risks(v):
-        logits = network.logits(v.repeat(len(federation), 1), whole.x)
+        logits = network.logits(v.repeat(len(federation), 1), whole.x, whole.s)
         one = loss(logits, whole)
         penalty = objective.value(logits, whole) - (1 - eta) * one
         if groups == "clients":
@@ -135,8 +136,8 @@ def test_a_round_is_one_gradient_step_on_the_weighted_risks(federation, groups, 
 @pytest.mark.parametrize("weighting", ["uniform", "size"])
 @pytest.mark.parametrize("eta", [0.0, 0.6])
 def test_fixed_client_weights_are_fedavg(federation, weighting, eta):
-    network = MLP(federation.encoder.width, (5,))
-    options = {"batch": 30, "eta": eta, "weighting": weighting}
+    network = MLP(federation.encoder.width, (5,), groups=2)
+    options = {"batch": 40, "eta": eta, "weighting": weighting}
     fedavg = FedAvg(**options)
     states = play(federation, MMPF(mu_step=0.0, **options), network, 3)
     w, sizes = states[0]["v"], torch.from_numpy(federation.sizes).float()
@@ -188,8 +189,8 @@ def test_the_worst_group_is_better_off_than_under_fedavg(groups):
 
 @pytest.mark.parametrize("groups", GROUPS)
 def test_weights_stay_on_the_simplex_and_the_best_model_never_gets_worse(federation, groups):
-    network = MLP(federation.encoder.width, (5,))
-    algorithm = MMPF(groups=groups, alpha=0.05, eta=0.5, batch=30)
+    network = MLP(federation.encoder.width, (5,), groups=2)
+    algorithm = MMPF(groups=groups, alpha=0.05, eta=0.5, batch=40)
     states = play(federation, algorithm, network, 25)
     for before, after in itertools.pairwise(states):
         assert after["mu"].min() >= 0
@@ -206,7 +207,7 @@ def test_weights_stay_on_the_simplex_and_the_best_model_never_gets_worse(federat
 
 @pytest.mark.parametrize("groups", GROUPS)
 def test_chunks_do_not_matter(federation, groups):
-    network = MLP(federation.encoder.width, (5,))
+    network = MLP(federation.encoder.width, (5,), groups=2)
     algorithm = MMPF(groups=groups, rounds=6, eta=0.4, batch=30, alpha=0.01)
     one = stacked.fit(federation, algorithm, network, seed=0, at_once=1)
     ten = stacked.fit(federation, algorithm, network, seed=0, at_once=10)
@@ -215,8 +216,8 @@ def test_chunks_do_not_matter(federation, groups):
 
 @pytest.mark.parametrize("groups", GROUPS)
 def test_no_aliases_and_nothing_changed_that_was_given(federation, groups):
-    network = MLP(federation.encoder.width, (5,))
-    algorithm, everyone = MMPF(groups=groups, batch=30), clients(federation, network)
+    network = MLP(federation.encoder.width, (5,), groups=2)
+    algorithm, everyone = MMPF(groups=groups, batch=40), clients(federation, network)
     sizes = torch.from_numpy(federation.sizes).float()
     server = play(federation, algorithm, network, 1)[-1]
     before = {k: v.clone() for k, v in server.items()}
@@ -231,7 +232,7 @@ def test_no_aliases_and_nothing_changed_that_was_given(federation, groups):
 
 
 def test_messages_hold_aggregates_only(federation):
-    network = linear(federation.encoder.width)
+    network = linear(federation.encoder.width, groups=2)
     for groups, k in zip(GROUPS, (1, 2, 2), strict=True):
         algorithm = MMPF(groups=groups)
         state = play(federation, algorithm, network, 1)[-1]

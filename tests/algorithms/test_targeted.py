@@ -9,7 +9,9 @@ import torch
 from play import clients
 
 import pfedfair as pff
-from pfedfair.algorithms import FAIR, make, targeted
+from pfedfair.algorithms import ALGORITHMS
+from pfedfair.algorithms.targeted import targeted
+from pfedfair.defaults import make
 from pfedfair.engines import stacked
 from pfedfair.federation import Batch, stack
 from pfedfair.networks import MLP, linear
@@ -50,9 +52,9 @@ def test_excess_by_hand(counts, confidence, expected):
 
 
 def test_gradient_is_the_convex_mix_with_each_clients_own_eta(federation):
-    network = linear(federation.encoder.width)
+    network = linear(federation.encoder.width, groups=2)
     everyone = clients(federation, network)
-    algorithm = targeted(make("fedavg-kde", eta=0.5))
+    algorithm = targeted(make("fedavg-kde", {"eta": 0.5}))
     own = algorithm.start({}, everyone)
     assert torch.equal(own["log_mu"], torch.zeros(len(everyone), 1))
     etas = torch.linspace(0.1, 0.8, len(everyone))[:, None]
@@ -62,7 +64,7 @@ def test_gradient_is_the_convex_mix_with_each_clients_own_eta(federation):
     batch = stack(everyone.table, everyone.rows)
     found = watchful.gradient(algorithm.method.objective, w.float(), batch)
     for i, eta in enumerate(etas[:, 0].tolist()):
-        expected = everyone.gradient(make("fedavg-kde", eta=eta).objective, w.float(), batch)
+        expected = everyone.gradient(make("fedavg-kde", {"eta": eta}).objective, w.float(), batch)
         torch.testing.assert_close(found[i], expected[i], rtol=1e-4, atol=1e-6)
     plain = pff.FedAvg().objective
     torch.testing.assert_close(
@@ -71,7 +73,7 @@ def test_gradient_is_the_convex_mix_with_each_clients_own_eta(federation):
 
 
 def test_the_multiplier_rises_above_the_target_and_falls_below(federation):
-    network = linear(federation.encoder.width)
+    network = linear(federation.encoder.width, groups=2)
     everyone = clients(federation, network)
     own = {"log_mu": torch.zeros(len(everyone), 1)}
     unfair = torch.zeros(len(everyone), network.size)
@@ -102,7 +104,7 @@ def test_clients_with_too_few_rows_to_set_some_aside():
     data = pff.from_frame(frame, "y", "g")
     federation = data.federate(pff.partition.by_column("site", test=0.0), seed=0)
     algorithm = targeted(make("fedavg-kde"), target_ddp=0.1)
-    network = linear(federation.encoder.width)
+    network = linear(federation.encoder.width, groups=2)
     fitted = stacked.fit(federation, algorithm, network, seed=0)
     assert torch.isfinite(fitted.theta).all()
     ones = clients(federation, network)
@@ -111,10 +113,12 @@ def test_clients_with_too_few_rows_to_set_some_aside():
         algorithm.watch({"log_mu": torch.zeros(len(ones), 1)}, ones)
 
 
-@pytest.mark.parametrize("method", sorted(FAIR - {"mmpf"}))
+@pytest.mark.parametrize(
+    "method", [m.name for m in ALGORITHMS.values() if m.fair and m.kind.wrappable]
+)
 def test_every_penalised_method_takes_a_target(federation, method):
-    network = MLP(federation.encoder.width, (5,))
-    algorithm = targeted(make(method, rounds=2, batch=30), target_ddp=0.05)
+    network = MLP(federation.encoder.width, (5,), groups=2)
+    algorithm = targeted(make(method, {"rounds": 2, "batch": 30}), target_ddp=0.05)
     fitted = stacked.fit(federation, algorithm, network, seed=0)
     assert fitted.theta.isfinite().all()
     one = stacked.fit(federation, algorithm, network, seed=0, at_once=1)
@@ -122,10 +126,10 @@ def test_every_penalised_method_takes_a_target(federation, method):
 
 
 def test_the_multiplier_stays_at_the_client(federation):
-    network = MLP(federation.encoder.width, (5,))
+    network = MLP(federation.encoder.width, (5,), groups=2)
     everyone = clients(federation, network)
     sizes = torch.tensor(federation.sizes).float()
-    algorithm = targeted(make("fedavg-kde", batch=10_000), target_ddp=0.0)
+    algorithm = targeted(make("fedavg-kde", {"batch": 10_000}), target_ddp=0.0)
     server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
     own = algorithm.start(server, everyone)
     sent, kept = algorithm.client_round(server, own, everyone, 0)
@@ -138,7 +142,7 @@ def test_a_stricter_target_gives_a_fairer_model(compas):
     """On the rows that it watches; loose, strict and no target at all."""
     gaps = []
     for target in (1.0, 0.15, 0.02):
-        method = make("kde-local", 0.5, rounds=40, alpha=0.002)
+        method = make("kde-local", {"eta": 0.5, "rounds": 40, "alpha": 0.002})
         run = pff.train(compas, targeted(method, target_ddp=target), seed=0)
         gaps.append(run.table()["ddp"].mean())
     assert gaps[0] > gaps[1] > gaps[2]
@@ -162,3 +166,20 @@ def test_bad_options_are_refused(options, message):
 def test_a_method_without_penalty_has_no_target():
     with pytest.raises(pff.InputError, match="needs a method with a fairness penalty"):
         targeted(make("fedavg"))
+
+
+def test_minibatches_are_the_methods(federation):
+    """Clients are put side by side by them, also where nobody copied them."""
+    direct = pff.Targeted(method=pff.FedAvg(eta=0.5, batch=30, rounds=2), rounds=2)
+    assert direct.batch == 30
+    network = linear(federation.encoder.width, groups=2)
+    found = stacked.fit(federation, direct, network, seed=0)
+    expected = stacked.fit(federation, targeted(direct.method), network, seed=0)
+    assert torch.equal(found.w, expected.w)
+
+
+def test_clients_of_unequal_numbers_of_steps_are_not_put_side_by_side(federation):
+    """Their rows would be mixed up."""
+    everyone = clients(federation, linear(federation.encoder.width, groups=2))
+    with pytest.raises(AssertionError, match="unequal numbers of steps"):
+        next(everyone.epoch(0, batch=20))

@@ -11,22 +11,25 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from play import clients
-from rules import centres, chances, solve
+from play import clients, numbers
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 import pfedfair as pff
 from conftest import people
-from pfedfair.algorithms.base import set_aside
+from pfedfair.algorithms import counting
+from pfedfair.algorithms.clients import set_aside
 from pfedfair.algorithms.transport import FREE, Transport
 from pfedfair.engines import stacked
-from pfedfair.metrics import count, measure
-from pfedfair.networks import MLP, Lookup, Module, linear
+from pfedfair.metrics import measure
+from pfedfair.networks import MLP, Module, linear
+from pfedfair.rules import Likeliest, Lookup
+from pfedfair.runs.predictor import count
 from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior, own_weight, spread
+from rules import centres, chances, solve
+from rules import people as people_of
 
 OPTIONS = {"batch": 30, "alpha": 0.02}
-RULE = 8  # numbers of a rule: low, high, chance and below of two groups
 PAGE = Path(__file__).parents[2] / "docs" / "methods" / "transport.md"
 
 
@@ -39,7 +42,9 @@ def one_blas_thread():
 @cache
 def fit(federation, seed=0, at_once=10, **options):
     algorithm = Transport(**{"rounds": 12, **OPTIONS, **options})
-    network = algorithm.network(MLP(federation.encoder.width, (5,)), federation.table.kinds)
+    network = algorithm.network(
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+    )
     return network, stacked.fit(federation, algorithm, network, seed, at_once=at_once)
 
 
@@ -62,7 +67,9 @@ def listen(federation, **options):
     """Train in rounds 0 to 3, count in round 4, agree in rounds 5 to 7."""
     heard.clear()
     algorithm = Listener(**{"rounds": 8, "agree": 3, **OPTIONS, **options})
-    network = algorithm.network(MLP(federation.encoder.width, (5,)), federation.table.kinds)
+    network = algorithm.network(
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+    )
     fitted = stacked.fit(federation, algorithm, network, seed=0, at_once=2)
     return network, fitted, list(heard)
 
@@ -106,15 +113,10 @@ def test_a_client_sends_models_then_counts_then_how_alike_it_is(federation):
 
 
 def test_no_threshold_leaves_a_client(federation):
-    """Rules stay 0 in all models that are sent; what the server knows is one for all."""
-    network, fitted, messages = listen(federation)
-    assert network.rule_size == RULE
-    rules = fitted.theta[:, -RULE:]
-    assert len(torch.unique(rules, dim=0)) == 3  # clients do have their own
-    for _, _, sent in messages:
-        if "w" in sent:
-            assert (sent["w"][:, -RULE:] == 0).all()
-    assert (fitted.server["w"][-RULE:] == 0).all()
+    """All clients have the same model and rules of their own; what the server knows is for all."""
+    network, fitted, _ = listen(federation)
+    assert len(torch.unique(numbers(fitted.rules), dim=0)) == 3
+    assert torch.equal(fitted.theta, fitted.w.expand(3, -1))
     shapes = {name: tuple(tensor.shape) for name, tensor in fitted.server.items()}
     assert shapes == {
         "w": (network.size,),
@@ -157,15 +159,15 @@ def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
     if data == "adult":
         federation = pff.load("adult").federate(pff.partition.fixed_shares())
     algorithm = Transport(rounds=3, agree=1)
-    network = MLP(federation.encoder.width, federation.data.hidden)
+    network = MLP(federation.encoder.width, federation.data.hidden, groups=2)
     network = algorithm.network(network, federation.table.kinds)
     model = network.init(np.random.default_rng(0))
     section = PAGE.read_text().split("## What leaves a client, byte by byte")[1].split("\n## ")[0]
-    numbers = {int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", section)}
+    said = {int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", section)}
     everyone = clients(federation, network, [0])
     server = algorithm.start_server(model, torch.ones(1))
     sent, _ = algorithm.client_round(server, {}, everyone, t=0)
-    assert sent["w"][0].nbytes in numbers
+    assert sent["w"][0].nbytes in said
     counts, own = algorithm.client_round(server, {}, everyone, t=1)
     server = algorithm.server_round(server, counts, torch.ones(1))
     alike, _ = algorithm.client_round(server, own, everyone, t=2)
@@ -180,12 +182,14 @@ def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
         name: [tensor[0].numel(), tensor[0].nbytes] for name, tensor in (counts | alike).items()
     } | {"both": [5_000, sum(tensor[0].nbytes for tensor in counts.values())]}
     down = [tensor.nbytes for name, tensor in server.items() if name != "w"]
-    assert {*down, sum(down)} <= numbers
+    assert {*down, sum(down)} <= said
 
 
 def test_nothing_that_comes_out_shares_memory_with_what_went_in(federation):
     algorithm = Transport(rounds=4, agree=2, batch=10_000)
-    network = algorithm.network(MLP(federation.encoder.width, (5,)), federation.table.kinds)
+    network = algorithm.network(
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+    )
     everyone, sizes = clients(federation, network), torch.ones(3)
     server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
     assert set(server) == {"w"}
@@ -200,9 +204,9 @@ def test_nothing_that_comes_out_shares_memory_with_what_went_in(federation):
         memory = [{v.untyped_storage().data_ptr() for v in kind.values()} for kind in kinds]
         assert not any(a & b for a, b in itertools.combinations(memory, 2))
         server = after
-    theta = algorithm.personalise(server, own, everyone)
-    assert torch.equal(algorithm.personalise(server, {}, everyone), theta)  # counted again
-    theta.zero_()
+    rules = numbers(algorithm.rules(server, own, everyone))
+    assert torch.equal(numbers(algorithm.rules(server, {}, everyone)), rules)  # counted again
+    algorithm.personalise(server, own, everyone).zero_()
     assert server["w"].abs().max() > 0
 
 
@@ -223,7 +227,7 @@ def test_training_is_fedavgs_on_the_rows_that_are_not_held(federation):
             step(rows, trained.gradient(algorithm.objective, rows, batch))
         w = rows.mean(0)
     torch.testing.assert_close(fitted.w, w, rtol=1e-4, atol=1e-5)
-    assert torch.equal(fitted.theta[:, :-RULE], fitted.w[:-RULE].expand(3, -1))
+    assert torch.equal(fitted.theta, fitted.w.expand(3, -1))
 
 
 def test_chunks_do_not_matter(federation):
@@ -233,9 +237,16 @@ def test_chunks_do_not_matter(federation):
     torch.testing.assert_close(one.server["prior"], ten.server["prior"], rtol=0.05, atol=1e-3)
     algorithm, everyone = Transport(rounds=12, **OPTIONS), clients(federation, network)
     for i in range(3):
-        mine = algorithm.personalise(ten.server, {}, clients(federation, network, [i]))
-        assert torch.equal(mine[0], ten.theta[i])
-    assert torch.equal(algorithm.personalise(ten.server, {}, everyone), ten.theta)
+        (mine,) = algorithm.rules(ten.server, {}, clients(federation, network, [i]))
+        assert torch.equal(mine.numbers, ten.rules[i].numbers)
+    assert torch.equal(numbers(algorithm.rules(ten.server, {}, everyone)), numbers(ten.rules))
+
+
+def counts_of(algorithm, w, everyone):
+    """What clients count, before any noise."""
+    parts = counting.aside(everyone, algorithm.held, algorithm.secret)
+    cells = counting.cells_for(algorithm.bins, everyone.table.kinds)
+    return counting.count(w, *parts, cells, algorithm.secret)
 
 
 # --- how alike clients are ---------------------------------------------------------------------
@@ -250,8 +261,7 @@ def test_agreeing_is_em_by_hand(federation):
         assert torch.equal(some.server[name], none.server[name])
     assert torch.equal(none.server["prior"], torch.from_numpy(FLAT))
     algorithm, everyone = Transport(rounds=7, agree=0, **OPTIONS), clients(federation, network)
-    message = algorithm.count(none.server, *set_aside(everyone, algorithm.held))
-    own = algorithm.people(none.server, message).numpy()
+    own = people_of(none.server, counts_of(algorithm, none.w, everyone)).numpy()
     prior = FLAT
     for _ in range(2):
         votes = [FLAT]
@@ -324,13 +334,15 @@ def test_another_target_is_as_if_trained_with_it(federation, changes, epsilon):
     first = train(federation, seed=4, epsilon=epsilon)
     anew = train(federation, seed=4, epsilon=epsilon, **changes)
     again = first.retarget(**changes)
-    assert torch.equal(again.fitted.theta, anew.fitted.theta)
-    assert torch.equal(again.fitted.w, first.fitted.w)
-    assert torch.equal(again.fitted.theta[:, :-RULE], first.fitted.theta[:, :-RULE])
-    assert not torch.equal(again.fitted.theta, first.fitted.theta)
+    rules = [numbers(each.fitted.rules) for each in (first, anew, again)]
+    assert torch.equal(rules[2], rules[1])
+    assert not torch.equal(rules[2], rules[0])
+    for each in (anew, again):
+        assert torch.equal(each.fitted.w, first.fitted.w)
+        assert torch.equal(each.fitted.theta, first.fitted.theta)
     assert again.algorithm == anew.algorithm
     back = {name: getattr(first.algorithm, name) for name in FREE}
-    assert torch.equal(again.retarget(**back).fitted.theta, first.fitted.theta)
+    assert torch.equal(numbers(again.retarget(**back).fitted.rules), rules[0])
 
 
 def test_another_target_is_refused_in_a_sentence(federation, run):
@@ -339,8 +351,12 @@ def test_another_target_is_refused_in_a_sentence(federation, run):
     plain = pff.train(federation, pff.FedAvg(rounds=8, **OPTIONS))
     with pytest.raises(pff.InputError, match="FedAvg has to train again for another target"):
         plain.retarget(target_ddp=0.1)
-    with pytest.raises(pff.InputError, match="FedAvg has no decision rule of its own"):
-        plain.rules()
+
+
+def test_without_rules_of_its_own_a_method_costs_nothing(federation):
+    rules = pff.train(federation, pff.FedAvg(rounds=8, **OPTIONS)).rules()
+    assert list(rules) == ["client", "accuracy", "ddp", "ddp_low", "ddp_high", "cost"]
+    assert (rules["cost"] == 0).all()
 
 
 @pytest.mark.parametrize("changes", [{"bins": 100}, {"epsilon": 1.0}, {"rounds": 30}, {"agree": 0}])
@@ -353,18 +369,16 @@ def test_rules_say_what_was_decided(run):
     rules = run.rules()
     table = run.table()
     np.testing.assert_array_equal(rules["ddp"], table["ddp"])
-    rule = run.fitted.theta[:, -RULE:].reshape(-1, 2, 4)
-    assert torch.equal(run.network.rule(run.fitted.theta), rule)
-    low, high, chance, below = rule.double().numpy().transpose(2, 1, 0)
+    low, high, chance, below = numbers(run.fitted.rules).double().numpy().transpose(2, 1, 0)
     assert (below == 0).all()
     for z in (0, 1):
         np.testing.assert_allclose(rules[f"low_s{z}"], expit(low[z]), rtol=1e-5)
         np.testing.assert_allclose(rules[f"high_s{z}"], expit(high[z]), rtol=1e-5)
         np.testing.assert_array_equal(rules[f"chance_s{z}"], chance[z])
         assert (rules[f"high_s{z}"] - rules[f"low_s{z}"] < 1 / 500 + 1e-6).all()
-    half = run.fitted.w.repeat(len(rules), 1)  # its rule is 0: a score of 1/2
+    half = [replace(predictor, rule=Likeliest()) for predictor in run.predictors]
     rows = [run.federation.partition.pool] * len(rules)
-    counts = count(run.network, half, run.federation.table, rows)
+    counts = count(half, run.federation.table, rows)
     right = measure(counts, run.federation.partition.shares)["accuracy"]
     np.testing.assert_allclose(rules["cost"], right - table["accuracy"], atol=1e-12)
 
@@ -373,7 +387,7 @@ def test_who_is_at_a_threshold_is_decided_by_random_state(compas):
     run = train(compas, rounds=16, batch=600, alpha=0.01, bins=10, target_ddp=0.02)
     X, s = compas.data.frame, compas.data.s
     fixed = run.retarget(ties="deterministic")
-    chance = run.fitted.theta[:, -RULE:].reshape(-1, 2, 4)[:, :, 2]
+    chance = numbers(run.fitted.rules)[:, :, 2]
     client = int(torch.argmax((chance * (1 - chance)).sum(1)))
     model, sure = run.personal_model(client), fixed.personal_model(client)
     first, second = (model.predict(X, s, random_state=k) for k in (1, 2))
@@ -382,7 +396,7 @@ def test_who_is_at_a_threshold_is_decided_by_random_state(compas):
     assert (model.predict(X, s) != model.predict(X, s)).any()  # fresh lots, unless asked
     for z in (0, 1):
         assert first[s == z].mean() == pytest.approx(second[s == z].mean(), abs=0.02)
-    assert (fixed.fitted.theta[:, -RULE:].reshape(-1, 2, 4)[:, :, 2] == 0).all()
+    assert (numbers(fixed.fitted.rules)[:, :, 2] == 0).all()
     same = sure.predict(X, s, random_state=1)
     np.testing.assert_array_equal(same, sure.predict(X, s, random_state=2))
     np.testing.assert_array_equal(same, sure.predict_proba(X, s)[:, 1] >= 0.5)
@@ -396,15 +410,15 @@ def test_thresholds_need_s_as_an_input_and_transport_does_not(table):
     with pytest.raises(pff.InputError, match="LoGoFair has a threshold for each group"):
         pff.train(blind, pff.LoGoFair(rounds=2))
     run = train(blind, bins=50)
-    assert isinstance(run.network, Lookup)
+    assert all(isinstance(rule, Lookup) for rule in run.fitted.rules)
+    assert run.fitted.rules[0].numbers.shape == (1, 200, 2)  # one table, whatever the group
     model, X = run.personal_model(0), table.frame
     decided = model.predict(X, random_state=0)
     for s in (table.s, 1 - table.s):  # given or not, right or wrong: S is not looked at
         np.testing.assert_array_equal(model.predict(X, s, random_state=0), decided)
     assert 0 < decided.mean() < 1
-    assert torch.equal(run.network.rule(run.fitted.w[None]), torch.zeros(1, 1, 200, 2))
     own = Module(torch.nn.Linear(blind.encoder.width, 1))
-    with pytest.raises(pff.InputError, match="Without S as an input, transport works with linear"):
+    with pytest.raises(pff.InputError, match=r"needs to guess S: take linear or an MLP\."):
         pff.train(blind, Transport(rounds=7), network=own)
 
 
@@ -420,9 +434,9 @@ def test_a_client_with_one_group_decides_by_eta(table):
     frame = table.frame[(table.frame["site"] != "site 1") | (table.frame["sex"] == "m")]
     run = train(federate(frame, min_rows=1), target_ddp=0.0)
     eta = run.fitted.server["eta"][:, 1].numpy()
-    rule = run.fitted.theta[1, -RULE:].double().numpy()
+    rule = run.fitted.rules[1].numbers.double().numpy()
     np.testing.assert_array_equal(chances(rule, centres(500)), eta > 0.5)
-    assert not torch.equal(run.fitted.theta[0, -RULE:], run.fitted.theta[1, -RULE:])
+    assert not torch.equal(run.fitted.rules[0].numbers, run.fitted.rules[1].numbers)
     assert np.isnan(run.table()["ddp"][1])
     assert np.isfinite(run.rules()["accuracy"]).all()
 
@@ -432,7 +446,7 @@ def test_a_client_with_one_class(table, label):
     frame = table.frame[(table.frame["site"] != "site 1") | (table.frame["hired"] == label)]
     for confidence in (None, 0.9):
         run = train(federate(frame, min_rows=1), confidence=confidence)
-        assert torch.isfinite(run.fitted.theta).all()
+        assert torch.isfinite(numbers(run.fitted.rules)).all()
         assert np.isfinite(run.table()["accuracy"]).all()
 
 
@@ -452,7 +466,7 @@ def test_tiny_clients_live_on_the_others(table, rows, confidence):
     parts += [table.frame[table.frame["site"] == f"site {i}"].head(rows) for i in range(3)]
     federation = federate(pd.concat(parts), test=0.0, min_rows=1)
     run = train(federation, confidence=confidence)
-    assert torch.isfinite(run.fitted.theta).all()
+    assert torch.isfinite(numbers(run.fitted.rules)).all()
     assert np.isfinite(run.fitted.server["eta"].numpy()).all()
     algorithm = run.algorithm
     _, held = set_aside(clients(federation, run.network), algorithm.held)
@@ -462,21 +476,21 @@ def test_tiny_clients_live_on_the_others(table, rows, confidence):
 def test_clients_of_one_row(table):
     frame = pd.concat([table.frame.assign(site="all"), table.frame.groupby("site").head(1)])
     federation = federate(frame, test=0.0, min_rows=1)
-    assert torch.isfinite(train(federation, held=0.5).fitted.theta).all()
+    assert torch.isfinite(numbers(train(federation, held=0.5).fitted.rules)).all()
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 5.0])
 def test_noise_is_seeded_and_leaves_everything_finite(federation, epsilon):
     network, fitted, messages = listen(federation, epsilon=epsilon)
     _, again, more = listen(federation, epsilon=epsilon)
-    assert torch.equal(fitted.theta, again.theta)
+    assert torch.equal(numbers(fitted.rules), numbers(again.rules))
     for (_, _, sent), (_, _, once_more) in zip(messages, more, strict=True):
         assert all(torch.equal(sent[name], once_more[name]) for name in sent)
-    for tensor in (fitted.theta, *fitted.server.values()):
+    for tensor in (numbers(fitted.rules), *fitted.server.values()):
         assert torch.isfinite(tensor).all()
     algorithm = Transport(rounds=8, agree=3, **OPTIONS, epsilon=epsilon)
     everyone = clients(federation, network)
-    plain = algorithm.count(fitted.server, *algorithm.aside(everyone))
+    plain = counts_of(algorithm, fitted.w, everyone)
     drawn = []
     for t, ids, sent in messages:
         for name, tensor in sent.items():
@@ -500,34 +514,33 @@ def test_a_client_decides_by_its_own_counts_without_the_noise(federation):
     network, fitted, _ = listen(federation, epsilon=0.5, kappa=0.0)
     algorithm = Transport(rounds=8, agree=3, **OPTIONS, kappa=0.0, epsilon=0.5)
     everyone = clients(federation, network)
-    exact = algorithm.people(
-        fitted.server, algorithm.count(fitted.server, *algorithm.aside(everyone))
-    )
+    exact = people_of(fitted.server, counts_of(algorithm, fitted.w, everyone))
     for i, rows in enumerate(everyone.rows):
         share = federation.data.s[rows].mean()
         nothing = fitted.server | {"counts": torch.zeros(2, 500, dtype=torch.float64)}
         rule = solve(algorithm, nothing, exact[i].numpy(), share)
-        torch.testing.assert_close(fitted.theta[i, -RULE:].double(), torch.from_numpy(rule))
+        found = fitted.rules[i].numbers.flatten()
+        torch.testing.assert_close(found, torch.from_numpy(rule).float(), rtol=0, atol=0)
 
 
 def test_with_epsilon_one_row_moves_one_count(federation):
     """The rest of the rows are held, and halved, by coins of their own."""
     algorithm = Transport(rounds=8, agree=3, **OPTIONS, epsilon=0.5)
-    network = algorithm.network(linear(federation.encoder.width), federation.table.kinds)
+    network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.kinds)
     everyone = clients(federation, network)
-    server = {"w": network.init(np.random.default_rng(0))}
+    w = network.init(np.random.default_rng(0))
     fewer = replace(everyone, rows=[rows[:-1] for rows in everyone.rows])
-    counts = [algorithm.count(server, *algorithm.aside(c)) for c in (everyone, fewer)]
+    counts = [counts_of(algorithm, w, each) for each in (everyone, fewer)]
     moved = sum((counts[0][name] - counts[1][name]).abs().flatten(1).sum(1) for name in counts[0])
     assert moved.tolist() == [1.0] * 3
-    held = [len(rows) for rows in algorithm.aside(everyone)[1].rows]
+    held = [len(rows) for rows in counting.aside(everyone, algorithm.held, True)[1].rows]
     assert min(held) > 0
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e4])
 def test_scores_that_are_all_alike_or_extreme(federation, scale):
     algorithm = Transport(rounds=3, agree=1, target_ddp=0.0)
-    network = algorithm.network(linear(federation.encoder.width), federation.table.kinds)
+    network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.kinds)
     everyone, sizes = clients(federation, network), torch.ones(3)
     w = network.init(np.random.default_rng(0)) * scale
     server = algorithm.start_server(w, sizes)
@@ -535,8 +548,8 @@ def test_scores_that_are_all_alike_or_extreme(federation, scale):
     after = algorithm.server_round(server, sent, sizes)
     alike, own = algorithm.client_round(after, own, everyone, t=2)
     after = algorithm.server_round(after, alike, sizes)
-    theta = algorithm.personalise(after, own, everyone)
-    for tensor in (*sent.values(), *alike.values(), *after.values(), theta):
+    rules = numbers(algorithm.rules(after, own, everyone))
+    for tensor in (*sent.values(), *alike.values(), *after.values(), rules):
         assert torch.isfinite(tensor).all()
     if scale == 0:  # everybody has the score 1/2
         in_the_middle = own["held"][..., 250].sum() + own["trained"][..., 250].sum()
@@ -548,7 +561,7 @@ def test_scores_that_are_all_alike_or_extreme(federation, scale):
     [
         ({"rounds": 6}, "rounds must be at least 7, one to train.* and 5 to agree; got 6"),
         ({"rounds": 1, "agree": 0}, "rounds must be at least 2"),
-        ({"agree": -1}, "agree must be 0 or more, got -1"),
+        ({"agree": -1}, "agree must be at least 0, got -1"),
         ({"criterion": "luck"}, "Unknown criterion 'luck': choose one of dp, eo, eopp"),
         ({"target_ddp": -0.1}, r"target_ddp must be in \[0, 1\], got -0.1"),
         ({"target_ddp": 1.5}, r"target_ddp must be in \[0, 1\], got 1.5"),

@@ -9,16 +9,17 @@ import torch
 from fairlearn.postprocessing import ThresholdOptimizer
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from rules import SCORER, centres, chances, knows, outcome, shape_of, solve
 from scipy.special import expit, log_expit, logit
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
+from pfedfair.algorithms.counting import cells_for
 from pfedfair.algorithms.transport import Transport
-from pfedfair.networks import Kinds
+from pfedfair.kinds import Kinds
 from pfedfair.theory import rule as theory
 from pfedfair.theory.shrinkage import FLAT
+from rules import centres, chances, knows, outcome, people, shape_of, solve, solver
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -186,7 +187,8 @@ def truth(share, target):
     mass = (np.array([[1 - share], [share]]) * shapes).ravel()
     tilt = theory.aware_tilt(np.repeat([0, 1], len(z)), share)
     best = theory.fair_rule(eta.ravel(), tilt, mass, target)
-    accuracy = theory.accuracy(best.positive(eta.ravel(), tilt), eta.ravel(), mass)
+    positive = best.positive(eta.ravel(), tilt).reshape(eta.shape)
+    accuracy, _ = outcome(positive, eta, shapes, share)
     level = 0.5 + best.t / 2 * np.array([-1 / (1 - share), 1 / share])
     return best.t, (logit(level) - MAP[:, 1]) / MAP[:, 0], accuracy, (z, shapes, eta)
 
@@ -200,7 +202,7 @@ def test_the_populations_optimum_is_found_as_clients_grow():
         for _ in range(times):
             message = tally(*survey(n, rng), algorithm.bins)
             server = algorithm.server_round({"w": torch.zeros(1)}, message, torch.ones(3))
-            own = algorithm.people(server, message)
+            own = people(server, message)
             for i, share in enumerate(SHARES):
                 t, thresholds, accuracy, (z, shapes, eta) = truth(share, 0.1)
                 others = server | {"counts": server["counts"] - own[i]}
@@ -255,7 +257,7 @@ targets = st.sampled_from([0.0, 0.01, 0.05, 0.3, 1.0])
 def test_target_is_kept_and_the_constant_beaten_where_it_was_fitted(case, kappa, target):
     bins, eta, counts, pooled, share = case
     algorithm = Transport(target_ddp=target, bins=bins, kappa=kappa)
-    shapes = np.stack([algorithm.solver.shape(counts[s], pooled[s], FLAT) for s in (0, 1)])
+    shapes = np.stack([solver(algorithm).shape(counts[s], pooled[s], FLAT) for s in (0, 1)])
     np.testing.assert_allclose(shapes.sum(1), 1, rtol=1e-9)
     rule = solve(algorithm, knows(eta, pooled), counts, share)
     positive = chances(rule, centres(bins))
@@ -274,7 +276,7 @@ def test_target_is_kept_and_the_constant_beaten_where_it_was_fitted(case, kappa,
 def test_the_plain_rule_stays_where_it_keeps_the_target(case, kappa):
     bins, eta, counts, pooled, share = case
     algorithm = Transport(bins=bins, kappa=kappa)
-    shapes = np.stack([algorithm.solver.shape(counts[s], pooled[s], FLAT) for s in (0, 1)])
+    shapes = np.stack([solver(algorithm).shape(counts[s], pooled[s], FLAT) for s in (0, 1)])
     _, gap = outcome(eta > 0.5, eta, shapes, share)
     assume(abs(gap) < 1 - 1e-6)  # see below
     loose = Transport(bins=bins, kappa=kappa, target_ddp=abs(gap) + 1e-6)
@@ -334,7 +336,7 @@ def test_target_is_kept_where_eta_is_alike_in_many_bins(share, ties, room):
 @pytest.mark.parametrize("everybody", [0.0, 1.0])
 def test_no_score_is_beyond_the_last_bin(everybody):
     same = np.stack([np.full(10, 1 - everybody), np.full(10, everybody)], axis=1)
-    rule = np.tile(Transport(bins=10).solver.threshold(same, None), 2)
+    rule = np.tile(solver(Transport(bins=10)).threshold(same, None), 2)
     far = np.array([-1e4, -31.0, 0.0, 31.0, 1e4])
     np.testing.assert_array_equal(chances(rule, far), everybody)
 
@@ -343,15 +345,13 @@ def test_bins_and_thresholds_agree_on_who_is_where():
     """Counts are made in one place and decisions in another: on all scores but rounding errors."""
     algorithm = Transport(bins=100)
     z = np.linspace(-8, 8, 5001).astype(np.float32)
-    x = torch.from_numpy(np.stack([z, 0 * z], axis=1))
-    w = torch.tensor([1.0, 0, 0, *[0] * SCORER.rule_size])
-    place = algorithm.place(SCORER, w, x, Kinds()).numpy()
+    place = cells_for(algorithm.bins, Kinds()).place(torch.from_numpy(z)[:, None]).numpy()
     assert place.min() == 0
     assert place.max() == 99
     for first in (0, 1, 37, 50, 99, 100):
         positive = (np.arange(100) >= first).astype(float)
         rule = np.tile(
-            algorithm.solver.threshold(np.stack([1 - positive, positive], axis=1), None), 2
+            solver(algorithm).threshold(np.stack([1 - positive, positive], axis=1), None), 2
         )
         assert (chances(rule, z)[0] != positive[place]).mean() < 0.001
 
@@ -436,7 +436,7 @@ def test_a_higher_confidence_is_stricter():
     for confidence in (None, 0.5, 0.8, 0.95):
         algorithm = Transport(bins=bins, target_ddp=0.2, confidence=confidence)
         rule = solve(algorithm, knows(eta, pooled), counts, 0.5)
-        shapes = np.stack([algorithm.solver.shape(counts[s], pooled[s], FLAT) for s in (0, 1)])
+        shapes = np.stack([solver(algorithm).shape(counts[s], pooled[s], FLAT) for s in (0, 1)])
         gaps.append(outcome(chances(rule, centres(bins)), eta, shapes, 0.5)[1])
     assert (np.diff(gaps) < 0.005).all()
     assert gaps[-1] < 0.9 * gaps[0]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import pfedfair as pff
 from pfedfair.data.groups import FEWEST, cross
+from pfedfair.kinds import Kinds
 from pfedfair.partition import by_column, dirichlet_shares
 
 
@@ -127,11 +128,12 @@ def test_from_frame_takes_the_attributes_out_of_the_inputs():
     expected = data.frame["sex"] + " x " + data.frame["race"]
     assert [data.group_names[z] for z in data.s] == expected.tolist()
     federation = data.federate(by_column("site"))
-    x = federation.table.x
-    assert x.shape[1] == federation.encoder.width == 2 + 1 * 0 + 6
-    np.testing.assert_array_equal(x[:, -6:].numpy(), np.eye(6)[data.s])  # S, one-hot
+    assert federation.table.x.shape[1] == federation.encoder.width == 2
+    np.testing.assert_array_equal(federation.table.s, data.s)
     blind = data.federate(by_column("site"), sensitive_as_input=False)
-    np.testing.assert_array_equal(blind.table.x, x[:, :-6])
+    np.testing.assert_array_equal(blind.table.x, federation.table.x)
+    aware, unaware = (Kinds(6, 2, told) for told in (True, False))
+    assert (federation.table.kinds, blind.table.kinds) == (aware, unaware)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +197,7 @@ def test_by_and_back_again():
     once = both.by(["sex"])
     assert once.group_names == ("f", "m")
     assert set(once.categorical) == {"race"}
-    assert once.federate(dirichlet_shares(2)).encoder.width == 2 + 3 + 1
+    assert once.federate(dirichlet_shares(2)).encoder.width == 2 + 3
 
 
 def test_by_a_column_that_is_no_group():

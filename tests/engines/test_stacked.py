@@ -45,7 +45,7 @@ class DoubleMLP(MLP):
 
 
 def network(federation):
-    return DoubleMLP(federation.encoder.width, (8, 6))
+    return DoubleMLP(federation.encoder.width, (8, 6), groups=2)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfedfair.networks import Cells, outputs, probabilities
+from pfedfair.kinds import outputs
+from pfedfair.networks import Cells, probabilities
 from pfedfair.networks.cells import Simplex
 
 

@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 import pfedfair as pff
 from pfedfair.federation import Batch
-from pfedfair.networks import Kinds
+from pfedfair.kinds import Kinds
 from pfedfair.objectives import loss
 from pfedfair.penalties import CLASSES, GROUPS, PENALTIES
 

@@ -1,11 +1,15 @@
+import sys
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
 from pfedfair.report import figures
-from pfedfair.report.method_figures import OTHERS, highlight, write
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
+from method_figures import OTHERS, highlight, write
 
 PLANS = [("adult", 5), ("adult", 20), ("compas", 5)]
 
@@ -31,12 +35,12 @@ def test_a_panel_for_each_federation_and_every_method_in_it():
         curves = [line for line in axes.lines if len(line.get_xdata()) == 3]
         assert len([line for line in curves if to_hex(line.get_color()) == OTHERS]) == 2
         assert len([line for line in curves if line.get_linestyle() == "--"]) == 1
-        (own,) = (line for line in curves if line.get_marker() == "*")
+        (own,) = (line for line in curves if line.get_marker() == figures.style("pfedfair")[1])
         assert to_hex(own.get_color()) == figures.style("pfedfair")[0].lower()
         assert list(own.get_xdata()) == pytest.approx([0.22, 0.04, 0.0])
         assert list(own.get_ydata()) == pytest.approx([18.0, 22.0, 30.0])
         assert {text.get_text() for text in axes.texts} == {"eta = 0", "eta = 0.9"}
-        assert any(line.get_marker() == "x" for line in axes.lines)
+        assert any(line.get_marker() == figures.style("constant")[1] for line in axes.lines)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["pfedfair", "other methods", "frontier", "constant"]
 

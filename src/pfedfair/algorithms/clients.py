@@ -47,8 +47,9 @@ class Clients:
             )
             for own, client, size in zip(self.rows, self.ids, sizes, strict=True)
         ]
+        assert len(set(map(len, cuts))) == 1, "clients side by side have unequal numbers of steps"
         index, weight = pad([part for client_cuts in cuts for part in client_cuts])
-        shape = (len(cuts), len(cuts[0]), -1)  # the clients of a chunk have as many steps each
+        shape = (len(cuts), len(cuts[0]), -1)
         whole = gather(self.table, index.reshape(shape), weight.reshape(shape))
         for k in range(whole.y.shape[1]):
             yield Batch(*(tensor[:, k] for tensor in whole))

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from statistics import NormalDist
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -43,6 +43,12 @@ from pfedfair.rules import Rule
 LARGEST = 3.5  # of |log mu|: eta between 0.03 and 0.97
 SCALE = 0.02  # the least excess that moves a multiplier by a full step
 EVERY = 4  # every fourth gradient of the fair loss looks at the DDP, the first of a round too
+
+
+class OwnState(TypedDict):
+    """What a client keeps, besides what the method keeps."""
+
+    log_mu: Tensor  # its multiplier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +75,9 @@ class Targeted(Algorithm):
     held: float = 0.2
     dual_step: float = 0.5
 
+    wrappable = False
+    own_keys = OwnState
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.method.wrappable:
@@ -79,6 +88,7 @@ class Targeted(Algorithm):
             raise InputError("A target needs a method with a fairness penalty, eta in (0, 1).")
         checks.target(self)
         checks.above_zero(self, "dual_step")
+        object.__setattr__(self, "batch", self.method.batch)  # by which clients are put together
 
     @property
     def federated(self) -> bool:  # type: ignore[override]

@@ -68,7 +68,8 @@ class Transport(Algorithm):
     Attributes
     ----------
     base
-        The method that trains the model; without it FedAvg, with the settings given here.
+        The method that trains the model; without it FedAvg, with the settings given here. A base
+        has step sizes, minibatches and a penalty of its own; the rounds are those given here.
     target_ddp
         The largest gap between groups that a client's decisions may have, by `criterion`.
     confidence
@@ -128,6 +129,8 @@ class Transport(Algorithm):
             raise InputError(f"kappa must be a number >= 0 or infinity, got {self.kappa:g}.")
         if self.epsilon is not None:
             checks.above_zero(self, "epsilon")
+        if self.base is not None:  # clients that train side by side have as many minibatches
+            object.__setattr__(self, "batch", self.base.batch)
         if not self.trainer.federated or self.trainer.closing:
             raise InputError(
                 f"{type(self.trainer).__name__} cannot be the base of transport: take a federated "
@@ -160,7 +163,7 @@ class Transport(Algorithm):
     def level(self) -> str:
         marks = {None: "", OWN: " own", POOL: " pool"}
         sure = f" {self.confidence:.0%}" if self.confidence else ""
-        return f"{self.target_ddp:g}{marks.get(self.kappa, ' kappa')}{sure}"
+        return f"≤ {self.target_ddp:g}{marks.get(self.kappa, ' kappa')}{sure}"
 
     def check(self, kinds: Kinds) -> None:
         super().check(kinds)

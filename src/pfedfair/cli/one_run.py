@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pfedfair import defaults, report, terminal
+from pfedfair.algorithms import Algorithm
 from pfedfair.cli import options
 from pfedfair.cli.options import (
     Confidence,
@@ -24,8 +25,9 @@ from pfedfair.data.table import read_table
 from pfedfair.engines.stacked import one_thread
 from pfedfair.errors import InputError
 from pfedfair.experiment import FRONTIER_LIMITS, Spec, claim, rows_of, write_results
+from pfedfair.federation import Federation
 from pfedfair.files import read_json
-from pfedfair.runs import choose_network, measured_rows, newcomer
+from pfedfair.runs import Run, choose_network, measured_rows, newcomer
 from pfedfair.runs import train as train_run
 from pfedfair.studies import one_run
 from pfedfair.theory import cost_of_one_model
@@ -59,15 +61,7 @@ def train(
         terminal.say(federation.describe())
         terminal.say(defaults.words(people.dataset, method.method, settings.given()))
     what = f"{method.method} on {federation.data.name}"
-    with terminal.progress(what, 1.0, quiet) as advance, terminal.notes(quiet), one_thread():
-        done = 0.0
-
-        def on_work(part: float) -> None:
-            nonlocal done
-            done += part
-            advance(done, "")
-
-        run = train_run(federation, algorithm, seed, on_work=on_work)
+    run = _train(what, federation, algorithm, seed, quiet)
     results, rules = rows_of(run, spec), run.rules(protocol)
     if out is not None:
         claim(out, card)
@@ -128,21 +122,22 @@ def theory(
     if not federation.table.kinds.binary:
         raise InputError("Both propositions are for two groups and two classes.")
     measured_rows(federation.partition, None)
-    with (
-        terminal.progress(f"fedavg on {federation.data.name}", 1.0, quiet) as advance,
-        terminal.notes(quiet),
-        one_thread(),
-    ):
-        done = 0.0
+    run = _train(f"fedavg on {federation.data.name}", federation, algorithm, seed, quiet)
+    if not quiet:
+        cost = cost_of_one_model(federation.partition)
+        heading = f"{federation.data.name}, seed {seed}"
+        view = one_run.theory(run.frontier(FRONTIER_LIMITS), cost, heading)
+        report.terminal.show(view, terminal.console)
+
+
+def _train(what: str, federation: Federation, algorithm: Algorithm, seed: int, quiet: bool) -> Run:
+    """Train with a progress bar; on one thread, so that weights are the same on every machine."""
+    done = 0.0
+    with terminal.progress(what, 1.0, quiet) as advance, terminal.notes(quiet), one_thread():
 
         def on_work(part: float) -> None:
             nonlocal done
             done += part
             advance(done, "")
 
-        run = train_run(federation, algorithm, seed, on_work=on_work)
-    if not quiet:
-        cost = cost_of_one_model(federation.partition)
-        heading = f"{federation.data.name}, seed {seed}"
-        view = one_run.theory(run.frontier(FRONTIER_LIMITS), cost, heading)
-        report.terminal.show(view, terminal.console)
+        return train_run(federation, algorithm, seed, on_work=on_work)

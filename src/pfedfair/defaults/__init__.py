@@ -11,7 +11,7 @@ from typing import Any
 from pfedfair.algorithms import ALGORITHMS, METHODS, Algorithm, Method
 from pfedfair.algorithms.targeted import Targeted, targeted
 from pfedfair.data import Dataset
-from pfedfair.defaults.values import parsed
+from pfedfair.defaults.values import NONE, number, parsed
 from pfedfair.errors import InputError, known, near
 from pfedfair.federation import steps
 
@@ -22,6 +22,7 @@ LIKE = {"compas-two-races": "compas"}
 TUNED_ROWS = {"adult": 2400, "compas": 600}  # rows of a client when the settings were tuned
 ETA = 0.9
 OF_PENALTY = ("eta", "penalty", "mix", "penalty_options")
+OF_TRAINING = ("epochs", "batch", "alpha", "optimiser", "weighting")
 OF_TARGET = ("target_ddp", "confidence", "held", "dual_step")
 
 
@@ -148,15 +149,18 @@ def _read(name: str) -> dict[str, Any]:
 
 def _nested(given: dict[str, Any], name: str, data: str | Dataset | None) -> dict[str, Any]:
     """Put together what is spelt "base.mu" and "penalty.bandwidth"."""
-    base = given.get("base")
+    base = None if given.get("base") in NONE else given.get("base")
     inner = {key: given.pop(key) for key in list(given) if key.startswith("base.")}
-    if isinstance(base, str) and base:
+    if isinstance(base, str):
         given["base"] = make(base, {key[len("base.") :]: v for key, v in inner.items()}, data)
     elif inner:
         raise InputError(f"{next(iter(inner))} needs base, the name of a method.")
+    lost = [key for key in OF_TRAINING if key in given and base is not None]
+    if lost:  # the base trains, and has its own
+        raise InputError(f"With a base, say base.{lost[0]} in the place of {lost[0]}.")
     options = {key: given.pop(key) for key in list(given) if key.startswith("penalty.")}
     if options:
-        pairs = [(key[len("penalty.") :], float(value)) for key, value in options.items()]
+        pairs = [(key[len("penalty.") :], number(key, value)) for key, value in options.items()]
         given["penalty_options"] = (*given.get("penalty_options", ()), *pairs)
     return given
 

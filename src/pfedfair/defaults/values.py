@@ -20,17 +20,20 @@ def _value(name: str, hint: Any, value: Any) -> Any:
     choices = get_args(hint) or (hint,)
     if type(None) in choices and (value is None or value in NONE):
         return None
-    try:
-        if int in choices:
-            number = float(value)
-            if number != int(number):
-                raise ValueError
-            return int(number)
-        if float in choices:
-            return float(value)
-    except (TypeError, ValueError, OverflowError):
-        kind = "a whole number" if int in choices else "a number"
-        raise InputError(f"{name.replace('_', '-')} must be {kind}, got '{value}'.") from None
+    if int in choices or float in choices:
+        return number(name, value, int in choices)
     if isinstance(value, list):
         return tuple(tuple(pair) for pair in value)
     return value
+
+
+def number(name: str, value: Any, whole: bool = False) -> float | int:
+    """Read a number, a whole one if asked."""
+    try:
+        found = float(value)
+        if whole and found != int(found):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        kind = "a whole number" if whole else "a number"
+        raise InputError(f"{name.replace('_', '-')} must be {kind}, got '{value}'.") from None
+    return int(found) if whole else found

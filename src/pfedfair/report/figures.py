@@ -115,31 +115,7 @@ def shares(picture: Picture) -> Figure:
     return figure
 
 
-def two_scales(picture: Picture) -> Figure:
-    """Two measures with a scale each: error in red on the left, DDP in blue on the right."""
-    frame = picture.frames["points"]
-    figure, panels = _panels(picture, frame, 5, 3.8)
-    for axes, name in panels:
-        rows = frame[frame["panel"] == name]
-        axes.errorbar(
-            rows["lam"], rows["error"], rows["error_half"], color="#D55E00", marker="s", capsize=2
-        )
-        other = axes.twinx()
-        other.errorbar(
-            rows["lam"], rows["worst_ddp"], rows["worst_ddp_half"], color="#0072B2", marker="o",
-            capsize=2,
-        )  # fmt: skip
-        other.set_ylabel(picture.words["other"])
-    return figure
-
-
-KINDS = {
-    "curves": curves,
-    "rates": rates,
-    "clients": clients,
-    "shares": shares,
-    "two scales": two_scales,
-}
+KINDS = {"curves": curves, "rates": rates, "clients": clients, "shares": shares}
 
 
 def _panels(

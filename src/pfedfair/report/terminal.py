@@ -28,17 +28,18 @@ def print_table(table: Table, console: Console, title: str = "") -> None:
     cells = table.cells()
     heads = [column.heading for column in table.columns]
     widths = [
-        max((cell_len(line) for text in column for line in text.split("\n")), default=0) + 1
+        max(cell_len(line) for text in column for line in text.split("\n"))
         for column in zip(heads, *cells, strict=True)
     ]
+    space = 2 if sum(width + 2 for width in widths) < console.width else 1
     headings = [text for text in (title, table.heading) if text]
     console.print()
     for text in headings:
         console.print(Text(text, style="bold"))
-    for shown in _blocks(widths, table.keys, console.width):
+    for shown in _blocks([w + space for w in widths], table.keys, console.width - 1):
         grid = Grid(
             box=SIMPLE_HEAD,
-            padding=(0, 1, 0, 0),
+            padding=(0, space - 1, 0, 0),  # and a space from the box
             pad_edge=False,
             leading=int(any(text.count("\n") > 1 for row in cells for text in row)),
         )
@@ -67,11 +68,11 @@ def _styled(text: str, bright: int) -> Text:
 def _blocks(widths: list[int], keys: int, width: int) -> list[list[int]]:
     """Which columns stand side by side, the first ones, that say whose a row is, in each block.
 
-    >>> _blocks([10, 10, 10, 10], 1, 34)
+    >>> _blocks([10, 10, 10, 10], 1, 32)
     [[0, 1, 2], [0, 3]]
     """
     first = list(range(keys))
-    blocks, left = [first.copy()], width - 2 - sum(widths[:keys])
+    blocks, left = [first.copy()], width - sum(widths[:keys])
     room = left
     for k in range(keys, len(widths)):
         if widths[k] > left and len(blocks[-1]) > keys:

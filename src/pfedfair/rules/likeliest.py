@@ -13,17 +13,21 @@ from pfedfair.networks.cells import probabilities
 
 
 class Likeliest:
-    """Decide for the label with the largest score; S does not matter."""
+    """Decide for the label with the largest score; S does not matter.
 
-    def __init__(self, numbers: Tensor | None = None) -> None:
-        self.numbers = torch.zeros(0)
+    Where a head's guess of S is behind the scores, `outputs` says how many there are.
+    """
+
+    def __init__(self, numbers: Tensor | None = None, outputs: int | None = None) -> None:
+        self.numbers, self.outputs = torch.zeros(0), outputs
 
     def decide(self, logits: Tensor, s: Tensor, rng: np.random.Generator) -> Tensor:
-        return logits.argmax(1) if logits.shape[1] > 1 else (logits[:, 0] > 0).long()
+        own = logits[:, : self.outputs]
+        return own.argmax(1) if own.shape[1] > 1 else (own[:, 0] > 0).long()
 
     def chances(self, logits: Tensor, s: Tensor) -> Tensor:
         """The probabilities of the labels, as the scores have them."""
-        return probabilities(logits)
+        return probabilities(logits[:, : self.outputs])
 
     def words(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
         if len(labels) == 2:
@@ -34,7 +38,7 @@ class Likeliest:
         return {}
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": "likeliest"}
+        return {"kind": "likeliest", "outputs": self.outputs}
 
 
 def draw(chances: Tensor, rng: np.random.Generator) -> Tensor:

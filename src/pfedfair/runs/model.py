@@ -86,10 +86,11 @@ class PersonalModel:
                                   if not set(n) & set(self.group_names)]  # fmt: skip
         for names in (self.group_names, *codes):  # codes only where they cannot be names
             if values.isin(names).all():
-                return values.map({name: z for z, name in enumerate(names)}).to_numpy(np.int64)
+                code = {name: z for z, name in enumerate(names)}
+                return values.map(code).to_numpy(np.int64, copy=True)  # a tensor is made of it
         merged = {part: z for z, name in enumerate(self.group_names) for part in name.split(" + ")}
         if values.isin(merged).all():
-            return values.map(merged).to_numpy(np.int64)
+            return values.map(merged).to_numpy(np.int64, copy=True)
         raise InputError(
             f"sensitive_features must be {' or '.join(self.group_names)}; "
             f"found '{values[~values.isin(merged)].iloc[0]}'."
@@ -188,4 +189,4 @@ def load_model(
     if not isinstance(number, int) or not 0 <= number < len(names):
         raise InputError(f"There is no client {client!r} in {folder}: it has {', '.join(names)}.")
     rule = rules.from_dict(saved.about["rule"], saved.tensors["rule"][number])
-    return saved.model(saved.tensors["theta"][number], rule)
+    return saved.model(saved.tensors["theta"][number].clone(), rule)  # as `Run.personal_model`

@@ -138,8 +138,9 @@ class Run:
     def personal_model(self, client: int | str) -> PersonalModel:
         """Return the model of a client, by number (from 0) or by name."""
         data = self.federation.data
+        own = self.predictors[self.federation.client(client)]
         return PersonalModel(
-            self.predictors[self.federation.client(client)],
+            replace(own, theta=own.theta.clone()),  # nobody's alias
             self.federation.encoder,
             self.federation.table.kinds,
             data.group_names,
@@ -154,7 +155,8 @@ class Run:
         """
         part = self.federation.partition
         _, rows, weighted = measured_rows(part, protocol)
-        plain = [replace(predictor, rule=Likeliest()) for predictor in self.predictors]
+        likeliest = Likeliest(outputs=outputs(self.federation.table.kinds.classes))
+        plain = [replace(predictor, rule=likeliest) for predictor in self.predictors]
         counts = count(plain, self.federation.table, rows)
         right = metrics.measure(counts, part.shares if weighted else None)["accuracy"]
         gap = CRITERIA[self.algorithm.criterion].measure

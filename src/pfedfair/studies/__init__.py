@@ -15,7 +15,7 @@ from pfedfair.studies import (
     table1,
     targets,
 )
-from pfedfair.studies.rows import Study
+from pfedfair.studies.study import Study
 from pfedfair.studies.view import Column, Picture, Table, View
 
 __all__ = ["STUDIES", "Column", "Picture", "Study", "Table", "View", "comparison"]

@@ -8,9 +8,8 @@ import pandas as pd
 
 from pfedfair.experiment import FRONTIER
 from pfedfair.partition import fixed_shares
-from pfedfair.studies import parts, summary
-from pfedfair.studies.rows import CONSTANT, Cell, levels
-from pfedfair.studies.view import Table
+from pfedfair.studies.rows import CONSTANT, levels
+from pfedfair.studies.study import Cell
 
 ETAS = (0.0, 0.3, 0.6, 0.9)
 METHODS = (
@@ -22,14 +21,6 @@ METHODS = (
 def cells(methods: Sequence[str]) -> list[Cell]:
     """Every level of some methods."""
     return [Cell(fixed_shares(), row, level) for row in methods for level in levels(row, ETAS)]
-
-
-def tables(results: pd.DataFrame, rows: pd.DataFrame, claims: Sequence[parts.Claim]) -> list[Table]:
-    """A summary of each data set."""
-    return [
-        parts.summary_table(part, parts.rows_of(rows, part), claims=claims)
-        for part in summary.parts(results)
-    ]
 
 
 def panels(results: pd.DataFrame) -> pd.DataFrame:

@@ -9,9 +9,9 @@ import pandas as pd
 
 from pfedfair.defaults import make
 from pfedfair.partition import fixed_shares
-from pfedfair.studies import curves, parts, summary, words
-from pfedfair.studies.rows import Cell, Study
-from pfedfair.studies.view import Picture, View
+from pfedfair.studies import curves, parts, words
+from pfedfair.studies.study import Cell, Study
+from pfedfair.studies.view import Picture, Table
 
 LAMBDAS = (0.0, 0.2, 0.4, 0.8)
 ETA = 0.9
@@ -37,45 +37,39 @@ def usual(results: pd.DataFrame) -> pd.DataFrame:
     return results[results["lam"].isna() | results["lam"].isin(known)]
 
 
-def view(results: pd.DataFrame) -> View:
-    rows = summary.summary(results)
-    rows["lam"] = [json.loads(config).get("lam") for config in rows["config"]]
+def label(row: pd.Series) -> str:
+    lam = json.loads(row["config"]).get("lam")
+    return words.narrow(row["method"]) + ("" if lam is None else f"\n lam {lam:g}")
 
-    def label(row: pd.Series) -> str:
-        return words.narrow(row["method"]) + (f"\n lam {row['lam']:g}" if row["lam"] >= 0 else "")
 
-    at_usual = usual(results)
-    tables = []
-    for part in summary.parts(results):
-        claims = parts.judged(usual(part), CLAIMS)
-        table = parts.summary_table(part, parts.rows_of(rows, part), label=label)
-        tables.append(replace(table, lines_heading=parts.CLAIMS, lines=claims))
-    chosen = rows[rows["config"].isin(at_usual["config"])]
+def table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
+    claims = parts.judged(usual(part), CLAIMS)
+    return replace(
+        parts.summary_table(part, rows, label=label), lines_heading=parts.CLAIMS, lines=claims
+    )
+
+
+def pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
+    chosen = usual(results)
+    at_usual = rows[rows["config"].isin(chosen["config"])]
+    return [parts.trade_off("figure4b", chosen, at_usual, ("worst",)), effect_of_lambda(rows)]
+
+
+def effect_of_lambda(rows: pd.DataFrame) -> Picture:
+    """The worst client's error and DDP against lambda, at the largest eta."""
     fair = rows[(rows["method"] == "pfedfair") & (rows["eta"] == rows["eta"].max())]
-    effect = fair.sort_values("lam")[
-        ["dataset", "lam", "worst_accuracy", "worst_accuracy_half", "worst_ddp", "worst_ddp_half"]
+    fair = fair.assign(lam=[json.loads(config)["lam"] for config in fair["config"]])
+    lines = [
+        parts.curve(part, f"{name}: worst client's {what}", "lam", f"worst_{measure}")
+        for name, part in fair.sort_values("lam").groupby("dataset", sort=False)
+        for what, measure in (("error %", "accuracy"), ("DDP", "ddp"))
     ]
-    effect["panel"] = effect.pop("dataset")
-    effect["error"] = 100 * (1 - effect["worst_accuracy"])
-    effect["error_half"] = 100 * effect["worst_accuracy_half"].fillna(0)
-    pictures = [
-        parts.trade_off("figure4b", at_usual, chosen, ("worst",)),
-        Picture(
-            name="figure4c",
-            kind="two scales",
-            frames={"points": effect.fillna(0)},
-            words={
-                "x": "lambda",
-                "y": "worst client's error % (red)",
-                "other": "worst client's DDP (blue)",
-            },
-        ),
-    ]
-    return parts.view(STUDY.title, results, tables, pictures, rows=rows.drop(columns="lam"))
+    return parts.curves_picture("figure4c", lines, {"x": "lambda", "y": ""})
 
 
 STUDY = Study(
     title="Figure 4: worst client's trade-off over eta, and the effect of lambda",
     cells=cells,
-    view=view,
+    table=table,
+    pictures=pictures,
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 
 from pfedfair.partition import fixed_shares
-from pfedfair.studies import curves, parts, summary
-from pfedfair.studies.rows import Cell, Study, one_level
-from pfedfair.studies.view import Picture, View
+from pfedfair.studies import curves, parts
+from pfedfair.studies.rows import one_level
+from pfedfair.studies.study import Cell, Study
+from pfedfair.studies.view import Picture
 
 METHODS = (
     "constant", "fedavg-kde", "pfedme-kde", "fa", "mmpf", "fcfl", "pfedfair", "pfedfair-target",
@@ -25,18 +28,17 @@ def cells(dataset: str) -> list[Cell]:
     return [Cell(fixed_shares(), row, one_level(row, ETA)) for row in METHODS]
 
 
-def view(results: pd.DataFrame) -> View:
-    rows, drawn = summary.summary(results), curves.panels(results)
+def pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
+    drawn = curves.panels(results)
     dots = drawn.assign(x=drawn["ddp"], y=100 * drawn["accuracy"])[["panel", "role", "x", "y"]]
-    picture = Picture(
-        name="figure5",
-        kind="clients",
-        frames={"clients": dots},
-        words={"x": "DDP ↓", "y": "accuracy % ↑"},
-        across=drawn["method"].nunique(),
-    )
-    tables = curves.tables(results, rows, CLAIMS)
-    return parts.view(STUDY.title, results, tables, [picture], rows=rows)
+    said, across = {"x": "DDP ↓", "y": "accuracy % ↑"}, drawn["method"].nunique()
+    frames = {"clients": dots}
+    return [Picture(name="figure5", kind="clients", frames=frames, words=said, across=across)]
 
 
-STUDY = Study(title="Figure 5: every client of every method", cells=cells, view=view)
+STUDY = Study(
+    title="Figure 5: every client of every method",
+    cells=cells,
+    table=partial(parts.summary_table, claims=CLAIMS),
+    pictures=pictures,
+)

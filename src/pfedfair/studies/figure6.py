@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
-from pfedfair.studies import many_clients, parts, summary, words
-from pfedfair.studies.rows import CONSTANT, Cell, Study
-from pfedfair.studies.view import Column, Picture, Table, View
+from pfedfair.studies import many_clients, summary, words
+from pfedfair.studies.rows import CONSTANT
+from pfedfair.studies.study import Cell, Study
+from pfedfair.studies.view import Column, Picture, Table
+
+SHARE = "share S=1: the part of a client's people who are of group 1."
 
 
 def cells(dataset: str) -> list[Cell]:
@@ -14,7 +17,7 @@ def cells(dataset: str) -> list[Cell]:
     return [Cell(many_clients.plan("table3", n), CONSTANT, {}) for n in many_clients.CLIENTS]
 
 
-def share_table(part: pd.DataFrame) -> Table:
+def share_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     """How the clients' shares of S = 1 are spread, by role, at the first seed."""
     first = part[part["seed"] == part["seed"].min()]
     spread = first.groupby("role")["share_s1"].agg(["count", "mean", "min", "max"]).reset_index()
@@ -29,27 +32,20 @@ def share_table(part: pd.DataFrame) -> Table:
     return Table(heading=words.heading(part), frame=spread, columns=tuple(columns))
 
 
-def view(results: pd.DataFrame) -> View:
-    first = results[results["seed"] == results["seed"].min()]
-    bars = []
+def pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
+    first, bars = results[results["seed"] == results["seed"].min()], []
     for part in summary.parts(first):
         panel, places = f"{len(part)} clients", range(1, len(part) + 1)
         bars.append(pd.DataFrame({"panel": panel, "x": places, "share_s1": part["share_s1"]}))
-    picture = Picture(
-        name="figure6",
-        kind="shares",
-        frames={"shares": pd.concat(bars)},
-        words={"x": "client", "y": "share of S"},
-        across=len(bars),
-    )
-    tables = [share_table(part) for part in summary.parts(results)]
-    legend = ("share S=1: the part of a client's people who are of group 1.", words.WHO[0])
-    return parts.view(STUDY.title, results, tables, [picture], legend)
+    frames, said = {"shares": pd.concat(bars)}, {"x": "client", "y": "share of S"}
+    return [Picture(name="figure6", kind="shares", frames=frames, words=said)]
 
 
 STUDY = Study(
     title="Figure 6: shares of S, drawn from the Dirichlet mixture",
     cells=cells,
-    view=view,
+    table=share_table,
+    pictures=pictures,
+    legend=lambda gap: (SHARE, words.WHO[0]),
     datasets=("adult",),
 )

@@ -8,9 +8,10 @@ import pandas as pd
 
 from pfedfair.experiment import FRONTIER
 from pfedfair.partition import Plan, dirichlet_mixture, fixed_shares
-from pfedfair.studies import parts, summary
-from pfedfair.studies.rows import Cell, Study, one_level
-from pfedfair.studies.view import View
+from pfedfair.studies import parts
+from pfedfair.studies.rows import one_level
+from pfedfair.studies.study import Cell, Study
+from pfedfair.studies.view import Table
 
 METHODS = (
     "constant", "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", "pfedfair-target", "transport",
@@ -79,21 +80,18 @@ def printed(what: str, clients: int) -> pd.DataFrame:
     )
 
 
-def view(what: str, results: pd.DataFrame) -> View:
-    rows, tables = summary.summary(results), []
-    for part in summary.parts(results):
-        clients, adult = part["client"].nunique(), part["dataset"].iloc[0] == "adult"
-        paper = printed(what, clients) if adult and clients in PRINTED[what] else None
-        tables.append(parts.summary_table(part, parts.rows_of(rows, part), paper, CLAIMS))
-    picture = parts.trade_off("tradeoff", results, rows)
-    return parts.view(STUDIES[what].title, results, tables, [picture], rows=rows)
+def table(what: str, part: pd.DataFrame, rows: pd.DataFrame) -> Table:
+    clients, adult = part["client"].nunique(), part["dataset"].iloc[0] == "adult"
+    paper = printed(what, clients) if adult and clients in PRINTED[what] else None
+    return parts.summary_table(part, rows, paper, CLAIMS)
 
 
 STUDIES = {
     what: Study(
         title=f"Table {what[-1]}: 20 and 50 clients, {shares} shares",
         cells=partial(cells, what),
-        view=partial(view, what),
+        table=partial(table, what),
+        pictures=parts.by_role,
         datasets=("adult",),
     )
     for what, shares in (("table2", "fixed"), ("table3", "Dirichlet"))

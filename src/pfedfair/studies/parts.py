@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pandas as pd
@@ -11,7 +11,7 @@ from pfedfair.criteria import MEASURES
 from pfedfair.experiment import FRONTIER
 from pfedfair.studies import summary, words
 from pfedfair.studies.rows import CONSTANT
-from pfedfair.studies.view import Column, Picture, Table, View
+from pfedfair.studies.view import Column, Picture, Table
 
 Claim = tuple[str, str, str]  # a method, a rival, a measure in which the method is better
 HEADINGS = {
@@ -28,39 +28,6 @@ CLAIMS = (
 BEST = "best thresholds on FedAvg's scores"
 
 
-def view(
-    title: str,
-    results: pd.DataFrame,
-    tables: Iterable[Table],
-    pictures: Iterable[Picture] = (),
-    legend: Iterable[str] | None = None,
-    rows: pd.DataFrame | None = None,
-    files: dict[str, pd.DataFrame] | None = None,
-) -> View:
-    """A view with what all have: the summary `rows` and every client's numbers as files too."""
-    held = summary.held_out(results)
-    gap = summary.gap_of(results)
-    clients = summary.by_client(held[held["method"] != FRONTIER])
-    rows = summary.summary(held) if rows is None else rows
-    kept = {"summary.csv": rows, "clients.csv": clients}
-    kept = {name: frame.drop(columns=["model", "level"]) for name, frame in kept.items()}
-    detail = [client_table(part, gap) for part in summary.parts(clients)]
-    return View(
-        title=title,
-        tables=(*tables, *detail),
-        pictures=tuple(pictures),
-        legend=usual_legend(gap) if legend is None else tuple(legend),
-        notes=collapsed(results),
-        files=kept | (files or {}),
-    )
-
-
-def rows_of(rows: pd.DataFrame, part: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a summary that are about one data set and partition."""
-    keys = ["dataset", "partition"]
-    return rows[(rows[keys] == part[keys].iloc[0]).all(axis=1)]
-
-
 def usual_legend(gap: str) -> tuple[str, ...]:
     """What the numbers of `summary_table` are."""
     return (words.ACCURACY, MEASURES[gap].words, *words.WHO, words.SURE)
@@ -72,9 +39,6 @@ def collapsed(results: pd.DataFrame) -> tuple[str, ...]:
     where = gone.groupby(["dataset", "method"]).size().reset_index(name="n")
     each = ", ".join(f"{row.method} on {row.dataset} ({row.n})" for row in where.itertuples())
     return (f"models that predict one class for everybody: {each}.",) if each else ()
-
-
-# --- tables ---------------------------------------------------------------------------------------
 
 
 def method_columns(label: Callable[[pd.Series], str] | None = None) -> tuple[Column, Column]:
@@ -138,13 +102,13 @@ def summary_table(
 
 def client_table(rows: pd.DataFrame, gap: str) -> Table:
     """Every client's numbers, from `summary.by_client`."""
+    rates = ((gap, f"{gap.upper()} ↓"), ("npr_s0", "NPR S=0"), ("npr_s1", "NPR S=1"))
     columns = [
         Column("client", lambda row: str(row["client"])),
-        Column("role", lambda r: r["role"]),
+        Column("role", lambda row: row["role"]),
+        measured("accuracy % ↑", "accuracy", words.percent),
+        *(measured(heading, name, words.rate) for name, heading in rates),
     ]
-    columns.append(measured("accuracy % ↑", "accuracy", words.percent))
-    for name, heading in ((gap, f"{gap.upper()} ↓"), ("npr_s0", "NPR S=0"), ("npr_s1", "NPR S=1")):
-        columns.append(measured(heading, name, words.rate))
     where = f"{rows['dataset'].iloc[0]}, {rows['client'].nunique()} clients"
     return Table(
         heading=f"{where}: client by client (NPR: rate of negative predictions in a group)",
@@ -153,9 +117,6 @@ def client_table(rows: pd.DataFrame, gap: str) -> Table:
         keys=3,
         detail=True,
     )
-
-
-# --- claims ---------------------------------------------------------------------------------------
 
 
 def judged(results: pd.DataFrame, claims: Sequence[Claim]) -> tuple[str, ...]:
@@ -171,22 +132,17 @@ def verdict(runs: pd.DataFrame, claim: Claim) -> str:
     method, rival, measure = claim
     mean, low, high = summary.paired(runs, *claim)
     who, _, what = measure.rpartition("_")
-    if what == "accuracy":
-        numbers = f"{words.points(mean, low, high)} percentage points"
-        return (
-            f"{word(low > 0, high < 0)}: {method} has higher {who} accuracy than {rival}: {numbers}"
-        )
-    numbers = f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
-    said = f"{method} has lower {who} {what.upper()} than {rival}: {numbers}"
-    return f"{word(high < 0, low > 0)}: {said}"
+    good, bad, than = low > 0, high < 0, f"higher {who} accuracy"
+    numbers = f"{words.points(mean, low, high)} percentage points"
+    if what != "accuracy":
+        good, bad, than = bad, good, f"lower {who} {what.upper()}"
+        numbers = f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"{word(good, bad)}: {method} has {than} than {rival}: {numbers}"
 
 
 def word(good: bool, bad: bool, neither: str = "no clear difference") -> str:
     """What became of a claim."""
     return "holds" if good else "does not hold" if bad else neither
-
-
-# --- pictures -------------------------------------------------------------------------------------
 
 
 def trade_off(
@@ -205,36 +161,60 @@ def trade_off(
     gap = summary.gap_of(results)
     there = set(results["role"])
     shown = [role for role in summary.ROLES if role in there] if who is None else who
-    curves, dots, notes = [], [], []
+    lines, dots, notes = [], [], []
     for part in summary.parts(results):
-        here = rows_of(rows, part).sort_values("eta", kind="stable")
+        here = summary.rows_of(rows, part).sort_values("eta", kind="stable")
+        flat = here["method"] == CONSTANT
         for one in shown:
-            x, y = f"{one}_{gap}", f"{one}_accuracy"
             title = f"{words.setting(part)}: {one}{'' if who is None else ' of clients'}"
-            flat = here["method"] == CONSTANT
             if who is not None and flat.any():
-                error = 100 * (1 - here.loc[flat, y].mean())
+                error = 100 * (1 - here.loc[flat, f"{one}_accuracy"].mean())
                 text = f"constant classifier: {gap.upper()} 0, error {error:.1f} %"
                 notes.append({"panel": title, "text": text})
             drawn = here if who is None else here[~flat]
-            curves.append(pd.DataFrame({
-                "panel": title,
-                "method": drawn["method"],
-                "label": drawn["method"].replace(FRONTIER, BEST),
-                "mark": drawn["method"] == FRONTIER,
-                "x": drawn[x], "x_half": drawn[f"{x}_half"].fillna(0),
-                "y": 100 * (1 - drawn[y]), "y_half": 100 * drawn[f"{y}_half"].fillna(0),
-            }))  # fmt: skip
+            lines.append(curve(drawn, title, f"{one}_{gap}", f"{one}_accuracy"))
             if marks is not None:
                 same = (marks["dataset"] == part["dataset"].iloc[0]) & (marks["role"] == one)
                 dots.append(marks[same].assign(panel=title))
-    frames = {
-        "curves": pd.concat(curves, ignore_index=True),
-        "marks": pd.concat(dots) if dots else pd.DataFrame(columns=["panel", "method", "x", "y"]),
-        "notes": pd.DataFrame(notes, columns=["panel", "text"]),
-    }
     said = {"x": f"{gap.upper()} ↓", "y": "error % ↓"}
     if who is None:
         said["title"] = "Error and unfairness of every method (lower left is better)"
     across = len(shown) if who is None else 2
+    return curves_picture(name, lines, said, dots, notes, across)
+
+
+def by_role(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
+    """The trade-off of each kind of client, ``tradeoff.png``."""
+    return [trade_off("tradeoff", results, rows)]
+
+
+def curve(rows: pd.DataFrame, panel: str, x: str, y: str) -> pd.DataFrame:
+    """The points of each method in a panel, errors in percent in the place of accuracies."""
+    value, half = rows[y], rows[f"{y}_half"].fillna(0)
+    if y.endswith("accuracy"):
+        value, half = 100 * (1 - value), 100 * half
+    return pd.DataFrame({
+        "panel": panel,
+        "method": rows["method"],
+        "label": rows["method"].replace(FRONTIER, BEST),
+        "mark": rows["method"] == FRONTIER,
+        "x": rows[x], "x_half": rows.get(f"{x}_half", 0 * rows[x]).fillna(0),
+        "y": value, "y_half": half,
+    })  # fmt: skip
+
+
+def curves_picture(
+    name: str,
+    curves: list[pd.DataFrame],
+    said: dict[str, str],
+    marks: Sequence[pd.DataFrame] = (),
+    notes: Sequence[dict[str, str]] = (),
+    across: int = 2,
+) -> Picture:
+    """Curves, the paper's marks, and notes in the corners of panels."""
+    frames = {
+        "curves": pd.concat(curves, ignore_index=True),
+        "marks": pd.concat(marks) if marks else pd.DataFrame(columns=["panel", "method", "x", "y"]),
+        "notes": pd.DataFrame(notes, columns=["panel", "text"]),
+    }
     return Picture(name=name, kind="curves", frames=frames, words=said, across=across)

@@ -5,18 +5,19 @@ Not in the paper, which calls its method's trade-off the best by the look of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import pandas as pd
-from scipy.stats import t
 
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.criteria import MEASURES
 from pfedfair.experiment import FRONTIER
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, tradeoff, words
-from pfedfair.studies.rows import WITH_TARGET, Cell, Study, levels
-from pfedfair.studies.view import Column, Table, View
+from pfedfair.studies.rows import WITH_TARGET, levels
+from pfedfair.studies.study import Cell, Study
+from pfedfair.studies.view import Column, Table
 
 REFERENCE = "pfedfair"  # the method whose trade-off the paper calls the best
 MANY = (0.0, 0.6, 0.9, 0.97)
@@ -82,7 +83,7 @@ def over_methods(results: pd.DataFrame) -> pd.DataFrame:
 
 def score_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     """Methods against their trade-off scores, the best first."""
-    gap = summary.gap_of(part)
+    gap, scored = summary.gap_of(part), over_methods(part)
 
     def area(row: pd.Series) -> str:
         return f"{words.percent(row['area'])}\n±{words.percent(row['area_half'])}"
@@ -100,7 +101,7 @@ def score_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
 
     return Table(
         heading=words.heading(part),
-        frame=rows,
+        frame=scored,
         columns=(
             Column("method", lambda row: row["method"]),
             Column("area ↓", area),
@@ -108,7 +109,7 @@ def score_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
             *(Column(f"{gap.upper()} ≤ {c:g}", partial(at, c)) for c in tradeoff.LIMITS),
         ),
         lines_heading="What came out:",
-        lines=(verdict(rows),),
+        lines=(verdict(scored),),
     )
 
 
@@ -118,6 +119,8 @@ def verdict(rows: pd.DataFrame) -> str:
     With so many rivals one would be better by chance: intervals are widened for their number
     (Bonferroni).
     """
+    from scipy.stats import t  # takes long to load
+
     if REFERENCE not in set(rows["method"]):
         return "The method with the least area comes first."
     rows = rows[~rows["method"].isin([REFERENCE, FRONTIER])]
@@ -135,25 +138,25 @@ def verdict(rows: pd.DataFrame) -> str:
     return f"{parts.word(not better and not alike, bool(better), 'not clear')}: {said}"
 
 
-def points(rows: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
-    """Every point of every curve over seeds, for pictures: the worst client's gap and accuracy."""
-    settings = ["dataset", "partition"]
-    clients = results.groupby(settings)["client"].nunique().rename("clients")
-    table = rows.merge(clients, left_on=settings, right_index=True, how="left")
-    shown = ("worst_accuracy", f"worst_{summary.gap_of(results)}")
-    measures = [f"{m}{end}" for m in shown for end in ("", "_half")]
-    return table[["dataset", "clients", "method", "level", *measures, "seeds"]]
+def files(
+    results: pd.DataFrame, rows: pd.DataFrame, tables: Sequence[Table]
+) -> dict[str, pd.DataFrame]:
+    """The scores, and every point of every curve: the worst client's gap and accuracy."""
+    scored = pd.concat([table.frame for table in tables], ignore_index=True)
+    keys = ["dataset", "partition"]
+    clients = results.groupby(keys)["client"].nunique().rename("clients")
+    shown = [name for name in map(str, rows) if name.startswith("worst_")]
+    points = rows.merge(clients, left_on=keys, right_index=True, how="left")
+    points = points[["dataset", "clients", "method", "level", *shown, "seeds"]]
+    return {"scores.csv": scored, "points.csv": points}
 
 
-def view(results: pd.DataFrame, title: str = "", name: str = "scores") -> View:
-    """Scores of results that were measured on validation rows too."""
-    held = summary.held_out(results)
-    rows, scored = summary.summary(held), over_methods(results)
-    tables = [score_table(p, parts.rows_of(scored, p)) for p in summary.parts(results)]
-    picture = parts.trade_off(name, held, rows, ("worst",) if name == "scores" else None)
-    files = {"scores.csv": scored, "points.csv": points(rows, results)}
-    told = legend(summary.gap_of(results))
-    return parts.view(title or STUDY.title, results, tables, [picture], told, rows, files)
-
-
-STUDY = Study(title="Trade-off scores of all methods", cells=cells, view=view, in_paper=False)
+STUDY = Study(
+    title="Trade-off scores of all methods",
+    cells=cells,
+    table=score_table,
+    pictures=lambda results, rows: [parts.trade_off("scores", results, rows, ("worst",))],
+    files=files,
+    legend=legend,
+    in_paper=False,
+)

@@ -15,8 +15,9 @@ from pfedfair.experiment import RUN
 from pfedfair.metrics import mean_interval
 from pfedfair.partition import by_column
 from pfedfair.studies import parts, summary, words
-from pfedfair.studies.rows import Cell, Level, Study
-from pfedfair.studies.view import Column, Table, View
+from pfedfair.studies.rows import Level
+from pfedfair.studies.study import Cell, Study
+from pfedfair.studies.view import Column, Table
 
 COLUMNS = ("occupation", "education")
 TARGET = 0.05
@@ -68,26 +69,24 @@ def kept(results: pd.DataFrame) -> pd.DataFrame:
     return each
 
 
-def stress_table(part: pd.DataFrame) -> Table:
+def stress_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     """Methods against accuracy, DDP and how many clients kept the target."""
 
     def name(row: pd.Series) -> str:
-        return "\n ".join(
-            [row["method"], *([SHORT[row["kappa"]]] if row["kappa"] in SHORT else [])]
-        )
+        short = SHORT.get(row["kappa"])
+        return f"{row['method']}\n {short}" if short else str(row["method"])
 
     each = kept(part)
-    where = parts.method_columns(name)
     return Table(
         heading=words.heading(part),
         frame=summary.over_seeds(each, [*RUN, "kappa"], MEASURES),
         columns=(
-            *where,
+            *parts.method_columns(name),
             parts.measured("mean\naccuracy % ↑", "mean_accuracy", words.percent),
             parts.measured("mean\nDDP ↓", "mean_ddp", words.rate),
             parts.measured("worst\nDDP ↓", "worst_ddp", words.rate),
-            Column("within ↑", lambda row: words.share(row["within"])),
-            Column("may be\nwithin ↑", lambda row: words.share(row["kept"])),
+            Column("within ↑", lambda row: f"{row['within']:.0%}"),
+            Column("may be\nwithin ↑", lambda row: f"{row['kept']:.0%}"),
         ),
         keys=2,
         lines_heading="What came out (seed by seed, in brackets the 95 % interval):",
@@ -102,23 +101,16 @@ def verdict(each: pd.DataFrame) -> str:
     pair = usual.merge(
         each[each["kappa"] == OWN], on="seed", suffixes=("", "_own"), validate="one_to_one"
     )
-    more = mean_interval((pair["mean_accuracy"] - pair["mean_accuracy_own"]).to_numpy())
-    mean, low, high = more
-    return (
-        f"{OURS}, difference to the same with own people only: mean accuracy "
-        f"{words.points(mean, low, high, 2)} percentage points"
-    )
-
-
-def view(results: pd.DataFrame) -> View:
-    tables = [stress_table(part) for part in summary.parts(results)]
-    return parts.view(STUDY.title, results, tables, legend=LEGEND)
+    mean, low, high = mean_interval((pair["mean_accuracy"] - pair["mean_accuracy_own"]).to_numpy())
+    said = f"{OURS}, difference to the same with own people only: mean accuracy"
+    return f"{said} {words.points(mean, low, high, 2)} percentage points"
 
 
 STUDY = Study(
     title="Clients whose people differ",
     cells=cells,
-    view=view,
+    table=stress_table,
+    legend=lambda gap: LEGEND,
     datasets=("adult",),
     in_paper=False,
 )

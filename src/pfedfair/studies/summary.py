@@ -22,6 +22,13 @@ def parts(results: pd.DataFrame) -> Iterator[pd.DataFrame]:
         yield part
 
 
+def rows_of(rows: pd.DataFrame, part: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a summary that are about one data set and partition."""
+    keys = ["dataset", "partition"]
+    found: pd.DataFrame = rows[(rows[keys] == part[keys].iloc[0]).all(axis=1)]
+    return found
+
+
 def held_out(results: pd.DataFrame) -> pd.DataFrame:
     """Leave out what was measured on validation rows, which is for choosing."""
     held = results[results["protocol"] != "validation"]

@@ -9,8 +9,9 @@ import pandas as pd
 from pfedfair.experiment import FRONTIER
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, words
-from pfedfair.studies.rows import Cell, Study, one_level
-from pfedfair.studies.view import Column, Table, View
+from pfedfair.studies.rows import one_level
+from pfedfair.studies.study import Cell, Study
+from pfedfair.studies.view import Column, Picture, Table
 
 METHODS = (
     "constant", "erm-local", "fedavg", "pfedme", "kde-local", "fedavg-kde", "pfedme-kde",
@@ -66,8 +67,9 @@ def printed(dataset: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def client_grid(part: pd.DataFrame, paper: pd.DataFrame) -> Table:
+def client_grid(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     """Methods against clients: our figures, how sure they are, and the paper's."""
+    paper = printed(part["dataset"].iloc[0])
     rows = summary.by_client(part[part["method"] != FRONTIER])
     rows = rows.merge(paper, on=["method", "client"], how="left", suffixes=("", "_paper"))
     clients = rows.drop_duplicates("client")
@@ -97,18 +99,17 @@ def client_grid(part: pd.DataFrame, paper: pd.DataFrame) -> Table:
     )
 
 
-def view(results: pd.DataFrame) -> View:
-    rows, marks, tables = summary.summary(results), [], []
+def pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
+    """The trade-off, with the paper's means over each kind of client as marks."""
+    marks = []
     for part in summary.parts(results):
-        name = part["dataset"].iloc[0]
-        paper = printed(name)
-        tables.append(client_grid(part, paper))
-        roles = part.drop_duplicates("client")[["client", "role"]]
-        means = paper.merge(roles, on="client").groupby(["method", "role"], sort=False)
-        mean = means[["accuracy", "ddp"]].mean().reset_index()
-        marks.append(mean.assign(dataset=name, x=mean["ddp"], y=100 * (1 - mean["accuracy"])))
-    picture = parts.trade_off("tradeoff", results, rows, marks=pd.concat(marks))
-    return parts.view(STUDY.title, results, tables, [picture], rows=rows)
+        name, roles = part["dataset"].iloc[0], part.drop_duplicates("client")[["client", "role"]]
+        mean = printed(name).merge(roles, on="client").groupby(["method", "role"], sort=False)
+        rates = mean[["accuracy", "ddp"]].mean().reset_index()
+        marks.append(rates.assign(dataset=name, x=rates["ddp"], y=100 * (1 - rates["accuracy"])))
+    return [parts.trade_off("tradeoff", results, rows, marks=pd.concat(marks))]
 
 
-STUDY = Study(title=f"Table 1: every client, eta = {ETA}", cells=cells, view=view)
+STUDY = Study(
+    title=f"Table 1: every client, eta = {ETA}", cells=cells, table=client_grid, pictures=pictures
+)

@@ -13,10 +13,11 @@ from pfedfair.criteria import CRITERIA
 from pfedfair.experiment import RUN
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, words
-from pfedfair.studies.rows import CONSTANT, Cell, Level, Study, levels
+from pfedfair.studies.rows import CONSTANT, Level, levels
 from pfedfair.studies.scores import REFERENCE, SETTINGS
+from pfedfair.studies.study import Cell, Study
 from pfedfair.studies.tradeoff import choose
-from pfedfair.studies.view import Column, Table, View
+from pfedfair.studies.view import Column, Table
 
 TARGETS = (0.02, 0.05, 0.1)
 CONFIDENCE = 0.95
@@ -51,13 +52,11 @@ def reached(results: pd.DataFrame) -> pd.DataFrame:
     """One row per run with a target: what its clients got, and the difference to pFedFair."""
     about = {config: json.loads(config) for config in results["config"].unique()}
     each = summary.over_clients(results)
-    for frame in (results := results.copy(), each):
-        frame["target"] = [about[c].get("target_ddp", float("nan")) for c in frame["config"]]
-    each["confidence"] = pd.Series(
-        [about[config].get("confidence") for config in each["config"]], dtype=float
-    )
+    for name, key in (("target", "target_ddp"), ("confidence", "confidence")):
+        each[name] = pd.Series([about[c].get(key) for c in each["config"]], dtype=float)
+    targets = [about[c].get("target_ddp", float("nan")) for c in results["config"]]
     keys = [*RUN, "seed"]
-    within = results.assign(within=results["ddp"] <= results["target"])
+    within = results.assign(within=results["ddp"] <= targets)
     shares = within.groupby(keys, sort=False, dropna=False)["within"].mean()
     each = each.merge(shares.reset_index(), on=keys)
     curves = {
@@ -81,7 +80,7 @@ def _at(curve: pd.DataFrame, limit: float) -> float:
     return best.at(accuracy) if best else float("nan")
 
 
-def target_table(part: pd.DataFrame) -> Table:
+def target_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     """Methods and targets against what came of them."""
 
     def asked(row: pd.Series) -> str:
@@ -100,7 +99,7 @@ def target_table(part: pd.DataFrame) -> Table:
             Column("method", lambda row: row["method"]),
             Column("target", asked),
             parts.measured("worst\nDDP ↓", "worst_ddp", words.rate, "\n"),
-            Column("within\n↑", lambda row: words.share(row["within"])),
+            Column("within\n↑", lambda row: f"{row['within']:.0%}"),
             parts.measured("worst\naccuracy", "worst_accuracy", words.percent, "\n"),
             parts.measured("mean\naccuracy", "mean_accuracy", words.percent, "\n"),
             Column(f"difference\nto {REFERENCE}", difference),
@@ -129,9 +128,10 @@ def verdicts(rows: pd.DataFrame) -> list[str]:
     return lines
 
 
-def view(results: pd.DataFrame) -> View:
-    tables = [target_table(part) for part in summary.parts(results)]
-    return parts.view(STUDY.title, results, tables, legend=LEGEND)
-
-
-STUDY = Study(title="Targets: asked for and reached", cells=cells, view=view, in_paper=False)
+STUDY = Study(
+    title="Targets: asked for and reached",
+    cells=cells,
+    table=target_table,
+    legend=lambda gap: LEGEND,
+    in_paper=False,
+)

@@ -26,7 +26,7 @@ from pfedfair.defaults import as_many_steps, make, section, settings, space
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import Source, Spec
 from pfedfair.partition import Plan, fixed_shares
-from pfedfair.studies.rows import ROWS
+from pfedfair.studies.study import ROWS
 
 CLIENTS = (20, 50)
 FIRST_SEED = 100  # not a seed of any table

@@ -25,20 +25,11 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table of numbers.
+    """Numbers, a row of `frame` for each row of the table, and the `columns` that show them.
 
-    Attributes
-    ----------
-    frame
-        The numbers, a row for each row of the table.
-    columns
-        What is shown of them, and how; the first `keys` of these say whose the row is.
-    bright
-        Lines of a cell from this one on are remarks: intervals, or the paper's numbers.
-    lines_heading, lines
-        What is to be said of the numbers, below them.
-    detail
-        Too long for a screen: it belongs in a report.
+    The first `keys` columns say whose a row is. The first `bright` lines of a cell are its own, the
+    others remarks: intervals, or the paper's numbers. `lines` are said of the numbers, below them.
+    A table of `detail` is too long for a screen: it belongs in a report.
     """
 
     heading: str

@@ -49,11 +49,6 @@ def rate(mean: float, half: float | None = None) -> str:
     return short + (f" ±{rate(half)}" if half is not None and half == half else "")
 
 
-def share(value: float) -> str:
-    """A share of clients, in percent without decimals."""
-    return f"{100 * value:.0f} %"
-
-
 def points(mean: float, low: float, high: float, digits: int = 1, between: str = " ") -> str:
     """A difference of two accuracies in percentage points, and its interval.
 

@@ -9,6 +9,7 @@ import torch
 from flwr.app import Context, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
+from pfedfair.run import choose_network
 from safetensors.torch import load_file
 
 import pfedfair as pff
@@ -16,7 +17,6 @@ from pfedfair.algorithms import ALGORITHMS, Clients
 from pfedfair.engines.flower import client_app
 from pfedfair.engines.flower.processes import APP
 from pfedfair.engines.site.settings import make_algorithm
-from pfedfair.run import choose_network
 
 
 def defaults() -> dict:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from flower_sites import Consortium
+from pfedfair.run import choose_network
 from safetensors.torch import load_file
 from tap import Tap
 
@@ -12,7 +13,6 @@ from conftest import people
 from pfedfair.engines import stacked
 from pfedfair.engines.flower.processes import Processes, free_ports
 from pfedfair.engines.site.settings import make_algorithm
-from pfedfair.run import choose_network
 
 METHODS = ("pfedfair", "fedavg-kde", "pfedme-kde", "transport")
 

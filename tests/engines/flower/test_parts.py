@@ -23,9 +23,9 @@ def test_robust_averages_need_enough_answers():
     rows = torch.arange(5.0)[:, None].repeat(1, 3)
     assert robust(rows, "trimmed-mean", 1).tolist() == [2.0] * 3
     assert robust(rows, "krum", 1)[0].item() in (1.0, 2.0, 3.0)
-    with pytest.raises(pff.InputError, match="trimmed-mean with 1 bad sites needs 3 answers"):
+    with pytest.raises(pff.InputError, match="trimmed-mean with malicious = 1 needs 3 answers"):
         robust(rows[:2], "trimmed-mean", 1)
-    with pytest.raises(pff.InputError, match="krum with 2 bad sites needs 7 answers"):
+    with pytest.raises(pff.InputError, match="krum with malicious = 2 needs 7 answers"):
         robust(rows, "krum", 2)
 
 

@@ -61,7 +61,10 @@ class Conductor:
             if w is None or (w.shape, w.dtype) != (old.shape, old.dtype):
                 raise InputError("The sites' answers make no model: see the log for who sent what.")
             if not bool(torch.isfinite(w).all()):
-                raise InputError("The global model is not finite: use a smaller alpha.")
+                raise InputError(
+                    "Training failed: the global model has weights that are infinite or NaN; use a "
+                    "smaller step size, alpha."
+                )
             seconds = time.monotonic() - began
             state = Checkpoint(
                 key=state.key,
@@ -248,8 +251,8 @@ class Conductor:
         if settings.epsilon > 0:
             messages = -(-settings.rounds // settings.local_rounds)
             log.info(
-                "pfedfair: every answer is (%g, %g)-differentially private for a whole site; "
-                "%d answers together (%g, %g), and a round that has to be repeated is one more",
+                "pfedfair: differential privacy of a whole site: epsilon %g and delta %g for one "
+                "answer, for all %d epsilon %g and delta %g; a repeated round is one answer more",
                 settings.epsilon, settings.delta, messages,
                 messages * settings.epsilon, messages * settings.delta,
             )  # fmt: skip

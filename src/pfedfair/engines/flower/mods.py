@@ -59,6 +59,6 @@ def privacy_mod(message: Message, context: Context, call_next: ClientAppCallable
         message.content.config_records["config"]["clipping_norm"] = clip
         return fixedclipping_mod(message, context, call_next)
     log.info(
-        "pfedfair: this answer is (%g, %g)-differentially private for the site", epsilon, delta
+        "pfedfair: this answer keeps epsilon %g and delta %g for the whole site", epsilon, delta
     )
     return LocalDpMod(clip, 2 * clip, epsilon, delta)(message, context, call_next)

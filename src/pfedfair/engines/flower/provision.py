@@ -10,6 +10,7 @@ import shutil
 from importlib.resources import files
 from pathlib import Path
 
+import tomli_w
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -92,14 +93,13 @@ def create(
     _fill(server / "start-superlink.sh", 0o700, port=inside)
     _fill(server / "register-sites.sh", 0o700, connection=CONNECTION)
     _fill(server / "run.sh", 0o700, connection=CONNECTION)
-    _fill(server / "run.toml", sites=sites, out=(server / "run").absolute())
+    out = tomli_w.dumps({"out": str((server / "run").absolute())})
+    _fill(server / "run.toml", sites=sites, out=out)
     shutil.copytree(APP, server / "app")
-    roots = (server / "tls" / "ca.pem").absolute()
-    _write(
-        server / "flwr" / "config.toml",
-        f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\n'
-        f'address = "127.0.0.1:{inside}"\nroot-certificates = "{roots}"\n',
-    )
+    roots = str((server / "tls" / "ca.pem").absolute())
+    where = {"address": f"127.0.0.1:{inside}", "root-certificates": roots}
+    known = {"superlink": {"default": CONNECTION, CONNECTION: where}}
+    _write(server / "flwr" / "config.toml", tomli_w.dumps(known))
     if proxied:
         (server / "proxy").mkdir(mode=0o700)
         _fill(server / "proxy" / "nginx.conf", listen=port, port=inside)

@@ -20,7 +20,9 @@ def robust(rows: Tensor, how: str, malicious: int) -> Tensor:
     n = len(rows)
     needed = 2 * malicious + 1 if how == "trimmed-mean" else 2 * malicious + 3
     if n < needed:
-        raise InputError(f"{how} with {malicious} bad sites needs {needed} answers, there are {n}.")
+        raise InputError(
+            f"{how} with malicious = {malicious} needs {needed} answers of sites, there are {n}."
+        )
     replies = [
         Message(
             RecordDict(

@@ -22,7 +22,7 @@ def refusal(message: State, server: State, models: Sequence[str], max_change: fl
     for name, tensor in message.items():
         if not bool(torch.isfinite(tensor).all()):
             bad = int((~torch.isfinite(tensor)).sum())
-            return f"'{name}' has {bad} numbers that are not finite"
+            return f"'{name}' has {bad} number{'s' * (bad > 1)} that cannot be (infinite, or NaN)"
         if name not in server:
             continue
         before = server[name]

@@ -37,10 +37,10 @@ def check_privacy(clip: float, epsilon: float, delta: float) -> None:
     if not (clip >= 0 and epsilon >= 0):
         raise InputError("clip and epsilon must be 0 (none) or positive numbers.")
     if epsilon > 0 and clip == 0:
-        raise InputError("epsilon needs clip, the largest norm of a site's update.")
+        raise InputError("epsilon needs clip, the limit on how far a site's update may go.")
     if epsilon > 1:
         raise InputError(
-            f"epsilon must be at most 1, got {epsilon:g}: for more, the noise would not keep it."
+            f"epsilon must be at most 1, got {epsilon:g}: for more, this kind of noise is no proof."
         )
     if epsilon > 0 and not 0 < delta < 1:
         raise InputError(f"delta must be between 0 and 1, got {delta:g}.")

@@ -117,7 +117,8 @@ class Work:
         theta = self.algorithm.personalise(self.server, own, self.clients)
         if not bool(torch.isfinite(theta).all()):
             raise InputError(
-                "The personal model has weights that are not finite: use a smaller alpha."
+                "Training failed: the personal model has weights that are infinite or NaN; use a "
+                "smaller step size, alpha."
             )
         kept = own if self.algorithm.keeps else {}
         rules = list(self.algorithm.rules(self.server, own, self.clients))

@@ -1,6 +1,5 @@
 """The commands as a user types them."""
 
-import dataclasses
 import json
 import os
 import re
@@ -8,16 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 
 import pandas as pd
 import pytest
 import torch
 
 import pfedfair as pff
-from pfedfair import cli
+from pfedfair.cli import compare, one_run
 from pfedfair.experiment import FRONTIER_LIMITS
-from pfedfair.paper import curves, many_clients, scores, stress, table1, targets
-from pfedfair.report.reproductions import REPRODUCTIONS
+from pfedfair.studies import STUDIES, table1
+from pfedfair.studies import tune as search
 
 
 def test_train_prints_every_client_and_saves(pfedfair, tmp_path):
@@ -25,10 +25,16 @@ def test_train_prints_every_client_and_saves(pfedfair, tmp_path):
     assert code == 0
     assert "underrepresented" in out
     assert "held-out pool: 3172 rows" in out
-    assert len(re.findall(r"^ *[1-5] +(?:under|over)\. ", out, re.M)) == 5
+    assert len(re.findall(r"^ *[1-5] +(?:under|over) ", out, re.M)) == 5
     assert {p.name for p in (tmp_path / "first").iterdir()} == {
-        "experiment.json", "model.safetensors", "run.json", "clients.parquet",
+        "experiment.json", "model.safetensors", "run.json", "results.parquet", "rules.parquet",
+        "timings.parquet",
     }  # fmt: skip
+    code, again, _ = pfedfair("report", "first")
+    assert code == 0
+    shown = out[out.index("pfedfair on compas, seed 0") :].splitlines()[:20]
+    assert "\n".join(shown) in again
+    assert (tmp_path / "first" / "report.md").exists()
     code, _, err = pfedfair("train", "compas", "--rounds", 6, "--out", "first")
     assert code == 2
     assert "holds another experiment" in err
@@ -39,7 +45,9 @@ def test_train_on_your_own_table(pfedfair, csv):
     code, out, _ = pfedfair("train", csv, *arguments, "--method", "kde-local", "--eta", 0.3)
     assert code == 0
     assert "site 2" in out
-    assert "protocol paper" in out
+    assert "measured on its own rows" in out
+    assert "Settings for tables of your own" in out
+    assert "pfedfair tune" in out
 
 
 def test_quiet_prints_nothing(pfedfair):
@@ -51,7 +59,9 @@ def test_quiet_prints_nothing(pfedfair):
     "options",
     [
         ("--partition", "dirichlet", "--clients", 10),
-        ("--protocol", "paper"),
+        ("--protocol", "own"),
+        ("--partition", "together"),
+        ("--set", "alpha=0.01", "--set", "weighting=size"),
         ("--penalty", "ermi", "--method", "pfedfair"),
         ("--blind", "--method", "kde-local"),
     ],
@@ -64,8 +74,8 @@ def test_train_options(pfedfair, options):
 def test_theory_prints_cost_and_frontier(pfedfair):
     code, out, err = pfedfair("theory", "compas", "--rounds", 5)
     assert code == 0, err
-    assert re.search(r"^ *1 +under\. +0\.83 +6\.5 ", out, re.M)  # (2 * .8333 - 1) (.488 - .391)
-    assert re.search(r"^ *2 +over\. +0\.17 +0\.0 ", out, re.M)
+    assert re.search(r"^ *1 +under +0\.83 +6\.5 ", out, re.M)  # (2 * .8333 - 1) (.488 - .391)
+    assert re.search(r"^ *2 +over +0\.17 +0\.0 ", out, re.M)
 
 
 def test_transport_prints_its_rules_and_takes_in_a_new_client(pfedfair, tmp_path):
@@ -75,8 +85,8 @@ def test_transport_prints_its_rules_and_takes_in_a_new_client(pfedfair, tmp_path
     )  # fmt: skip
     assert code == 0, err
     assert "The decision rules" in out
-    assert "Target, DDP at most 0.03:" in out
-    assert "--confidence 0.95 aims lower" in out
+    assert "DDP at most 0.03:" in out
+    assert "--confidence 0.95 aims lower" in " ".join(out.split())
     rows = pff.load("compas").frame.sample(200, random_state=0).drop(columns="two_year_recid")
     rows["race"] = rows["race"].where(rows["race"] == "Caucasian", "Non-Caucasian")
     rows.to_csv(tmp_path / "new.csv", index=False)
@@ -92,13 +102,13 @@ def test_transport_prints_its_rules_and_takes_in_a_new_client(pfedfair, tmp_path
 
 
 def test_train_uses_one_thread_so_that_weights_are_the_same_everywhere(pfedfair, monkeypatch):
-    seen, train = [], cli.train_run
+    seen, train = [], one_run.train_run
 
     def spy(*arguments, **options):
         seen.append(torch.get_num_threads())
         return train(*arguments, **options)
 
-    monkeypatch.setattr(cli, "train_run", spy)
+    monkeypatch.setattr(one_run, "train_run", spy)
     torch.set_num_threads(2)
     assert pfedfair("train", "compas", "--method", "fedavg", "--rounds", 1, "-q")[0] == 0
     assert seen == [1]
@@ -111,7 +121,7 @@ def test_a_target_for_a_method_with_a_penalty(pfedfair):
         "--rounds", 3,
     )  # fmt: skip
     assert code == 0, err
-    assert "Target, DDP at most 0.1:" in out
+    assert "DDP at most 0.1:" in out
 
 
 def test_compare_then_report(pfedfair, tmp_path):
@@ -131,7 +141,7 @@ def test_compare_then_report(pfedfair, tmp_path):
     code, out, _ = pfedfair("report", "grid")
     assert code == 0
     assert (tmp_path / "grid" / "tradeoff.png").read_bytes().startswith(b"\x89PNG")
-    assert "| dataset | method |" in (tmp_path / "grid" / "report.md").read_text()
+    assert "| method | eta or limit |" in (tmp_path / "grid" / "report.md").read_text()
 
 
 def test_compare_shows_the_gap_of_the_criterion(pfedfair, tmp_path):
@@ -166,63 +176,74 @@ def test_compare_with_validation_rows_scores_the_methods(pfedfair, tmp_path):
     assert pfedfair("report", "scored")[1].splitlines()[:12] == out.splitlines()[:12]
 
 
-def short(tuned, rounds):
-    """Settings with fewer rounds; transport has five more, in which clients agree."""
+def test_tune_finds_settings_for_your_own_table(pfedfair, csv, tmp_path, monkeypatch):
+    monkeypatch.setattr(search, "TRIALS", 3)
+    command = ("tune", csv, "--label", "hired", "--sensitive", "sex", "--client", "site")
+    code, out, err = pfedfair(*command, "--methods", "fedavg", "--seeds", 1, "--jobs", 1)
+    assert code == 0, err
+    found = tomllib.loads((tmp_path / "runs" / "tune" / "tuned.toml").read_text())["own"]
+    assert set(found) == {"fedavg", "logofair", "transport"}
+    best = pd.read_csv(tmp_path / "runs" / "tune" / "trials.csv").iloc[0]
+    assert json.loads(best["config"])["alpha"] == found["fedavg"]["alpha"]
+    assert "[own.fedavg]" in out
 
-    def make(dataset, method, eta=0.9, **more):
-        few = rounds + 5 if method == "transport" else rounds
-        return tuned(dataset, method, eta, **more | {"rounds": few})
 
-    return make
+def test_settings_go_to_the_methods_that_have_them(pfedfair, tmp_path):
+    code, _, err = pfedfair(
+        "compare", "compas", "--methods", "fedavg,pfedfair,fa", "--etas", "0.5,0.9", "--set",
+        "lam=0.1", "--set", "tau=0.2", "--rounds", 2, "--seeds", 1, "--jobs", 1, "--out", "set",
+    )  # fmt: skip
+    assert code == 0, err
+    results = pd.read_parquet(tmp_path / "set" / "results.parquet")
+    config = results.drop_duplicates("config").set_index("method")["config"].map(json.loads)
+    assert [one["lam"] for one in config[["pfedfair"]]] == [0.1, 0.1]
+    assert [one["tau"] for one in config[["fa"]]] == [0.2]  # a limit that is set is not varied
 
 
-def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_path, monkeypatch):
-    monkeypatch.setattr(table1, "tuned", short(table1.tuned, 3))
-    code, out, _ = pfedfair(
-        "reproduce", "table1", "--datasets", "compas", "--seeds", 2, "--jobs", 1, "--out", "t1"
-    )
-    assert code == 0
+def test_compare_clients_with_drawn_shares(pfedfair, csv):
+    """A plan without a column, and not one of the paper's."""
+    code, out, err = pfedfair(
+        "compare", csv, "--label", "hired", "--sensitive", "sex", "--partition", "dirichlet",
+        "--clients", 3, "--methods", "fedavg", "--seeds", 1, "--rounds", 2, "--jobs", 1,
+        "--drop", "site", "--out", "drawn",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "people, 3 clients, drawn shares, 1 seed" in out
+
+
+def test_reproduce_table1_shows_the_papers_figures_and_the_claims(pfedfair, tmp_path):
+    code, out, err = pfedfair(
+        "reproduce", "table1", "--datasets", "compas", "--seeds", 2, "--jobs", 1, "--rounds", 3,
+        "--out", "t1",
+    )  # fmt: skip
+    assert code == 0, err
     assert "65.4 .051" in out  # the paper's pFedFair at client 1
-    assert len(re.findall("pfedfair has (?:higher|lower)", out)) == 5
+    assert len(re.findall(r"pfedfair has\s(?:higher|lower)", out)) == 5
     results = pd.read_parquet(tmp_path / "t1" / "results.parquet")
     assert set(results["method"]) == set(table1.METHODS)
     assert len(results) == (len(table1.METHODS) - 1 + len(FRONTIER_LIMITS)) * 5 * 2
-
-
-@pytest.mark.parametrize("what", [name for name in REPRODUCTIONS if name != "table1"])
-def test_every_part_of_the_paper_is_redone(pfedfair, tmp_path, monkeypatch, what):
-    """With two rounds and two seeds: the tables and figures appear, the claims are judged."""
-    monkeypatch.setattr(stress, "COLUMNS", ("age_cat",))
-    for module in (curves, many_clients, scores, stress, targets):
-        monkeypatch.setattr(module, "tuned", short(module.tuned, 2))
-    monkeypatch.setattr(many_clients, "CLIENTS", (5, 20))
-    small = dataclasses.replace(REPRODUCTIONS[what], datasets=("compas",))
-    monkeypatch.setitem(REPRODUCTIONS, what, small)
-    code, out, err = pfedfair("reproduce", what, "--seeds", 2, "--jobs", 1, "--out", "part")
-    assert code == 0, err
-    for stem in small.draw:
-        for ending in ("png", "svg"):
-            assert (tmp_path / "part" / f"{stem}.{ending}").stat().st_size > 5000
-    assert out.count(" than ") >= len(small.claims) // 2
-    assert all((tmp_path / "part" / name).stat().st_size > 500 for name in small.texts)
-    code, again, _ = pfedfair("report", "part")
+    levels = results.groupby("method")["level"].unique().map(sorted).to_dict()
+    assert levels["pfedfair"] == ["0.9"]
+    assert levels["fedavg"] == ["0"]
+    assert levels["transport"] == levels["pfedfair-target"] == ["≤ 0.05"]
+    assert "≤ 0.1" in levels["frontier"]
+    code, again, _ = pfedfair("report", "t1")
     assert code == 0
-    assert again.splitlines()[:12] == out.splitlines()[:12]
+    assert again.splitlines()[:40] == out.splitlines()[:40]
 
 
 def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
-    monkeypatch.setattr(curves, "tuned", short(curves.tuned, 2))
-    parts = {
-        name: dataclasses.replace(REPRODUCTIONS[name], datasets=("compas",))
-        for name in ("figure3", "figure7")
-    }
-    monkeypatch.setattr(cli, "REPRODUCTIONS", parts | {"scores": REPRODUCTIONS["scores"]})
-    code, out, err = pfedfair("reproduce", "all", "--seeds", 1, "--jobs", 1, "--out", "all")
+    parts = ("figure3", "figure7")
+    monkeypatch.setattr(compare, "STUDIES", {name: STUDIES[name] for name in (*parts, "scores")})
+    code, out, err = pfedfair(
+        "reproduce", "all", "--datasets", "compas", "--seeds", 1, "--jobs", 1, "--rounds", 3,
+        "--out", "all",
+    )  # fmt: skip
     assert code == 0, err
-    sizes = [len(parts[name].specs(("compas",), 1, None)) for name in parts]
-    shared = {spec.key for name in parts for spec in parts[name].specs(("compas",), 1, None)}
-    assert len(list((tmp_path / "all" / "runs").iterdir())) == len(shared) < sum(sizes)
-    assert {p.name for p in (tmp_path / "all").iterdir()} == {"runs", "figure3", "figure7"}
+    keys = [[s.key for s in STUDIES[name].specs(("compas",), 1, None, 3)] for name in parts]
+    shared = {key for each in keys for key in each}
+    assert len(list((tmp_path / "all" / "runs").iterdir())) == len(shared) < sum(map(len, keys))
+    assert {p.name for p in (tmp_path / "all").iterdir()} == {"runs", *parts}
     assert out.count(" s\n") == 2  # how long each took
 
 
@@ -230,7 +251,7 @@ def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
     ("command", "message"),
     [
         ("train mars", "Unknown data set 'mars': choose one of adult, compas"),
-        ("train compas --method fedmagic", "Unknown method 'fedmagic': choose one of constant"),
+        ("train compas --method fedmagic", "Unknown method 'fedmagic': .* constant"),
         ("train compas --eta 1", r"eta must be in \[0, 1\), got 1"),
         ("train compas --eta -0.5", r"eta must be in \[0, 1\), got -0.5"),
         ("train compas --eta much", "'much' is not a valid float"),
@@ -239,7 +260,7 @@ def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
         ("train compas --clients 9 --rows 900", "needs 6480 rows of Non-C.*, compas has 4069"),
         ("train compas --rows 900", "give clients too"),
         ("train compas --clients 5 --client age_cat", "leave out --clients"),
-        ("train compas --client age_cat --protocol pool", "use protocol 'paper'"),
+        ("train compas --client age_cat --protocol pool", "use protocol 'own'"),
         ("train compas --client age_cat --partition circle", "Unknown partition 'circle'"),
         ("train compas --drop age", "has its own columns"),
         ("compare compas --jobs 0", "jobs must be at least 1"),
@@ -252,17 +273,30 @@ def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
         ("flower init new --sites 2 --host fl_1;x", "--host must be a name such as"),
         ("compare compas --clients 9 --rows 900", "compas has 4069"),
         ("train [/x].csv --label a --sensitive b", r"There is no file \[/x\].csv"),
-        ("train compas --partition circle", "Unknown partition 'circle': choose one of fixed"),
+        ("train compas --partition circle", "Unknown partition 'circle': .* fixed"),
         ("train compas --partition column", "needs --client COLUMN"),
         ("train compas --client shoes", "no column 'shoes' to make clients of"),
-        ("train compas --protocol exam", "Unknown protocol 'exam': choose one of pool, paper"),
+        ("train compas --protocol exam", "Unknown protocol 'exam': choose one of pool, own"),
         ("train compas --penalty luck", "Unknown penalty 'luck': choose one of kde, mi"),
         ("train compas --rounds 0", "rounds must be at least 1, got 0"),
         ("train compas --seed -1", "--seed must be 0 or more"),
-        ("train compas --method fedavg --gamma 1", "--gamma means nothing to fedavg"),
-        ("train compas --method fedavg --target-ddp 0.1", "--target-ddp means nothing to fedavg"),
+        ("train compas --method fedavg --set gamma=1", "'gamma' means nothing to fedavg"),
+        ("train compas --method fedavg --target-ddp 0.1", "'target-ddp' means nothing to fedavg"),
+        ("train compas --method fedavg --eta 0.1", "'eta' means nothing to fedavg.*fedavg-kde"),
+        ("train compas --method transport --eta 0.1", "'eta' means nothing to transport"),
+        ("train compas --method fedavg --penalty kde", "'penalty' means nothing to fedavg"),
+        ("train compas --method pfedfiar", "Unknown method 'pfedfiar': did you mean 'pfedfair'"),
+        ("train compas --set gama=1", "Unknown setting 'gama' of pfedfair: did you mean 'gamma'"),
+        ("train compas --set gamma", "--set takes key=value"),
+        ("train compas --set rounds=1.5", "rounds must be a whole number, got '1.5'"),
+        ("train compas --eta 0.5 --set eta=0.5", "eta is given twice"),
+        ("train compas --partition together --clients 3", "has one client"),
+        ("compare compas --methods fedavg --etas 0,0.9", "--etas means nothing"),
+        ("compare compas --methods fedavg --penalty kde", "'penalty' means nothing"),
+        ("tune compas --methods transport", "transport has nothing to tune"),
+        ("tune compas --what luck", "Unknown search 'luck'"),
         ("train compas --method transport --target-ddp 2", r"target_ddp must be in \[0, 1\]"),
-        ("train compas --method pfedfair --confidence 0.9", "--confidence needs --target-ddp"),
+        ("train compas --method pfedfair --confidence 0.9", "confidence needs target-ddp"),
         ("train compas --method logofair --blind", "S must be an input"),
         ("compare compas --methods logofair --blind", "S must be an input"),
         ("train compas --method transport --rounds 6", "rounds must be at least 7"),
@@ -279,7 +313,7 @@ def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
         ("compare compas --etas 0,1", r"eta must be in \[0, 1\), got 1"),
         ("compare compas --seeds 0", "--seeds must be at least 1"),
         ("compare compas --methods fedavg,", "Unknown method ''"),
-        ("reproduce table9", "Unknown part of the paper 'table9': choose one of table1"),
+        ("reproduce table9", "Unknown study 'table9'.*table1"),
         ("reproduce table1 --datasets mars", "Unknown data set 'mars'"),
         ("report nowhere", "nowhere has no results.parquet"),
     ],
@@ -356,11 +390,12 @@ def test_ctrl_c_leaves_a_resumable_directory(tmp_path):
 @pytest.mark.parametrize(
     ("command", "works", "kept"),
     [
-        (("compare", "compas", "--jobs", 1, "--out", "out"), "do_runs", True),
-        (("reproduce", "table1", "--datasets", "compas", "--out", "out"), "do_runs", True),
-        (("train", "compas"), "train_run", False),
-        (("theory", "compas"), "train_run", False),
-        (("personalise", "run", "--input", "new.csv"), "read_table", False),
+        (("compare", "compas", "--jobs", 1, "--out", "out"), (compare, "do_runs"), True),
+        (("reproduce", "table1", "--datasets", "compas", "--out", "o"), (compare, "do_runs"), True),
+        (("tune", "compas", "--out", "out"), (compare, "do_runs"), True),
+        (("train", "compas"), (one_run, "train_run"), False),
+        (("theory", "compas"), (one_run, "train_run"), False),
+        (("personalise", "run", "--input", "new.csv"), (one_run, "read_table"), False),
     ],
 )
 def test_only_commands_that_keep_runs_say_so_when_interrupted(
@@ -369,7 +404,7 @@ def test_only_commands_that_keep_runs_say_so_when_interrupted(
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, works, interrupt)
+    monkeypatch.setattr(*works, interrupt)
     monkeypatch.setattr(os, "_exit", sys.exit)
     code, _, err = pfedfair(*command)
     assert code == 130

@@ -1,13 +1,18 @@
 """Personal models on raw rows, and the files that keep them."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
 
 import pfedfair as pff
-from pfedfair.data.encoder import Encoder
-from pfedfair.model import PersonalModel, load_model, read_model, write_model
-from pfedfair.networks import MLP, Bias, Cells, Lookup, Module, Thresholds, linear
+from pfedfair.data import Encoder
+from pfedfair.kinds import Kinds
+from pfedfair.networks import MLP, Bias, Both, linear
+from pfedfair.rules import Likeliest, Lookup, Thresholds
+from pfedfair.runs.model import PersonalModel, load_model, read_model, write_model
+from pfedfair.runs.predictor import Predictor
 
 GROUPS, LABELS = ("f", "m"), ("no", "yes")
 
@@ -22,16 +27,15 @@ def rows(federation):
     return federation.data.frame
 
 
-def model(encoder, network, theta, groups=GROUPS):
-    return PersonalModel(network, encoder, theta, groups, LABELS)
+def model(encoder, network, theta, rule=None, groups=GROUPS):
+    predictor = Predictor(network, theta, rule or Likeliest())
+    return PersonalModel(predictor, encoder, Kinds(), groups, LABELS)
 
 
 def by_lot(encoder, rule):
     """A model whose score is 1/2 for everybody, and a rule on it."""
-    network = Thresholds(linear(encoder.width))
-    theta = torch.zeros(network.size)
-    theta[-network.rule_size :] = torch.tensor(rule)
-    return model(encoder, network, theta)
+    network = linear(encoder.width, groups=2)
+    return model(encoder, network, torch.zeros(network.size), Thresholds(torch.tensor(rule)))
 
 
 def about(clients=("a", "b")):
@@ -55,9 +59,10 @@ def about(clients=("a", "b")):
 )
 def test_codes_of_groups(encoder, names, given, codes):
     network = linear(encoder.width)
-    found = model(encoder, network, torch.zeros(network.size), names).codes(given)
+    found = model(encoder, network, torch.zeros(network.size), groups=names).codes(given)
     assert found.tolist() == codes
     assert found.dtype == np.int64
+    assert found.flags.writeable  # PyTorch warns of memory that cannot be written to
 
 
 @pytest.mark.parametrize(
@@ -67,11 +72,11 @@ def test_codes_of_groups(encoder, names, given, codes):
 def test_unknown_groups_are_named(encoder, names, given, odd):
     network = linear(encoder.width)
     with pytest.raises(pff.InputError, match=f"must be {' or '.join(names)}; found '{odd}'"):
-        model(encoder, network, torch.zeros(network.size), names).codes(given)
+        model(encoder, network, torch.zeros(network.size), groups=names).codes(given)
 
 
 def test_a_plain_model_decides_at_one_half_whatever_the_random_state(encoder, rows):
-    network = MLP(encoder.width, (4,))
+    network = MLP(encoder.width, (4,), groups=2)
     one = model(encoder, network, 3 * network.init(np.random.default_rng(0)))
     score = one.predict_proba(rows, rows["sex"])
     np.testing.assert_allclose(score.sum(1), 1, rtol=1e-6)
@@ -83,7 +88,7 @@ def test_a_plain_model_decides_at_one_half_whatever_the_random_state(encoder, ro
 
 
 def test_lots_are_drawn_from_random_state(encoder, rows):
-    one = by_lot(encoder, [-1.0, 1.0, 0.3, 0.0, 1.0, 1.0, 0.0, 0.0])
+    one = by_lot(encoder, [[-1.0, 1.0, 0.3, 0.0], [1.0, 1.0, 0.0, 0.0]])
     drawn = [one.predict(rows, rows["sex"], random_state=k) for k in range(40)]
     f, m = ((rows["sex"] == sex).to_numpy() for sex in GROUPS)
     rates = np.array([positive[f].mean() for positive in drawn])
@@ -97,50 +102,54 @@ def test_lots_are_drawn_from_random_state(encoder, rows):
 def test_the_ends_of_a_rule(encoder, rows):
     """A score at `high` is in, one at `low` is drawn, and a threshold is a rule without lots."""
     for rule, rate in (([-1.0, 0.0, 0.5], 1.0), ([0.0, 1.0, 0.0], 0.0), ([0.0, 1.0, 1.0], 1.0)):
-        positive = by_lot(encoder, [*rule, 0.0, *rule, 0.0]).predict(rows, rows["sex"])
+        positive = by_lot(encoder, [[*rule, 0.0]] * 2).predict(rows, rows["sex"])
         assert positive.mean() == rate
-    one = by_lot(encoder, [0.4, 0.4, 0.0, 0.0, -0.2, -0.2, 0.0, 0.0])
+    one = by_lot(encoder, [[0.4, 0.4, 0.0, 0.0], [-0.2, -0.2, 0.0, 0.0]])
     positive = one.predict(rows, rows["sex"])
     np.testing.assert_array_equal(positive, rows["sex"] == "m")
     np.testing.assert_array_equal(one.predict_proba(rows, rows["sex"])[:, 1] > 0.5, positive)
 
 
-@pytest.mark.parametrize("kind", ["linear", "mlp", "constant", "thresholds", "lookup"])
+def random_table():
+    return Lookup(torch.rand(20, 2).softmax(-1), (2, 5, 2, 4))
+
+
+CASES = {
+    "linear": (lambda n: linear(n, groups=2), Likeliest),
+    "mlp": (lambda n: MLP(n, (4, 3), groups=2), Likeliest),
+    "constant": (lambda n: Bias(), Likeliest),
+    "thresholds": (lambda n: MLP(n, (4,), groups=2), lambda: Thresholds(torch.rand(2, 4))),
+    "lookup": (lambda n: Both(MLP(n, (4,)), linear(n)), random_table),
+}
+
+
+@pytest.mark.parametrize("kind", CASES)
 def test_what_is_written_is_read(encoder, rows, tmp_path, kind):
-    network = {
-        "linear": linear(encoder.width),
-        "mlp": MLP(encoder.width, (4, 3)),
-        "constant": Bias(),
-        "thresholds": Thresholds(MLP(encoder.width, (4,))),
-        "lookup": Lookup(MLP(encoder.width, (4,)), linear(encoder.width), Cells(2, 5, 2, 4), 1),
-    }[kind]
+    network, a_rule = CASES[kind][0](encoder.width), CASES[kind][1]
     rng = np.random.default_rng(0)
-    theta = torch.stack([network.init(rng), network.init(rng)])
-    if kind == "thresholds":
-        theta[:, -6:] = torch.tensor([[-0.1, 0.3, 0.5, 0.0, 0.0, 0.0], [0.2] * 6])
-    if kind == "lookup":
-        theta[:, -40:] = torch.rand(2, 20, 2).softmax(-1).flatten(1)
+    theta, rules = torch.stack([network.init(rng), network.init(rng)]), [a_rule(), a_rule()]
     more = {"server.counts": torch.rand(2, 9, dtype=torch.float64)}
-    write_model(tmp_path, network, encoder, {"theta": theta, **more}, about())
+    write_model(tmp_path, network, encoder, Kinds(), rules, {"theta": theta, **more}, about())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.safetensors", "run.json"]
-    same, coder, tensors, told = read_model(tmp_path)
-    assert type(same) is type(network)
-    assert same.size == network.size
-    assert coder == encoder
-    assert isinstance(coder, Encoder)
-    assert torch.equal(tensors["theta"], theta)
-    assert torch.equal(tensors["server.counts"], more["server.counts"])
+    saved = read_model(tmp_path)
+    assert type(saved.network) is type(network)
+    assert saved.network.to_dict() == network.to_dict()
+    assert saved.encoder == encoder
+    assert isinstance(saved.encoder, Encoder)
+    assert saved.kinds == Kinds()
+    assert torch.equal(saved.tensors["theta"], theta)
+    assert torch.equal(saved.tensors["server.counts"], more["server.counts"])
+    told = json.loads((tmp_path / "run.json").read_text())
     assert told["clients"] == ["a", "b"]
-    assert told["outputs"] == (1 if kind == "constant" else None)
-    rules = {"thresholds": {"groups": 2}}
-    rules["lookup"] = {"tables": 1, "cells": [2, 5, 2, 4], "head": [encoder.width, 1]}
-    assert told["rule"] == rules.get(kind)
+    assert told["network"] == network.to_dict()
+    assert told["rule"] == rules[0].to_dict()
     for number, name in enumerate("ab"):
-        one = model(encoder, network, theta[number])
+        one = model(encoder, network, theta[number], rules[number])
         for client in (number, name):
             again = load_model(tmp_path, client)
             assert again.group_names == GROUPS
             assert again.label_names == LABELS
+            assert again.words() == one.words()
             for state in (0, 3):
                 np.testing.assert_array_equal(
                     again.predict(rows, rows["sex"], state), one.predict(rows, rows["sex"], state)
@@ -150,24 +159,32 @@ def test_what_is_written_is_read(encoder, rows, tmp_path, kind):
             )
 
 
-@pytest.mark.parametrize("wrap", [lambda network: network, Thresholds])
-def test_modules_of_your_own_cannot_be_written(encoder, tmp_path, wrap):
-    network = wrap(Module(torch.nn.Linear(encoder.width, 1)))
-    theta = torch.zeros(2, network.size)
-    with pytest.raises(pff.InputError, match="Only linear, mlp and constant models can be saved"):
-        write_model(tmp_path / "x", network, encoder, {"theta": theta}, about())
-    assert not (tmp_path / "x").exists()
+def test_a_model_for_all_needs_no_clients(encoder, tmp_path):
+    """What a server keeps: the global model, and nobody's rule."""
+    network = linear(encoder.width, groups=2)
+    w = network.init(np.random.default_rng(0))
+    write_model(tmp_path, network, encoder, Kinds(aware=False), [], {"w": w}, about([]))
+    saved = read_model(tmp_path)
+    assert saved.about["rule"] is None
+    assert not saved.kinds.aware
+    assert torch.equal(saved.tensors["w"], w)
 
 
 def test_what_is_not_there_is_said(encoder, tmp_path):
     with pytest.raises(pff.InputError, match=r"has no run\.json: it is not a folder that train"):
         load_model(tmp_path, 0)
     network = linear(encoder.width)
-    tensors = {"theta": torch.zeros(2, network.size)}
-    write_model(tmp_path, network, encoder, tensors, about(["north", "south"]))
+    tensors, rules = {"theta": torch.zeros(2, network.size)}, [Likeliest()] * 2
+    two = about(["north", "south"])
+    write_model(tmp_path, network, encoder, Kinds(), rules, tensors, two)
     for client in ("east", 2, -1):
         with pytest.raises(pff.InputError, match=f"There is no client {client!r}.*north, south"):
             load_model(tmp_path, client)
+    told = json.loads((tmp_path / "run.json").read_text())
+    for old in ({"format": 1}, {}):
+        (tmp_path / "run.json").write_text(json.dumps(told | {"format": None} | old))
+        with pytest.raises(pff.InputError, match="by another version of pfedfair: train again"):
+            load_model(tmp_path, 0)
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(pff.InputError, match="cannot be read"):
         load_model(tmp_path, 0)

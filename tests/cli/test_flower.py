@@ -9,6 +9,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+import psutil
 import pytest
 
 from pfedfair.engines.flower import require
@@ -128,8 +129,8 @@ def test_ctrl_c_stops_everything_that_was_started(tmp_path):
 def processes_of(folder):
     """Command lines of processes that work in a folder."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if (entry / "cwd").readlink().is_relative_to(folder):
-                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    for one in psutil.process_iter():
+        with suppress(psutil.Error):
+            if Path(one.cwd()).is_relative_to(folder):
+                found.append(" ".join(one.cmdline()))
     return found

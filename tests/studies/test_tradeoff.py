@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pfedfair.errors import InputError
-from pfedfair.tradeoff import Choice, choose, scores
+from pfedfair.studies.tradeoff import Choice, choose, scores
 
 share = st.floats(0, 1)
 
@@ -38,6 +38,7 @@ def results(curves, seeds=1):
     rows = [
         {"dataset": "d", "partition": "p", "method": method, "seed": seed, "protocol": protocol,
          "config": json.dumps({"level": level}), "eta": 0.0, "client": "1",
+         "model": "mlp", "level": str(level),
          "role": "overrepresented", "accuracy": accuracy + 0.01 * seed, "ddp": ddp,
          "npr_s0": 0.5, "npr_s1": 0.5}
         for seed in range(seeds)

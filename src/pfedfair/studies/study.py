@@ -1,0 +1,96 @@
+"""A table or a figure: its runs, and how their results become a view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pandas as pd
+
+from pfedfair.algorithms import ALGORITHMS
+from pfedfair.defaults import as_many_steps, make
+from pfedfair.experiment import FRONTIER, Source, Spec
+from pfedfair.partition import Plan
+from pfedfair.studies import parts, summary
+from pfedfair.studies.rows import METHOD, Level
+from pfedfair.studies.view import Picture, Table, View
+
+Files = Callable[[pd.DataFrame, pd.DataFrame, Sequence[Table]], dict[str, pd.DataFrame]]
+ROWS = 12_000  # of all clients together, where Adult has 20 or 50 of them
+
+
+class Cell(NamedTuple):
+    """A row of a table at one level, on one data set; a run for each seed.
+
+    With many `clients`, each makes as many steps as in tuning. With `validated`, runs are measured
+    on validation rows too.
+    """
+
+    plan: Plan
+    row: str
+    level: Level
+    clients: int | None = None
+    validated: bool = False
+
+    def spec(self, dataset: str, seed: int, protocol: str | None, rounds: int | None) -> Spec:
+        method = METHOD.get(self.row, self.row)
+        small = as_many_steps(dataset, method, ROWS // self.clients) if self.clients else {}
+        short = {} if rounds is None else {"rounds": rounds + ALGORITHMS[method].closing}
+        algorithm, best = make(method, small | self.level | short, dataset), self.row == FRONTIER
+        return Spec(
+            Source(dataset), self.plan, method if best else self.row, algorithm, seed, protocol,
+            validated=self.validated, frontier=best,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A table or a figure.
+
+    `cells` are what is run on a data set. `table` is made from the results of one data set and
+    partition, and their rows of `summary.summary`; `pictures` from all of them; `files` from the
+    tables too. `legend` says what the numbers are, given the gap.
+    """
+
+    title: str
+    cells: Callable[[str], Iterable[Cell]] = lambda dataset: ()
+    table: Callable[[pd.DataFrame, pd.DataFrame], Table]
+    pictures: Callable[[pd.DataFrame, pd.DataFrame], Iterable[Picture]] = lambda results, rows: ()
+    files: Files = lambda results, rows, tables: {}
+    legend: Callable[[str], tuple[str, ...]] = parts.usual_legend
+    datasets: tuple[str, ...] = ("adult", "compas")
+    in_paper: bool = True
+
+    def specs(
+        self,
+        datasets: Sequence[str],
+        seeds: int,
+        protocol: str | None = None,
+        rounds: int | None = None,
+    ) -> list[Spec]:
+        """All runs; `rounds`, if given, are the rounds of training of each."""
+        return [
+            cell.spec(name, seed, protocol, rounds)
+            for name in datasets
+            for cell in self.cells(name)
+            for seed in range(seeds)
+        ]
+
+    def view(self, results: pd.DataFrame) -> View:
+        """What is to be shown; pictures and files are of held-out rows only."""
+        held, gap = summary.held_out(results), summary.gap_of(results)
+        rows = summary.summary(held)
+        clients = summary.by_client(held[held["method"] != FRONTIER])
+        tables = [self.table(p, summary.rows_of(rows, p)) for p in summary.parts(results)]
+        kept = {"summary.csv": rows, "clients.csv": clients}
+        kept = {name: frame.drop(columns=["model", "level"]) for name, frame in kept.items()}
+        detail = [parts.client_table(part, gap) for part in summary.parts(clients)]
+        return View(
+            title=self.title,
+            tables=(*tables, *detail),
+            pictures=tuple(self.pictures(held, rows)),
+            legend=self.legend(gap),
+            notes=parts.collapsed(results),
+            files=kept | self.files(held, rows, tables),
+        )

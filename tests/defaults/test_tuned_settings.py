@@ -1,0 +1,75 @@
+"""The settings that were tuned: whose they are, and what they say."""
+
+import tomllib
+from importlib.resources import files
+
+import pytest
+
+import pfedfair as pff
+from pfedfair.defaults import as_many_steps, make, section, settings, takes, words
+from pfedfair.studies import tune
+
+TUNED = tomllib.loads((files("pfedfair.defaults") / "tuned.toml").read_text())
+EACH = [(dataset, method) for dataset in TUNED for method in TUNED[dataset]]
+
+
+@pytest.mark.parametrize(("dataset", "method"), EACH)
+def test_settings_are_a_trial_of_the_search(dataset, method):
+    found = settings(dataset, method)
+    more = pff.ALGORITHMS[method].closing  # rounds after training
+    if more:  # thresholds on the same base model as FedAvg's
+        base = settings(dataset, "fedavg")
+        assert found == {"rounds": base["rounds"] + more, "alpha": base["alpha"]}
+    elif dataset == "own":  # nobody has tuned these
+        assert found == settings("compas", method)
+    else:
+        assert found in tune.trials(dataset, method)
+    made = make(method, data=dataset)
+    assert {name: getattr(made, name) for name in found} == found
+    assert all(takes(method, name) for name in found)
+
+
+def test_every_method_is_tuned_for_every_kind_of_data():
+    assert set(TUNED) == {"adult", "compas", "own"}
+    for methods in TUNED.values():
+        assert set(methods) == set(pff.ALGORITHMS) - {"constant"}
+
+
+def test_sections_by_data_set(table):
+    assert [section(name) for name in ("adult", "compas", "own")] == ["adult", "compas", "own"]
+    assert section("compas-two-races") == "compas"
+    assert section("my table") == section(table) == "own"
+    assert section(pff.load("compas")) == "compas"
+    assert settings(table, "fedavg") == TUNED["own"]["fedavg"]
+    assert make("pfedfair", data=table) == make("pfedfair", data="own")
+    assert make("pfedfair", data=table) != make("pfedfair")
+
+
+def test_words_say_whose_settings_they_are(table):
+    assert words("adult", "fedavg") == "Settings, tuned for adult: rounds 10, alpha 0.01."
+    assert "rounds 80, alpha 0.002" in words(pff.load("compas"), "fedavg")
+    own = words(table, "pfedfair")
+    assert own.startswith("Settings for tables of your own (for clients of some hundred rows): ")
+    assert "envelope_gradient point" in own
+    assert own.endswith("pfedfair tune finds better ones for your table.")
+    assert words(table, "constant") == "Settings: constant's own; nobody has tuned it for own."
+    assert words("adult", "fedavg", {"alpha": 1}) == "Settings, tuned for adult: rounds 10."
+    both = {"alpha": 1, "rounds": 2}
+    assert words("adult", "fedavg", both) == "Settings, tuned for adult: all given."
+
+
+def test_settings_have_the_last_word():
+    assert make("pfedfair", {"rounds": 7}, "compas").rounds == 7
+    assert make("pfedfair", {"rounds": 7}, "compas").gamma == TUNED["compas"]["pfedfair"]["gamma"]
+
+
+def test_small_clients_make_as_many_steps():
+    assert as_many_steps("adult", "fedavg", 2400) == {}
+    assert as_many_steps("adult", "fedavg", 600) == {"epochs": 4}
+    assert as_many_steps("adult", "pfedfair", 600) == {"batch": 150}
+    assert as_many_steps("adult", "kde-local", 240) == {"batch": 60}
+    finish = settings("adult", "pfedfair")["prox_epochs"]
+    passes = {"epochs": 4, "prox_epochs": 4 * finish}
+    assert as_many_steps("adult", "pfedfair", 240, "passes") == passes
+    assert as_many_steps("compas", "pfedfair", 60) == {}
+    assert as_many_steps("my table", "pfedfair", 60) == {}

@@ -1,0 +1,95 @@
+"""A whole run without any framework: plain dictionaries in the place of messages."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import pfedfair as pff
+from pfedfair.engines import stacked
+from pfedfair.engines.site.rows import read_site
+from pfedfair.engines.site.schema import agree, describe
+from pfedfair.engines.site.work import Work, make_network
+
+WITHOUT = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("flwr", "ray", "psutil", "filelock", "tomli_w"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+from pfedfair.engines.site import checkpoint, work
+"""
+
+
+def test_no_framework_is_imported():
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def nodes(table, tmp_path):
+    """Three sites' settings, and the federation that they are together."""
+    federation = table.federate(pff.partition.by_column("site"), seed=3)
+    found = []
+    for i, name in enumerate(federation.partition.names):
+        for kind in ("train", "test"):
+            rows = getattr(federation.partition, kind)[i]
+            table.frame.iloc[rows].to_parquet(tmp_path / f"{kind}{i}.parquet")
+        about = {"site": name, "label": "hired", "sensitive": "sex", "drop": "site"}
+        about |= {"data": str(tmp_path / f"train{i}.parquet"), "state-dir": str(tmp_path / name)}
+        found.append(about | {"test": str(tmp_path / f"test{i}.parquet")})
+    return found, federation
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        pff.PFedFair(eta=0.5, rounds=2, batch=30),
+        pff.algorithms.targeted(pff.Ditto(eta=0.5, rounds=2, batch=30), target_ddp=0.1),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_sites_and_a_loop_give_what_the_stacked_engine_gives(nodes, algorithm, tmp_path):
+    nodes, federation = nodes
+    run = {"seed": 0, "name": "model", "algorithm": json.dumps(algorithm.to_dict())}
+    sites = [read_site(node, run) for node in nodes]
+    schema, refused = agree([describe(s.data, s.train, s.name, 0, "") for s in sites])
+    assert not refused
+    sizes = torch.tensor([float(len(site.train)) for site in sites])
+    w = make_network(schema, algorithm).init(pff.seeds.generator(0, pff.seeds.INIT))
+    server, held = algorithm.start_server(w, sizes), [{} for _ in nodes]
+    order = {"key": "ab", "local-rounds": 1, "max-change": 10.0, "schema": schema.to_json()}
+
+    def work(i, t):
+        return Work(order | {"round": t, "number": i}, server, nodes[i], run, held[i])
+
+    for t in range(algorithm.rounds):
+        sent = [work(i, t).train()[0] for i in range(3)]
+        messages = {name: torch.stack([one[name] for one in sent]) for name in sent[0]}
+        server = algorithm.server_round(server, messages, sizes)
+    for i in range(3):
+        assert set(work(i, algorithm.rounds).finish()) == {"accuracy", "ddp"}
+    network = pff.run.choose_network(federation, algorithm)
+    fitted = stacked.fit(federation, algorithm, network, seed=0)
+    torch.testing.assert_close(server["w"], fitted.w, atol=1e-5, rtol=0)
+    for i, node in enumerate(nodes):
+        theta = load_file(tmp_path / node["site"] / "model" / "model.safetensors")["theta"][0]
+        torch.testing.assert_close(theta, fitted.theta[i], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("order", "run"),
+    [({"key": "../ab"}, {}), ({"key": "model"}, {}), ({}, {"name": "../x"}), ({}, {"name": ".."})],
+)
+def test_a_server_cannot_lead_a_site_out_of_its_folder(nodes, order, run):
+    order = {"round": 0, "key": "ab"} | order
+    run = {"seed": 0, "name": "model", "method": "fedavg"} | run
+    with pytest.raises(pff.InputError, match="is not a plain word"):
+        Work(order, {}, nodes[0][0], run, {})

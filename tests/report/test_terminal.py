@@ -1,0 +1,78 @@
+import io
+
+import pandas as pd
+from rich.console import Console
+
+from pfedfair.report import markdown, terminal
+from pfedfair.studies import Column, Table, View, one_run
+
+
+def screen(table, width=80):
+    console = Console(width=width, file=io.StringIO())
+    terminal.print_table(table, console)
+    return console.file.getvalue()
+
+
+def numbers(columns, rows=2):
+    frame = pd.DataFrame([[100 * r + c for c in range(columns)] for r in range(rows)])
+    shown = [Column(f"head {c}", lambda row, c=c: f"number {row[c]}") for c in range(columns)]
+    whose = Column("whose", lambda row: f"row {row.name}")
+    return Table(heading="Many", frame=frame, columns=(whose, *shown))
+
+
+def test_a_wide_table_is_shown_in_blocks():
+    text = screen(numbers(20))
+    assert max(map(len, text.splitlines())) <= 80
+    for c in range(20):
+        assert text.count(f"head {c} ") == 1
+        assert f"number {100 + c} " in text
+    assert text.count("row 0") == text.count("whose") > 2
+
+
+def test_a_name_that_is_wider_than_the_screen_is_folded():
+    long = "x" * 100
+    table = Table(
+        heading="", frame=pd.DataFrame({"a": [1]}), columns=(Column(long, lambda r: long),)
+    )
+    text = screen(table)
+    assert text.count("x") == 200
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_names_are_not_markup():
+    frame = pd.DataFrame({"a": ["[/x]"]})
+    table = Table(
+        heading="[bold]", frame=frame, columns=(Column("[i]", lambda row: row["a"]),),
+        lines_heading="[red]", lines=("[blue]",),
+    )  # fmt: skip
+    text = screen(table)
+    for name in ("[/x]", "[bold]", "[i]", "[red]", "[blue]"):
+        assert name in text
+
+
+def test_markdown_has_a_row_for_each_and_no_stray_bars():
+    table = Table(
+        heading="One", frame=pd.DataFrame({"a": ["x|y", "z"]}),
+        columns=(Column("two\nlines", lambda row: f"{row['a']}\n±1"),),
+    )  # fmt: skip
+    view = View(title="Title", tables=(table,), legend=("what",), notes=("beware",))
+    lines = markdown.text(view).splitlines()
+    assert lines[0] == "# Title"
+    assert "| two lines |" in lines
+    assert "| x\\|y / ±1 |" in lines
+    assert "- what" in lines
+    assert "Note: beware" in lines
+
+
+def test_the_clients_of_a_run_fit_in_80_columns():
+    frame = pd.DataFrame({"client": ["1"], "role": "underrepresented", "n_train": 2400})
+    frame = frame.assign(share_s1=0.1667, npr_s0=0.5, npr_s1=0.5)
+    for name in ("accuracy", "ddp", "eo", "eopp"):
+        frame[[name, f"{name}_low", f"{name}_high"]] = [0.8, 0.7812, 0.8912]
+    text = screen(one_run.clients(frame, "title"))
+    for number in (".800 [.781, .891]", "80.0 [78.1, 89.1]", "0.17", "2400", ".500"):
+        assert number in text
+    assert text.count("client") == 1  # in one block
+    text = screen(one_run.clients(frame, "title", ["ddp", "eo", "eopp"]))
+    assert "EOPP" in text
+    assert text.count("client") == 1

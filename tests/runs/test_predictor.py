@@ -1,0 +1,62 @@
+"""A scorer and a rule: decisions of many clients, counted."""
+
+import numpy as np
+import torch
+
+from pfedfair import seeds
+from pfedfair.federation import Table
+from pfedfair.networks import MLP, linear
+from pfedfair.rules import Likeliest, Thresholds
+from pfedfair.runs import predictor
+from pfedfair.runs.predictor import Predictor, count
+
+
+def test_count_uses_each_clients_model_and_rows():
+    x = torch.tensor([[-1.0], [2.0], [-3.0], [4.0]])
+    table = Table(x, torch.tensor([0.0, 1.0, 1.0, 0.0]), torch.tensor([0, 0, 1, 1]))
+    theta = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])  # predicts x > 0, and x < 0
+    both = [Predictor(linear(1), row, Likeliest()) for row in theta]
+    pool = count(both, table, [np.arange(4)] * 2)
+    np.testing.assert_array_equal(pool[0], [[[1, 0], [0, 1]], [[0, 1], [1, 0]]])
+    np.testing.assert_array_equal(pool[1], [[[0, 1], [1, 0]], [[1, 0], [0, 1]]])
+    own = count(both, table, [np.array([0]), np.array([2, 3])])
+    np.testing.assert_array_equal(own.sum((1, 2, 3)), [1, 2])
+    np.testing.assert_array_equal(own[1, 1], [[1, 0], [0, 1]])
+
+
+def test_the_same_model_with_another_rule_decides_otherwise(federation):
+    """Clients that decide alike are counted once; those that do not, each for itself."""
+    network = MLP(federation.encoder.width, (4,), groups=2)
+    theta = network.init(np.random.default_rng(0))
+    everybody = Thresholds(torch.tensor([[-9.0, -9.0, 0.0, 0.0]] * 2))
+    nobody = Thresholds(torch.tensor([[9.0, 9.0, 0.0, 0.0]] * 2))
+    each = [Predictor(network, theta, rule) for rule in (everybody, nobody, everybody)]
+    rows = np.arange(50)
+    counts = count(each, federation.table, [rows] * 3)
+    assert counts[0, ..., 0].sum() == counts[1, ..., 1].sum() == 0
+    np.testing.assert_array_equal(counts[0], counts[2])
+
+
+def test_lots_are_each_clients_own_and_the_seeds(federation):
+    network = MLP(federation.encoder.width, (4,), groups=2)
+    theta = torch.stack([network.init(np.random.default_rng(k)) for k in range(3)])
+    lots = Thresholds(torch.tensor([[-9.0, 9.0, 0.5, 0.0]] * 2))
+    each = [Predictor(network, row, lots) for row in theta]
+    rows = [np.arange(100)] * 3
+    counts = count(each, federation.table, rows, seed=4)
+    np.testing.assert_array_equal(counts, count(each, federation.table, rows, seed=4))
+    assert (counts != count(each, federation.table, rows, seed=5)).any()
+    x, y, s = (tensor[:100] for tensor in federation.table[:3])
+    decided = each[1].decide(x, s, seeds.generator(4, seeds.TIES, 1))
+    expected = np.zeros((2, 2, 2))
+    np.add.at(expected, (s.numpy(), y.long().numpy(), decided.numpy()), 1)
+    np.testing.assert_array_equal(counts[1], expected)
+
+
+def test_many_people_are_scored_in_parts(federation, monkeypatch):
+    network = MLP(federation.encoder.width, (4,), groups=2)
+    one = Predictor(network, network.init(np.random.default_rng(0)), Likeliest())
+    x, s = federation.table.x, federation.table.s
+    whole = one.logits(x, s)
+    monkeypatch.setattr(predictor, "ROWS_AT_ONCE", 7)
+    torch.testing.assert_close(one.logits(x, s), whole)

@@ -1,0 +1,77 @@
+import json
+
+import pytest
+from made_up import two_methods
+
+from pfedfair.studies import comparison, parts, summary, words
+from pfedfair.studies.table1 import client_grid, printed
+
+
+def test_verdicts():
+    def judge(claim, **more):
+        (line,) = parts.judged(two_methods(**more), [claim])
+        return line
+
+    more = judge(("b", "a", "mean_accuracy"))
+    assert more.startswith("holds: b has higher mean accuracy than a: +2.0 [")
+    assert more.endswith("percentage points")
+    assert judge(("a", "b", "mean_accuracy")).startswith("does not hold")
+    assert judge(("b", "a", "mean_ddp")).startswith("holds: b has lower mean DDP than a: -0.020")
+    assert judge(("a", "b", "mean_accuracy"), shift=0.0).startswith("no clear difference")
+    assert judge(("b", "a", "mean_accuracy"), seeds=1).startswith("no clear difference")
+    assert parts.judged(two_methods(), [("a", "nobody", "mean_ddp")]) == ()
+
+
+def test_table1_figures_are_the_papers():
+    adult = printed("adult").set_index(["method", "client"])
+    assert len(adult) == 35
+    assert adult.loc[("pfedfair", "1"), "accuracy"] == pytest.approx(0.847)
+    assert adult.loc[("fedavg-kde", "1"), "ddp"] == 0.104
+    frame = two_methods().replace({"a": "fedavg-kde"}).assign(dataset="adult")
+    table = client_grid(frame, summary.summary(frame))
+    first = table.cells()[0]
+    assert first[0].startswith("fedavg-kde\n")
+    assert [cell.split("\n")[2] for cell in first[1:]] == ["81.9 .104", "85.5 .073"]
+    assert table.cells()[1][1].endswith("\n-")  # the paper has no b
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ({"kind": "FixedShares", "clients": 2}, "fixed shares"),
+        ({"kind": "DirichletMixture", "clients": 2}, "Dirichlet shares"),
+        ({"kind": "DirichletShares", "clients": 2}, "drawn shares"),
+        ({"kind": "ByColumn", "column": "site"}, "by site"),
+    ],
+)
+def test_a_heading_for_every_plan(plan, said):
+    frame = two_methods().assign(partition=json.dumps(plan))
+    assert words.heading(frame) == f"d, 2 clients, {said}, 4 seeds"
+
+
+def test_the_summary_has_what_is_in_its_file():
+    view = comparison.view(two_methods())
+    table = view.files["summary.csv"].set_index("method")
+    first = view.tables[0].cells()[0]
+    assert first[:2] == ["a", "0.9"]
+    assert first[-1].startswith(f"{100 * table.loc['a', 'mean_accuracy']:.1f} ±")
+    assert not {"level", "model"} & set(table)
+    assert view.tables[-1].detail  # client by client
+    assert len(view.tables[-1].frame) == 4
+
+
+def test_models_that_predict_one_class_are_named():
+    frame = two_methods()
+    frame["collapsed"] = frame["method"] == "b"
+    assert comparison.view(frame).notes == (
+        "models that predict one class for everybody: b on d (8).",
+    )
+
+
+def test_panels_are_for_the_kinds_of_client_that_there_are():
+    frame = two_methods()
+    (picture,) = comparison.view(frame).pictures
+    assert picture.frames["curves"]["panel"].nunique() == 2
+    (picture,) = comparison.view(frame[frame["role"] == "overrepresented"]).pictures
+    (panel,) = picture.frames["curves"]["panel"].unique()
+    assert panel == "d, 1 clients, fixed shares: overrepresented"

@@ -1,0 +1,98 @@
+"""Every table and figure, from results that nobody trained for, on every renderer."""
+
+import io
+import re
+
+import pytest
+from made_up import results
+from rich.console import Console
+
+import pfedfair as pff
+from pfedfair import report
+from pfedfair.algorithms import Targeted
+from pfedfair.defaults import make
+from pfedfair.experiment import FRONTIER
+from pfedfair.studies import STUDIES, scores, table1
+from pfedfair.studies.rows import METHOD, WITH_TARGET, levels
+
+CLAIMS = {"table1": 6, "table2": 6, "table3": 6, "figure4": 4, "figure5": 10, "figure7": 3}
+FORBIDDEN = ("not to be told", "less pfedfair", "not above", "…")
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_is_shown_by_every_renderer(name, tmp_path):
+    study = STUDIES[name]
+    found = results(study.specs(study.datasets, seeds=2))
+    view = study.view(found)
+    console = Console(width=80, file=io.StringIO())
+    report.terminal.show(view, console)
+    screen, text = console.file.getvalue(), report.markdown.text(view)
+    assert max(map(len, screen.splitlines())) <= 80
+    for shown in (screen, text):
+        assert view.title in shown
+        assert not [words for words in FORBIDDEN if words in shown]
+    flat = re.sub(r"\s+", "", screen)
+    for table in view.tables:
+        assert table.detail or len(table.lines) >= CLAIMS.get(name, 0)
+        cells = [cell for row in table.cells() for cell in row]
+        assert all(" / ".join(line.strip() for line in c.split("\n") if line.strip()) in text
+                   for c in cells)  # fmt: skip
+        if not table.detail:
+            numbers = {n for cell in cells for n in re.findall(r"[\d.±]{3,}", cell)}
+            assert not [n for n in numbers if n not in flat]
+            assert all(re.sub(r"\s+", "", line) in flat for line in table.lines)
+    paths = {path.name for path in report.write(view, tmp_path)}
+    assert {"report.md", "summary.csv", "clients.csv"} <= paths
+    for picture in view.pictures:
+        for ending in ("png", "svg"):
+            assert (tmp_path / f"{picture.name}.{ending}").stat().st_size > 5000
+    assert all((tmp_path / path).stat().st_size > 200 for path in paths)
+
+
+def test_figure4_judges_at_the_usual_lambda_and_shows_the_others():
+    study = STUDIES["figure4"]
+    view = study.view(results(study.specs(("compas",), seeds=2)))
+    labels = [row[0] for row in view.tables[0].cells()]
+    assert {f"pfedfair\n lam {lam:g}" for lam in (0.0, 0.2, 0.4, 0.8)} <= set(labels)
+    curves, effect = view.pictures
+    drawn = curves.frames["curves"]
+    assert (drawn["method"] == "pfedfair").sum() == 4  # etas, at one lambda
+    assert list(effect.frames["curves"]["x"]) == 2 * [0.0, 0.2, 0.4, 0.8]  # error, and DDP
+
+
+def test_table1_uses_eta_09_and_the_papers_plan():
+    specs = STUDIES["table1"].specs(("compas",), seeds=2)
+    assert len(specs) == 2 * len(table1.METHODS)
+    assert {spec.algorithm.eta for spec in specs} == {0.0, 0.9}
+    assert {spec.plan for spec in specs} == {pff.partition.fixed_shares()}
+
+
+def test_rounds_can_be_cut():
+    for study in STUDIES.values():
+        for spec in study.specs(study.datasets, 1, rounds=2):
+            assert spec.algorithm.rounds <= 8  # some have rounds after training
+
+
+def test_a_target_is_put_on_a_methods_settings():
+    for method in WITH_TARGET.values():
+        found = make(method, {"target_ddp": 0.03, "confidence": 0.9, "rounds": 4}, "adult")
+        assert isinstance(found, Targeted)
+        assert found.method == make(method, {"rounds": 4}, "adult")
+        assert (found.target_ddp, found.confidence) == (0.03, 0.9)
+
+
+def test_scores_cover_every_method_and_walk_from_accurate_to_fair():
+    specs = STUDIES["scores"].specs(("adult", "compas"), seeds=1)
+    assert {spec.method for spec in specs} == {*pff.ALGORITHMS, *WITH_TARGET, FRONTIER}
+    assert {spec.plan.clients for spec in specs} == {None, 20, 50}
+    assert all(spec.validated and spec.plan.validation for spec in specs)
+    for row in {spec.method for spec in specs}:
+        each = levels(row, scores.MANY)
+        for name in each[0]:
+            values = [level[name] for level in each]
+            assert values == sorted(values, reverse=name != "eta")
+
+
+def test_rows_are_methods_or_say_which_they_are():
+    every = {spec.method for s in STUDIES.values() for spec in s.specs(s.datasets, 1)}
+    assert {METHOD.get(row, row) for row in every} == set(pff.ALGORITHMS)
