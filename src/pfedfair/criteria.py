@@ -44,10 +44,6 @@ def _every(classes: int) -> list[int]:
     return [1] if classes == 2 else list(range(classes))  # one of two tells all
 
 
-def _last(classes: int) -> list[int]:
-    return [classes - 1]
-
-
 CRITERIA = {
     "dp": Criterion(
         "ddp",
@@ -68,7 +64,7 @@ CRITERIA = {
         "EOPP: the gap between the groups' rates of positive predictions among people with the "
         "last label (equal opportunity); lower is better (↓).",
         lambda classes: [classes - 1],
-        _last,
+        lambda classes: [classes - 1],
     ),
 }
 MEASURES = {criterion.measure: criterion for criterion in CRITERIA.values()}

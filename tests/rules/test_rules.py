@@ -13,7 +13,7 @@ import pfedfair as pff
 from pfedfair.kinds import outputs
 from pfedfair.networks import Cells
 from pfedfair.rules import RULES, Likeliest, Lookup, Thresholds, from_dict
-from pfedfair.rules.likeliest import draw
+from pfedfair.rules.base import draw
 
 LABELS, GROUPS = ("no", "yes"), ("f", "m")
 

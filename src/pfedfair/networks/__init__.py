@@ -9,12 +9,12 @@ for two classes, else one for each class.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 from torch import Tensor, nn
 
 from pfedfair.errors import InputError
+from pfedfair.networks.base import Network
 from pfedfair.networks.bias import Bias
 from pfedfair.networks.both import Both
 from pfedfair.networks.cells import Cells, probabilities
@@ -25,36 +25,6 @@ __all__ = [
     "MLP", "NETWORKS", "Bias", "Both", "Cells", "Module", "Network", "from_dict", "linear",
     "probabilities",
 ]  # fmt: skip
-
-
-class Network(Protocol):
-    """The contract of a network."""
-
-    @property
-    def size(self) -> int:
-        """The number of parameters p of one model."""
-
-    @property
-    def words(self) -> str:
-        """What it is, for tables."""
-
-    def init(self, rng: np.random.Generator) -> Tensor:
-        """Draw the parameters of one model, ``(p,)``."""
-
-    def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
-        """Compute the outputs of every row's model on every row's people."""
-
-    def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        """Compute the logits, and the map from d(loss)/d(logits) to d(loss)/d(w), ``(rows, p)``."""
-
-    def like(self, outputs: int) -> Network:
-        """Return a network of the same form with other outputs."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe the network for `from_dict`, as JSON can hold it."""
-
-    def buffers(self) -> dict[str, Tensor]:
-        """Numbers that belong to the network and are not trained."""
 
 
 # What a saved network is made from: its description, its buffers, and a module if it needs one.

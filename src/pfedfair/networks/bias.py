@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pfedfair.networks.base import Network
 
-class Bias:
+
+class Bias(Network):
     """Every row's parameters are its logits."""
 
     words = "constant"
@@ -32,6 +34,3 @@ class Bias:
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "bias", "outputs": self.size}
-
-    def buffers(self) -> dict[str, Tensor]:
-        return {}

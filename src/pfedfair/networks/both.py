@@ -6,17 +6,16 @@ Where S is not known when decisions are made, a fair rule needs such a guess.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from pfedfair.networks import Network
+from pfedfair.networks.base import Network
 
 
-class Both:
+class Both(Network):
     """A row is the network's row and the head's; the logits are the network's, then the head's."""
 
     def __init__(self, network: Network, head: Network) -> None:

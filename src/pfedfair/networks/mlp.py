@@ -17,11 +17,12 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from pfedfair import kinds
+from pfedfair.networks.base import Network
 
 relu_slope = torch.ops.aten.threshold_backward  # slope where the output is positive, else 0
 
 
-class MLP:
+class MLP(Network):
     """A stack of perceptrons ``inputs -> hidden[0] -> ... -> outputs``.
 
     With `groups` it looks at S, too: as one more input for two groups, else one for each. Inputs of
@@ -73,9 +74,6 @@ class MLP:
     def to_dict(self) -> dict[str, Any]:
         about = {"inputs": self.inputs, "hidden": list(self.hidden), "outputs": self.outputs}
         return {"kind": "mlp", **about, "groups": self.groups}
-
-    def buffers(self) -> dict[str, Tensor]:
-        return {}
 
     def _forward(self, w: Tensor, x: Tensor, s: Tensor) -> list[Tensor]:
         """Return the input of every layer, and the logits."""

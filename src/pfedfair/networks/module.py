@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
 from pfedfair.errors import InputError
+from pfedfair.networks.base import Network
 from pfedfair.networks.mlp import with_group
 
 
-class Module:
+class Module(Network):
     """Run one module for many rows of parameters at once.
 
     The module maps the inputs ``(n, ...)`` to ``(n, outputs)``. If its ``forward`` takes a second

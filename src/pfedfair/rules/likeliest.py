@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from pfedfair.networks.cells import probabilities
+from pfedfair.rules.base import Rule
 
 
-class Likeliest:
+class Likeliest(Rule):
     """Decide for the label with the largest score; S does not matter.
 
     Where a head's guess of S is behind the scores, `outputs` says how many there are.
@@ -34,15 +35,5 @@ class Likeliest:
             return [f"Decide {labels[1]} if the score is above 0.5."]
         return ["Decide for the label with the largest score."]
 
-    def table(self) -> dict[str, float]:
-        return {}
-
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": "likeliest", "outputs": self.outputs}
-
-
-def draw(chances: Tensor, rng: np.random.Generator) -> Tensor:
-    """Draw everybody's decision from its chances, ``(n, classes)`` to ``(n,)``."""
-    least = chances.double().flip(-1).cumsum(-1).flip(-1)  # of this class or a later one
-    lot = torch.from_numpy(rng.random(len(chances)))[:, None]
-    return (lot < least[:, 1:]).sum(1)
+        return {**super().to_dict(), "outputs": self.outputs}

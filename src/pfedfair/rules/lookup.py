@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from pfedfair.networks.cells import Cells
-from pfedfair.rules.likeliest import draw
+from pfedfair.rules.base import Rule
 
 
-class Lookup:
+class Lookup(Rule):
     """Decisions by the cell that a person's outputs are in.
 
     Attributes
@@ -33,9 +32,6 @@ class Lookup:
         self.cells = Cells(*cells)
         self.numbers = numbers.view(-1, self.cells.number, self.cells.classes)
 
-    def decide(self, logits: Tensor, s: Tensor, rng: np.random.Generator) -> Tensor:
-        return draw(self.chances(logits, s), rng)
-
     def chances(self, logits: Tensor, s: Tensor) -> Tensor:
         group = s if len(self.numbers) > 1 else torch.zeros_like(s)
         return self.numbers[group, self.cells.place(logits)]
@@ -46,8 +42,5 @@ class Lookup:
             "It has no thresholds to show.",
         ]
 
-    def table(self) -> dict[str, float]:
-        return {}
-
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": "lookup", "cells": list(self.cells.settings)}
+        return {**super().to_dict(), "cells": list(self.cells.settings)}

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from pfedfair.rules.likeliest import draw
+from pfedfair.rules.base import Rule
 
 PARTS = ("low", "high", "chance", "below")
 
 
-class Thresholds:
+class Thresholds(Rule):
     """Decide 1 from `high` on; from `low` on by `chance`; below that by another, mostly 0.
 
     Attributes
@@ -25,9 +23,6 @@ class Thresholds:
 
     def __init__(self, numbers: Tensor) -> None:
         self.numbers = numbers
-
-    def decide(self, logits: Tensor, s: Tensor, rng: np.random.Generator) -> Tensor:
-        return draw(self.chances(logits, s), rng)
 
     def chances(self, logits: Tensor, s: Tensor) -> Tensor:
         z = logits[:, 0]
@@ -53,9 +48,6 @@ class Thresholds:
         each = torch.cat([ends, self.numbers[:, 2:].double()], dim=1).tolist()
         return {f"{part}_s{z}": value for z, row in enumerate(each)
                 for part, value in zip(PARTS, row, strict=True)}  # fmt: skip
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "thresholds"}
 
 
 def threshold(low: float, high: float, chance: float, below: float) -> str:

@@ -137,15 +137,11 @@ class Run:
 
     def personal_model(self, client: int | str) -> PersonalModel:
         """Return the model of a client, by number (from 0) or by name."""
-        data = self.federation.data
+        data, encoder = self.federation.data, self.federation.encoder
         own = self.predictors[self.federation.client(client)]
-        return PersonalModel(
-            replace(own, theta=own.theta.clone()),  # nobody's alias
-            self.federation.encoder,
-            self.federation.table.kinds,
-            data.group_names,
-            data.label_names,
-        )
+        own = replace(own, theta=own.theta.clone())  # nobody's alias
+        kinds = self.federation.table.kinds
+        return PersonalModel(own, encoder, kinds, data.group_names, data.label_names)
 
     def rules(self, protocol: str | None = None) -> pd.DataFrame:
         """Per client: the gap that its decisions reach, its rule, and what that costs in accuracy.
@@ -167,13 +163,8 @@ class Run:
     def retarget(self, **changes: Any) -> Run:
         """Return this run with another target_ddp or confidence: no training and no messages."""
         algorithm = self.algorithm.change(**changes)
-        clients = Clients(
-            network=self.network,
-            table=self.federation.table,
-            rows=self.federation.partition.train,
-            ids=range(len(self.federation)),
-            seed=self.seed,
-        )
+        table, rows = self.federation.table, self.federation.partition.train
+        clients = Clients(self.network, table, rows, range(len(rows)), self.seed)
         rules = list(algorithm.rules(self.fitted.server, self.fitted.own, clients))
         return replace(self, algorithm=algorithm, fitted=self.fitted._replace(rules=rules))
 

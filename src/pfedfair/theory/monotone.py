@@ -47,10 +47,8 @@ def same_rates(chances: np.ndarray, negative: np.ndarray, positive: np.ndarray) 
     up to 1.
     """
     missed = 1 - chances @ negative, 1 - chances @ positive
-    below_false = np.concatenate(
-        [[0.0], np.cumsum(negative)]
-    )  # what a threshold at 0, 1, ... misses
-    below_true = np.concatenate([[0.0], np.cumsum(positive)])
+    # What a threshold at 0, 1, ... misses:
+    below_false, below_true = (np.append(0.0, np.cumsum(mass)) for mass in (negative, positive))
     # A chance below the threshold shrinks both misses alike: find where their ratio is right.
     off = below_true * missed[0] - below_false * missed[1]
     short = np.flatnonzero(off[:-1] < -1e-12)

@@ -24,8 +24,6 @@ from scipy.special import gammaln, logsumexp
 
 KAPPAS = np.logspace(0, 6, 49)
 CELLS = 16  # in which shapes are compared: few enough for a small client to fill
-
-
 FLAT = np.full(len(KAPPAS), 1 / len(KAPPAS))
 
 
@@ -60,7 +58,7 @@ def worth(doubtful: np.ndarray, sure: np.ndarray) -> float:
     n, m = sure.sum(), doubtful.sum()
     if n == 0 or m == 0:
         return 1.0
-    weight = own_weight(sure, (doubtful + 1 / len(doubtful)) / (m + 1))
+    weight = own_weight(sure, spread(doubtful))
     return float(min(1.0, n * (1 - weight) / weight / m))
 
 

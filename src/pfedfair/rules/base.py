@@ -1,0 +1,39 @@
+"""What a rule is, and what rules share."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class Rule(Protocol):
+    """The contract of a rule."""
+
+    numbers: Tensor  # all numbers of the rule
+
+    def chances(self, logits: Tensor, s: Tensor) -> Tensor:
+        """Return the chance of every decision for everybody, ``(n, classes)``."""
+
+    def words(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
+        """Say what the rule does, a line for each thing."""
+
+    def decide(self, logits: Tensor, s: Tensor, rng: np.random.Generator) -> Tensor:
+        """Return everybody's decision, ``(n,)``; lots, if any, are drawn from `rng`."""
+        return draw(self.chances(logits, s), rng)
+
+    def table(self) -> dict[str, float]:
+        """Return what of the rule fits into a table, by the names of its columns."""
+        return {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe the rule, but for its numbers, for `from_dict`."""
+        return {"kind": type(self).__name__.lower()}
+
+
+def draw(chances: Tensor, rng: np.random.Generator) -> Tensor:
+    """Draw everybody's decision from its chances, ``(n, classes)`` to ``(n,)``."""
+    least = chances.double().flip(-1).cumsum(-1).flip(-1)  # of this class or a later one
+    lot = torch.from_numpy(rng.random(len(chances)))[:, None]
+    return (lot < least[:, 1:]).sum(1)
