@@ -77,10 +77,8 @@ class Objective:
         """Refuse a penalty that is not made for so many groups or classes."""
         if self.eta == 0:
             return
-        for number, what, able in (
-            (kinds.groups, "groups", GROUPS),
-            (kinds.classes, "classes", CLASSES),
-        ):
+        limits = (kinds.groups, "groups", GROUPS), (kinds.classes, "classes", CLASSES)
+        for number, what, able in limits:
             if number > 2 and self.penalty not in able:
                 raise InputError(
                     f"The penalty {self.penalty} is made for two {what}, the data has {number}: "

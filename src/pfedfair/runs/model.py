@@ -59,13 +59,12 @@ class PersonalModel:
         return self.predictor.rule.words(self.label_names, self.group_names)
 
     def _inputs(self, X: pd.DataFrame, sensitive_features: Any) -> tuple[Tensor, Tensor]:
-        if sensitive_features is None and self.kinds.aware:
+        unknown = sensitive_features is None
+        if unknown and self.kinds.aware:
             raise InputError(
                 "The model takes the sensitive attribute as an input: give sensitive_features."
             )
-        s = np.zeros(len(X), np.int64)
-        if sensitive_features is not None:
-            s = self.codes(sensitive_features)
+        s = np.zeros(len(X), np.int64) if unknown else self.codes(sensitive_features)
         return torch.from_numpy(self.encoder.transform(X)), torch.from_numpy(s)
 
     def codes(self, sensitive_features: Any) -> np.ndarray:
@@ -73,26 +72,21 @@ class PersonalModel:
 
         Of several attributes (a table with a column for each) the values are joined by " x ".
         """
-        columns = pd.DataFrame(sensitive_features)
+        columns, names = pd.DataFrame(sensitive_features), self.group_names
         texts = [columns[name].map(str).to_numpy(object) for name in columns]
         values = pd.Series([" x ".join(row) for row in zip(*texts, strict=True)], dtype=object)
-        if all(map(_is_number, self.group_names)) and values.map(_is_number).all():
-            values = values.map(  # 1 is 1.0
-                lambda v: next((n for n in self.group_names if float(n) == float(v)), v)
-            )
-        numbers = tuple(map(str, range(len(self.group_names))))
-        named = any(map(_is_number, self.group_names))
-        codes = [] if named else [n for n in (numbers, ("False", "True"))
-                                  if not set(n) & set(self.group_names)]  # fmt: skip
-        for names in (self.group_names, *codes):  # codes only where they cannot be names
-            if values.isin(names).all():
-                code = {name: z for z, name in enumerate(names)}
-                return values.map(code).to_numpy(np.int64, copy=True)  # a tensor is made of it
-        merged = {part: z for z, name in enumerate(self.group_names) for part in name.split(" + ")}
-        if values.isin(merged).all():
-            return values.map(merged).to_numpy(np.int64, copy=True)
+        if all(map(_is_number, names)) and values.map(_is_number).all():  # 1 is 1.0
+            values = values.map(lambda v: next((n for n in names if float(n) == float(v)), v))
+        ways = [{name: z for z, name in enumerate(names)}]
+        if not any(map(_is_number, names)):  # codes only where they cannot be names
+            numbers = {str(z): z for z in range(len(names))}
+            ways += [way for way in (numbers, {"False": 0, "True": 1}) if not way.keys() & names]
+        merged = {part: z for z, name in enumerate(names) for part in name.split(" + ")}
+        for way in (*ways, merged):
+            if values.isin(way).all():
+                return values.map(way).to_numpy(np.int64, copy=True)  # a tensor is made of it
         raise InputError(
-            f"sensitive_features must be {' or '.join(self.group_names)}; "
+            f"sensitive_features must be {' or '.join(names)}; "
             f"found '{values[~values.isin(merged)].iloc[0]}'."
         )
 
@@ -149,13 +143,9 @@ class Saved:
 
     def model(self, theta: Tensor, rule: Rule | None = None) -> PersonalModel:
         """Return a model with these parameters, that decides by `rule`."""
-        return PersonalModel(
-            predictor=Predictor(self.network, theta, rule or Likeliest()),
-            encoder=self.encoder,
-            kinds=self.kinds,
-            group_names=tuple(self.about["group_names"]),
-            label_names=tuple(self.about["label_names"]),
-        )
+        names = tuple(self.about["group_names"]), tuple(self.about["label_names"])
+        predictor = Predictor(self.network, theta, rule or Likeliest())
+        return PersonalModel(predictor, self.encoder, self.kinds, *names)
 
 
 def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
@@ -165,14 +155,13 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
     about = read_json(folder / "run.json")
     if about.get("format") != FORMAT:
         raise InputError(f"{folder} was written by another version of pfedfair: train again.")
-    about["encoder"]["categories"] = {
-        column: tuple(levels) for column, levels in about["encoder"]["categories"].items()
-    }
+    categories = {c: tuple(levels) for c, levels in about["encoder"]["categories"].items()}
+    encoder = Encoder(**about["encoder"] | {"categories": categories})
     tensors = load_file(folder / "model.safetensors")
     buffers = {name[len("buffer.") :]: tensors.pop(name) for name in list(tensors)
                if name.startswith("buffer.")}  # fmt: skip
     network = networks.from_dict(about["network"], buffers, module)
-    return Saved(network, Encoder(**about["encoder"]), Kinds(**about["kinds"]), tensors, about)
+    return Saved(network, encoder, Kinds(**about["kinds"]), tensors, about)
 
 
 def load_model(
