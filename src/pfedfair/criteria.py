@@ -3,8 +3,6 @@
 Metrics, penalties and the linear program all read this one table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The table of rows is stored flat; only what a chunk of clients trains on at the 
 as ``(clients, rows, inputs)``. Clients of very unequal size therefore cost no memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

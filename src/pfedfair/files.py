@@ -1,7 +1,5 @@
 """Files appear whole or not at all: write beside, then rename."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What people differ in."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -11,8 +11,6 @@ two groups or classes, the largest counts. Groups without rows to measure are le
 than two, a gap is NaN.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import combinations

@@ -1,7 +1,5 @@
 """What a client minimises: its loss, or its loss and a fairness penalty."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from inspect import signature
 

@@ -4,8 +4,6 @@ Moments start at zero with every maker's call and belong to one row each, so a s
 moves exactly as each client would alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

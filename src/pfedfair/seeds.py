@@ -1,7 +1,5 @@
 """Every random number of a run comes from one root seed, by purpose."""
 
-from __future__ import annotations
-
 import numpy as np
 
 PARTITION, INIT, MINIBATCH, BOOTSTRAP, HELD, NOISE, GUARANTEE, TIES = range(8)

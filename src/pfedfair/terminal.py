@@ -1,7 +1,5 @@
 """What a person sees: progress with an estimate, notes, one sentence when something is wrong."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Rows: the bundled data sets, and yours."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

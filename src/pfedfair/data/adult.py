@@ -4,8 +4,6 @@
 "?" is a category, the native country is left out.
 """
 
-from __future__ import annotations
-
 from pfedfair.data.dataset import Dataset, PaperPlan
 from pfedfair.data.files import read_bundled
 

@@ -3,8 +3,6 @@
 11 inputs and S. The paper's shares (600/100) do not fit its own totals (3,000 rows); 500/100 does.
 """
 
-from __future__ import annotations
-
 from pfedfair.data.dataset import Dataset, PaperPlan
 from pfedfair.data.files import read_bundled
 from pfedfair.errors import known

@@ -1,7 +1,5 @@
 """A table of your own as a data set."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

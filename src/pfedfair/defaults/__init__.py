@@ -1,7 +1,5 @@
 """The one factory of algorithms, and the settings that were tuned for each data set."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from functools import cache

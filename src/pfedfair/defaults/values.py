@@ -1,7 +1,5 @@
 """Settings as they are typed: texts become what the setting is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, get_args, get_type_hints
 

@@ -1,7 +1,5 @@
 """The runs of a list, each with a checkpoint."""
 
-from __future__ import annotations
-
 import json
 import os
 import warnings

@@ -1,7 +1,5 @@
 """Who does the work: this process, or several with one thread each."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

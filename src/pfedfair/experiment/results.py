@@ -1,7 +1,5 @@
 """One tidy file of results: a row per run and client, and the seconds apart."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What determines a run."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict, dataclass

@@ -6,8 +6,6 @@ A network computes the scores of many models at once. ``w`` is ``(rows, p)``, on
 for two classes, else one for each class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 Where S is not known when decisions are made, a fair rule needs such a guess.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

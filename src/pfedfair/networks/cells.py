@@ -4,8 +4,6 @@ Probabilities of two classes fall into bins of equal width. Those of more classe
 nearest of a lattice of points: k / steps for whole numbers k that add up to `steps`.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import comb
 

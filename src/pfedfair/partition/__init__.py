@@ -5,8 +5,6 @@ held-out pool never overlap. Plans are also known by lower-case names, as in
 ``partition.fixed_shares(20)``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

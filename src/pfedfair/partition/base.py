@@ -1,7 +1,5 @@
 """What a partition and a plan are, and what plans share."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any

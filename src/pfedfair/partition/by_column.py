@@ -1,7 +1,5 @@
 """Clients that the data has: one for each value of a column."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

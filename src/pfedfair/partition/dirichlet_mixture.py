@@ -1,7 +1,5 @@
 """The paper's two kinds of client, their shares of S drawn."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Clients of any data set, their parts of each group drawn."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The paper's clients: two kinds, with fixed shares of S."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Nobody is apart: all rows in one place, for centralised training."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

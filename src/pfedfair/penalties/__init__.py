@@ -5,8 +5,6 @@ row. It is a plain differentiable function; its slope comes from autograd. Those
 logits of more than two classes too, those in `GROUPS` more than two groups.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from torch import Tensor

@@ -7,8 +7,6 @@ Lowy et al., "A stochastic optimization framework for fair risk minimization", T
 on soft predictions. It bounds mutual information: ``MI <= log(1 + ERMI)``.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from pfedfair.penalties.joint import chi_square, soft_joint

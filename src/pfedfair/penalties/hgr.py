@@ -7,8 +7,6 @@ chi-square of the same joint distribution, an upper bound of HGR^2, with the sco
 estimated by a Gaussian kernel. With two groups the bound is tight.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The joint distribution of a soft prediction and S, which several measures start from."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -11,8 +11,6 @@ Huber's function H. With more than two classes :math:`p_i - 1/2` is half of what
 the next, the groups' rates are those of every class, and H is added up over the classes.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import huber_loss

@@ -13,8 +13,6 @@ finite), solved to its optimum by Newton's method in every call. By the envelope
 weights are constants for the gradient.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid

@@ -1,7 +1,5 @@
 """Pearson correlation between score and S, absolute (Zafar et al. 2017; Beutel et al. 2019)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -4,8 +4,6 @@ A rule belongs to one client. It is `numbers` (a tensor, kept in safetensors) an
 in JSON). Logits are ``(n, outputs)``, groups ``(n,)``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

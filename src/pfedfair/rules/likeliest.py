@@ -1,7 +1,5 @@
 """The usual rule: the likeliest label by the scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

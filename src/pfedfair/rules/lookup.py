@@ -4,8 +4,6 @@ For decisions that no threshold describes: among more than two classes, or where
 decisions are made and a head guesses it (`pfedfair.networks.Both`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

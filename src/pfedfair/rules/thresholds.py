@@ -1,7 +1,5 @@
 """A threshold on the score for each group, of two classes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

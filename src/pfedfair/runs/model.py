@@ -1,7 +1,5 @@
 """A client's classifier on raw rows, and the files that keep it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Methods whose rules need nothing of a client but its people's scores and groups 
 labels, no training.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

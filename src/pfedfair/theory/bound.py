@@ -13,8 +13,6 @@ differences, and labels are a function of (X, S). A client whose majority is the
 0.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from pfedfair.partition import Partition

@@ -11,8 +11,6 @@ of many clients' counts. With more than two classes every class c has its own
 temperature is one a for all of them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, log_softmax, logit, softmax

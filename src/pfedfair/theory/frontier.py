@@ -4,8 +4,6 @@ Proposition 2's rule is a threshold for each group on P(Y=1 | x, s). For scores 
 that probability, the frontier looks at all pairs of thresholds and takes the best by the labels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

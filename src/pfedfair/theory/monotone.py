@@ -6,8 +6,6 @@ eta first; or, where both the true and the false positive rate are given, a thre
 for everybody below it, which reaches every point between the ROC curve and the diagonal.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

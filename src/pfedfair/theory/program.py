@@ -9,8 +9,6 @@ two classes, "dp" and S known this is Proposition 2, whose solution `pfedfair.th
 closed form.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

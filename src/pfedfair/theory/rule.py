@@ -19,8 +19,6 @@ The gap between the groups falls as t grows, so t is found by bisection over the
 values at which a decision changes; who is exactly at the threshold is decided by chance.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

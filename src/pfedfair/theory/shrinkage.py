@@ -17,8 +17,6 @@ more that holds all equally likely, is the next round's belief of all. So a clie
 believes what the others' people have shown.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import gammaln, logsumexp
 

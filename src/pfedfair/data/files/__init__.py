@@ -1,7 +1,5 @@
 """The bundled tables; README.md beside this file says where each comes from."""
 
-from __future__ import annotations
-
 import io
 from importlib.resources import files
 
