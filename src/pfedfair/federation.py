@@ -73,17 +73,14 @@ class Federation:
     def describe(self) -> str:
         return self.partition.describe()
 
-    def client(self, client: int | str) -> int:
-        """Return the number of a client given by number (from 0) or by name."""
-        names = self.partition.names
-        if isinstance(client, str) and client in names:
-            return names.index(client)
-        if isinstance(client, int) and 0 <= client < len(names):
-            return client
-        raise InputError(
-            f"There is no client {client!r}: the {len(names)} clients are named "
-            f"{names[0]} to {names[-1]}, or numbered from 0."
-        )
+
+def client_number(names: Sequence[str], client: int | str) -> int:
+    """Return the number of a client given by number (from 0) or by name."""
+    number = names.index(client) if client in names else client
+    if not isinstance(number, int) or not 0 <= number < len(names):
+        some = ", ".join(names if len(names) < 9 else (*names[:3], "...", names[-1]))
+        raise InputError(f"There is no client {client!r}: take one of {some}, or count from 0.")
+    return number
 
 
 def federate(

@@ -17,9 +17,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from pfedfair import seeds
 from pfedfair.criteria import CRITERIA, MEASURES
 from pfedfair.errors import InputError
 
@@ -160,12 +158,6 @@ def bootstrap(
         found[f"{name}_low"] = largest(np.where(np.isnan(low), np.nan, nearest))
         found[f"{name}_high"] = largest(np.maximum(np.abs(low), np.abs(high)))
     return found
-
-
-def client_table(counts: np.ndarray, shares: np.ndarray | None, seed: int) -> pd.DataFrame:
-    """One row per client: measures and their intervals."""
-    intervals = bootstrap(counts, shares, seeds.generator(seed, seeds.BOOTSTRAP))
-    return pd.DataFrame(measure(counts, shares) | intervals)
 
 
 def mean_interval(values: Sequence[float] | np.ndarray, level: float = 0.95) -> tuple[float, ...]:

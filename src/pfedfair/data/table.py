@@ -57,10 +57,8 @@ def from_frame(
         raise InputError(f"Column '{label}' cannot be both the label and the sensitive attribute.")
     for role, column in (("label", label), *(("sensitive", name) for name in attributes)):
         if column not in frame:
-            raise InputError(
-                f"There is no column '{column}' for the {role}: "
-                f"the table has {', '.join(map(str, frame.columns))}."
-            )
+            has = ", ".join(frame.columns)
+            raise InputError(f"There is no column '{column}' for the {role}: the table has {has}.")
     least = 1 if part else 2
     y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES, least)
     s, group_names = cross(frame, attributes, merge_groups, part)

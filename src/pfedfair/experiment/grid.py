@@ -79,10 +79,9 @@ def do_runs(
     files = [runs / f"{spec.key}.parquet" for spec in specs]
     missing = [spec for spec, file in zip(specs, files, strict=True) if not file.exists()]
     before = sum(spec.work for spec in specs) - sum(spec.work for spec in missing)
-    n_before = len(specs) - len(missing)
 
     def report(work: float, done: int) -> None:
-        on_work(before + work, n_before + done)
+        on_work(before + work, len(specs) - len(missing) + done)
 
     report(0.0, 0)
     pool.spread(partial(_execute_to_file, runs), missing, jobs, report)

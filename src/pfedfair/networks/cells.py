@@ -68,9 +68,8 @@ class Cells:
         place = self.label.place(probabilities(logits[..., :width].double()))
         if self.group is None:
             return place
-        return place * self.group.number + self.group.place(
-            probabilities(logits[..., width:].double())
-        )
+        guess = probabilities(logits[..., width:].double())
+        return place * self.group.number + self.group.place(guess)
 
 
 def probabilities(logits: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from pfedfair import algorithms, networks, rules
 from pfedfair.algorithms import Algorithm
 from pfedfair.data.encoder import Encoder
 from pfedfair.errors import InputError
+from pfedfair.federation import client_number
 from pfedfair.files import atomic, read_json, write_json
 from pfedfair.kinds import Kinds
 from pfedfair.networks import Network
@@ -171,9 +172,6 @@ def load_model(
     no code to run.
     """
     saved = read_model(Path(folder), module)
-    names = saved.about["clients"]
-    number = names.index(client) if client in names else client
-    if not isinstance(number, int) or not 0 <= number < len(names):
-        raise InputError(f"There is no client {client!r} in {folder}: it has {', '.join(names)}.")
+    number = client_number(saved.about["clients"], client)
     rule = rules.from_dict(saved.about["rule"], saved.tensors["rule"][number])
     return saved.model(saved.tensors["theta"][number].clone(), rule)  # as `Run.personal_model`

@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pfedfair import metrics
+from pfedfair import metrics, seeds
 from pfedfair.algorithms import Algorithm, Clients
 from pfedfair.criteria import CRITERIA
 from pfedfair.engines.stacked import Fitted, fit
 from pfedfair.errors import InputError, known
-from pfedfair.federation import Federation
+from pfedfair.federation import Federation, client_number
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import MLP, Network
 from pfedfair.partition import Partition
@@ -85,10 +85,7 @@ class Run:
     def table(self, protocol: str | None = None) -> pd.DataFrame:
         """Per client: accuracy, DDP and negative prediction rates with bootstrap intervals.
 
-        Parameters
-        ----------
-        protocol
-            See `measured_rows`.
+        For `protocol` see `measured_rows`.
         """
         part = self.federation.partition
         protocol, rows, weighted = measured_rows(part, protocol)
@@ -102,9 +99,9 @@ class Run:
         }
         if weighted:  # there is no gap to a group of which a client has nobody
             counts = np.where(part.shares[..., None, None] > 0, counts, 0)
-        found = metrics.client_table(counts, part.shares if weighted else None, self.seed)
-        table = pd.concat([pd.DataFrame(about), found], axis=1)
-        return table.assign(collapsed=self.collapsed, protocol=protocol)
+        shares, rng = part.shares if weighted else None, seeds.generator(self.seed, seeds.BOOTSTRAP)
+        found = metrics.measure(counts, shares) | metrics.bootstrap(counts, shares, rng)
+        return pd.DataFrame(about | found).assign(collapsed=self.collapsed, protocol=protocol)
 
     def frontier(self, limits: Sequence[float], protocol: str | None = None) -> pd.DataFrame:
         """Per limit on DDP and client: the best that thresholds on the global model's scores do.
@@ -138,7 +135,7 @@ class Run:
     def personal_model(self, client: int | str) -> PersonalModel:
         """Return the model of a client, by number (from 0) or by name."""
         data, encoder = self.federation.data, self.federation.encoder
-        own = self.predictors[self.federation.client(client)]
+        own = self.predictors[client_number(self.federation.partition.names, client)]
         own = replace(own, theta=own.theta.clone())  # nobody's alias
         kinds = self.federation.table.kinds
         return PersonalModel(own, encoder, kinds, data.group_names, data.label_names)
