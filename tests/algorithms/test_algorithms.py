@@ -109,7 +109,9 @@ def test_personal_models_differ_from_the_global_one_and_from_each_other(federati
 @pytest.mark.parametrize("method", [m for m in ALGORITHMS if ALGORITHMS[m].kind.federated])
 def test_a_round_changes_nothing_that_it_was_given(federation, method):
     algorithm = make(method, {"batch": 10_000})
-    network = algorithm.network(MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds)
+    network = algorithm.network(
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+    )
     everyone = clients(federation, network)
     sizes = torch.tensor(federation.sizes).float()
     server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)

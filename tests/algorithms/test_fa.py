@@ -6,8 +6,8 @@ from play import clients, play
 from scipy.optimize import linprog
 
 import pfedfair as pff
-from pfedfair.algorithms.fedavg import FedAvg
 from pfedfair.algorithms.fa import FA, worst_weights
+from pfedfair.algorithms.fedavg import FedAvg
 from pfedfair.engines import stacked
 from pfedfair.federation import stack
 from pfedfair.networks import MLP, linear

@@ -32,7 +32,9 @@ def offsets(fitted):
 @cache
 def fit(federation, seed=0, at_once=10, **options):
     algorithm = LoGoFair(**{"rounds": 7, **OPTIONS, **options})
-    network = algorithm.network(MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds)
+    network = algorithm.network(
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+    )
     return network, stacked.fit(federation, algorithm, network, seed, at_once=at_once)
 
 
@@ -199,7 +201,9 @@ def test_a_client_without_a_group_follows_the_federation(table):
 
 def test_messages_are_aggregates_and_nothing_is_aliased(federation):
     algorithm = LoGoFair(rounds=2, **OPTIONS | {"batch": 40})
-    network = algorithm.network(MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds)
+    network = algorithm.network(
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+    )
     everyone, sizes = clients(federation, network), torch.ones(3)
     server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
     shapes = [{"w": (3, network.size), "group": (3, 2)}, {"positive": (3, len(server["grid"]), 2)}]

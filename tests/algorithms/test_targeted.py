@@ -113,7 +113,9 @@ def test_clients_with_too_few_rows_to_set_some_aside():
         algorithm.watch({"log_mu": torch.zeros(len(ones), 1)}, ones)
 
 
-@pytest.mark.parametrize("method", [m.name for m in ALGORITHMS.values() if m.fair and m.kind.wrappable])
+@pytest.mark.parametrize(
+    "method", [m.name for m in ALGORITHMS.values() if m.fair and m.kind.wrappable]
+)
 def test_every_penalised_method_takes_a_target(federation, method):
     network = MLP(federation.encoder.width, (5,), groups=2)
     algorithm = targeted(make(method, {"rounds": 2, "batch": 30}), target_ddp=0.05)

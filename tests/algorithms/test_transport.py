@@ -12,8 +12,6 @@ import pandas as pd
 import pytest
 import torch
 from play import clients, numbers
-from rules import centres, chances, solve
-from rules import people as people_of
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
@@ -28,6 +26,8 @@ from pfedfair.networks import MLP, Module, linear
 from pfedfair.rules import Likeliest, Lookup
 from pfedfair.runs.predictor import count
 from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior, own_weight, spread
+from rules import centres, chances, solve
+from rules import people as people_of
 
 OPTIONS = {"batch": 30, "alpha": 0.02}
 PAGE = Path(__file__).parents[2] / "docs" / "methods" / "transport.md"
@@ -42,7 +42,9 @@ def one_blas_thread():
 @cache
 def fit(federation, seed=0, at_once=10, **options):
     algorithm = Transport(**{"rounds": 12, **OPTIONS, **options})
-    network = algorithm.network(MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds)
+    network = algorithm.network(
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+    )
     return network, stacked.fit(federation, algorithm, network, seed, at_once=at_once)
 
 
@@ -65,7 +67,9 @@ def listen(federation, **options):
     """Train in rounds 0 to 3, count in round 4, agree in rounds 5 to 7."""
     heard.clear()
     algorithm = Listener(**{"rounds": 8, "agree": 3, **OPTIONS, **options})
-    network = algorithm.network(MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds)
+    network = algorithm.network(
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+    )
     fitted = stacked.fit(federation, algorithm, network, seed=0, at_once=2)
     return network, fitted, list(heard)
 
@@ -183,7 +187,9 @@ def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
 
 def test_nothing_that_comes_out_shares_memory_with_what_went_in(federation):
     algorithm = Transport(rounds=4, agree=2, batch=10_000)
-    network = algorithm.network(MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds)
+    network = algorithm.network(
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+    )
     everyone, sizes = clients(federation, network), torch.ones(3)
     server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
     assert set(server) == {"w"}

@@ -40,7 +40,9 @@ def test_without_a_base_it_is_fedavg(table, federation, blind):
     assert torch.equal(numbers(plain.rules), numbers(based.rules))
     assert all(torch.equal(plain.server[name], based.server[name]) for name in plain.server)
     other = pff.FedAvg(**settings | {"epochs": 1})
-    assert not torch.equal(fit(federation, pff.Transport(**ROUNDS, base=other, bins=50))[1].w, plain.w)
+    assert not torch.equal(
+        fit(federation, pff.Transport(**ROUNDS, base=other, bins=50))[1].w, plain.w
+    )
 
 
 @pytest.mark.parametrize("name", BASES)
@@ -120,9 +122,9 @@ def test_what_cannot_be_a_base_is_refused(base):
 
 def test_where_s_is_not_an_input_a_base_must_share_its_gradients(table):
     blind = table.federate(pff.partition.by_column("site"), sensitive_as_input=False)
-    with pytest.raises(pff.InputError, match="MMPF makes its own gradients: .* S is not an input"):
+    with pytest.raises(pff.InputError, match=r"MMPF makes its own gradients: .* S is not an input"):
         pff.train(blind, make("transport", {"base": "mmpf"}))
-    with pytest.raises(pff.InputError, match="made for two classes, the data has 3"):
-        three = pff.from_frame(table.frame.assign(hired=np.arange(len(table)) % 3), "hired", "sex")
-        plan = pff.partition.by_column("site")
-        pff.train(three.federate(plan), make("transport", {"base": "fairfed"}))
+    frame = table.frame.assign(hired=np.arange(len(table)) % 3)
+    three = pff.from_frame(frame, "hired", "sex").federate(pff.partition.by_column("site"))
+    with pytest.raises(pff.InputError, match="FairFed is made for two classes, the data has 3"):
+        pff.train(three, make("transport", {"base": "fairfed"}))

@@ -9,7 +9,6 @@ import torch
 from fairlearn.postprocessing import ThresholdOptimizer
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from rules import centres, chances, knows, outcome, people, shape_of, solve, solver
 from scipy.special import expit, log_expit, logit
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
@@ -20,6 +19,7 @@ from pfedfair.algorithms.transport import Transport
 from pfedfair.kinds import Kinds
 from pfedfair.theory import rule as theory
 from pfedfair.theory.shrinkage import FLAT
+from rules import centres, chances, knows, outcome, people, shape_of, solve, solver
 
 
 @pytest.fixture(autouse=True, scope="module")
