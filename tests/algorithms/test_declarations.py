@@ -27,10 +27,11 @@ CASES |= {f"transport on {base}": make("transport", CLOSED["transport"] | {"base
           for base in ("fedprox", "mmpf", "fedavg-kde", "ditto")}  # fmt: skip
 CASES["transport, private"] = make("transport", CLOSED["transport"] | {"epsilon": 1.0})
 FEDERATED = [name for name, algorithm in CASES.items() if algorithm.federated]
+HGR = {"penalty": "hgr", "penalty_options": (("points", 9), ("bandwidth", 1.0))}
 OTHER_SETTINGS = {
     "infinite": pff.Transport(kappa=float("inf"), confidence=0.9, criterion="eo"),
-    "options": pff.FedAvg(eta=0.4, penalty="hgr", penalty_options=(("points", 9), ("bandwidth", 1.0))),
-}  # fmt: skip
+    "options": pff.FedAvg(eta=0.4, **HGR),
+}
 
 
 def wrapped(algorithm):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pfedfair.penalties.joint import chi_square, members, product
+from pfedfair.penalties.joint import chi_square, members
 
 
 def hgr(
@@ -36,9 +36,3 @@ def score_joint(logits: Tensor, s: Tensor, weight: Tensor, bandwidth: float, poi
     distance = (torch.sigmoid(logits) - places) / bandwidth
     kernel = torch.softmax(-(distance**2) / 2, dim=-1)  # each person's mass on the grid is 1
     return members(s, weight).mT @ kernel
-
-
-def maximal_correlation(joint: Tensor) -> Tensor:
-    """HGR of a joint distribution ``(..., groups, values)``, for reports: needs an SVD."""
-    values: Tensor = torch.linalg.svdvals(joint / product(joint).sqrt())
-    return values[..., 1]

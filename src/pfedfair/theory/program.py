@@ -96,8 +96,3 @@ def largest_gap(mass: np.ndarray, criterion: str, chances: np.ndarray) -> float:
         if len(rate):
             worst = max(worst, float(rate.max() - rate.min()))
     return worst
-
-
-def accuracy(mass: np.ndarray, chances: np.ndarray) -> float:
-    """The expected accuracy of chances of decisions."""
-    return float((mass.transpose(0, 2, 1) * chances).sum())
