@@ -2,29 +2,17 @@
 
 import sys
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
 from hypothesis import settings
+from rich.console import Console
 
 import pfedfair as pff
+from made_people import people
+from pfedfair import cli, terminal
 
 settings.register_profile("patient", deadline=None)  # a busy machine is no failure
 settings.load_profile("patient")
-
-
-def people(sizes=(90, 40, 130), seed=0) -> pd.DataFrame:
-    """Clients of the given sizes; the label depends on x, on S and on chance."""
-    rng = np.random.default_rng(seed)
-    n = sum(sizes)
-    site = np.repeat([f"site {i}" for i in range(len(sizes))], sizes)
-    s = rng.random(n) < np.repeat(np.linspace(0.2, 0.8, len(sizes)), sizes)
-    x = rng.normal(size=(n, 3)) + 0.7 * s[:, None]
-    y = rng.random(n) < 1 / (1 + np.exp(-(x.sum(1) - 1)))
-    colour = rng.choice(["red", "green", "blue"], n)
-    frame = pd.DataFrame(x, columns=["a", "b", "c"])
-    return frame.assign(colour=colour, site=site, sex=np.where(s, "m", "f"), hired=y.astype(int))
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +27,6 @@ def one_thread():
 @pytest.fixture
 def pfedfair(monkeypatch, capsys, tmp_path):
     """Run a command in this process; return its exit code and what it printed."""
-    from rich.console import Console
-
-    from pfedfair import cli, terminal
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
 

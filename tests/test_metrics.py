@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from fairlearn.metrics import (
     demographic_parity_difference,
-    equal_opportunity_difference,
     equalized_odds_difference,
     selection_rate,
     true_positive_rate_difference,
@@ -28,7 +27,7 @@ def tally(y, s, predicted, groups=2, classes=2):
 
 
 @given(st.integers(0, 500), st.integers(4, 60))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=25)
 def test_measures_are_fairlearns(seed, n):
     rng = np.random.default_rng(seed)
     y, predicted = rng.integers(2, size=(2, n))
@@ -131,22 +130,6 @@ def test_one_seed_has_no_interval():
 
 
 # --- more groups and classes -------------------------------------------------------------------
-
-
-@given(st.integers(2, 4), st.integers(0, 60), st.integers(0, 999))
-@settings(deadline=None, max_examples=15)
-def test_gaps_are_fairlearns(groups, more, seed):
-    rng = np.random.default_rng(seed)
-    s = np.concatenate([np.repeat(np.arange(groups), 2), rng.integers(groups, size=more)])
-    y = np.concatenate([np.tile([0, 1], groups), rng.integers(2, size=more)])  # both everywhere
-    predicted = (rng.random(len(s)) < rng.random(groups)[s]).astype(int)
-    found = metrics.measure(tally(y, s, predicted, groups, 2))
-    for name, theirs in (
-        ("ddp", demographic_parity_difference),
-        ("eo", equalized_odds_difference),
-        ("eopp", equal_opportunity_difference),
-    ):
-        assert found[name] == pytest.approx(theirs(y, predicted, sensitive_features=s))
 
 
 def gaps_by_hand(y, s, predicted, groups, classes):

@@ -27,10 +27,11 @@ CASES |= {f"transport on {base}": make("transport", CLOSED["transport"] | {"base
           for base in ("fedprox", "mmpf", "fedavg-kde", "ditto")}  # fmt: skip
 CASES["transport, private"] = make("transport", CLOSED["transport"] | {"epsilon": 1.0})
 FEDERATED = [name for name, algorithm in CASES.items() if algorithm.federated]
+HGR = {"penalty": "hgr", "penalty_options": (("points", 9), ("bandwidth", 1.0))}
 OTHER_SETTINGS = {
     "infinite": pff.Transport(kappa=float("inf"), confidence=0.9, criterion="eo"),
-    "options": pff.FedAvg(eta=0.4, penalty="hgr", penalty_options=(("points", 9), ("bandwidth", 1.0))),
-}  # fmt: skip
+    "options": pff.FedAvg(eta=0.4, **HGR),
+}
 
 
 def wrapped(algorithm):
@@ -195,8 +196,8 @@ def test_levels_walk_from_accurate_to_fair(name):
         (pff.FA(tau=0.1), "tau 0.1"),
         (pff.FCFL(epsilon=0.02), "epsilon 0.02"),
         (pff.LoGoFair(delta_local=0.03), "delta 0.03"),
-        (pff.Transport(), "0.05"),
-        (pff.Transport(confidence=0.95, kappa=0.0), "0.05 own 95%"),
+        (pff.Transport(), "≤ 0.05"),
+        (pff.Transport(confidence=0.95, kappa=0.0), "≤ 0.05 own 95%"),
         (targeted(pff.PFedFair(), target_ddp=0.05), "≤ 0.05"),
         (targeted(pff.PFedFair(), target_ddp=0.05, confidence=0.95), "≤ 0.05 95%"),
     ],

@@ -16,7 +16,7 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 import pfedfair as pff
-from conftest import people
+from made_people import people
 from pfedfair.algorithms import counting
 from pfedfair.algorithms.clients import set_aside
 from pfedfair.algorithms.transport import FREE, Transport

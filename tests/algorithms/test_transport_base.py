@@ -122,9 +122,9 @@ def test_what_cannot_be_a_base_is_refused(base):
 
 def test_where_s_is_not_an_input_a_base_must_share_its_gradients(table):
     blind = table.federate(pff.partition.by_column("site"), sensitive_as_input=False)
-    with pytest.raises(pff.InputError, match="MMPF makes its own gradients: .* S is not an input"):
+    with pytest.raises(pff.InputError, match=r"MMPF makes its own gradients: .* S is not an input"):
         pff.train(blind, make("transport", {"base": "mmpf"}))
-    with pytest.raises(pff.InputError, match="made for two classes, the data has 3"):
-        three = pff.from_frame(table.frame.assign(hired=np.arange(len(table)) % 3), "hired", "sex")
-        plan = pff.partition.by_column("site")
-        pff.train(three.federate(plan), make("transport", {"base": "fairfed"}))
+    frame = table.frame.assign(hired=np.arange(len(table)) % 3)
+    three = pff.from_frame(frame, "hired", "sex").federate(pff.partition.by_column("site"))
+    with pytest.raises(pff.InputError, match="FairFed is made for two classes, the data has 3"):
+        pff.train(three, make("transport", {"base": "fairfed"}))

@@ -88,7 +88,7 @@ def test_demo_as_a_newcomer_types_it(tmp_path):
                   "The stacked engine did all of it in", "is stopped again"):  # fmt: skip
         assert words in done.stdout
     apart = done.stdout.split("weight is ")[1].split()[0]
-    assert float(apart) < 1e-5
+    assert float(apart) < 1e-4  # rounding, which Adam makes visible
     assert not processes_of(tmp_path)
 
 
@@ -101,7 +101,7 @@ def test_simulate_gives_the_stacked_engines_weights(tmp_path):
                     wait=500)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     apart = done.stdout.split("weight is ")[1].split()[0]
-    assert float(apart) < 1e-5
+    assert float(apart) < 1e-4  # rounding, which Adam makes visible
     assert not processes_of(tmp_path)
 
 

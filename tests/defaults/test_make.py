@@ -126,4 +126,4 @@ def test_a_target_in_the_place_of_eta(name):
 def test_transports_target_is_its_own():
     made = make("transport", {"target_ddp": "0.1", "confidence": 0.9, "held": 0.3})
     assert made == pff.Transport(target_ddp=0.1, confidence=0.9, held=0.3)
-    assert (made.target, made.level) == (0.1, "0.1 90%")
+    assert (made.target, made.level) == (0.1, "≤ 0.1 90%")

@@ -2,11 +2,12 @@
 
 import dataclasses
 
+import plain
 import pytest
 import torch
 
 import pfedfair as pff
-from pfedfair.engines import plain, stacked
+from pfedfair.engines import stacked
 from pfedfair.networks import MLP
 
 SHORT = {"rounds": 3, "batch": 25}

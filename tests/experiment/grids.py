@@ -8,7 +8,7 @@ PLAN = pff.partition.fixed_shares()
 
 def grid(rounds=3, seeds=2):
     return [
-        Spec(Source("compas"), PLAN, method, pff.make(method, eta, rounds=rounds), seed)
-        for method, eta in (("constant", 0.9), ("fedavg-kde", 0.5), ("pfedfair", 0.9))
+        Spec(Source("compas"), PLAN, method, pff.make(method, {"rounds": rounds, **more}), seed)
+        for method, more in (("constant", {}), ("fedavg-kde", {"eta": 0.5}), ("pfedfair", {}))
         for seed in range(seeds)
     ]

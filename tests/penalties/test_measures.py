@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pfedfair.penalties import PENALTIES
 from pfedfair.penalties.ermi import ermi
 from pfedfair.penalties.hgr import hgr, score_joint
-from pfedfair.penalties.joint import product, soft_joint
+from pfedfair.penalties.joint import soft_joint
 from pfedfair.penalties.mutual_information import (
     adversarial_mutual_information,
     mutual_information,
@@ -20,17 +20,18 @@ from pfedfair.penalties.pearson import pearson
 double = {"dtype": torch.float64}
 
 
-def maximal_correlation(joint):
-    """HGR of a joint distribution, by an SVD."""
-    return torch.linalg.svdvals(joint / product(joint).sqrt())[..., 1]
-
-
 def population(n0, n1, rate0, rate1):
     """Two groups in which everybody has their group's score; rates between 0 and 1."""
     scores = torch.cat([torch.full((n0,), rate0, **double), torch.full((n1,), rate1, **double)])
     s = torch.cat([torch.zeros(n0), torch.ones(n1)]).long()[None]
     weight = torch.full((1, n0 + n1), 1 / (n0 + n1), **double)
     return torch.logit(scores)[None, :, None], s, weight
+
+
+def maximal_correlation(joint):
+    """HGR of a joint distribution: the second singular value (Witsenhausen 1975)."""
+    independent = joint.sum(-1, keepdim=True) * joint.sum(-2, keepdim=True)
+    return torch.linalg.svdvals(joint / independent.clamp_min(1e-300).sqrt())[..., 1]
 
 
 rates = st.floats(0.05, 0.95)

@@ -9,7 +9,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 import pfedfair as pff
-from conftest import people
+from made_people import people
 from pfedfair import seeds
 from pfedfair.kinds import Kinds
 from pfedfair.runs import newcomer

@@ -167,7 +167,7 @@ def test_your_module_is_not_changed(compas):
 
 
 def test_a_network_must_have_the_outputs_of_the_labels(compas):
-    with pytest.raises(pff.InputError, match="For 2 classes a network needs 1 outputs, .* has 3"):
+    with pytest.raises(pff.InputError, match=r"For 2 classes a network needs 1 outputs, .* has 3"):
         pff.train(compas, pff.FedAvg(rounds=2), network=pff.linear(11, 3, groups=2))
 
 

@@ -1,13 +1,11 @@
 """Results that nobody trained for: every view can be looked at in a moment."""
 
 import json
-from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 
-from pfedfair.defaults import level
-from pfedfair.experiment import COLUMNS, FRONTIER, FRONTIER_LIMITS, load_source
+from pfedfair.experiment import COLUMNS, FRONTIER_LIMITS, load_source
 
 PLAN = json.dumps({"kind": "FixedShares"})
 
@@ -37,8 +35,8 @@ def results(specs):
     for k, spec in enumerate(specs):
         rng = np.random.default_rng(k)
         part = spec.plan.split(load_source(spec.source), spec.seed)
-        about = asdict(spec.algorithm)
-        limits = FRONTIER_LIMITS if spec.method == FRONTIER else [None]
+        about = spec.algorithm.to_dict()
+        limits = FRONTIER_LIMITS if spec.frontier else [None]
         protocols = ["pool", "validation"] if spec.validated else ["pool"]
         for limit in limits:
             for protocol in protocols:
@@ -54,11 +52,11 @@ def results(specs):
                     table.assign(
                         accuracy=1 - table["accuracy"],
                         dataset=spec.source.name,
-                        method=spec.method,
+                        method=spec.name,
                         model="mlp",
                         eta=spec.algorithm.eta,
                         lam=about.get("lam", float("nan")),
-                        level=level(spec.algorithm) if limit is None else f"≤ {limit:g}",
+                        level=spec.algorithm.level if limit is None else f"≤ {limit:g}",
                         seed=spec.seed,
                         n_train=100,
                         n_test=100,

@@ -9,7 +9,7 @@ from rich.console import Console
 
 import pfedfair as pff
 from pfedfair import report
-from pfedfair.algorithms import Targeted
+from pfedfair.algorithms.targeted import Targeted
 from pfedfair.defaults import make
 from pfedfair.experiment import FRONTIER
 from pfedfair.studies import STUDIES, scores, table1
@@ -83,10 +83,10 @@ def test_a_target_is_put_on_a_methods_settings():
 
 def test_scores_cover_every_method_and_walk_from_accurate_to_fair():
     specs = STUDIES["scores"].specs(("adult", "compas"), seeds=1)
-    assert {spec.method for spec in specs} == {*pff.ALGORITHMS, *WITH_TARGET, FRONTIER}
+    assert {spec.name for spec in specs} == {*pff.ALGORITHMS, *WITH_TARGET, FRONTIER}
     assert {spec.plan.clients for spec in specs} == {None, 20, 50}
     assert all(spec.validated and spec.plan.validation for spec in specs)
-    for row in {spec.method for spec in specs}:
+    for row in {spec.name for spec in specs}:
         each = levels(row, scores.MANY)
         for name in each[0]:
             values = [level[name] for level in each]
@@ -94,5 +94,5 @@ def test_scores_cover_every_method_and_walk_from_accurate_to_fair():
 
 
 def test_rows_are_methods_or_say_which_they_are():
-    every = {spec.method for s in STUDIES.values() for spec in s.specs(s.datasets, 1)}
+    every = {spec.name for s in STUDIES.values() for spec in s.specs(s.datasets, 1)}
     assert {METHOD.get(row, row) for row in every} == set(pff.ALGORITHMS)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
+from tilts import accuracy, blind_tilt
 
 from pfedfair.theory import fair_rule, rule
 from pfedfair.theory.program import fair_program, largest_gap
@@ -265,7 +266,7 @@ def test_aware_is_proposition_2(cells, share, epsilon, seed):
     closed = fair_rule(eta.ravel(), tilt, people.ravel(), epsilon).positive(eta.ravel(), tilt)
     mass = np.stack([people * (1 - eta), people * eta], axis=1)
     chances = fair_program(mass, "dp", epsilon)
-    expected = rule.accuracy(closed, eta.ravel(), people.ravel())
+    expected = accuracy(closed, eta.ravel(), people.ravel())
     assert right(mass, chances) == pytest.approx(expected, abs=1e-7)
     assert abs(rule.gap(chances[..., 1].ravel(), tilt, people.ravel())) <= epsilon + 1e-7
 
@@ -283,12 +284,12 @@ def test_blind_is_proposition_2(cells, epsilon, seed):
     people = rng.dirichlet(np.ones(cells))
     share = float(people @ p_s1)
     assume(0.05 < share < 0.95)
-    tilt = rule.blind_tilt(p_s1, share)
+    tilt = blind_tilt(p_s1, share)
     closed = fair_rule(eta, tilt, people, epsilon).positive(eta, tilt)
     by_group = people * np.stack([1 - p_s1, p_s1])
     mass = np.stack([by_group * (1 - eta), by_group * eta], axis=1)
     chances = fair_program(mass, "dp", epsilon, aware=False)
-    assert right(mass, chances) == pytest.approx(rule.accuracy(closed, eta, people), abs=1e-7)
+    assert right(mass, chances) == pytest.approx(accuracy(closed, eta, people), abs=1e-7)
     assert abs(rule.gap(chances[0, :, 1], tilt, people)) <= epsilon + 1e-7
 
 

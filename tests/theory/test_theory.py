@@ -7,10 +7,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
+from tilts import accuracy, blind_tilt
 
 import pfedfair as pff
 from pfedfair.theory import cost_of_one_model, fair_rule, frontier
-from pfedfair.theory.rule import Rule, accuracy, aware_tilt, blind_tilt, gap
+from pfedfair.theory.rule import Rule, aware_tilt, gap
 
 
 def test_adults_client_1_pays_13_points():

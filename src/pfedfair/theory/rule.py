@@ -47,19 +47,9 @@ def aware_tilt(s: np.ndarray, share_s1: float) -> np.ndarray:
     return np.where(s == 1, 1 / share_s1, -1 / (1 - share_s1))
 
 
-def blind_tilt(p_s1: np.ndarray, share_s1: float) -> np.ndarray:
-    """Tilt of each person when only P(S=1 | x) is known."""
-    return p_s1 / share_s1 - (1 - p_s1) / (1 - share_s1)
-
-
 def gap(positive: np.ndarray, tilt: np.ndarray, mass: np.ndarray) -> float:
     """P(Yhat=1 | S=1) - P(Yhat=1 | S=0)."""
     return float((mass * tilt * positive).sum())
-
-
-def accuracy(positive: np.ndarray, eta: np.ndarray, mass: np.ndarray) -> float:
-    """Expected accuracy when eta is P(Y=1)."""
-    return float((mass * (positive * eta + (1 - positive) * (1 - eta))).sum())
 
 
 def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: float) -> Rule:
@@ -70,7 +60,7 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
     eta
         P(Y=1) of every person (or of every kind of person).
     tilt
-        See `aware_tilt` and `blind_tilt`.
+        Of every person: `aware_tilt`, or the bracket above.
     mass
         Probability of every person; adds up to 1.
 

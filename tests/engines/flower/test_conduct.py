@@ -13,7 +13,7 @@ from pfedfair.run import choose_network
 from safetensors.torch import load_file
 
 import pfedfair as pff
-from conftest import people
+from made_people import people
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.engines import stacked
 from pfedfair.engines.flower.conduct import Conductor

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from tap import Tap
 
 import pfedfair as pff
-from conftest import people
+from made_people import people
 from pfedfair.engines import stacked
 from pfedfair.engines.flower.processes import Processes, free_ports
 from pfedfair.engines.site.settings import make_algorithm

@@ -11,7 +11,7 @@ from flower_sites import Consortium, only
 from safetensors.torch import load_file
 
 import pfedfair as pff
-from conftest import people
+from made_people import people
 from pfedfair.engines.flower.processes import APP, Processes, alive, family, free_ports
 from pfedfair.engines.site.checkpoint import Checkpoint
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pfedfair as pff
-from conftest import people
+from made_people import people
 from pfedfair.engines.site.rows import federate_site, read_site
 from pfedfair.engines.site.schema import agree, describe
 

@@ -7,6 +7,7 @@ from importlib.resources import files
 import pytest
 
 import pfedfair as pff
+from pfedfair.algorithms.targeted import targeted
 from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.settings import Settings, make_algorithm
 
@@ -18,7 +19,7 @@ def defaults() -> dict:
 
 WHOLE = [
     pff.PFedFair(eta=0.3, lam=0.1, penalty_options=(("bandwidth", 0.2),)),
-    pff.algorithms.targeted(pff.FedAvg(eta=0.5), target_ddp=0.1),
+    targeted(pff.FedAvg(eta=0.5), target_ddp=0.1),
     pff.Transport(kappa=float("inf")),
 ]
 

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 import pfedfair as pff
+from pfedfair.algorithms.targeted import targeted
 from pfedfair.engines import stacked
 from pfedfair.engines.site.rows import read_site
 from pfedfair.engines.site.schema import agree, describe
@@ -52,7 +53,7 @@ def nodes(table, tmp_path):
     "algorithm",
     [
         pff.PFedFair(eta=0.5, rounds=2, batch=30),
-        pff.algorithms.targeted(pff.Ditto(eta=0.5, rounds=2, batch=30), target_ddp=0.1),
+        targeted(pff.Ditto(eta=0.5, rounds=2, batch=30), target_ddp=0.1),
     ],
     ids=lambda one: type(one).__name__,
 )
