@@ -22,10 +22,8 @@ def codes(
     if column.isna().any():
         raise InputError(f"{what} has {int(column.isna().sum())} empty cells: fill or drop them.")
     levels = sorted(column.unique(), key=lambda v: (str(type(v)), v))
-    if not least <= len(levels) <= most:
-        raise InputError(
-            f"{what} must have {least} to {most} different values, it has {len(levels)}."
-        )
+    if not least <= (n := len(levels)) <= most:
+        raise InputError(f"{what} must have {least} to {most} different values, it has {n}.")
     code = {level: number for number, level in enumerate(levels)}
     return column.map(code).to_numpy(np.int64, copy=True), tuple(map(str, levels))
 
@@ -63,9 +61,7 @@ def cross(
         merged = {z: len(kept) for z in small.tolist()} | {z: i for i, z in enumerate(kept)}
         s = np.array([merged[z] for z in range(len(size))])[s]
         names = (*(names[z] for z in kept), " + ".join(names[z] for z in sorted(small)))
-    if not least <= len(names) <= MOST_GROUPS:
-        raise InputError(
-            f"{what} makes {len(names)} group{'s' * (len(names) > 1)}: 2 to {MOST_GROUPS} can be "
-            "compared."
-        )
+    if not least <= (n := len(names)) <= MOST_GROUPS:
+        able = f"2 to {MOST_GROUPS} can be compared"
+        raise InputError(f"{what} makes {n} group{'s' * (n > 1)}: {able}.")
     return s, names

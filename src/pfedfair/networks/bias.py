@@ -1,7 +1,5 @@
 """The smallest network: the same outputs, whatever the input. It is the constant classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +27,7 @@ class Bias(Network):
     def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         return self.logits(w, x, s), lambda slope: slope.sum(1)
 
-    def like(self, outputs: int) -> Bias:
+    def like(self, outputs: int) -> Network:
         return Bias(outputs)
 
     def to_dict(self) -> dict[str, Any]:

@@ -5,8 +5,6 @@ the arithmetic. A row has the layout of ``parameters_to_vector`` on the same ``n
 ``nn.Linear`` layers, so weights move freely between the two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -68,7 +66,7 @@ class MLP(Network):
 
         return outputs[-1], pullback
 
-    def like(self, outputs: int) -> MLP:
+    def like(self, outputs: int) -> Network:
         return MLP(self.inputs, self.hidden, outputs, self.groups)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,11 +1,9 @@
 """Any ``torch.nn.Module`` as a network, through ``torch.func``."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -58,7 +56,7 @@ class Module(Network):
         logits, pull = vjp(lambda rows: self._stacked(rows, x, s), w)[:2]
         return logits, lambda slope: pull(slope)[0]
 
-    def like(self, outputs: int) -> Module:
+    def like(self, outputs: int) -> Network:
         raise InputError(
             f"{self.words} cannot be made again with other outputs, which a fair rule without S "
             "needs to guess S: take linear or an MLP."
@@ -74,7 +72,7 @@ class Module(Network):
     @classmethod
     def restore(
         cls, about: dict[str, Any], buffers: dict[str, Tensor], module: nn.Module | None
-    ) -> Module:
+    ) -> Self:
         """Make the network again from what was saved and the same module."""
         if module is None:
             raise InputError(

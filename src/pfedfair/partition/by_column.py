@@ -24,9 +24,9 @@ class ByColumn(Plan):
 
     def split(self, data: Dataset, seed: int) -> Partition:
         if self.column not in data.frame:
+            has = ", ".join(map(str, data.frame.columns))
             raise InputError(
-                f"There is no column '{self.column}' to make clients of: "
-                f"the data has {', '.join(map(str, data.frame.columns))}."
+                f"There is no column '{self.column}' to make clients of: the data has {has}."
             )
         if self.column in (data.label_column, *data.sensitive_column.split(",")):
             raise InputError(

@@ -1,9 +1,8 @@
 """A predictor is a scorer and a rule: from a person's inputs and group to a decision."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
@@ -40,7 +39,7 @@ class Predictor:
         """Everybody's decision, ``(n,)``, by lot where the rule says so."""
         return self.rule.decide(self.logits(x, s), s, rng)
 
-    def same(self, other: Predictor) -> bool:
+    def same(self, other: Self) -> bool:
         """Whether two clients decide alike."""
         mine, theirs = self.rule.numbers, other.rule.numbers
         return torch.equal(self.theta, other.theta) and torch.equal(mine, theirs)

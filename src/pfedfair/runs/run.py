@@ -1,14 +1,12 @@
 """One training run: what went in, what every client got, and how to keep it."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -48,11 +46,10 @@ def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.n
             "differ in more: use protocol 'own', each client's own test rows."
         )
     weighted = part.shared_conditional and protocol != "own"
-    if protocol == "validation":
-        own = list(part.validation)
-        rows = [np.concatenate(own)] * len(own) if weighted else own
-    else:
-        rows = [part.pool] * len(part.names) if weighted else list(part.test)
+    tuning = protocol == "validation"
+    rows = list(part.validation if tuning else part.test)
+    if weighted:
+        rows = [np.concatenate(rows) if tuning else part.pool] * len(rows)
     for name, own_rows in zip(part.names, rows, strict=True):
         if len(own_rows) == 0:
             raise InputError(f"Client {name} has no rows for protocol '{protocol}'.")
@@ -157,7 +154,7 @@ class Run:
         each = pd.DataFrame([rule.table() for rule in self.fitted.rules], index=table.index)
         return pd.concat([table, each], axis=1).assign(cost=right - table["accuracy"])
 
-    def retarget(self, **changes: Any) -> Run:
+    def retarget(self, **changes: Any) -> Self:
         """Return this run with another target_ddp or confidence: no training and no messages."""
         algorithm = self.algorithm.change(**changes)
         table, rows = self.federation.table, self.federation.partition.train
