@@ -1,7 +1,5 @@
 """One file per method, each readable beside its paper. `ALGORITHMS` has them by name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib import import_module

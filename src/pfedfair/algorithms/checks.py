@@ -1,7 +1,5 @@
 """Settings that cannot be are refused in a sentence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pfedfair.errors import InputError

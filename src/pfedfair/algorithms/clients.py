@@ -1,7 +1,5 @@
 """Some clients side by side, as an algorithm sees them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 

@@ -3,8 +3,6 @@
 It is perfectly fair and often surprisingly accurate, so it is a row of every table.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

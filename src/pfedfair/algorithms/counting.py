@@ -4,8 +4,6 @@ People are counted in cells of their scores, by group, and by label and half whe
 trained on them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import NotRequired, TypedDict
 from zlib import crc32

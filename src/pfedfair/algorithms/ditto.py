@@ -5,8 +5,6 @@ to round, with steps on F_i(v) + gamma/2 ||v - w||^2. With eta > 0 the personal 
 fair one while the global model stays plain: fairness at the clients only.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypedDict
 

@@ -40,8 +40,6 @@ With eta > 0 the penalty of `Objective` comes on top, on the rows as they are. W
 besides its model: its means of K_k, K_k l, K_k s, K_k s z, and z.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypedDict
 

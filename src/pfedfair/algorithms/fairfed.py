@@ -25,8 +25,6 @@ clients that count. Public code (FedFB's) has another rule, without memory: omeg
 exp(-beta |F_k - F_global|); and averages without the first client's weight. Here every one counts.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypedDict
 

@@ -38,8 +38,6 @@ and delta shrinks when d, not the loss gradient, is short: at a limit the latter
 Clients reveal their gap and its gradient to the server: that is the method.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypedDict
 

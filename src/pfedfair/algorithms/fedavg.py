@@ -3,8 +3,6 @@
 With eta > 0 every client steps on its fair loss: FedAvg + KDE in the paper. One model for all.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pfedfair.algorithms.base import Algorithm, Clients, State

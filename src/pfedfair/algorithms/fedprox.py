@@ -4,8 +4,6 @@ Client i steps on L_i(w) + mu/2 ||w - w_t||^2, so that a long local epoch does n
 for all; with eta > 0 on the fair loss.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pfedfair.algorithms.base import Algorithm, Clients, State

@@ -3,8 +3,6 @@
 ERM(local) in the paper; with eta > 0, KDE(local).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

@@ -33,8 +33,6 @@ hyper-parameters here. mu_c is its mu_1 - mu_2, in units of P(c). People of equa
 parted: a client with few distinct scores may end with a gap below -delta_l instead of +delta_l.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple, TypedDict
 

@@ -29,8 +29,6 @@ What leaves a client besides its model: its risk (clients); with S, also its sha
 S and the risk of each.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NotRequired, TypedDict
 

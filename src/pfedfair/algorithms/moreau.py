@@ -5,8 +5,6 @@ r"""The Moreau envelope, which pFedMe, Ditto and pFedFair share.
 The minimiser theta(w) is the personal model; the envelope's gradient is gamma (w - theta(w)).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

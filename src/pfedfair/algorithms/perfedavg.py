@@ -5,8 +5,6 @@ client then takes a few gradient steps on its own training rows (never on test r
 both losses are fair ones.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

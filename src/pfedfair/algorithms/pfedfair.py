@@ -7,8 +7,6 @@ r"""pFedFair (Lei, Gong, Dou and Farnia 2025), Algorithm 1.
 The global model w is trained for accuracy; client i's model theta_i is fair, and tied to w.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pfedfair.algorithms.base import Clients, State

@@ -3,8 +3,6 @@
 With eta > 0 the envelope is that of the fair loss: pFedMe + KDE in the paper.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

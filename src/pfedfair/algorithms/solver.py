@@ -1,7 +1,5 @@
 """What a client of `Transport` does by itself: from counts of scores to its fair rule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
