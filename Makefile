@@ -1,0 +1,39 @@
+# Two commands matter: `make demo` and `make test`. Both install what they need into .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: core install demo test lint bench clean
+
+core: .venv/core  # what a user needs
+install: .venv/installed  # and what a developer needs: Flower, Ray, Sphinx, test tools
+
+.venv/core: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+.venv/installed: .venv/core
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: core
+	$(BIN)/pfedfair reproduce table1 --seeds 3 --out runs/demo
+
+test: lint  # a process per core, each with one thread: more would wait for one another
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: install
+	$(BIN)/python benchmarks/run.py
+
+.PHONY: docs
+docs: install  # the pages of docs/, in build/docs/index.html
+	$(BIN)/sphinx-build -W --keep-going -q docs build/docs
+
+clean:
+	rm -rf .venv build runs src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
