@@ -41,10 +41,10 @@ def tune(
 ) -> None:
     """Find settings of methods for a data set, on rows set aside from the training rows.
 
-    Every method gets up to twelve trials. OUT/tuned.toml has the best settings; give them to train
-    and compare with --set.
+    Every method gets up to twelve trials. OUT/tuned.toml has the best settings;
+    give them to train and compare with --set.
 
-    Example: pfedfair tune people.csv --label hired --sensitive sex --client site --methods pfedfair
+    Example: pfedfair tune compas --methods fedavg-kde,pfedfair --out runs/tune
     """
     source, plan = people.source, people.plan()
     names = options.unique(methods.split(",")) if methods else search.tuned_methods()
