@@ -29,7 +29,7 @@ def tune(
         str,
         typer.Option(
             help="settings: the search. changes: one change at a time from pfedfair's settings. "
-            "small: two ways for 20 and 50 small clients to make as many steps."
+            "small: two ways for 20 and 50 small clients of adult to make as many steps."
         ),
     ] = "settings",
     seeds: Annotated[int, typer.Option(help="How many seeds: 100, 101, ...")] = 2,
@@ -55,6 +55,10 @@ def tune(
     else:
         changes = what == "changes"
         trials = search.changes(people.data) if changes else search.small(people.data, names)
+        if not changes and any(a == b for a, b in zip(trials[::2], trials[1::2], strict=True)):
+            raise InputError(
+                f"{people.data}'s clients are as small in tuning: there are no two ways to compare."
+            )
     specs = search.specs(source, trials, options.at_least_one("--seeds", seeds))
     table = search.score(do(specs, out, jobs, quiet, f"{len(trials)} trials on {people.data}"))
     written = {"trials.csv": table.to_csv(index=False)}
