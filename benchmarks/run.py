@@ -72,7 +72,7 @@ def bench_round() -> None:
     )  # fmt: skip
     for clients, goal, repeats in ((5, 2.5, 7), (50, 4.0, 3)):
         federation = synthetic(clients, 2400, 64)
-        network = MLP(64, (64, 64))
+        network = MLP(63, (64, 64), groups=2)
         kept: dict[str, torch.Tensor] = {}
 
         def ours(f=federation, n=network, kept=kept) -> None:
@@ -98,10 +98,10 @@ def bench_gradient() -> None:
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     rows, n, widths = 5, 600, (65, 256, 256, 256, 256, 1)
-    network = MLP(widths[0], widths[1:-1])
+    network = MLP(widths[0] - 1, widths[1:-1], groups=2)
     w = network.init(seeds.generator(0)).repeat(rows, 1)
     y, s = torch.rand(rows, n).round(), torch.randint(2, (rows, n))
-    batch = Batch(torch.randn(rows, n, widths[0]), y, s, torch.full((rows, n), 1 / n))
+    batch = Batch(torch.randn(rows, n, widths[0] - 1), y, s, torch.full((rows, n), 1 / n))
     objective = Objective(0.9)
     layers = [
         (torch.randn(rows, n, i), torch.randn(rows, n, o), torch.randn(rows, o, i))
@@ -109,7 +109,7 @@ def bench_gradient() -> None:
     ]
 
     def gradient() -> torch.Tensor:
-        logits, pullback = network.vjp(w, batch.x)
+        logits, pullback = network.vjp(w, batch.x, batch.s)
         return pullback(objective.slope(logits, batch))
 
     def products() -> None:
@@ -178,7 +178,7 @@ def bench_memory() -> None:
 def thousand_clients() -> None:
     torch.set_num_threads(1)
     federation = synthetic(1000, 240, 65)
-    network = MLP(65, (256,) * 4)
+    network = MLP(64, (256,) * 4, groups=2)
     began = time.perf_counter()
     fitted = stacked.fit(federation, pff.PFedFair(rounds=1, prox_epochs=1), network, 0)
     seconds = time.perf_counter() - began

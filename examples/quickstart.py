@@ -3,13 +3,12 @@
 import tempfile
 
 import pfedfair as pff
-from pfedfair.defaults import make
 
 data = pff.load("compas")
 federation = data.federate(pff.partition.fixed_shares(), seed=0)
 print(federation.describe())
 
-run = pff.train(federation, make("pfedfair", {"eta": 0.9}, "compas"), seed=0)
+run = pff.train(federation, pff.make("pfedfair", {"eta": 0.9}, "compas"), seed=0)
 print(run.table()[["client", "role", "accuracy", "ddp", "ddp_low", "ddp_high"]].round(3))
 
 with tempfile.TemporaryDirectory() as folder:

@@ -3,11 +3,10 @@
 import tempfile
 
 import pfedfair as pff
-from pfedfair.defaults import make
 
 data = pff.load("compas")
 federation = data.federate(pff.partition.fixed_shares(), seed=0)
-run = pff.train(federation, make("transport", {"target_ddp": 0.05}, "compas"), seed=0)
+run = pff.train(federation, pff.make("transport", {"target_ddp": 0.05}, "compas"), seed=0)
 print(run.rules().round(3))
 
 strict = run.retarget(target_ddp=0.02)  # no training, no messages

@@ -24,10 +24,14 @@ import pandas as pd
 import torch
 
 import pfedfair as pff
-from pfedfair.algorithms import Clients, Transport
+from pfedfair.algorithms import Clients
+from pfedfair.algorithms.counting import likeness
+from pfedfair.algorithms.transport import Transport
 from pfedfair.data import from_frame
 from pfedfair.defaults import as_many_steps, make
+from pfedfair.kinds import Kinds
 from pfedfair.networks import MLP
+from pfedfair.runs.predictor import Predictor, count
 from pfedfair.studies.study import ROWS
 from pfedfair.theory import shrinkage
 
@@ -65,12 +69,11 @@ def rows() -> None:
             share = run.federation.partition.shares[0]
             rng = np.random.default_rng(0)
             pool = server | {"counts": people}
-            rule = algorithm.solve(pool, np.zeros_like(people.numpy()), share, rng)
-            theta = run.fitted.theta[:1].clone()
-            theta[0, -len(rule) :] = torch.from_numpy(rule).to(theta)
-            validation = np.concatenate(run.federation.partition.validation)
             table = run.federation.table
-            seen = pff.metrics.count(run.network, theta, table, [validation], run.seed)
+            rule = algorithm.solve(pool, np.zeros_like(people.numpy()), share, rng, table.kinds)
+            predictor = Predictor(run.network, run.fitted.theta[0], rule)
+            validation = np.concatenate(run.federation.partition.validation)
+            seen = count([predictor], table, [validation], run.seed)
             found[name].append(float(pff.metrics.measure(seen)["ddp"][0]))
     for name, gaps in found.items():
         print(f"gap set to 0 on {name} rows, on validation rows: {_rms(gaps):.3f} (rms of 12 runs)")
@@ -108,7 +111,8 @@ def further(run: pff.Run, rounds: int) -> dict[str, torch.Tensor]:
         run.network, run.federation.table, part.train, [*range(len(part.train))], run.seed
     )
     for _ in range(rounds):
-        alike = run.algorithm.likeness(server, run.fitted.own, clients)  # type: ignore[attr-defined]
+        people, others = run.algorithm.neighbours(server, run.fitted.own, clients)  # type: ignore[attr-defined]
+        alike = likeness(people, others, server["prior"], silent=False)
         server = run.algorithm.server_round(server, {"alike": alike}, torch.empty(0))
     return server
 
@@ -162,6 +166,7 @@ def simulated(kappa: float, sure: float | None, learnt: bool, clients: int = 200
                  for n, q in zip(one, pool, strict=True)]  # fmt: skip
         prior = (shrinkage.FLAT + np.sum(votes, axis=0)) / (1 + len(votes))
     server = {
+        "w": torch.zeros(1, dtype=torch.float64),
         "eta": torch.from_numpy(np.stack([np.stack([1 - at, at])] * 2)),
         "counts": torch.from_numpy(everybody),
         "prior": torch.from_numpy(prior),
@@ -169,7 +174,7 @@ def simulated(kappa: float, sure: float | None, learnt: bool, clients: int = 200
     algorithm = Transport(target_ddp=TARGET, confidence=sure, bins=BINS)
     gaps = []
     for shape, n in zip(true, counts, strict=True):
-        rule = algorithm.solve(server, n, np.array([0.5, 0.5]), rng).reshape(2, 4)
+        rule = algorithm.solve(server, n, np.array([0.5, 0.5]), rng, Kinds()).numbers.numpy()
         low, high = (BINS / (1 + np.exp(-np.clip(rule[:, k], -50, 50))) for k in (0, 1))
         place = np.arange(BINS) + 0.5
         chance = np.where(place > high[:, None], 1.0,
@@ -194,7 +199,8 @@ def noise() -> None:
             plan = pff.partition.by_column("site", test=0.7)
             federation = data.federate(plan, seed)
             algorithm = Transport(rounds=12, alpha=0.05, target_ddp=0.0, bins=bins, epsilon=1.0)
-            run = pff.train(federation, algorithm, seed, MLP(federation.encoder.width, ()))
+            network = MLP(federation.encoder.width, (), groups=2)
+            run = pff.train(federation, algorithm, seed, network)
             gaps += list(run.table()["ddp"])
         print(f"epsilon 1, {bins} bins, 5 clients of 2,400 rows: gap {_rms(gaps):.3f} (rms)")
 

@@ -1,5 +1,6 @@
 """CONTRIBUTING.md's worked example, followed to the letter in a copy of the project."""
 
+import json
 import os
 import re
 import shutil
@@ -11,13 +12,21 @@ import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NEEDED = ["src/pfedfair", "tests/algorithms", "tests/conftest.py", "pyproject.toml"]
+NEEDED = [
+    "src/pfedfair",
+    "tests/algorithms",
+    "tests/conftest.py",
+    "tests/made_people.py",
+    "docs/method_figures.py",
+    "pyproject.toml",
+]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 # A step is a fenced block whose first line names a file: a new one, or lines to add as a diff.
 STEPS: list[tuple[str, str, str]] = re.findall(
     r"^```(python|diff)\n# (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL
 )
-COMMANDS: list[str] = re.findall(r"^pfedfair (?:train|compare) .*", TEXT, re.MULTILINE)
+COMMANDS: list[str] = re.findall(r"^pfedfair .*", TEXT, re.MULTILINE)
+NEW = ("fedavgm", "fedavgm-kde")
 
 PYTEST = """
 import sys, pytest
@@ -25,14 +34,32 @@ code = pytest.main(sys.argv[1:])
 print(sys.modules["pfedfair"].__file__)
 sys.exit(code)
 """
-SETTINGS = """
+PYTHON = """
+import json, sys
+import pfedfair as pff
+from pfedfair.algorithms import ALGORITHMS, from_dict
 from pfedfair.algorithms.fedavgm import FedAvgM
-from pfedfair.defaults import make, settings
-from pfedfair.studies import tune
+from pfedfair.defaults import settings
+from pfedfair.engines.site.settings import make_algorithm
+from pfedfair.report import figures
+from pfedfair.studies import STUDIES, tune
+make = pff.make
 assert settings("compas", "fedavgm") == {}
 assert make("fedavgm", data="compas") == make("fedavgm", data="mine") == FedAvgM()
 assert make("fedavgm-kde", {"eta": 0.5}, "adult") == FedAvgM(eta=0.5)
+assert make("fedavgm", {"beta": "0.5"}) == FedAvgM(beta=0.5)  # as --set has it
+assert make_algorithm({"method": "fedavgm", "options": '{"beta": 0.5}'}) == FedAvgM(beta=0.5)
+for made in (FedAvgM(beta=0.5), make("fedavgm-kde", {"target_ddp": 0.1, "beta": 0.5})):
+    assert from_dict(json.loads(json.dumps(made.to_dict()))) == made
+    assert made.models == ("w",) and made.sends_models_only and not made.keeps_clients
+assert make("transport", {"base": "fedavgm", "base.beta": 0.5}).base == FedAvgM(beta=0.5)
 assert len(tune.trials("compas", "fedavgm-kde")) == tune.TRIALS
+assert {"fedavgm", "fedavgm-kde"} <= {s.method for s in STUDIES["scores"].specs(["compas"], 1)}
+assert ALGORITHMS["fedavgm"].levels([0.1]) == ({},)
+assert ALGORITHMS["fedavgm-kde"].levels([0.1, 0.9]) == ({"eta": 0.1}, {"eta": 0.9})
+assert figures.style("fedavgm") != figures.style("fedavgm-kde")
+assert figures.PLACES["fedavgm-kde"] == figures.PLACES["fedavg-kde"] + 2
+print(pff.__file__)
 """
 PFEDFAIR = """
 import shlex, sys
@@ -44,6 +71,14 @@ for command in sys.argv[1:]:
     except SystemExit as end:
         if end.code:
             raise
+print(sys.modules["pfedfair"].__file__)
+"""
+FIGURES = """
+import sys
+from pathlib import Path
+sys.path.insert(0, "docs")
+from method_figures import write
+write(Path("runs/fedavgm/points.csv"), Path("figures"), {"fedavgm": ("fedavgm", "fedavgm-kde")})
 print(sys.modules["pfedfair"].__file__)
 """
 
@@ -102,8 +137,8 @@ def test_it_is_one_file_one_line_and_one_test() -> None:
         ("diff", "src/pfedfair/algorithms/__init__.py"),
         ("python", "tests/algorithms/test_fedavgm.py"),
     ]
-    added = [line[1:].split()[0] for line in STEPS[1][2].splitlines() if line.startswith("+")]
-    assert added == ["from", '"fedavgm":', '"fedavgm-kde":']
+    added = [line[1:] for line in STEPS[1][2].splitlines() if line.startswith("+")]
+    assert added == ['    ("fedavgm", "FedAvgM", "fedavgm", "fedavgm-kde"),']
 
 
 def test_the_new_test_and_those_over_all_methods_pass(project: Path) -> None:
@@ -116,18 +151,27 @@ def test_the_new_test_and_those_over_all_methods_pass(project: Path) -> None:
     assert len({name.split("[")[0] for name in passed if name.startswith(files[0])}) == own
     generic = "test_a_round_changes_nothing_that_it_was_given"
     assert {name.split("::")[1] for name in passed if name.startswith(files[1])} == {
-        f"{generic}[fedavgm]",
-        f"{generic}[fedavgm-kde]",
+        *(f"{generic}[{name}]" for name in NEW),
         "test_personal_weights_are_nobodys_alias",
     }
     assert re.search(rf"^{len(passed)} passed, \d+ deselected in ", output, re.MULTILINE)
 
 
-def test_without_settings_it_has_its_defaults_and_the_commands_work(project: Path) -> None:
-    train, compare = COMMANDS
-    few = "--rounds 3 --seeds 1 --jobs 1"  # the last one of an option's values counts
-    output = run(project, SETTINGS + PFEDFAIR, train, f"{compare} {few}")
+def test_everybody_knows_it(project: Path) -> None:
+    run(project, PYTHON)
+
+
+def test_the_commands_work(project: Path) -> None:
+    few = {"compare": "--rounds 3 --seeds 2 --jobs 1", "tune": "--seeds 1 --jobs 1"}
+    assert [command.split()[1] for command in COMMANDS] == [
+        "train", "train", "report", "compare", "report", "tune",
+    ]  # fmt: skip
+    short = [f"{command} {few.get(command.split()[1], '')}" for command in COMMANDS]
+    output = run(project, PFEDFAIR, *short)  # the last one of an option's values counts
     assert "fedavgm on compas, seed 0" in output
+    assert output.count("fedavgm-kde on compas, seed 0") == 2  # trained, and reported
+    one = pd.read_parquet(project / "runs" / "one" / "results.parquet")
+    assert {json.loads(config)["beta"] for config in one["config"]} == {0.5}
     results = pd.read_parquet(project / "runs" / "fedavgm" / "results.parquet")
     etas = results.groupby("method")["eta"].unique().map(sorted).to_dict()
     assert etas == {
@@ -136,6 +180,14 @@ def test_without_settings_it_has_its_defaults_and_the_commands_work(project: Pat
         "fedavg-kde": [0.0, 0.9],
         "fedavgm-kde": [0.0, 0.9],
     }
+    assert set(results.loc[results["method"] == "fedavgm-kde", "level"]) == {"0", "0.9"}
+    report = (project / "runs" / "fedavgm" / "report.md").read_text()
+    assert "fedavgm-kde" in report
+    picture = (project / "runs" / "fedavgm" / "tradeoff.svg").read_text()
+    assert "fedavgm-kde" in picture
+    assert "[compas.fedavgm]" in (project / "runs" / "tune" / "tuned.toml").read_text()
+    run(project, FIGURES)
+    assert "no results" not in (project / "figures" / "fedavgm.svg").read_text()
 
 
 @pytest.mark.parametrize("how", [["check"], ["format", "--check"]], ids=["check", "format"])

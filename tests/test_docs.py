@@ -14,8 +14,10 @@ import pytest
 import typer
 
 from pfedfair import cli
-from pfedfair.algorithms import ALGORITHMS, Algorithm, make
+from pfedfair.algorithms import ALGORITHMS, Algorithm
+from pfedfair.cli.options import Settings
 from pfedfair.data import DATASETS
+from pfedfair.defaults import make, takes
 from pfedfair.penalties import PENALTIES
 from pfedfair.studies import STUDIES
 
@@ -122,7 +124,10 @@ def test_every_command_parses(site):
     for page, (name, *arguments) in found:
         where = f"on {page}: pfedfair {name} {' '.join(arguments)}"
         try:
-            given = app.commands[name].make_context(name, arguments).params
+            command = app.commands[name]
+            if isinstance(command, click.Group):
+                command, arguments = command.commands[arguments[0]], arguments[1:]
+            given = command.make_context(name, list(arguments)).params
         except (KeyError, click.ClickException) as error:
             pytest.fail(f"{where}: {error}")
         if name == "reproduce":
@@ -132,10 +137,24 @@ def test_every_command_parses(site):
             assert data in DATASETS or data.endswith((".csv", ".parquet")), where
         if page == "contributing":
             continue
-        own = {k: given[k] for k in ("penalty", "lam", "gamma") if given.get(k) is not None}
-        for method in given.get("methods", given.get("method", "fedavg")).split(","):
-            for eta in str(given.get("etas", given.get("eta", 0))).split(","):
-                make(method, float(eta), **own)  # refuses what it does not know
+        if "set" in given:
+            check_settings(name, given)
+
+
+def check_settings(name, given):
+    """Make the methods of a command with what is typed; they refuse what they do not take."""
+    typed = {key: given[key] for key in ("penalty", "criterion", "rounds", "set")}
+    one = {key: given[key] for key in ("eta", "target_ddp", "confidence") if key in given}
+    asked = Settings(**typed).given(**one)
+    if name != "compare":
+        make(given["method"], asked, given["data"])
+        return
+    for method in given["methods"].split(","):
+        own = {key: value for key, value in asked.items() if takes(method, key)}
+        for level in ALGORITHMS[method].levels(
+            [float(e) for e in (given["etas"] or "0").split(",")]
+        ):
+            make(method, own | level, given["data"])
 
 
 def test_python_blocks_compile(site):
@@ -159,7 +178,7 @@ def test_settings_of_a_method_and_their_defaults(family):
     shared = {field.name: field.default for field in fields(Algorithm)}
     own = {
         field.name: text_of(field.default)
-        for field in fields(ALGORITHMS[FAMILIES[family][0]])
+        for field in fields(ALGORITHMS[FAMILIES[family][0]].kind)
         if field.name not in shared or shared[field.name] != field.default
     }
     listed = table(f"methods/{family}.md", "setting") if own else {}

@@ -9,6 +9,7 @@ import click
 import typer
 
 from pfedfair import terminal
+from pfedfair.algorithms import ALGORITHMS
 from pfedfair.cli import compare, flower, one_run, tune
 from pfedfair.errors import InputError
 
@@ -47,6 +48,12 @@ def main() -> None:
         sys.exit(code)
     except click.exceptions.NoArgsIsHelpError as nothing:
         print(nothing.format_message())
+    except click.NoSuchOption as error:
+        setting = error.option_name.lstrip("-").replace("-", "_")
+        known = any(setting in method.settings for method in ALGORITHMS.values())
+        if known and sys.argv[1] in ("train", "compare"):
+            terminal.fail(f"{error.option_name} is a setting: say --set {setting}=VALUE.", 2)
+        terminal.fail(error.format_message(), 2)
     except click.ClickException as error:
         terminal.fail(error.format_message(), 2)
     except InputError as error:

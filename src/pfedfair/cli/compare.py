@@ -47,11 +47,11 @@ def compare(
 ) -> None:
     """Compare methods over how fair they are, and over seeds: a table and a figure.
 
-    Methods without eta have a limit of their own in its place. With --validation 0.2 each method
-    gets a trade-off score, its points chosen on the rows set aside. A setting (--penalty, --set)
-    goes to the methods that have it.
+    Methods without eta have a limit of their own in its place. With --validation
+    0.2 each method gets a trade-off score, its points chosen on the rows set
+    aside. A setting (--penalty, --set) goes to the methods that have it.
 
-    Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5 --out runs/compas
+    Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5
     """
     plan = people.plan(validation)
     names = [known("method", name, ALGORITHMS)
@@ -90,7 +90,8 @@ def compare(
 def reproduce(
     what: Annotated[str, typer.Argument(help=f"{', '.join(STUDIES)}, or all.")],
     datasets: Annotated[
-        str | None, typer.Option(help="Names with commas between; the paper's if left out.")
+        str | None,
+        typer.Option(help="Names with commas between; all that the study has if left out."),
     ] = None,
     seeds: Seeds = 5,
     protocol: Protocol = None,
@@ -103,9 +104,9 @@ def reproduce(
 ) -> None:
     """Redo a table or figure of the paper on the real data, the paper's numbers beside ours.
 
-    "all" is all of the paper's. "scores" (the trade-off of every method; an hour and a half on two
-    cores with 5 seeds), "targets" (asked for and reached) and "stress" (clients whose people
-    differ) are ours.
+    "all" is all of the paper's. "scores" (the trade-off of every method; up to two
+    hours on two cores with 5 seeds), "targets" (asked for and reached) and "stress"
+    (clients whose people differ) are ours.
 
     Example: pfedfair reproduce table1 --seeds 5 --out runs/table1
     """

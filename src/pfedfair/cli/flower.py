@@ -63,7 +63,7 @@ def simulate(
 ) -> None:
     """Run a method on Flower's simulation runtime, and compare it with `pfedfair train`.
 
-    Few rounds, if --rounds is left out.
+    A few rounds of training, if --rounds is left out.
 
     Example: pfedfair flower simulate compas --method pfedfair --rounds 3
     """

@@ -29,7 +29,7 @@ def tune(
         str,
         typer.Option(
             help="settings: the search. changes: one change at a time from pfedfair's settings. "
-            "small: two ways for 20 and 50 small clients to make as many steps."
+            "small: two ways for 20 and 50 small clients of adult to make as many steps."
         ),
     ] = "settings",
     seeds: Annotated[int, typer.Option(help="How many seeds: 100, 101, ...")] = 2,
@@ -41,10 +41,10 @@ def tune(
 ) -> None:
     """Find settings of methods for a data set, on rows set aside from the training rows.
 
-    Every method gets up to twelve trials. OUT/tuned.toml has the best settings; give them to train
-    and compare with --set.
+    Every method gets up to twelve trials. OUT/tuned.toml has the best settings;
+    give them to train and compare with --set.
 
-    Example: pfedfair tune people.csv --label hired --sensitive sex --client site --methods pfedfair
+    Example: pfedfair tune compas --methods fedavg-kde,pfedfair --out runs/tune
     """
     source, plan = people.source, people.plan()
     names = options.unique(methods.split(",")) if methods else search.tuned_methods()
@@ -55,6 +55,10 @@ def tune(
     else:
         changes = what == "changes"
         trials = search.changes(people.data) if changes else search.small(people.data, names)
+        if not changes and any(a == b for a, b in zip(trials[::2], trials[1::2], strict=True)):
+            raise InputError(
+                f"{people.data}'s clients are as small in tuning: there are no two ways to compare."
+            )
     specs = search.specs(source, trials, options.at_least_one("--seeds", seeds))
     table = search.score(do(specs, out, jobs, quiet, f"{len(trials)} trials on {people.data}"))
     written = {"trials.csv": table.to_csv(index=False)}
