@@ -45,8 +45,8 @@ def _every(classes: int) -> list[int]:
 CRITERIA = {
     "dp": Criterion(
         "ddp",
-        "DDP: the gap between the groups' rates of positive predictions, "
-        "|P(Yhat=1 | S=0) - P(Yhat=1 | S=1)|; lower is better (↓).",
+        "DDP: the gap between the groups' rates of a prediction, the largest if there are several; "
+        "for two groups and labels |P(Yhat=1 | S=0) - P(Yhat=1 | S=1)|; lower is better (↓).",
         lambda classes: [None],
         _every,
     ),

@@ -31,3 +31,11 @@ def near(name: str, choices: Iterable[str]) -> str:
     """
     close = get_close_matches(name, list(choices), n=1)
     return f"did you mean '{close[0]}'? There are " if close else "choose one of "
+
+
+def has_column(column: str, columns: Iterable[object], what: str) -> None:
+    """Refuse a column that is not there; `what` says what for."""
+    names = list(map(str, columns))
+    if column not in names:
+        listed = near(column, names) + ", ".join(names)
+        raise InputError(f"There is no column '{column}' {what}: {listed}.")

@@ -59,7 +59,7 @@ def train(
         claim(out, card, write=False)
     if not quiet:
         terminal.say(federation.describe())
-        terminal.say(defaults.words(people.dataset, method.method, settings.given()))
+        terminal.say(defaults.words(people.dataset, method.method, algorithm))
     what = f"{method.method} on {federation.data.name}"
     run = _train(what, federation, algorithm, seed, quiet)
     results, rules = rows_of(run, spec), run.rules(protocol)

@@ -10,7 +10,7 @@ from pfedfair.data.compas import compas
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.encoder import Encoder
 from pfedfair.data.table import from_frame, read_table
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, near
 
 __all__ = ["DATASETS", "Dataset", "Encoder", "adult", "compas", "from_frame", "load", "read_table"]
 
@@ -44,7 +44,7 @@ def load(
     path = Path(name)
     if path.suffix not in {".csv", ".parquet"}:
         raise InputError(
-            f"Unknown data set '{name}': choose one of {', '.join(DATASETS)}, "
+            f"Unknown data set '{name}': {near(str(name), DATASETS)}{', '.join(DATASETS)}, "
             "or give the path of a .csv or .parquet file."
         )
     frame = read_table(path)

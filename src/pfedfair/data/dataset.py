@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pfedfair.data.groups import cross
-from pfedfair.errors import InputError
+from pfedfair.errors import has_column
 
 if TYPE_CHECKING:
     from pfedfair.federation import Federation
@@ -60,9 +60,8 @@ class Dataset:
         """Return the same rows with other columns as the sensitive attribute; see `from_frame`."""
         before = self.sensitive_column.split(",")
         for column in attributes:
-            if column not in (*self.numeric, *self.categorical, *before):
-                able = ", ".join((*before, *self.categorical, *self.numeric))
-                raise InputError(f"'{self.name}' has no column '{column}' for S: it has {able}.")
+            able = (*before, *self.categorical, *self.numeric)
+            has_column(column, able, f"of {self.name} for the sensitive attribute")
         s, names = cross(self.frame, attributes, merge_groups)
         inputs = self.categorical | dict.fromkeys(before, ())
         return replace(

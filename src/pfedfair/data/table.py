@@ -8,7 +8,7 @@ import pandas as pd
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.encoder import numbers
 from pfedfair.data.groups import MOST_LEVELS, codes, cross
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, has_column
 from pfedfair.files import first_line
 
 MOST_CLASSES = 20
@@ -49,16 +49,14 @@ def from_frame(
         raise InputError(f"The table has more than one column '{twice[0]}': rename one.")
     if isinstance(drop, str) or isinstance(categorical, str):
         raise InputError("drop and categorical are lists of columns, not one name.")
-    unknown = [c for c in (*drop, *categorical) if c not in frame]
-    if unknown:
-        raise InputError(f"There is no column '{unknown[0]}' to drop or to take as categories.")
+    for column in (*drop, *categorical):
+        has_column(column, frame, "to drop or to take as categories")
     attributes = sensitive.split(",")
     if label in attributes:
         raise InputError(f"Column '{label}' cannot be both the label and the sensitive attribute.")
-    for role, column in (("label", label), *(("sensitive", name) for name in attributes)):
-        if column not in frame:
-            has = ", ".join(frame.columns)
-            raise InputError(f"There is no column '{column}' for the {role}: the table has {has}.")
+    has_column(label, frame, "for the label")
+    for column in attributes:
+        has_column(column, frame, "for the sensitive attribute")
     least = 1 if part else 2
     y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES, least)
     s, group_names = cross(frame, attributes, merge_groups, part)

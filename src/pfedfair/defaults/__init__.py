@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -13,7 +14,7 @@ from pfedfair.defaults.values import NONE, number, parsed
 from pfedfair.errors import InputError, known, near
 from pfedfair.federation import steps
 
-__all__ = ["as_many_steps", "make", "section", "settings", "space", "takes", "words"]
+__all__ = ["as_many_steps", "make", "make_for", "section", "settings", "space", "takes", "words"]
 
 OWN = "own"  # the settings for tables of your own
 LIKE = {"compas-two-races": "compas"}
@@ -89,19 +90,34 @@ def section(data: str | Dataset) -> str:
     return name if name in _read("tuned.toml") else OWN
 
 
-def words(data: str | Dataset, name: str, given: Mapping[str, Any] | None = None) -> str:
-    """Say which settings a method has on a data set, but for those that were `given`."""
-    tuned = settings(data, name)
-    if not tuned:
-        return f"Settings: {name}'s own; nobody has tuned it for {section(data)}."
-    kept = [f"{key} {value}" for key, value in tuned.items() if key not in (given or {})]
-    found = ", ".join(kept) or "all given"
-    if section(data) != OWN:
-        return f"Settings, tuned for {section(data)}: {found}."
+def words(data: str | Dataset, name: str, algorithm: Algorithm) -> str:
+    """Say which settings a method has on a data set, those that were given included."""
+    about, whose = algorithm.to_dict(), section(data)
+    about = about.get("base") or about.get("method") or about  # the one that trains
+    usual = {field.name: field.default for field in fields(Algorithm)}
+    shown = [key for key in about if key in settings(data, name)
+             or (key in OF_TRAINING and about[key] != usual[key])]  # fmt: skip
+    found = ", ".join(f"{key} {about[key]}" for key in shown)
+    if not found:
+        return f"{name} has no settings to tune." if not ALGORITHMS[name].kind.tuned else (
+            f"Settings: the defaults of {name}; nobody has tuned it for {whose}.")  # fmt: skip
+    if whose != OWN:
+        return f"Settings, as tuned for {whose} or given: {found}."
     return (
-        f"Settings for tables of your own (for clients of some hundred rows): {found}. "
+        f"Settings for tables of your own (they suit clients of some hundred rows): {found}. "
         "--set changes one; pfedfair tune finds better ones for your table."
     )
+
+
+def make_for(
+    rows: int | None, name: str, given: Mapping[str, Any], data: str | Dataset
+) -> Algorithm:
+    """Return a method as tuned; clients of few `rows` make as many steps as in tuning."""
+    known("method", name, ALGORITHMS)
+    base = given.get("base")
+    trains, mark = (str(base), "base.") if base in ALGORITHMS else (name, "")
+    small = {} if rows is None else as_many_steps(data, trains, max(rows, 1))
+    return make(name, {mark + key: value for key, value in small.items()} | dict(given), data)
 
 
 def as_many_steps(
@@ -158,7 +174,7 @@ def _nested(given: dict[str, Any], name: str, data: str | Dataset | None) -> dic
         raise InputError(f"With a base, say base.{lost[0]} in the place of {lost[0]}.")
     options = {key: given.pop(key) for key in list(given) if key.startswith("penalty.")}
     if options:
-        pairs = [(key[len("penalty.") :], number(key, value)) for key, value in options.items()]
+        pairs = [(key[len("penalty.") :], _plain(number(key, v))) for key, v in options.items()]
         given["penalty_options"] = (*given.get("penalty_options", ()), *pairs)
     return given
 
@@ -171,6 +187,11 @@ def _refusal(key: str, method: Method) -> str:
     other = [fair for _, _, plain, fair in METHODS if plain == method.name and fair]
     instead = f", or take {other[0]}" if other and key in (*OF_PENALTY, *OF_TARGET) else ""
     return f"'{_spelt(key)}' means nothing to {method.name}: leave it out{instead}."
+
+
+def _plain(value: float) -> float:
+    """A whole number as such: some options of penalties count something."""
+    return int(value) if value == int(value) else value
 
 
 def _spelt(key: str) -> str:

@@ -67,7 +67,9 @@ def read_results(folder: str | Path) -> pd.DataFrame:
     folder = Path(folder)
     path = folder / "results.parquet"
     if not path.exists():
-        raise InputError(f"{folder} has no results.parquet: run compare or reproduce first.")
+        raise InputError(
+            f"{folder} has no results.parquet: run train, compare or reproduce with --out first."
+        )
     results = read_parquet(path)
     absent = [c for c in COLUMNS if c not in results]
     if absent:

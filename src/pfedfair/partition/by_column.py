@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pfedfair.data.dataset import Dataset
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, has_column
 from pfedfair.partition.base import Partition, Plan, hold_out
 
 
@@ -23,11 +23,7 @@ class ByColumn(Plan):
         return f"by {self.column}"
 
     def split(self, data: Dataset, seed: int) -> Partition:
-        if self.column not in data.frame:
-            has = ", ".join(map(str, data.frame.columns))
-            raise InputError(
-                f"There is no column '{self.column}' to make clients of: the data has {has}."
-            )
+        has_column(self.column, data.frame, "to make clients of")
         if self.column in (data.label_column, *data.sensitive_column.split(",")):
             raise InputError(
                 f"Column '{self.column}' is the label or the sensitive attribute: it cannot say "

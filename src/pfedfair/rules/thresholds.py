@@ -31,7 +31,7 @@ class Thresholds(Rule):
     def words(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
         lines = [
             f"Decide {labels[1]} if the score is above the threshold of the person's group; "
-            "between two thresholds, for the given share of people by lot."
+            "between two numbers a lot decides: some of the people there, drawn at random, get it."
         ]
         return lines + [f"{name}: {self.cell(z)}" for z, name in enumerate(groups)]
 
