@@ -9,7 +9,7 @@ import torch
 from flwr.app import Context, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
-from pfedfair.run import choose_network
+from pfedfair.runs import choose_network
 from safetensors.torch import load_file
 
 import pfedfair as pff
@@ -97,7 +97,7 @@ class Consortium:
 
     def settings(self, method: str, options: dict | None = None, **more) -> dict:
         options, rounds = {"batch": 30, **(options or {})}, more.pop("rounds", 2)
-        if "agree" in ALGORITHMS[method].__dataclass_fields__:  # rounds after the counts
+        if "agree" in ALGORITHMS[method].settings:  # rounds after the counts
             options, rounds = {"agree": 1, **options}, rounds + 1
         given = {
             "method": method,
@@ -133,7 +133,7 @@ def only(consortium: Consortium, config: dict, who: list[list[int]], sites=None)
     if sites is not None:
         rows = np.concatenate([train[i] for i in sites])
         encoder = pff.data.Encoder.fit(federation.data, rows, exclude="site")
-        x = encoder.transform(federation.data.frame, federation.data.s)
+        x = encoder.transform(federation.data.frame)
         table = table._replace(x=torch.from_numpy(x))
     network = choose_network(federation, algorithm)
     sizes = torch.from_numpy(federation.sizes).float()

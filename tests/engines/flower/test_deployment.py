@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from flower_sites import Consortium
-from pfedfair.run import choose_network
+from pfedfair.runs import choose_network
 from safetensors.torch import load_file
 from tap import Tap
 
