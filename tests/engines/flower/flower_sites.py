@@ -9,7 +9,6 @@ import torch
 from flwr.app import Context, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
-from pfedfair.runs import choose_network
 from safetensors.torch import load_file
 
 import pfedfair as pff
@@ -17,6 +16,7 @@ from pfedfair.algorithms import ALGORITHMS, Clients
 from pfedfair.engines.flower import client_app
 from pfedfair.engines.flower.processes import APP
 from pfedfair.engines.site.settings import make_algorithm
+from pfedfair.runs import choose_network
 
 
 def defaults() -> dict:

@@ -9,7 +9,6 @@ import pytest
 import torch
 from flower_sites import Consortium, only
 from flwr.app import Array, ArrayRecord, Message
-from pfedfair.runs import choose_network
 from safetensors.torch import load_file
 
 import pfedfair as pff
@@ -20,6 +19,7 @@ from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site import checkpoint
 from pfedfair.engines.site.settings import Settings, make_algorithm
 from pfedfair.engines.site.work import play
+from pfedfair.runs import choose_network
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from flower_sites import Consortium
-from pfedfair.runs import choose_network
 from safetensors.torch import load_file
 from tap import Tap
 
@@ -13,6 +12,7 @@ from made_people import people
 from pfedfair.engines import stacked
 from pfedfair.engines.flower.processes import Processes, free_ports
 from pfedfair.engines.site.settings import make_algorithm
+from pfedfair.runs import choose_network
 
 METHODS = ("pfedfair", "fedavg-kde", "pfedme-kde", "transport")
 
