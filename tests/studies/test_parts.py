@@ -4,7 +4,7 @@ import pytest
 from made_up import two_methods
 
 from pfedfair.studies import comparison, parts, summary, words
-from pfedfair.studies.table1 import client_grid, printed
+from pfedfair.studies.table1 import client_grid
 
 
 def test_verdicts():
@@ -23,8 +23,10 @@ def test_verdicts():
 
 
 def test_table1_figures_are_the_papers():
-    adult = printed("adult").set_index(["method", "client"])
+    adult = parts.printed("table1", "adult")
     assert len(adult) == 35
+    assert len(parts.printed("table3", "adult", 50)) == 12
+    assert len(parts.printed("table3", "compas", 50)) == len(parts.printed("", "adult")) == 0
     assert adult.loc[("pfedfair", "1"), "accuracy"] == pytest.approx(0.847)
     assert adult.loc[("fedavg-kde", "1"), "ddp"] == 0.104
     frame = two_methods().replace({"a": "fedavg-kde"}).assign(dataset="adult")

@@ -15,8 +15,8 @@ from pfedfair.criteria import MEASURES
 from pfedfair.experiment import FRONTIER
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, tradeoff, words
-from pfedfair.studies.rows import WITH_TARGET, levels
-from pfedfair.studies.study import Cell, Study
+from pfedfair.studies.rows import WITH_TARGET
+from pfedfair.studies.study import Cell, Study, cells_of
 from pfedfair.studies.view import Column, Table
 
 REFERENCE = "pfedfair"  # the method whose trade-off the paper calls the best
@@ -32,11 +32,11 @@ VALIDATION = 0.2
 
 def cells(dataset: str) -> list[Cell]:
     """All methods, each measured on validation rows and on held-out rows."""
+    rows = (*ALGORITHMS, *WITH_TARGET, FRONTIER)
     return [
-        Cell(fixed_shares(n, validation=VALIDATION), row, level, n, validated=True)
+        cell
         for n, etas in SETTINGS[dataset].items()
-        for row in (*ALGORITHMS, *WITH_TARGET, FRONTIER)
-        for level in levels(row, etas)
+        for cell in cells_of(rows, fixed_shares(n, validation=VALIDATION), n, etas, True)
     ]
 
 
@@ -85,27 +85,18 @@ def score_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     """Methods against their trade-off scores, the best first."""
     gap, scored = summary.gap_of(part), over_methods(part)
 
+    def at(limit: float, row: pd.Series) -> str:
+        return "\n".join(words.sure(row, f"{name}_{limit:g}") for name in ("accuracy", gap))
+
     def area(row: pd.Series) -> str:
         return f"{words.percent(row['area'])}\n±{words.percent(row['area_half'])}"
 
-    def difference(row: pd.Series) -> str:
-        less, half = row["less"], row["less_half"]
-        if row["method"] == REFERENCE or less != less:
-            return "-"
-        return words.points(less, less - half, less + half, between="\n")
-
-    def at(limit: float, row: pd.Series) -> str:
-        right, wrong = f"accuracy_{limit:g}", f"{gap}_{limit:g}"
-        accuracy = words.percent(row[right], row[f"{right}_half"])
-        return f"{accuracy}\n{words.rate(row[wrong], row[f'{wrong}_half'])}"
-
     return Table(
-        heading=words.heading(part),
         frame=scored,
         columns=(
-            Column("method", lambda row: row["method"]),
+            Column("method", "{method}"),
             Column("area ↓", area),
-            Column(f"difference\nto {REFERENCE}", difference),
+            parts.difference(REFERENCE, "less"),
             *(Column(f"{gap.upper()} ≤ {c:g}", partial(at, c)) for c in tradeoff.LIMITS),
         ),
         lines_heading="What came out:",

@@ -6,8 +6,6 @@ P(X | S); a method that leans on that must notice when it does not hold.
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
 
 from pfedfair.criteria import CRITERIA
@@ -49,24 +47,17 @@ LEGEND = (
 
 def cells(dataset: str) -> list[Cell]:
     """All rows, for each way to make clients."""
-    return [
-        Cell(by_column(column, min_rows=10), row, level)
-        for column in COLUMNS
-        for row, level in RUNS
-    ]
+    plans = [by_column(column, min_rows=10) for column in COLUMNS]
+    return [Cell(plan, row, level) for plan in plans for row, level in RUNS]
 
 
 def kept(results: pd.DataFrame) -> pd.DataFrame:
     """One row per run: a summary over clients, and the part of them that kept the target."""
-    known = results[results["ddp"].notna()]
-    keys = [*RUN, "seed"]
-    known = known.assign(within=known["ddp"] <= TARGET, kept=known["ddp_low"] <= TARGET)
-    shares = known.groupby(keys, sort=False, dropna=False)[["within", "kept"]].mean()
-    each = summary.over_clients(results).merge(shares.reset_index(), on=keys)
-    about = each["config"].map(json.loads)
-    for name in ("kappa", "confidence"):
-        each[name] = pd.Series([a.get(name) for a in about], dtype=float)
-    return each
+    known = results["ddp"].notna()
+    kept = {"within": results["ddp"] <= TARGET, "kept": results["ddp_low"] <= TARGET}
+    results = results.assign(**{k: v.astype(float).where(known) for k, v in kept.items()})
+    each = summary.over_clients(results, [*kept])
+    return summary.with_settings(each, "kappa", "confidence")
 
 
 def stress_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
@@ -78,18 +69,18 @@ def stress_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
 
     each = kept(part)
     return Table(
-        heading=words.heading(part),
         frame=summary.over_seeds(each, [*RUN, "kappa"], MEASURES),
         columns=(
-            *parts.method_columns(name),
-            parts.measured("mean\naccuracy % ↑", "mean_accuracy", words.percent),
-            parts.measured("mean\nDDP ↓", "mean_ddp", words.rate),
-            parts.measured("worst\nDDP ↓", "worst_ddp", words.rate),
-            Column("within ↑", lambda row: f"{row['within']:.0%}"),
-            Column("may be\nwithin ↑", lambda row: f"{row['kept']:.0%}"),
+            Column("method", name),
+            parts.LEVEL,
+            parts.measured("mean\naccuracy % ↑", "mean_accuracy"),
+            parts.measured("mean\nDDP ↓", "mean_ddp"),
+            parts.measured("worst\nDDP ↓", "worst_ddp"),
+            Column("within ↑", "{within:.0%}"),
+            Column("may be\nwithin ↑", "{kept:.0%}"),
         ),
         keys=2,
-        lines_heading="What came out (seed by seed, in brackets the 95 % interval):",
+        lines_heading=parts.CAME_OUT,
         lines=(verdict(each),),
     )
 

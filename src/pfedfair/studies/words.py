@@ -49,6 +49,16 @@ def rate(mean: float, half: float | None = None) -> str:
     return short + (f" ±{rate(half)}" if half is not None and half == half else "")
 
 
+def sure(row: pd.Series, name: str) -> str:
+    """A measure, percent if it is an accuracy, and how sure it is."""
+    return (percent if "accuracy" in name else rate)(row[name], row[f"{name}_half"])
+
+
+def both(row: pd.Series) -> str:
+    """Accuracy and DDP in one line."""
+    return f"{percent(row['accuracy'])} {rate(row['ddp'])}"
+
+
 def points(mean: float, low: float, high: float, digits: int = 1, between: str = " ") -> str:
     """A difference of two accuracies in percentage points, and its interval.
 
