@@ -53,7 +53,7 @@ def printed(what: str, dataset: str, clients: int = 5) -> pd.DataFrame:
 
 def measured(heading: str, name: str, between: str = " ") -> Column:
     """A column of a measure and its half-width over seeds."""
-    return Column(heading, lambda row: words.sure(row, name).replace(" ", between))
+    return Column(heading, lambda row: words.measure(row, name, half=True).replace(" ", between))
 
 
 def difference(to: str, name: str) -> Column:
@@ -83,7 +83,9 @@ def summary_table(
     paper = printed(what, part["dataset"].iloc[0], part["client"].nunique())
 
     def cell(who: str, row: pd.Series) -> str:
-        text = "\n".join(words.sure(row, f"{who}_{name}") for name in ("accuracy", gap))
+        text = "\n".join(
+            words.measure(row, f"{who}_{name}", half=True) for name in ("accuracy", gap)
+        )
         key = row["method"], who
         return text + (f"\n{words.both(paper.loc[key])}" if key in paper.index else "")
 

@@ -86,7 +86,9 @@ def score_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     gap, scored = summary.gap_of(part), over_methods(part)
 
     def at(limit: float, row: pd.Series) -> str:
-        return "\n".join(words.sure(row, f"{name}_{limit:g}") for name in ("accuracy", gap))
+        return "\n".join(
+            words.measure(row, f"{name}_{limit:g}", half=True) for name in ("accuracy", gap)
+        )
 
     def area(row: pd.Series) -> str:
         return f"{words.percent(row['area'])}\n±{words.percent(row['area_half'])}"

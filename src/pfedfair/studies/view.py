@@ -72,7 +72,7 @@ class View:
     `files` are frames to be kept as CSV, by file name.
     """
 
-    title: str
+    title: str = ""
     tables: tuple[Table, ...]
     pictures: tuple[Picture, ...] = ()
     legend: tuple[str, ...] = ()

@@ -49,9 +49,10 @@ def rate(mean: float, half: float | None = None) -> str:
     return short + (f" ±{rate(half)}" if half is not None and half == half else "")
 
 
-def sure(row: pd.Series, name: str) -> str:
-    """A measure, percent if it is an accuracy, and how sure it is."""
-    return (percent if "accuracy" in name else rate)(row[name], row[f"{name}_half"])
+def measure(row: pd.Series, name: str, half: bool = False) -> str:
+    """A row's measure, percent if it is an accuracy; with `half`, how sure it is."""
+    say = percent if "accuracy" in name else rate
+    return say(row[name], row[f"{name}_half"] if half else None)
 
 
 def both(row: pd.Series) -> str:
@@ -71,8 +72,8 @@ def points(mean: float, low: float, high: float, digits: int = 1, between: str =
 
 def interval(row: pd.Series, name: str, between: str = " ") -> str:
     """A measure of one client, and its interval."""
-    say = percent if name == "accuracy" else rate
-    return f"{say(row[name])}{between}[{say(row[f'{name}_low'])}, {say(row[f'{name}_high'])}]"
+    mean, low, high = (measure(row, f"{name}{end}") for end in ("", "_low", "_high"))
+    return f"{mean}{between}[{low}, {high}]"
 
 
 def narrow(text: str, width: int = NAME) -> str:
