@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from pfedfair import terminal
 from pfedfair.cli import options
 from pfedfair.cli.compare import do
@@ -22,20 +20,14 @@ WHAT = ("settings", "changes", "small")
 @unfold
 def tune(
     people: People,
-    methods: Annotated[
-        str | None, typer.Option(help="Names with commas between; all if left out.")
-    ] = None,
+    methods: Annotated[str | None, "Names with commas between; all if left out."] = None,
     what: Annotated[
         str,
-        typer.Option(
-            help="settings: the search. changes: one change at a time from pfedfair's settings. "
-            "small: two ways for 20 and 50 small clients to make as many steps."
-        ),
+        "settings: the search. changes: one change at a time from pfedfair's settings. small: two "
+        "ways for 20 and 50 small clients to make as many steps.",
     ] = "settings",
-    seeds: Annotated[int, typer.Option(help="How many seeds: 100, 101, ...")] = 2,
-    out: Annotated[Path, typer.Option(help="Folder for the trials; a second call resumes.")] = Path(
-        "runs/tune"
-    ),
+    seeds: Annotated[int, "How many seeds: 100, 101, ..."] = 2,
+    out: Annotated[Path, "Folder for the trials; a second call resumes."] = Path("runs/tune"),
     jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
@@ -47,7 +39,7 @@ def tune(
     Example: pfedfair tune people.csv --label hired --sensitive sex --client site --methods pfedfair
     """
     source, plan = people.source, people.plan()
-    names = options.unique(methods.split(",")) if methods else search.tuned_methods()
+    names = options.names(methods or "") or search.tuned_methods()
     if known("search", what, WHAT) == "settings":
         trials = search.searched(source, plan, names)
     elif section(people.dataset) == "own":

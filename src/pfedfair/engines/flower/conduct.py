@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 import torch
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
@@ -66,16 +68,9 @@ class Conductor:
                     "smaller step size, alpha."
                 )
             seconds = time.monotonic() - began
-            state = Checkpoint(
-                key=state.key,
-                schema=state.schema,
-                places=state.places,
-                server=server,
-                done=state.done + steps,
-                last=state.last | messages if algorithm.keeps_clients else {},
-                seconds=[*state.seconds, seconds],
-                token=state.token,
-            )
+            last = state.last | messages if algorithm.keeps_clients else {}
+            done, each = state.done + steps, [*state.seconds, seconds]
+            state = replace(state, server=server, done=done, last=last, seconds=each)
             state.save(out)
             names = ", ".join(state.places[number].name for number in sorted(messages))
             log.info("pfedfair: round %d of %d with %s, %.1f s",
@@ -139,6 +134,11 @@ class Conductor:
         good: dict[int, State] = {}
         steps: dict[int, int] = {}
         models = self.settings.algorithm.models
+
+        def refuse(number: int, why: str) -> None:
+            name = state.places[number].name
+            log.error("pfedfair: the answer of site '%s' is refused: %s", name, why)
+
         for number, answer in sorted(answers.items()):
             name = state.places[number].name
             if answer.has_error():
@@ -156,7 +156,7 @@ class Conductor:
             if why is None:
                 good[number] = message
             else:
-                log.error("pfedfair: the answer of site '%s' is refused: %s", name, why)
+                refuse(number, why)
         usual = Counter(steps[number] for number in good).most_common(1)
         odd = odd_ones(good, state.server, models) | {
             number: f"it has done {steps[number]} rounds, the others {usual[0][0]}"
@@ -164,8 +164,7 @@ class Conductor:
             if steps[number] != usual[0][0]
         }
         for number, why in odd.items():
-            name = state.places[number].name
-            log.error("pfedfair: the answer of site '%s' is refused: %s", name, why)
+            refuse(number, why)
             del good[number]
         return good, usual[0][0] if usual else 1
 
@@ -213,37 +212,24 @@ class Conductor:
     def send(self, state: Checkpoint, kind: str) -> dict[int, Message]:
         """Send the server's state to all seated sites; return their answers by number."""
         seated = self.roster.seated(state)
-        arrays = pack(state.server)
-        contents = {
-            node: RecordDict(
-                {
-                    "arrays": arrays,
-                    "config": ConfigRecord(
-                        {
-                            "round": state.done,
-                            "local-rounds": self.settings.local_rounds,
-                            "number": number,
-                            "key": state.name,
-                            "schema": state.schema.to_json(),
-                            "max-change": self.settings.max_change,
-                        }
-                    ),
-                }
-            )
-            for number, node in seated.items()
-        }
+        arrays, contents = pack(state.server), {}
+        order: dict[str, Any] = {"round": state.done, "key": state.name}
+        order |= {"schema": state.schema.to_json(), "max-change": self.settings.max_change}
+        order |= {"local-rounds": self.settings.local_rounds}
+        for number, node in seated.items():
+            config = ConfigRecord({**order, "number": number})
+            contents[node] = RecordDict({"arrays": arrays, "config": config})
         quiet = self.silent.intersection(seated.values())
         optional = quiet if len(quiet) < len(seated) else set()
         limit, poll = self.settings.round_timeout, self.settings.poll
         found = ask(self.grid, contents, kind, limit, poll, str(state.done + 1), optional)
         for number, node in seated.items():
-            name = state.places[number].name
-            if node in found or node in optional:  # nobody waits twice in a row for a dead one,
-                self.silent.discard(node)  # nor gives up a slow one for good
-            else:
-                self.silent.add(node)
             if node not in found:
+                name = state.places[number].name
                 log.error("pfedfair: site '%s' did not answer (limit %g s)", name, limit)
+        # Nobody waits twice in a row for a dead one, nor gives up a slow one for good.
+        asked = set(seated.values())
+        self.silent = (self.silent - asked) | (asked - {*found, *optional})
         return {number: found[node] for number, node in seated.items() if node in found}
 
     @staticmethod

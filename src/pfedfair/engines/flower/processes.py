@@ -71,6 +71,13 @@ def write_toml(path: Path, values: Mapping[str, Any]) -> None:
         beside.write_text(tomli_w.dumps(values))
 
 
+def connection(port: int, tls: Path | None) -> dict[str, Any]:
+    """What Flower's command line must know of a SuperLink on loopback."""
+    trust = {"insecure": True} if tls is None else {"root-certificates": str(tls / "ca.pem")}
+    where = {"address": f"127.0.0.1:{port}", **trust}
+    return {"superlink": {"default": CONNECTION, CONNECTION: where}}
+
+
 class Processes:
     """Flower processes with a common home; leaving the block stops them all."""
 
@@ -135,8 +142,7 @@ class Processes:
             command += ["--ssl-ca-certfile", str(tls / "ca.pem")]
             command += ["--ssl-certfile", str(tls / "server.pem")]
             command += ["--ssl-keyfile", str(tls / "server.key")]
-        self.address, self.tls = f"127.0.0.1:{port}", tls
-        self.connect()
+        self.connect(port, tls)
         process = self.start("superlink", command)
         self.listen(port, process, wait)
         return process
@@ -150,16 +156,10 @@ class Processes:
             time.sleep(0.1)
         raise InputError(f"The SuperLink did not start, see {self.logs / 'superlink.log'}.")
 
-    def connect(self) -> None:
+    def connect(self, port: int, tls: Path | None) -> None:
         """Tell Flower's command line where the SuperLink is."""
-        where: dict[str, Any] = {"address": self.address}
-        where |= (
-            {"insecure": True} if self.tls is None
-            else {"root-certificates": str(self.tls / "ca.pem")}
-        )  # fmt: skip
-        write_toml(
-            self.home / "config.toml", {"superlink": {"default": CONNECTION, CONNECTION: where}}
-        )
+        self.address, self.tls = f"127.0.0.1:{port}", tls
+        write_toml(self.home / "config.toml", connection(port, tls))
 
     def supernode(
         self, name: str, config: Mapping[str, Any], key: Path | None = None, address: str = ""
@@ -217,9 +217,9 @@ class Processes:
         while time.monotonic() < end:
             if status.exists():
                 return dict(json.loads(status.read_text()))
-            for name, process in self.running.items():
-                if process.poll() is not None and name == "superlink":
-                    raise InputError(f"The SuperLink has ended, see {self.logs / f'{name}.log'}.")
+            link = self.running.get("superlink")
+            if link is not None and link.poll() is not None:
+                raise InputError(f"The SuperLink has ended, see {self.logs / 'superlink.log'}.")
             time.sleep(0.2)
         raise TimeoutError(f"The run did not end within {wait:g} s, see {self.logs}.")
 

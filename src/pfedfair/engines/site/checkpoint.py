@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from safetensors import safe_open
@@ -45,14 +45,8 @@ class Checkpoint:
         return f"{self.key}-{self.token}"
 
     def save(self, folder: Path) -> None:
-        about = {
-            "key": self.key,
-            "schema": self.schema.to_json(),
-            "places": [asdict(place) for place in self.places],
-            "done": self.done,
-            "seconds": self.seconds,
-            "token": self.token,
-        }
+        about = {name: getattr(self, name) for name in ("key", "done", "seconds", "token")}
+        about |= {"schema": self.schema.to_json(), "places": [vars(one) for one in self.places]}
         tensors = {f"server.{name}": tensor for name, tensor in self.server.items()}
         for number, message in self.last.items():
             tensors |= {f"last.{number}.{name}": tensor for name, tensor in message.items()}
@@ -82,13 +76,6 @@ class Checkpoint:
             else:
                 number, rest = rest.split(".", 1)
                 last.setdefault(int(number), {})[rest] = tensor
-        return cls(
-            key=about["key"],
-            schema=Schema.from_json(about["schema"]),
-            places=[Place(**place) for place in about["places"]],
-            server=server,
-            done=about["done"],
-            last=last,
-            seconds=about["seconds"],
-            token=about["token"],
-        )
+        about["schema"] = Schema.from_json(about["schema"])
+        about["places"] = [Place(**place) for place in about["places"]]
+        return cls(**about, server=server, last=last)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ Config = Mapping[str, Any]
 NUMBERS = ("eta", "lam", "gamma", "target-ddp", "confidence", "rounds")
 WORDS = ("penalty", "criterion")
 AGGREGATES = ("mean", "trimmed-mean", "krum")
+KINDS = {"int": int, "float": float, "bool": bool, "str": str, "Path": Path}
+LEAST = {"sites": 1, "seed": 0, "local_rounds": 1, "malicious": 1}
 
 
 def make_algorithm(config: Config) -> Algorithm:
@@ -65,29 +67,22 @@ class Settings:
 
     @classmethod
     def read(cls, config: Config) -> Settings:
-        sites = _at_least("sites", int(config["sites"]), 1)
-        hidden = str(config.get("hidden") or "")
-        made = cls(
-            algorithm=make_algorithm(config),
-            seed=_at_least("seed", int(config["seed"]), 0),
-            blind=bool(config["blind"]),
-            hidden=tuple(int(width) for width in hidden.split(",") if width),
-            local_rounds=_at_least("local-rounds", int(config["local-rounds"]), 1),
-            sites=sites,
-            min_sites=int(config["min-sites"]) or sites,
-            wait=float(config["wait"]),
-            round_timeout=float(config["round-timeout"]),
-            poll=float(config["poll"]),
-            max_change=float(config["max-change"]),
-            aggregate=known("aggregate", str(config["aggregate"]), list(AGGREGATES)),
-            malicious=_at_least("malicious", int(config["malicious"]), 1),
-            clip=float(config["clip"]),
-            epsilon=float(config["epsilon"]),
-            delta=float(config["delta"]),
-            out=Path(str(config["out"])),
-        )
-        if not 1 <= made.min_sites <= sites:
-            raise InputError(f"min-sites must be between 1 and sites, {sites}.")
+        given: dict[str, Any] = {
+            field.name: KINDS[str(field.type)](config[field.name.replace("_", "-")])
+            for field in fields(cls)
+            if field.type in KINDS
+        }
+        for key, least in LEAST.items():
+            if given[key] < least:
+                name = key.replace("_", "-")
+                raise InputError(f"{name} must be at least {least}, got {given[key]}.")
+        given["min_sites"] = given["min_sites"] or given["sites"]
+        widths = str(config.get("hidden") or "").split(",")
+        hidden = tuple(int(width) for width in widths if width)
+        made = cls(algorithm=make_algorithm(config), hidden=hidden, **given)
+        known("aggregate", made.aggregate, AGGREGATES)
+        if not 1 <= made.min_sites <= made.sites:
+            raise InputError(f"min-sites must be between 1 and sites, {made.sites}.")
         check_privacy(made.clip, made.epsilon, made.delta)
         return made
 
@@ -132,9 +127,3 @@ def _number(key: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise InputError(f"{key} must be a number, got '{value}'.") from None
-
-
-def _at_least(key: str, value: int, least: int) -> int:
-    if value < least:
-        raise InputError(f"{key} must be at least {least}, got {value}.")
-    return value
