@@ -79,7 +79,7 @@ def compare(
         Spec(people.source, plan, name, algorithm, seed, protocol, not settings.blind,
              validation > 0, frontier)
         for name, algorithm, frontier in runs
-        for seed in range(options.at_least_one("--seeds", seeds))
+        for seed in range(options.at_least("--seeds", seeds))
     ]  # fmt: skip
     results = do(specs, out, jobs, quiet, f"{len(names)} methods on {people.data}")
     show(comparison.view(results), out, quiet)
@@ -116,7 +116,7 @@ def reproduce(
         chosen = options.names(datasets or "") or list(study.datasets)
         for one in chosen:
             known("data set", one, study.datasets)
-        specs = study.specs(tuple(chosen), options.at_least_one("--seeds", seeds), protocol, rounds)
+        specs = study.specs(tuple(chosen), options.at_least("--seeds", seeds), protocol, rounds)
         began = time.monotonic()
         runs = out / "runs" if what == "all" else None  # figures have many runs in common
         told = f"{name} on {' and '.join(chosen)}"

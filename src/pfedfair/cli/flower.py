@@ -72,7 +72,7 @@ def simulate(
 
     plan = people.plan()
     algorithm = method.make(people, plan, settings, rounds=_few(method.method))
-    options.at_least_one("--local-rounds", local_rounds)
+    options.at_least("--local-rounds", local_rounds)
     federation = people.federate(plan, seed, settings.blind)
     choose_network(federation, algorithm)
     path = people.data if people.label is None else str(Path(people.data).absolute())
@@ -111,7 +111,7 @@ def demo(
     people = People(data, clients=sites)
     few = _few(method) if rounds is None else rounds
     algorithm = options.make_tuned(people, people.plan(), method, {"rounds": few})
-    table, seed = people.dataset, options.checked_seed(seed)
+    table, seed = people.dataset, options.at_least("--seed", seed, 0)
     with _folder(out) as place:
         folder = place / "deployment"
         found = trial.demo(table, method, algorithm, sites, seed, folder, _teller(quiet))
@@ -123,8 +123,7 @@ def demo(
 
 def _few(method: str) -> int:
     """Few rounds, for trying out: two to train, or three where none is needed at the end."""
-    kind = ALGORITHMS[known("method", method, ALGORITHMS)].kind
-    return 2 + max(1, kind().closing)
+    return 2 + max(1, ALGORITHMS[known("method", method, ALGORITHMS)].closing)
 
 
 @contextmanager
@@ -147,15 +146,12 @@ def _show(view: View, found: Outcome, local_rounds: int, out: Path | None) -> No
     each = ", ".join(f"{seconds:.1f}" for seconds in found.seconds)
     terminal.say(f"Seconds per message round on Flower: {each}.")
     rounds = max(len(found.seconds), 1)
-    terminal.say(
-        f"The stacked engine did all of it in {found.stacked_seconds:.2f} s, "
-        f"{found.stacked_seconds / rounds:.2f} s for each of these."
-    )
+    once = f"The stacked engine did all of it in {found.stacked_seconds:.2f} s"
+    terminal.say(f"{once}, {found.stacked_seconds / rounds:.2f} s for each of these.")
     if local_rounds == 1:
-        terminal.say(
-            f"The two decide differently on {100 * found.others:.2f} % of the held-out rows; the "
-            f"largest\ndifference of a weight is {found.difference:.1e} (rounding, which many "
-            "steps may make visible)."
-        )
+        alike = f"The two decide differently on {100 * found.others:.2f} % of the held-out rows"
+        apart = f"difference of a weight is {found.difference:.1e}"
+        why = "(rounding, which many steps may make visible)"
+        terminal.say(f"{alike}; the largest\n{apart} {why}.")
     kept = "The models were deleted again: --out FOLDER keeps everything."
     terminal.say(kept if out is None else f"Everything is in {out}.")

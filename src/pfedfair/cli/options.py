@@ -56,7 +56,7 @@ def unfold(command: Callable[..., T]) -> Callable[..., T]:
             inner = get_type_hints(groups[name], include_extras=True)
             each = [*signature(groups[name]).parameters.values()]
         for one in each:
-            hint = _option(inner[one.name])
+            hint = _option(one.name, inner[one.name])
             flat.append(one.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY))
 
     @wraps(command)
@@ -72,10 +72,13 @@ def unfold(command: Callable[..., T]) -> Callable[..., T]:
     return unfolded
 
 
-def _option(hint: Any) -> Any:
-    """A text beside a type is the help of an option."""
+def _option(name: str, hint: Any) -> Any:
+    """A text beside a type is the help of an option; what is true or false is a flag."""
     (said,) = getattr(hint, "__metadata__", (None,))
-    return Annotated[hint.__origin__, Option(help=said)] if isinstance(said, str) else hint
+    if not isinstance(said, str):
+        return hint
+    flag = [f"--{name.replace('_', '-')}"] if hint.__origin__ is bool else []
+    return Annotated[hint.__origin__, Option(*flag, help=said)]
 
 
 @dataclass(frozen=True)
@@ -93,12 +96,8 @@ class People:
     ] = None
     client: Annotated[Text, "The column that says which client a row belongs to."] = None
     drop: Annotated[Text, "Your file: columns that the model shall not see."] = None
-    categorical: Annotated[Text, "Your file: columns of numbers that are codes, such as zip."] = (
-        None
-    )
-    merge_groups: Annotated[
-        bool, Option("--merge-groups", help="Make one group of those with too few rows.")
-    ] = False
+    categorical: Annotated[Text, "Your file: columns of numbers that are codes, like zip."] = None
+    merge_groups: Annotated[bool, "Make one group of those with too few rows."] = False
     partition: Annotated[
         str,
         "How clients are made: fixed (the paper's shares of the groups), dirichlet (drawn shares), "
@@ -122,7 +121,7 @@ class People:
         )
 
     def federate(self, plan: Plan, seed: int, blind: bool = False) -> Federation:
-        return self.dataset.federate(plan, checked_seed(seed), not blind)
+        return self.dataset.federate(plan, at_least("--seed", seed, 0), not blind)
 
 
 @dataclass(frozen=True)
@@ -142,9 +141,7 @@ class Settings:
     set: Annotated[
         list[str] | None, "Any other setting of a method, as key=value; may come repeatedly."
     ] = None
-    blind: Annotated[bool, Option("--blind", help="Do not tell the model a person's group S.")] = (
-        False
-    )
+    blind: Annotated[bool, "Do not tell the model a person's group S."] = False
 
     def given(self, **more: Any) -> dict[str, Any]:
         """Return what was typed, by the settings' names."""
@@ -204,9 +201,9 @@ def names(text: str) -> list[str]:
     return unique(text.split(",")) if text else []
 
 
-def at_least_one(option: str, number: int) -> int:
-    if number < 1:
-        raise InputError(f"{option} must be at least 1, got {number}.")
+def at_least(option: str, number: int, least: int = 1) -> int:
+    if number < least:
+        raise InputError(f"{option} must be at least {least}, got {number}.")
     return number
 
 
@@ -214,12 +211,6 @@ def new_folder(out: Path) -> Path:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists and is not empty: choose another --out.")
     return out
-
-
-def checked_seed(seed: int) -> int:
-    if seed < 0:
-        raise InputError(f"--seed must be 0 or more, got {seed}.")
-    return seed
 
 
 def checked_protocol(protocol: str | None) -> str | None:

@@ -47,7 +47,7 @@ def tune(
     else:
         changes = what == "changes"
         trials = search.changes(people.data) if changes else search.small(people.data, names)
-    specs = search.specs(source, trials, options.at_least_one("--seeds", seeds))
+    specs = search.specs(source, trials, options.at_least("--seeds", seeds))
     table = search.score(do(specs, out, jobs, quiet, f"{len(trials)} trials on {people.data}"))
     written = {"trials.csv": table.to_csv(index=False)}
     if what == "settings":

@@ -110,19 +110,10 @@ def client_table(rows: pd.DataFrame, gap: str) -> Table:
     rates = [("accuracy", "accuracy % ↑"), (gap, f"{gap.upper()} ↓")]
     rates += [("npr_s0", "NPR S=0"), ("npr_s1", "NPR S=1")]
     columns = [measured(heading, name) for name, heading in rates]
+    columns = [*METHOD_AND_LEVEL, Column("client", "{client}"), Column("role", "{role}"), *columns]
     where = f"{rows['dataset'].iloc[0]}, {rows['client'].nunique()} clients"
-    return Table(
-        heading=f"{where}: client by client (NPR: rate of negative predictions in a group)",
-        frame=rows,
-        columns=(
-            *METHOD_AND_LEVEL,
-            Column("client", "{client}"),
-            Column("role", "{role}"),
-            *columns,
-        ),
-        keys=3,
-        detail=True,
-    )
+    heading = f"{where}: client by client (NPR: rate of negative predictions in a group)"
+    return Table(heading=heading, frame=rows, columns=tuple(columns), keys=3, detail=True)
 
 
 def judged(results: pd.DataFrame, claims: Sequence[Claim]) -> tuple[str, ...]:
@@ -167,26 +158,28 @@ def trade_off(
     gap = summary.gap_of(results)
     there = set(results["role"])
     shown = [role for role in summary.ROLES if role in there] if who is None else who
-    lines, dots, notes = [], [], []
+    lines, notes, panels = [], [], {}
     for part in summary.parts(results):
         here = summary.rows_of(rows, part).sort_values("eta", kind="stable")
         flat = here["method"] == CONSTANT
         for one in shown:
             title = f"{words.setting(part)}: {one}{'' if who is None else ' of clients'}"
+            panels[part["dataset"].iloc[0], one] = title
             if who is not None and flat.any():
                 error = 100 * (1 - here.loc[flat, f"{one}_accuracy"].mean())
                 text = f"constant classifier: {gap.upper()} 0, error {error:.1f} %"
                 notes.append({"panel": title, "text": text})
             drawn = here if who is None else here[~flat]
             lines.append(curve(drawn, title, f"{one}_{gap}", f"{one}_accuracy"))
-            if marks is not None:
-                same = (marks["dataset"] == part["dataset"].iloc[0]) & (marks["role"] == one)
-                dots.append(marks[same].assign(panel=title))
     said = {"x": f"{gap.upper()} ↓", "y": "error % ↓"}
     if who is None:
         said["title"] = "Error and unfairness of every method (lower left is better)"
     across = len(shown) if who is None else 2
-    return curves_picture(name, lines, said, dots, notes, across)
+    if marks is not None:
+        marks = marks.assign(
+            panel=[panels[key] for key in zip(marks["dataset"], marks["role"], strict=True)]
+        )
+    return curves_picture(name, lines, said, marks, notes, across)
 
 
 def by_role(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
@@ -213,14 +206,14 @@ def curves_picture(
     name: str,
     curves: list[pd.DataFrame],
     said: dict[str, str],
-    marks: Sequence[pd.DataFrame] = (),
+    marks: pd.DataFrame | None = None,
     notes: Sequence[dict[str, str]] = (),
     across: int = 2,
 ) -> Picture:
     """Curves, the paper's marks, and notes in the corners of panels."""
     frames = {
         "curves": pd.concat(curves, ignore_index=True),
-        "marks": pd.concat(marks) if marks else pd.DataFrame(columns=["panel", "method", "x", "y"]),
+        "marks": pd.DataFrame(marks, columns=["panel", "method", "x", "y"]),
         "notes": pd.DataFrame(notes, columns=["panel", "text"]),
     }
     return Picture(name=name, kind="curves", frames=frames, words=said, across=across)

@@ -62,23 +62,20 @@ def legend(gap: str) -> tuple[str, ...]:
 
 
 def over_methods(results: pd.DataFrame) -> pd.DataFrame:
-    """Trade-off scores over seeds, a row per data set, partition and method, the least area first.
+    """Trade-off scores over seeds, of one data set and partition, the least area first.
 
     ``less`` is the area less pFedFair's, ``more_C`` the accuracy at the limit C less pFedFair's,
     paired by seed; NaN if pFedFair is not among the methods.
     """
     each = tradeoff.scores(results)
-    split = ["dataset", "partition", "seed"]
     compared = {"area": "less"} | {f"accuracy_{c:g}": f"more_{c:g}" for c in tradeoff.LIMITS}
-    theirs = each.loc[each["method"] == REFERENCE, [*split, *compared]]
-    each = each.merge(theirs, on=split, how="left", suffixes=("", "_reference"))
+    theirs = each.loc[each["method"] == REFERENCE, ["seed", *compared]]
+    each = each.merge(theirs, on="seed", how="left", suffixes=("", "_reference"))
     for measure, difference in compared.items():
         each[difference] = each[measure] - each.pop(f"{measure}_reference")
     measures = [c for c in each.columns if c not in tradeoff.CURVE]
     found = summary.over_seeds(each, ["dataset", "partition", "method"], measures)
-    place = found.groupby(["dataset", "partition"], sort=False).ngroup()
-    order = found.assign(place=place).sort_values(["place", "area"], kind="stable").index
-    return found.loc[order].reset_index(drop=True)
+    return found.sort_values("area", kind="stable", ignore_index=True)
 
 
 def score_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:

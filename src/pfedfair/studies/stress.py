@@ -10,7 +10,6 @@ import pandas as pd
 
 from pfedfair.criteria import CRITERIA
 from pfedfair.experiment import RUN
-from pfedfair.metrics import mean_interval
 from pfedfair.partition import by_column
 from pfedfair.studies import parts, summary, words
 from pfedfair.studies.rows import Level
@@ -87,12 +86,9 @@ def stress_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
 
 def verdict(each: pd.DataFrame) -> str:
     """Say whether leaning on others costs accuracy against a rule from own people only."""
-    each = each[each["method"] == OURS]
-    usual = each[each["kappa"].isna() & each["confidence"].isna()]
-    pair = usual.merge(
-        each[each["kappa"] == OWN], on="seed", suffixes=("", "_own"), validate="one_to_one"
-    )
-    mean, low, high = mean_interval((pair["mean_accuracy"] - pair["mean_accuracy_own"]).to_numpy())
+    each = each[(each["method"] == OURS) & each["confidence"].isna()]
+    named = each.assign(method=each["kappa"].map({OWN: "own"}).where(each["kappa"].notna(), OURS))
+    mean, low, high = summary.paired(named, OURS, "own", "mean_accuracy")
     said = f"{OURS}, difference to the same with own people only: mean accuracy"
     return f"{said} {words.points(mean, low, high, 2)} percentage points"
 

@@ -25,7 +25,7 @@ from pfedfair.engines.flower.records import pack, unpack
 from pfedfair.engines.flower.robust import robust
 from pfedfair.engines.flower.roster import Roster
 from pfedfair.engines.site.checkpoint import Checkpoint, Place
-from pfedfair.engines.site.checks import odd_ones, refusal
+from pfedfair.engines.site.checks import check_model, odd_ones, refusal
 from pfedfair.engines.site.schema import agree
 from pfedfair.engines.site.settings import Settings
 from pfedfair.engines.site.work import make_network
@@ -41,8 +41,6 @@ class Conductor:
         self.settings = settings
         self.roster = Roster(grid, settings)
         self.silent: set[int] = set()  # nodes that were waited for in vain, the last time
-
-    # --- the run -------------------------------------------------------------------------------
 
     def run(self) -> Checkpoint:
         """Conduct the run to its end; return its last state."""
@@ -62,11 +60,7 @@ class Conductor:
             w, old = server.get("w"), state.server["w"]
             if w is None or (w.shape, w.dtype) != (old.shape, old.dtype):
                 raise InputError("The sites' answers make no model: see the log for who sent what.")
-            if not bool(torch.isfinite(w).all()):
-                raise InputError(
-                    "Training failed: the global model has weights that are infinite or NaN; use a "
-                    "smaller step size, alpha."
-                )
+            check_model("global", w)
             seconds = time.monotonic() - began
             last = state.last | messages if algorithm.keeps_clients else {}
             done, each = state.done + steps, [*state.seconds, seconds]
@@ -82,7 +76,8 @@ class Conductor:
         """Wait for the sites, agree on a schema, set up the server's state."""
         settings, algorithm = self.settings, self.settings.algorithm
         self.roster.gather()
-        found = sorted(self.roster.present(), key=lambda d: (d.place, d.site))
+        here = (self.roster.known[node] for node in self.roster.nodes.values())
+        found = sorted((one for one in here if one), key=lambda one: (one.place, one.site))
         schema, refused = agree(found, settings.blind, settings.hidden)
         for site, why in refused.items():
             self.roster.refuse(site, why)
@@ -101,7 +96,14 @@ class Conductor:
                 "clip, epsilon and aggregate are for methods whose sites send their model and "
                 f"nothing else; {type(algorithm).__name__} sends more."
             )
-        self.state_privacy(settings)
+        if settings.epsilon > 0:
+            answers = -(-settings.rounds // settings.local_rounds)
+            log.info(
+                "pfedfair: differential privacy of a whole site: epsilon %g and delta %g for one "
+                "answer, for all %d epsilon %g and delta %g; a repeated round is one answer more",
+                settings.epsilon, settings.delta, answers,
+                answers * settings.epsilon, answers * settings.delta,
+            )  # fmt: skip
         state = Checkpoint(settings.key(schema), schema, places, server)
         state.save(settings.out)
         names = ", ".join(f"{i}: {place.name}" for i, place in enumerate(places))
@@ -122,9 +124,9 @@ class Conductor:
                 "; asking once more" if attempt == 1 else "",
             )  # fmt: skip
         raise InputError(
-            f"Round {state.done + 1} had {len(good)} good answers twice, "
-            f"{self.settings.min_sites} are needed: see the log for who was refused and why. "
-            "The same command goes on from here."
+            f"Round {state.done + 1} had {len(good)} good answers twice, {self.settings.min_sites} "
+            "are needed: see the log for who was refused and why. The same command goes on from "
+            "here."
         )
 
     def accept(
@@ -231,17 +233,6 @@ class Conductor:
         asked = set(seated.values())
         self.silent = (self.silent - asked) | (asked - {*found, *optional})
         return {number: found[node] for number, node in seated.items() if node in found}
-
-    @staticmethod
-    def state_privacy(settings: Settings) -> None:
-        if settings.epsilon > 0:
-            messages = -(-settings.rounds // settings.local_rounds)
-            log.info(
-                "pfedfair: differential privacy of a whole site: epsilon %g and delta %g for one "
-                "answer, for all %d epsilon %g and delta %g; a repeated round is one answer more",
-                settings.epsilon, settings.delta, messages,
-                messages * settings.epsilon, messages * settings.delta,
-            )  # fmt: skip
 
 
 def _sizes(places: list[Place], numbers: Iterable[int]) -> Tensor:

@@ -107,14 +107,10 @@ class Processes:
     def start(self, name: str, command: list[str], **more: str) -> subprocess.Popen[bytes]:
         with (self.logs / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment(self.home) | more,
-                cwd=self.home,
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                env=environment(self.home) | more, cwd=self.home,
                 start_new_session=True,  # Ctrl-C is for us; we stop them
-            )
+            )  # fmt: skip
         self.running[name] = process
         return process
 
@@ -136,12 +132,10 @@ class Processes:
     ) -> subprocess.Popen[bytes]:
         """Start a SuperLink on loopback, with the keys in `tls`; wait until it listens."""
         command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(port), *options]
-        if tls is None:
-            command.append("--insecure")
-        else:
-            command += ["--ssl-ca-certfile", str(tls / "ca.pem")]
-            command += ["--ssl-certfile", str(tls / "server.pem")]
-            command += ["--ssl-keyfile", str(tls / "server.key")]
+        names = {"ca-certfile": "ca.pem", "certfile": "server.pem", "keyfile": "server.key"}
+        for option, name in names.items() if tls else ():
+            command += [f"--ssl-{option}", f"{tls}/{name}"]
+        command += [] if tls else ["--insecure"]
         self.connect(port, tls)
         process = self.start("superlink", command)
         self.listen(port, process, wait)
@@ -180,13 +174,9 @@ class Processes:
     def flwr(self, *arguments: str, wait: float = 180) -> str:
         """Run one of Flower's own commands; return what it printed."""
         done = subprocess.run(
-            ["flwr", *arguments],
-            env=environment(self.home),
-            cwd=self.home,
-            capture_output=True,
-            text=True,
-            timeout=wait,
-        )
+            ["flwr", *arguments], env=environment(self.home), cwd=self.home, timeout=wait,
+            capture_output=True, text=True,
+        )  # fmt: skip
         if done.returncode:
             raise InputError(f"flwr {arguments[0]} failed: {(done.stderr or done.stdout).strip()}")
         return done.stdout

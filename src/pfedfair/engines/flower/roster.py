@@ -25,11 +25,6 @@ class Roster:
         self.nodes: dict[str, int] = {}  # where each site is now
         self.refused: dict[str, str] = {}
 
-    def present(self) -> list[Description]:
-        """Descriptions of the sites that can be reached."""
-        found = [self.known[node] for node in self.nodes.values()]
-        return [one for one in found if one is not None]
-
     def meet(self, state: Checkpoint | None) -> set[int]:
         """Ask nodes that are new for a description; return the nodes that are there."""
         online = set(self.grid.get_node_ids())

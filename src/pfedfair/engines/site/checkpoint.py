@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,15 +68,12 @@ class Checkpoint:
             raise InputError(
                 f"{path} cannot be read ({first_line(error)}): delete it to start anew."
             ) from error
-        server: State = {}
-        last: dict[int, State] = {}
+        states: dict[str, State] = defaultdict(dict)
         for name, tensor in tensors.items():
-            kind, rest = name.split(".", 1)
-            if kind == "server":
-                server[rest] = tensor
-            else:
-                number, rest = rest.split(".", 1)
-                last.setdefault(int(number), {})[rest] = tensor
+            whose, _, own = name.removeprefix("last.").partition(".")
+            states[whose][own] = tensor
+        server = states.pop("server")
+        last = {int(number): state for number, state in states.items()}
         about["schema"] = Schema.from_json(about["schema"])
         about["places"] = [Place(**place) for place in about["places"]]
         return cls(**about, server=server, last=last)

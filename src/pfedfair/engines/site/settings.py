@@ -16,8 +16,9 @@ from pfedfair.engines.site.schema import Schema
 from pfedfair.errors import InputError, known
 
 Config = Mapping[str, Any]
-NUMBERS = ("eta", "lam", "gamma", "target-ddp", "confidence", "rounds")
-WORDS = ("penalty", "criterion")
+OF_METHOD = (
+    "eta", "lam", "gamma", "target-ddp", "confidence", "rounds", "penalty", "criterion",
+)  # fmt: skip
 AGGREGATES = ("mean", "trimmed-mean", "krum")
 KINDS = {"int": int, "float": float, "bool": bool, "str": str, "Path": Path}
 LEAST = {"sites": 1, "seed": 0, "local_rounds": 1, "malicious": 1}
@@ -29,11 +30,8 @@ def make_algorithm(config: Config) -> Algorithm:
     Settings that are left out are as tuned.
     """
     given = _json(config, "options")
-    given |= {k.replace("-", "_"): _number(k, config[k]) for k in NUMBERS if _given(config, k)}
-    given |= {k: str(config[k]) for k in WORDS if _given(config, k)}
-    if "rounds" in given:
-        given["rounds"] = int(given["rounds"])
-    if not _given(config, "algorithm"):
+    given |= {k.replace("-", "_"): config[k] for k in OF_METHOD if config.get(k) not in ("", None)}
+    if not config.get("algorithm"):
         return defaults.make(str(config["method"]), given, str(config.get("tuned") or "own"))
     if given:
         raise InputError(f"algorithm has every setting in it: leave out {', '.join(given)}.")
@@ -97,20 +95,12 @@ class Settings:
 
     def key(self, schema: Schema) -> str:
         """A name for all that a run's weights depend on, but for who takes part in a round."""
-        what = {
-            "algorithm": self.algorithm.to_dict(),
-            "seed": self.seed,
-            "local_rounds": self.local_rounds,
-            "aggregate": [self.aggregate, self.malicious],
-            "privacy": [self.clip, self.epsilon, self.delta],
-            "schema": schema.to_json(),
-            "asked": [self.blind, list(self.hidden)],
-        }
+        what: dict[str, Any] = {"algorithm": self.algorithm.to_dict(), "schema": schema.to_json()}
+        what |= {"seed": self.seed, "local_rounds": self.local_rounds}
+        what |= {"aggregate": [self.aggregate, self.malicious]}
+        what |= {"privacy": [self.clip, self.epsilon, self.delta]}
+        what |= {"asked": [self.blind, list(self.hidden)]}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _given(config: Config, key: str) -> bool:
-    return config.get(key, "") not in ("", None)
 
 
 def _json(config: Config, key: str) -> dict[str, Any]:
@@ -120,10 +110,3 @@ def _json(config: Config, key: str) -> dict[str, Any]:
         raise InputError(
             f"{key} must be a JSON object such as {{\"K\": 5}}, got '{config[key]}'."
         ) from None
-
-
-def _number(key: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{key} must be a number, got '{value}'.") from None

@@ -8,11 +8,9 @@ from __future__ import annotations
 import logging
 import re
 
-import torch
-
 from pfedfair.algorithms import Algorithm, Clients, State
 from pfedfair.engines.site import memory
-from pfedfair.engines.site.checks import refusal
+from pfedfair.engines.site.checks import check_model, refusal
 from pfedfair.engines.site.privacy import secret_seed
 from pfedfair.engines.site.rows import federate_site, read_site
 from pfedfair.engines.site.schema import Schema
@@ -106,11 +104,7 @@ class Work:
         """Make the personal model, keep it, measure it; return its accuracy and DDP."""
         own = self.own()
         theta = self.algorithm.personalise(self.server, own, self.clients)
-        if not bool(torch.isfinite(theta).all()):
-            raise InputError(
-                "Training failed: the personal model has weights that are infinite or NaN; use a "
-                "smaller step size, alpha."
-            )
+        check_model("personal", theta)
         kept = own if self.algorithm.keeps else {}
         rules = list(self.algorithm.rules(self.server, own, self.clients))
         fitted = Fitted(self.server["w"], theta, rules, self.server, kept)
