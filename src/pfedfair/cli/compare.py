@@ -82,7 +82,7 @@ def compare(
         for seed in range(options.at_least("--seeds", seeds))
     ]  # fmt: skip
     results = do(specs, out, jobs, quiet, f"{len(names)} methods on {people.data}")
-    show(comparison.view(results), out, quiet)
+    show(comparison(results), out, quiet)
 
 
 @unfold
@@ -137,7 +137,7 @@ def report(
     results = read_results(folder)
     card = folder / "experiment.json"
     part = read_json(card).get("part") if card.exists() else None
-    view = STUDIES[part].view if part in STUDIES else comparison.view
+    view = STUDIES[part].view if part in STUDIES else comparison
     show(one_run.saved(folder, results) if part == "train" else view(results), folder, quiet)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pfedfair.studies import comparison, curves, many_clients, scores, stress, table1, targets
+from pfedfair.studies import curves, many_clients, scores, stress, table1, targets
+from pfedfair.studies.scores import comparison
 from pfedfair.studies.study import Study
 from pfedfair.studies.view import Column, Picture, Table, View
 

@@ -7,7 +7,6 @@ picture. Figure 7: the mean client's trade-off.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -27,15 +26,12 @@ METHODS = (
     CONSTANT, "kde-local", "fedavg-kde", "pfedme-kde", "pfedfair", "pfedfair-target", "transport",
     FRONTIER,
 )  # fmt: skip
-RIVALS = ("fedavg-kde", "pfedme-kde", "fa", "mmpf", "fcfl")  # in Figure 5
-EVERY = (CONSTANT, *RIVALS, "pfedfair", "pfedfair-target", "transport")
+EVERY = (
+    CONSTANT, "fedavg-kde", "pfedme-kde", "fa", "mmpf", "fcfl", "pfedfair", "pfedfair-target",
+    "transport",
+)  # fmt: skip
 RATES = ("npr_s0", "npr_s1")
 NPR = "NPR S=0, NPR S=1: the rate of negative predictions in a group, P(Yhat=0 | S)."
-
-
-def claims(measures: Sequence[str], rivals: Sequence[str] = METHODS[1:4]) -> list[parts.Claim]:
-    """The paper's claims: pFedFair is better than each rival in each measure."""
-    return [("pfedfair", rival, measure) for rival in rivals for measure in measures]
 
 
 def over_eta(dataset: str) -> list[Cell]:
@@ -93,9 +89,8 @@ def lambda_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     labels = [words.narrow(name) for name in rows["method"]]
     said = ["" if lam != lam else f"\n lam {lam:g}" for lam in rows["lam"]]
     rows["label"] = [label + more for label, more in zip(labels, said, strict=True)]
-    judged = parts.judged(usual(part), WORST)
-    table = parts.summary_table(part, rows)
-    return replace(table, lines_heading=parts.CLAIMS, lines=judged)
+    judged = parts.judged(usual(part), parts.claims("figure4"))
+    return replace(parts.summary_table(part, rows), lines_heading=parts.CLAIMS, lines=judged)
 
 
 def lambda_pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
@@ -114,7 +109,6 @@ def lambda_pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
     return [parts.trade_off("figure4b", chosen, at_usual, ("worst",)), effect]
 
 
-WORST = [*claims(["worst_accuracy"]), ("pfedfair", "kde-local", "worst_ddp")]
 FIGURE3 = Study(
     title="Figure 3: negative prediction rates over eta",
     cells=lambda dataset: cells_of((CONSTANT, "fedavg-kde", "pfedfair"), fixed_shares(), etas=ETAS),
@@ -131,12 +125,12 @@ FIGURE4 = Study(
 FIGURE5 = Study(
     title="Figure 5: every client of every method",
     cells=lambda dataset: cells_of(EVERY, fixed_shares()),
-    table=partial(parts.summary_table, claims=claims(["mean_accuracy", "mean_ddp"], RIVALS)),
+    table=partial(parts.summary_table, what="figure5"),
     pictures=client_picture,
 )
 FIGURE7 = Study(
     title="Figure 7: mean trade-off over eta",
     cells=over_eta,
-    table=partial(parts.summary_table, claims=claims(["mean_accuracy"])),
+    table=partial(parts.summary_table, what="figure7"),
     pictures=lambda results, rows: [parts.trade_off("figure7", results, rows, ("mean",))],
 )

@@ -18,14 +18,6 @@ from pfedfair.studies.view import Column, Picture, Table
 
 CLIENTS = (20, 50)
 SHARE = "share S=1: the part of a client's people who are of group 1."
-CLAIMS = (
-    ("pfedfair", "kde-local", "worst_accuracy"),
-    ("pfedfair", "kde-local", "mean_accuracy"),
-    ("pfedfair", "pfedme-kde", "worst_accuracy"),
-    ("pfedfair", "pfedme-kde", "mean_accuracy"),
-    ("kde-local", "pfedfair", "worst_ddp"),
-    ("pfedfair", "pfedme-kde", "mean_ddp"),
-)
 
 
 def share_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
@@ -56,7 +48,7 @@ def _study(what: str, shares: str) -> Study:
     return Study(
         title=f"Table {what[-1]}: 20 and 50 clients, {shares} shares",
         cells=lambda dataset: [c for n in CLIENTS for c in cells_of(METHODS, plan(n), n)],
-        table=partial(parts.summary_table, what=what, claims=CLAIMS),
+        table=partial(parts.summary_table, what=what),
         pictures=parts.by_role,
         datasets=("adult",),
     )

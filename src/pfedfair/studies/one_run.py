@@ -118,9 +118,6 @@ def too_few(results: pd.DataFrame, groups: Names) -> tuple[str, ...]:
     return (text,) if few else ()
 
 
-# --- tables ---------------------------------------------------------------------------------------
-
-
 def clients(frame: pd.DataFrame, heading: str, gaps: Names = ("ddp",)) -> Table:
     """Every client of one run, with its bootstrap intervals.
 

@@ -42,8 +42,14 @@ def collapsed(results: pd.DataFrame) -> tuple[str, ...]:
     return (f"models that predict one class for everybody: {each}.",) if each else ()
 
 
+def claims(what: str) -> list[Claim]:
+    """What the paper claims about one of its tables or figures, from ``claims.csv``."""
+    every = pd.read_csv(Path(__file__).with_name("claims.csv"), index_col="study")
+    return list(every[every.index == what].itertuples(index=False, name=None))
+
+
 def printed(what: str, dataset: str, clients: int = 5) -> pd.DataFrame:
-    """The paper's accuracies (as fractions) and DDPs in one of its tables, by method and client."""
+    """The paper's accuracies (fractions) and DDPs, from ``printed.csv``, by method and client."""
     every = pd.read_csv(Path(__file__).with_name("printed.csv"), dtype={"who": str})
     every["accuracy"] /= 100
     keys = ["study", "dataset", "clients"]
@@ -72,10 +78,8 @@ LEVEL = Column("eta or\nlimit", lambda row: words.narrow(row["level"], 7))
 METHOD_AND_LEVEL = (Column("method", lambda row: words.narrow(row["method"])), LEVEL)
 
 
-def summary_table(
-    part: pd.DataFrame, rows: pd.DataFrame, what: str = "", claims: Sequence[Claim] = ()
-) -> Table:
-    """Methods against kinds of client; below ours the paper's figures, if `what` has any.
+def summary_table(part: pd.DataFrame, rows: pd.DataFrame, what: str = "") -> Table:
+    """Methods against kinds of client; with the paper's figures and claims, if `what` has any.
 
     `rows` are the rows of `summary.summary` of the results `part`; they may have a `label`.
     """
@@ -100,8 +104,8 @@ def summary_table(
         frame=rows,
         columns=(Column("method", name), LEVEL, *columns),
         keys=2,
-        lines_heading=CLAIMS if claims else "",
-        lines=judged(part, claims),
+        lines_heading=CLAIMS,
+        lines=judged(part, claims(what)),
     )
 
 

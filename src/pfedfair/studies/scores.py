@@ -6,6 +6,7 @@ Not in the paper, which calls its method's trade-off the best by the look of the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import pandas as pd
@@ -17,7 +18,7 @@ from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, tradeoff, words
 from pfedfair.studies.rows import WITH_TARGET
 from pfedfair.studies.study import Cell, Study, cells_of
-from pfedfair.studies.view import Column, Table
+from pfedfair.studies.view import Column, Table, View
 
 REFERENCE = "pfedfair"  # the method whose trade-off the paper calls the best
 MANY = (0.0, 0.6, 0.9, 0.97)
@@ -141,6 +142,17 @@ def files(
     return {"scores.csv": scored, "points.csv": points}
 
 
+def comparison(results: pd.DataFrame) -> View:
+    """What `compare` shows, and `report` of any folder with results.
+
+    A summary and the trade-off picture; where there are validation rows, scores instead.
+    """
+    protocols = set(results["protocol"])
+    scored = "validation" in protocols and len(protocols) > 1
+    return (SCORED if scored else PLAIN).view(results)
+
+
+PLAIN = Study(title="Comparison", table=parts.summary_table, pictures=parts.by_role)
 STUDY = Study(
     title="Trade-off scores of all methods",
     cells=cells,
@@ -150,3 +162,4 @@ STUDY = Study(
     legend=legend,
     in_paper=False,
 )
+SCORED = replace(STUDY, title="Trade-off scores", pictures=parts.by_role)

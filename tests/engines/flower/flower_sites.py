@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 import pfedfair as pff
 from pfedfair.algorithms import ALGORITHMS, Clients
 from pfedfair.engines.flower import client_app
-from pfedfair.engines.flower.processes import APP
+from pfedfair.engines.flower.processes import APP, Processes, free_ports, write_toml
 from pfedfair.engines.site.settings import make_algorithm
 from pfedfair.runs import choose_network
 
@@ -120,6 +120,16 @@ class Consortium:
 
     def theta(self, i: int) -> torch.Tensor:
         return load_file(self.folder / f"state{i}" / "model" / "model.safetensors")["theta"][0]
+
+
+def supernode(processes: Processes, name: str, config: dict, port: int) -> None:
+    """Start a site whose SuperLink is at a port of loopback."""
+    (own,) = free_ports(1)
+    settings = processes.home / f"{name}.toml"
+    write_toml(settings, config)
+    command = ["flower-supernode", "--superlink", f"127.0.0.1:{port}", "--host", "127.0.0.1"]
+    command += ["--port", str(own), "--insecure", "--node-config", str(settings)]
+    processes.start(name, command)
 
 
 def only(consortium: Consortium, config: dict, who: list[list[int]], sites=None) -> torch.Tensor:

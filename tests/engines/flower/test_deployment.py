@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from flower_sites import Consortium
+from flower_sites import Consortium, supernode
 from safetensors.torch import load_file
 from tap import Tap
 
@@ -30,7 +30,7 @@ def deployed(tmp_path_factory):
         for i in range(2):
             folder = str(home / f"sites-{i}")
             config = consortium.site(i) | {"state-dir": folder, "audit-dir": str(home / f"sent{i}")}
-            processes.supernode(f"node{i}", config, address=f"127.0.0.1:{tap.port}")
+            supernode(processes, f"node{i}", config, tap.port)
         results = {}
         for method in METHODS:
             limits = {"wait": 120.0, "round-timeout": 120.0, "poll": 0.3}

@@ -86,8 +86,6 @@ class Processes:
         self.logs = home / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self.address = ""
-        self.tls: Path | None = None
         self.before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Processes:
@@ -104,11 +102,11 @@ class Processes:
             for how, handler in self.before.items():
                 signal.signal(how, handler)
 
-    def start(self, name: str, command: list[str], **more: str) -> subprocess.Popen[bytes]:
+    def start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         with (self.logs / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                env=environment(self.home) | more, cwd=self.home,
+                env=environment(self.home), cwd=self.home,
                 start_new_session=True,  # Ctrl-C is for us; we stop them
             )  # fmt: skip
         self.running[name] = process
@@ -125,20 +123,12 @@ class Processes:
         path = self.logs / f"{name}.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    # --- Flower's own commands -----------------------------------------------------------------
-
-    def superlink(
-        self, port: int, tls: Path | None = None, *options: str, wait: float = 180
-    ) -> subprocess.Popen[bytes]:
-        """Start a SuperLink on loopback, with the keys in `tls`; wait until it listens."""
-        command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(port), *options]
-        names = {"ca-certfile": "ca.pem", "certfile": "server.pem", "keyfile": "server.key"}
-        for option, name in names.items() if tls else ():
-            command += [f"--ssl-{option}", f"{tls}/{name}"]
-        command += [] if tls else ["--insecure"]
-        self.connect(port, tls)
-        process = self.start("superlink", command)
-        self.listen(port, process, wait)
+    def superlink(self, port: int, *options: str) -> subprocess.Popen[bytes]:
+        """Start a SuperLink on loopback, for trying out; wait until it listens."""
+        self.connect(port)
+        command = ["flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(port)]
+        process = self.start("superlink", [*command, *options])
+        self.listen(port, process)
         return process
 
     def listen(self, port: int, process: subprocess.Popen[bytes], wait: float = 180) -> None:
@@ -150,26 +140,9 @@ class Processes:
             time.sleep(0.1)
         raise InputError(f"The SuperLink did not start, see {self.logs / 'superlink.log'}.")
 
-    def connect(self, port: int, tls: Path | None) -> None:
+    def connect(self, port: int, tls: Path | None = None) -> None:
         """Tell Flower's command line where the SuperLink is."""
-        self.address, self.tls = f"127.0.0.1:{port}", tls
         write_toml(self.home / "config.toml", connection(port, tls))
-
-    def supernode(
-        self, name: str, config: Mapping[str, Any], key: Path | None = None, address: str = ""
-    ) -> subprocess.Popen[bytes]:
-        (port,) = free_ports(1)
-        settings = self.home / f"{name}.toml"
-        write_toml(settings, config)
-        command = ["flower-supernode", "--superlink", address or self.address, "--host"]
-        command += ["127.0.0.1", "--port", str(port), "--node-config", str(settings)]
-        if self.tls is None:
-            command.append("--insecure")
-        else:
-            command += ["--root-certificates", str(self.tls / "ca.pem")]
-        if key is not None:
-            command += ["--auth-supernode-private-key", str(key)]
-        return self.start(name, command)
 
     def flwr(self, *arguments: str, wait: float = 180) -> str:
         """Run one of Flower's own commands; return what it printed."""

@@ -64,7 +64,7 @@ def simulate(
     config |= {"local-rounds": local_rounds, "poll": 0.1}
     with Processes(out / "flower") as processes:
         (port,) = free_ports(1)
-        processes.superlink(port, None, "--simulation")
+        processes.superlink(port, "--simulation")
         clients = f"num-supernodes={len(federation)} client-resources-num-cpus=1"
         status = processes.run(config, federation=clients)
         said = follow(processes, status, out / "server" / "server.log", say)
@@ -81,11 +81,9 @@ def settings(
     return about | {"seed": seed, "sites": len(federation), "out": str(out)}
 
 
-def follow(
-    processes: Processes, status: Path, log: Path, say: Say, wait: float = LONGEST
-) -> dict[str, Any]:
+def follow(processes: Processes, status: Path, log: Path, say: Say) -> dict[str, Any]:
     """Wait for the end of a run; pass on what its server says meanwhile."""
-    told, end, look = 0, time.monotonic() + wait, time.monotonic() + SILENCE
+    told, end, look = 0, time.monotonic() + LONGEST, time.monotonic() + SILENCE
     said = None
     while said is None:
         try:
@@ -140,9 +138,6 @@ def outcome(
     every = torch.cat(differ)
     others = float(every.mean()) if len(every) else 0.0
     return Outcome(table, [float(s) for s in said["seconds"]], seconds, apart, others)
-
-
-# --- the deployment in miniature ---------------------------------------------------------------
 
 
 def site_tables(data: Dataset, plan: Plan, seed: int) -> Federation:

@@ -52,7 +52,7 @@ def test_a_heading_for_every_plan(plan, said):
 
 
 def test_the_summary_has_what_is_in_its_file():
-    view = comparison.view(two_methods())
+    view = comparison(two_methods())
     table = view.files["summary.csv"].set_index("method")
     first = view.tables[0].cells()[0]
     assert first[:2] == ["a", "0.9"]
@@ -65,15 +65,13 @@ def test_the_summary_has_what_is_in_its_file():
 def test_models_that_predict_one_class_are_named():
     frame = two_methods()
     frame["collapsed"] = frame["method"] == "b"
-    assert comparison.view(frame).notes == (
-        "models that predict one class for everybody: b on d (8).",
-    )
+    assert comparison(frame).notes == ("models that predict one class for everybody: b on d (8).",)
 
 
 def test_panels_are_for_the_kinds_of_client_that_there_are():
     frame = two_methods()
-    (picture,) = comparison.view(frame).pictures
+    (picture,) = comparison(frame).pictures
     assert picture.frames["curves"]["panel"].nunique() == 2
-    (picture,) = comparison.view(frame[frame["role"] == "overrepresented"]).pictures
+    (picture,) = comparison(frame[frame["role"] == "overrepresented"]).pictures
     (panel,) = picture.frames["curves"]["panel"].unique()
     assert panel == "d, 1 clients, fixed shares: overrepresented"
