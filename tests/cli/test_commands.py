@@ -279,7 +279,7 @@ def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
         ("train compas --protocol exam", "Unknown protocol 'exam': choose one of pool, own"),
         ("train compas --penalty luck", "Unknown penalty 'luck': choose one of kde, mi"),
         ("train compas --rounds 0", "rounds must be at least 1, got 0"),
-        ("train compas --seed -1", "--seed must be 0 or more"),
+        ("train compas --seed -1", "--seed must be at least 0, got -1"),
         ("train compas --method fedavg --set gamma=1", "'gamma' means nothing to fedavg"),
         ("train compas --method fedavg --target-ddp 0.1", "'target-ddp' means nothing to fedavg"),
         ("train compas --method fedavg --eta 0.1", "'eta' means nothing to fedavg.*fedavg-kde"),

@@ -21,15 +21,9 @@ app = typer.Typer(
     help="Train one model together, give every client its own fair version of it, "
     "and show each client what it got.",
 )
-for command in (
-    one_run.train,
-    compare.compare,
-    compare.reproduce,
-    compare.report,
-    one_run.personalise,
-    one_run.theory,
-    tune.tune,
-):
+for command in (one_run.train, compare.compare, compare.reproduce, compare.report):
+    app.command()(command)
+for command in (one_run.personalise, one_run.theory, tune.tune):
     app.command()(command)
 app.add_typer(flower.app, name="flower")
 INTERRUPTED = 130  # typer's exit code for Ctrl-C

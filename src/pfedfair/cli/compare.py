@@ -26,22 +26,18 @@ def compare(
     people: People,
     *,
     methods: Annotated[
-        str, typer.Option(help="Names with commas between; the constant classifier joins in.")
+        str, "Names with commas between; the constant classifier joins in."
     ] = "kde-local,fedavg-kde,pfedme-kde,pfedfair",
     etas: Annotated[
-        str | None,
-        typer.Option(help="Values of eta for methods that have it; 0,0.3,0.6,0.9 if left out."),
+        str | None, "Values of eta for methods that have it; 0,0.3,0.6,0.9 if left out."
     ] = None,
     settings: Settings,
     seeds: Seeds = 3,
     protocol: Protocol = None,
     validation: Annotated[
-        float,
-        typer.Option(help="Part of the training rows to set aside; then methods get a score."),
+        float, "Part of the training rows to set aside; then methods get a score."
     ] = 0.0,
-    out: Annotated[Path, typer.Option(help="Folder for results; a second call resumes.")] = Path(
-        "runs/compare"
-    ),
+    out: Annotated[Path, "Folder for results; a second call resumes."] = Path("runs/compare"),
     jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
@@ -54,9 +50,13 @@ def compare(
     Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5
     """
     plan = people.plan(validation)
-    names = [known("method", name, ALGORITHMS)
-             for name in options.unique(["constant", *methods.split(",")])]  # fmt: skip
-    values = options.numbers("--etas", etas or "0,0.3,0.6,0.9")
+    names = options.names(f"constant,{methods}")
+    for name in names:
+        known("method", name, ALGORITHMS)
+    try:
+        values = [float(eta) for eta in options.names(etas or "0,0.3,0.6,0.9")]
+    except ValueError:
+        raise InputError(f"--etas must be numbers with commas between, got '{etas}'.") from None
     if etas and not any(ALGORITHMS[name].fair for name in names):
         raise InputError("--etas means nothing to these methods: leave it out.")
     options.checked_protocol(protocol)
@@ -68,37 +68,35 @@ def compare(
     for name in names:
         own = {key: value for key, value in given.items() if takes(name, key)}
         for level in ALGORITHMS[name].levels(values):
-            if set(level) & set(own):  # it was set to one value
-                level = {}
-            algorithm = options.make_tuned(people, plan, name, own | level)
-            if (name, algorithm, False) not in runs:
-                runs.append((name, algorithm, False))
+            more = {} if set(level) & set(own) else level  # it was set to one value
+            runs.append((name, options.make_tuned(people, plan, name, own | more), False))
+    runs = options.unique(runs)
     data = people.dataset
     if len(data.group_names) == len(data.label_names) == 2 and settings.criterion in (None, "dp"):
-        rounds = {} if settings.rounds is None else {"rounds": settings.rounds}
+        rounds = options.typed(rounds=settings.rounds)
         runs.append(("fedavg", options.make_tuned(people, plan, "fedavg", rounds), True))
     specs = [
         Spec(people.source, plan, name, algorithm, seed, protocol, not settings.blind,
              validation > 0, frontier)
         for name, algorithm, frontier in runs
-        for seed in range(options.at_least_one("--seeds", seeds))
+        for seed in range(options.at_least("--seeds", seeds))
     ]  # fmt: skip
     results = do(specs, out, jobs, quiet, f"{len(names)} methods on {people.data}")
-    show(comparison.view(results), out, quiet)
+    show(comparison(results), out, quiet)
 
 
+@unfold
 def reproduce(
     what: Annotated[str, typer.Argument(help=f"{', '.join(STUDIES)}, or all.")],
     datasets: Annotated[
-        str | None,
-        typer.Option(help="Names with commas between; all that the study has if left out."),
+        str | None, "Names with commas between; all that the study has if left out."
     ] = None,
     seeds: Seeds = 5,
     protocol: Protocol = None,
     rounds: Annotated[
-        int | None, typer.Option(help="Rounds of training; as tuned if left out. For a quick try.")
+        int | None, "Rounds of training; as tuned if left out. For a quick try."
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder; by default runs/WHAT.")] = None,
+    out: Annotated[Path | None, "Folder; by default runs/WHAT."] = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
@@ -117,10 +115,10 @@ def reproduce(
     for name in every if what == "all" else [what]:
         folder = out / name if what == "all" else out
         study = STUDIES[name]
-        chosen = options.unique(datasets.split(",")) if datasets else list(study.datasets)
+        chosen = options.names(datasets or "") or list(study.datasets)
         for one in chosen:
             known("data set", one, study.datasets)
-        specs = study.specs(tuple(chosen), options.at_least_one("--seeds", seeds), protocol, rounds)
+        specs = study.specs(tuple(chosen), options.at_least("--seeds", seeds), protocol, rounds)
         began = time.monotonic()
         runs = out / "runs" if what == "all" else None  # figures have many runs in common
         told = f"{name} on {' and '.join(chosen)}"
@@ -129,6 +127,7 @@ def reproduce(
             terminal.say(f"{study.title}: {time.monotonic() - began:.0f} s")
 
 
+@unfold
 def report(
     folder: Annotated[Path, typer.Argument(help="A folder with results.parquet.")],
     quiet: Quiet = False,
@@ -140,11 +139,8 @@ def report(
     results = read_results(folder)
     card = folder / "experiment.json"
     part = read_json(card).get("part") if card.exists() else None
-    if part in STUDIES:
-        view = STUDIES[part].view(results)
-    else:
-        view = one_run.saved(folder, results) if part == "train" else comparison.view(results)
-    show(view, folder, quiet)
+    view = STUDIES[part].view if part in STUDIES else comparison
+    show(one_run.saved(folder, results) if part == "train" else view(results), folder, quiet)
 
 
 def do(

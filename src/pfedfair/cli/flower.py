@@ -15,26 +15,26 @@ from pfedfair.algorithms import ALGORITHMS
 from pfedfair.cli import options
 from pfedfair.cli.options import OneMethod, People, Quiet, Seed, Settings, unfold
 from pfedfair.engines.flower import require
-from pfedfair.errors import InputError, known
+from pfedfair.errors import known
 from pfedfair.runs import choose_network
-from pfedfair.studies import one_run
+from pfedfair.studies import View, one_run
 
 if TYPE_CHECKING:
     from pfedfair.engines.flower.trial import Outcome
 
 app = typer.Typer(no_args_is_help=True, help="The same methods across machines, on Flower.")
-Keep = Annotated[Path | None, typer.Option(help="A new folder to keep everything in.")]
+Keep = Annotated[Path | None, "A new folder to keep everything in."]
+Sites = Annotated[int, "How many sites."]
 
 
 @app.command()
+@unfold
 def init(
     folder: Annotated[Path, typer.Argument(help="A new folder for all files.")],
-    sites: Annotated[int, typer.Option(help="How many sites.")],
-    host: Annotated[str, typer.Option(help="The server's name or address, for its sites.")] = (
-        "localhost"
-    ),
-    port: Annotated[int, typer.Option(help="The port that sites come to.")] = 8443,
-    days: Annotated[int, typer.Option(help="How long the certificates are valid.")] = 365,
+    sites: Sites,
+    host: Annotated[str, "The server's name or address, for its sites."] = "localhost",
+    port: Annotated[int, "The port that sites come to."] = 8443,
+    days: Annotated[int, "How long the certificates are valid."] = 365,
     quiet: Quiet = False,
 ) -> None:
     """Make certificates, keys, start scripts and the proxy's configuration of a deployment.
@@ -57,7 +57,7 @@ def simulate(
     method: OneMethod,
     settings: Settings,
     seed: Seed = 0,
-    local_rounds: Annotated[int, typer.Option(help="Rounds at a site for each message.")] = 1,
+    local_rounds: Annotated[int, "Rounds at a site for each message."] = 1,
     out: Keep = None,
     quiet: Quiet = False,
 ) -> None:
@@ -72,16 +72,14 @@ def simulate(
 
     plan = people.plan()
     algorithm = method.make(people, plan, settings, rounds=_few(method.method))
-    options.at_least_one("--local-rounds", local_rounds)
+    options.at_least("--local-rounds", local_rounds)
     federation = people.federate(plan, seed, settings.blind)
     choose_network(federation, algorithm)
     path = people.data if people.label is None else str(Path(people.data).absolute())
-    where = {
-        "data": path, "label": people.label or "", "sensitive": people.sensitive or "",
-        "client": people.client or "", "drop": people.drop or "",
-        "categorical": people.categorical or "", "partition": people.partition,
-        "rows": people.rows or 0, "merge-groups": people.merge_groups,
-    }  # fmt: skip
+    columns = ("label", "sensitive", "client", "drop", "categorical")
+    where = {"data": path, "partition": people.partition, "rows": people.rows or 0}
+    where |= {name: getattr(people, name) or "" for name in columns}
+    where["merge-groups"] = people.merge_groups
     with _folder(out) as place:
         found = trial.simulate(
             federation, where, method.method, algorithm, seed, place, local_rounds, _teller(quiet)
@@ -89,18 +87,16 @@ def simulate(
     if not quiet:
         title = f"{method.method} on {people.data}, Flower's simulation"
         view = one_run.sites(found.table, federation.data, algorithm, title)
-        report.terminal.show(view, terminal.console)
-        _times(found, local_rounds, out)
+        _show(view, found, local_rounds, out)
 
 
 @app.command()
+@unfold
 def demo(
     data: Annotated[str, typer.Argument(help="adult or compas.")] = "compas",
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")] = "pfedfair",
-    sites: Annotated[int, typer.Option(help="How many sites.")] = 3,
-    rounds: Annotated[
-        int | None, typer.Option(help="Rounds of communication; a few if left out.")
-    ] = None,
+    method: Annotated[str, f"One of {', '.join(ALGORITHMS)}."] = "pfedfair",
+    sites: Sites = 3,
+    rounds: Annotated[int | None, "Rounds of communication; a few if left out."] = None,
     seed: Seed = 0,
     out: Keep = None,
     quiet: Quiet = False,
@@ -113,25 +109,21 @@ def demo(
     from pfedfair.engines.flower import trial
 
     people = People(data, clients=sites)
-    plan, table = people.plan(), people.dataset
     few = _few(method) if rounds is None else rounds
-    algorithm = options.make_tuned(people, plan, method, {"rounds": few})
-    seed = options.checked_seed(seed)
+    algorithm = options.make_tuned(people, people.plan(), method, {"rounds": few})
+    table, seed = people.dataset, options.at_least("--seed", seed, 0)
     with _folder(out) as place:
-        found = trial.demo(
-            table, method, algorithm, sites, seed, place / "deployment", _teller(quiet)
-        )
+        folder = place / "deployment"
+        found = trial.demo(table, method, algorithm, sites, seed, folder, _teller(quiet))
     if not quiet:
         title = f"{method} on {data}, {sites} sites on Flower"
-        report.terminal.show(one_run.sites(found.table, table, algorithm, title), terminal.console)
-        _times(found, 1, out)
+        _show(one_run.sites(found.table, table, algorithm, title), found, 1, out)
         terminal.say("Everything that was started is stopped again.")
 
 
 def _few(method: str) -> int:
     """Few rounds, for trying out: two to train, or three where none is needed at the end."""
-    kind = ALGORITHMS[known("method", method, ALGORITHMS)].kind
-    return 2 + max(1, kind().closing)
+    return 2 + max(1, ALGORITHMS[known("method", method, ALGORITHMS)].closing)
 
 
 @contextmanager
@@ -141,9 +133,7 @@ def _folder(out: Path | None) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="pfedfair-") as place:
             yield Path(place)
         return
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out} exists and is not empty: choose another --out.")
-    out.mkdir(parents=True, exist_ok=True)
+    options.new_folder(out).mkdir(parents=True, exist_ok=True)
     yield out
 
 
@@ -151,19 +141,17 @@ def _teller(quiet: bool) -> Callable[[str], None]:
     return (lambda text: None) if quiet else (lambda text: terminal.say(f"  {text}"))
 
 
-def _times(found: Outcome, local_rounds: int, out: Path | None) -> None:
+def _show(view: View, found: Outcome, local_rounds: int, out: Path | None) -> None:
+    report.terminal.show(view, terminal.console)
     each = ", ".join(f"{seconds:.1f}" for seconds in found.seconds)
     terminal.say(f"Seconds per message round on Flower: {each}.")
     rounds = max(len(found.seconds), 1)
-    terminal.say(
-        f"The stacked engine did all of it in {found.stacked_seconds:.2f} s, "
-        f"{found.stacked_seconds / rounds:.2f} s for each of these."
-    )
+    once = f"The stacked engine did all of it in {found.stacked_seconds:.2f} s"
+    terminal.say(f"{once}, {found.stacked_seconds / rounds:.2f} s for each of these.")
     if local_rounds == 1:
-        terminal.say(
-            f"The two decide differently on {100 * found.others:.2f} % of the held-out rows; the "
-            f"largest\ndifference of a weight is {found.difference:.1e} (rounding, which many "
-            "steps may make visible)."
-        )
+        alike = f"The two decide differently on {100 * found.others:.2f} % of the held-out rows"
+        apart = f"difference of a weight is {found.difference:.1e}"
+        why = "(rounding, which many steps may make visible)"
+        terminal.say(f"{alike}; the largest\n{apart} {why}.")
     kept = "The models were deleted again: --out FOLDER keeps everything."
     terminal.say(kept if out is None else f"Everything is in {out}.")

@@ -10,17 +10,7 @@ import typer
 from pfedfair import defaults, report, terminal
 from pfedfair.algorithms import Algorithm
 from pfedfair.cli import options
-from pfedfair.cli.options import (
-    Confidence,
-    OneMethod,
-    People,
-    Protocol,
-    Quiet,
-    Seed,
-    Settings,
-    TargetDDP,
-    unfold,
-)
+from pfedfair.cli.options import OneMethod, People, Protocol, Quiet, Seed, Settings, unfold
 from pfedfair.data.table import read_table
 from pfedfair.engines.stacked import one_thread
 from pfedfair.errors import InputError
@@ -40,7 +30,7 @@ def train(
     settings: Settings,
     seed: Seed = 0,
     protocol: Protocol = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for models and results.")] = None,
+    out: Annotated[Path | None, "Folder for models and results."] = None,
     quiet: Quiet = False,
 ) -> None:
     """Train one method and show what every client got.
@@ -60,8 +50,7 @@ def train(
     if not quiet:
         terminal.say(federation.describe())
         terminal.say(defaults.words(people.dataset, method.method, algorithm))
-    what = f"{method.method} on {federation.data.name}"
-    run = _train(what, federation, algorithm, seed, quiet)
+    run = _train(method.method, federation, algorithm, seed, quiet)
     results, rules = rows_of(run, spec), run.rules(protocol)
     if out is not None:
         claim(out, card)
@@ -75,13 +64,14 @@ def train(
             terminal.say(f"Saved to {out}: model.safetensors, run.json, results.parquet")
 
 
+@unfold
 def personalise(
     run: Annotated[Path, typer.Argument(help="A folder that train --method transport wrote.")],
-    input: Annotated[Path, typer.Option(help="The new client's rows, .csv or .parquet.")],
-    name: Annotated[str, typer.Option(help="The new client's name.")] = "newcomer",
-    target_ddp: TargetDDP = None,
-    confidence: Confidence = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for its model.")] = None,
+    input: Annotated[Path, "The new client's rows, .csv or .parquet."],
+    name: Annotated[str, "The new client's name."] = "newcomer",
+    target_ddp: options.TargetDDP = None,
+    confidence: options.Confidence = None,
+    out: Annotated[Path | None, "Folder for its model."] = None,
     quiet: Quiet = False,
 ) -> None:
     """Give a client that was not in training its fair rule, from its own rows without labels.
@@ -89,10 +79,9 @@ def personalise(
     Example: pfedfair personalise runs/first --input new-site.csv --out runs/new-site
     """
     people = read_table(input)
-    asked = {"target_ddp": target_ddp, "confidence": confidence}
-    changes = {key: value for key, value in asked.items() if value is not None}
-    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out} exists and is not empty: choose another --out.")
+    changes = options.typed(target_ddp=target_ddp, confidence=confidence)
+    if out is not None:
+        options.new_folder(out)
     model = newcomer.personalise(run, people, name, out, **changes)
     if not quiet:
         rates = newcomer.rates(model, people, read_json(run / "run.json")["sensitive_column"])
@@ -106,9 +95,7 @@ def personalise(
 def theory(
     people: People,
     seed: Seed = 0,
-    rounds: Annotated[
-        int | None, typer.Option(help="Rounds of communication; as tuned if left out.")
-    ] = None,
+    rounds: options.Rounds = None,
     quiet: Quiet = False,
 ) -> None:
     """Say what one fair model must cost each client, and the best that thresholds can do.
@@ -117,12 +104,11 @@ def theory(
     """
     plan = people.plan()
     federation = people.federate(plan, seed)
-    given = {} if rounds is None else {"rounds": rounds}
-    algorithm = options.make_tuned(people, plan, "fedavg", given)
+    algorithm = options.make_tuned(people, plan, "fedavg", options.typed(rounds=rounds))
     if not federation.table.kinds.binary:
         raise InputError("Both propositions are for two groups and two classes.")
     measured_rows(federation.partition, None)
-    run = _train(f"fedavg on {federation.data.name}", federation, algorithm, seed, quiet)
+    run = _train("fedavg", federation, algorithm, seed, quiet)
     if not quiet:
         cost = cost_of_one_model(federation.partition)
         heading = f"{federation.data.name}, seed {seed}"
@@ -130,9 +116,9 @@ def theory(
         report.terminal.show(view, terminal.console)
 
 
-def _train(what: str, federation: Federation, algorithm: Algorithm, seed: int, quiet: bool) -> Run:
+def _train(name: str, federation: Federation, algorithm: Algorithm, seed: int, quiet: bool) -> Run:
     """Train with a progress bar; on one thread, so that weights are the same on every machine."""
-    done = 0.0
+    done, what = 0.0, f"{name} on {federation.data.name}"
     with terminal.progress(what, 1.0, quiet) as advance, terminal.notes(quiet), one_thread():
 
         def on_work(part: float) -> None:

@@ -6,13 +6,14 @@ type them one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, wraps
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
-import typer
+from typer import Argument, Option
 
 from pfedfair import partition
 from pfedfair.algorithms import ALGORITHMS, Algorithm
@@ -26,41 +27,37 @@ from pfedfair.partition import Plan
 from pfedfair.penalties import PENALTIES
 
 T = TypeVar("T")
-Option = typer.Option
-Seed = Annotated[int, Option(help="Where all random numbers come from: 0, 1, ...")]
-Seeds = Annotated[int, Option(help="How many seeds: 0, 1, ...")]
-Jobs = Annotated[int | None, Option(help="Processes; by default one per core.")]
+Text = str | None
+Real = float | None
+Seed = Annotated[int, "Where all random numbers come from: 0, 1, ..."]
+Seeds = Annotated[int, "How many seeds: 0, 1, ..."]
+Jobs = Annotated[int | None, "Processes; by default one per core."]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")]
+Rounds = Annotated[int | None, "Rounds of communication; as tuned if left out."]
 Protocol = Annotated[
-    str | None,
-    Option(
-        help="Which rows measure a client. pool: everybody's held-out rows, weighted to the "
-        "client's shares of the groups; own: its own held-out rows."
-    ),
+    Text,
+    "Which rows measure a client. pool: everybody's held-out rows, weighted to the client's shares "
+    "of the groups; own: its own held-out rows.",
 ]
 TargetDDP = Annotated[
-    float | None,
-    Option(help="The largest gap between groups that a client may have, in the place of --eta."),
+    Real, "The largest gap between groups that a client may have, in the place of --eta."
 ]
-Confidence = Annotated[
-    float | None,
-    Option(help="With a target: how sure it shall be that it is kept, e.g. 0.95."),
-]
+Confidence = Annotated[Real, "With a target: how sure it shall be that it is kept, e.g. 0.95."]
 
 
 def unfold(command: Callable[..., T]) -> Callable[..., T]:
     """Let a command be called with the fields of its groups of options, one by one."""
     hints = get_type_hints(command, include_extras=True)
-    taken = signature(command).parameters
-    groups = {name: hints[name] for name in taken if is_dataclass(hints[name])}
-    flat: dict[str, Parameter] = {}
-    for name, parameter in taken.items():
-        if name not in groups:
-            flat[name] = parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
-            continue
-        inner = get_type_hints(groups[name], include_extras=True)
-        for one in signature(groups[name]).parameters.values():
-            flat[one.name] = one.replace(annotation=inner[one.name], kind=Parameter.KEYWORD_ONLY)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    flat: list[Parameter] = []
+    for name, parameter in signature(command).parameters.items():
+        inner, each = hints, [parameter]
+        if name in groups:
+            inner = get_type_hints(groups[name], include_extras=True)
+            each = [*signature(groups[name]).parameters.values()]
+        for one in each:
+            hint = _option(one.name, inner[one.name])
+            flat.append(one.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY))
 
     @wraps(command)
     def unfolded(**given: Any) -> T:
@@ -69,10 +66,19 @@ def unfold(command: Callable[..., T]) -> Callable[..., T]:
             given[name] = group(**own)
         return command(**given)
 
-    ordered = sorted(flat.values(), key=lambda one: one.default is not Parameter.empty)
-    unfolded.__signature__ = signature(unfolded).replace(parameters=ordered)  # type: ignore[attr-defined]
-    unfolded.__annotations__ = {one.name: one.annotation for one in ordered}
+    flat.sort(key=lambda one: one.default is not Parameter.empty)
+    unfolded.__signature__ = signature(unfolded).replace(parameters=flat)  # type: ignore[attr-defined]
+    unfolded.__annotations__ = {one.name: one.annotation for one in flat}
     return unfolded
+
+
+def _option(name: str, hint: Any) -> Any:
+    """A text beside a type is the help of an option; what is true or false is a flag."""
+    (said,) = getattr(hint, "__metadata__", (None,))
+    if not isinstance(said, str):
+        return hint
+    flag = [f"--{name.replace('_', '-')}"] if hint.__origin__ is bool else []
+    return Annotated[hint.__origin__, Option(*flag, help=said)]
 
 
 @dataclass(frozen=True)
@@ -80,46 +86,30 @@ class People:
     """Which rows, and which client holds them."""
 
     data: Annotated[
-        str, typer.Argument(help=f"{', '.join(DATASETS)}, or the path of a .csv or .parquet file.")
+        str, Argument(help=f"{', '.join(DATASETS)}, or the path of a .csv or .parquet file.")
     ]
-    label: Annotated[str | None, Option(help="Your file: the column to predict.")] = None
+    label: Annotated[Text, "Your file: the column to predict."] = None
     sensitive: Annotated[
-        str | None,
-        Option(
-            help="The column with the groups to compare, S; several columns with commas between "
-            "make a group of every combination."
-        ),
+        Text,
+        "The column with the groups to compare, S; several columns with commas between make a "
+        "group of every combination.",
     ] = None
-    client: Annotated[
-        str | None, Option(help="The column that says which client a row belongs to.")
-    ] = None
-    drop: Annotated[str | None, Option(help="Your file: columns that the model shall not see.")] = (
-        None
-    )
-    categorical: Annotated[
-        str | None, Option(help="Your file: columns of numbers that are codes, such as zip.")
-    ] = None
-    merge_groups: Annotated[
-        bool, Option("--merge-groups", help="Make one group of those with too few rows.")
-    ] = False
+    client: Annotated[Text, "The column that says which client a row belongs to."] = None
+    drop: Annotated[Text, "Your file: columns that the model shall not see."] = None
+    categorical: Annotated[Text, "Your file: columns of numbers that are codes, like zip."] = None
+    merge_groups: Annotated[bool, "Make one group of those with too few rows."] = False
     partition: Annotated[
         str,
-        Option(
-            help="How clients are made: fixed (the paper's shares of the groups), dirichlet (drawn "
-            "shares), column (see --client), together (one client with all rows)."
-        ),
+        "How clients are made: fixed (the paper's shares of the groups), dirichlet (drawn shares), "
+        "column (see --client), together (one client with all rows).",
     ] = "fixed"
-    clients: Annotated[
-        int | None, Option(help="How many clients; the paper's plan if left out.")
-    ] = None
-    rows: Annotated[int | None, Option(help="Training rows of each client, with --clients.")] = None
+    clients: Annotated[int | None, "How many clients; the paper's plan if left out."] = None
+    rows: Annotated[int | None, "Training rows of each client, with --clients."] = None
 
     @cached_property
     def source(self) -> Source:
-        dropped, coded = (
-            tuple(unique(text.split(","))) if text else () for text in (self.drop, self.categorical)
-        )
-        return Source(self.data, self.label, self.sensitive, dropped, coded, self.merge_groups)
+        drop, codes = (tuple(names(text or "")) for text in (self.drop, self.categorical))
+        return Source(self.data, self.label, self.sensitive, drop, codes, self.merge_groups)
 
     @property
     def dataset(self) -> Dataset:
@@ -131,7 +121,7 @@ class People:
         )
 
     def federate(self, plan: Plan, seed: int, blind: bool = False) -> Federation:
-        return self.dataset.federate(plan, checked_seed(seed), not blind)
+        return self.dataset.federate(plan, at_least("--seed", seed, 0), not blind)
 
 
 @dataclass(frozen=True)
@@ -139,34 +129,25 @@ class Settings:
     """Settings of any method."""
 
     penalty: Annotated[
-        str | None,
-        Option(help=f"How fair methods measure unfairness in training: {', '.join(PENALTIES)}."),
+        Text, f"How fair methods measure unfairness in training: {', '.join(PENALTIES)}."
     ] = None
     criterion: Annotated[
-        str | None,
-        Option(
-            help="What fairness means. dp: groups have equal rates of decisions; eo: so have "
-            "people of equal label (equalised odds); eopp: so have those with the last label "
-            "(equal opportunity). dp if left out."
-        ),
+        Text,
+        "What fairness means. dp: groups have equal rates of decisions; eo: so have people of "
+        "equal label (equalised odds); eopp: so have those with the last label (equal "
+        "opportunity). dp if left out.",
     ] = None
-    rounds: Annotated[int | None, Option(help="Rounds of communication; as tuned if left out.")] = (
-        None
-    )
+    rounds: Rounds = None
     set: Annotated[
-        list[str] | None,
-        Option("--set", help="Any other setting of a method, as key=value; may come repeatedly."),
+        list[str] | None, "Any other setting of a method, as key=value; may come repeatedly."
     ] = None
-    blind: Annotated[bool, Option("--blind", help="Do not tell the model a person's group S.")] = (
-        False
-    )
+    blind: Annotated[bool, "Do not tell the model a person's group S."] = False
 
     def given(self, **more: Any) -> dict[str, Any]:
         """Return what was typed, by the settings' names."""
         if self.criterion is not None:
             known("criterion", self.criterion, CRITERIA)
-        typed = {key: getattr(self, key) for key in ("penalty", "criterion", "rounds")} | more
-        found = {key: value for key, value in typed.items() if value is not None}
+        found = typed(penalty=self.penalty, criterion=self.criterion, rounds=self.rounds, **more)
         for pair in self.set or []:
             key, equals, value = pair.partition("=")
             key = key.strip().replace("-", "_")
@@ -182,21 +163,19 @@ class Settings:
 class OneMethod:
     """One method, and how fair it shall be."""
 
-    method: Annotated[str, Option(help=f"One of {', '.join(ALGORITHMS)}.")] = "pfedfair"
+    method: Annotated[str, f"One of {', '.join(ALGORITHMS)}."] = "pfedfair"
     eta: Annotated[
-        float | None,
-        Option(
-            help="How much fairness counts in training, for methods with a penalty: 0 not at all, "
-            "near 1 most; 0.9 if left out."
-        ),
+        Real,
+        "How much fairness counts in training, for methods with a penalty: 0 not at all, near 1 "
+        "most; 0.9 if left out.",
     ] = None
     target_ddp: TargetDDP = None
     confidence: Confidence = None
 
     def make(self, people: People, plan: Plan, settings: Settings, **more: Any) -> Algorithm:
         """Return the method, as tuned for these people, with what was typed."""
-        asked = {"eta": self.eta, "target_ddp": self.target_ddp, "confidence": self.confidence}
-        return make_tuned(people, plan, self.method, more | settings.given(**asked))
+        given = settings.given(eta=self.eta, target_ddp=self.target_ddp, confidence=self.confidence)
+        return make_tuned(people, plan, self.method, more | given)
 
 
 def make_tuned(people: People, plan: Plan, method: str, given: dict[str, Any]) -> Algorithm:
@@ -207,28 +186,31 @@ def make_tuned(people: People, plan: Plan, method: str, given: dict[str, Any]) -
     return make(method, small | given, people.dataset)
 
 
-def numbers(option: str, text: str) -> list[float]:
-    try:
-        return unique([float(part) for part in text.split(",")])
-    except ValueError:
-        raise InputError(f"{option} must be numbers with commas between, got '{text}'.") from None
+def typed(**options: Any) -> dict[str, Any]:
+    """The options that a user typed."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
-def unique(values: list[T]) -> list[T]:
+def unique(values: Iterable[T]) -> list[T]:
     """Drop what came before."""
     return list(dict.fromkeys(values))
 
 
-def at_least_one(option: str, number: int) -> int:
-    if number < 1:
-        raise InputError(f"{option} must be at least 1, got {number}.")
+def names(text: str) -> list[str]:
+    """Names with commas between."""
+    return unique(text.split(",")) if text else []
+
+
+def at_least(option: str, number: int, least: int = 1) -> int:
+    if number < least:
+        raise InputError(f"{option} must be at least {least}, got {number}.")
     return number
 
 
-def checked_seed(seed: int) -> int:
-    if seed < 0:
-        raise InputError(f"--seed must be 0 or more, got {seed}.")
-    return seed
+def new_folder(out: Path) -> Path:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} exists and is not empty: choose another --out.")
+    return out
 
 
 def checked_protocol(protocol: str | None) -> str | None:

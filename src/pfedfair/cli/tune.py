@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from pfedfair import terminal
 from pfedfair.cli import options
 from pfedfair.cli.compare import do
@@ -22,20 +20,14 @@ WHAT = ("settings", "changes", "small")
 @unfold
 def tune(
     people: People,
-    methods: Annotated[
-        str | None, typer.Option(help="Names with commas between; all if left out.")
-    ] = None,
+    methods: Annotated[str | None, "Names with commas between; all if left out."] = None,
     what: Annotated[
         str,
-        typer.Option(
-            help="settings: the search. changes: one change at a time from pfedfair's settings. "
-            "small: two ways for 20 and 50 small clients of adult to make as many steps."
-        ),
+        "settings: the search. changes: one change at a time from pfedfair's settings. small: two "
+        "ways for 20 and 50 small clients of adult to make as many steps.",
     ] = "settings",
-    seeds: Annotated[int, typer.Option(help="How many seeds: 100, 101, ...")] = 2,
-    out: Annotated[Path, typer.Option(help="Folder for the trials; a second call resumes.")] = Path(
-        "runs/tune"
-    ),
+    seeds: Annotated[int, "How many seeds: 100, 101, ..."] = 2,
+    out: Annotated[Path, "Folder for the trials; a second call resumes."] = Path("runs/tune"),
     jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
@@ -47,7 +39,7 @@ def tune(
     Example: pfedfair tune compas --methods fedavg-kde,pfedfair --out runs/tune
     """
     source, plan = people.source, people.plan()
-    names = options.unique(methods.split(",")) if methods else search.tuned_methods()
+    names = options.names(methods or "") or search.tuned_methods()
     if known("search", what, WHAT) == "settings":
         trials = search.searched(source, plan, names)
     elif section(people.dataset) == "own":
@@ -59,7 +51,7 @@ def tune(
             raise InputError(
                 f"{people.data}'s clients are as small in tuning: there are no two ways to compare."
             )
-    specs = search.specs(source, trials, options.at_least_one("--seeds", seeds))
+    specs = search.specs(source, trials, options.at_least("--seeds", seeds))
     table = search.score(do(specs, out, jobs, quiet, f"{len(trials)} trials on {people.data}"))
     written = {"trials.csv": table.to_csv(index=False)}
     if what == "settings":

@@ -42,9 +42,8 @@ def draw(picture: Picture) -> Figure:
 def curves(picture: Picture) -> Figure:
     """A curve per method with error bars; dashed lines and hollow marks to compare with."""
     frames = picture.frames
-    figure, panels = _panels(picture, frames["curves"], 5, 4.2)
-    for axes, name in panels:
-        here = {key: frame[frame["panel"] == name] for key, frame in frames.items()}
+    figure, panels = _panels(picture, 5, 4.2)
+    for axes, here in panels:
         for method, rows in here["curves"].groupby("method", sort=False):
             if rows["mark"].any():
                 axes.plot(rows["x"], rows["y"], color="black", linestyle="--", linewidth=1)
@@ -62,7 +61,6 @@ def curves(picture: Picture) -> Figure:
         reach = pd.concat([here["curves"]["x"], here["marks"]["x"].astype(float)]).max()
         if reach == reach:  # with few seeds an interval may reach far out
             axes.set_xlim(-0.005, 1.15 * max(reach, 0) + 0.01)
-        axes.set_title(name, fontsize=11)
     names = frames["curves"].drop_duplicates("method")
     handles = [method_line(m) for m in names.loc[~names["mark"], "method"]]
     for label in names.loc[names["mark"], "label"]:
@@ -76,11 +74,10 @@ def curves(picture: Picture) -> Figure:
 
 def rates(picture: Picture) -> Figure:
     """Negative prediction rates of two groups against eta, by kind of client."""
-    frame = picture.frames["rates"]
     dashes: dict[str, Literal["-", "--"]] = {"npr_s0": "-", "npr_s1": "--"}
-    figure, panels = _panels(picture, frame, 4.5, 3.6, sharey="row")
-    for axes, name in panels:
-        for role, rows in frame[frame["panel"] == name].groupby("role", sort=False):
+    figure, panels = _panels(picture, 4.5, 3.6, sharey="row")
+    for axes, here in panels:
+        for role, rows in here["rates"].groupby("role", sort=False):
             for column, dash in dashes.items():
                 axes.plot(rows["eta"], rows[column], dash, color=ROLE[str(role)], marker="o")
     handles = [Line2D([], [], color=c, label=f"{role} clients") for role, c in ROLE.items()]
@@ -92,10 +89,9 @@ def rates(picture: Picture) -> Figure:
 
 def clients(picture: Picture) -> Figure:
     """Every client of every seed."""
-    frame = picture.frames["clients"]
-    figure, panels = _panels(picture, frame, 2.6, 2.9, sharex="row", sharey="row")
-    for axes, name in panels:
-        for role, rows in frame[frame["panel"] == name].groupby("role", sort=False):
+    figure, panels = _panels(picture, 2.6, 2.9, sharex="row", sharey="row")
+    for axes, here in panels:
+        for role, rows in here["clients"].groupby("role", sort=False):
             axes.scatter(rows["x"], rows["y"], color=ROLE[str(role)], alpha=0.6, s=18)
     dots = [Line2D([], [], color=c, label=f"{r} clients", **_dot("o")) for r, c in ROLE.items()]
     legend(figure, dots, 2)
@@ -104,13 +100,11 @@ def clients(picture: Picture) -> Figure:
 
 def shares(picture: Picture) -> Figure:
     """Each client's shares of the two groups."""
-    frame = picture.frames["shares"]
-    figure, panels = _panels(picture, frame, 5.5, 3.2)
-    for axes, name in panels:
-        rows = frame[frame["panel"] == name]
-        share = rows["share_s1"].to_numpy()
-        axes.bar(rows["x"], share, color="#0072B2", label="S=1")
-        axes.bar(rows["x"], 1 - share, bottom=share, color="#E69F00", label="S=0")
+    figure, panels = _panels(picture, 5.5, 3.2)
+    for axes, here in panels:
+        x, share = here["shares"]["x"], here["shares"]["share_s1"].to_numpy()
+        axes.bar(x, share, color=COLOURS[0], label="S=1")
+        axes.bar(x, 1 - share, bottom=share, color=COLOURS[1], label="S=0")
         axes.legend(loc="lower left", ncols=2)
     return figure
 
@@ -119,23 +113,23 @@ KINDS = {"curves": curves, "rates": rates, "clients": clients, "shares": shares}
 
 
 def _panels(
-    picture: Picture, frame: pd.DataFrame, width: float, height: float, **shared: Any
-) -> tuple[Figure, list[tuple[Axes, str]]]:
-    """A figure with a named panel for each in the frame, in lines, and no empty ones."""
-    names = list(dict.fromkeys(frame["panel"]))
+    picture: Picture, width: float, height: float, **shared: Any
+) -> tuple[Figure, list[tuple[Axes, dict[str, pd.DataFrame]]]]:
+    """A figure with panels in lines, no empty ones; each with its part of the picture's frames."""
+    names = list(dict.fromkeys(picture.frames[picture.kind]["panel"]))
     across = min(len(names), picture.across)
     down = -(-len(names) // across)
     figure = Figure(figsize=(width * across, height * down + 0.6), layout="constrained")
     every = list(figure.subplots(down, across, squeeze=False, **shared).flat)
     for axes in every[len(names) :]:
         axes.remove()
-    panels = list(zip(every, names, strict=False))
-    for axes, name in panels:
-        axes.set_title(name, fontsize=10)
+    for axes, name in zip(every, names, strict=False):
+        axes.set_title(name, fontsize=11 if picture.kind == "curves" else 10)
         tidy(axes, picture.words["x"], picture.words["y"])
     if "title" in picture.words:
         figure.suptitle(picture.words["title"], fontsize=12)
-    return figure, panels
+    parts = [{k: f[f["panel"] == name] for k, f in picture.frames.items()} for name in names]
+    return figure, list(zip(every, parts, strict=False))
 
 
 def _dot(marker: str, **more: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def show(view: View, console: Console) -> None:
             print_table(one, console, view.title)
     console.print()
     for line in view.legend:
-        say(line, console)
+        console.print(Text(line))
     for note in view.notes:
         console.print(Text.assemble(("Note: ", "yellow"), note))
 
@@ -32,9 +32,8 @@ def print_table(table: Table, console: Console, title: str = "") -> None:
         for column in zip(heads, *cells, strict=True)
     ]
     space = 2 if sum(width + 2 for width in widths) < console.width else 1
-    headings = [text for text in (title, table.heading) if text]
     console.print()
-    for text in headings:
+    for text in filter(None, (title, table.heading)):
         console.print(Text(text, style="bold"))
     for shown in _blocks([w + space for w in widths], table.keys, console.width - 1):
         grid = Grid(
@@ -48,21 +47,15 @@ def print_table(table: Table, console: Console, title: str = "") -> None:
         for row in cells:
             grid.add_row(*(_styled(row[k], table.bright) for k in shown))
         console.print(grid)
-    if table.lines:
-        say(table.lines_heading, console)
-    for line in table.lines:
-        say(f"- {line}", console)
-
-
-def say(text: str, console: Console) -> None:
-    """Print plain text in lines that fit."""
-    console.print(Text(text))
+    for line in (table.lines_heading, *(f"- {line}" for line in table.lines)):
+        if table.lines:
+            console.print(Text(line))
 
 
 def _styled(text: str, bright: int) -> Text:
     lines = text.split("\n")
-    ours, remarks = lines[:bright], lines[bright:]
-    return Text.assemble("\n".join(ours), ("".join(f"\n{line}" for line in remarks), "dim"))
+    remarks = "".join(f"\n{line}" for line in lines[bright:])
+    return Text.assemble("\n".join(lines[:bright]), (remarks, "dim"))
 
 
 def _blocks(widths: list[int], keys: int, width: int) -> list[list[int]]:

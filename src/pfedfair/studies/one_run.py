@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,13 +23,20 @@ from pfedfair.runs.model import read_model
 from pfedfair.studies import summary, words
 from pfedfair.studies.view import Column, Table, View
 
+Names = Sequence[str]
 FEW = 10  # people of a group at a client
-ROLE = {"underrepresented": "under", "overrepresented": "over"}
+CLIENT = Column("client", "{client}")
+ROLE = Column("role", lambda row: row["role"].removesuffix("represented"))
+SHARE = Column("share\nS=1", "{share_s1:.2f}")
 COST = (
     "cost: what the rule loses in accuracy, in percentage points, against the likeliest label by "
     "the same scores."
 )
 NPR = "NPR: negative prediction rate, the share of a group that is predicted the first label."
+BEST_GUESS = (
+    "It was aimed at by the best guess, which is too low for some: --confidence 0.95 aims lower, "
+    "so that it is kept for 95 % of what a client's gap may be."
+)
 THEORY = (
     "cost: what a single fair model must cost the client in accuracy, in percentage points, if "
     "labels were a function of X and S (Proposition 1; with noisy labels it is less).",
@@ -46,19 +54,14 @@ def saved(folder: Path, results: pd.DataFrame) -> View:
 
 
 def view(
-    results: pd.DataFrame,
-    frame: pd.DataFrame,
-    groups: Sequence[str],
-    labels: Sequence[str],
-    rule: Rule,
+    results: pd.DataFrame, frame: pd.DataFrame, groups: Names, labels: Names, rule: Rule
 ) -> View:
     """Every client of a run; its rules `frame` and whether it kept its target, if it has them.
 
     `rule` is one of the clients', for what all have in common.
     """
-    first = results.iloc[0]
-    gap = summary.gap_of(results)
-    shown = [gap] if len(groups) == len(labels) == 2 and gap == "ddp" else list(MEASURES)
+    first, gap = results.iloc[0], summary.gap_of(results)
+    shown = gaps(gap, groups, labels)
     heading = f"{first['method']} on {first['dataset']}, seed {first['seed']}"
     if first["seconds"] == first["seconds"]:
         heading += f", {first['seconds']:.1f} s"
@@ -69,25 +72,24 @@ def view(
         legend += [*rule.words(labels, ()), COST]
     if first["target_ddp"] == first["target_ddp"]:
         lines = target_words(results, first["target_ddp"], gap, json.loads(first["config"]))
-        last = tables.pop()
-        tables.append(Table(**vars(last) | {"lines_heading": "The target:", "lines": lines}))
-    return View(
-        title="", tables=tuple(tables), legend=tuple(legend), notes=too_few(results, groups)
-    )
+        tables[-1] = replace(tables[-1], lines_heading="The target:", lines=lines)
+    return View(tables=tuple(tables), legend=tuple(legend), notes=too_few(results, groups))
 
 
 def sites(frame: pd.DataFrame, data: Dataset, algorithm: Algorithm, heading: str) -> View:
     """What every site of a deployment measured."""
     gap = CRITERIA[algorithm.criterion].measure
-    two = len(data.group_names) == len(data.label_names) == 2
-    shown = [gap] if two and gap == "ddp" else list(MEASURES)
+    shown = gaps(gap, data.group_names, data.label_names)
     legend = legend_of("own", 0, shown, data.group_names)
-    return View(title="", tables=(clients(frame, heading, shown),), legend=legend)
+    return View(tables=(clients(frame, heading, shown),), legend=legend)
 
 
-def legend_of(
-    protocol: str, rows: int, gaps: Sequence[str], groups: Sequence[str]
-) -> tuple[str, ...]:
+def gaps(gap: str, groups: Names, labels: Names) -> list[str]:
+    """Which gaps are shown: all, unless there are two groups, two classes and DDP to look at."""
+    return [gap] if len(groups) == len(labels) == 2 and gap == "ddp" else list(MEASURES)
+
+
+def legend_of(protocol: str, rows: int, gaps: Names, groups: Names) -> tuple[str, ...]:
     """What the numbers of `clients` are."""
     held = f"all {rows} held-out rows, weighted to its shares of the groups"
     held = held if protocol == "pool" else f"its own {protocol} rows".replace("own own", "own")
@@ -102,7 +104,7 @@ def legend_of(
     )
 
 
-def too_few(results: pd.DataFrame, groups: Sequence[str]) -> tuple[str, ...]:
+def too_few(results: pd.DataFrame, groups: Names) -> tuple[str, ...]:
     """Say which clients have too few people of a group for its rates to be told."""
     shares = results[[f"share_s{z}" for z in range(1, len(groups))]].to_numpy()
     shares = np.column_stack([1 - shares.sum(1), shares])
@@ -116,53 +118,39 @@ def too_few(results: pd.DataFrame, groups: Sequence[str]) -> tuple[str, ...]:
     return (text,) if few else ()
 
 
-# --- tables ---------------------------------------------------------------------------------------
-
-
-def _client(row: pd.Series) -> str:
-    return str(row["client"])
-
-
-def clients(frame: pd.DataFrame, heading: str, gaps: Sequence[str] = ("ddp",)) -> Table:
+def clients(frame: pd.DataFrame, heading: str, gaps: Names = ("ddp",)) -> Table:
     """Every client of one run, with its bootstrap intervals.
 
     Shares and negative prediction rates are for two groups and one gap.
     """
-    between = " " if len(gaps) == 1 else "\n"
+    one = len(gaps) == 1
+    named = {"accuracy": "accuracy % ↑"} | {gap: f"{gap.upper()} ↓" for gap in gaps}
     columns = [
-        Column("client", _client),
-        Column("role", lambda row: ROLE[row["role"]]),
-        Column("rows", lambda row: str(row["n_train"])),
-        Column("accuracy % ↑", lambda row: words.interval(row, "accuracy", between)),
+        Column(head, partial(words.interval, name=name, between=" " if one else "\n"))
+        for name, head in named.items()
     ]
-    for gap in gaps:
-        say = partial(words.interval, name=gap, between=between)
-        columns.append(Column(f"{gap.upper()} ↓", say))
-    if len(gaps) == 1:
-        columns.insert(3, Column("share\nS=1", lambda row: f"{row['share_s1']:.2f}"))
-        columns.append(Column("NPR\nS=0", lambda row: words.rate(row["npr_s0"])))
-        columns.append(Column("NPR\nS=1", lambda row: words.rate(row["npr_s1"])))
+    if one:
+        rates = [Column(f"NPR\nS={z}", partial(words.measure, name=f"npr_s{z}")) for z in (0, 1)]
+        columns = [SHARE, *columns, *rates]
+    columns = [CLIENT, ROLE, Column("rows", "{n_train}"), *columns]
     return Table(heading=heading, frame=frame, columns=tuple(columns))
 
 
-def rules(frame: pd.DataFrame, groups: Sequence[str], gap: str = "ddp") -> Table:
+def rules(frame: pd.DataFrame, groups: Names, gap: str = "ddp") -> Table:
     """The gap that every client's rule reached, what it cost, and the rule if it is thresholds."""
 
     def cell(z: int, row: pd.Series) -> str:
         return threshold(*(row[f"{part}_s{z}"] for part in PARTS))
 
     shown = [z for z in range(len(groups)) if f"low_s{z}" in frame]
-    return Table(
-        heading="The decision rules",
-        frame=frame,
-        columns=(
-            Column("client", _client),
-            Column(f"{gap.upper()} reached", lambda row: words.interval(row, gap)),
-            Column("accuracy\n%", lambda row: words.percent(row["accuracy"])),
-            Column("cost\npoints", lambda row: f"{100 * row['cost']:+.1f}"),
-            *(Column(f"threshold\n{groups[z]}", partial(cell, z)) for z in shown),
-        ),
+    columns = (
+        CLIENT,
+        Column(f"{gap.upper()} reached", partial(words.interval, name=gap)),
+        Column("accuracy\n%", partial(words.measure, name="accuracy")),
+        Column("cost\npoints", lambda row: f"{100 * row['cost']:+.1f}"),
+        *(Column(f"threshold\n{groups[z]}", partial(cell, z)) for z in shown),
     )
+    return Table(heading="The decision rules", frame=frame, columns=columns)
 
 
 def target_words(
@@ -171,19 +159,15 @@ def target_words(
     """Say whether the target was reached, client by client."""
     known = frame[frame[gap].notna()]
     within = (known[gap] <= target).sum()
-    above = list(known.loc[known[f"{gap}_low"] > target, "client"].astype(str))
+    above = ", ".join(known.loc[known[f"{gap}_low"] > target, "client"].astype(str))
     text = f"{gap.upper()} at most {target:g}: {within} of {len(known)} clients are within it"
-    if above:
-        text += f"; clearly above it (95 % interval): {', '.join(above)}."
-    else:
-        text += ", and none is clearly above it (95 % interval)."
-    if config.get("confidence") is not None or within == len(known):
-        return (text,)
-    return (
-        text,
-        "It was aimed at by the best guess, which is too low for some: --confidence 0.95 aims "
-        "lower, so that it is kept for 95 % of what a client's gap may be.",
+    text += (
+        f"; clearly above it (95 % interval): {above}."
+        if above
+        else (", and none is clearly above it (95 % interval).")
     )
+    sure = config.get("confidence") is not None or within == len(known)
+    return (text,) if sure else (text, BEST_GUESS)
 
 
 def newcomer(model: PersonalModel, rates: pd.DataFrame, heading: str) -> View:
@@ -194,39 +178,29 @@ def newcomer(model: PersonalModel, rates: pd.DataFrame, heading: str) -> View:
         return f"{100 * row[label]:.1f}" if row["rows"] else "n/a"
 
     shown = decisions[1:] if len(decisions) == 2 else decisions
-    columns = (
-        Column("group", lambda row: str(row["group"])),
-        Column("rows", lambda row: f"{row['rows']:g}"),
-        *(Column(f"{label} %", partial(rate, label)) for label in shown),
-    )
+    columns = [Column(f"{label} %", partial(rate, label)) for label in shown]
     notes = []
     absent = list(rates.loc[rates["rows"] == 0, "group"])
     if absent:
         notes.append(f"no rows of {', '.join(absent)}: the target does not hold for such people.")
     if (rates[rates["rows"] > 0].iloc[:, 2:] == 1).all().any():
         notes.append("everybody gets the same decision: these rows do not allow more.")
-    table = Table(heading=heading, frame=rates, columns=columns)
-    return View(title="", tables=(table,), legend=tuple(model.words()), notes=tuple(notes))
+    columns = [Column("group", "{group}"), Column("rows", "{rows:g}"), *columns]
+    table = Table(heading=heading, frame=rates, columns=tuple(columns))
+    return View(tables=(table,), legend=tuple(model.words()), notes=tuple(notes))
 
 
 def theory(frontier: pd.DataFrame, cost: np.ndarray, heading: str) -> View:
     """What one fair model must cost each client, and the frontier's accuracies."""
-    names = list(dict.fromkeys(frontier["client"]))
-    best = frontier.pivot(
-        index=["client", "role", "share_s1"], columns="target_ddp", values="accuracy"
-    )
-    limits = sorted(map(float, frontier["target_ddp"].unique()))
-    frame = best.loc[names].reset_index().assign(cost=cost)
+    about = ["client", "role", "share_s1"]
+    best = frontier.pivot(index=about, columns="target_ddp", values="accuracy")
+    frame = best.loc[list(dict.fromkeys(frontier["client"]))].reset_index().assign(cost=100 * cost)
 
     def cell(limit: float, row: pd.Series) -> str:
         return words.percent(row[limit])
 
-    columns = (
-        Column("client", _client),
-        Column("role", lambda row: ROLE[row["role"]]),
-        Column("share\nS=1", lambda row: f"{row['share_s1']:.2f}"),
-        Column("cost\npoints", lambda row: f"{100 * row['cost']:.1f}"),
-        *(Column("any\nDDP" if c >= 1 else f"DDP\n≤ {c:g}", partial(cell, c)) for c in limits),
-    )
-    table = Table(heading=heading, frame=frame, columns=columns)
-    return View(title="", tables=(table,), legend=THEORY)
+    limits = sorted(map(float, frontier["target_ddp"].unique()))
+    columns = [Column("any\nDDP" if c >= 1 else f"DDP\n≤ {c:g}", partial(cell, c)) for c in limits]
+    columns = [CLIENT, ROLE, SHARE, Column("cost\npoints", "{cost:.1f}"), *columns]
+    table = Table(heading=heading, frame=frame, columns=tuple(columns))
+    return View(tables=(table,), legend=THEORY)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import pandas as pd
 
 from pfedfair.criteria import MEASURES
 from pfedfair.experiment import FRONTIER
 from pfedfair.studies import summary, words
-from pfedfair.studies.rows import CONSTANT
+from pfedfair.studies.rows import BEST, CONSTANT
 from pfedfair.studies.view import Column, Picture, Table
 
 Claim = tuple[str, str, str]  # a method, a rival, a measure in which the method is better
@@ -25,7 +26,7 @@ CLAIMS = (
     "What the paper claims, on these results (methods are compared seed by seed; in brackets the "
     "95 % interval of the difference):"
 )
-BEST = "best thresholds on FedAvg's scores"
+CAME_OUT = "What came out (seed by seed, in brackets the 95 % interval):"
 
 
 def usual_legend(gap: str) -> tuple[str, ...]:
@@ -41,82 +42,82 @@ def collapsed(results: pd.DataFrame) -> tuple[str, ...]:
     return (f"models that predict one class for everybody: {each}.",) if each else ()
 
 
-def method_columns(label: Callable[[pd.Series], str] | None = None) -> tuple[Column, Column]:
-    """The columns that say which method a row is of, and where on its curve."""
-    return (
-        Column("method", label or (lambda row: words.narrow(row["method"]))),
-        Column("eta or\nlimit", lambda row: words.narrow(row["level"], 7)),
-    )
+def claims(what: str) -> list[Claim]:
+    """What the paper claims about one of its tables or figures, from ``claims.csv``."""
+    every = pd.read_csv(Path(__file__).with_name("claims.csv"), index_col="study")
+    return list(every[every.index == what].itertuples(index=False, name=None))
 
 
-def measured(
-    heading: str, name: str, say: Callable[[float, float], str], between: str = " "
-) -> Column:
+def printed(what: str, dataset: str, clients: int = 5) -> pd.DataFrame:
+    """The paper's accuracies (fractions) and DDPs, from ``printed.csv``, by method and client."""
+    every = pd.read_csv(Path(__file__).with_name("printed.csv"), dtype={"who": str})
+    every["accuracy"] /= 100
+    keys = ["study", "dataset", "clients"]
+    same = (every[keys] == [what, dataset, clients]).all(axis=1)
+    return every[same].drop(columns=keys).set_index(["method", "who"])
+
+
+def measured(heading: str, name: str, between: str = " ") -> Column:
     """A column of a measure and its half-width over seeds."""
+    return Column(heading, lambda row: words.measure(row, name, half=True).replace(" ", between))
+
+
+def difference(to: str, name: str) -> Column:
+    """A column of differences to a method, of accuracies or errors, with their intervals."""
 
     def cell(row: pd.Series) -> str:
-        return say(row[name], row[f"{name}_half"]).replace(" ", between)
+        mean, half = row[name], row[f"{name}_half"]
+        if row["method"] == to or mean != mean:
+            return "-"
+        return words.points(mean, mean - half, mean + half, between="\n")
 
-    return Column(heading, cell)
+    return Column(f"difference\nto {to}", cell)
 
 
-def summary_table(
-    part: pd.DataFrame,
-    rows: pd.DataFrame,
-    printed: pd.DataFrame | None = None,
-    claims: Sequence[Claim] = (),
-    label: Callable[[pd.Series], str] | None = None,
-) -> Table:
-    """Methods against kinds of client; the paper's figures, if any, below ours.
+LEVEL = Column("eta or\nlimit", lambda row: words.narrow(row["level"], 7))
+METHOD_AND_LEVEL = (Column("method", lambda row: words.narrow(row["method"])), LEVEL)
 
-    `rows` are the rows of `summary.summary` of the results `part`.
+
+def summary_table(part: pd.DataFrame, rows: pd.DataFrame, what: str = "") -> Table:
+    """Methods against kinds of client; with the paper's figures and claims, if `what` has any.
+
+    `rows` are the rows of `summary.summary` of the results `part`; they may have a `label`.
     """
     gap = summary.gap_of(part)
-    if printed is not None:
-        rows = rows.merge(printed, on="method", how="left", suffixes=("", "_printed"))
+    paper = printed(what, part["dataset"].iloc[0], part["client"].nunique())
 
     def cell(who: str, row: pd.Series) -> str:
-        right, wrong = f"{who}_accuracy", f"{who}_{gap}"
-        ours = words.percent(row[right], row[f"{right}_half"])
-        text = f"{ours}\n{words.rate(row[wrong], row[f'{wrong}_half'])}"
-        paper = row.get(f"{right}_printed", float("nan"))
-        if paper == paper:
-            text += f"\n{words.percent(paper)} {words.rate(row[f'{wrong}_printed'])}"
-        return text
+        text = "\n".join(
+            words.measure(row, f"{who}_{name}", half=True) for name in ("accuracy", gap)
+        )
+        key = row["method"], who
+        return text + (f"\n{words.both(paper.loc[key])}" if key in paper.index else "")
 
     def name(row: pd.Series) -> str:
-        text = label(row) if label else words.narrow(row["method"])
-        there = row.get("mean_accuracy_printed", float("nan"))
-        return text + ("\n" * (2 - text.count("\n")) + " paper" if there == there else "")
+        text = str(row.get("label", words.narrow(row["method"])))
+        there = row["method"] in paper.index
+        return text + ("\n" * (2 - text.count("\n")) + " paper" if there else "")
 
     columns = [Column(HEADINGS[who], partial(cell, who)) for who in summary.WHO]
     return Table(
-        heading=f"{words.heading(part)}: accuracy % ↑ and {gap.upper()} ↓",
+        heading=f": accuracy % ↑ and {gap.upper()} ↓",
         frame=rows,
-        columns=(*method_columns(name), *columns),
+        columns=(Column("method", name), LEVEL, *columns),
         keys=2,
-        lines_heading=CLAIMS if claims else "",
-        lines=judged(part, claims),
+        lines_heading=CLAIMS,
+        lines=judged(part, claims(what)),
     )
 
 
 def client_table(rows: pd.DataFrame, gap: str) -> Table:
     """Every client's numbers, from `summary.by_client`."""
-    rates = ((gap, f"{gap.upper()} ↓"), ("npr_s0", "NPR S=0"), ("npr_s1", "NPR S=1"))
-    columns = [
-        Column("client", lambda row: str(row["client"])),
-        Column("role", lambda row: row["role"]),
-        measured("accuracy % ↑", "accuracy", words.percent),
-        *(measured(heading, name, words.rate) for name, heading in rates),
-    ]
+    rates = [("accuracy", "accuracy % ↑"), (gap, f"{gap.upper()} ↓")]
+    rates += [("npr_s0", "NPR S=0"), ("npr_s1", "NPR S=1")]
+    columns = [measured(heading, name) for name, heading in rates]
+    columns = [*METHOD_AND_LEVEL, Column("client", "{client}"), Column("role", "{role}"), *columns]
     where = f"{rows['dataset'].iloc[0]}, {rows['client'].nunique()} clients"
-    return Table(
-        heading=f"{where}: client by client (NPR: rate of negative predictions in a group)",
-        frame=rows,
-        columns=(*method_columns(), *columns),
-        keys=3,
-        detail=True,
-    )
+    heading = f"{where}: client by client (NPR: rate of negative predictions in a group)"
+    return Table(heading=heading, frame=rows, columns=tuple(columns), keys=3, detail=True)
 
 
 def judged(results: pd.DataFrame, claims: Sequence[Claim]) -> tuple[str, ...]:
@@ -161,26 +162,28 @@ def trade_off(
     gap = summary.gap_of(results)
     there = set(results["role"])
     shown = [role for role in summary.ROLES if role in there] if who is None else who
-    lines, dots, notes = [], [], []
+    lines, notes, panels = [], [], {}
     for part in summary.parts(results):
         here = summary.rows_of(rows, part).sort_values("eta", kind="stable")
         flat = here["method"] == CONSTANT
         for one in shown:
             title = f"{words.setting(part)}: {one}{'' if who is None else ' of clients'}"
+            panels[part["dataset"].iloc[0], one] = title
             if who is not None and flat.any():
                 error = 100 * (1 - here.loc[flat, f"{one}_accuracy"].mean())
                 text = f"constant classifier: {gap.upper()} 0, error {error:.1f} %"
                 notes.append({"panel": title, "text": text})
             drawn = here if who is None else here[~flat]
             lines.append(curve(drawn, title, f"{one}_{gap}", f"{one}_accuracy"))
-            if marks is not None:
-                same = (marks["dataset"] == part["dataset"].iloc[0]) & (marks["role"] == one)
-                dots.append(marks[same].assign(panel=title))
     said = {"x": f"{gap.upper()} ↓", "y": "error % ↓"}
     if who is None:
         said["title"] = "Error and unfairness of every method (lower left is better)"
     across = len(shown) if who is None else 2
-    return curves_picture(name, lines, said, dots, notes, across)
+    if marks is not None:
+        marks = marks.assign(
+            panel=[panels[key] for key in zip(marks["dataset"], marks["role"], strict=True)]
+        )
+    return curves_picture(name, lines, said, marks, notes, across)
 
 
 def by_role(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
@@ -207,14 +210,14 @@ def curves_picture(
     name: str,
     curves: list[pd.DataFrame],
     said: dict[str, str],
-    marks: Sequence[pd.DataFrame] = (),
+    marks: pd.DataFrame | None = None,
     notes: Sequence[dict[str, str]] = (),
     across: int = 2,
 ) -> Picture:
     """Curves, the paper's marks, and notes in the corners of panels."""
     frames = {
         "curves": pd.concat(curves, ignore_index=True),
-        "marks": pd.concat(marks) if marks else pd.DataFrame(columns=["panel", "method", "x", "y"]),
+        "marks": pd.DataFrame(marks, columns=["panel", "method", "x", "y"]),
         "notes": pd.DataFrame(notes, columns=["panel", "text"]),
     }
     return Picture(name=name, kind="curves", frames=frames, words=said, across=across)

@@ -13,23 +13,22 @@ from pfedfair.algorithms import ALGORITHMS
 from pfedfair.experiment import FRONTIER
 
 CONSTANT = "constant"
+BEST = "best thresholds on FedAvg's scores"  # the frontier, in legends
 WITH_TARGET = {"pfedfair-target": "pfedfair", "fedavg-target": "fedavg-kde"}
 METHOD = {FRONTIER: "fedavg", **WITH_TARGET}  # of rows whose label is not the method's name
 TARGETS = (0.1, 0.05, 0.02)
-TARGET = 0.05  # where a table has one level of each row
+ETA, TARGET = 0.9, 0.05  # where a table has one level of each row
 Level = dict[str, Any]
 
 
-def levels(row: str, etas: Sequence[float]) -> tuple[Level, ...]:
-    """The settings of a row at each point of its trade-off curve, from accurate to fair."""
-    if row in WITH_TARGET:
-        return tuple({"target_ddp": target} for target in TARGETS)
-    return ({},) if row == FRONTIER else ALGORITHMS[row].levels(etas)
+def levels(row: str, etas: Sequence[float] = ()) -> tuple[Level, ...]:
+    """The settings of a row at each point of its trade-off curve, from accurate to fair.
 
-
-def one_level(row: str, eta: float) -> Level:
-    """The settings of a row where it has one level only: this eta, or its own default limit."""
+    Without etas it is one: `ETA`, or `TARGET`, or the method's own default limit.
+    """
     if row in WITH_TARGET:
-        return {"target_ddp": TARGET}
-    found = levels(row, (eta,))[0]
-    return found if "eta" in found else {}
+        return tuple({"target_ddp": target} for target in (TARGETS if etas else (TARGET,)))
+    if row == FRONTIER:
+        return ({},)
+    one: Level = {"eta": ETA} if ALGORITHMS[row].fair else {}
+    return ALGORITHMS[row].levels(etas) if etas else (one,)

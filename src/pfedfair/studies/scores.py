@@ -6,6 +6,7 @@ Not in the paper, which calls its method's trade-off the best by the look of the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import pandas as pd
@@ -15,9 +16,9 @@ from pfedfair.criteria import MEASURES
 from pfedfair.experiment import FRONTIER
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, tradeoff, words
-from pfedfair.studies.rows import WITH_TARGET, levels
-from pfedfair.studies.study import Cell, Study
-from pfedfair.studies.view import Column, Table
+from pfedfair.studies.rows import WITH_TARGET
+from pfedfair.studies.study import Cell, Study, cells_of
+from pfedfair.studies.view import Column, Table, View
 
 REFERENCE = "pfedfair"  # the method whose trade-off the paper calls the best
 MANY = (0.0, 0.6, 0.9, 0.97)
@@ -32,11 +33,11 @@ VALIDATION = 0.2
 
 def cells(dataset: str) -> list[Cell]:
     """All methods, each measured on validation rows and on held-out rows."""
+    rows = (*ALGORITHMS, *WITH_TARGET, FRONTIER)
     return [
-        Cell(fixed_shares(n, validation=VALIDATION), row, level, n, validated=True)
+        cell
         for n, etas in SETTINGS[dataset].items()
-        for row in (*ALGORITHMS, *WITH_TARGET, FRONTIER)
-        for level in levels(row, etas)
+        for cell in cells_of(rows, fixed_shares(n, validation=VALIDATION), n, etas, True)
     ]
 
 
@@ -62,50 +63,40 @@ def legend(gap: str) -> tuple[str, ...]:
 
 
 def over_methods(results: pd.DataFrame) -> pd.DataFrame:
-    """Trade-off scores over seeds, a row per data set, partition and method, the least area first.
+    """Trade-off scores over seeds, of one data set and partition, the least area first.
 
     ``less`` is the area less pFedFair's, ``more_C`` the accuracy at the limit C less pFedFair's,
     paired by seed; NaN if pFedFair is not among the methods.
     """
     each = tradeoff.scores(results)
-    split = ["dataset", "partition", "seed"]
     compared = {"area": "less"} | {f"accuracy_{c:g}": f"more_{c:g}" for c in tradeoff.LIMITS}
-    theirs = each.loc[each["method"] == REFERENCE, [*split, *compared]]
-    each = each.merge(theirs, on=split, how="left", suffixes=("", "_reference"))
+    theirs = each.loc[each["method"] == REFERENCE, ["seed", *compared]]
+    each = each.merge(theirs, on="seed", how="left", suffixes=("", "_reference"))
     for measure, difference in compared.items():
         each[difference] = each[measure] - each.pop(f"{measure}_reference")
     measures = [c for c in each.columns if c not in tradeoff.CURVE]
     found = summary.over_seeds(each, ["dataset", "partition", "method"], measures)
-    place = found.groupby(["dataset", "partition"], sort=False).ngroup()
-    order = found.assign(place=place).sort_values(["place", "area"], kind="stable").index
-    return found.loc[order].reset_index(drop=True)
+    return found.sort_values("area", kind="stable", ignore_index=True)
 
 
 def score_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     """Methods against their trade-off scores, the best first."""
     gap, scored = summary.gap_of(part), over_methods(part)
 
+    def at(limit: float, row: pd.Series) -> str:
+        return "\n".join(
+            words.measure(row, f"{name}_{limit:g}", half=True) for name in ("accuracy", gap)
+        )
+
     def area(row: pd.Series) -> str:
         return f"{words.percent(row['area'])}\n±{words.percent(row['area_half'])}"
 
-    def difference(row: pd.Series) -> str:
-        less, half = row["less"], row["less_half"]
-        if row["method"] == REFERENCE or less != less:
-            return "-"
-        return words.points(less, less - half, less + half, between="\n")
-
-    def at(limit: float, row: pd.Series) -> str:
-        right, wrong = f"accuracy_{limit:g}", f"{gap}_{limit:g}"
-        accuracy = words.percent(row[right], row[f"{right}_half"])
-        return f"{accuracy}\n{words.rate(row[wrong], row[f'{wrong}_half'])}"
-
     return Table(
-        heading=words.heading(part),
         frame=scored,
         columns=(
-            Column("method", lambda row: row["method"]),
+            Column("method", "{method}"),
             Column("area ↓", area),
-            Column(f"difference\nto {REFERENCE}", difference),
+            parts.difference(REFERENCE, "less"),
             *(Column(f"{gap.upper()} ≤ {c:g}", partial(at, c)) for c in tradeoff.LIMITS),
         ),
         lines_heading="What came out:",
@@ -151,6 +142,17 @@ def files(
     return {"scores.csv": scored, "points.csv": points}
 
 
+def comparison(results: pd.DataFrame) -> View:
+    """What `compare` shows, and `report` of any folder with results.
+
+    A summary and the trade-off picture; where there are validation rows, scores instead.
+    """
+    protocols = set(results["protocol"])
+    scored = "validation" in protocols and len(protocols) > 1
+    return (SCORED if scored else PLAIN).view(results)
+
+
+PLAIN = Study(title="Comparison", table=parts.summary_table, pictures=parts.by_role)
 STUDY = Study(
     title="Trade-off scores of all methods",
     cells=cells,
@@ -160,3 +162,4 @@ STUDY = Study(
     legend=legend,
     in_paper=False,
 )
+SCORED = replace(STUDY, title="Trade-off scores", pictures=parts.by_role)

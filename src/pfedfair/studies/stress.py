@@ -6,13 +6,10 @@ P(X | S); a method that leans on that must notice when it does not hold.
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
 
 from pfedfair.criteria import CRITERIA
 from pfedfair.experiment import RUN
-from pfedfair.metrics import mean_interval
 from pfedfair.partition import by_column
 from pfedfair.studies import parts, summary, words
 from pfedfair.studies.rows import Level
@@ -49,24 +46,17 @@ LEGEND = (
 
 def cells(dataset: str) -> list[Cell]:
     """All rows, for each way to make clients."""
-    return [
-        Cell(by_column(column, min_rows=10), row, level)
-        for column in COLUMNS
-        for row, level in RUNS
-    ]
+    plans = [by_column(column, min_rows=10) for column in COLUMNS]
+    return [Cell(plan, row, level) for plan in plans for row, level in RUNS]
 
 
 def kept(results: pd.DataFrame) -> pd.DataFrame:
     """One row per run: a summary over clients, and the part of them that kept the target."""
-    known = results[results["ddp"].notna()]
-    keys = [*RUN, "seed"]
-    known = known.assign(within=known["ddp"] <= TARGET, kept=known["ddp_low"] <= TARGET)
-    shares = known.groupby(keys, sort=False, dropna=False)[["within", "kept"]].mean()
-    each = summary.over_clients(results).merge(shares.reset_index(), on=keys)
-    about = each["config"].map(json.loads)
-    for name in ("kappa", "confidence"):
-        each[name] = pd.Series([a.get(name) for a in about], dtype=float)
-    return each
+    known = results["ddp"].notna()
+    kept = {"within": results["ddp"] <= TARGET, "kept": results["ddp_low"] <= TARGET}
+    results = results.assign(**{k: v.astype(float).where(known) for k, v in kept.items()})
+    each = summary.over_clients(results, [*kept])
+    return summary.with_settings(each, "kappa", "confidence")
 
 
 def stress_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
@@ -78,30 +68,27 @@ def stress_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
 
     each = kept(part)
     return Table(
-        heading=words.heading(part),
         frame=summary.over_seeds(each, [*RUN, "kappa"], MEASURES),
         columns=(
-            *parts.method_columns(name),
-            parts.measured("mean\naccuracy % ↑", "mean_accuracy", words.percent),
-            parts.measured("mean\nDDP ↓", "mean_ddp", words.rate),
-            parts.measured("worst\nDDP ↓", "worst_ddp", words.rate),
-            Column("within ↑", lambda row: f"{row['within']:.0%}"),
-            Column("may be\nwithin ↑", lambda row: f"{row['kept']:.0%}"),
+            Column("method", name),
+            parts.LEVEL,
+            parts.measured("mean\naccuracy % ↑", "mean_accuracy"),
+            parts.measured("mean\nDDP ↓", "mean_ddp"),
+            parts.measured("worst\nDDP ↓", "worst_ddp"),
+            Column("within ↑", "{within:.0%}"),
+            Column("may be\nwithin ↑", "{kept:.0%}"),
         ),
         keys=2,
-        lines_heading="What came out (seed by seed, in brackets the 95 % interval):",
+        lines_heading=parts.CAME_OUT,
         lines=(verdict(each),),
     )
 
 
 def verdict(each: pd.DataFrame) -> str:
     """Say whether leaning on others costs accuracy against a rule from own people only."""
-    each = each[each["method"] == OURS]
-    usual = each[each["kappa"].isna() & each["confidence"].isna()]
-    pair = usual.merge(
-        each[each["kappa"] == OWN], on="seed", suffixes=("", "_own"), validate="one_to_one"
-    )
-    mean, low, high = mean_interval((pair["mean_accuracy"] - pair["mean_accuracy_own"]).to_numpy())
+    each = each[(each["method"] == OURS) & each["confidence"].isna()]
+    named = each.assign(method=each["kappa"].map({OWN: "own"}).where(each["kappa"].notna(), OURS))
+    mean, low, high = summary.paired(named, OURS, "own", "mean_accuracy")
     said = f"{OURS}, difference to the same with own people only: mean accuracy"
     return f"{said} {words.points(mean, low, high, 2)} percentage points"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pandas as pd
@@ -12,8 +12,8 @@ from pfedfair.algorithms import ALGORITHMS
 from pfedfair.defaults import as_many_steps, make
 from pfedfair.experiment import FRONTIER, Source, Spec
 from pfedfair.partition import Plan
-from pfedfair.studies import parts, summary
-from pfedfair.studies.rows import METHOD, Level
+from pfedfair.studies import parts, summary, words
+from pfedfair.studies.rows import METHOD, Level, levels
 from pfedfair.studies.view import Picture, Table, View
 
 Files = Callable[[pd.DataFrame, pd.DataFrame, Sequence[Table]], dict[str, pd.DataFrame]]
@@ -44,13 +44,25 @@ class Cell(NamedTuple):
         )  # fmt: skip
 
 
+def cells_of(
+    rows: Iterable[str],
+    plan: Plan,
+    clients: int | None = None,
+    etas: Sequence[float] = (),
+    validated: bool = False,
+) -> list[Cell]:
+    """Rows at every level, or without etas at one."""
+    each = [(row, level) for row in rows for level in levels(row, etas)]
+    return [Cell(plan, row, level, clients, validated) for row, level in each]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Study:
     """A table or a figure.
 
     `cells` are what is run on a data set. `table` is made from the results of one data set and
-    partition, and their rows of `summary.summary`; `pictures` from all of them; `files` from the
-    tables too. `legend` says what the numbers are, given the gap.
+    partition, and their rows of `summary.summary`, and headed by what they are of; `pictures` from
+    all of them; `files` from the tables too. `legend` says what the numbers are, given the gap.
     """
 
     title: str
@@ -82,13 +94,15 @@ class Study:
         held, gap = summary.held_out(results), summary.gap_of(results)
         rows = summary.summary(held)
         clients = summary.by_client(held[held["method"] != FRONTIER])
-        tables = [self.table(p, summary.rows_of(rows, p)) for p in summary.parts(results)]
+        tables = []
+        for part in summary.parts(results):
+            table = self.table(part, summary.rows_of(rows, part))
+            tables.append(replace(table, heading=words.heading(part) + table.heading))
         kept = {"summary.csv": rows, "clients.csv": clients}
         kept = {name: frame.drop(columns=["model", "level"]) for name, frame in kept.items()}
-        detail = [parts.client_table(part, gap) for part in summary.parts(clients)]
         return View(
             title=self.title,
-            tables=(*tables, *detail),
+            tables=(*tables, *(parts.client_table(part, gap) for part in summary.parts(clients))),
             pictures=tuple(self.pictures(held, rows)),
             legend=self.legend(gap),
             notes=parts.collapsed(results),

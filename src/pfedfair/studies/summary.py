@@ -45,11 +45,18 @@ def gap_of(results: pd.DataFrame) -> str:
     return CRITERIA["dp"].measure
 
 
-def over_clients(results: pd.DataFrame) -> pd.DataFrame:
+def with_settings(frame: pd.DataFrame, *names: str) -> pd.DataFrame:
+    """Add columns of the methods' settings; NaN where a method has none of that name."""
+    about = [json.loads(config) for config in frame["config"]]
+    found = {name: np.array([one.get(name) for one in about], dtype=float) for name in names}
+    return frame.assign(**found)
+
+
+def over_clients(results: pd.DataFrame, more: Sequence[str] = ()) -> pd.DataFrame:
     """Summarise each run over its clients; the gap is that of the runs' criterion.
 
     Worst accuracy and worst gap may be those of different clients, as in the paper; the joint worst
-    client is the one with the largest sum of error and gap.
+    client is the one with the largest sum of error and gap. Of `more` columns there is the mean.
     """
     keys = [*RUN, "seed"]
     gap = gap_of(results)
@@ -60,16 +67,13 @@ def over_clients(results: pd.DataFrame) -> pd.DataFrame:
         joint = run.iloc[int(np.argmax(run[gap].fillna(0) - run["accuracy"]))]
         row = dict(zip(keys, key, strict=True))
         row |= {"worst_accuracy": run["accuracy"].min(), f"worst_{gap}": run[gap].max()}
-        row |= {"mean_accuracy": run["accuracy"].mean(), f"mean_{gap}": run[gap].mean()}
-        row |= {
-            "joint_worst_client": joint["client"],
-            "joint_worst_accuracy": joint["accuracy"],
-            f"joint_worst_{gap}": joint[gap],
-        }
+        row |= {f"mean_{name}": run[name].mean() for name in ("accuracy", gap)}
+        row |= {f"joint_worst_{name}": joint[name] for name in ("client", "accuracy", gap)}
         for role in ROLES:
             part = run[run["role"] == role]
             measures = ("accuracy", gap, "npr_s0", "npr_s1")
             row |= {f"{role}_{name}": part[name].mean() for name in measures}
+        row |= {name: run[name].mean() for name in more}
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -47,20 +47,15 @@ def trials(dataset: str, method: str) -> list[dict[str, Any]]:
     All combinations if there are just as many as trials; otherwise every value of a
     hyper-parameter comes equally often, in an order of its own (a Latin hypercube).
     """
-    tried = space(dataset, method)
-    every = [dict(zip(tried, values, strict=True)) for values in itertools.product(*tried.values())]
-    if len(every) <= TRIALS:
-        return every
-    for draw in itertools.count():  # until no two trials are the same
-        rng = np.random.default_rng(draw)
-        columns = [
-            [values[i] for i in rng.permutation(np.arange(TRIALS) % len(values))]
-            for values in tried.values()
-        ]
+    tried, draw = space(dataset, method), 0
+    chosen = list(itertools.product(*tried.values()))
+    many = len(chosen) > TRIALS
+    while many and len(set(chosen)) != TRIALS:  # until no two trials are the same
+        rng, draw = np.random.default_rng(draw), draw + 1
+        orders = [rng.permutation(np.arange(TRIALS) % len(values)) for values in tried.values()]
+        columns = [[v[i] for i in o] for v, o in zip(tried.values(), orders, strict=True)]
         chosen = list(zip(*columns, strict=True))
-        if len(set(chosen)) == TRIALS:
-            return [dict(zip(tried, values, strict=True)) for values in chosen]
-    raise AssertionError("unreachable")
+    return [dict(zip(tried, values, strict=True)) for values in chosen]
 
 
 def score(results: pd.DataFrame) -> pd.DataFrame:
@@ -79,11 +74,8 @@ def searched(source: Source, plan: Plan, methods: Sequence[str]) -> list[Trial]:
     for method in methods:
         if not ALGORITHMS[known("method", method, ALGORITHMS)].kind.tuned:
             raise InputError(f"{method} has nothing to tune: leave it out.")
-    return [
-        (method, trial, plan)
-        for method in methods
-        for trial in trials(section(source.name), method)
-    ]
+    name = section(source.name)
+    return [(method, trial, plan) for method in methods for trial in trials(name, method)]
 
 
 def specs(source: Source, each: Sequence[Trial], seeds: int) -> list[Spec]:

@@ -16,11 +16,15 @@ import pandas as pd
 class Column:
     """A column of a table: its heading, and what a row of the frame says in it.
 
-    Both may have several lines: our number, its uncertainty, the paper's number.
+    `cell` is a function of the row, or a text with its numbers' names in braces. Both may have
+    several lines: our number, its uncertainty, the paper's number.
     """
 
     heading: str
-    cell: Callable[[pd.Series], str]
+    cell: Callable[[pd.Series], str] | str
+
+    def says(self, row: pd.Series) -> str:
+        return self.cell.format_map(row) if isinstance(self.cell, str) else self.cell(row)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +36,7 @@ class Table:
     A table of `detail` is too long for a screen: it belongs in a report.
     """
 
-    heading: str
+    heading: str = ""
     frame: pd.DataFrame
     columns: tuple[Column, ...]
     keys: int = 1
@@ -43,7 +47,7 @@ class Table:
 
     def cells(self) -> list[list[str]]:
         """All cells as text, row by row."""
-        return [[c.cell(row) for c in self.columns] for _, row in self.frame.iterrows()]
+        return [[c.says(row) for c in self.columns] for _, row in self.frame.iterrows()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +72,7 @@ class View:
     `files` are frames to be kept as CSV, by file name.
     """
 
-    title: str
+    title: str = ""
     tables: tuple[Table, ...]
     pictures: tuple[Picture, ...] = ()
     legend: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ import pandas as pd
 
 from pfedfair import partition
 
+NAN = float("nan")
 NAME = 13  # letters of a method's name in one line: 80 columns are few
 SURE = (
     "±: how sure a mean over seeds is: half the width of its 95 % interval (Student t); it takes "
@@ -24,7 +25,7 @@ WHO = (
 SHORT_ROLE = {"underrepresented": "under-rep.", "overrepresented": "over-rep."}
 
 
-def percent(mean: float, half: float | None = None) -> str:
+def percent(mean: float, half: float = NAN) -> str:
     """Percent, and how sure that is.
 
     >>> percent(0.8213, 0.0042), percent(0.8213), percent(float("nan"))
@@ -32,12 +33,10 @@ def percent(mean: float, half: float | None = None) -> str:
     """
     if mean != mean:
         return "n/a"
-    return f"{100 * mean:.1f}" + (
-        f" ±{100 * half:.1f}" if half is not None and half == half else ""
-    )
+    return f"{100 * mean:.1f}" + (f" ±{100 * half:.1f}" if half == half else "")
 
 
-def rate(mean: float, half: float | None = None) -> str:
+def rate(mean: float, half: float = NAN) -> str:
     """A number from 0 to 1, and how sure it is; n/a where a client has no one of a group.
 
     >>> rate(0.0523, 0.01), rate(1.0), rate(0.5, 1.2), rate(float("nan"))
@@ -46,7 +45,18 @@ def rate(mean: float, half: float | None = None) -> str:
     if mean != mean:
         return "n/a"
     short = f"{mean:.2f}" if mean >= 0.9995 else f"{mean:.3f}".removeprefix("0")
-    return short + (f" ±{rate(half)}" if half is not None and half == half else "")
+    return short + (f" ±{rate(half)}" if half == half else "")
+
+
+def measure(row: pd.Series, name: str, half: bool = False) -> str:
+    """A row's measure, percent if it is an accuracy; with `half`, how sure it is."""
+    say = percent if "accuracy" in name else rate
+    return say(row[name], row[f"{name}_half"] if half else NAN)
+
+
+def both(row: pd.Series) -> str:
+    """Accuracy and DDP in one line."""
+    return f"{percent(row['accuracy'])} {rate(row['ddp'])}"
 
 
 def points(mean: float, low: float, high: float, digits: int = 1, between: str = " ") -> str:
@@ -61,8 +71,8 @@ def points(mean: float, low: float, high: float, digits: int = 1, between: str =
 
 def interval(row: pd.Series, name: str, between: str = " ") -> str:
     """A measure of one client, and its interval."""
-    say = percent if name == "accuracy" else rate
-    return f"{say(row[name])}{between}[{say(row[f'{name}_low'])}, {say(row[f'{name}_high'])}]"
+    mean, low, high = (measure(row, f"{name}{end}") for end in ("", "_low", "_high"))
+    return f"{mean}{between}[{low}, {high}]"
 
 
 def narrow(text: str, width: int = NAME) -> str:

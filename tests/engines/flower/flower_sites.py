@@ -9,14 +9,14 @@ import torch
 from flwr.app import Context, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
-from pfedfair.run import choose_network
 from safetensors.torch import load_file
 
 import pfedfair as pff
 from pfedfair.algorithms import ALGORITHMS, Clients
 from pfedfair.engines.flower import client_app
-from pfedfair.engines.flower.processes import APP
+from pfedfair.engines.flower.processes import APP, Processes, free_ports, write_toml
 from pfedfair.engines.site.settings import make_algorithm
+from pfedfair.runs import choose_network
 
 
 def defaults() -> dict:
@@ -97,7 +97,7 @@ class Consortium:
 
     def settings(self, method: str, options: dict | None = None, **more) -> dict:
         options, rounds = {"batch": 30, **(options or {})}, more.pop("rounds", 2)
-        if "agree" in ALGORITHMS[method].__dataclass_fields__:  # rounds after the counts
+        if "agree" in ALGORITHMS[method].settings:  # rounds after the counts
             options, rounds = {"agree": 1, **options}, rounds + 1
         given = {
             "method": method,
@@ -122,6 +122,16 @@ class Consortium:
         return load_file(self.folder / f"state{i}" / "model" / "model.safetensors")["theta"][0]
 
 
+def supernode(processes: Processes, name: str, config: dict, port: int) -> None:
+    """Start a site whose SuperLink is at a port of loopback."""
+    (own,) = free_ports(1)
+    settings = processes.home / f"{name}.toml"
+    write_toml(settings, config)
+    command = ["flower-supernode", "--superlink", f"127.0.0.1:{port}", "--host", "127.0.0.1"]
+    command += ["--port", str(own), "--insecure", "--node-config", str(settings)]
+    processes.start(name, command)
+
+
 def only(consortium: Consortium, config: dict, who: list[list[int]], sites=None) -> torch.Tensor:
     """The global model after rounds in which only some of the sites took part.
 
@@ -133,7 +143,7 @@ def only(consortium: Consortium, config: dict, who: list[list[int]], sites=None)
     if sites is not None:
         rows = np.concatenate([train[i] for i in sites])
         encoder = pff.data.Encoder.fit(federation.data, rows, exclude="site")
-        x = encoder.transform(federation.data.frame, federation.data.s)
+        x = encoder.transform(federation.data.frame)
         table = table._replace(x=torch.from_numpy(x))
     network = choose_network(federation, algorithm)
     sizes = torch.from_numpy(federation.sizes).float()

@@ -9,7 +9,6 @@ import pytest
 import torch
 from flower_sites import Consortium, only
 from flwr.app import Array, ArrayRecord, Message
-from pfedfair.run import choose_network
 from safetensors.torch import load_file
 
 import pfedfair as pff
@@ -20,6 +19,7 @@ from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site import checkpoint
 from pfedfair.engines.site.settings import Settings, make_algorithm
 from pfedfair.engines.site.work import play
+from pfedfair.runs import choose_network
 
 
 @pytest.fixture
@@ -396,7 +396,7 @@ def test_local_rounds_with_methods_that_send_more(consortium, method):
 
 def test_play_does_not_mix_rounds_of_two_kinds(consortium):
     federation = consortium.federation
-    algorithm = pff.algorithms.make("logofair", rounds=3, batch=30)
+    algorithm = pff.make("logofair", {"rounds": 3, "batch": 30})
     network = choose_network(federation, algorithm)
     w = network.init(pff.seeds.generator(0, pff.seeds.INIT))
     rows = [federation.partition.train[0]]
@@ -620,6 +620,6 @@ def test_a_new_client_gets_its_rule_from_the_servers_folder(consortium):
     settings = Settings.read(grid.run_config)
     keep(settings, conduct(grid))
     rows = pd.read_parquet(consortium.folder / "test0.parquet")
-    model = pff.newcomer.personalise(settings.out, rows)
+    model = pff.personalise(settings.out, rows)
     assert len(model.predict(rows, sensitive_features=rows["sex"])) == len(rows)
     assert "theta" not in load_file(settings.out / "model.safetensors")

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from flower_sites import Consortium
-from pfedfair.run import choose_network
+from flower_sites import Consortium, supernode
 from safetensors.torch import load_file
 from tap import Tap
 
@@ -13,6 +12,7 @@ from made_people import people
 from pfedfair.engines import stacked
 from pfedfair.engines.flower.processes import Processes, free_ports
 from pfedfair.engines.site.settings import make_algorithm
+from pfedfair.runs import choose_network
 
 METHODS = ("pfedfair", "fedavg-kde", "pfedme-kde", "transport")
 
@@ -30,7 +30,7 @@ def deployed(tmp_path_factory):
         for i in range(2):
             folder = str(home / f"sites-{i}")
             config = consortium.site(i) | {"state-dir": folder, "audit-dir": str(home / f"sent{i}")}
-            processes.supernode(f"node{i}", config, address=f"127.0.0.1:{tap.port}")
+            supernode(processes, f"node{i}", config, tap.port)
         results = {}
         for method in METHODS:
             limits = {"wait": 120.0, "round-timeout": 120.0, "poll": 0.3}

@@ -7,7 +7,7 @@ import time
 import pandas as pd
 import pytest
 import torch
-from flower_sites import Consortium, only
+from flower_sites import Consortium, only, supernode
 from safetensors.torch import load_file
 
 import pfedfair as pff
@@ -69,15 +69,15 @@ def test_a_run_survives_its_server_a_site_a_liar_and_a_stranger(tmp_path):
     out = tmp_path / "out-fedavg-kde"
     (port,) = free_ports(1)
     with Processes(tmp_path) as processes:
-        processes.superlink(port, None, "--database", str(tmp_path / "link.db"))
+        processes.superlink(port, "--database", str(tmp_path / "link.db"))
         for i, more in enumerate([{}, {}, {"evil": True}, {"test": ""}]):
-            processes.supernode(f"node{i}", consortium.site(i) | more)
+            supernode(processes, f"node{i}", consortium.site(i) | more, port)
         processes.run(config, app)
 
         until(lambda: done(out) == 1)
         processes.stop("superlink", how=signal.SIGKILL)  # in the midst of round 2
         assert done(out) == 1
-        processes.superlink(port, None, "--database", str(tmp_path / "link.db"))
+        processes.superlink(port, "--database", str(tmp_path / "link.db"))
         status = processes.run(config, app)
 
         until(lambda: done(out) == 2)
@@ -85,7 +85,7 @@ def test_a_run_survives_its_server_a_site_a_liar_and_a_stranger(tmp_path):
         until(lambda: processes.log("node1").count("Receiving: train message") > seen)
         processes.stop("node1", how=signal.SIGKILL)
         until(lambda: done(out) == 3)
-        processes.supernode("node1", consortium.site(1))
+        supernode(processes, "node1", consortium.site(1), port)
         said = processes.wait(status, 240)
         left = [one for p in processes.running.values() for one in family(p.pid)]
     assert said["done"], said

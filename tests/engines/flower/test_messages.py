@@ -64,7 +64,7 @@ def test_nothing_of_a_person_or_a_personal_model_is_sent(consortium, method):
                         )
                         same = flat.shape == secret.shape and np.allclose(flat, secret, atol=1e-7)
                         assert not (personal and same), name
-    federated = pff.algorithms.make(method).federated
+    federated = pff.make(method).federated
     assert names <= (MORE.get(method, {"w"}) if federated else set())
 
 

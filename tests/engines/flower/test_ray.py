@@ -73,7 +73,7 @@ def test_a_stranger_cannot_run_code_through_a_simulation(tmp_path):
     config |= {"out": str(tmp_path / "out"), "state-dir": str(tmp_path / "sites")}
     (port,) = free_ports(1)
     with Processes(tmp_path) as processes:
-        link = processes.superlink(port, None, "--simulation")
+        link = processes.superlink(port, "--simulation")
         clients = "num-supernodes=2 client-resources-num-cpus=1"
         status = processes.run(config, federation=clients)
         ray, gate = listening(link.pid)

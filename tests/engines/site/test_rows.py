@@ -48,5 +48,5 @@ def test_a_site_is_encoded_once_as_all_sites_are(tmp_path, monkeypatch):
     assert calls == ["transform"]
     monkeypatch.setattr(pff.data.Encoder, "fit", fitted)
     whole = fitted(site.data, site.train)
-    np.testing.assert_allclose(made.table.x, transform(whole, site.data.frame, site.data.s), 1e-6)
+    np.testing.assert_allclose(made.table.x, transform(whole, site.data.frame), 1e-6)
     assert made.table.kinds == schema.kinds

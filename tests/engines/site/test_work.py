@@ -14,6 +14,7 @@ from pfedfair.engines import stacked
 from pfedfair.engines.site.rows import read_site
 from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.work import Work, make_network
+from pfedfair.runs import choose_network
 
 WITHOUT = """
 import sys
@@ -77,7 +78,7 @@ def test_sites_and_a_loop_give_what_the_stacked_engine_gives(nodes, algorithm, t
         server = algorithm.server_round(server, messages, sizes)
     for i in range(3):
         assert set(work(i, algorithm.rounds).finish()) == {"accuracy", "ddp"}
-    network = pff.run.choose_network(federation, algorithm)
+    network = choose_network(federation, algorithm)
     fitted = stacked.fit(federation, algorithm, network, seed=0)
     torch.testing.assert_close(server["w"], fitted.w, atol=1e-5, rtol=0)
     for i, node in enumerate(nodes):

@@ -73,10 +73,6 @@ def finish(message: Message, context: Context) -> Message:
 
 
 def _work(message: Message, context: Context) -> Work:
-    return Work(
-        order=message.content.config_records["config"],
-        server=unpack(message.content.array_records["arrays"]),
-        node=context.node_config,
-        run=context.run_config,
-        held=Held(context.state),
-    )
+    order = message.content.config_records["config"]
+    server = unpack(message.content.array_records["arrays"])
+    return Work(order, server, context.node_config, context.run_config, Held(context.state))

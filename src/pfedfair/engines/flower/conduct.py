@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 import torch
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
@@ -23,7 +25,7 @@ from pfedfair.engines.flower.records import pack, unpack
 from pfedfair.engines.flower.robust import robust
 from pfedfair.engines.flower.roster import Roster
 from pfedfair.engines.site.checkpoint import Checkpoint, Place
-from pfedfair.engines.site.checks import odd_ones, refusal
+from pfedfair.engines.site.checks import check_model, odd_ones, refusal
 from pfedfair.engines.site.schema import agree
 from pfedfair.engines.site.settings import Settings
 from pfedfair.engines.site.work import make_network
@@ -39,8 +41,6 @@ class Conductor:
         self.settings = settings
         self.roster = Roster(grid, settings)
         self.silent: set[int] = set()  # nodes that were waited for in vain, the last time
-
-    # --- the run -------------------------------------------------------------------------------
 
     def run(self) -> Checkpoint:
         """Conduct the run to its end; return its last state."""
@@ -60,22 +60,11 @@ class Conductor:
             w, old = server.get("w"), state.server["w"]
             if w is None or (w.shape, w.dtype) != (old.shape, old.dtype):
                 raise InputError("The sites' answers make no model: see the log for who sent what.")
-            if not bool(torch.isfinite(w).all()):
-                raise InputError(
-                    "Training failed: the global model has weights that are infinite or NaN; use a "
-                    "smaller step size, alpha."
-                )
+            check_model("global", w)
             seconds = time.monotonic() - began
-            state = Checkpoint(
-                key=state.key,
-                schema=state.schema,
-                places=state.places,
-                server=server,
-                done=state.done + steps,
-                last=state.last | messages if algorithm.keeps_clients else {},
-                seconds=[*state.seconds, seconds],
-                token=state.token,
-            )
+            last = state.last | messages if algorithm.keeps_clients else {}
+            done, each = state.done + steps, [*state.seconds, seconds]
+            state = replace(state, server=server, done=done, last=last, seconds=each)
             state.save(out)
             names = ", ".join(state.places[number].name for number in sorted(messages))
             log.info("pfedfair: round %d of %d with %s, %.1f s",
@@ -87,7 +76,8 @@ class Conductor:
         """Wait for the sites, agree on a schema, set up the server's state."""
         settings, algorithm = self.settings, self.settings.algorithm
         self.roster.gather()
-        found = sorted(self.roster.present(), key=lambda d: (d.place, d.site))
+        here = (self.roster.known[node] for node in self.roster.nodes.values())
+        found = sorted((one for one in here if one), key=lambda one: (one.place, one.site))
         schema, refused = agree(found, settings.blind, settings.hidden)
         for site, why in refused.items():
             self.roster.refuse(site, why)
@@ -106,7 +96,14 @@ class Conductor:
                 "clip, epsilon and aggregate are for methods whose sites send their model and "
                 f"nothing else; {type(algorithm).__name__} sends more."
             )
-        self.state_privacy(settings)
+        if settings.epsilon > 0:
+            answers = -(-settings.rounds // settings.local_rounds)
+            log.info(
+                "pfedfair: differential privacy of a whole site: epsilon %g and delta %g for one "
+                "answer, for all %d epsilon %g and delta %g; a repeated round is one answer more",
+                settings.epsilon, settings.delta, answers,
+                answers * settings.epsilon, answers * settings.delta,
+            )  # fmt: skip
         state = Checkpoint(settings.key(schema), schema, places, server)
         state.save(settings.out)
         names = ", ".join(f"{i}: {place.name}" for i, place in enumerate(places))
@@ -127,9 +124,9 @@ class Conductor:
                 "; asking once more" if attempt == 1 else "",
             )  # fmt: skip
         raise InputError(
-            f"Round {state.done + 1} had {len(good)} good answers twice, "
-            f"{self.settings.min_sites} are needed: see the log for who was refused and why. "
-            "The same command goes on from here."
+            f"Round {state.done + 1} had {len(good)} good answers twice, {self.settings.min_sites} "
+            "are needed: see the log for who was refused and why. The same command goes on from "
+            "here."
         )
 
     def accept(
@@ -139,6 +136,11 @@ class Conductor:
         good: dict[int, State] = {}
         steps: dict[int, int] = {}
         models = self.settings.algorithm.models
+
+        def refuse(number: int, why: str) -> None:
+            name = state.places[number].name
+            log.error("pfedfair: the answer of site '%s' is refused: %s", name, why)
+
         for number, answer in sorted(answers.items()):
             name = state.places[number].name
             if answer.has_error():
@@ -156,7 +158,7 @@ class Conductor:
             if why is None:
                 good[number] = message
             else:
-                log.error("pfedfair: the answer of site '%s' is refused: %s", name, why)
+                refuse(number, why)
         usual = Counter(steps[number] for number in good).most_common(1)
         odd = odd_ones(good, state.server, models) | {
             number: f"it has done {steps[number]} rounds, the others {usual[0][0]}"
@@ -164,8 +166,7 @@ class Conductor:
             if steps[number] != usual[0][0]
         }
         for number, why in odd.items():
-            name = state.places[number].name
-            log.error("pfedfair: the answer of site '%s' is refused: %s", name, why)
+            refuse(number, why)
             del good[number]
         return good, usual[0][0] if usual else 1
 
@@ -213,49 +214,25 @@ class Conductor:
     def send(self, state: Checkpoint, kind: str) -> dict[int, Message]:
         """Send the server's state to all seated sites; return their answers by number."""
         seated = self.roster.seated(state)
-        arrays = pack(state.server)
-        contents = {
-            node: RecordDict(
-                {
-                    "arrays": arrays,
-                    "config": ConfigRecord(
-                        {
-                            "round": state.done,
-                            "local-rounds": self.settings.local_rounds,
-                            "number": number,
-                            "key": state.name,
-                            "schema": state.schema.to_json(),
-                            "max-change": self.settings.max_change,
-                        }
-                    ),
-                }
-            )
-            for number, node in seated.items()
-        }
+        arrays, contents = pack(state.server), {}
+        order: dict[str, Any] = {"round": state.done, "key": state.name}
+        order |= {"schema": state.schema.to_json(), "max-change": self.settings.max_change}
+        order |= {"local-rounds": self.settings.local_rounds}
+        for number, node in seated.items():
+            config = ConfigRecord({**order, "number": number})
+            contents[node] = RecordDict({"arrays": arrays, "config": config})
         quiet = self.silent.intersection(seated.values())
         optional = quiet if len(quiet) < len(seated) else set()
         limit, poll = self.settings.round_timeout, self.settings.poll
         found = ask(self.grid, contents, kind, limit, poll, str(state.done + 1), optional)
         for number, node in seated.items():
-            name = state.places[number].name
-            if node in found or node in optional:  # nobody waits twice in a row for a dead one,
-                self.silent.discard(node)  # nor gives up a slow one for good
-            else:
-                self.silent.add(node)
             if node not in found:
+                name = state.places[number].name
                 log.error("pfedfair: site '%s' did not answer (limit %g s)", name, limit)
+        # Nobody waits twice in a row for a dead one, nor gives up a slow one for good.
+        asked = set(seated.values())
+        self.silent = (self.silent - asked) | (asked - {*found, *optional})
         return {number: found[node] for number, node in seated.items() if node in found}
-
-    @staticmethod
-    def state_privacy(settings: Settings) -> None:
-        if settings.epsilon > 0:
-            messages = -(-settings.rounds // settings.local_rounds)
-            log.info(
-                "pfedfair: differential privacy of a whole site: epsilon %g and delta %g for one "
-                "answer, for all %d epsilon %g and delta %g; a repeated round is one answer more",
-                settings.epsilon, settings.delta, messages,
-                messages * settings.epsilon, messages * settings.delta,
-            )  # fmt: skip
 
 
 def _sizes(places: list[Place], numbers: Iterable[int]) -> Tensor:

@@ -71,6 +71,13 @@ def write_toml(path: Path, values: Mapping[str, Any]) -> None:
         beside.write_text(tomli_w.dumps(values))
 
 
+def connection(port: int, tls: Path | None) -> dict[str, Any]:
+    """What Flower's command line must know of a SuperLink on loopback."""
+    trust = {"insecure": True} if tls is None else {"root-certificates": str(tls / "ca.pem")}
+    where = {"address": f"127.0.0.1:{port}", **trust}
+    return {"superlink": {"default": CONNECTION, CONNECTION: where}}
+
+
 class Processes:
     """Flower processes with a common home; leaving the block stops them all."""
 
@@ -79,8 +86,6 @@ class Processes:
         self.logs = home / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        self.address = ""
-        self.tls: Path | None = None
         self.before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Processes:
@@ -97,17 +102,13 @@ class Processes:
             for how, handler in self.before.items():
                 signal.signal(how, handler)
 
-    def start(self, name: str, command: list[str], **more: str) -> subprocess.Popen[bytes]:
+    def start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         with (self.logs / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment(self.home) | more,
-                cwd=self.home,
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                env=environment(self.home), cwd=self.home,
                 start_new_session=True,  # Ctrl-C is for us; we stop them
-            )
+            )  # fmt: skip
         self.running[name] = process
         return process
 
@@ -122,23 +123,12 @@ class Processes:
         path = self.logs / f"{name}.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    # --- Flower's own commands -----------------------------------------------------------------
-
-    def superlink(
-        self, port: int, tls: Path | None = None, *options: str, wait: float = 180
-    ) -> subprocess.Popen[bytes]:
-        """Start a SuperLink on loopback, with the keys in `tls`; wait until it listens."""
-        command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(port), *options]
-        if tls is None:
-            command.append("--insecure")
-        else:
-            command += ["--ssl-ca-certfile", str(tls / "ca.pem")]
-            command += ["--ssl-certfile", str(tls / "server.pem")]
-            command += ["--ssl-keyfile", str(tls / "server.key")]
-        self.address, self.tls = f"127.0.0.1:{port}", tls
-        self.connect()
-        process = self.start("superlink", command)
-        self.listen(port, process, wait)
+    def superlink(self, port: int, *options: str) -> subprocess.Popen[bytes]:
+        """Start a SuperLink on loopback, for trying out; wait until it listens."""
+        self.connect(port)
+        command = ["flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(port)]
+        process = self.start("superlink", [*command, *options])
+        self.listen(port, process)
         return process
 
     def listen(self, port: int, process: subprocess.Popen[bytes], wait: float = 180) -> None:
@@ -150,43 +140,16 @@ class Processes:
             time.sleep(0.1)
         raise InputError(f"The SuperLink did not start, see {self.logs / 'superlink.log'}.")
 
-    def connect(self) -> None:
+    def connect(self, port: int, tls: Path | None = None) -> None:
         """Tell Flower's command line where the SuperLink is."""
-        where: dict[str, Any] = {"address": self.address}
-        where |= (
-            {"insecure": True} if self.tls is None
-            else {"root-certificates": str(self.tls / "ca.pem")}
-        )  # fmt: skip
-        write_toml(
-            self.home / "config.toml", {"superlink": {"default": CONNECTION, CONNECTION: where}}
-        )
-
-    def supernode(
-        self, name: str, config: Mapping[str, Any], key: Path | None = None, address: str = ""
-    ) -> subprocess.Popen[bytes]:
-        (port,) = free_ports(1)
-        settings = self.home / f"{name}.toml"
-        write_toml(settings, config)
-        command = ["flower-supernode", "--superlink", address or self.address, "--host"]
-        command += ["127.0.0.1", "--port", str(port), "--node-config", str(settings)]
-        if self.tls is None:
-            command.append("--insecure")
-        else:
-            command += ["--root-certificates", str(self.tls / "ca.pem")]
-        if key is not None:
-            command += ["--auth-supernode-private-key", str(key)]
-        return self.start(name, command)
+        write_toml(self.home / "config.toml", connection(port, tls))
 
     def flwr(self, *arguments: str, wait: float = 180) -> str:
         """Run one of Flower's own commands; return what it printed."""
         done = subprocess.run(
-            ["flwr", *arguments],
-            env=environment(self.home),
-            cwd=self.home,
-            capture_output=True,
-            text=True,
-            timeout=wait,
-        )
+            ["flwr", *arguments], env=environment(self.home), cwd=self.home, timeout=wait,
+            capture_output=True, text=True,
+        )  # fmt: skip
         if done.returncode:
             raise InputError(f"flwr {arguments[0]} failed: {(done.stderr or done.stdout).strip()}")
         return done.stdout
@@ -217,9 +180,9 @@ class Processes:
         while time.monotonic() < end:
             if status.exists():
                 return dict(json.loads(status.read_text()))
-            for name, process in self.running.items():
-                if process.poll() is not None and name == "superlink":
-                    raise InputError(f"The SuperLink has ended, see {self.logs / f'{name}.log'}.")
+            link = self.running.get("superlink")
+            if link is not None and link.poll() is not None:
+                raise InputError(f"The SuperLink has ended, see {self.logs / 'superlink.log'}.")
             time.sleep(0.2)
         raise TimeoutError(f"The run did not end within {wait:g} s, see {self.logs}.")
 

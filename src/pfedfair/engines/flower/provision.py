@@ -7,24 +7,22 @@ import ipaddress
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
 import tomli_w
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from pfedfair.engines.flower.processes import APP, CONNECTION, SETTINGS
+from pfedfair.engines.flower.processes import APP, CONNECTION, SETTINGS, connection
 from pfedfair.errors import InputError
 
+Key = ec.EllipticCurvePrivateKey
+Extensions = Sequence[x509.ExtensionType]
 EXPORTS = "".join(f"export {name}={value}\n" for name, value in SETTINGS.items())
 TEMPLATES = Path(str(files(__package__) / "templates"))
 
@@ -71,19 +69,18 @@ def create(
     for path in (folder, server, server / "tls", server / "sites", server / "flwr"):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority, certificate = _authority(days)
-    _write(server / "tls" / "ca.key", _private(authority, PrivateFormat.PKCS8), 0o600)
-    ca = certificate.public_bytes(Encoding.PEM)
-    _write(server / "tls" / "ca.pem", ca)
+    ca = certificate.public_bytes(forms.Encoding.PEM)
     key = ec.generate_private_key(ec.SECP384R1())
-    _write(server / "tls" / "server.key", _private(key, PrivateFormat.PKCS8), 0o600)
-    signed = _server_certificate(key, authority, certificate, host, days)
-    _write(server / "tls" / "server.pem", signed.public_bytes(Encoding.PEM))
+    signed = _server_certificate(key, authority, host, days).public_bytes(forms.Encoding.PEM)
+    for name, private, public in (("ca", authority, ca), ("server", key, signed)):
+        _write(server / "tls" / f"{name}.key", _private(private, forms.PrivateFormat.PKCS8), 0o600)
+        _write(server / "tls" / f"{name}.pem", public)
     for i, name in enumerate(names):
         site = folder / name
         site.mkdir(mode=0o700)
         own = ec.generate_private_key(ec.SECP384R1())
-        _write(site / "site.key", _private(own, PrivateFormat.OpenSSH), 0o600)
-        public = own.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        _write(site / "site.key", _private(own, forms.PrivateFormat.OpenSSH), 0o600)
+        public = own.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH)
         _write(server / "sites" / f"{name}.pub", public + b"\n")
         _write(site / "ca.pem", ca)
         _fill(site / "site.toml", name=name)
@@ -96,9 +93,7 @@ def create(
     out = tomli_w.dumps({"out": str((server / "run").absolute())})
     _fill(server / "run.toml", sites=sites, out=out)
     shutil.copytree(APP, server / "app")
-    roots = str((server / "tls" / "ca.pem").absolute())
-    where = {"address": f"127.0.0.1:{inside}", "root-certificates": roots}
-    known = {"superlink": {"default": CONNECTION, CONNECTION: where}}
+    known = connection(inside, server.absolute() / "tls")
     _write(server / "flwr" / "config.toml", tomli_w.dumps(known))
     if proxied:
         (server / "proxy").mkdir(mode=0o700)
@@ -119,63 +114,48 @@ def _write(path: Path, content: bytes | str, mode: int = 0o644) -> None:
         file.write(data)
 
 
-def _private(key: ec.EllipticCurvePrivateKey, form: PrivateFormat) -> bytes:
-    return key.private_bytes(Encoding.PEM, form, NoEncryption())
+def _private(key: Key, form: forms.PrivateFormat) -> bytes:
+    return key.private_bytes(forms.Encoding.PEM, form, forms.NoEncryption())
 
 
-def _authority(days: int) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+def _authority(days: int) -> tuple[Key, x509.Certificate]:
     key = ec.generate_private_key(ec.SECP384R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "pfedfair consortium")])
     usage = x509.KeyUsage(
         digital_signature=False, content_commitment=False, key_encipherment=False,
         data_encipherment=False, key_agreement=False, key_cert_sign=True, crl_sign=True,
         encipher_only=False, decipher_only=False,
     )  # fmt: skip
-    builder = (
-        _builder(name, name, key, days)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-    return key, builder.sign(key, hashes.SHA384())
+    critical = [x509.BasicConstraints(ca=True, path_length=0), usage]
+    own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    return key, _certificate("consortium", key, key, days, critical, [own])
 
 
-def _server_certificate(
-    key: ec.EllipticCurvePrivateKey,
-    authority: ec.EllipticCurvePrivateKey,
-    issuer: x509.Certificate,
-    host: str,
-    days: int,
-) -> x509.Certificate:
+def _server_certificate(key: Key, authority: Key, host: str, days: int) -> x509.Certificate:
     names: list[x509.GeneralName] = []
     for one in dict.fromkeys([host, "localhost", "127.0.0.1"]):
         try:
             names.append(x509.IPAddress(ipaddress.ip_address(one)))
         except ValueError:
             names.append(x509.DNSName(one))
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "pfedfair server")])
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     known = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
-    builder = (
-        _builder(subject, issuer.subject, key, days)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(usage, critical=False)
-        .add_extension(known, critical=False)
+    critical = [x509.BasicConstraints(ca=False, path_length=None)]
+    others = [x509.SubjectAlternativeName(names), usage, known]
+    return _certificate("server", key, authority, days, critical, others)
+
+
+def _certificate(
+    whose: str, key: Key, authority: Key, days: int, critical: Extensions, others: Extensions
+) -> x509.Certificate:
+    """A certificate that the consortium's authority signs."""
+    subject, issuer = (
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"pfedfair {name}")])
+        for name in (whose, "consortium")
     )
-    return builder.sign(authority, hashes.SHA384())
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
-) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=days))
-    )
+    ends = now - datetime.timedelta(hours=1), now + datetime.timedelta(days=days)
+    number = x509.random_serial_number()
+    builder = x509.CertificateBuilder(issuer, subject, key.public_key(), number, *ends)
+    for extension in (*critical, *others):
+        builder = builder.add_extension(extension, critical=extension in critical)
+    return builder.sign(authority, hashes.SHA384())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
-from flwr.serverapp.strategy import FedTrimmedAvg, Krum
+from flwr.app import Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy import FedAvg, FedTrimmedAvg, Krum
 from torch import Tensor
 
+from pfedfair.engines.flower.records import pack
 from pfedfair.errors import InputError
 
 
@@ -23,24 +24,13 @@ def robust(rows: Tensor, how: str, malicious: int) -> Tensor:
         raise InputError(
             f"{how} with malicious = {malicious} needs {needed} answers of sites, there are {n}."
         )
-    replies = [
-        Message(
-            RecordDict(
-                {
-                    "arrays": ArrayRecord({"w": Array(np.ascontiguousarray(row.numpy()))}),
-                    "metrics": MetricRecord({"num-examples": 1}),
-                }
-            ),
-            dst_node_id=0,
-            message_type="train",
-        )
-        for row in rows
-    ]
-    strategy = (
-        FedTrimmedAvg(beta=(malicious + 0.25) / n)
-        if how == "trimmed-mean"
-        else Krum(num_malicious_nodes=malicious)
-    )
+    replies, one = [], MetricRecord({"num-examples": 1})
+    for row in rows:
+        content = RecordDict({"arrays": pack({"w": row.contiguous()}), "metrics": one})
+        replies.append(Message(content, dst_node_id=0, message_type="train"))
+    strategy: FedAvg = Krum(num_malicious_nodes=malicious)
+    if how == "trimmed-mean":
+        strategy = FedTrimmedAvg(beta=(malicious + 0.25) / n)
     arrays, _ = strategy.aggregate_train(0, replies)
     assert arrays is not None
     return torch.from_numpy(np.array(arrays["w"].numpy())).to(rows)

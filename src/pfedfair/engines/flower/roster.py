@@ -25,11 +25,6 @@ class Roster:
         self.nodes: dict[str, int] = {}  # where each site is now
         self.refused: dict[str, str] = {}
 
-    def present(self) -> list[Description]:
-        """Descriptions of the sites that can be reached."""
-        found = [self.known[node] for node in self.nodes.values()]
-        return [one for one in found if one is not None]
-
     def meet(self, state: Checkpoint | None) -> set[int]:
         """Ask nodes that are new for a description; return the nodes that are there."""
         online = set(self.grid.get_node_ids())
@@ -59,19 +54,16 @@ class Roster:
 
     def seat(self, state: Checkpoint, found: Description) -> bool:
         """Give a site that comes late, or back, its place; say why not if it cannot have one."""
-        schema = state.schema
-        numbers, categories = [*schema.encoder.mean], [*schema.encoder.categories]
-        why = difference(numbers, categories, schema.labels, schema.groups, found)
+        why = difference(state.schema.agreed, found)
+        known = [place for place in state.places if place.name == found.site]
+        if why is None and not known and self.settings.algorithm.keeps_clients:
+            why = "this method cannot take in sites after the first round"
         if why is not None:
             self.refuse(found.site, why)
             return False
-        for place in state.places:
-            if place.name == found.site:
-                place.rows = found.rows
-                return True
-        if self.settings.algorithm.keeps_clients:
-            self.refuse(found.site, "this method cannot take in sites after the first round")
-            return False
+        for place in known:
+            place.rows = found.rows
+            return True
         state.places.append(Place(found.site, found.rows))
         log.info("pfedfair: site '%s' joins as number %d", found.site, len(state.places) - 1)
         return True

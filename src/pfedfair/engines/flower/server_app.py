@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 from flwr.app import Context
@@ -37,19 +38,14 @@ def main(grid: Grid, context: Context) -> None:
 def alone(out: Path) -> Iterator[None]:
     """Work in a folder if nobody else does, or stops within a while."""
     path = out / "lock"
-    lock = FileLock(path)
     try:
-        lock.acquire(timeout=PATIENCE)
+        held = FileLock(path).acquire(timeout=PATIENCE)
     except Timeout:
-        raise InputError(
-            f"Another run is at work in {out}, process {path.read_text()}: wait for its end, or "
-            "stop it."
-        ) from None
-    try:
+        who = f"Another run is at work in {out}, process {path.read_text()}"
+        raise InputError(f"{who}: wait for its end, or stop it.") from None
+    with held:
         path.write_text(str(os.getpid()))
         yield
-    finally:
-        lock.release()
 
 
 def conduct(grid: Grid, context: Context, out: Path) -> None:
@@ -74,15 +70,9 @@ def conduct(grid: Grid, context: Context, out: Path) -> None:
 def keep(settings: Settings, state: Checkpoint) -> None:
     """Write the global model and what else the server knows, as `Run.save` does."""
     algorithm, schema = settings.algorithm, state.schema
-    about = {
-        "dataset": "sites",
-        "algorithm": algorithm.to_dict(),
-        "clients": [],
-        "group_names": schema.groups,
-        "label_names": schema.labels,
-        "sensitive_column": schema.columns[1],
-        "seed": settings.seed,
-    }
+    about: dict[str, Any] = {"dataset": "sites", "algorithm": algorithm.to_dict(), "clients": []}
+    about |= {"group_names": schema.groups, "label_names": schema.labels}
+    about |= {"sensitive_column": schema.columns[1], "seed": settings.seed}
     server = {f"server.{name}": t for name, t in state.server.items() if name != "w"}
     tensors = {"w": state.server["w"], **server}
     network = make_network(schema, algorithm)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ class Outcome:
 
 def simulate(
     federation: Federation,
-    where: Mapping[str, Any],
+    where: dict[str, Any],
     method: str,
     algorithm: Algorithm,
     seed: int,
@@ -59,36 +59,31 @@ def simulate(
 ) -> Outcome:
     """Run all clients of a data set on Flower's simulation runtime; `where` says where it is."""
     out = out.absolute()
-    sites = len(federation)
-    config = {
-        "method": method,
-        "algorithm": json.dumps(algorithm.to_dict()),
-        **where,
-        "blind": not federation.table.kinds.aware,
-        "hidden": ",".join(map(str, federation.data.hidden)),
-        "seed": seed,
-        "sites": sites,
-        "local-rounds": local_rounds,
-        "poll": 0.1,
-        "out": str(out / "server"),
-        "state-dir": str(out / "sites"),
-    }
+    config = settings(federation, method, algorithm, seed, out / "server") | where
+    config |= {"blind": not federation.table.kinds.aware, "state-dir": str(out / "sites")}
+    config |= {"local-rounds": local_rounds, "poll": 0.1}
     with Processes(out / "flower") as processes:
         (port,) = free_ports(1)
-        processes.superlink(port, None, "--simulation")
-        clients = f"num-supernodes={sites} client-resources-num-cpus=1"
+        processes.superlink(port, "--simulation")
+        clients = f"num-supernodes={len(federation)} client-resources-num-cpus=1"
         status = processes.run(config, federation=clients)
         said = follow(processes, status, out / "server" / "server.log", say)
     folders = [out / "sites" / name / "model" for name in federation.partition.names]
     return outcome(federation, algorithm, seed, folders, out / "server", said)
 
 
-def follow(
-    processes: Processes, status: Path, log: Path, say: Say, wait: float = LONGEST
+def settings(
+    federation: Federation, method: str, algorithm: Algorithm, seed: int, out: Path
 ) -> dict[str, Any]:
+    """What both kinds of trial say of a run."""
+    hidden = ",".join(map(str, federation.data.hidden))
+    about = {"method": method, "algorithm": json.dumps(algorithm.to_dict()), "hidden": hidden}
+    return about | {"seed": seed, "sites": len(federation), "out": str(out)}
+
+
+def follow(processes: Processes, status: Path, log: Path, say: Say) -> dict[str, Any]:
     """Wait for the end of a run; pass on what its server says meanwhile."""
-    told, end = 0, time.monotonic() + wait
-    look = time.monotonic() + SILENCE
+    told, end, look = 0, time.monotonic() + LONGEST, time.monotonic() + SILENCE
     said = None
     while said is None:
         try:
@@ -132,22 +127,17 @@ def outcome(
     theta = torch.stack([load_file(f / "model.safetensors")["theta"][0] for f in folders])
     w = load_file(server / "model.safetensors")["w"]
     apart = max(float((theta - fitted.theta).abs().max()), float((w - fitted.w).abs().max()))
-    pairs = zip(fitted.theta, fitted.rules, strict=True)
-    ours = [Predictor(network, row, rule) for row, rule in pairs]
-    theirs = [load_model(folder, 0).predictor for folder in folders]
-    here, there = (
-        torch.cat([
-            one.decide(federation.table.x[rows], federation.table.s[rows],
-                       seeds.generator(seed, seeds.TIES, i))
-            for i, (one, rows) in enumerate(zip(some, federation.partition.test, strict=True))
-        ])
-        for some in (ours, theirs)
-    )  # fmt: skip
-    others = float((here != there).double().mean()) if len(here) else 0.0
+    differ, x, s = [], federation.table.x, federation.table.s
+    for i, rows in enumerate(federation.partition.test):
+        here = Predictor(network, fitted.theta[i], fitted.rules[i])
+        both = (here, load_model(folders[i], 0).predictor)
+        ours, theirs = (
+            one.decide(x[rows], s[rows], seeds.generator(seed, seeds.TIES, i)) for one in both
+        )
+        differ.append((ours != theirs).double())
+    every = torch.cat(differ)
+    others = float(every.mean()) if len(every) else 0.0
     return Outcome(table, [float(s) for s in said["seconds"]], seconds, apart, others)
-
-
-# --- the deployment in miniature ---------------------------------------------------------------
 
 
 def site_tables(data: Dataset, plan: Plan, seed: int) -> Federation:
@@ -185,29 +175,20 @@ def demo(
         about = {"site": name, "data": "site.parquet", "test": "test.parquet", "label": "label"}
         about |= {"sensitive": "group", "state-dir": "state", "audit-dir": "sent"}
         write_toml(folder / name / "site.toml", about)
-    config = {"method": method, "algorithm": json.dumps(algorithm.to_dict()), "seed": seed}
-    config |= {
-        "sites": sites,
-        "hidden": ",".join(map(str, data.hidden)),
-        "out": str(server / "run"),
-        "poll": 0.3,
-    }
-    write_toml(server / "run.toml", config)
+    config = settings(federation, method, algorithm, seed, server / "run")
+    write_toml(server / "run.toml", config | {"poll": 0.3})
     with Processes(folder / "flower") as processes:
         say("starting the SuperLink, with TLS and site authentication")
-        processes.address, processes.tls = f"127.0.0.1:{ports[0]}", server / "tls"
-        processes.connect()
-        processes.listen(
-            ports[0], processes.start("superlink", [str(server / "start-superlink.sh")])
-        )
+        processes.connect(ports[0], server / "tls")
+        link = processes.start("superlink", [str(server / "start-superlink.sh")])
+        processes.listen(ports[0], link)
         _script(processes, server / "register-sites.sh")
         say(f"starting {sites} SuperNodes, each with its own rows and its own key")
         for name in names:
             processes.start(name, [str(folder / name / "start-supernode.sh")])
         _script(processes, server / "run.sh")
         said = follow(processes, server / "run" / "status.json", server / "run" / "server.log", say)
-    part = replace(part, names=tuple(names))
-    federation = replace(federation, partition=part)
+    federation = replace(federation, partition=replace(part, names=tuple(names)))
     folders = [folder / name / "state" / "model" for name in names]
     return outcome(federation, algorithm, seed, folders, server / "run", said)
 

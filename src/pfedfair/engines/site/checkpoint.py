@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import asdict, dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from safetensors import safe_open
@@ -45,14 +46,8 @@ class Checkpoint:
         return f"{self.key}-{self.token}"
 
     def save(self, folder: Path) -> None:
-        about = {
-            "key": self.key,
-            "schema": self.schema.to_json(),
-            "places": [asdict(place) for place in self.places],
-            "done": self.done,
-            "seconds": self.seconds,
-            "token": self.token,
-        }
+        about = {name: getattr(self, name) for name in ("key", "done", "seconds", "token")}
+        about |= {"schema": self.schema.to_json(), "places": [vars(one) for one in self.places]}
         tensors = {f"server.{name}": tensor for name, tensor in self.server.items()}
         for number, message in self.last.items():
             tensors |= {f"last.{number}.{name}": tensor for name, tensor in message.items()}
@@ -73,22 +68,12 @@ class Checkpoint:
             raise InputError(
                 f"{path} cannot be read ({first_line(error)}): delete it to start anew."
             ) from error
-        server: State = {}
-        last: dict[int, State] = {}
+        states: dict[str, State] = defaultdict(dict)
         for name, tensor in tensors.items():
-            kind, rest = name.split(".", 1)
-            if kind == "server":
-                server[rest] = tensor
-            else:
-                number, rest = rest.split(".", 1)
-                last.setdefault(int(number), {})[rest] = tensor
-        return cls(
-            key=about["key"],
-            schema=Schema.from_json(about["schema"]),
-            places=[Place(**place) for place in about["places"]],
-            server=server,
-            done=about["done"],
-            last=last,
-            seconds=about["seconds"],
-            token=about["token"],
-        )
+            whose, _, own = name.removeprefix("last.").partition(".")
+            states[whose][own] = tensor
+        server = states.pop("server")
+        last = {int(number): state for number, state in states.items()}
+        about["schema"] = Schema.from_json(about["schema"])
+        about["places"] = [Place(**place) for place in about["places"]]
+        return cls(**about, server=server, last=last)

@@ -7,10 +7,20 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 import torch
+from torch import Tensor
 
 from pfedfair.algorithms import State
+from pfedfair.errors import InputError
 
 FAR = 100.0  # times the median way of the sites' models
+
+
+def check_model(what: str, weights: Tensor) -> None:
+    if not bool(torch.isfinite(weights).all()):
+        raise InputError(
+            f"Training failed: the {what} model has weights that are infinite or NaN; use a "
+            "smaller step size, alpha."
+        )
 
 
 def refusal(message: State, server: State, models: Sequence[str], max_change: float) -> str | None:

@@ -74,27 +74,17 @@ def _own_table(where: Config, seed: int) -> Site:
 
 def _partition(where: Config, node: Config, seed: int) -> Site:
     number, total = int(node["partition-id"]), int(node.get("num-partitions", 0))
-    columns: dict[str, Any] = {
-        k: _words(where.get(k)) for k in ("drop", "categorical") if where.get(k)
-    }
+    columns: dict[str, Any] = {k: where[k] or None for k in ("label", "sensitive") if k in where}
+    columns |= {k: _words(where[k]) for k in ("drop", "categorical") if where.get(k)}
     if where.get("merge-groups"):
         columns["merge_groups"] = True
-    data = load(
-        str(where["data"]), str(where.get("label") or "") or None,
-        str(where.get("sensitive") or "") or None, **columns,
-    )  # fmt: skip
+    data = load(str(where["data"]), **columns)
     plan = make_plan(where, total or None, data)
     part = plan.split(data, seed)
     if not 0 <= number < len(part.names):
         raise InputError(f"partition-id must be between 0 and {len(part.names) - 1}, got {number}.")
-    return Site(
-        name=part.names[number],
-        place=number,
-        data=data,
-        train=part.train[number],
-        test=part.test[number],
-        client=plan.column or "",
-    )
+    rows = part.train[number], part.test[number]
+    return Site(part.names[number], number, data, *rows, client=plan.column or "")
 
 
 def make_plan(where: Config, clients: int | None, data: Dataset) -> Plan:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import fsum, isfinite, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from pfedfair.data.encoder import Encoder
 from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds
 
+# Columns of numbers and of categories, labels, groups: what a site's table must have.
+Agreed = tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]
 LEAST_ROWS = 20
 FEW_LEVELS = 20
 
@@ -41,26 +44,22 @@ class Description:
     columns: tuple[str, ...]
     hidden: tuple[int, ...]
 
+    @property
+    def agreed(self) -> Agreed:
+        return sorted(self.numbers), sorted(self.categories), self.labels, self.groups
+
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Description:
-        given = json.loads(text)
+        given = _tuples(json.loads(text))
         given["numbers"] = {c: (float(v[0]), float(v[1])) for c, v in given["numbers"].items()}
-        given["categories"] = {c: tuple(v) for c, v in given["categories"].items()}
-        for name in ("labels", "groups", "columns", "hidden"):
-            given[name] = tuple(given[name])
         made = cls(**given)
-        sums = [value for pair in made.numbers.values() for value in pair]
-        if (
-            type(made.rows) is not int
-            or made.rows < LEAST_ROWS
-            or not made.site
-            or not (made.labels and made.groups and len(made.columns) == 2)
-            or not all(isfinite(value) for value in sums)
-            or any(away < 0 for _, away in made.numbers.values())
-        ):
+        enough = type(made.rows) is int and made.rows >= LEAST_ROWS
+        named = made.site and made.labels and made.groups and len(made.columns) == 2
+        sums = made.numbers.values()
+        if not (enough and named and all(isfinite(x + y) and y >= 0 for x, y in sums)):
             raise ValueError("a description must have rows, labels, groups and finite sums")
         return made
 
@@ -77,6 +76,10 @@ class Schema:
     aware: bool
 
     @property
+    def agreed(self) -> Agreed:
+        return [*self.encoder.mean], [*self.encoder.categories], self.labels, self.groups
+
+    @property
     def kinds(self) -> Kinds:
         return Kinds(len(self.groups), len(self.labels), self.aware)
 
@@ -85,11 +88,8 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        given = json.loads(text)
-        encoder = given["encoder"]
-        encoder["categories"] = {c: tuple(v) for c, v in encoder["categories"].items()}
-        rest = {k: tuple(given[k]) for k in ("labels", "groups", "columns", "hidden")}
-        return cls(encoder=Encoder(**encoder), **rest, aware=given["aware"])
+        given = _tuples(json.loads(text))
+        return cls(**given | {"encoder": Encoder(**given["encoder"])})
 
 
 def describe(data: Dataset, rows: np.ndarray, site: str, place: int, exclude: str) -> Description:
@@ -100,9 +100,7 @@ def describe(data: Dataset, rows: np.ndarray, site: str, place: int, exclude: st
         )
     train = data.frame.iloc[rows]
     numbers = {}
-    for column in data.numeric:
-        if column == exclude:
-            continue
+    for column in (column for column in data.numeric if column != exclude):
         values = train[column].to_numpy(np.float64)
         if not np.isfinite(values).all():
             raise InputError(f"Column '{column}' of site '{site}' has empty or infinite numbers.")
@@ -118,27 +116,13 @@ def describe(data: Dataset, rows: np.ndarray, site: str, place: int, exclude: st
                 f"{len(rows)} rows, like a name or a number of a person: drop it, or make fewer "
                 "categories of it."
             )
-    return Description(
-        site=site,
-        place=place,
-        rows=len(rows),
-        numbers=numbers,
-        categories=levels,
-        labels=data.label_names,
-        groups=data.group_names,
-        columns=(data.label_column, data.sensitive_column),
-        hidden=data.hidden,
-    )
+    names = data.label_names, data.group_names, (data.label_column, data.sensitive_column)
+    return Description(site, place, len(rows), numbers, levels, *names, data.hidden)
 
 
-def difference(
-    numbers: Sequence[str],
-    categories: Sequence[str],
-    labels: tuple[str, ...],
-    groups: tuple[str, ...],
-    other: Description,
-) -> str | None:
+def difference(agreed: Agreed, other: Description) -> str | None:
     """Say in what a description differs from what was agreed, by column; None if in nothing."""
+    numbers, categories, *values = agreed
     for column in numbers:
         if column not in other.numbers:
             what = "has words in it" if column in other.categories else "is missing"
@@ -150,15 +134,12 @@ def difference(
     for column in (*other.numbers, *other.categories):
         if column not in numbers and column not in categories:
             return f"column '{column}' is not one of the agreed columns; drop it"
-    for role, k, agreed, own in (
-        ("label", 0, labels, other.labels),
-        ("sensitive", 1, groups, other.groups),
-    ):
-        if not set(own) <= set(agreed):
-            return (
-                f"the {role} column '{other.columns[k]}' has the value{'s' * (len(own) > 1)} "
-                f"{_listed(own)}, it should have {_listed(agreed)}"
-            )
+    roles = zip(("label", "sensitive"), other.columns, values, strict=True)
+    for (role, column, known), own in zip(roles, (other.labels, other.groups), strict=True):
+        if not set(own) <= set(known):
+            plural = "s" * (len(own) > 1)
+            said = f"the {role} column '{column}' has the value{plural} {_listed(own)}"
+            return f"{said}, it should have {_listed(known)}"
     return None
 
 
@@ -173,18 +154,10 @@ def agree(
 
     def unlike(first: Description) -> dict[str, str]:
         """Why other sites do not fit one's table."""
-        whys = {
-            one.site: difference(
-                [*first.numbers], [*first.categories], first.labels, first.groups, one
-            )
-            for one in found
-        }
+        whys = {one.site: difference(first.agreed, one) for one in found}
         return {site: why for site, why in whys.items() if why is not None}
 
-    forms = {
-        repr((sorted(d.numbers), sorted(d.categories), d.labels, d.groups)): d
-        for d in reversed(found)  # of several with the same table, the first
-    }
+    forms = {repr(one.agreed): one for one in reversed(found)}  # of several alike, the first
     refused, first = min(
         ((unlike(one), one) for one in reversed(forms.values())), key=lambda pair: len(pair[0])
     )
@@ -203,15 +176,15 @@ def agree(
     encoder = Encoder(mean, scale, categories)
     if encoder.width == 0 and blind:
         raise InputError("The sites' tables have no column to predict from.")
-    schema = Schema(
-        encoder=encoder,
-        labels=first.labels,
-        groups=first.groups,
-        columns=first.columns,
-        hidden=hidden or first.hidden,
-        aware=not blind,
-    )
-    return schema, refused
+    names = first.labels, first.groups, first.columns
+    return Schema(encoder, *names, hidden or first.hidden, not blind), refused
+
+
+def _tuples(given: Any) -> Any:
+    """Undo what JSON does to tuples."""
+    if isinstance(given, dict):
+        return {name: _tuples(value) for name, value in given.items()}
+    return tuple(given) if isinstance(given, list) else given
 
 
 def _listed(values: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,12 @@ from pfedfair.engines.site.schema import Schema
 from pfedfair.errors import InputError, known
 
 Config = Mapping[str, Any]
-NUMBERS = ("eta", "lam", "gamma", "target-ddp", "confidence", "rounds")
-WORDS = ("penalty", "criterion")
+OF_METHOD = (
+    "eta", "lam", "gamma", "target-ddp", "confidence", "rounds", "penalty", "criterion",
+)  # fmt: skip
 AGGREGATES = ("mean", "trimmed-mean", "krum")
+KINDS = {"int": int, "float": float, "bool": bool, "str": str, "Path": Path}
+LEAST = {"sites": 1, "seed": 0, "local_rounds": 1, "malicious": 1}
 
 
 def make_algorithm(config: Config) -> Algorithm:
@@ -27,11 +30,8 @@ def make_algorithm(config: Config) -> Algorithm:
     Settings that are left out are as tuned.
     """
     given = _json(config, "options")
-    given |= {k.replace("-", "_"): _number(k, config[k]) for k in NUMBERS if _given(config, k)}
-    given |= {k: str(config[k]) for k in WORDS if _given(config, k)}
-    if "rounds" in given:
-        given["rounds"] = int(given["rounds"])
-    if not _given(config, "algorithm"):
+    given |= {k.replace("-", "_"): config[k] for k in OF_METHOD if config.get(k) not in ("", None)}
+    if not config.get("algorithm"):
         return defaults.make(str(config["method"]), given, str(config.get("tuned") or "own"))
     if given:
         raise InputError(f"algorithm has every setting in it: leave out {', '.join(given)}.")
@@ -65,29 +65,22 @@ class Settings:
 
     @classmethod
     def read(cls, config: Config) -> Settings:
-        sites = _at_least("sites", int(config["sites"]), 1)
-        hidden = str(config.get("hidden") or "")
-        made = cls(
-            algorithm=make_algorithm(config),
-            seed=_at_least("seed", int(config["seed"]), 0),
-            blind=bool(config["blind"]),
-            hidden=tuple(int(width) for width in hidden.split(",") if width),
-            local_rounds=_at_least("local-rounds", int(config["local-rounds"]), 1),
-            sites=sites,
-            min_sites=int(config["min-sites"]) or sites,
-            wait=float(config["wait"]),
-            round_timeout=float(config["round-timeout"]),
-            poll=float(config["poll"]),
-            max_change=float(config["max-change"]),
-            aggregate=known("aggregate", str(config["aggregate"]), list(AGGREGATES)),
-            malicious=_at_least("malicious", int(config["malicious"]), 1),
-            clip=float(config["clip"]),
-            epsilon=float(config["epsilon"]),
-            delta=float(config["delta"]),
-            out=Path(str(config["out"])),
-        )
-        if not 1 <= made.min_sites <= sites:
-            raise InputError(f"min-sites must be between 1 and sites, {sites}.")
+        given: dict[str, Any] = {
+            field.name: KINDS[str(field.type)](config[field.name.replace("_", "-")])
+            for field in fields(cls)
+            if field.type in KINDS
+        }
+        for key, least in LEAST.items():
+            if given[key] < least:
+                name = key.replace("_", "-")
+                raise InputError(f"{name} must be at least {least}, got {given[key]}.")
+        given["min_sites"] = given["min_sites"] or given["sites"]
+        widths = str(config.get("hidden") or "").split(",")
+        hidden = tuple(int(width) for width in widths if width)
+        made = cls(algorithm=make_algorithm(config), hidden=hidden, **given)
+        known("aggregate", made.aggregate, AGGREGATES)
+        if not 1 <= made.min_sites <= made.sites:
+            raise InputError(f"min-sites must be between 1 and sites, {made.sites}.")
         check_privacy(made.clip, made.epsilon, made.delta)
         return made
 
@@ -102,20 +95,12 @@ class Settings:
 
     def key(self, schema: Schema) -> str:
         """A name for all that a run's weights depend on, but for who takes part in a round."""
-        what = {
-            "algorithm": self.algorithm.to_dict(),
-            "seed": self.seed,
-            "local_rounds": self.local_rounds,
-            "aggregate": [self.aggregate, self.malicious],
-            "privacy": [self.clip, self.epsilon, self.delta],
-            "schema": schema.to_json(),
-            "asked": [self.blind, list(self.hidden)],
-        }
+        what: dict[str, Any] = {"algorithm": self.algorithm.to_dict(), "schema": schema.to_json()}
+        what |= {"seed": self.seed, "local_rounds": self.local_rounds}
+        what |= {"aggregate": [self.aggregate, self.malicious]}
+        what |= {"privacy": [self.clip, self.epsilon, self.delta]}
+        what |= {"asked": [self.blind, list(self.hidden)]}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _given(config: Config, key: str) -> bool:
-    return config.get(key, "") not in ("", None)
 
 
 def _json(config: Config, key: str) -> dict[str, Any]:
@@ -125,16 +110,3 @@ def _json(config: Config, key: str) -> dict[str, Any]:
         raise InputError(
             f"{key} must be a JSON object such as {{\"K\": 5}}, got '{config[key]}'."
         ) from None
-
-
-def _number(key: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{key} must be a number, got '{value}'.") from None
-
-
-def _at_least(key: str, value: int, least: int) -> int:
-    if value < least:
-        raise InputError(f"{key} must be at least {least}, got {value}.")
-    return value

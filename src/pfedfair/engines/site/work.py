@@ -8,11 +8,9 @@ from __future__ import annotations
 import logging
 import re
 
-import torch
-
 from pfedfair.algorithms import Algorithm, Clients, State
 from pfedfair.engines.site import memory
-from pfedfair.engines.site.checks import refusal
+from pfedfair.engines.site.checks import check_model, refusal
 from pfedfair.engines.site.privacy import secret_seed
 from pfedfair.engines.site.rows import federate_site, read_site
 from pfedfair.engines.site.schema import Schema
@@ -47,13 +45,10 @@ def play(
     takes the place of the server's. Rounds of another kind, with other messages (thresholds at the
     end), are never mixed with the ones before. A method that sends no model plays one round.
     """
-    rounds = min(rounds, algorithm.rounds - t)
     sent, own = algorithm.client_round(server, own, clients, t)
     message, done = one_row(sent), 1
     carried = [name for name in algorithm.models if name in message]
-    if rounds > 1 and not carried:
-        return message, own, done
-    while done < rounds:
+    while carried and done < min(rounds, algorithm.rounds - t):
         local = server | {name: message[name] for name in carried}
         sent, further = algorithm.client_round(local, own, clients, t + done)
         if set(sent) != set(message):
@@ -90,20 +85,14 @@ class Work:
             self.seed = secret_seed(self.site.folder / self.key)
         schema = Schema.from_json(str(order["schema"]))
         self.federation = federate_site(self.site, schema)
-        self.clients = Clients(
-            network=make_network(schema, self.algorithm),
-            table=self.federation.table,
-            rows=self.federation.partition.train,
-            ids=[int(order["number"])],
-            seed=self.seed,
-        )
+        network, rows = make_network(schema, self.algorithm), self.federation.partition.train
+        ids = [int(order["number"])]
+        self.clients = Clients(network, self.federation.table, rows, ids, self.seed)
 
     def train(self) -> tuple[State, int]:
         """Do one or several rounds; return the algorithm's message of the last, and how many."""
-        sent, own, done = play(
-            self.algorithm, self.server, self.own(), self.clients, self.t,
-            int(self.order["local-rounds"]),
-        )  # fmt: skip
+        rounds, own = int(self.order["local-rounds"]), self.own()
+        sent, own, done = play(self.algorithm, self.server, own, self.clients, self.t, rounds)
         limit = float(self.order["max-change"])
         why = refusal(sent, self.server, self.algorithm.models, limit)
         if why is not None:
@@ -115,11 +104,7 @@ class Work:
         """Make the personal model, keep it, measure it; return its accuracy and DDP."""
         own = self.own()
         theta = self.algorithm.personalise(self.server, own, self.clients)
-        if not bool(torch.isfinite(theta).all()):
-            raise InputError(
-                "Training failed: the personal model has weights that are infinite or NaN; use a "
-                "smaller step size, alpha."
-            )
+        check_model("personal", theta)
         kept = own if self.algorithm.keeps else {}
         rules = list(self.algorithm.rules(self.server, own, self.clients))
         fitted = Fitted(self.server["w"], theta, rules, self.server, kept)

@@ -4,7 +4,7 @@ import pytest
 from made_up import two_methods
 
 from pfedfair.studies import comparison, parts, summary, words
-from pfedfair.studies.table1 import client_grid, printed
+from pfedfair.studies.table1 import client_grid
 
 
 def test_verdicts():
@@ -23,8 +23,10 @@ def test_verdicts():
 
 
 def test_table1_figures_are_the_papers():
-    adult = printed("adult").set_index(["method", "client"])
+    adult = parts.printed("table1", "adult")
     assert len(adult) == 35
+    assert len(parts.printed("table3", "adult", 50)) == 12
+    assert len(parts.printed("table3", "compas", 50)) == len(parts.printed("", "adult")) == 0
     assert adult.loc[("pfedfair", "1"), "accuracy"] == pytest.approx(0.847)
     assert adult.loc[("fedavg-kde", "1"), "ddp"] == 0.104
     frame = two_methods().replace({"a": "fedavg-kde"}).assign(dataset="adult")
@@ -50,7 +52,7 @@ def test_a_heading_for_every_plan(plan, said):
 
 
 def test_the_summary_has_what_is_in_its_file():
-    view = comparison.view(two_methods())
+    view = comparison(two_methods())
     table = view.files["summary.csv"].set_index("method")
     first = view.tables[0].cells()[0]
     assert first[:2] == ["a", "0.9"]
@@ -63,15 +65,13 @@ def test_the_summary_has_what_is_in_its_file():
 def test_models_that_predict_one_class_are_named():
     frame = two_methods()
     frame["collapsed"] = frame["method"] == "b"
-    assert comparison.view(frame).notes == (
-        "models that predict one class for everybody: b on d (8).",
-    )
+    assert comparison(frame).notes == ("models that predict one class for everybody: b on d (8).",)
 
 
 def test_panels_are_for_the_kinds_of_client_that_there_are():
     frame = two_methods()
-    (picture,) = comparison.view(frame).pictures
+    (picture,) = comparison(frame).pictures
     assert picture.frames["curves"]["panel"].nunique() == 2
-    (picture,) = comparison.view(frame[frame["role"] == "overrepresented"]).pictures
+    (picture,) = comparison(frame[frame["role"] == "overrepresented"]).pictures
     (panel,) = picture.frames["curves"]["panel"].unique()
     assert panel == "d, 1 clients, fixed shares: overrepresented"
