@@ -1,7 +1,5 @@
 """Commands that do many runs, or show them: compare, reproduce, report."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Annotated

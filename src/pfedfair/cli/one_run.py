@@ -1,7 +1,5 @@
 """Commands about one run: train, personalise, theory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -4,8 +4,6 @@ A command names a group of options as the type of one of its arguments, and `unf
 type them one by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, wraps

@@ -1,7 +1,5 @@
 """The command that finds settings for a data set: tune."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

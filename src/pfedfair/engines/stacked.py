@@ -1,7 +1,5 @@
 """The engine for one machine: all clients of a run in batched passes, a chunk at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple

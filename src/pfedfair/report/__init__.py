@@ -1,7 +1,5 @@
 """Renderers: they show any `pfedfair.studies.View`, and compute nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pfedfair import terminal as screen

@@ -3,8 +3,6 @@
 A method has the same colour and marker in every figure: they follow from its place in `ALGORITHMS`.
 """
 
-from __future__ import annotations
-
 import zlib
 from pathlib import Path
 from typing import Any, Literal

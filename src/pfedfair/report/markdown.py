@@ -1,7 +1,5 @@
 """A view as Markdown: one table after the other."""
 
-from __future__ import annotations
-
 from pfedfair.studies.view import Table, View
 
 

@@ -1,7 +1,5 @@
 """A view on the screen: tables in as many blocks as its width asks for, no number lost."""
 
-from __future__ import annotations
-
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console

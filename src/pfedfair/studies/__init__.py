@@ -1,7 +1,5 @@
 """Every table and figure, the paper's and ours: its runs and what is shown of them in one file."""
 
-from __future__ import annotations
-
 from pfedfair.studies import curves, many_clients, scores, stress, table1, targets
 from pfedfair.studies.scores import comparison
 from pfedfair.studies.study import Study

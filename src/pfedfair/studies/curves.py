@@ -5,8 +5,6 @@ trade-off, and the effect of pFedFair's lambda. Figure 5: every client of every 
 picture. Figure 7: the mean client's trade-off.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from functools import partial
 

@@ -3,8 +3,6 @@
 The shares of S are fixed, or drawn from the Dirichlet mixture; Figure 6 shows the drawn ones.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import pandas as pd

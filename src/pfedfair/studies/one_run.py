@@ -1,7 +1,5 @@
 """What is shown of one run: its clients, their rules, a new client, and what the theory says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What the views of several studies are put together from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path

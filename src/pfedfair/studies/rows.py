@@ -4,8 +4,6 @@ A row is a method by its name, or one of two that are not in `ALGORITHMS`: a met
 the place of eta, and the frontier, the best thresholds on FedAvg's scores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

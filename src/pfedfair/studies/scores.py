@@ -3,8 +3,6 @@
 Not in the paper, which calls its method's trade-off the best by the look of the curves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

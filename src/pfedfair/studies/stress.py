@@ -4,8 +4,6 @@ There P(X | S) is another at every client, and so are the shares of S. The paper
 P(X | S); a method that leans on that must notice when it does not hold.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 from pfedfair.criteria import CRITERIA

@@ -1,7 +1,5 @@
 """A table or a figure: its runs, and how their results become a view."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Results over clients and over seeds, and differences between methods in pairs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 

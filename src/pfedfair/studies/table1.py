@@ -1,7 +1,5 @@
 """Table 1: accuracy and DDP of every client, five clients, eta = 0.9, Adult and COMPAS."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pandas as pd

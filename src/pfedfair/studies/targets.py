@@ -3,8 +3,6 @@
 Not in the paper, which has a coefficient and no target.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 from pfedfair.criteria import CRITERIA

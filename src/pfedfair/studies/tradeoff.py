@@ -12,8 +12,6 @@ from 0 to `WIDTH`. It does not charge for a limit that is exceeded on the held-o
 *hindsight*, the same with points chosen on the held-out rows themselves, exceeds none.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -10,8 +10,6 @@ seeds. Test rows are not touched.
 the two ways in which 20 or 50 small clients can make as many steps as five large ones.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Sequence

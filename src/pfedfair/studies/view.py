@@ -4,8 +4,6 @@ A view is data: frames of numbers, and for each column of a table how a row's nu
 renderer computes nothing, so the screen, Markdown and a page show the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

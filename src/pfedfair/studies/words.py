@@ -1,7 +1,5 @@
 """How numbers, data sets and measures are written, for people who have not read the paper."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 

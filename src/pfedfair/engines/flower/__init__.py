@@ -6,8 +6,6 @@ what `pfedfair.engines.stacked` gives.
 Flower is an extra: ``pip install 'pfedfair[flower]'``.
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 from pfedfair.errors import InputError

@@ -6,8 +6,6 @@ algorithm's own message; that the model is there. An error goes back without its
 speak of rows: the text is in the site's own log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -4,8 +4,6 @@ Every wait has an end; every site that is refused or missing is named in the log
 the state is on disk, and a run that is started again goes on from there.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterable

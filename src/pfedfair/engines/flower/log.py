@@ -1,7 +1,5 @@
 """What sites and server say goes where Flower's own messages go."""
 
-from __future__ import annotations
-
 import logging
 
 log = logging.getLogger("pfedfair")

@@ -1,7 +1,5 @@
 """Flower's mods of a site: keep a copy of what is sent; clip and blur what is sent."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Send messages to sites and collect their answers, for as long as they may take and no longer."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Mapping
 

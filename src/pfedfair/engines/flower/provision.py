@@ -1,7 +1,5 @@
 """All files of a deployment: certificates, keys, start scripts, the proxy's configuration."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import os

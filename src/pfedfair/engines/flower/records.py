@@ -1,7 +1,5 @@
 """Tensors by name, as Flower's records and back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, MutableMapping
 
 import torch

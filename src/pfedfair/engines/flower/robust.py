@@ -1,7 +1,5 @@
 """Averages that a few bad sites cannot move far: Flower's own strategies."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from flwr.app import Message, MetricRecord, RecordDict

@@ -1,7 +1,5 @@
 """Which sites there are, where they are now, and who is not let in."""
 
-from __future__ import annotations
-
 import time
 
 from flwr.app import RecordDict

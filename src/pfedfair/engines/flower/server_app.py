@@ -1,7 +1,5 @@
 """What the server does: conduct a run, and keep what comes of it in the folder ``out``."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Flower on one machine: the simulation of many sites, and a deployment in miniature."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Which answers of a site are taken: looked at by the site before it sends, by the server again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median

@@ -4,8 +4,6 @@ A state belongs to the number of rounds that it has seen. The last two are kept:
 crashed asks for its last round again. The newer of disk and memory wins.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, MutableMapping
 from pathlib import Path

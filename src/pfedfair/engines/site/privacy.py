@@ -1,7 +1,5 @@
 """The rules of clipping and noise, and a site's secret; the noise itself is the framework's."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping
 from math import log, sqrt

@@ -1,7 +1,5 @@
 """A site's rows: where they are, which of them are for training, and how all sites encode them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any

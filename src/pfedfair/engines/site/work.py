@@ -3,8 +3,6 @@
 Nothing here sends anything: what is returned is what may leave the site.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 
