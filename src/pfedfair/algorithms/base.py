@@ -38,6 +38,7 @@ from pfedfair.optimisers import OPTIMISERS, Step
 from pfedfair.rules import Likeliest, Rule
 
 State = dict[str, Tensor]
+Answer = tuple[State, State]  # a message to the server, and what the client keeps
 Model = Annotated[Tensor, "model"]  # the parameters of a network
 OfClients = Annotated[Tensor, "clients"]  # something of each client, in the server's state
 
@@ -98,8 +99,9 @@ class Algorithm:
     wrappable
         Whether all its gradients come from `Clients.gradient`, so that another method can stand
         around it.
-    levels
-        The settings along its trade-off curve, from accurate to fair, if eta is not what sets it.
+    limit, levels
+        The setting that says how fair it is, if not eta; and its values along the trade-off curve,
+        from accurate to fair.
     collapse
         What to do about a model that predicts one class for everybody; "" if it is meant to.
     tuned
@@ -127,6 +129,7 @@ class Algorithm:
     personal: ClassVar[bool] = False
     one_step: ClassVar[bool] = False
     wrappable: ClassVar[bool] = True
+    limit: ClassVar[str] = ""
     levels: ClassVar[tuple[Mapping[str, float], ...]] = ({},)
     collapse: ClassVar[str] = "train longer, lower eta or raise alpha"
     tuned: ClassVar[bool] = True
@@ -179,7 +182,8 @@ class Algorithm:
     @property
     def level(self) -> str:
         """Where on its trade-off curve the method stands, in a few characters."""
-        return f"{self.eta:g}"
+        name = self.limit.partition("_")[0]
+        return f"{name} {getattr(self, self.limit):g}" if name else f"{self.eta:g}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all hyper-parameters, those of a wrapped method too; `from_dict` reads them."""
@@ -225,9 +229,7 @@ class Algorithm:
         """What the clients own before the first round."""
         return {}
 
-    def client_round(
-        self, server: State, own: State, clients: Clients, t: int
-    ) -> tuple[State, State]:
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         raise NotImplementedError
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:

@@ -10,7 +10,7 @@ from typing import TypedDict
 
 from torch import Tensor
 
-from pfedfair.algorithms.base import Clients, Model, State
+from pfedfair.algorithms.base import Answer, Clients, Model, State
 from pfedfair.algorithms.moreau import Moreau
 from pfedfair.objectives import Objective
 
@@ -31,9 +31,7 @@ class Ditto(Moreau):
     def start(self, server: State, clients: Clients) -> State:
         return {"v": clients.replicate(server["w"])}
 
-    def client_round(
-        self, server: State, own: State, clients: Clients, t: int
-    ) -> tuple[State, State]:
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w, v = clients.replicate(server["w"]), own["v"].clone()
         step, personal_step = self.step(), self.inner_step()
         for batch in self.minibatches(clients, t):

@@ -48,7 +48,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from pfedfair import seeds
-from pfedfair.algorithms.base import Algorithm, Clients, Model, State, average
+from pfedfair.algorithms.base import Algorithm, Answer, Clients, Model, State, average
 from pfedfair.algorithms.checks import above_zero, at_least, share, zero_or_more
 from pfedfair.errors import InputError
 from pfedfair.federation import Batch, stack
@@ -105,6 +105,7 @@ class FA(Algorithm):
     message_keys = MessageState
     binary = True
     wrappable = False
+    limit = "tau"
     levels = (
         {"tau": 0.1},
         {"tau": 0.01},
@@ -121,10 +122,6 @@ class FA(Algorithm):
             raise InputError(f"bound must be a number >= 1, got {self.bound:g}.")
         at_least(1, self, "bases")
         above_zero(self, "width")
-
-    @property
-    def level(self) -> str:
-        return f"tau {self.tau:g}"
 
     def cost(self) -> tuple[float, float]:
         return self.epochs + 0.5, 0.0  # gradients, the outputs once more, and the kernels
@@ -149,9 +146,7 @@ class FA(Algorithm):
         distances = (points * points).sum(1) - 2 * x @ points.T
         return torch.softmax(distances / (-2 * d * self.width**2), dim=-1)
 
-    def client_round(
-        self, server: State, own: State, clients: Clients, t: int
-    ) -> tuple[State, State]:
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = clients.replicate(server["w"])
         whole = stack(clients.table, clients.rows)
         z = clients.logits(w, whole)[..., 0]

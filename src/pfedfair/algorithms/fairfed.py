@@ -31,7 +31,7 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Clients, Model, OfClients, State
+from pfedfair.algorithms.base import Algorithm, Answer, Clients, Model, OfClients, State
 from pfedfair.algorithms.checks import zero_or_more
 from pfedfair.federation import stack
 
@@ -80,9 +80,7 @@ class FairFed(Algorithm):
         weights = sizes.double() if self.weighting == "size" else torch.ones_like(sizes).double()
         return {"w": w.clone(), "weights": weights / weights.sum()}
 
-    def client_round(
-        self, server: State, own: State, clients: Clients, t: int
-    ) -> tuple[State, State]:
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = clients.replicate(server["w"])
         tally = count(clients, w)
         step = self.step()

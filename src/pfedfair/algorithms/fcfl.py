@@ -46,7 +46,7 @@ import torch
 from scipy.optimize import linprog, nnls
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Clients, Model, State, average
+from pfedfair.algorithms.base import Algorithm, Answer, Clients, Model, State, average
 from pfedfair.algorithms.checks import above_zero, share
 from pfedfair.errors import InputError
 from pfedfair.federation import Batch, stack
@@ -100,6 +100,7 @@ class FCFL(Algorithm):
     binary = True
     wrappable = False
     one_step = True
+    limit = "epsilon"
     levels = ({"epsilon": 0.1}, {"epsilon": 0.02})
 
     def __post_init__(self) -> None:
@@ -113,10 +114,6 @@ class FCFL(Algorithm):
         if not 0 < self.delta_min <= self.delta < float("inf") or not 0 < self.decay <= 1:
             raise InputError("0 < delta_min <= delta and 0 < decay <= 1 must hold.")
 
-    @property
-    def level(self) -> str:
-        return f"epsilon {self.epsilon:g}"
-
     def cost(self) -> tuple[float, float]:
         return 2.0, 0.0
 
@@ -124,9 +121,7 @@ class FCFL(Algorithm):
         """Return the model, the number of rounds done, and the smoothing."""
         return {"w": w.clone(), "t": torch.tensor(0), "delta": torch.tensor(self.delta)}
 
-    def client_round(
-        self, server: State, own: State, clients: Clients, t: int
-    ) -> tuple[State, State]:
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         batch = stack(clients.table, clients.rows)
         logits, pullback = clients.network.vjp(clients.replicate(server["w"]), batch.x, batch.s)
         with torch.enable_grad():

@@ -5,16 +5,14 @@ With eta > 0 every client steps on its fair loss: FedAvg + KDE in the paper. One
 
 from dataclasses import dataclass
 
-from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.algorithms.base import Algorithm, Answer, Clients, State
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedAvg(Algorithm):
     """One epoch of local steps per round."""
 
-    def client_round(
-        self, server: State, own: State, clients: Clients, t: int
-    ) -> tuple[State, State]:
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = clients.replicate(server["w"])
         step = self.step()
         for batch in self.minibatches(clients, t):

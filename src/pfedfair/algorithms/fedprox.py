@@ -6,7 +6,7 @@ for all; with eta > 0 on the fair loss.
 
 from dataclasses import dataclass
 
-from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.algorithms.base import Algorithm, Answer, Clients, State
 from pfedfair.algorithms.checks import zero_or_more
 
 
@@ -26,9 +26,7 @@ class FedProx(Algorithm):
         super().__post_init__()
         zero_or_more(self, "mu")
 
-    def client_round(
-        self, server: State, own: State, clients: Clients, t: int
-    ) -> tuple[State, State]:
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w_t, w = server["w"], clients.replicate(server["w"])
         step = self.step()
         for batch in self.minibatches(clients, t):

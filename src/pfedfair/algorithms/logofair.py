@@ -40,7 +40,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softshrink
 
-from pfedfair.algorithms.base import Algorithm, Clients, Model, State, average
+from pfedfair.algorithms.base import Algorithm, Answer, Clients, Model, State, average
 from pfedfair.algorithms.checks import share
 from pfedfair.errors import InputError
 from pfedfair.federation import stack
@@ -92,6 +92,7 @@ class LoGoFair(Algorithm):
     message_keys = MessageState
     binary = True
     wrappable = False
+    limit = "delta_local"
     levels = tuple({"delta_local": delta, "delta_global": delta} for delta in (0.1, 0.03, 0.0))
     tuned = False  # it has FedAvg's base model
 
@@ -107,10 +108,6 @@ class LoGoFair(Algorithm):
     @property
     def closing(self) -> int:
         return self.dual_rounds
-
-    @property
-    def level(self) -> str:
-        return f"delta {self.delta_local:g}"
 
     def check(self, kinds: Kinds) -> None:
         super().check(kinds)
@@ -129,9 +126,7 @@ class LoGoFair(Algorithm):
             "lam": torch.zeros((), dtype=torch.float64),
         }
 
-    def client_round(
-        self, server: State, own: State, clients: Clients, t: int
-    ) -> tuple[State, State]:
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         if t >= self.rounds - self.dual_rounds:
             return {"positive": curve(look(clients, server), server["grid"], self.delta_local)}, {}
         w = clients.replicate(server["w"])

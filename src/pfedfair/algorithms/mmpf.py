@@ -35,7 +35,7 @@ from typing import NotRequired, TypedDict
 import torch
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Clients, Model, OfClients, State
+from pfedfair.algorithms.base import Algorithm, Answer, Clients, Model, OfClients, State
 from pfedfair.algorithms.checks import at_least
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Batch, stack
@@ -112,9 +112,7 @@ class MMPF(Algorithm):
         server |= {"worst": torch.tensor(torch.inf), "K": torch.tensor(1.0)}
         return server | ({"count": torch.ones_like(mu)} if self.groups == "sensitive" else {})
 
-    def client_round(
-        self, server: State, own: State, clients: Clients, t: int
-    ) -> tuple[State, State]:
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         v = clients.replicate(server["v"])
         whole = stack(clients.table, clients.rows)
         share = torch.einsum("rn,rnk->rk", whole.weight, self._members(whole))

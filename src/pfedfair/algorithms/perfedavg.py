@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.algorithms.base import Algorithm, Answer, Clients, State
 from pfedfair.algorithms.checks import above_zero, at_least
 from pfedfair.algorithms.moreau import PROX_EPOCHS_FROM
 
@@ -39,9 +39,7 @@ class PerFedAvg(Algorithm):
     def cost(self) -> tuple[float, float]:
         return 2.0 * self.epochs, float(self.adapt_epochs)
 
-    def client_round(
-        self, server: State, own: State, clients: Clients, t: int
-    ) -> tuple[State, State]:
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = clients.replicate(server["w"])
         step = self.step()
         batches = list(self.minibatches(clients, t))

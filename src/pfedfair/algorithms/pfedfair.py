@@ -9,7 +9,7 @@ The global model w is trained for accuracy; client i's model theta_i is fair, an
 
 from dataclasses import dataclass
 
-from pfedfair.algorithms.base import Clients, State
+from pfedfair.algorithms.base import Answer, Clients, State
 from pfedfair.algorithms.checks import zero_or_more
 from pfedfair.algorithms.moreau import Moreau
 from pfedfair.errors import known
@@ -43,9 +43,7 @@ class PFedFair(Moreau):
         inner = self.K + (self.envelope_gradient == "point") if self.lam else 0
         return (1.0 + inner) * self.epochs, float(self.prox_epochs)
 
-    def client_round(
-        self, server: State, own: State, clients: Clients, t: int
-    ) -> tuple[State, State]:
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         clean, fair = Objective(), self.objective
         w = clients.replicate(server["w"])
         step = self.step()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pfedfair.algorithms.base import Clients, State
+from pfedfair.algorithms.base import Answer, Clients, State
 from pfedfair.algorithms.checks import above_zero
 from pfedfair.algorithms.moreau import Moreau
 
@@ -31,9 +31,7 @@ class PFedMe(Moreau):
     def cost(self) -> tuple[float, float]:
         return float(self.K * self.epochs), float(self.prox_epochs)
 
-    def client_round(
-        self, server: State, own: State, clients: Clients, t: int
-    ) -> tuple[State, State]:
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = clients.replicate(server["w"])
         step = self.step()
         for batch in self.minibatches(clients, t):

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from pfedfair.algorithms import checks
-from pfedfair.algorithms.base import Algorithm, State
+from pfedfair.algorithms.base import Algorithm, Answer, State
 from pfedfair.algorithms.clients import Clients, set_aside
 from pfedfair.criteria import CRITERIA
 from pfedfair.errors import InputError
@@ -128,9 +128,7 @@ class Targeted(Algorithm):
         first = torch.logit(torch.tensor(self.method.eta)).expand(len(clients), 1).clone()
         return self.method.start(server, clients) | {"log_mu": first}
 
-    def client_round(
-        self, server: State, own: State, clients: Clients, t: int
-    ) -> tuple[State, State]:
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         watchful = self.watch(own, clients)
         sent, kept = self.method.client_round(server, own, watchful, t)
         return sent, kept | {"log_mu": watchful.dual.log_mu}

@@ -47,7 +47,7 @@ from torch import Tensor
 
 from pfedfair import seeds
 from pfedfair.algorithms import checks, counting
-from pfedfair.algorithms.base import Algorithm, Clients, State
+from pfedfair.algorithms.base import Algorithm, Answer, Clients, State
 from pfedfair.algorithms.counting import aside, cells_for, count, learn, likeness, noisy
 from pfedfair.algorithms.fedavg import FedAvg
 from pfedfair.algorithms.solver import Solver
@@ -192,9 +192,7 @@ class Transport(Algorithm):
     def start(self, server: State, clients: Clients) -> State:
         return self.trainer.start(server, clients)
 
-    def client_round(
-        self, server: State, own: State, clients: Clients, t: int
-    ) -> tuple[State, State]:
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         if t >= self.rounds - self.agree:  # step 4
             people, others = self.neighbours(server, own, clients)
             return {"alike": likeness(people, others, server["prior"], silent=self.secret)}, own

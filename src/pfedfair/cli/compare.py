@@ -13,10 +13,11 @@ from pfedfair.cli import options
 from pfedfair.cli.options import Jobs, People, Protocol, Quiet, Seeds, Settings, unfold
 from pfedfair.defaults import takes
 from pfedfair.errors import InputError, known
-from pfedfair.experiment import Spec, do_runs, prepare, read_results
+from pfedfair.experiment import FRONTIER, Spec, do_runs, prepare, read_results
 from pfedfair.files import read_json
 from pfedfair.report import show
 from pfedfair.studies import STUDIES, comparison, one_run
+from pfedfair.studies.rows import CONSTANT, METHOD
 
 
 @unfold
@@ -48,7 +49,7 @@ def compare(
     Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5
     """
     plan = people.plan(validation)
-    names = options.names(f"constant,{methods}")
+    names = options.names(f"{CONSTANT},{methods}")
     for name in names:
         known("method", name, ALGORITHMS)
     try:
@@ -70,9 +71,9 @@ def compare(
             runs.append((name, options.make_tuned(people, plan, name, own | more), False))
     runs = options.unique(runs)
     data = people.dataset
-    if len(data.group_names) == len(data.label_names) == 2 and settings.criterion in (None, "dp"):
-        rounds = options.typed(rounds=settings.rounds)
-        runs.append(("fedavg", options.make_tuned(people, plan, "fedavg", rounds), True))
+    if len(data.group_names) == len(data.label_names) == 2 and given.get("criterion", "dp") == "dp":
+        rounds, scores = options.typed(rounds=settings.rounds), METHOD[FRONTIER]
+        runs.append((scores, options.make_tuned(people, plan, scores, rounds), True))
     specs = [
         Spec(people.source, plan, name, algorithm, seed, protocol, not settings.blind,
              validation > 0, frontier)

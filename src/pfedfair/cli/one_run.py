@@ -12,12 +12,13 @@ from pfedfair.cli.options import OneMethod, People, Protocol, Quiet, Seed, Setti
 from pfedfair.data.table import read_table
 from pfedfair.engines.stacked import one_thread
 from pfedfair.errors import InputError
-from pfedfair.experiment import FRONTIER_LIMITS, Spec, claim, rows_of, write_results
+from pfedfair.experiment import FRONTIER, FRONTIER_LIMITS, Spec, claim, rows_of, write_results
 from pfedfair.federation import Federation
 from pfedfair.files import read_json
 from pfedfair.runs import Run, choose_network, measured_rows, newcomer
 from pfedfair.runs import train as train_run
 from pfedfair.studies import one_run
+from pfedfair.studies.rows import METHOD
 from pfedfair.theory import cost_of_one_model
 
 
@@ -102,11 +103,11 @@ def theory(
     """
     plan = people.plan()
     federation = people.federate(plan, seed)
-    algorithm = options.make_tuned(people, plan, "fedavg", options.typed(rounds=rounds))
+    algorithm = options.make_tuned(people, plan, METHOD[FRONTIER], options.typed(rounds=rounds))
     if not federation.table.kinds.binary:
         raise InputError("Both propositions are for two groups and two classes.")
     measured_rows(federation.partition, None)
-    run = _train("fedavg", federation, algorithm, seed, quiet)
+    run = _train(METHOD[FRONTIER], federation, algorithm, seed, quiet)
     if not quiet:
         cost = cost_of_one_model(federation.partition)
         heading = f"{federation.data.name}, seed {seed}"

@@ -17,7 +17,7 @@ from pfedfair import partition
 from pfedfair.algorithms import ALGORITHMS, Algorithm
 from pfedfair.criteria import CRITERIA
 from pfedfair.data import DATASETS, Dataset
-from pfedfair.defaults import as_many_steps, make
+from pfedfair.defaults import make_for
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import Source, load_source
 from pfedfair.federation import Federation
@@ -177,11 +177,8 @@ class OneMethod:
 
 
 def make_tuned(people: People, plan: Plan, method: str, given: dict[str, Any]) -> Algorithm:
-    """Return a method as tuned; small clients make as many steps as those it was tuned with."""
-    known("method", method, ALGORITHMS)
-    rows = plan.rows_each(people.dataset)
-    small = {} if rows is None else as_many_steps(people.dataset, method, max(rows, 1))
-    return make(method, small | given, people.dataset)
+    """Return a method as tuned, with what was given."""
+    return make_for(plan.rows_each(people.dataset), method, given, people.dataset)
 
 
 def typed(**options: Any) -> dict[str, Any]:
