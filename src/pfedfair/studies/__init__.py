@@ -1,6 +1,17 @@
 """Every table and figure, the paper's and ours: its runs and what is shown of them in one file."""
 
-from pfedfair.studies import curves, many_clients, scores, stress, table1, targets
+from pfedfair.studies import (
+    figure3,
+    figure4,
+    figure5,
+    figure6,
+    figure7,
+    many_clients,
+    scores,
+    stress,
+    table1,
+    targets,
+)  # fmt: skip
 from pfedfair.studies.scores import comparison
 from pfedfair.studies.study import Study
 from pfedfair.studies.view import Column, Picture, Table, View
@@ -11,11 +22,11 @@ STUDIES: dict[str, Study] = {
     "table1": table1.STUDY,
     "table2": many_clients.TABLE2,
     "table3": many_clients.TABLE3,
-    "figure3": curves.FIGURE3,
-    "figure4": curves.FIGURE4,
-    "figure5": curves.FIGURE5,
-    "figure6": many_clients.FIGURE6,
-    "figure7": curves.FIGURE7,
+    "figure3": figure3.STUDY,
+    "figure4": figure4.STUDY,
+    "figure5": figure5.STUDY,
+    "figure6": figure6.STUDY,
+    "figure7": figure7.STUDY,
     "scores": scores.STUDY,
     "targets": targets.STUDY,
     "stress": stress.STUDY,

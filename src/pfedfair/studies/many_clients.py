@@ -1,44 +1,13 @@
-"""Twenty and fifty clients on Adult, eta = 0.9: Tables 2 and 3, and Figure 6.
-
-The shares of S are fixed, or drawn from the Dirichlet mixture; Figure 6 shows the drawn ones.
-"""
+"""Tables 2 and 3: twenty and fifty clients on Adult, fixed and drawn shares of S, eta = 0.9."""
 
 from functools import partial
 
-import pandas as pd
-
 from pfedfair.partition import dirichlet_mixture, fixed_shares
-from pfedfair.studies import parts, summary, words
+from pfedfair.studies import parts
 from pfedfair.studies.curves import METHODS
-from pfedfair.studies.rows import CONSTANT
-from pfedfair.studies.study import Cell, Study, cells_of
-from pfedfair.studies.view import Column, Picture, Table
+from pfedfair.studies.study import Study, cells_of
 
 CLIENTS = (20, 50)
-SHARE = "share S=1: the part of a client's people who are of group 1."
-
-
-def share_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
-    """How the clients' shares of S = 1 are spread, by role, at the first seed."""
-    first = part[part["seed"] == part["seed"].min()]
-    spread = first.groupby("role")["share_s1"].agg(["count", "mean", "min", "max"]).reset_index()
-    columns = (
-        Column("role", "{role}"),
-        Column("clients", "{count}"),
-        Column("mean share S=1", "{mean:.3f}"),
-        Column("smallest", "{min:.3f}"),
-        Column("largest", "{max:.3f}"),
-    )
-    return Table(frame=spread, columns=columns)
-
-
-def share_pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
-    first, bars = results[results["seed"] == results["seed"].min()], []
-    for part in summary.parts(first):
-        panel, places = f"{len(part)} clients", range(1, len(part) + 1)
-        bars.append(pd.DataFrame({"panel": panel, "x": places, "share_s1": part["share_s1"]}))
-    frames, said = {"shares": pd.concat(bars)}, {"x": "client", "y": "share of S"}
-    return [Picture(name="figure6", kind="shares", frames=frames, words=said)]
 
 
 def _study(what: str, shares: str) -> Study:
@@ -53,11 +22,3 @@ def _study(what: str, shares: str) -> Study:
 
 
 TABLE2, TABLE3 = _study("table2", "fixed"), _study("table3", "Dirichlet")
-FIGURE6 = Study(  # the constant classifier is enough: the figure shows the partition
-    title="Figure 6: shares of S, drawn from the Dirichlet mixture",
-    cells=lambda dataset: [Cell(dirichlet_mixture(n), CONSTANT, {}) for n in CLIENTS],
-    table=share_table,
-    pictures=share_pictures,
-    legend=lambda gap: (SHARE, words.WHO[0]),
-    datasets=("adult",),
-)

@@ -1,0 +1,61 @@
+"""Figure 4: the worst client's trade-off over eta, and the effect of pFedFair's lambda."""
+
+from dataclasses import replace
+
+import pandas as pd
+
+from pfedfair.defaults import make
+from pfedfair.partition import fixed_shares
+from pfedfair.studies import parts, summary, words
+from pfedfair.studies.curves import over_eta
+from pfedfair.studies.rows import ETA
+from pfedfair.studies.study import Cell, Study
+from pfedfair.studies.view import Picture, Table
+
+LAMBDAS = (0.0, 0.2, 0.4, 0.8)
+
+
+def with_lambdas(dataset: str) -> list[Cell]:
+    """Methods over eta, and pFedFair with other values of lambda at the largest."""
+    tuned = make("pfedfair", data=dataset).to_dict()["lam"]
+    varied = [{"eta": ETA, "lam": lam} for lam in LAMBDAS if lam != tuned]
+    return over_eta(dataset) + [Cell(fixed_shares(), "pfedfair", level) for level in varied]
+
+
+def usual(results: pd.DataFrame) -> pd.DataFrame:
+    """Leave out the runs that vary lambda: keep the value that the runs at lower eta have."""
+    known = set(results.loc[results["eta"] < results["eta"].max(), "lam"].dropna())
+    return results[results["lam"].isna() | results["lam"].isin(known)]
+
+
+def lambda_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
+    rows = summary.with_settings(rows, "lam")
+    labels = [words.narrow(name) for name in rows["method"]]
+    said = ["" if lam != lam else f"\n lam {lam:g}" for lam in rows["lam"]]
+    rows["label"] = [label + more for label, more in zip(labels, said, strict=True)]
+    judged = parts.judged(usual(part), parts.claims("figure4"))
+    return replace(parts.summary_table(part, rows), lines_heading=parts.CLAIMS, lines=judged)
+
+
+def lambda_pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
+    """The worst client's trade-off; its error and DDP against lambda, at the largest eta."""
+    chosen = usual(results)
+    at_usual = rows[rows["config"].isin(chosen["config"])]
+    fair = rows[(rows["method"] == "pfedfair") & (rows["eta"] == rows["eta"].max())]
+    lines = [
+        parts.curve(part, f"{name}: worst client's {what}", "lam", f"worst_{measure}")
+        for name, part in summary.with_settings(fair, "lam")
+        .sort_values("lam")
+        .groupby("dataset", sort=False)
+        for what, measure in (("error %", "accuracy"), ("DDP", "ddp"))
+    ]
+    effect = parts.curves_picture("figure4c", lines, {"x": "lambda", "y": ""})
+    return [parts.trade_off("figure4b", chosen, at_usual, ("worst",)), effect]
+
+
+STUDY = Study(
+    title="Figure 4: worst client's trade-off over eta, and the effect of lambda",
+    cells=with_lambdas,
+    table=lambda_table,
+    pictures=lambda_pictures,
+)
