@@ -96,6 +96,8 @@ class Algorithm:
         Whether every client trains, or adapts, a model of its own.
     one_step
         Whether a round is one step, so that there must be many.
+    beside
+        Work besides the epochs of a round, and at the end, in gradients of all rows; see `cost`.
     wrappable
         Whether all its gradients come from `Clients.gradient`, so that another method can stand
         around it.
@@ -128,6 +130,7 @@ class Algorithm:
     binary: ClassVar[bool] = False
     personal: ClassVar[bool] = False
     one_step: ClassVar[bool] = False
+    beside: ClassVar[tuple[float, float]] = (0.0, 0.0)
     wrappable: ClassVar[bool] = True
     limit: ClassVar[str] = ""
     levels: ClassVar[tuple[Mapping[str, float], ...]] = ({},)
@@ -211,7 +214,7 @@ class Algorithm:
 
     def cost(self) -> tuple[float, float]:
         """Gradients per row: in one round, and in `personalise`. For estimates of time."""
-        return float(self.epochs), 0.0
+        return self.epochs + self.beside[0], self.beside[1]
 
     def minibatches(self, clients: Clients, t: int) -> Iterator[Batch]:
         """The minibatches of round t: `epochs` passes over every client's rows."""

@@ -103,14 +103,11 @@ class FA(Algorithm):
 
     server_keys = ServerState
     message_keys = MessageState
+    beside = (0.5, 0.0)  # the outputs once more, and the kernels
     binary = True
     wrappable = False
     limit = "tau"
-    levels = (
-        {"tau": 0.1},
-        {"tau": 0.01},
-        {"tau": 0.001},
-    )
+    levels = ({"tau": 0.1}, {"tau": 0.01}, {"tau": 0.001})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,9 +119,6 @@ class FA(Algorithm):
             raise InputError(f"bound must be a number >= 1, got {self.bound:g}.")
         at_least(1, self, "bases")
         above_zero(self, "width")
-
-    def cost(self) -> tuple[float, float]:
-        return self.epochs + 0.5, 0.0  # gradients, the outputs once more, and the kernels
 
     def start_server(self, w: Tensor, sizes: Tensor) -> State:
         """No reweighting, no multipliers."""

@@ -67,14 +67,12 @@ class FairFed(Algorithm):
 
     server_keys = ServerState
     message_keys = MessageState
+    beside = (0.3, 0.0)  # a third of a gradient to measure the received model
     binary = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         zero_or_more(self, "beta")
-
-    def cost(self) -> tuple[float, float]:
-        return self.epochs + 0.3, 0.0  # a third of a gradient to measure the received model
 
     def start_server(self, w: Tensor, sizes: Tensor) -> State:
         weights = sizes.double() if self.weighting == "size" else torch.ones_like(sizes).double()

@@ -90,6 +90,7 @@ class LoGoFair(Algorithm):
 
     server_keys = ServerState
     message_keys = MessageState
+    beside = (0.0, 0.5)
     binary = True
     wrappable = False
     limit = "delta_local"
@@ -113,9 +114,6 @@ class LoGoFair(Algorithm):
         super().check(kinds)
         if not kinds.aware:
             raise InputError("LoGoFair has a threshold for each group: S must be an input.")
-
-    def cost(self) -> tuple[float, float]:
-        return float(self.epochs), 0.5
 
     def start_server(self, w: Tensor, sizes: Tensor) -> State:
         grid = LARGEST * torch.linspace(-1, 1, GRID, dtype=torch.float64) ** 3  # denser around 0

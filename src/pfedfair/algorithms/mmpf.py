@@ -80,6 +80,7 @@ class MMPF(Algorithm):
 
     server_keys = ServerState
     message_keys = MessageState
+    beside = (0.4, 0.0)  # the outputs once more, for the risks
     wrappable = False
 
     def __post_init__(self) -> None:
@@ -97,9 +98,6 @@ class MMPF(Algorithm):
         super().check(kinds)
         if self.groups != "clients" and kinds.groups > 2:
             raise InputError(f"MMPF over groups is made for two, the data has {kinds.groups}.")
-
-    def cost(self) -> tuple[float, float]:
-        return self.epochs + 0.4, 0.0  # gradients, and the outputs once more for the risks
 
     def start_server(self, w: Tensor, sizes: Tensor) -> State:
         """All groups alike, or by size; nobody knows a risk yet."""

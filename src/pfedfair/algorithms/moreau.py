@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pfedfair.algorithms.base import Algorithm, Clients, State
 from pfedfair.algorithms.checks import above_zero, at_least, zero_or_more
-from pfedfair.errors import InputError
+from pfedfair.errors import known
 from pfedfair.federation import Batch
 from pfedfair.objectives import Objective
 from pfedfair.optimisers import OPTIMISERS, Step
@@ -47,8 +47,7 @@ class Moreau(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.inner not in OPTIMISERS:
-            raise InputError(f"inner must be one of {', '.join(OPTIMISERS)}, got '{self.inner}'.")
+        known("inner optimiser", self.inner, OPTIMISERS)
         at_least(1, self, "K")
         at_least(0, self, "prox_epochs")
         zero_or_more(self, "gamma")

@@ -92,10 +92,7 @@ def personalise(
 
 @unfold
 def theory(
-    people: People,
-    seed: Seed = 0,
-    rounds: options.Rounds = None,
-    quiet: Quiet = False,
+    people: People, seed: Seed = 0, rounds: options.Rounds = None, quiet: Quiet = False
 ) -> None:
     """Say what one fair model must cost each client, and the best that thresholds can do.
 
