@@ -112,8 +112,7 @@ def reproduce(
     out = out or Path("runs") / what
     every = [name for name, study in STUDIES.items() if study.in_paper]
     for name in every if what == "all" else [what]:
-        folder = out / name if what == "all" else out
-        study = STUDIES[name]
+        folder, study = out / name if what == "all" else out, STUDIES[name]
         chosen = options.names(datasets or "") or list(study.datasets)
         for one in chosen:
             known("data set", one, study.datasets)
@@ -153,9 +152,6 @@ def do(
 ) -> pd.DataFrame:
     """Do all runs with a progress bar; return the results."""
     jobs = prepare(specs, out, jobs, part)  # what is wrong is said before there is a bar
-    with terminal.progress(what, sum(spec.work for spec in specs), quiet) as advance:
-
-        def on_work(work: float, done: int) -> None:
-            advance(work, f"{done}/{len(specs)} runs")
-
-        return do_runs(specs, out, jobs, on_work, runs)
+    n, work = len(specs), sum(spec.work for spec in specs)
+    with terminal.progress(what, work, quiet) as advance:
+        return do_runs(specs, out, jobs, lambda w, done: advance(w, f"{done}/{n} runs"), runs)
