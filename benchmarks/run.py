@@ -144,8 +144,9 @@ def bench_throughput() -> None:
 
     def two_threads() -> None:
         torch.set_num_threads(2)
-        for spec in specs:
-            experiment.execute(spec)
+        with tempfile.TemporaryDirectory() as folder:
+            for spec in specs:
+                experiment.execute(Path(folder), spec, lambda part: None)
 
     ours, rival = alternate(two_processes, two_threads, 1)
     say(

@@ -9,24 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Criterion:
-    """A meaning of fairness.
+    """A meaning of fairness: which decisions are compared, and among whom."""
 
-    Attributes
-    ----------
-    measure
-        The gap's name, also the column of the results.
-    words
-        What the gap is, in a sentence.
-    among
-        The labels of the people among whom decisions are compared, of so many classes; None is
-        everybody, whatever the label.
-    decisions
-        Which decisions are compared among them.
-    """
-
-    measure: str
-    words: str
-    among: Callable[[int], list[int | None]]
+    measure: str  # the gap's name, also the column of the results
+    words: str  # what the gap is, in a sentence
+    among: Callable[[int], list[int | None]]  # labels, of so many classes; None is everybody
     decisions: Callable[[int], list[int]]
 
     def compared(self, classes: int) -> list[tuple[int | None, int]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pfedfair.algorithms.base import Algorithm, State
 from pfedfair.algorithms.clients import Clients
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, known
 
 __all__ = ["ALGORITHMS", "Algorithm", "Clients", "Method", "State", "from_dict"]
 
@@ -77,9 +77,7 @@ FILES = {class_name: file for file, class_name, *_ in METHODS} | {"Targeted": "t
 
 def from_dict(about: Mapping[str, Any]) -> Algorithm:
     """Make an algorithm from what its `to_dict` said, a wrapped method included."""
-    kind = about.get("kind")
-    if kind not in FILES:
-        raise InputError(f"Unknown algorithm '{kind}': it was saved by another version.")
+    kind = known("kind of algorithm", str(about.get("kind")), FILES)
     made = {name: _value(value) for name, value in about.items() if name != "kind"}
     method = Method("", FILES[kind], kind, False)
     unknown = [name for name in made if name not in method.settings]

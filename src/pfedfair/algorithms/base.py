@@ -81,33 +81,6 @@ class Algorithm:
         How the server averages: "uniform" as printed in the paper, or by "size".
     criterion
         What fairness means: "dp", "eo" or "eopp", see `Objective`.
-
-    A class declares besides (by class variables and properties):
-
-    server_keys, message_keys, own_keys
-        The keys of its states.
-    federated
-        Whether there are rounds at all.
-    keeps
-        Whether `rules` may be asked again, with the same `own` and another target.
-    binary
-        Whether it is made for two groups, two classes and "dp" alone.
-    personal
-        Whether every client trains, or adapts, a model of its own.
-    one_step
-        Whether a round is one step, so that there must be many.
-    beside
-        Work besides the epochs of a round, and at the end, in gradients of all rows; see `cost`.
-    wrappable
-        Whether all its gradients come from `Clients.gradient`, so that another method can stand
-        around it.
-    limit, levels
-        The setting that says how fair it is, if not eta; and its values along the trade-off curve,
-        from accurate to fair.
-    collapse
-        What to do about a model that predicts one class for everybody; "" if it is meant to.
-    tuned
-        Whether it has settings of its own to tune, or another method's.
     """
 
     rounds: int = 40
@@ -122,20 +95,21 @@ class Algorithm:
     weighting: str = "uniform"
     criterion: str = "dp"
 
-    server_keys: ClassVar[type] = ServerState
+    # What a class declares of itself, besides the properties below:
+    server_keys: ClassVar[type] = ServerState  # the keys of its states
     message_keys: ClassVar[type] = MessageState
     own_keys: ClassVar[type] = OwnState
-    federated: ClassVar[bool] = True
-    keeps: ClassVar[bool] = False
-    binary: ClassVar[bool] = False
-    personal: ClassVar[bool] = False
-    one_step: ClassVar[bool] = False
-    beside: ClassVar[tuple[float, float]] = (0.0, 0.0)
-    wrappable: ClassVar[bool] = True
-    limit: ClassVar[str] = ""
-    levels: ClassVar[tuple[Mapping[str, float], ...]] = ({},)
-    collapse: ClassVar[str] = "train longer, lower eta or raise alpha"
-    tuned: ClassVar[bool] = True
+    federated: ClassVar[bool] = True  # whether there are rounds at all
+    keeps: ClassVar[bool] = False  # whether `rules` may be asked again for another target
+    binary: ClassVar[bool] = False  # whether it is made for two groups, two classes and "dp" alone
+    personal: ClassVar[bool] = False  # whether a client trains, or adapts, a model of its own
+    one_step: ClassVar[bool] = False  # whether a round is one step, so that there must be many
+    beside: ClassVar[tuple[float, float]] = (0.0, 0.0)  # work besides the epochs, see `cost`
+    wrappable: ClassVar[bool] = True  # whether its gradients are all `Clients.gradient`'s
+    limit: ClassVar[str] = ""  # the setting that says how fair it is, if not eta
+    levels: ClassVar[tuple[Mapping[str, float], ...]] = ({},)  # of it, from accurate to fair
+    collapse: ClassVar[str] = "train longer, lower eta or raise alpha"  # "" if it is meant to
+    tuned: ClassVar[bool] = True  # whether it has settings of its own to tune
 
     def __post_init__(self) -> None:
         known("optimiser", self.optimiser, list(OPTIMISERS))

@@ -24,8 +24,7 @@ from pfedfair.theory.calibration import calibrate
 
 
 class ServerState(TypedDict):
-    """What the server keeps and sends: in training the base's state, then also the rest."""
-
+    # What the server keeps and sends: in training the base's state, then also the rest
     w: Model
     eta: NotRequired[Tensor]  # P(Y) in every cell, (groups, classes, cells)
     trust: NotRequired[Tensor]  # what a person that the model was trained on counts for, (groups,)
@@ -35,17 +34,14 @@ class ServerState(TypedDict):
 
 
 class MessageState(TypedDict, total=False):
-    """What a client sends: in training the base's message, then counts, then its beliefs."""
-
+    # What a client sends: in training the base's message, then counts, then its beliefs
     w: Model
     held: Tensor  # people by half, group, label and cell
     trained: Tensor  # people by group and cell
     alike: Tensor  # how likely it holds each kappa, (49,)
 
 
-class OwnState(TypedDict, total=False):
-    """What a client keeps: its counts, without noise."""
-
+class OwnState(TypedDict, total=False):  # what a client keeps: its counts, without noise
     held: Tensor
     trained: Tensor
 

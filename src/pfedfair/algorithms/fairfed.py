@@ -42,8 +42,7 @@ class ServerState(TypedDict):
 
 
 class MessageState(TypedDict):
-    """What a client sends: its model, and counts of how the received one did."""
-
+    # What a client sends: its model, and counts of how the received one did
     w: Model
     group: Tensor  # rows of each group
     positive: Tensor  # those with a positive prediction

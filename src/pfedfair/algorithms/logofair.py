@@ -61,8 +61,7 @@ class ServerState(TypedDict):
 
 
 class MessageState(TypedDict, total=False):
-    """What a client sends: in training its model, then counts of positive decisions."""
-
+    # What a client sends: in training its model, then counts of positive decisions
     w: Model
     group: Tensor  # its people in each group
     positive: Tensor  # those decided 1 for every lambda, (grid, 2)

@@ -45,9 +45,7 @@ SCALE = 0.02  # the least excess that moves a multiplier by a full step
 EVERY = 4  # every fourth gradient of the fair loss looks at the DDP, the first of a round too
 
 
-class OwnState(TypedDict):
-    """What a client keeps, besides what the method keeps."""
-
+class OwnState(TypedDict):  # what a client keeps, besides what the method keeps
     log_mu: Tensor  # its multiplier
 
 

@@ -68,12 +68,12 @@ def compare(
         own = {key: value for key, value in given.items() if takes(name, key)}
         for level in ALGORITHMS[name].levels(values):
             more = {} if set(level) & set(own) else level  # it was set to one value
-            runs.append((name, options.make_tuned(people, plan, name, own | more), False))
+            runs.append((name, people.make(plan, name, own | more), False))
     runs = options.unique(runs)
     data = people.dataset
     if len(data.group_names) == len(data.label_names) == 2 and given.get("criterion", "dp") == "dp":
         rounds, scores = options.typed(rounds=settings.rounds), METHOD[FRONTIER]
-        runs.append((scores, options.make_tuned(people, plan, scores, rounds), True))
+        runs.append((scores, people.make(plan, scores, rounds), True))
     specs = [
         Spec(people.source, plan, name, algorithm, seed, protocol, not settings.blind,
              validation > 0, frontier)

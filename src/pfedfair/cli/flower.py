@@ -110,7 +110,7 @@ def demo(
 
     people = People(data, clients=sites)
     few = _few(method) if rounds is None else rounds
-    algorithm = options.make_tuned(people, people.plan(), method, {"rounds": few})
+    algorithm = people.make(people.plan(), method, {"rounds": few})
     table, seed = people.dataset, options.at_least("--seed", seed, 0)
     with _folder(out) as place:
         folder = place / "deployment"

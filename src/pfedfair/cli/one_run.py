@@ -100,7 +100,7 @@ def theory(
     """
     plan = people.plan()
     federation = people.federate(plan, seed)
-    algorithm = options.make_tuned(people, plan, METHOD[FRONTIER], options.typed(rounds=rounds))
+    algorithm = people.make(plan, METHOD[FRONTIER], options.typed(rounds=rounds))
     if not federation.table.kinds.binary:
         raise InputError("Both propositions are for two groups and two classes.")
     measured_rows(federation.partition, None)

@@ -118,6 +118,10 @@ class People:
             self.partition, self.dataset, self.clients, self.rows, self.client, validation
         )
 
+    def make(self, plan: Plan, method: str, given: dict[str, Any]) -> Algorithm:
+        """Return a method as tuned for these people, with what was given."""
+        return make_for(plan.rows_each(self.dataset), method, given, self.dataset)
+
     def federate(self, plan: Plan, seed: int, blind: bool = False) -> Federation:
         return self.dataset.federate(plan, at_least("--seed", seed, 0), not blind)
 
@@ -173,12 +177,7 @@ class OneMethod:
     def make(self, people: People, plan: Plan, settings: Settings, **more: Any) -> Algorithm:
         """Return the method, as tuned for these people, with what was typed."""
         given = settings.given(eta=self.eta, target_ddp=self.target_ddp, confidence=self.confidence)
-        return make_tuned(people, plan, self.method, more | given)
-
-
-def make_tuned(people: People, plan: Plan, method: str, given: dict[str, Any]) -> Algorithm:
-    """Return a method as tuned, with what was given."""
-    return make_for(plan.rows_each(people.dataset), method, given, people.dataset)
+        return people.make(plan, self.method, more | given)
 
 
 def typed(**options: Any) -> dict[str, Any]:

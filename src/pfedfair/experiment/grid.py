@@ -22,17 +22,13 @@ from pfedfair.partition import Plan
 from pfedfair.runs import CollapseWarning, measured_rows, train
 
 
-def execute(spec: Spec, on_work: Callable[[float], None] = lambda work: None) -> pd.DataFrame:
-    """Do one run; return its rows of the results."""
+def execute(runs: Path, spec: Spec, on_work: Callable[[float], None]) -> None:
+    """Do one run; write its rows of the results to a file in `runs`."""
     federation = _federation(spec.source, spec.plan, spec.seed, spec.sensitive_as_input)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # the column "collapsed" keeps it
         run = train(federation, spec.algorithm, spec.seed, on_work=on_work)
-    return rows_of(run, spec)
-
-
-def _execute_to_file(runs: Path, spec: Spec, on_work: Callable[[float], None]) -> None:
-    write_parquet(runs / f"{spec.key}.parquet", execute(spec, on_work))
+    write_parquet(runs / f"{spec.key}.parquet", rows_of(run, spec))
 
 
 @lru_cache(maxsize=2)
@@ -84,7 +80,7 @@ def do_runs(
         on_work(before + work, len(specs) - len(missing) + done)
 
     report(0.0, 0)
-    pool.spread(partial(_execute_to_file, runs), missing, jobs, report)
+    pool.spread(partial(execute, runs), missing, jobs, report)
     results = pd.concat(map(read_parquet, files), ignore_index=True)
     write_results(out, results)
     return results

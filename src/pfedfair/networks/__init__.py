@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from pfedfair.errors import InputError
+from pfedfair.errors import known
 from pfedfair.networks.base import Network
 from pfedfair.networks.bias import Bias
 from pfedfair.networks.both import Both
@@ -47,6 +47,4 @@ def from_dict(
         For a `Module`: the same ``torch.nn.Module``. A file names no code to run.
     """
     rest = {key: value for key, value in about.items() if key != "kind"}
-    if about["kind"] not in NETWORKS:
-        raise InputError(f"Unknown network '{about['kind']}': it was saved by another version.")
-    return NETWORKS[about["kind"]](rest, buffers or {}, module)
+    return NETWORKS[known("network", about["kind"], NETWORKS)](rest, buffers or {}, module)

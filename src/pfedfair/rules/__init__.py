@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from pfedfair.errors import InputError
+from pfedfair.errors import known
 from pfedfair.rules.base import Rule
 from pfedfair.rules.likeliest import Likeliest
 from pfedfair.rules.lookup import Lookup
@@ -25,6 +25,4 @@ RULES: dict[str, Callable[..., Rule]] = {kind.__name__.lower(): kind for kind in
 def from_dict(about: dict[str, Any], numbers: Tensor) -> Rule:
     """Make a rule from what its `to_dict` said, and its numbers."""
     rest = {key: value for key, value in about.items() if key != "kind"}
-    if about["kind"] not in RULES:
-        raise InputError(f"Unknown rule '{about['kind']}': it was saved by another version.")
-    return RULES[about["kind"]](numbers, **rest)
+    return RULES[known("rule", about["kind"], RULES)](numbers, **rest)

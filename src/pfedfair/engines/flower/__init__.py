@@ -6,10 +6,13 @@ what `pfedfair.engines.stacked` gives.
 Flower is an extra: ``pip install 'pfedfair[flower]'``.
 """
 
+import logging
 from importlib.util import find_spec
 
 from pfedfair.errors import InputError
 
+log = logging.getLogger("pfedfair")  # it goes where Flower's own messages go
+log.parent = logging.getLogger("flwr")
 NEEDED = ("flwr", "filelock", "psutil", "tomli_w")
 
 

@@ -12,7 +12,7 @@ import torch
 from flwr.app import ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from pfedfair.engines.flower.log import log
+from pfedfair.engines.flower import log
 from pfedfair.engines.flower.mods import audit_mod, privacy_mod
 from pfedfair.engines.flower.post import FAILED
 from pfedfair.engines.flower.records import Held, pack, unpack

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pfedfair import seeds
 from pfedfair.algorithms import Algorithm, State
-from pfedfair.engines.flower.log import log
+from pfedfair.engines.flower import log
 from pfedfair.engines.flower.post import ask
 from pfedfair.engines.flower.records import pack, unpack
 from pfedfair.engines.flower.robust import robust

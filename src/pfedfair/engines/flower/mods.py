@@ -10,7 +10,7 @@ from flwr.clientapp.mod import LocalDpMod, fixedclipping_mod
 from flwr.clientapp.typing import ClientAppCallable
 from safetensors.torch import save_file
 
-from pfedfair.engines.flower.log import log
+from pfedfair.engines.flower import log
 from pfedfair.engines.flower.post import FAILED
 from pfedfair.engines.flower.records import unpack
 from pfedfair.engines.site.privacy import stricter

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from pfedfair.engines.flower.log import log
+from pfedfair.engines.flower import log
 
 FAILED = 2  # Flower's code for an error in a ClientApp
 UNDELIVERED = (3, 4, 5)  # and for messages that were lost, or whose node has gone

@@ -5,7 +5,7 @@ import time
 from flwr.app import RecordDict
 from flwr.serverapp import Grid
 
-from pfedfair.engines.flower.log import log
+from pfedfair.engines.flower import log
 from pfedfair.engines.flower.post import ask
 from pfedfair.engines.site.checkpoint import Checkpoint, Place
 from pfedfair.engines.site.schema import Description, difference

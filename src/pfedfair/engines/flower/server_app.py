@@ -11,8 +11,8 @@ from filelock import FileLock, Timeout
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from pfedfair.engines.flower import log
 from pfedfair.engines.flower.conduct import Conductor
-from pfedfair.engines.flower.log import log
 from pfedfair.engines.site.checkpoint import Checkpoint
 from pfedfair.engines.site.settings import Settings
 from pfedfair.engines.site.work import make_network
