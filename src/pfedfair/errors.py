@@ -29,7 +29,7 @@ def near(name: str, choices: Iterable[str]) -> str:
     >>> near("pfedfiar", ["fedavg", "pfedfair"]), near("mars", ["adult"])
     ("did you mean 'pfedfair'? There are ", 'choose one of ')
     """
-    close = get_close_matches(name, list(choices), n=1)
+    close = get_close_matches(name, list(choices), n=1, cutoff=0.7)
     return f"did you mean '{close[0]}'? There are " if close else "choose one of "
 
 

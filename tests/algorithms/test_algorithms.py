@@ -192,7 +192,10 @@ def test_fair_variants_are_the_same_class_with_another_objective():
         (lambda: pff.FedAvg(eta=1.0), r"eta must be in \[0, 1\)"),
         (lambda: pff.PFedMe(gamma=-1), "gamma must be a number >= 0"),
         (lambda: pff.PFedMe(K=0), "K must be at least 1"),
-        (lambda: pff.PFedMe(inner="lion"), "inner must be one of sgd, adam"),
+        (
+            lambda: pff.PFedMe(inner="lion"),
+            "Unknown inner optimiser 'lion': choose one of sgd, adam",
+        ),
         (lambda: pff.PFedMe(beta=0), "beta must be a positive number"),
         (lambda: pff.PFedFair(lam=-0.1), "lam must be a number >= 0"),
         (lambda: pff.PFedFair(envelope_gradient="no"), "Unknown envelope_gradient 'no'"),

@@ -303,7 +303,10 @@ def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
         ("train compas --criterion luck", "Unknown criterion 'luck': choose one of dp, eo, eopp"),
         ("train compas --method fa --criterion eo", "FA knows demographic parity .dp. only"),
         ("train compas --label sex", "has its own label"),
-        ("train compas --sensitive shoes --partition dirichlet", "no column 'shoes' for S"),
+        (
+            "train compas --sensitive shoes --partition dirichlet",
+            "no column 'shoes' of compas for the sens",
+        ),
         ("train compas --sensitive age_cat", "'compas' has no plan of shares"),
         ("personalise nowhere --input nothere.csv", "There is no file nothere.csv"),
         ("compare compas --validation 1", r"validation must be in \[0, 1\)"),

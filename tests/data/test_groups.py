@@ -201,8 +201,8 @@ def test_by_and_back_again():
 
 
 def test_by_a_column_that_is_no_group():
-    refused(lambda: pff.load("adult", sensitive="shoes"), "'adult' has no column 'shoes' for S")
-    refused(lambda: pff.load("adult", sensitive="income"), "'adult' has no column 'income' for S")
+    refused(lambda: pff.load("adult", sensitive="shoes"), "no column 'shoes' of adult")
+    refused(lambda: pff.load("adult", sensitive="income"), "no column 'income' of adult")
     refused(lambda: pff.load("adult", sensitive="fnlwgt"), "must have 2 to 100 different values")
 
 

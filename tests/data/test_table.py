@@ -60,7 +60,7 @@ def test_identifiers_and_dates_are_refused_and_codes_can_be_categories():
 def test_load_says_what_is_wrong(csv, tmp_path):
     assert len(pff.load(csv, "hired", "sex")) == 260
     for arguments, message in [
-        (("adlut",), "Unknown data set 'adlut': choose one of adult, compas"),
+        (("adlut",), "Unknown data set 'adlut': did you mean 'adult'"),
         (("none.csv", "y", "s"), "There is no file none.csv"),
         ((csv,), "say which column is the label"),
         ((csv, "fired", "sex"), "no column 'fired' for the label"),

@@ -46,16 +46,21 @@ def test_sections_by_data_set(table):
 
 
 def test_words_say_whose_settings_they_are(table):
-    assert words("adult", "fedavg") == "Settings, tuned for adult: rounds 10, alpha 0.01."
-    assert "rounds 80, alpha 0.002" in words(pff.load("compas"), "fedavg")
-    own = words(table, "pfedfair")
-    assert own.startswith("Settings for tables of your own (for clients of some hundred rows): ")
+    def told(data, name, **given):
+        return words(data, name, make(name, given, data))
+
+    assert (
+        told("adult", "fedavg") == "Settings, as tuned for adult or given: rounds 10, alpha 0.01."
+    )
+    given = "Settings, as tuned for adult or given: rounds 3, epochs 4, alpha 0.01."
+    assert told("adult", "fedavg", rounds=3, epochs=4) == given
+    assert "rounds 80, alpha 0.002" in told(pff.load("compas"), "fedavg")
+    own = told(table, "pfedfair", target_ddp=0.05)
+    assert own.startswith("Settings for tables of your own (they suit clients of some hundred row")
     assert "envelope_gradient point" in own
     assert own.endswith("pfedfair tune finds better ones for your table.")
-    assert words(table, "constant") == "Settings: constant's own; nobody has tuned it for own."
-    assert words("adult", "fedavg", {"alpha": 1}) == "Settings, tuned for adult: rounds 10."
-    both = {"alpha": 1, "rounds": 2}
-    assert words("adult", "fedavg", both) == "Settings, tuned for adult: all given."
+    assert told(table, "constant") == "constant has no settings to tune."
+    assert "alpha 0.5" in told("adult", "transport", **{"base": "fedprox", "base.alpha": 0.5})
 
 
 def test_settings_have_the_last_word():

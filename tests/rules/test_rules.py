@@ -170,7 +170,7 @@ def test_what_a_rule_says_of_itself_makes_it_again(name):
 
 def test_every_kind_of_rule_was_made_again():
     assert {rule.to_dict()["kind"] for rule in MADE.values()} == set(RULES)
-    with pytest.raises(pff.InputError, match="Unknown rule 'dice': it was saved by another"):
+    with pytest.raises(pff.InputError, match="Unknown saved rule 'dice'"):
         from_dict({"kind": "dice"}, torch.zeros(0))
 
 

@@ -77,7 +77,7 @@ FILES = {class_name: file for file, class_name, *_ in METHODS} | {"Targeted": "t
 
 def from_dict(about: Mapping[str, Any]) -> Algorithm:
     """Make an algorithm from what its `to_dict` said, a wrapped method included."""
-    kind = known("kind of algorithm", str(about.get("kind")), FILES)
+    kind = known("saved algorithm", str(about.get("kind")), FILES)
     made = {name: _value(value) for name, value in about.items() if name != "kind"}
     method = Method("", FILES[kind], kind, False)
     unknown = [name for name in made if name not in method.settings]

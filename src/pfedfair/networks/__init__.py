@@ -47,4 +47,4 @@ def from_dict(
         For a `Module`: the same ``torch.nn.Module``. A file names no code to run.
     """
     rest = {key: value for key, value in about.items() if key != "kind"}
-    return NETWORKS[known("network", about["kind"], NETWORKS)](rest, buffers or {}, module)
+    return NETWORKS[known("saved network", about["kind"], NETWORKS)](rest, buffers or {}, module)

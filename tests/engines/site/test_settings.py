@@ -63,7 +63,7 @@ def test_two_methods_with_the_same_target_have_different_keys(federation):
         ({"eta": "high"}, "eta must be a number"),
         ({"confidence": 0.9, "method": "fedavg-kde"}, "confidence needs target"),
         ({"algorithm": "[]", "options": '{"K": 3}'}, "leave out K"),
-        ({"algorithm": '{"rounds": 3}'}, "Unknown algorithm 'None'"),
+        ({"algorithm": '{"rounds": 3}'}, "Unknown saved algorithm 'None'"),
         ({"algorithm": '{"kind": "Targeted"}'}, "algorithm is not complete"),
         ({"sites": 0}, "sites must be at least 1"),
         ({"sites": 2, "min-sites": 3}, "min-sites must be between 1 and sites"),
