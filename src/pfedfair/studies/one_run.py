@@ -90,7 +90,7 @@ def gaps(gap: str, groups: Names, labels: Names) -> list[str]:
 def legend_of(protocol: str, rows: int, gaps: Names, groups: Names) -> tuple[str, ...]:
     """What the numbers of `clients` are."""
     held = f"all {rows} held-out rows, weighted to its shares of the groups"
-    held = held if protocol == "pool" else f"its own {protocol} rows".replace("own own", "own")
+    held = held if protocol == "pool" else "its own held-out rows"
     names = ", ".join(f"S={z}: {name}" for z, name in enumerate(groups))
     return (
         f"In brackets: 95 % bootstrap interval. Each client is measured on {held}.",

@@ -29,7 +29,13 @@ CAME_OUT = "What came out (seed by seed, in brackets the 95 % interval):"
 
 def usual_legend(gap: str) -> tuple[str, ...]:
     """What the numbers of `summary_table` are."""
-    return (words.ACCURACY, MEASURES[gap].words, *words.WHO, words.SURE)
+    return (words.ACCURACY, *measures(gap), *words.WHO, words.SURE)
+
+
+def measures(gap: str) -> tuple[str, ...]:
+    """What a gap is, and the frontier, which is there for DDP."""
+    mark = f"{FRONTIER}: {BEST}, set on the held-out rows themselves: no method, but a mark."
+    return (MEASURES[gap].words, mark) if gap == "ddp" else (MEASURES[gap].words,)
 
 
 def collapsed(results: pd.DataFrame) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from functools import partial
 import pandas as pd
 
 from pfedfair.algorithms import ALGORITHMS
-from pfedfair.criteria import MEASURES
 from pfedfair.experiment import FRONTIER
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, tradeoff, words
@@ -42,10 +41,6 @@ def cells(dataset: str) -> list[Cell]:
 def legend(gap: str) -> tuple[str, ...]:
     """What the numbers of the table are."""
     name = gap.upper()
-    mark = (
-        f"{FRONTIER}: thresholds set on the held-out rows themselves. It is no method, but shows "
-        "how much could be gained."
-    )
     return (
         f"area: the worst client's error in percent, mean over limits on its {name} from 0 to "
         f"{tradeoff.WIDTH:g}; lower is better (↓).",
@@ -54,8 +49,7 @@ def legend(gap: str) -> tuple[str, ...]:
         f"{name} ≤ c: the worst client's accuracy in percent (higher is better) at the point of "
         "the curve that the validation rows choose for that limit; below it the worst "
         f"{name} that was reached.",
-        MEASURES[gap].words,
-        *([mark] if gap == "ddp" else []),
+        *parts.measures(gap),
         words.SURE,
     )
 
