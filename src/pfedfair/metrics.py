@@ -55,7 +55,8 @@ def tally(
 
 def accuracy(y_true: Any, y_pred: Any) -> float:
     """The share of right predictions."""
-    return float((np.asarray(y_true).ravel() == np.asarray(y_pred).ravel()).mean())
+    counts = counts_of(y_true, y_pred, sensitive_features=np.zeros(np.asarray(y_true).size))
+    return float(np.trace(counts[0]) / counts[0].sum())
 
 
 def difference(name: str) -> Callable[..., float]:

@@ -74,6 +74,6 @@ def set_aside(clients: Clients, part: float) -> tuple[Clients, Clients]:
         if len(held) == 0 and len(rest) > 1:  # a few of many groups
             held, rest = rest[:1], rest[1:]
         parts.append((held, rest))
-    sizes = [len(rows) for rows in clients.rows]
+    sizes = clients.sizes or [len(rows) for rows in clients.rows]
     trained = replace(clients, rows=[rest for _, rest in parts], sizes=sizes)
     return trained, replace(clients, rows=[held for held, _ in parts])

@@ -80,7 +80,7 @@ def aside(clients: Clients, part: float, private: bool) -> tuple[Clients, Client
         coin &= not coin.all()  # one or two rows are all trained on
         trained.append(rows[~coin])
         held.append(rows[coin])
-    sizes = [len(rows) for rows in clients.rows]
+    sizes = clients.sizes or [len(rows) for rows in clients.rows]
     return replace(clients, rows=trained, sizes=sizes), replace(clients, rows=held)
 
 

@@ -21,11 +21,10 @@ shares :math:`\pi_i` of S is common to all clients:
 5. Each client mixes the groups' distributions of scores with its own, as far as the two agree, and
    solves for its :math:`t_i`: two thresholds.
 
-Nothing but models, counts and these 49 numbers leaves a client, and sums of them are all that is
-needed (secure aggregation will do). Another limit, or a new client, costs step 5 alone: no
-training, no message. Within the bin where a threshold falls decisions are drawn by lot, so that
-ties and coarse scores do no harm; with ``ties="deterministic"`` the threshold is set inside the
-bin.
+Nothing but what the base sends, counts and these 49 numbers leaves a client; of the latter two sums
+are all that is needed (secure aggregation will do). Another limit, or a new client, costs step 5
+alone: no training, no message. Within the bin where a threshold falls decisions are drawn by lot,
+so that ties and coarse scores do no harm; ``ties="deterministic"`` sets it inside the bin.
 
 More groups, more classes, other criteria than demographic parity, and S that is not known when
 decisions are made, need no other idea: step 5 is a linear program then
@@ -127,10 +126,12 @@ class Transport(Algorithm):
         checks.at_least(10, self, "bins")
         if self.kappa is not None and not self.kappa >= 0:
             raise InputError(f"kappa must be a number >= 0 or infinity, got {self.kappa:g}.")
-        if self.epsilon is not None:
-            checks.above_zero(self, "epsilon")
         if self.base is not None:  # clients that train side by side have as many minibatches
             object.__setattr__(self, "batch", self.base.batch)
+        if self.epsilon is not None:
+            checks.above_zero(self, "epsilon")
+            if not self.trainer.sends_models_only:
+                raise InputError("With epsilon the base of transport must send its model alone.")
         if not self.trainer.federated or self.trainer.closing:
             raise InputError(
                 f"{type(self.trainer).__name__} cannot be the base of transport: take a federated "

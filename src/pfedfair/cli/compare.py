@@ -61,18 +61,18 @@ def compare(
     options.checked_protocol(protocol)
     given = settings.given()
     for key in given:
-        if not any(takes(name, key) for name in names):
+        if not any(takes(name, key, given) for name in names):
             raise InputError(f"'{key.replace('_', '-')}' means nothing to these methods.")
     runs = []
     for name in names:
-        own = {key: value for key, value in given.items() if takes(name, key)}
+        own = {key: value for key, value in given.items() if takes(name, key, given)}
         for level in ALGORITHMS[name].levels(values):
-            more = {} if set(level) & set(own) else level  # it was set to one value
+            more = {} if {*level, "target_ddp"} & set(own) else level  # it was set to one value
             runs.append((name, people.make(plan, name, own | more), False))
     runs = options.unique(runs)
     data = people.dataset
     if len(data.group_names) == len(data.label_names) == 2 and given.get("criterion", "dp") == "dp":
-        rounds, scores = options.typed(rounds=settings.rounds), METHOD[FRONTIER]
+        rounds, scores = options.typed(rounds=given.get("rounds")), METHOD[FRONTIER]
         runs.append((scores, people.make(plan, scores, rounds), True))
     specs = [
         Spec(people.source, plan, name, algorithm, seed, protocol, not settings.blind,

@@ -1,7 +1,7 @@
 """The one factory of algorithms, and the settings that were tuned for each data set."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from functools import cache
 from importlib.resources import files
@@ -65,8 +65,8 @@ def make(
     return targeted(algorithm, **parsed(Targeted, target)) if target else algorithm
 
 
-def takes(name: str, key: str) -> bool:
-    """Whether a method has a setting of this name.
+def takes(name: str, key: str, given: Collection[str] = OF_TARGET) -> bool:
+    """Whether a method has a setting of this name, among those that are `given`.
 
     >>> takes("fedavg", "rounds"), takes("fedavg", "eta"), takes("fedavg-kde", "target_ddp")
     (True, False, True)
@@ -74,7 +74,9 @@ def takes(name: str, key: str) -> bool:
     method, key = ALGORITHMS[name], key.partition(".")[0]
     if key in OF_PENALTY:
         return method.fair
-    return key in method.settings or (method.fair and key in OF_TARGET)
+    if method.fair and key in OF_TARGET and key not in method.settings:
+        return "target_ddp" in given
+    return key in method.settings
 
 
 def settings(data: str | Dataset, name: str) -> dict[str, Any]:
@@ -92,12 +94,12 @@ def section(data: str | Dataset) -> str:
 
 def words(data: str | Dataset, name: str, algorithm: Algorithm) -> str:
     """Say which settings a method has on a data set, those that were given included."""
-    about, whose = algorithm.to_dict(), section(data)
-    about = about.get("base") or about.get("method") or about  # the one that trains
-    usual = {field.name: field.default for field in fields(Algorithm)}
-    shown = [key for key in about if key in settings(data, name)
-             or (key in OF_TRAINING and about[key] != usual[key])]  # fmt: skip
-    found = ", ".join(f"{key} {about[key]}" for key in shown)
+    whose, tuned = section(data), settings(data, name)
+    trainer = getattr(algorithm, "base", None) or getattr(algorithm, "method", None) or algorithm
+    usual = {field.name: field.default for field in fields(trainer)}
+    about = {key: getattr(trainer, key) for key in usual} | {"rounds": algorithm.rounds}
+    shown = [key for key in usual if key in tuned or about[key] != usual[key]]
+    found = ", ".join(f"{key} {about[key]}" for key in shown if key not in ("eta", "target_ddp"))
     if not found:
         return f"{name} has no settings to tune." if not ALGORITHMS[name].kind.tuned else (
             f"Settings: the defaults of {name}; nobody has tuned it for {whose}.")  # fmt: skip
@@ -167,6 +169,8 @@ def _nested(given: dict[str, Any], name: str, data: str | Dataset | None) -> dic
     inner = {key: given.pop(key) for key in list(given) if key.startswith("base.")}
     if isinstance(base, str):
         given["base"] = make(base, {key[len("base.") :]: v for key, v in inner.items()}, data)
+        if "base.rounds" in inner:
+            raise InputError("Leave out base.rounds: the rounds are those of the whole method.")
     elif inner:
         raise InputError(f"{next(iter(inner))} needs base, the name of a method.")
     lost = [key for key in OF_TRAINING if key in given and base is not None]
@@ -174,7 +178,8 @@ def _nested(given: dict[str, Any], name: str, data: str | Dataset | None) -> dic
         raise InputError(f"With a base, say base.{lost[0]} in the place of {lost[0]}.")
     options = {key: given.pop(key) for key in list(given) if key.startswith("penalty.")}
     if options:
-        pairs = [(key[len("penalty.") :], _plain(number(key, v))) for key, v in options.items()]
+        read = ((key[len("penalty.") :], number(key, value)) for key, value in options.items())
+        pairs = [(key, int(v) if float(v).is_integer() else v) for key, v in read]  # some count
         given["penalty_options"] = (*given.get("penalty_options", ()), *pairs)
     return given
 
@@ -187,11 +192,6 @@ def _refusal(key: str, method: Method) -> str:
     other = [fair for _, _, plain, fair in METHODS if plain == method.name and fair]
     instead = f", or take {other[0]}" if other and key in (*OF_PENALTY, *OF_TARGET) else ""
     return f"'{_spelt(key)}' means nothing to {method.name}: leave it out{instead}."
-
-
-def _plain(value: float) -> float:
-    """A whole number as such: some options of penalties count something."""
-    return int(value) if value == int(value) else value
 
 
 def _spelt(key: str) -> str:

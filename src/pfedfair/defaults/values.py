@@ -22,6 +22,8 @@ def _value(name: str, hint: Any, value: Any) -> Any:
         return number(name, value, int in choices)
     if isinstance(value, list):
         return tuple(tuple(pair) for pair in value)
+    if isinstance(value, str) and str not in choices:
+        raise InputError(f"{name.replace('_', '-')} cannot be read from '{value}'.")
     return value
 
 

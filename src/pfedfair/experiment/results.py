@@ -73,7 +73,7 @@ def read_results(folder: str | Path) -> pd.DataFrame:
     results = read_parquet(path)
     absent = [c for c in COLUMNS if c not in results]
     if absent:
-        raise InputError(f"{path} has no column '{absent[0]}': it was not written by pfedfair.")
+        raise InputError(f"{path} has no column '{absent[0]}': this version did not write it.")
     if (folder / "timings.parquet").exists():
         timings = read_parquet(folder / "timings.parquet")
         keys = [c for c in timings.columns if c != "seconds"]

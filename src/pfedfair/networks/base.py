@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor
 
+from pfedfair.errors import InputError
+
 
 class Network(Protocol):
     """The contract of a network."""
@@ -25,7 +27,8 @@ class Network(Protocol):
         """Compute the logits, and the map from d(loss)/d(logits) to d(loss)/d(w), ``(rows, p)``."""
 
     def like(self, outputs: int) -> Network:
-        """Return a network of the same form with other outputs."""
+        """Return a network of the same form with other outputs, to guess S where it is not told."""
+        raise InputError(f"{self.words} cannot guess S, which this needs: take linear or an MLP.")
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the network for `from_dict`, as JSON can hold it."""

@@ -27,8 +27,5 @@ class Bias(Network):
     def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         return self.logits(w, x, s), lambda slope: slope.sum(1)
 
-    def like(self, outputs: int) -> Network:
-        return Bias(outputs)
-
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "bias", "outputs": self.size}

@@ -38,9 +38,6 @@ class Both(Network):
 
         return torch.cat([z for z, _ in each], dim=-1), pullback
 
-    def like(self, outputs: int) -> Network:
-        return self.network.like(outputs)
-
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "both", "network": self.network.to_dict(), "head": self.head.to_dict()}
 

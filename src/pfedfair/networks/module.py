@@ -34,7 +34,7 @@ class Module(Network):
         self.size = sum(shape.numel() for shape in self.shapes.values())
         places = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
         taken = [p for p in signature(module.forward).parameters.values() if p.kind in places]
-        self.takes_s = len(taken) > 1 and taken[1].default is Parameter.empty
+        self.takes_s = any(p.name == "s" or p.default is Parameter.empty for p in taken[1:2])
 
     def init(self, rng: np.random.Generator) -> Tensor:
         """Let every layer draw its own initial values, from a seed drawn here."""
@@ -45,7 +45,8 @@ class Module(Network):
                 if own and callable(reset := getattr(layer, "reset_parameters", None)):
                     kept = {name: buffer.clone() for name, buffer in layer.named_buffers()}
                     reset()  # which would forget running statistics, too
-                    layer.load_state_dict(kept, strict=False)
+                    for name, buffer in layer.named_buffers():
+                        buffer.copy_(kept[name])
         return nn.utils.parameters_to_vector(self.module.parameters()).detach().clone()
 
     def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
@@ -55,12 +56,6 @@ class Module(Network):
     def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         logits, pull = vjp(lambda rows: self._stacked(rows, x, s), w)[:2]
         return logits, lambda slope: pull(slope)[0]
-
-    def like(self, outputs: int) -> Network:
-        raise InputError(
-            f"{self.words} cannot be made again with other outputs, which a fair rule without S "
-            "needs to guess S: take linear or an MLP."
-        )
 
     def to_dict(self) -> dict[str, Any]:
         shapes = {name: list(shape) for name, shape in self.shapes.items()}
@@ -82,7 +77,8 @@ class Module(Network):
         made = cls(module, about["groups"])
         if {name: list(shape) for name, shape in made.shapes.items()} != about["shapes"]:
             raise InputError(f"The {made.words} has other parameters than the saved one.")
-        made.module.load_state_dict(buffers, strict=False)
+        for name, buffer in made.module.named_buffers():
+            buffer.copy_(buffers[name])
         return made
 
     def _stacked(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:

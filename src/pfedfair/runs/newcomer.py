@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from torch import nn
 
 from pfedfair import seeds
 from pfedfair.errors import InputError
@@ -21,6 +22,7 @@ def personalise(
     people: pd.DataFrame,
     name: str = "newcomer",
     out: str | Path | None = None,
+    module: nn.Module | None = None,
     **changes: Any,
 ) -> PersonalModel:
     """Make a client's model from a run of such a method and the client's own, unlabelled rows.
@@ -33,10 +35,12 @@ def personalise(
         The client's rows, with the columns that the model was trained on and S.
     out
         Where to keep the model; `load_model(out, name)` reads it.
+    module
+        The same torch module, if the run's network is one; see `load_model`.
     changes
         Another ``target_ddp`` or ``confidence`` than the run's.
     """
-    saved = read_model(Path(folder))
+    saved = read_model(Path(folder), module)
     algorithm = saved.algorithm.change(**changes) if changes else saved.algorithm
     columns = saved.about["sensitive_column"].split(",")
     absent = [column for column in columns if column not in people]

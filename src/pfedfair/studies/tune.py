@@ -126,14 +126,10 @@ def small(dataset: str, methods: Sequence[str]) -> list[Trial]:
 
 
 def told(table: pd.DataFrame) -> str:
-    """The scores of trials, and in what their settings differ."""
-    configs = [json.loads(config) for config in table["config"]]
-    varied = [key for key in configs[0] if len({str(config.get(key)) for config in configs}) > 1]
-    lines = []
-    for config, (_, row) in zip(configs, table.iterrows(), strict=True):
-        clients = json.loads(row["partition"]).get("clients")
-        about = {"clients": clients} | {key: config[key] for key in varied if key in config}
-        text = ", ".join(f"{key} {value}" for key, value in about.items() if value is not None)
-        numbers = f"score {row['score']:.4f}, accuracy {row['accuracy']:.4f}, DDP {row['ddp']:.4f}"
-        lines.append(f"{row['method']}: {numbers} ({text})")
-    return "\n".join(lines)
+    """The scores of trials, and in what their settings and numbers of clients differ."""
+    both = zip(table["partition"], table["config"], strict=True)
+    about = [json.loads(plan) | json.loads(config) for plan, config in both]
+    varied = [key for key in about[0] if len({str(one.get(key)) for one in about}) > 1]
+    scores = table[["method", "score", "accuracy", "ddp"]].round(4)
+    more = {key: [one.get(key) for one in about] for key in varied}
+    return scores.assign(**more).to_string(index=False)

@@ -174,8 +174,10 @@ class Conductor:
         Where the server keeps something of every client, a site that is missing counts with its
         last answer.
         """
-        if algorithm.keeps_clients:
-            messages = {**state.last, **messages}
+        keys = set(next(iter(messages.values())))  # a last answer of another kind does not count
+        last = {number: one for number, one in state.last.items() if set(one) == keys}
+        if algorithm.keeps_clients and (last or not state.last):
+            messages = last | messages
             missing = [p.name for i, p in enumerate(state.places) if i not in messages]
             if missing:
                 raise InputError(

@@ -63,6 +63,7 @@ class Checkpoint:
         try:
             with safe_open(path, framework="pt") as file:
                 about = json.loads(file.metadata()["about"])
+                about["schema"] = Schema.from_json(about["schema"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except Exception as error:
             raise InputError(
@@ -74,6 +75,5 @@ class Checkpoint:
             states[whose][own] = tensor
         server = states.pop("server")
         last = {int(number): state for number, state in states.items()}
-        about["schema"] = Schema.from_json(about["schema"])
         about["places"] = [Place(**place) for place in about["places"]]
         return cls(**about, server=server, last=last)

@@ -91,7 +91,7 @@ def make_plan(where: Config, clients: int | None, data: Dataset) -> Plan:
     column = str(where.get("client") or "") or None
     paper = data.paper_plan
     usual = paper is not None and rows is None and clients == paper.n_under + paper.n_over
-    if column is not None or (usual and way == "fixed"):
+    if column is not None or way == "together" or (usual and way == "fixed"):
         clients = None
     return choose(way, data, clients, rows, column)
 

@@ -79,13 +79,13 @@ class Work:
         self.site = read_site(node, run)
         self.algorithm = make_algorithm(run)
         self.seed = int(run["seed"])
-        if self.algorithm.secret:  # the server knows the run's seed
-            self.seed = secret_seed(self.site.folder / self.key)
+        secret = self.algorithm.secret  # the server knows the run's seed
+        seed = secret_seed(self.site.folder / self.key) if secret else self.seed
         schema = Schema.from_json(str(order["schema"]))
         self.federation = federate_site(self.site, schema)
         network, rows = make_network(schema, self.algorithm), self.federation.partition.train
         ids = [int(order["number"])]
-        self.clients = Clients(network, self.federation.table, rows, ids, self.seed)
+        self.clients = Clients(network, self.federation.table, rows, ids, seed)
 
     def train(self) -> tuple[State, int]:
         """Do one or several rounds; return the algorithm's message of the last, and how many."""
