@@ -96,7 +96,8 @@ class Consortium:
         return about | more
 
     def settings(self, method: str, options: dict | None = None, **more) -> dict:
-        options, rounds = {"batch": 30, **(options or {})}, more.pop("rounds", 2)
+        options, rounds = options or {}, more.pop("rounds", 2)
+        options = {"base.batch" if "base" in options else "batch": 30, **options}
         if "agree" in ALGORITHMS[method].settings:  # rounds after the counts
             options, rounds = {"agree": 1, **options}, rounds + 1
         given = {

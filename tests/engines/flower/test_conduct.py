@@ -253,6 +253,16 @@ def test_methods_with_a_weight_for_every_client_use_a_missing_sites_last_answer(
     assert bool(torch.isfinite(state.server["w"]).all())
 
 
+@pytest.mark.parametrize("missed", [1, 2, 3], ids=["training", "counting", "agreeing"])
+def test_a_base_with_weights_may_miss_a_site_in_any_round(consortium, log, missed):
+    """The last answer of a round of another kind does not stand in for one."""
+    spoil = {1: spoiler(lambda answer: None, rounds=[missed])}
+    more = {"options": {"base": "fairfed", "bins": 20}, "min-sites": 2, "round-timeout": 0.5}
+    state = conduct(consortium.grid("transport", spoil, rounds=3, **more))
+    assert state.done == 4  # two to train, one to count, one to agree
+    assert "prior" in state.server
+
+
 def test_they_need_everybodys_first_answer_and_refuse_late_ones(consortium, log):
     spoil = {1: spoiler(lambda answer: None, rounds=[0])}
     grid = consortium.grid("fairfed", spoil, **{"min-sites": 2, "round-timeout": 0.2})

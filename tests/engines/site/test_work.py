@@ -50,16 +50,8 @@ def nodes(table, tmp_path):
     return found, federation
 
 
-@pytest.mark.parametrize(
-    "algorithm",
-    [
-        pff.PFedFair(eta=0.5, rounds=2, batch=30),
-        targeted(pff.Ditto(eta=0.5, rounds=2, batch=30), target_ddp=0.1),
-    ],
-    ids=lambda one: type(one).__name__,
-)
-def test_sites_and_a_loop_give_what_the_stacked_engine_gives(nodes, algorithm, tmp_path):
-    nodes, federation = nodes
+def conduct(nodes, algorithm):
+    """Conduct a run of three sites to its end; return the server's state and the sites' work."""
     run = {"seed": 0, "name": "model", "algorithm": json.dumps(algorithm.to_dict())}
     sites = [read_site(node, run) for node in nodes]
     schema, refused = agree([describe(s.data, s.train, s.name, 0, "") for s in sites])
@@ -76,14 +68,41 @@ def test_sites_and_a_loop_give_what_the_stacked_engine_gives(nodes, algorithm, t
         sent = [work(i, t).train()[0] for i in range(3)]
         messages = {name: torch.stack([one[name] for one in sent]) for name in sent[0]}
         server = algorithm.server_round(server, messages, sizes)
-    for i in range(3):
-        assert set(work(i, algorithm.rounds).finish()) == {"accuracy", "ddp"}
+    done = [work(i, algorithm.rounds) for i in range(3)]
+    for one in done:
+        assert set(one.finish()) == {"accuracy", "ddp"}
+    return server, done
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        pff.PFedFair(eta=0.5, rounds=2, batch=30),
+        targeted(pff.Ditto(eta=0.5, rounds=2, batch=30), target_ddp=0.1),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_sites_and_a_loop_give_what_the_stacked_engine_gives(nodes, algorithm, tmp_path):
+    nodes, federation = nodes
+    server, _ = conduct(nodes, algorithm)
     network = choose_network(federation, algorithm)
     fitted = stacked.fit(federation, algorithm, network, seed=0)
     torch.testing.assert_close(server["w"], fitted.w, atol=1e-5, rtol=0)
     for i, node in enumerate(nodes):
         theta = load_file(tmp_path / node["site"] / "model" / "model.safetensors")["theta"][0]
         torch.testing.assert_close(theta, fitted.theta[i], atol=1e-5, rtol=0)
+
+
+def test_a_sites_secret_is_in_no_file_but_its_own(nodes):
+    """The noise on private counts comes from it: the model's card has the run's public seed."""
+    algorithm = pff.Transport(rounds=3, agree=1, epsilon=1.0, bins=20, batch=40)
+    _, done = conduct(nodes[0], algorithm)
+    for work in done:
+        secret = (work.site.folder / "ab" / "secret").read_text()
+        assert work.clients.seed == int(secret)
+        card = (work.site.folder / "model" / "run.json").read_text()
+        assert json.loads(card)["seed"] == 0
+        assert secret not in card
 
 
 @pytest.mark.parametrize(
