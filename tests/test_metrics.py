@@ -268,3 +268,9 @@ def test_arrays_of_unequal_length_are_refused():
 def test_a_function_says_what_it_measures():
     for name in DIFFERENCES:
         assert "lower is better" in getattr(metrics, name).__doc__
+
+
+def test_accuracy_refuses_unequal_lengths():
+    assert metrics.accuracy([1, 0, 1], [1, 1, 1]) == pytest.approx(2 / 3)
+    with pytest.raises(pff.InputError, match="differ in number"):
+        metrics.accuracy([1], [1, 0, 1])

@@ -128,3 +128,15 @@ def test_where_s_is_not_an_input_a_base_must_share_its_gradients(table):
     three = pff.from_frame(frame, "hired", "sex").federate(pff.partition.by_column("site"))
     with pytest.raises(pff.InputError, match="FairFed is made for two classes, the data has 3"):
         pff.train(three, make("transport", {"base": "fairfed"}))
+
+
+@pytest.mark.filterwarnings("ignore::pfedfair.CollapseWarning")
+def test_a_target_inside_a_base_trains(federation):
+    settings = {"rounds": 8, "base": "fedavg-kde", "base.target_ddp": 0.1, "base.batch": 25}
+    assert len(pff.train(federation, pff.make("transport", settings)).table()) == 3
+
+
+def test_with_epsilon_a_base_sends_its_model_alone():
+    pff.make("transport", {"epsilon": 1, "base": "fedprox"})
+    with pytest.raises(pff.InputError, match="must send its model alone"):
+        pff.make("transport", {"epsilon": 1, "base": "fa"})

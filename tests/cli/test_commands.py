@@ -413,3 +413,14 @@ def test_only_commands_that_keep_runs_say_so_when_interrupted(
     assert code == 130
     assert "Interrupted." in err
     assert ("Finished runs are kept" in err) == kept
+
+
+def test_compare_gives_settings_to_those_who_can_use_them(pfedfair, tmp_path):
+    code, _, err = pfedfair(
+        "compare", "compas", "--methods", "transport,pfedfair", "--set", "confidence=0.9", "--set",
+        "rounds=8", "--etas", "0.9", "--seeds", 1, "--jobs", 1, "--out", "c",
+    )  # fmt: skip
+    assert code == 0, err
+    results = pd.read_parquet(tmp_path / "c" / "results.parquet")
+    rounds = {json.loads(config)["rounds"] for config in results["config"].unique()}
+    assert rounds == {8}

@@ -1,5 +1,6 @@
 """One factory: what a method takes, how texts are read, and what is refused in a sentence."""
 
+import numpy as np
 import pytest
 
 import pfedfair as pff
@@ -127,3 +128,25 @@ def test_transports_target_is_its_own():
     made = make("transport", {"target_ddp": "0.1", "confidence": 0.9, "held": 0.3})
     assert made == pff.Transport(target_ddp=0.1, confidence=0.9, held=0.3)
     assert (made.target, made.level) == (0.1, "≤ 0.1 90%")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"base": "fedprox", "base.rounds": 9}, "Leave out base.rounds"),
+        ({"penalty_options": "abc"}, "means nothing to transport"),
+    ],
+)
+def test_settings_that_would_do_nothing_are_refused(settings, message):
+    with pytest.raises(pff.InputError, match=message):
+        pff.make("transport", settings)
+
+
+@pytest.mark.filterwarnings("ignore::pfedfair.CollapseWarning")
+def test_options_of_penalties_are_read(federation):
+    with pytest.raises(pff.InputError, match="penalty-options cannot be read from 'abc'"):
+        pff.make("fedavg-kde", {"penalty_options": "abc"})
+    algorithm = pff.make("fedavg-kde", {"penalty": "hgr", "penalty.points": "11", "rounds": 1})
+    assert dict(algorithm.penalty_options) == {"points": 11}
+    pff.train(federation, algorithm)
+    assert pff.make("fedavg-kde", {"penalty.bandwidth": "inf"}).penalty_options[0][1] == np.inf

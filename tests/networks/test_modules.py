@@ -151,3 +151,28 @@ def test_fresh_values_are_drawn_and_statistics_kept():
     assert not torch.equal(first, second)
     assert torch.equal(network.init(np.random.default_rng(0)), first)
     assert same(network.buffers(), buffers(module))
+
+
+class Hidden(nn.Module):
+    """A linear layer and a buffer that its state does not show."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(width, 1)
+        self.register_buffer("bias", torch.randn(1), persistent=False)
+
+    def forward(self, x, s=None):
+        return self.layer(x) + self.bias + (0 if s is None else s[:, None])
+
+
+def test_hidden_buffers_are_kept_and_a_second_argument_is_s(federation, tmp_path):
+    width = federation.encoder.width
+    network = pff.Module(Hidden(width))
+    assert network.takes_s
+    run = pff.train(federation, pff.FedAvg(rounds=1), network=network)
+    run.save(tmp_path)
+    people = federation.data.frame.head(20)
+    given = {"sensitive_features": people["sex"]}
+    again = pff.load_model(tmp_path, 0, module=Hidden(width))
+    expected = run.personal_model(0).predict_proba(people, **given)
+    np.testing.assert_array_equal(again.predict_proba(people, **given), expected)

@@ -175,3 +175,11 @@ def test_a_model_says_how_it_decides(run, compas):
     assert run.personal_model(0).words() == ["Decide charged again if the score is above 0.5."]
     fair = pff.train(compas, pff.LoGoFair(rounds=6, alpha=0.02)).personal_model(0)
     assert [line.split(":")[0] for line in fair.words()[1:]] == ["Non-Caucasian", "Caucasian"]
+
+
+def test_a_blind_federation_refuses_a_network_that_looks_at_s(table):
+    plan = pff.partition.by_column("site")
+    blind = table.federate(plan, 0, sensitive_as_input=False)
+    network = pff.MLP(blind.encoder.width, (4,), 1, groups=2)
+    with pytest.raises(pff.InputError, match="this network looks at S: mlp 4"):
+        pff.train(blind, pff.FedAvg(rounds=1), network=network)

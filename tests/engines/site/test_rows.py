@@ -5,7 +5,7 @@ import pytest
 
 import pfedfair as pff
 from made_people import people
-from pfedfair.engines.site.rows import federate_site, read_site
+from pfedfair.engines.site.rows import federate_site, make_plan, read_site
 from pfedfair.engines.site.schema import agree, describe
 
 RUN = {"seed": 0}
@@ -50,3 +50,8 @@ def test_a_site_is_encoded_once_as_all_sites_are(tmp_path, monkeypatch):
     whole = fitted(site.data, site.train)
     np.testing.assert_allclose(made.table.x, transform(whole, site.data.frame), 1e-6)
     assert made.table.kinds == schema.kinds
+
+
+def test_one_client_with_all_rows_is_a_site_too():
+    plan = make_plan({"partition": "together"}, 1, pff.load("compas"))
+    assert plan == pff.partition.together()
