@@ -183,7 +183,7 @@ def test_fair_variants_are_the_same_class_with_another_objective():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: make("fedsgd"), "Unknown method 'fedsgd': did you mean 'fedavg'"),
+        (lambda: make("fedsgd"), "Unknown method 'fedsgd': choose one of constant"),
         (lambda: pff.FedAvg(rounds=0), "rounds must be at least 1, got 0"),
         (lambda: pff.FedAvg(batch=0), "batch must be at least 1"),
         (lambda: pff.FedAvg(alpha=-1), "alpha must be a positive number, got -1"),
