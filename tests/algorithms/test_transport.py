@@ -418,7 +418,7 @@ def test_thresholds_need_s_as_an_input_and_transport_does_not(table):
         np.testing.assert_array_equal(model.predict(X, s, random_state=0), decided)
     assert 0 < decided.mean() < 1
     own = Module(torch.nn.Linear(blind.encoder.width, 1))
-    with pytest.raises(pff.InputError, match=r"needs to guess S: take linear or an MLP\."):
+    with pytest.raises(pff.InputError, match=r"cannot guess S, .* take linear or an MLP\."):
         pff.train(blind, Transport(rounds=7), network=own)
 
 
