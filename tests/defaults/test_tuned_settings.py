@@ -6,6 +6,7 @@ from importlib.resources import files
 import pytest
 
 import pfedfair as pff
+from made_people import people
 from pfedfair.defaults import as_many_steps, make, section, settings, takes, words
 from pfedfair.studies import tune
 
@@ -78,3 +79,11 @@ def test_small_clients_make_as_many_steps():
     assert as_many_steps("adult", "pfedfair", 240, "passes") == passes
     assert as_many_steps("compas", "pfedfair", 60) == {}
     assert as_many_steps("my table", "pfedfair", 60) == {}
+
+
+def test_a_file_that_is_called_adult_is_a_table_of_your_own(tmp_path):
+    people().to_csv(tmp_path / "adult.csv", index=False)
+    data = pff.load(tmp_path / "adult.csv", "hired", "sex", drop=["site"])
+    assert section(data) == section(str(tmp_path / "adult.csv")) == "own"
+    assert section(pff.load("adult", sensitive="race")) == section("adult") == "adult"
+    assert section(pff.load("compas-two-races")) == section("compas-two-races") == "compas"

@@ -26,5 +26,6 @@ def adult() -> Dataset:
         label_column="income",
         sensitive_column="sex",
         hidden=(256, 256, 256, 256),
+        settings="adult",
         paper_plan=PaperPlan((400, 2000), (2000, 400), n_under=1, n_over=4, test_fraction=1 / 4),
     )

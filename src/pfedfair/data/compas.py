@@ -35,5 +35,6 @@ def compas(others: str = "all") -> Dataset:
         label_column="two_year_recid",
         sensitive_column="race",
         hidden=(64, 64),
+        settings="compas",
         paper_plan=PaperPlan((100, 500), (500, 100), n_under=1, n_over=4, test_fraction=1 / 5),
     )

@@ -52,6 +52,7 @@ class Dataset:
     sensitive_column: str  # or several, with commas between
     hidden: tuple[int, ...] = (64, 64)
     paper_plan: PaperPlan | None = None
+    settings: str = "own"  # whose tuned settings it has
 
     def __len__(self) -> int:
         return len(self.y)

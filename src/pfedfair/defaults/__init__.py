@@ -54,7 +54,7 @@ def make(
     target = {key: given.pop(key) for key in OF_TARGET if key in given and key not in own
               and method.fair}  # fmt: skip
     if target and "target_ddp" not in target:
-        raise InputError(f"{_spelt(next(iter(target)))} needs target-ddp.")
+        raise InputError(f"{next(iter(target)).replace('_', '-')} needs target-ddp.")
     for key in given:
         if not takes(name, key):
             raise InputError(_refusal(key, method))
@@ -87,9 +87,8 @@ def settings(data: str | Dataset, name: str) -> dict[str, Any]:
 
 def section(data: str | Dataset) -> str:
     """Whose settings a data set has: its own, or those for tables of your own."""
-    name = str(getattr(data, "name", data))
-    name = LIKE.get(name, name)
-    return name if name in _read("tuned.toml") else OWN
+    name = data if isinstance(data, str) else data.settings  # not its name, which a file may have
+    return LIKE.get(name, name if name in _read("tuned.toml") else OWN)
 
 
 def words(data: str | Dataset, name: str, algorithm: Algorithm) -> str:
@@ -191,8 +190,4 @@ def _refusal(key: str, method: Method) -> str:
         return f"Unknown setting '{key}' of {method.name}: {near(key, taken)}{', '.join(taken)}."
     other = [fair for _, _, plain, fair in METHODS if plain == method.name and fair]
     instead = f", or take {other[0]}" if other and key in (*OF_PENALTY, *OF_TARGET) else ""
-    return f"'{_spelt(key)}' means nothing to {method.name}: leave it out{instead}."
-
-
-def _spelt(key: str) -> str:
-    return key.replace("_", "-")
+    return f"'{key.replace('_', '-')}' means nothing to {method.name}: leave it out{instead}."
