@@ -37,7 +37,8 @@ class Dataset:
     """Raw rows and the roles of their columns.
 
     `y` and `s` are codes from 0; `label_names` and `group_names` say what they stand for.
-    An empty tuple in `categorical` means: take the levels from the training rows.
+    An empty tuple in `categorical` means: take the levels from the training rows. Inputs that are
+    not columns stand in `array`: embeddings ``(n, d)``, or pixels ``(n, 3, height, width)``.
     """
 
     name: str
@@ -53,6 +54,11 @@ class Dataset:
     hidden: tuple[int, ...] = (64, 64)
     paper_plan: PaperPlan | None = None
     settings: str = "own"  # whose tuned settings it has
+    array: np.ndarray | None = field(default=None, repr=False)
+    inputs: str = ""  # what the array is, for headings
+    held: np.ndarray | None = field(default=None, repr=False)  # rows for the test alone, if fixed
+    aware: bool = True  # whether models are told S, if nobody says otherwise
+    notes: tuple[str, ...] = ()  # what a user has to know about these rows
 
     def __len__(self) -> int:
         return len(self.y)
