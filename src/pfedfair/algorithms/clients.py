@@ -13,6 +13,7 @@ from pfedfair.objectives import Objective
 from pfedfair.partition import stratified
 
 EPOCH_MEMORY = 128 * 2**20  # bytes of an epoch's inputs; more are laid out step by step
+SETTLING = 2_000_000  # the number of the epoch in which models are settled
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,11 @@ class Clients:
             for own, client, size in zip(self.rows, self.ids, sizes, strict=True)
         ]
         assert len(set(map(len, cuts))) == 1, "clients side by side have unequal numbers of steps"
+        if self.network.alone:
+            assert len(cuts) == 1, "this network takes one client at a time"
+            for part in cuts[0]:
+                yield gather(self.table, *pad([part]))
+            return
         index, weight = pad([part for client_cuts in cuts for part in client_cuts])
         shape = (len(cuts), len(cuts[0]), -1)
         index, weight = index.reshape(shape), weight.reshape(shape)
@@ -58,6 +64,11 @@ class Clients:
         whole = gather(self.table, index, weight)
         for k in range(shape[1]):
             yield Batch(*(tensor[:, k] for tensor in whole))
+
+    def settled(self, w: Tensor, batch: int) -> Tensor:
+        """Every client's model with what the network measures of its people, at the end."""
+        passes = lambda: (some.x for some in self.epoch(SETTLING, batch))  # noqa: E731
+        return self.network.settle(w, passes)
 
     def logits(self, w: Tensor, batch: Batch) -> Tensor:
         """Every client's model on its own people, ``(clients, n, outputs)``."""

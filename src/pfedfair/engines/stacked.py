@@ -74,7 +74,7 @@ def fit(
     parts = chunks(
         federation.sizes,
         algorithm.batch,
-        at_once,
+        1 if network.alone else at_once,
         memory=MEMORY,
         client_bytes=8 * 4 * network.size,
         row_bytes=2 * 4 * federation.table.x[0].numel(),
@@ -107,11 +107,14 @@ def fit(
             _scatter(messages, ids, sent, len(federation))
             on_work(per_round / total)
         server = algorithm.server_round(server, messages, sizes)
+    if rounds and network.measured:
+        server = server | {"w": _settled(server["w"], [some for _, some in groups], algorithm)}
     messages = {}
     personal: State = {}
     rules: dict[int, Rule] = {}
     for k, (ids, clients) in enumerate(groups):
         theta = algorithm.personalise(server, own[k], clients)
+        theta = clients.settled(theta, algorithm.batch)
         rules |= zip(clients.ids, algorithm.rules(server, own[k], clients), strict=True)
         kept = own[k] if algorithm.keeps else {}
         _scatter(personal, ids, {"theta": theta, **kept}, len(federation))
@@ -119,6 +122,14 @@ def fit(
         on_work(at_end / total)
     in_order = [rules[i] for i in range(len(federation))]
     return Fitted(server["w"], personal.pop("theta"), in_order, server, personal)
+
+
+def _settled(w: Tensor, groups: Sequence[Clients], algorithm: Algorithm) -> Tensor:
+    """The global model with the mean of what all clients measure of their people."""
+    moved = torch.zeros_like(w)  # exactly 0 where numbers are trained
+    for clients in groups:
+        moved += (clients.settled(clients.replicate(w), algorithm.batch) - w).sum(0)
+    return w + moved / sum(map(len, groups))
 
 
 def _scatter(whole: State, ids: Tensor, part: State, n: int) -> None:

@@ -12,16 +12,18 @@ from typing import Any
 from torch import Tensor, nn
 
 from pfedfair.errors import known
+from pfedfair.networks.architectures import PIXELS
 from pfedfair.networks.base import Network
 from pfedfair.networks.bias import Bias
 from pfedfair.networks.both import Both
 from pfedfair.networks.cells import Cells, probabilities
 from pfedfair.networks.mlp import MLP, linear
 from pfedfair.networks.module import Module
+from pfedfair.networks.pixels import Pixels
 
 __all__ = [
-    "MLP", "NETWORKS", "Bias", "Both", "Cells", "Module", "Network", "from_dict", "linear",
-    "probabilities",
+    "MLP", "NETWORKS", "PIXELS", "Bias", "Both", "Cells", "Module", "Network", "Pixels",
+    "from_dict", "linear", "probabilities",
 ]  # fmt: skip
 
 
@@ -33,6 +35,7 @@ NETWORKS: dict[str, Callable[[dict[str, Any], dict[str, Tensor], nn.Module | Non
         from_dict(about["network"], buffers, module), from_dict(about["head"])
     ),
     "module": Module.restore,
+    "pixels": lambda about, buffers, module: Pixels(**about),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,8 +14,15 @@ from pfedfair.errors import InputError
 class Network(Protocol):
     """The contract of a network."""
 
-    size: int  # the number of parameters p of one model
+    size: int  # the length p of one model's row
     words: str  # what it is, for tables
+    measured: int = 0  # how many numbers of a row are not trained, but measured by `settle`
+    alone: bool = False  # whether clients go one by one, with no padding: people are not apart
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers of one model are trained."""
+        return self.size - self.measured
 
     def init(self, rng: np.random.Generator) -> Tensor:
         """Draw the parameters of one model, ``(p,)``."""
@@ -25,6 +32,13 @@ class Network(Protocol):
 
     def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Compute the logits, and the map from d(loss)/d(logits) to d(loss)/d(w), ``(rows, p)``."""
+
+    def settle(self, w: Tensor, batches: Callable[[], Iterable[Tensor]]) -> Tensor:
+        """Return the models with what they measure of their own people, once they are trained.
+
+        Every call of `batches` goes once over the inputs of these people, each ``(rows, n, ...)``.
+        """
+        return w
 
     def like(self, outputs: int) -> Network:
         """Return a network of the same form with other outputs, to guess S where it is not told."""

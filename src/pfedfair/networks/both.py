@@ -3,7 +3,7 @@
 Where S is not known when decisions are made, a fair rule needs such a guess.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ class Both(Network):
         self.network, self.head = network, head
         self.size = network.size + head.size
         self.words = f"{network.words} and a guess of S"
+        self.measured = network.measured + head.measured
+        self.alone = network.alone or head.alone
 
     def init(self, rng: np.random.Generator) -> Tensor:
         return torch.cat([self.network.init(rng), self.head.init(rng)])
@@ -37,6 +39,9 @@ class Both(Network):
             return torch.cat(grads, dim=1)
 
         return torch.cat([z for z, _ in each], dim=-1), pullback
+
+    def settle(self, w: Tensor, batches: Callable[[], Iterable[Tensor]]) -> Tensor:
+        return torch.cat([net.settle(part, batches) for net, part in self._parts(w)], dim=1)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "both", "network": self.network.to_dict(), "head": self.head.to_dict()}

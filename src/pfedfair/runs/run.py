@@ -196,8 +196,8 @@ def choose_network(
     algorithm.check(kinds)
     if network is None:
         network = usual_network(federation.encoder.width, federation.data.hidden, kinds)
-    w, x = network.init(seeds.generator(0, seeds.INIT))[None], table.x[None, :1].float()
-    one, other = (network.logits(w, x, torch.full((1, 1), s)) for s in (0, 1))
+    w, x = network.init(seeds.generator(0, seeds.INIT))[None], table.x[None, :2].float()
+    one, other = (network.logits(w, x, torch.full(x.shape[:2], s)) for s in (0, 1))
     if not kinds.aware and not torch.equal(one, other):
         raise InputError(f"The federation is blind, but this network looks at S: {network.words}.")
     if one.shape[-1] != needed:
