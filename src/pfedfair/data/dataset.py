@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,6 +83,14 @@ class Dataset:
             categorical={c: v for c, v in inputs.items() if c not in attributes},
             paper_plan=None,
         )
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the array, the labels and the groups."""
+        found = hashlib.sha256()
+        for part in (self.array, self.y, self.s, self.held):
+            found.update(b"" if part is None else memoryview(np.ascontiguousarray(part)).cast("B"))
+        return found.hexdigest()
 
     @property
     def people(self) -> pd.DataFrame | np.ndarray:
