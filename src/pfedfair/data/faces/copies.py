@@ -91,7 +91,7 @@ def _pairs(number: int) -> str:
 
 
 def _code(pairs: np.ndarray, rows: int) -> np.ndarray:
-    return pairs[:, 0] * rows + pairs[:, 1]
+    return np.asarray(pairs[:, 0] * rows + pairs[:, 1])
 
 
 def _same(array: np.ndarray, sha256: Sequence[str] | None) -> tuple[np.ndarray, bool]:

@@ -43,6 +43,7 @@ class Options:
     skip_missing: bool = False
     merge_groups: bool = False
     with_images: bool = False
+    on_work: Callable[[int, int], None] = lambda done, total: None
 
     def __post_init__(self) -> None:
         if self.pixels is not None and self.encoder is not None:
@@ -54,7 +55,9 @@ class Options:
 def places(folder: Path, name: str) -> tuple[Path, ...]:
     """Return the folders that may have the layout of a data set, the likeliest first."""
     exists(folder)
-    tops = [folder / name] if name in os.listdir(folder) else []  # exact case on any system
+    tops = (
+        [folder / name] if name in {p.name for p in folder.iterdir()} else []
+    )  # exact case on any system
     able = [place / part for place in (*tops, folder) for part in ("", "sample")]
     return tuple(place for place in able if place.is_dir())
 
@@ -83,18 +86,20 @@ def list_images(folder: Path) -> tuple[str, ...]:
     """Return the names of the images right in a folder, sorted."""
     if not folder.is_dir():
         return ()
-    names = (name for name in os.listdir(folder) if not name.startswith("."))
-    return tuple(sorted(name for name in names if Path(name).suffix.lower() in IMAGES))
+    there = (path for path in folder.iterdir() if path.suffix.lower() in IMAGES)
+    return tuple(sorted(path.name for path in there if not path.name.startswith(".")))
 
 
 def first(files: Iterable[str]) -> str:
     """Name the first ten.
 
-    >>> first(["b.jpg", "a.jpg"]), first(map(str, range(99)))[-7:]
-    ('a.jpg, b.jpg', ', 17 ...')
+    >>> first(["b.jpg", "a.jpg"]), first(map(str, range(99)))[-15:]
+    ('a.jpg, b.jpg', '17 and 89 others')
     """
     files = sorted(files)
-    return ", ".join(files[:FIRST]) + " ..." * (len(files) > FIRST)
+    rest = len(files) - FIRST
+    others = f" and {rest:,} other{'s' * (rest > 1)}" if rest > 0 else ""
+    return ", ".join(files[:FIRST]) + others
 
 
 def count(number: int, what: str) -> str:
