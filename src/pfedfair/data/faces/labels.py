@@ -93,11 +93,11 @@ def describe(
 
 def whole_numbers(table: pd.DataFrame) -> pd.DataFrame:
     """Make integers again of columns that had empty cells and have none now."""
-    whole = {}
+    table = table.copy(deep=False)
     for name, column in table.items():
         if column.dtype.kind == "f" and column.notna().all() and (column == column.round()).all():
-            whole[name] = column.astype(np.int8 if column.between(0, 1).all() else np.int64)
-    return table.astype(whole)
+            table[name] = column.astype(np.int8 if column.between(0, 1).all() else np.int64)
+    return table
 
 
 def resolve(name: str, table: pd.DataFrame, labels: Labels, source: Source) -> str:
