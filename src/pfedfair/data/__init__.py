@@ -61,13 +61,13 @@ def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, 
         data = DATASETS[name]()
         return data.by(sensitive.split(","), merge) if sensitive else data
     if name in FACES:
-        from pfedfair.data import faces
+        from pfedfair.data.faces import load as load_faces
 
         _none_of(given, OF_TABLES, f"'{name}' is made of images")
         if "folder" not in given:
             raise InputError(f"Say where {name} is: --data FOLDER, with its images or embeddings.")
         folder = Path(given.pop("folder"))
-        return faces.load(name, folder, label, sensitive, **given)
+        return load_faces(name, folder, label, sensitive, **given)
     if not path.is_dir() and path.suffix not in {".csv", ".parquet"}:
         every = (*DATASETS, *FACES)
         raise InputError(
@@ -79,15 +79,15 @@ def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, 
             raise InputError(f"There is no file {path}.")
         raise InputError(f"For {path}, say which column is the label and which the sensitive one.")
     if path.is_dir():
-        from pfedfair.data import faces
+        from pfedfair.data.faces import from_folder
 
         _none_of(given, (*OF_TABLES, "folder"), f"{path} is a folder of images")
-        return faces.from_folder(path, label, sensitive, **given)
+        return from_folder(path, label, sensitive, **given)
     if holds_embeddings(path):
-        from pfedfair.data import faces
+        from pfedfair.data.faces import from_embeddings
 
         _none_of(given, (*OF_TABLES, *OF_IMAGES), f"{path} holds embeddings")
-        return faces.from_embeddings(path, label, sensitive, path.stem, **given)
+        return from_embeddings(path, label, sensitive, path.stem, **given)
     _none_of(given, OF_IMAGES, f"{path} is a table")
     return from_frame(read_table(path), label, sensitive, path.stem, **given)
 

@@ -89,7 +89,7 @@ class Dataset:
         """A hash of the array, the labels and the groups."""
         found = hashlib.sha256()
         for part in (self.array, self.y, self.s, self.held):
-            found.update(b"" if part is None else memoryview(np.ascontiguousarray(part)).cast("B"))
+            found.update(b"" if part is None else np.ascontiguousarray(part).view(np.uint8).data)
         return found.hexdigest()
 
     @property

@@ -16,6 +16,7 @@ COLUMN = "embedding"  # of a table that holds them
 AT_ONCE = 8192  # rows in double precision at a time
 LARGE = 2**30  # bytes of single precision; more is kept in half precision
 NOISE = 1e-6  # a direction with less of a standardised number's variance is rounding error
+SHRINK = 1.0  # part of a standardised number's variance that is added to each direction's
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,9 @@ class Wide:
     """Embeddings, standardised or whitened.
 
     ``x`` becomes ``(x - mean) * turn``, each number by itself, or with a `turn` ``(d, k)``
-    ``(x - mean) @ turn``: then the k numbers of the training rows are uncorrelated.
+    ``(x - mean) @ turn``: then the k numbers of the training rows are uncorrelated, and those that
+    varied much are shrunk to a variance of nearly 1. Those that varied little are not blown up:
+    with few rows they are noise.
     """
 
     mean: np.ndarray
@@ -75,7 +78,7 @@ class Wide:
         spread = _spread(np.diag(covariance), mean)
         size, directions = np.linalg.eigh(covariance / np.outer(spread, spread))
         kept = size > NOISE
-        turn = directions[:, kept] / np.sqrt(size[kept]) / spread[:, None]
+        turn = directions[:, kept] / np.sqrt(size[kept] + SHRINK) / spread[:, None]
         return cls(*map(_single, (mean, turn)))
 
     @property

@@ -14,13 +14,7 @@ from pfedfair.partition import Plan
 
 FRONTIER = "frontier"
 FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is computed
-
-WORK = {
-    "mlp": 4e5,
-    "cnn": 5e6,
-    "resnet18": 6e7,
-    "vit-b16": 4e8,
-}  # of networks on pixels, in weights
+WORK = {"mlp": 4e5, "cnn": 5e6, "resnet18": 6e7, "vit-b16": 4e8}  # of networks on 64 pixels
 
 
 @dataclass(frozen=True)
@@ -100,10 +94,11 @@ class Spec:
         per_round, at_end = self.algorithm.cost()
         rounds = self.algorithm.rounds if self.algorithm.federated else 0
         data = load_source(self.source)
-        weights = sum(a * b for a, b in pairwise((64, *data.hidden, 1)))
+        weights: float = sum(a * b for a, b in pairwise((64, *data.hidden, 1)))
         if data.array is not None:
+            size = data.array[0].size
             weights = (
-                WORK.get(self.model or "cnn", 0) if data.array.ndim > 2 else data.array[0].size
+                WORK.get(self.model or "cnn", 0) * size / 12_288 if self.source.pixels else size
             )
         rows = data.paper_plan.rows if data.paper_plan else len(data)
         return (rounds * per_round + at_end) * (rows * (weights + 2e4) / 1e7) + 1.0
