@@ -48,6 +48,8 @@ def load(
     data = _load(str(name), label, sensitive, given)
     if scaling and (data.array is None or data.array.ndim != 2):
         raise InputError(f"'{name}' has no embeddings to scale: leave out --scaling.")
+    if data.array is not None and data.array.ndim > 2:
+        data = replace(data, settings="pixels")
     return replace(data, scaling=scaling) if scaling else data
 
 

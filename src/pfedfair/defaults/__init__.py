@@ -16,6 +16,7 @@ from pfedfair.federation import steps
 
 __all__ = ["as_many_steps", "make", "make_for", "section", "settings", "space", "takes", "words"]
 
+ANY = "any"  # the settings of methods that nobody has tuned
 OWN = "own"  # the settings for tables of your own
 LIKE = {"compas-two-races": "compas"}
 TUNED_ROWS = {"adult": 2400, "compas": 600}  # rows of a client when the settings were tuned
@@ -80,9 +81,14 @@ def takes(name: str, key: str, given: Collection[str] = OF_TARGET) -> bool:
 
 
 def settings(data: str | Dataset, name: str) -> dict[str, Any]:
-    """Return the tuned hyper-parameters of a method, from ``tuned.toml``."""
-    found: dict[str, Any] = _read("tuned.toml")[section(data)].get(name, {})
-    return found
+    """Return the tuned hyper-parameters of a method, from ``tuned.toml``.
+
+    Of a method that was not tuned for the data: those for any method there that it has.
+    """
+    tuned: dict[str, dict[str, Any]] = _read("tuned.toml")[section(data)]
+    method = ALGORITHMS[name]
+    usual = tuned.get(ANY, {}) if method.kind.tuned else {}
+    return tuned.get(name, {k: v for k, v in usual.items() if k in method.settings})
 
 
 def section(data: str | Dataset) -> str:
@@ -152,8 +158,9 @@ def space(data: str | Dataset, name: str) -> dict[str, list[Any]]:
     kind, known_spaces = ALGORITHMS[name].kind, _read("spaces.toml")
     rounds = known_spaces["one_step_rounds" if kind.one_step else "rounds"]
     found: dict[str, list[Any]] = {"rounds": rounds[section(data)]}
+    wide = known_spaces["wide"] if section(data) in known_spaces["wide"]["sections"] else {}
     for base in reversed(kind.__mro__):
-        found |= known_spaces.get(base.__name__, {})
+        found |= known_spaces.get(base.__name__, {}) | wide.get(base.__name__, {})
     return found
 
 

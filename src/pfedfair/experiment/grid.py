@@ -32,7 +32,9 @@ def execute(runs: Path, spec: Spec, on_work: Callable[[float], None]) -> None:
 
 
 @lru_cache(maxsize=2)
-def _federation(source: Source, plan: Plan, seed: int, sensitive_as_input: bool) -> Federation:
+def _federation(
+    source: Source, plan: Plan, seed: int, sensitive_as_input: bool | None
+) -> Federation:
     return load_source(source).federate(plan, seed, sensitive_as_input)
 
 
@@ -101,7 +103,8 @@ def prepare(
     for spec in specs:
         data = load_source(spec.source)
         groups, classes = len(data.group_names), len(data.label_names)
-        spec.algorithm.check(Kinds(groups, classes, spec.sensitive_as_input))
+        aware = data.aware if spec.sensitive_as_input is None else spec.sensitive_as_input
+        spec.algorithm.check(Kinds(groups, classes, aware))
     for source, plan, seed, protocol, validated in dict.fromkeys(
         (spec.source, spec.plan, spec.seed, spec.protocol, spec.validated) for spec in specs
     ):

@@ -66,7 +66,7 @@ class Spec:
     algorithm: Algorithm
     seed: int
     protocol: str | None = None
-    sensitive_as_input: bool = True
+    sensitive_as_input: bool | None = None  # as the data set says
     validated: bool = False
     frontier: bool = False
     model: str | None = None
@@ -97,9 +97,8 @@ class Spec:
         weights: float = sum(a * b for a, b in pairwise((64, *data.hidden, 1)))
         if data.array is not None:
             size = data.array[0].size
-            weights = (
-                WORK.get(self.model or "cnn", 0) * size / 12_288 if self.source.pixels else size
-            )
+            on_pixels = WORK.get(self.model or "cnn", 0) * size / 12_288
+            weights = on_pixels if self.source.pixels else size
         rows = data.paper_plan.rows if data.paper_plan else len(data)
         return (rounds * per_round + at_end) * (rows * (weights + 2e4) / 1e7) + 1.0
 

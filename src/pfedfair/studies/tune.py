@@ -22,7 +22,7 @@ import pandas as pd
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.defaults import as_many_steps, make, section, settings, space
 from pfedfair.errors import InputError, known
-from pfedfair.experiment import Source, Spec
+from pfedfair.experiment import Source, Spec, load_source
 from pfedfair.partition import Plan, fixed_shares
 from pfedfair.studies.study import ROWS
 
@@ -72,7 +72,7 @@ def searched(source: Source, plan: Plan, methods: Sequence[str]) -> list[Trial]:
     for method in methods:
         if not ALGORITHMS[known("method", method, ALGORITHMS)].kind.tuned:
             raise InputError(f"{method} has nothing to tune: leave it out.")
-    name = section(source.name)
+    name = section(load_source(source))
     return [(method, trial, plan) for method in methods for trial in trials(name, method)]
 
 
