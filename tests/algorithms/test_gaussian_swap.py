@@ -151,6 +151,17 @@ def test_rows_of_other_clients_have_no_part_in_it():
     assert torch.equal(found, again)
 
 
+def test_padding_may_stand_for_a_row_that_nobody_has():
+    rows = unfair(300)
+    own = [np.arange(100, 200), np.arange(200, 257)]
+    network, algorithm = linear(3), GaussianSwap(rounds=3, batch=1000)
+    start = {"w": torch.zeros(network.size)}
+    both = algorithm.personalise(start, {}, Clients(network, rows, own, [0, 1], seed=0))
+    for k in (0, 1):
+        one = algorithm.personalise(start, {}, Clients(network, rows, [own[k]], [k], seed=0))
+        torch.testing.assert_close(both[k], one[0], rtol=0, atol=1e-5)
+
+
 def test_a_stack_is_as_each_client_alone(federation):
     same_in_a_stack_and_alone(federation, GaussianSwap(rounds=6, batch=20, alpha=0.01))
 

@@ -79,7 +79,7 @@ class GaussianSwap(Local):
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         """Minibatches hold numbers of rows, by which the gradient finds both kinds of people."""
-        numbers = torch.empty(len(clients.table.y), 1, dtype=torch.int64)
+        numbers = torch.zeros(len(clients.table.y), 1, dtype=torch.int64)  # padding finds the first
         numbers[_all(clients), 0] = torch.arange(sum(map(len, clients.rows)))
         numbered = replace(clients, table=clients.table._replace(x=numbers))
         return self.descend(clients.replicate(server["w"]), numbered, self.gradients(clients))
@@ -128,18 +128,19 @@ def swapped(x: Tensor, y: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
         means = [part.mean(0) for part in rows]
         apart = [part - mean for part, mean in zip(rows, means, strict=True)]
         basis = _basis(torch.cat(apart))
-        flat = [part @ basis for part in apart]
+        flat = apart if basis is None else [part @ basis for part in apart]
         there, back = monge(*(shrunk(part, x.shape[1]) for part in flat))
         for z, way in ((0, there), (1, back)):
-            found[cells[z]] = (means[1 - z] + flat[z] @ way @ basis.T).to(x)
+            moved = flat[z] @ way
+            found[cells[z]] = (means[1 - z] + (moved if basis is None else moved @ basis.T)).to(x)
             group[cells[z]] = 1 - z
     return found, group
 
 
-def _basis(rows: Tensor) -> Tensor:
-    """Columns that span the rows ``(n, d)``: of all dimensions if there are no fewer rows."""
+def _basis(rows: Tensor) -> Tensor | None:
+    """Columns that span the rows ``(n, d)``; none if there are no fewer rows than dimensions."""
     n, d = rows.shape
-    return torch.eye(d).to(rows) if n >= d else torch.linalg.qr(rows.T).Q
+    return None if n >= d else torch.linalg.qr(rows.T).Q
 
 
 def shrunk(rows: Tensor, width: int) -> Tensor:
@@ -162,13 +163,10 @@ def monge(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
     most = max(float(one.diagonal().mean()), float(other.diagonal().mean()))
     ridge = (RIDGE * most or 1.0) * torch.eye(len(one)).to(one)
     one, other = one + ridge, other + ridge
-    root, inverse = _powers(one)
-    middle, opposite = _powers(root @ other @ root)
-    return inverse @ middle @ inverse, root @ opposite @ root
-
-
-def _powers(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """The root of a symmetric positive matrix, and its inverse."""
-    values, vectors = torch.linalg.eigh(matrix)
-    roots = values.clamp(min=torch.finfo(matrix.dtype).tiny).sqrt()
-    return (vectors * roots) @ vectors.T, (vectors / roots) @ vectors.T
+    # With one = L L' the map is L'^-1 (L' other L)^(1/2) L^-1: the same, with one root less.
+    low = torch.linalg.cholesky(one)
+    values, vectors = torch.linalg.eigh(low.T @ other @ low)
+    roots = values.clamp(min=torch.finfo(values.dtype).tiny).sqrt()
+    outer = torch.linalg.solve_triangular(low.T, vectors, upper=True)
+    inner = low @ vectors
+    return (outer * roots) @ outer.T, (inner / roots) @ inner.T
