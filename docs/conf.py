@@ -56,8 +56,10 @@ myst_substitutions = {f"tuned_{page}": tuned(methods) for page, methods in PAGES
 
 
 def draw(app: Sphinx) -> None:
-    """Draw the methods' figures before any page is read."""
-    write(HERE / "results" / "points.csv", HERE / "_generated", PAGES)
+    """Draw the figures that pages ask for, before any page is read."""
+    texts = {page: (HERE / "methods" / f"{page}.md").read_text() for page in PAGES}
+    asked = {page: PAGES[page] for page, text in texts.items() if f"_generated/{page}." in text}
+    write(HERE / "results" / "points.csv", HERE / "_generated", asked)
 
 
 def setup(app: Sphinx) -> None:

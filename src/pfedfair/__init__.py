@@ -6,17 +6,22 @@ from pfedfair import metrics, partition
 from pfedfair.algorithms import ALGORITHMS, Algorithm
 from pfedfair.algorithms.constant import Constant
 from pfedfair.algorithms.ditto import Ditto
+from pfedfair.algorithms.dro import DRO
 from pfedfair.algorithms.fa import FA
+from pfedfair.algorithms.fair_dummies import FairDummies
 from pfedfair.algorithms.fairfed import FairFed
 from pfedfair.algorithms.fcfl import FCFL
 from pfedfair.algorithms.fedavg import FedAvg
 from pfedfair.algorithms.fedprox import FedProx
+from pfedfair.algorithms.gaussian_swap import GaussianSwap
+from pfedfair.algorithms.irm import IRM
 from pfedfair.algorithms.local import Local
 from pfedfair.algorithms.logofair import LoGoFair
 from pfedfair.algorithms.mmpf import MMPF
 from pfedfair.algorithms.perfedavg import PerFedAvg
 from pfedfair.algorithms.pfedfair import PFedFair
 from pfedfair.algorithms.pfedme import PFedMe
+from pfedfair.algorithms.reweigh import Reweigh
 from pfedfair.algorithms.targeted import Targeted
 from pfedfair.algorithms.transport import Transport
 from pfedfair.data import DATASETS, Dataset, from_frame, load
@@ -31,10 +36,11 @@ from pfedfair.rules import Likeliest, Lookup, Thresholds
 from pfedfair.runs import CollapseWarning, PersonalModel, Run, load_model, personalise, train
 
 __all__ = [
-    "ALGORITHMS", "DATASETS", "FA", "FCFL", "MLP", "MMPF", "PENALTIES", "Algorithm",
-    "CollapseWarning", "Constant", "Dataset", "Ditto", "FairFed", "FedAvg", "FedProx", "Federation",
-    "InputError", "Likeliest", "LoGoFair", "Local", "Lookup", "Module", "Objective", "PFedFair",
-    "PFedMe", "PerFedAvg", "PersonalModel", "Run", "Source", "Spec", "Targeted", "Thresholds",
-    "Transport", "from_frame", "linear", "load", "load_model", "make", "metrics", "partition",
-    "personalise", "read_results", "run_experiment", "train",
+    "ALGORITHMS", "DATASETS", "DRO", "FA", "FCFL", "IRM", "MLP", "MMPF", "PENALTIES", "Algorithm",
+    "CollapseWarning", "Constant", "Dataset", "Ditto", "FairDummies", "FairFed", "FedAvg",
+    "FedProx", "Federation", "GaussianSwap", "InputError", "Likeliest", "LoGoFair", "Local",
+    "Lookup", "Module", "Objective", "PFedFair", "PFedMe", "PerFedAvg", "PersonalModel", "Reweigh",
+    "Run", "Source", "Spec", "Targeted", "Thresholds", "Transport", "from_frame", "linear",
+    "load", "load_model", "make", "metrics", "partition", "personalise", "read_results",
+    "run_experiment", "train",
 ]  # fmt: skip

@@ -1,5 +1,6 @@
 """What a client minimises: its loss, or its loss and a fairness penalty."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
 
@@ -14,13 +15,18 @@ from pfedfair.kinds import Kinds
 from pfedfair.penalties import CLASSES, GROUPS, PENALTIES
 
 
-def loss(logits: Tensor, batch: Batch) -> Tensor:
-    """Mean cross-entropy of every row, ``(rows,)``."""
+def losses(logits: Tensor, batch: Batch) -> Tensor:
+    """Cross-entropy of every person, ``(rows, n)``."""
     if logits.shape[-1] > 1:
         right = torch.take_along_dim(logits, batch.y.long().unsqueeze(-1), -1)[..., 0]
-        return (batch.weight * (logits.logsumexp(-1) - right)).sum(1)
+        return logits.logsumexp(-1) - right
     z = logits[..., 0]
-    return (batch.weight * (softplus(z) - batch.y * z)).sum(1)
+    return softplus(z) - batch.y * z
+
+
+def loss(logits: Tensor, batch: Batch) -> Tensor:
+    """Mean cross-entropy of every row, ``(rows,)``."""
+    return (batch.weight * losses(logits, batch)).sum(1)
 
 
 def loss_slope(logits: Tensor, batch: Batch) -> Tensor:
@@ -29,6 +35,14 @@ def loss_slope(logits: Tensor, batch: Batch) -> Tensor:
         off = logits.softmax(-1) - one_hot(batch.y.long(), logits.shape[-1])
         return batch.weight.unsqueeze(-1) * off
     return (batch.weight * (torch.sigmoid(logits[..., 0]) - batch.y)).unsqueeze(-1)
+
+
+def slope_of(value: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
+    """d(value)/d(logits) by autograd, of the logits' shape; every row has a value, ``(rows,)``."""
+    with torch.enable_grad():
+        leaf = logits.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(value(leaf).sum(), leaf)
+    return slope
 
 
 @dataclass(frozen=True)
@@ -98,9 +112,7 @@ class Objective:
         slope = loss_slope(logits, batch)
         if self.eta == 0:
             return slope
-        with torch.enable_grad():
-            leaf = logits.detach().requires_grad_()
-            (penalty_slope,) = torch.autograd.grad(self._penalty(leaf, batch).sum(), leaf)
+        penalty_slope = slope_of(lambda leaf: self._penalty(leaf, batch), logits)
         return slope.mul_(self.loss_weight).add_(penalty_slope, alpha=self.eta)
 
     def _penalty(self, logits: Tensor, batch: Batch) -> Tensor:

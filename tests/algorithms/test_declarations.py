@@ -14,6 +14,7 @@ from pfedfair.algorithms.targeted import targeted
 from pfedfair.defaults import make
 from pfedfair.networks import MLP
 
+WEIGHTS = ("eta", "lam", "mu", "share")  # the more, the fairer
 SHORT = {"rounds": 4, "batch": 40}  # one minibatch for each client
 CLOSED = {
     "transport": {"rounds": 5, "agree": 2, "bins": 20},
@@ -182,9 +183,9 @@ def test_levels_walk_from_accurate_to_fair(name):
     levels = method.levels([0.0, 0.5, 0.9])
     made = [make(name, level) for level in levels]
     assert len({algorithm.level for algorithm in made}) == len(levels)
-    for key in levels[0]:  # limits fall, eta rises
+    for key in levels[0]:  # limits fall, weights rise
         values = [level[key] for level in levels]
-        assert values == sorted(values, reverse=not method.fair)
+        assert values == sorted(values, reverse=key not in WEIGHTS)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +198,11 @@ def test_levels_walk_from_accurate_to_fair(name):
         (pff.FCFL(epsilon=0.02), "epsilon 0.02"),
         (pff.LoGoFair(delta_local=0.03), "delta 0.03"),
         (pff.Transport(), "≤ 0.05"),
+        (pff.IRM(lam=1e3), "lam 1000"),
+        (pff.FairDummies(mu=0.8), "mu 0.8"),
+        (pff.Reweigh(), ""),
+        (pff.DRO(tail=0.3), "tail 0.3"),
+        (pff.GaussianSwap(), "share 0.5"),
         (pff.Transport(confidence=0.95, kappa=0.0), "≤ 0.05 own 95%"),
         (targeted(pff.PFedFair(), target_ddp=0.05), "≤ 0.05"),
         (targeted(pff.PFedFair(), target_ddp=0.05, confidence=0.95), "≤ 0.05 95%"),
@@ -209,6 +215,15 @@ def test_a_level_is_a_few_characters(algorithm, level):
 def test_only_private_counts_need_a_secret():
     secret = [name for name, algorithm in CASES.items() if algorithm.secret]
     assert secret == ["transport, private"]
+
+
+def test_what_is_for_all_rows_together_is_not_federated_and_takes_no_eta():
+    central = [name for name, method in ALGORITHMS.items() if method.kind.central]
+    assert central == ["irm", "fair-dummies", "reweigh", "dro", "gaussian-swap"]
+    for name in central:
+        assert not CASES[name].federated
+        assert not ALGORITHMS[name].fair
+        assert not CASES[name].wrappable
 
 
 def test_every_class_is_exported():

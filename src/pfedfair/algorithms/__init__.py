@@ -65,6 +65,11 @@ METHODS = (
     ("fairfed", "FairFed", "", "fairfed"),
     ("logofair", "LoGoFair", "logofair", ""),
     ("transport", "Transport", "transport", ""),
+    ("irm", "IRM", "irm", ""),
+    ("fair_dummies", "FairDummies", "fair-dummies", ""),
+    ("reweigh", "Reweigh", "reweigh", ""),
+    ("dro", "DRO", "dro", ""),
+    ("gaussian_swap", "GaussianSwap", "gaussian-swap", ""),
 )
 ALGORITHMS: dict[str, Method] = {
     names[fair]: Method(names[fair], file, class_name, bool(fair))

@@ -106,6 +106,7 @@ class Algorithm:
     keeps: ClassVar[bool] = False  # whether `rules` may be asked again for another target
     binary: ClassVar[bool] = False  # whether it is made for two groups, two classes and "dp" alone
     personal: ClassVar[bool] = False  # whether a client trains, or adapts, a model of its own
+    central: ClassVar[bool] = False  # whether it is meant for all rows together, in one place
     one_step: ClassVar[bool] = False  # whether a round is one step, so that there must be many
     beside: ClassVar[tuple[float, float]] = (0.0, 0.0)  # work besides the epochs, see `cost`
     wrappable: ClassVar[bool] = True  # whether its gradients are all `Clients.gradient`'s

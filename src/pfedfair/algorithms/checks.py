@@ -31,6 +31,15 @@ def share(settings: Any, *names: str) -> None:
             raise InputError(f"{name} must be in [0, 1], got {getattr(settings, name):g}.")
 
 
+def no_eta(settings: Any) -> None:
+    """Refuse a weight of the fairness penalty where there is no place for it."""
+    if settings.eta != 0:
+        raise InputError(
+            f"{type(settings).__name__} has an objective of its own: leave out eta, "
+            f"got {settings.eta:g}."
+        )
+
+
 def target(settings: Any) -> None:
     """Refuse a target, a confidence or a part of held rows that cannot be."""
     share(settings, "target_ddp")

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from pfedfair import seeds
@@ -69,6 +70,15 @@ class Clients:
         """Every client's model with what the network measures of its people, at the end."""
         passes = lambda: (some.x for some in self.epoch(SETTLING, batch))  # noqa: E731
         return self.network.settle(w, passes)
+
+    def cells(self) -> Tensor:
+        """How many of a client's rows have each label and group, ``(clients, classes, groups)``."""
+        kinds = self.table.kinds
+        found = torch.zeros(len(self), kinds.classes * kinds.groups)
+        for i, own in enumerate(self.rows):
+            cell = self.table.y[own].long() * kinds.groups + self.table.s[own]
+            found[i] = torch.bincount(cell, minlength=found.shape[1])
+        return found.view(-1, kinds.classes, kinds.groups)
 
     def logits(self, w: Tensor, batch: Batch) -> Tensor:
         """Every client's model on its own people, ``(clients, n, outputs)``."""
