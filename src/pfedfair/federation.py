@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pfedfair.data import encoder as inputs
 from pfedfair.data.dataset import Dataset
-from pfedfair.data.encoder import Encoder
 from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds
 from pfedfair.partition import Partition, Plan
@@ -24,7 +24,8 @@ CHUNK = 10  # clients at a time: 5 to 10 keep the work in the cache, more gain n
 class Table(NamedTuple):
     """Encoded rows: inputs ``(n, ...)``, labels and groups ``(n,)``; and what kinds there are.
 
-    Labels and groups are counted from 0. S is beside the inputs, not one of them.
+    Labels and groups are counted from 0. S is beside the inputs, not one of them. Inputs may be
+    stored as bytes or in half precision; a `Batch` has them in single.
     """
 
     x: Tensor
@@ -59,7 +60,7 @@ class Federation:
 
     data: Dataset
     partition: Partition
-    encoder: Encoder
+    encoder: inputs.Inputs
     table: Table
     seed: int
 
@@ -91,18 +92,18 @@ def federate(
     for name, rows in zip(partition.names, partition.train, strict=True):
         if len(rows) == 0:
             raise InputError(f"Client {name} has no training rows.")
-    encoder = Encoder.fit(data, np.concatenate(partition.train), exclude=plan.column)
+    encoder = inputs.fit(data, partition.train, plan.column)
     if encoder.width == 0 and not sensitive_as_input:
         raise InputError(f"'{data.name}' has no column left to predict from.")
     return encoded(data, partition, encoder, sensitive_as_input, seed)
 
 
 def encoded(
-    data: Dataset, partition: Partition, encoder: Encoder, aware: bool, seed: int = 0
+    data: Dataset, partition: Partition, encoder: inputs.Inputs, aware: bool, seed: int = 0
 ) -> Federation:
     """Encode rows that are dealt already, by an encoder that is given: once, at a site too."""
     table = Table(
-        x=torch.from_numpy(encoder.transform(data.frame)),
+        x=torch.from_numpy(encoder.transform(data.people)),
         y=torch.from_numpy(data.y.astype(np.float32)),
         s=torch.from_numpy(data.s),
         kinds=Kinds(len(data.group_names), len(data.label_names), aware),
@@ -117,7 +118,7 @@ def stack(table: Table, rows: Sequence[np.ndarray]) -> Batch:
 
 def gather(table: Table, index: np.ndarray, weight: np.ndarray) -> Batch:
     flat = torch.from_numpy(index.ravel())
-    x = table.x.index_select(0, flat).view(*index.shape, *table.x.shape[1:])
+    x = table.x.index_select(0, flat).float().view(*index.shape, *table.x.shape[1:])
     y = table.y.index_select(0, flat).view(index.shape)
     s = table.s.index_select(0, flat).view(index.shape)
     return Batch(x, y, s, torch.from_numpy(weight))

@@ -13,17 +13,24 @@ from torch.optim.adam import adam as functional_adam
 Step = Callable[[Tensor, Tensor], None]
 
 
-def sgd(lr: float) -> Step:
-    """Plain gradient descent."""
+def sgd(lr: float, ridge: float = 0.0) -> Step:
+    """Plain gradient descent, on the objective + ridge/2 |w|^2."""
 
     def step(w: Tensor, grad: Tensor) -> None:
+        if ridge:
+            grad = grad.add(w, alpha=ridge)
         w.add_(grad, alpha=-lr)
 
     return step
 
 
-def adam(lr: float, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8) -> Step:
-    """Adam (Kingma and Ba 2015), PyTorch's own, fused: one pass over weights and moments."""
+def adam(
+    lr: float, ridge: float = 0.0, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8
+) -> Step:
+    """Adam (Kingma and Ba 2015), PyTorch's own, fused: one pass over weights and moments.
+
+    On the objective + ridge/2 |w|^2.
+    """
     m = v = t = torch.empty(0)
 
     def step(w: Tensor, grad: Tensor) -> None:
@@ -33,10 +40,10 @@ def adam(lr: float, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8)
         functional_adam(
             [w], [grad], [m], [v], [], [t],
             fused=True, lr=lr, beta1=beta1, beta2=beta2, eps=eps,
-            weight_decay=0.0, amsgrad=False, maximize=False,
+            weight_decay=ridge, amsgrad=False, maximize=False,
         )  # fmt: skip
 
     return step
 
 
-OPTIMISERS: dict[str, Callable[[float], Step]] = {"sgd": sgd, "adam": adam}
+OPTIMISERS: dict[str, Callable[[float, float], Step]] = {"sgd": sgd, "adam": adam}

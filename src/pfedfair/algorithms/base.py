@@ -27,7 +27,7 @@ from typing import Annotated, Any, ClassVar, TypedDict, get_type_hints
 import numpy as np
 from torch import Tensor
 
-from pfedfair.algorithms.checks import above_zero, at_least
+from pfedfair.algorithms.checks import above_zero, at_least, zero_or_more
 from pfedfair.algorithms.clients import Clients as Clients
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Batch
@@ -75,6 +75,8 @@ class Algorithm:
         Step size.
     optimiser
         "adam" or "sgd".
+    ridge
+        Weight of ||w||^2 / 2 in whatever a client minimises: for wide inputs and few rows.
     eta, penalty, mix, penalty_options
         The fair objective, see `Objective`; eta = 0 is the plain loss.
     weighting
@@ -88,6 +90,7 @@ class Algorithm:
     batch: int = 600
     alpha: float = 1e-3
     optimiser: str = "adam"
+    ridge: float = 0.0
     eta: float = 0.0
     penalty: str = "kde"
     mix: str = "convex"
@@ -116,6 +119,7 @@ class Algorithm:
         known("weighting", self.weighting, ["uniform", "size"])
         at_least(1, self, "rounds", "epochs", "batch")
         above_zero(self, "alpha")
+        zero_or_more(self, "ridge")
         self.objective  # noqa: B018  (checks eta, penalty, mix and criterion)
         if self.binary and self.criterion != "dp":
             raise InputError(f"{type(self).__name__} knows demographic parity (dp) only.")
@@ -196,7 +200,7 @@ class Algorithm:
             yield from clients.epoch(epoch, self.batch)
 
     def step(self) -> Step:
-        return OPTIMISERS[self.optimiser](self.alpha)
+        return OPTIMISERS[self.optimiser](self.alpha, self.ridge)
 
     def start_server(self, w: Tensor, sizes: Tensor) -> State:
         """What the server keeps, and sends, before the first round; "w" is the global model."""

@@ -12,6 +12,7 @@ from pfedfair.networks import Network
 from pfedfair.objectives import Objective
 from pfedfair.partition import stratified
 
+EPOCH_MEMORY = 128 * 2**20  # bytes of an epoch's inputs; more are laid out step by step
 SETTLING = 2_000_000  # the number of the epoch in which models are settled
 
 
@@ -55,8 +56,13 @@ class Clients:
             return
         index, weight = pad([part for client_cuts in cuts for part in client_cuts])
         shape = (len(cuts), len(cuts[0]), -1)
-        whole = gather(self.table, index.reshape(shape), weight.reshape(shape))
-        for k in range(whole.y.shape[1]):
+        index, weight = index.reshape(shape), weight.reshape(shape)
+        if 4 * index.size * self.table.x[0].numel() > EPOCH_MEMORY:
+            for k in range(shape[1]):
+                yield gather(self.table, index[:, k], weight[:, k])
+            return
+        whole = gather(self.table, index, weight)
+        for k in range(shape[1]):
             yield Batch(*(tensor[:, k] for tensor in whole))
 
     def settled(self, w: Tensor, batch: int) -> Tensor:

@@ -95,7 +95,7 @@ def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: boo
     for i, parts in enumerate(zip(held.rows, trained.rows, strict=True)):
         for name, rows in zip(("held", "trained"), map(torch.from_numpy, parts), strict=True):
             s, y = table.s[rows], table.y[rows].long()
-            logits = held.network.logits(w[None], table.x[rows][None], s[None])[0]
+            logits = held.network.logits(w[None], table.x[rows][None].float(), s[None])[0]
             half = torch.arange(len(rows)) % 2
             if private:  # by a coin, see `aside`
                 rng = seeds.generator(held.seed, seeds.HELD, held.ids[i], 1)

@@ -123,7 +123,8 @@ class FCFL(Algorithm):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         batch = stack(clients.table, clients.rows)
-        logits, pullback = clients.network.vjp(clients.replicate(server["w"]), batch.x, batch.s)
+        w = clients.replicate(server["w"])
+        logits, pullback = clients.network.vjp(w, batch.x, batch.s)
         with torch.enable_grad():
             leaf = logits.detach().requires_grad_()
             gap = parity_gap(leaf, batch, self.bandwidth)
@@ -131,7 +132,7 @@ class FCFL(Algorithm):
         messages = {
             "loss": self.objective.value(logits, batch),
             "gap": gap.detach(),
-            "g_loss": pullback(self.objective.slope(logits, batch)),
+            "g_loss": pullback(self.objective.slope(logits, batch)).add_(w, alpha=self.ridge),
             "g_gap": pullback(gap_slope),
         }
         return messages, {}

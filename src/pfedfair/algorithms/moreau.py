@@ -54,7 +54,7 @@ class Moreau(Algorithm):
         above_zero(self, "alpha_inner")
 
     def inner_step(self) -> Step:
-        return OPTIMISERS[self.inner](self.alpha_inner)
+        return OPTIMISERS[self.inner](self.alpha_inner, self.ridge)
 
     def prox(self, objective: Objective, w: Tensor, clients: Clients, batch: Batch) -> Tensor:
         """Approximate argmin of objective(theta) + gamma/2 ||theta - w||^2 by K steps from w."""

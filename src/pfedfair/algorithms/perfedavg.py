@@ -45,7 +45,8 @@ class PerFedAvg(Algorithm):
         batches = list(self.minibatches(clients, t))
         # Each step adapts on one minibatch and is judged on another (the same if there is but one).
         for adapt, judge in zip(batches, batches[1:] + batches[:1], strict=True):
-            adapted = w - self.alpha_inner * clients.gradient(self.objective, w, adapt)
+            grad = clients.gradient(self.objective, w, adapt).add_(w, alpha=self.ridge)
+            adapted = w - self.alpha_inner * grad
             step(w, clients.gradient(self.objective, adapted, judge))
         return {"w": w}, {}
 
@@ -53,5 +54,6 @@ class PerFedAvg(Algorithm):
         theta = clients.replicate(server["w"])
         for epoch in range(self.adapt_epochs):
             for batch in clients.epoch(PROX_EPOCHS_FROM + epoch, self.batch):
-                theta -= self.alpha_inner * clients.gradient(self.objective, theta, batch)
+                grad = clients.gradient(self.objective, theta, batch)
+                theta -= self.alpha_inner * grad.add_(theta, alpha=self.ridge)
         return theta

@@ -75,8 +75,8 @@ def compare(
         rounds, scores = options.typed(rounds=given.get("rounds")), METHOD[FRONTIER]
         runs.append((scores, people.make(plan, scores, rounds), True))
     specs = [
-        Spec(people.source, plan, name, algorithm, seed, protocol, not settings.blind,
-             validation > 0, frontier)
+        Spec(people.source, plan, name, algorithm, seed, protocol, people.told(settings.blind),
+             validation > 0, frontier, people.model)
         for name, algorithm, frontier in runs
         for seed in range(options.at_least("--seeds", seeds))
     ]  # fmt: skip

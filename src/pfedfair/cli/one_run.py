@@ -39,17 +39,22 @@ def train(
     plan = people.plan()
     algorithm = method.make(people, plan, settings)
     protocol = options.checked_protocol(protocol)
-    spec = Spec(people.source, plan, method.method, algorithm, seed, protocol, not settings.blind)
+    aware = people.told(settings.blind)
+    spec = Spec(
+        people.source, plan, method.method, algorithm, seed, protocol, aware, model=people.model
+    )
     federation = people.federate(plan, seed, settings.blind)
     measured_rows(federation.partition, protocol)
-    choose_network(federation, algorithm)
+    choose_network(federation, algorithm, people.model)
     card = {"part": "train", "runs": [spec.describe()]}
     if out is not None:
         claim(out, card, write=False)
     if not quiet:
+        for note in federation.data.notes:
+            terminal.say(f"Note: {note}")
         terminal.say(federation.describe())
         terminal.say(defaults.words(people.dataset, method.method, algorithm))
-    run = _train(method.method, federation, algorithm, seed, quiet)
+    run = _train(method.method, federation, algorithm, seed, quiet, people.model)
     results, rules = rows_of(run, spec), run.rules(protocol)
     if out is not None:
         claim(out, card)
@@ -104,7 +109,7 @@ def theory(
     if not federation.table.kinds.binary:
         raise InputError("Both propositions are for two groups and two classes.")
     measured_rows(federation.partition, None)
-    run = _train(METHOD[FRONTIER], federation, algorithm, seed, quiet)
+    run = _train(METHOD[FRONTIER], federation, algorithm, seed, quiet, people.model)
     if not quiet:
         cost = cost_of_one_model(federation.partition)
         heading = f"{federation.data.name}, seed {seed}"
@@ -112,7 +117,14 @@ def theory(
         report.terminal.show(view, terminal.console)
 
 
-def _train(name: str, federation: Federation, algorithm: Algorithm, seed: int, quiet: bool) -> Run:
+def _train(
+    name: str,
+    federation: Federation,
+    algorithm: Algorithm,
+    seed: int,
+    quiet: bool,
+    model: str | None = None,
+) -> Run:
     """Train with a progress bar; on one thread, so that weights are the same on every machine."""
     done, what = 0.0, f"{name} on {federation.data.name}"
     with terminal.progress(what, 1.0, quiet) as advance, terminal.notes(quiet), one_thread():
@@ -122,4 +134,4 @@ def _train(name: str, federation: Federation, algorithm: Algorithm, seed: int, q
             done += part
             advance(done, "")
 
-        return train_run(federation, algorithm, seed, on_work=on_work)
+        return train_run(federation, algorithm, seed, model, on_work=on_work)

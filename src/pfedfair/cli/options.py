@@ -16,11 +16,12 @@ from typer import Argument, Option
 from pfedfair import partition
 from pfedfair.algorithms import ALGORITHMS, Algorithm
 from pfedfair.criteria import CRITERIA
-from pfedfair.data import DATASETS, Dataset
+from pfedfair.data import DATASETS, FACES, Dataset
 from pfedfair.defaults import make_for
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import Source, load_source
 from pfedfair.federation import Federation
+from pfedfair.networks import PIXELS
 from pfedfair.partition import Plan
 from pfedfair.penalties import PENALTIES
 
@@ -40,6 +41,7 @@ Protocol = Annotated[
 TargetDDP = Annotated[
     Real, "The largest gap between groups that a client may have, in the place of --eta."
 ]
+PIXEL_SIZE = 64
 Confidence = Annotated[Real, "With a target: how sure it shall be that it is kept, e.g. 0.95."]
 
 
@@ -84,7 +86,11 @@ class People:
     """Which rows, and which client holds them."""
 
     data: Annotated[
-        str, Argument(help=f"{', '.join(DATASETS)}, or the path of a .csv or .parquet file.")
+        str,
+        Argument(
+            help=f"{', '.join(DATASETS)}; {', '.join(FACES)} (with --data); the path of a .csv or "
+            ".parquet file, or of a folder of images with manifest.csv."
+        ),
     ]
     label: Annotated[Text, "Your file: the column to predict."] = None
     sensitive: Annotated[
@@ -103,11 +109,33 @@ class People:
     ] = "fixed"
     clients: Annotated[int | None, "How many clients; the paper's plan if left out."] = None
     rows: Annotated[int | None, "Training rows of each client, with --clients."] = None
+    folder: Annotated[
+        Path | None,
+        Option("--data", help="Faces: the folder with the images, or with their embeddings."),
+    ] = None
+    encoder: Annotated[
+        Text, "Images: the encoder whose embeddings to take, or to make if there are none."
+    ] = None
+    pixels: Annotated[
+        int | None, "Images: train a network on pixels, of images so many pixels wide."
+    ] = None
+    scaling: Annotated[
+        Text, "Embeddings: standard (each number by itself) or whiten (no correlations)."
+    ] = None
+    skip_missing: Annotated[bool, "Images: leave out those that are listed but absent."] = False
+    model: Annotated[Text, f"The network: linear or mlp; on pixels one of {', '.join(PIXELS)}."] = (
+        None
+    )
 
     @cached_property
     def source(self) -> Source:
         drop, codes = (tuple(names(text or "")) for text in (self.drop, self.categorical))
-        return Source(self.data, self.label, self.sensitive, drop, codes, self.merge_groups)
+        images = self.pixels is not None or self.model in set(PIXELS) - {"mlp"}
+        return Source(
+            self.data, self.label, self.sensitive, drop, codes, self.merge_groups,
+            str(self.folder) if self.folder else None, self.encoder,
+            (self.pixels or PIXEL_SIZE) if images else None, self.scaling, self.skip_missing,
+        )  # fmt: skip
 
     @property
     def dataset(self) -> Dataset:
@@ -122,8 +150,12 @@ class People:
         """Return a method as tuned for these people, with what was given."""
         return make_for(plan.rows_each(self.dataset), method, given, self.dataset)
 
-    def federate(self, plan: Plan, seed: int, blind: bool = False) -> Federation:
-        return self.dataset.federate(plan, at_least("--seed", seed, 0), not blind)
+    def told(self, blind: bool | None) -> bool:
+        """Whether models are told S: as asked, or as is usual for the data set."""
+        return self.dataset.aware if blind is None else not blind
+
+    def federate(self, plan: Plan, seed: int, blind: bool | None = None) -> Federation:
+        return self.dataset.federate(plan, at_least("--seed", seed, 0), self.told(blind))
 
 
 @dataclass(frozen=True)
@@ -143,7 +175,14 @@ class Settings:
     set: Annotated[
         list[str] | None, "Any other setting of a method, as key=value; may come repeatedly."
     ] = None
-    blind: Annotated[bool, "Do not tell the model a person's group S."] = False
+    blind: Annotated[
+        bool | None,
+        Option(
+            "--blind/--aware",
+            help="Whether the model is not told a person's group S, or is; if left out, a model of "
+            "images is not, and other models are.",
+        ),
+    ] = None
 
     def given(self, **more: Any) -> dict[str, Any]:
         """Return what was typed, by the settings' names."""

@@ -1,6 +1,7 @@
-"""Rows: the bundled data sets, and yours."""
+"""Rows: the bundled data sets, faces, and yours."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,42 +13,98 @@ from pfedfair.data.encoder import Encoder
 from pfedfair.data.table import from_frame, read_table
 from pfedfair.errors import InputError, near
 
-__all__ = ["DATASETS", "Dataset", "Encoder", "adult", "compas", "from_frame", "load", "read_table"]
+__all__ = [
+    "DATASETS", "FACES", "Dataset", "Encoder", "adult", "compas", "from_frame", "load",
+    "read_table",
+]  # fmt: skip
 
 DATASETS: dict[str, Callable[[], Dataset]] = {
     "adult": adult,
     "compas": compas,
     "compas-two-races": partial(compas, others="african-american"),
 }
+FACES = ("celeba", "utkface", "fairface")
+OF_IMAGES = ("folder", "encoder", "pixels", "skip_missing", "with_images")
+OF_TABLES = ("drop", "categorical")
 
 
 def load(
-    name: str | Path, label: str | None = None, sensitive: str | None = None, **options: Any
+    name: str | Path,
+    label: str | None = None,
+    sensitive: str | None = None,
+    scaling: str | None = None,
+    **options: Any,
 ) -> Dataset:
-    """Load a bundled data set by name, or a CSV/Parquet file by path.
+    """Load a bundled data set by name, faces by name and folder, or your own by path.
 
-    A bundled data set may get another sensitive attribute, or several ("sex,race"); it has no
-    paper's plan of shares then. `options` are those of `from_frame`.
+    A path is that of a CSV or Parquet file, or of a folder of images with ``manifest.csv``. A
+    bundled data set may get another sensitive attribute, or several ("sex,race"); it has no paper's
+    plan of shares then. `options` are those of `from_frame`, or of `pfedfair.data.faces.load`.
 
     >>> len(load("compas"))
     6172
     """
-    if str(name) in DATASETS:
+    given = {option: value for option, value in options.items() if value}
+    data = _load(str(name), label, sensitive, given)
+    if scaling and (data.array is None or data.array.ndim != 2):
+        raise InputError(f"'{name}' has no embeddings to scale: leave out --scaling.")
+    return replace(data, scaling=scaling) if scaling else data
+
+
+def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, Any]) -> Dataset:
+    path = Path(name)
+    if name in DATASETS:
         if label:
             raise InputError(f"'{name}' has its own label: leave it out.")
-        merge = options.pop("merge_groups", False)
-        own = [option for option, given in options.items() if given]
-        if own:
-            raise InputError(f"'{name}' has its own columns: leave out {', '.join(own)}.")
-        data = DATASETS[str(name)]()
+        merge = given.pop("merge_groups", False)
+        _none_of(given, (*OF_TABLES, *OF_IMAGES), f"'{name}' has its own columns")
+        data = DATASETS[name]()
         return data.by(sensitive.split(","), merge) if sensitive else data
-    path = Path(name)
-    if path.suffix not in {".csv", ".parquet"}:
+    if name in FACES:
+        from pfedfair.data.faces import load as load_faces
+
+        _none_of(given, OF_TABLES, f"'{name}' is made of images")
+        if "folder" not in given:
+            raise InputError(f"Say where {name} is: --data FOLDER, with its images or embeddings.")
+        folder = Path(given.pop("folder"))
+        return load_faces(name, folder, label, sensitive, **given)
+    if not path.is_dir() and path.suffix not in {".csv", ".parquet"}:
+        every = (*DATASETS, *FACES)
         raise InputError(
-            f"Unknown data set '{name}': {near(str(name), DATASETS)}{', '.join(DATASETS)}, "
-            "or give the path of a .csv or .parquet file."
+            f"Unknown data set '{name}': {near(name, every)}{', '.join(every)}, "
+            "or give the path of a .csv or .parquet file, or of a folder of images."
         )
-    frame = read_table(path)
     if not label or not sensitive:
+        if path.suffix and not path.is_file():
+            raise InputError(f"There is no file {path}.")
         raise InputError(f"For {path}, say which column is the label and which the sensitive one.")
-    return from_frame(frame, label, sensitive, path.stem, **options)
+    if path.is_dir():
+        from pfedfair.data.faces import from_folder
+
+        _none_of(given, (*OF_TABLES, "folder"), f"{path} is a folder of images")
+        return from_folder(path, label, sensitive, **given)
+    if holds_embeddings(path):
+        from pfedfair.data.faces import from_embeddings
+
+        _none_of(given, (*OF_TABLES, *OF_IMAGES), f"{path} holds embeddings")
+        return from_embeddings(path, label, sensitive, path.stem, **given)
+    _none_of(given, OF_IMAGES, f"{path} is a table")
+    return from_frame(read_table(path), label, sensitive, path.stem, **given)
+
+
+def holds_embeddings(path: Path) -> bool:
+    """Whether a file is a table with a column of embeddings."""
+    if path.suffix != ".parquet" or not path.is_file():
+        return False
+    import pyarrow.parquet as pq
+
+    try:
+        return "embedding" in pq.read_schema(path).names
+    except Exception:  # not a Parquet file: whoever reads it says so
+        return False
+
+
+def _none_of(given: dict[str, Any], options: tuple[str, ...], why: str) -> None:
+    found = [option for option in given if option in options]
+    if found:
+        raise InputError(f"{why}: leave out {', '.join(found)}.")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +57,7 @@ class Dataset:
     paper_plan: PaperPlan | None = None
     settings: str = "own"  # whose tuned settings it has
     array: np.ndarray | None = field(default=None, repr=False)
+    scaling: str = "standard"  # of embeddings: "standard" or "whiten"
     inputs: str = ""  # what the array is, for headings
     held: np.ndarray | None = field(default=None, repr=False)  # rows for the test alone, if fixed
     aware: bool = True  # whether models are told S, if nobody says otherwise
@@ -81,8 +84,27 @@ class Dataset:
             paper_plan=None,
         )
 
-    def federate(self, plan: Plan, seed: int = 0, sensitive_as_input: bool = True) -> Federation:
-        """Deal the rows to clients as `plan` says, and encode them."""
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the array, the labels and the groups."""
+        found = hashlib.sha256()
+        for part in (self.array, self.y, self.s, self.held):
+            found.update(b"" if part is None else np.ascontiguousarray(part).view(np.uint8).data)
+        return found.hexdigest()
+
+    @property
+    def people(self) -> pd.DataFrame | np.ndarray:
+        """What inputs are made of: the columns, or the array."""
+        return self.frame if self.array is None else self.array
+
+    def federate(
+        self, plan: Plan, seed: int = 0, sensitive_as_input: bool | None = None
+    ) -> Federation:
+        """Deal the rows to clients as `plan` says, and encode them.
+
+        Models are told S as `aware` says, if nothing is said of it here.
+        """
         from pfedfair.federation import federate
 
-        return federate(self, plan, seed, sensitive_as_input)
+        aware = self.aware if sensitive_as_input is None else sensitive_as_input
+        return federate(self, plan, seed, aware)

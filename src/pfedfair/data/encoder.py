@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pfedfair.data.dataset import Dataset
+from pfedfair.data.wide import Pixels, Wide
 from pfedfair.errors import InputError
 
 MISSING = "?"
@@ -43,7 +45,7 @@ class Encoder:
     def width(self) -> int:
         return len(self.mean) + sum(len(levels) for levels in self.categories.values())
 
-    def transform(self, frame: pd.DataFrame) -> np.ndarray:
+    def transform(self, frame: Any) -> np.ndarray:
         """Return the inputs of the network, float32 of shape ``(len(frame), width)``."""
         absent = [c for c in (*self.mean, *self.categories) if c not in frame]
         if absent:
@@ -54,6 +56,35 @@ class Encoder:
             parts.append(values[:, None] == np.asarray(levels, dtype=object)[None, :])
         none = np.zeros((len(frame), 0), dtype=np.float32)
         return np.concatenate([none, *(p.astype(np.float32) for p in parts)], axis=1)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "columns", **asdict(self)}
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        return {}
+
+
+Inputs = Encoder | Wide | Pixels
+
+
+def fit(data: Dataset, clients: Sequence[np.ndarray], exclude: str | None = None) -> Inputs:
+    """Fit what turns the people of `data` into inputs, on the training rows of all clients."""
+    if data.array is None:
+        return Encoder.fit(data, np.concatenate(clients), exclude)
+    if data.array.ndim > 2:
+        return Pixels(data.array.shape[1:])
+    return Wide.fit(data.array, clients, data.scaling)
+
+
+def from_dict(about: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Inputs:
+    """Make it again from what its `to_dict` and `tensors` said."""
+    kind = about.get("kind", "columns")
+    if kind == "wide":
+        return Wide(tensors["mean"], tensors["turn"])
+    if kind == "pixels":
+        return Pixels(tuple(about["shape"]))
+    categories = {c: tuple(levels) for c, levels in about["categories"].items()}
+    return Encoder(about["mean"], about["scale"], categories)
 
 
 def numbers(column: pd.Series[Any], name: str) -> np.ndarray:

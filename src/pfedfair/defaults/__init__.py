@@ -21,7 +21,7 @@ LIKE = {"compas-two-races": "compas"}
 TUNED_ROWS = {"adult": 2400, "compas": 600}  # rows of a client when the settings were tuned
 ETA = 0.9
 OF_PENALTY = ("eta", "penalty", "mix", "penalty_options")
-OF_TRAINING = ("epochs", "batch", "alpha", "optimiser", "weighting")
+OF_TRAINING = ("epochs", "batch", "alpha", "optimiser", "ridge", "weighting")
 OF_TARGET = ("target_ddp", "confidence", "held", "dual_step")
 
 

@@ -27,7 +27,7 @@ def execute(runs: Path, spec: Spec, on_work: Callable[[float], None]) -> None:
     federation = _federation(spec.source, spec.plan, spec.seed, spec.sensitive_as_input)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # the column "collapsed" keeps it
-        run = train(federation, spec.algorithm, spec.seed, on_work=on_work)
+        run = train(federation, spec.algorithm, spec.seed, spec.model, on_work=on_work)
     write_parquet(runs / f"{spec.key}.parquet", rows_of(run, spec))
 
 

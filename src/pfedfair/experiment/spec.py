@@ -9,16 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from pfedfair.algorithms import Algorithm
-from pfedfair.data import DATASETS, Dataset, load
+from pfedfair.data import DATASETS, FACES, Dataset, load
 from pfedfair.partition import Plan
 
 FRONTIER = "frontier"
 FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is computed
+WORK = {"mlp": 4e5, "cnn": 5e6, "resnet18": 6e7, "vit-b16": 4e8}  # of networks on 64 pixels
 
 
 @dataclass(frozen=True)
 class Source:
-    """Which rows: a bundled data set, or a file with the names of its columns."""
+    """Which rows: a bundled data set, a file with the names of its columns, or images.
+
+    Of images: the `folder` where they or their embeddings are, the `encoder` that embeds them, how
+    embeddings are scaled; or the size of images in `pixels`, for networks on pixels.
+    """
 
     name: str
     label: str | None = None
@@ -26,6 +31,12 @@ class Source:
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     merge_groups: bool = False
+    folder: str | None = None
+    encoder: str | None = None
+    pixels: int | None = None
+    scaling: str | None = None
+    skip_missing: bool = False
+    with_images: bool = False
 
     def describe(self) -> dict[str, Any]:
         """Return the name of a bundled data set, or a file's name, contents and columns."""
@@ -33,7 +44,10 @@ class Source:
             return {"name": self.name}
         if self.name in DATASETS:
             return asdict(self)
-        return asdict(self) | {"name": Path(self.name).name, "sha256": _sha256(self.name)}
+        about = asdict(self) | {"name": Path(self.name).name}
+        if self.name in FACES or Path(self.name).is_dir():
+            return about | {"folder": None, "sha256": load_source(self).digest}
+        return about | {"sha256": _sha256(self.name)}
 
 
 @dataclass(frozen=True)
@@ -43,7 +57,7 @@ class Spec:
     With `frontier` it is not the algorithm that is measured, but the best thresholds on the scores
     of its global model, at each of `FRONTIER_LIMITS`; the results call this method `FRONTIER`. With
     `validated` the run is measured on the validation rows too, which have rows of their own in the
-    results.
+    results. `model` is the name of a network, if not the usual one.
     """
 
     source: Source
@@ -55,6 +69,7 @@ class Spec:
     sensitive_as_input: bool = True
     validated: bool = False
     frontier: bool = False
+    model: str | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return a JSON-able description; equal specs, equal text."""
@@ -79,7 +94,12 @@ class Spec:
         per_round, at_end = self.algorithm.cost()
         rounds = self.algorithm.rounds if self.algorithm.federated else 0
         data = load_source(self.source)
-        weights = sum(a * b for a, b in pairwise((64, *data.hidden, 1)))
+        weights: float = sum(a * b for a, b in pairwise((64, *data.hidden, 1)))
+        if data.array is not None:
+            size = data.array[0].size
+            weights = (
+                WORK.get(self.model or "cnn", 0) * size / 12_288 if self.source.pixels else size
+            )
         rows = data.paper_plan.rows if data.paper_plan else len(data)
         return (rounds * per_round + at_end) * (rows * (weights + 2e4) / 1e7) + 1.0
 

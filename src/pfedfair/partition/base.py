@@ -150,36 +150,60 @@ def equal_clients(data: Dataset, shares: np.ndarray, rows: int | None) -> np.nda
 def deal(
     data: Dataset, counts: np.ndarray, test_fraction: float, validation: float, seed: int
 ) -> Partition:
-    """Deal each group's shuffled rows: first everybody's training rows, then the test rows."""
+    """Deal each group's shuffled rows: first everybody's training rows, then the test rows.
+
+    Where the data has rows for the test alone, test rows are dealt from these, and they are the
+    pool.
+    """
     tests = np.rint(counts * test_fraction).astype(int)
     rng, both = seeds.generator(seed, seeds.PARTITION), np.concatenate([counts, tests])
     dealt = []
-    for group, needed in enumerate(both.sum(0)):
-        rows = rng.permutation(np.flatnonzero(data.s == group))
-        if needed > len(rows):
-            raise InputError(
-                f"The partition needs {needed} rows of {data.group_names[group]} "
-                f"({counts[:, group].sum()} to train, {tests[:, group].sum()} to test), "
-                f"{data.name} has {len(rows)}: ask for fewer clients or another share."
-            )
-        dealt.append(np.split(rows[:needed], np.cumsum(both[:-1, group])))
+    for group in range(counts.shape[1]):
+        rows, train, needed = data.s == group, counts[:, group].sum(), both[:, group].sum()
+        if data.held is None:
+            _enough(data, group, train, needed - train, rows.sum(), rows.sum() - train)
+            dealing = rng.permutation(np.flatnonzero(rows))[:needed]
+        else:
+            held = rows & data.held
+            _enough(data, group, train, needed - train, (rows & ~held).sum(), held.sum())
+            fit, check = (rng.permutation(np.flatnonzero(some)) for some in (rows & ~held, held))
+            dealing = np.concatenate([fit[:train], check[: needed - train]])
+        dealt.append(np.split(dealing, np.cumsum(both[:-1, group])))
     hands = [np.concatenate(hand) for hand in zip(*dealt, strict=True)]
     own = [stratified(hand, data.s, validation, rng) for hand in hands[: len(counts)]]
     checks, train = zip(*own, strict=True)
-    pool = np.setdiff1d(np.arange(len(data)), np.concatenate(train + checks))
+    rest = np.arange(len(data)) if data.held is None else np.flatnonzero(data.held)
+    pool = np.setdiff1d(rest, np.concatenate(train + checks))
     held = tuple(np.sort(hand) for hand in hands[len(counts) :])
     names = tuple(str(i + 1) for i in range(len(counts)))
     return Partition(data, train, checks, held, pool, names, shared_conditional=True)
 
 
+def _enough(data: Dataset, group: int, train: int, test: int, able: int, able_test: int) -> None:
+    """Refuse to deal more rows of a group than there are."""
+    if train > able or test > able_test:
+        there = f"{able}" if data.held is None else f"{able} to train and {able_test} to test"
+        raise InputError(
+            f"The partition needs {train + test} rows of {data.group_names[group]} ({train} to "
+            f"train, {test} to test), {data.name} has {there}: ask for fewer clients or another "
+            "share."
+        )
+
+
 def hold_out(
     data: Dataset, clients: dict[str, Rows], test: float, validation: float, seed: int
 ) -> Partition:
-    """Let each client keep a part of its own rows for the test, of each group alike."""
+    """Let each client keep a part of its own rows for the test, of each group alike.
+
+    Where the data has rows for the test alone, it keeps those.
+    """
     rng = seeds.generator(seed, seeds.PARTITION)
     parts = []
     for rows in clients.values():
-        held, own = stratified(rows, data.s, test, rng)
+        if data.held is None:
+            held, own = stratified(rows, data.s, test, rng)
+        else:
+            held, own = rows[data.held[rows]], rows[~data.held[rows]]
         check, fit = stratified(own, data.s, validation, rng)
         parts.append((fit, check, held))
     train, checks, tests = zip(*parts, strict=True)

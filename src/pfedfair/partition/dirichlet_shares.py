@@ -35,8 +35,13 @@ class DirichletShares(Plan):
 
     def split(self, data: Dataset, seed: int) -> Partition:
         rng = seeds.generator(seed, seeds.PARTITION, 1)
-        size = np.bincount(data.s, minlength=len(data.group_names))
+        groups, part = len(data.group_names), self.test / (1 - self.test)
+        size = np.bincount(data.s, minlength=groups)
         dealt = np.maximum((1 - self.test) * size - self.clients, 0)  # the rest is for the test
+        if data.held is not None:
+            dealt = np.bincount(data.s[~data.held], minlength=groups)
+            tests = np.maximum(np.bincount(data.s[data.held], minlength=groups) - self.clients, 0)
+            part = float((tests / np.maximum(dealt, 1)).min())
         parts = rng.dirichlet(np.full(self.clients, self.concentration), len(size))
         counts = np.floor(parts * dealt[:, None]).astype(int).T
-        return deal(data, counts, self.test / (1 - self.test), self.validation, seed)
+        return deal(data, counts, part, self.validation, seed)

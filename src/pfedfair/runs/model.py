@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pfedfair import algorithms, networks, rules
 from pfedfair.algorithms import Algorithm
-from pfedfair.data.encoder import Encoder
+from pfedfair.data import encoder as inputs
 from pfedfair.errors import InputError
 from pfedfair.federation import client_number
 from pfedfair.files import atomic, read_json, write_json
@@ -30,7 +30,7 @@ class PersonalModel:
     """A client's classifier on raw rows, in scikit-learn's manner."""
 
     predictor: Predictor
-    encoder: Encoder
+    encoder: inputs.Inputs
     kinds: Kinds
     group_names: tuple[str, ...]
     label_names: tuple[str, ...]
@@ -101,7 +101,7 @@ def _is_number(text: str) -> bool:
 def write_model(
     folder: Path,
     network: Network,
-    encoder: Encoder,
+    encoder: inputs.Inputs,
     kinds: Kinds,
     rule: Sequence[Rule],
     tensors: dict[str, Tensor],
@@ -112,6 +112,7 @@ def write_model(
     `rule` has one for each client, all of the same kind, or none where there are no clients.
     """
     kept = {f"buffer.{name}": buffer for name, buffer in network.buffers().items()}
+    kept |= {f"encoder.{name}": torch.from_numpy(a) for name, a in encoder.tensors().items()}
     if rule:
         kept["rule"] = torch.stack([one.numbers for one in rule])
     with atomic(folder / "model.safetensors") as beside:
@@ -120,7 +121,7 @@ def write_model(
         "format": FORMAT,
         "network": network.to_dict(),
         "rule": rule[0].to_dict() if rule else None,
-        "encoder": asdict(encoder),
+        "encoder": encoder.to_dict(),
         "kinds": asdict(kinds),
     }
     write_json(folder / "run.json", about | what)
@@ -131,7 +132,7 @@ class Saved:
     """What `write_model` wrote."""
 
     network: Network
-    encoder: Encoder
+    encoder: inputs.Inputs
     kinds: Kinds
     tensors: dict[str, Tensor]
     about: dict[str, Any]
@@ -154,13 +155,16 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
     about = read_json(folder / "run.json")
     if about.get("format") != FORMAT:
         raise InputError(f"{folder} was written by another version of pfedfair: train again.")
-    categories = {c: tuple(levels) for c, levels in about["encoder"]["categories"].items()}
-    encoder = Encoder(**about["encoder"] | {"categories": categories})
     tensors = load_file(folder / "model.safetensors")
-    buffers = {name[len("buffer.") :]: tensors.pop(name) for name in list(tensors)
-               if name.startswith("buffer.")}  # fmt: skip
-    network = networks.from_dict(about["network"], buffers, module)
+    scales = {name: tensor.numpy() for name, tensor in _taken(tensors, "encoder.").items()}
+    encoder = inputs.from_dict(about["encoder"], scales)
+    network = networks.from_dict(about["network"], _taken(tensors, "buffer."), module)
     return Saved(network, encoder, Kinds(**about["kinds"]), tensors, about)
+
+
+def _taken(tensors: dict[str, Tensor], mark: str) -> dict[str, Tensor]:
+    """Take out the tensors whose names begin with a mark."""
+    return {name[len(mark) :]: tensors.pop(name) for name in list(tensors) if name.startswith(mark)}
 
 
 def load_model(

@@ -28,7 +28,7 @@ class Predictor:
     def logits(self, x: Tensor, s: Tensor) -> Tensor:
         """Scores of some people, ``(n, outputs)``."""
         parts = zip(torch.split(x, ROWS_AT_ONCE), torch.split(s, ROWS_AT_ONCE), strict=True)
-        return torch.cat([self.network.logits(self.theta[None], a[None], b[None])[0]
+        return torch.cat([self.network.logits(self.theta[None], a[None].float(), b[None])[0]
                           for a, b in parts])  # fmt: skip
 
     def chances(self, x: Tensor, s: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from pfedfair.engines.stacked import Fitted, fit
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation, client_number
 from pfedfair.kinds import Kinds, outputs
-from pfedfair.networks import MLP, Network
+from pfedfair.networks import MLP, Network, Pixels
 from pfedfair.partition import Partition
 from pfedfair.rules import Likeliest
 from pfedfair.runs.model import PersonalModel, write_model
@@ -187,16 +187,31 @@ def usual_network(inputs: int, hidden: Sequence[int], kinds: Kinds) -> Network:
     return MLP(inputs, hidden, outputs(kinds.classes), kinds.groups if kinds.aware else 0)
 
 
+def named_network(federation: Federation, name: str | None) -> Network:
+    """Return a network by its name; by default what goes with the data set.
+
+    For columns and embeddings "linear" or "mlp", for images one of `PIXELS`.
+    """
+    shape, kinds = federation.table.x.shape[1:], federation.table.kinds
+    if len(shape) > 1:
+        return Pixels(name or "cnn", shape[-1], outputs(kinds.classes))
+    hidden = federation.data.hidden
+    if name is not None:
+        usual = hidden or (64, 64)
+        hidden = () if known("model", name, ("linear", "mlp")) == "linear" else usual
+    return usual_network(federation.encoder.width, hidden, kinds)
+
+
 def choose_network(
-    federation: Federation, algorithm: Algorithm, network: Network | None = None
+    federation: Federation, algorithm: Algorithm, network: Network | str | None = None
 ) -> Network:
-    """Return the network to train: the given one, or the MLP that goes with the data set."""
+    """Return the network to train: the given one, or the one of this name; see `train`."""
     table = federation.table
     kinds, needed = table.kinds, outputs(table.kinds.classes)
     algorithm.check(kinds)
-    if network is None:
-        network = usual_network(federation.encoder.width, federation.data.hidden, kinds)
-    w, x = network.init(seeds.generator(0, seeds.INIT))[None], table.x[None, :2]
+    if network is None or isinstance(network, str):
+        network = named_network(federation, network)
+    w, x = network.init(seeds.generator(0, seeds.INIT))[None], table.x[None, :2].float()
     one, other = (network.logits(w, x, torch.full(x.shape[:2], s)) for s in (0, 1))
     if not kinds.aware and not torch.equal(one, other):
         raise InputError(f"The federation is blind, but this network looks at S: {network.words}.")
@@ -212,7 +227,7 @@ def train(
     federation: Federation,
     algorithm: Algorithm,
     seed: int = 0,
-    network: Network | None = None,
+    network: Network | str | None = None,
     on_work: Callable[[float], None] = lambda work: None,
 ) -> Run:
     """Train one method on a federation, all clients in this process.
@@ -220,7 +235,7 @@ def train(
     Parameters
     ----------
     network
-        By default the MLP that goes with the data set.
+        Or the name of one, see `named_network`. By default what goes with the data set.
     on_work
         Called with the part of the work that has just been done, for a progress bar.
     """
