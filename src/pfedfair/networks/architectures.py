@@ -120,7 +120,7 @@ def layout(name: str, size: int, outputs: int) -> nn.Module:
 
 SMALLEST = 16
 PIXELS: dict[str, Form] = {
-    "cnn": Form(cnn, kept=120),
+    "cnn": Form(cnn, kept=280),
     "mlp": Form(mlp, kept=20),
     "resnet18": Form(resnet18, kept=700),
     "vit-b16": Form(vit, kept=4000, grid=16),
