@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LARGEST = 64_000_000  # pixels of one image: more may be a decompression bomb
 HEAVIEST = 256 * 2**20  # bytes of one file
 ALONE = 4_000_000  # pixels from which images are decoded one at a time
-FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # none that runs programs
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # none that runs programs
 ORIENTATION = 0x0112  # the EXIF tag
 _large = Lock()
 

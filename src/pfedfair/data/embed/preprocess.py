@@ -150,7 +150,7 @@ def read_preprocessing(folder: Path) -> Preprocessing:
             raise InputError(f"{path} has a setting that is not known here: {key} = {value}.")
     try:
         return _checked(f"{kind}ImageProcessor", settings)
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} cannot be used: {error}.") from error
 
 
