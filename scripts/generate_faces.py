@@ -1,7 +1,7 @@
-"""Fill a folder with generated images and a manifest, which pfedfair reads as a data set.
+r"""Fill a folder with generated images and a manifest, which pfedfair reads as a data set.
 
     python scripts/generate_faces.py OUT --pipeline FOLDER --prompts prompts.csv
-    python scripts/generate_faces.py OUT --pipeline FOLDER --each 50 \\
+    python scripts/generate_faces.py OUT --pipeline FOLDER --each 50 \
         --template "a photo of a {sensitive}, {label}" --labels smiling,serious --groups man,woman
 
 FOLDER is a text-to-image pipeline of diffusers that you have downloaded (safetensors only; nothing
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 Row = dict[str, str]
-OWN = ("file", "prompt", "seed", "generator")
+OWN = ("file", "seed", "generator")  # columns that are written here
 
 
 class Stop(Exception):  # noqa: N818
@@ -55,7 +55,7 @@ def from_csv(path: Path) -> list[Row]:
         rows = list(csv.DictReader(file))
     if not rows or "prompt" not in rows[0] or not all(row["prompt"] for row in rows):
         raise Stop(f"{path} needs a column 'prompt' with a prompt in every row.")
-    taken = [c for c in ("file", "seed", "generator") if c in rows[0]]
+    taken = [c for c in OWN if c in rows[0]]
     if taken:
         raise Stop(f"{path} has a column '{taken[0]}', which is written here: rename it.")
     return rows
@@ -70,8 +70,8 @@ def plan(prompts: Sequence[Row], each: int, seed: int, generator: str) -> list[R
     ]
 
 
-def done(out: Path, rows: Sequence[Row]) -> set[str]:
-    """Return the files that an earlier call has made; refuse those of another plan."""
+def listed(out: Path, rows: Sequence[Row]) -> set[str]:
+    """Return the files that an earlier call has listed; refuse those of another plan."""
     manifest = out / "manifest.csv"
     if not manifest.is_file():
         return set()
@@ -80,16 +80,14 @@ def done(out: Path, rows: Sequence[Row]) -> set[str]:
     if whole != text:
         manifest.write_text(whole, encoding="utf-8")
     wanted = {row["file"]: row for row in rows}
-    kept = set()
-    for row in csv.DictReader(io.StringIO(whole)):
-        if wanted.get(row["file"]) != row:
-            raise Stop(
-                f"{manifest} was made with other prompts, seeds or another generator "
-                f"({row['file']}): take another folder."
-            )
-        if (out / row["file"]).is_file():
-            kept.add(row["file"])
-    return kept
+    before = list(csv.DictReader(io.StringIO(whole)))
+    other = next((row["file"] for row in before if wanted.get(row["file"]) != row), None)
+    if other:
+        raise Stop(
+            f"{manifest} was made with other prompts, seeds or another generator ({other}): take "
+            "another folder."
+        )
+    return {row["file"] for row in before}
 
 
 def fill(
@@ -100,26 +98,20 @@ def fill(
     `draw` returns an image that can be saved, or None if the pipeline withheld it.
     """
     out.mkdir(parents=True, exist_ok=True)
-    kept = done(out, rows)
-    columns = list(rows[0])
-    manifest = out / "manifest.csv"
-    listed = set()
-    if manifest.is_file() and manifest.stat().st_size:
-        with manifest.open(newline="", encoding="utf-8") as file:
-            listed = {row["file"] for row in csv.DictReader(file)}
-    with manifest.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        if not manifest.stat().st_size:
+    before = listed(out, rows)
+    with (out / "manifest.csv").open("a", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        if not file.tell():
             writer.writeheader()
         for row in rows:
-            if row["file"] in kept:
+            if row["file"] in before and (out / row["file"]).is_file():
                 continue
             image = draw(row["prompt"], int(row["seed"]))
             if image is not None:
                 beside = out / f".{row['file']}"
                 image.save(beside, format="PNG")
                 beside.replace(out / row["file"])
-                if row["file"] not in listed:
+                if row["file"] not in before:
                     writer.writerow(row)
                     file.flush()
             yield row, image is not None

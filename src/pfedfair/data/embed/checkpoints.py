@@ -55,7 +55,7 @@ def find(encoder: str, revision: str | None = None) -> Checkpoint:
 
 def _snapshot(repository: str, revision: str | None) -> Path:
     """Return the folder of a hub's repository: what is cached, else what can be downloaded."""
-    from huggingface_hub import errors, snapshot_download
+    from huggingface_hub import HfApi, errors, snapshot_download
 
     patterns = list(WANTED)
     try:
@@ -70,6 +70,7 @@ def _snapshot(repository: str, revision: str | None) -> Path:
         pass
     at = f" at revision {revision}" if revision else ""
     try:
+        HfApi().model_info(repository, revision=revision)  # else half a cache would be taken
         return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns))
     except errors.GatedRepoError as error:
         raise InputError(

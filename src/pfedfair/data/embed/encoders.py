@@ -168,7 +168,7 @@ def _tried(encoder: Encoder) -> Any:
             f"{folder} does not take images of {height} x {width}, as its preprocessor_config.json "
             f"makes them ({first_line(error)})."
         ) from error
-    if not torch.equal(hidden, again.last_hidden_state):
+    if not torch.equal(hidden.nan_to_num(), again.last_hidden_state.nan_to_num()):
         raise InputError(
             f"{folder} gives other numbers for the same image each time (it masks parts at "
             "random): choose another encoder."

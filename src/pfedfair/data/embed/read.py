@@ -66,7 +66,9 @@ def read_columns(path: Path, columns: list[str]) -> pd.DataFrame:
 
 def _opened(path: Path) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
+        return pq.ParquetFile(
+            path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
+        )
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist: make it with pfedfair embed.") from error
     except Exception as error:  # pyarrow raises many kinds

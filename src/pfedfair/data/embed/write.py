@@ -25,6 +25,7 @@ from pfedfair.files import atomic, read_json, write_json
 
 KEY = b"pfedfair"
 ROWS = 8192  # of a row group
+AS = {"compression": "zstd", "use_dictionary": False, "write_page_checksum": True}
 ALIKE = {  # what two pieces of work must share to be one
     "hash": "another encoder",
     "config": "another config.json of the encoder",
@@ -96,7 +97,7 @@ def save(folder: Path, part: Part) -> None:
     table = _table(part.names, part.hashes, part.embeddings)
     table = table.replace_schema_metadata({KEY: json.dumps(told).encode()})
     with atomic(_path(folder, part.start, part.end)) as beside:
-        pq.write_table(table, beside, compression="zstd")
+        pq.write_table(table, beside, **AS)
 
 
 def saved(folder: Path) -> Iterator[tuple[int, int, pa.Table, dict[str, Any]]]:
@@ -148,11 +149,11 @@ def assemble(
 def _write(path: Path, tables: Iterator[pa.Table], meta: dict[str, Any]) -> None:
     schema = _table([], [], np.empty((0, meta["width"]), np.float16)).schema
     schema = schema.with_metadata({KEY: json.dumps(meta, sort_keys=True).encode()})
-    with pq.ParquetWriter(path, schema, compression="zstd", store_schema=True) as writer:
+    with pq.ParquetWriter(path, schema, **AS) as writer:
         waiting: list[pa.Table] = []
         for table in tables:
             waiting.append(table.replace_schema_metadata(schema.metadata))
-            if sum(map(len, waiting)) >= ROWS:
+            while sum(map(len, waiting)) >= ROWS:
                 together = pa.concat_tables(waiting)
                 writer.write_table(together.slice(0, ROWS).combine_chunks(), row_group_size=ROWS)
                 waiting = [together.slice(ROWS)]

@@ -105,16 +105,14 @@ def resolve(name: str, table: pd.DataFrame, labels: Labels, source: Source) -> s
     able = [str(c) for c in table.columns if c not in NOT_ATTRIBUTES]
     names = {column.lower(): column for column in able}
     low = labels.aliases.get(name.strip().lower(), name.strip().lower())
-    if low in names and table[names[low]].notna().any():
+    if low in names:
         return names[low]
     if labels.file is None and labels.needs:
         have = f": there is only {', '.join(able)}" if able else ""
         raise InputError(f"{source.folder} {labels.needs}, which has '{name}'{have}.")
     close = get_close_matches(low, names, n=1, cutoff=0.7)
-    if low not in names:
-        listed = near(names[close[0]] if close else name, able) + ", ".join(able)
-        raise InputError(f"There is no column '{name}' of {source.name}: {listed}.")
-    raise InputError(f"The column '{name}' of {source.name} is empty: take another one.")
+    listed = near(names[close[0]] if close else name, able) + ", ".join(able)
+    raise InputError(f"There is no column '{name}' of {source.name}: {listed}.")
 
 
 def missing_labels(
@@ -127,6 +125,12 @@ def missing_labels(
     files = table["file"].to_numpy(str)[~known]
     empty = [c for c in columns if table[c].isna().any()]
     one = len(files) == 1
+    if not known.any():
+        where = f"in {labels.file} or beside an embedding" if labels.file else "there"
+        raise InputError(
+            f"No image of {source.name} has its {' and '.join(empty)} {where}: see that files have "
+            f"the names that labels have ({first(files)})."
+        )
     if labels.in_names:
         return known, (
             f"{count(len(files), 'file')} of {source.name} {'has' if one else 'have'} no good name "

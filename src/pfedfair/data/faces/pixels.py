@@ -60,9 +60,9 @@ def _stored(
     array = np.zeros((len(files), 3, side, side), np.uint8)
     reasons, todo = [""] * len(files), np.arange(len(files))
     try:
-        with np.load(cache, allow_pickle=False) as stored:
+        with cache.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             names, old_sizes, old_times, old_reasons, pixels = (stored[key] for key in KEPT)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
         return array, reasons, todo  # none, or a broken one, which is written again
     if pixels.shape != (len(names), 3, side, side) or pixels.dtype != np.uint8:
         return array, reasons, todo
@@ -89,7 +89,7 @@ def _picture(path: Path, side: int) -> tuple[np.ndarray | int, str]:
         return 0, str(error) or "unreadable"
     width, height = image.size
     edge = min(width, height)
-    left, top = (width - edge) / 2, (height - edge) / 2
-    box = (left, top, left + edge, top + edge)
-    small = image.resize((side, side), Image.Resampling.BILINEAR, box=box)
+    left, top = (width - edge) // 2, (height - edge) // 2
+    square = image.crop((left, top, left + edge, top + edge))
+    small = square.resize((side, side), Image.Resampling.BILINEAR)
     return np.asarray(small, np.uint8).transpose(2, 0, 1), ""
