@@ -1,6 +1,7 @@
 """Commands that do many runs, or show them: compare, reproduce, report."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from pfedfair import terminal
 from pfedfair.algorithms import ALGORITHMS
-from pfedfair.cli import options
+from pfedfair.cli import images, options
 from pfedfair.cli.options import Jobs, People, Protocol, Quiet, Seeds, Settings, unfold
 from pfedfair.defaults import takes
 from pfedfair.errors import InputError, known
@@ -95,6 +96,10 @@ def reproduce(
     rounds: Annotated[
         int | None, "Rounds of training; as tuned if left out. For a quick try."
     ] = None,
+    data: Annotated[Path | None, "Where images of faces or their embeddings are."] = None,
+    encoder: Annotated[
+        str | None, "Whose embeddings to take, if there are several, or to make."
+    ] = None,
     out: Annotated[Path | None, "Folder; by default runs/WHAT."] = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
@@ -103,7 +108,8 @@ def reproduce(
 
     "all" is all of the paper's. "scores" (the trade-off of every method; up to two
     hours on two cores with 5 seeds), "targets" (asked for and reached) and "stress"
-    (clients whose people differ) are ours.
+    (clients whose people differ) are ours. Faces (celeba, utkface, fairface) need
+    --data FOLDER, where they are.
 
     Example: pfedfair reproduce table1 --seeds 5 --out runs/table1
     """
@@ -113,14 +119,22 @@ def reproduce(
     every = [name for name, study in STUDIES.items() if study.in_paper]
     for name in every if what == "all" else [what]:
         folder, study = out / name if what == "all" else out, STUDIES[name]
-        chosen = options.names(datasets or "") or list(study.datasets)
+        chosen = options.names(datasets or "") or images.usual(study, data)
         for one in chosen:
-            known("data set", one, study.datasets)
-        specs = study.specs(tuple(chosen), options.at_least("--seeds", seeds), protocol, rounds)
+            known("data set", one, (*study.datasets, *study.faces))
+        sources = [images.source(one, data, encoder) for one in chosen]
+        specs = study.specs(sources, options.at_least("--seeds", seeds), protocol, rounds)
+        specs, notes = images.there(specs, name, needed=what != "all")
+        if not quiet:
+            for note in notes:
+                terminal.say(f"Note: {note}")
+        if not specs:
+            continue
         began = time.monotonic()
         runs = out / "runs" if what == "all" else None  # figures have many runs in common
-        told = f"{name} on {' and '.join(chosen)}"
-        show(study.view(do(specs, folder, jobs, quiet, told, name, runs)), folder, quiet)
+        told = f"{name} on {' and '.join(dict.fromkeys(spec.source.name for spec in specs))}"
+        view = study.view(do(specs, folder, jobs, quiet, told, name, runs, notes))
+        show(replace(view, notes=(*view.notes, *notes)), folder, quiet)
         if not quiet:
             terminal.say(f"{study.title}: {time.monotonic() - began:.0f} s")
 
@@ -136,9 +150,11 @@ def report(
     """
     results = read_results(folder)
     card = folder / "experiment.json"
-    part = read_json(card).get("part") if card.exists() else None
-    view = STUDIES[part].view if part in STUDIES else comparison
-    show(one_run.saved(folder, results) if part == "train" else view(results), folder, quiet)
+    about = read_json(card) if card.exists() else {}
+    part = about.get("part")
+    make = STUDIES[part].view if part in STUDIES else comparison
+    view = one_run.saved(folder, results) if part == "train" else make(results)
+    show(replace(view, notes=(*view.notes, *about.get("notes", ()))), folder, quiet)
 
 
 def do(
@@ -149,9 +165,10 @@ def do(
     what: str,
     part: str | None = None,
     runs: Path | None = None,
+    notes: tuple[str, ...] = (),
 ) -> pd.DataFrame:
     """Do all runs with a progress bar; return the results."""
-    jobs = prepare(specs, out, jobs, part)  # what is wrong is said before there is a bar
+    jobs = prepare(specs, out, jobs, part, notes)  # what is wrong is said before there is a bar
     n, work = len(specs), sum(spec.work for spec in specs)
     with terminal.progress(what, work, quiet) as advance:
         return do_runs(specs, out, jobs, lambda w, done: advance(w, f"{done}/{n} runs"), runs)

@@ -7,7 +7,7 @@ import typer
 
 from pfedfair import defaults, report, terminal
 from pfedfair.algorithms import Algorithm
-from pfedfair.cli import options
+from pfedfair.cli import images, options
 from pfedfair.cli.options import OneMethod, People, Protocol, Quiet, Seed, Settings, unfold
 from pfedfair.data.table import read_table
 from pfedfair.engines.stacked import one_thread
@@ -50,7 +50,7 @@ def train(
     if out is not None:
         claim(out, card, write=False)
     if not quiet:
-        for note in federation.data.notes:
+        for note in images.notes_on(federation.data, federation.partition):
             terminal.say(f"Note: {note}")
         terminal.say(federation.describe())
         terminal.say(defaults.words(people.dataset, method.method, algorithm))

@@ -89,11 +89,15 @@ def do_runs(
 
 
 def prepare(
-    specs: Sequence[Spec], out: Path, jobs: int | None = None, part: str | None = None
+    specs: Sequence[Spec],
+    out: Path,
+    jobs: int | None = None,
+    part: str | None = None,
+    notes: Sequence[str] = (),
 ) -> int:
     """Find out what is wrong before anything is written; then make `out` ours.
 
-    Returns the number of processes.
+    `notes` on the data are kept in the folder's card. Returns the number of processes.
     """
     jobs = os.cpu_count() or 1 if jobs is None else jobs
     if jobs < 1:
@@ -113,7 +117,8 @@ def prepare(
         if validated:
             measured_rows(part_of, "validation")
     runs = [spec.describe() for spec in specs]
-    claim(out, {"version": __version__, "part": part, "runs": runs})
+    about = {"version": __version__, "part": part, "runs": runs}
+    claim(out, about | ({"notes": list(notes)} if notes else {}))
     return jobs
 
 

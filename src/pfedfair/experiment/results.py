@@ -13,8 +13,8 @@ from pfedfair.runs import Run
 # All that a run is, but its seed.
 RUN = ["dataset", "method", "model", "eta", "level", "config", "partition", "protocol"]
 COLUMNS = [
-    "dataset", "method", "model", "eta", "lam", "gamma", "target_ddp", "level",
-    "seed", "client", "role",
+    "dataset", "inputs", "method", "model", "parameters", "eta", "lam", "gamma", "target_ddp",
+    "level", "seed", "client", "role",
     "n_train", "n_test", "share_s1", "accuracy", "ddp", "eo", "eopp", "npr_s0", "npr_s1",
     "accuracy_low", "accuracy_high", "ddp_low", "ddp_high",
     "eo_low", "eo_high", "eopp_low", "eopp_high",
@@ -41,8 +41,10 @@ def rows_of(run: Run, spec: Spec) -> pd.DataFrame:
     inner = about.get("method", about)  # of a method with a target
     return table.assign(
         dataset=run.federation.data.name,
+        inputs=run.federation.data.inputs,
         method=spec.name,
         model=run.network.words,
+        parameters=run.network.parameters,
         eta=float(algorithm.eta),
         lam=float(inner.get("lam", float("nan"))),
         gamma=float(inner.get("gamma", float("nan"))),

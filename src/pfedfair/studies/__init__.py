@@ -10,6 +10,8 @@ from pfedfair.studies import (
     scores,
     stress,
     table1,
+    table4,
+    table5,
     targets,
 )  # fmt: skip
 from pfedfair.studies.scores import comparison
@@ -22,6 +24,8 @@ STUDIES: dict[str, Study] = {
     "table1": table1.STUDY,
     "table2": many_clients.TABLE2,
     "table3": many_clients.TABLE3,
+    "table4": table4.STUDY,
+    "table5": table5.STUDY,
     "figure3": figure3.STUDY,
     "figure4": figure4.STUDY,
     "figure5": figure5.STUDY,

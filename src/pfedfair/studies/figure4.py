@@ -1,4 +1,4 @@
-"""Figure 4: the worst client's trade-off over eta, and the effect of pFedFair's lambda."""
+"""Figure 4: training in one place, the worst client's trade-off over eta, pFedFair's lambda."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pandas as pd
 
 from pfedfair.defaults import make
 from pfedfair.partition import fixed_shares
-from pfedfair.studies import parts, summary, words
+from pfedfair.studies import central, parts, summary, words
 from pfedfair.studies.curves import over_eta
 from pfedfair.studies.rows import ETA
 from pfedfair.studies.study import Cell, Study
@@ -19,7 +19,8 @@ def with_lambdas(dataset: str) -> list[Cell]:
     """Methods over eta, and pFedFair with other values of lambda at the largest."""
     tuned = make("pfedfair", data=dataset).to_dict()["lam"]
     varied = [{"eta": ETA, "lam": lam} for lam in LAMBDAS if lam != tuned]
-    return over_eta(dataset) + [Cell(fixed_shares(), "pfedfair", level) for level in varied]
+    clients = over_eta(dataset) + [Cell(fixed_shares(), "pfedfair", level) for level in varied]
+    return clients + central.cells(dataset)
 
 
 def usual(results: pd.DataFrame) -> pd.DataFrame:
@@ -29,6 +30,9 @@ def usual(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def lambda_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
+    """Methods against kinds of client, with lambda; or in one place."""
+    if central.is_central(part).all():
+        return central.table(part, rows, "figure4a")
     rows = summary.with_settings(rows, "lam")
     labels = [words.narrow(name) for name in rows["method"]]
     said = ["" if lam != lam else f"\n lam {lam:g}" for lam in rows["lam"]]
@@ -38,7 +42,12 @@ def lambda_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
 
 
 def lambda_pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
-    """The worst client's trade-off; its error and DDP against lambda, at the largest eta."""
+    """In one place; the worst client's trade-off; its error and DDP against lambda."""
+    one_place, one_rows = results[central.is_central(results)], rows[central.is_central(rows)]
+    first = [parts.trade_off("figure4a", one_place, one_rows, ("mean",))] if len(one_place) else []
+    results, rows = results.drop(one_place.index), rows.drop(one_rows.index)
+    if not len(results):
+        return first
     chosen = usual(results)
     at_usual = rows[rows["config"].isin(chosen["config"])]
     fair = rows[(rows["method"] == "pfedfair") & (rows["eta"] == rows["eta"].max())]
@@ -50,12 +59,13 @@ def lambda_pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
         for what, measure in (("error %", "accuracy"), ("DDP", "ddp"))
     ]
     effect = parts.curves_picture("figure4c", lines, {"x": "lambda", "y": ""})
-    return [parts.trade_off("figure4b", chosen, at_usual, ("worst",)), effect]
+    return [*first, parts.trade_off("figure4b", chosen, at_usual, ("worst",)), effect]
 
 
 STUDY = Study(
-    title="Figure 4: worst client's trade-off over eta, and the effect of lambda",
+    title="Figure 4: trade-offs over eta in one place and of the worst client, effect of lambda",
     cells=with_lambdas,
     table=lambda_table,
     pictures=lambda_pictures,
+    faces=central.FACES,
 )

@@ -171,7 +171,8 @@ def trade_off(
         here = summary.rows_of(rows, part).sort_values("eta", kind="stable")
         flat = here["method"] == CONSTANT
         for one in shown:
-            title = f"{words.setting(part)}: {one}{'' if who is None else ' of clients'}"
+            whose = "" if part["client"].nunique() == 1 else f": {one}"
+            title = words.setting(part) + whose + (" of clients" if whose and who else "")
             panels[part["dataset"].iloc[0], one] = title
             if who is not None and flat.any():
                 error = 100 * (1 - here.loc[flat, f"{one}_accuracy"].mean())

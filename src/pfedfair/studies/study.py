@@ -11,10 +11,11 @@ from pfedfair.defaults import as_many_steps, make
 from pfedfair.experiment import FRONTIER, Source, Spec
 from pfedfair.partition import Plan
 from pfedfair.studies import parts, summary, words
-from pfedfair.studies.rows import METHOD, Level, levels
+from pfedfair.studies.rows import FAIR, METHOD, Level, levels
 from pfedfair.studies.view import Picture, Table, View
 
 Files = Callable[[pd.DataFrame, pd.DataFrame, Sequence[Table]], dict[str, pd.DataFrame]]
+ON_PIXELS = "pixels"  # whose settings networks on pixels have
 ROWS = 12_000  # of all clients together, where Adult has 20 or 50 of them
 
 
@@ -22,7 +23,8 @@ class Cell(NamedTuple):
     """A row of a table at one level, on one data set; a run for each seed.
 
     With many `clients`, each makes as many steps as in tuning. With `validated`, runs are measured
-    on validation rows too.
+    on validation rows too. With `pixels` the network looks at images of that size; with `images`
+    at embeddings of those people alone whose images are there.
     """
 
     plan: Plan
@@ -30,15 +32,24 @@ class Cell(NamedTuple):
     level: Level
     clients: int | None = None
     validated: bool = False
+    pixels: int | None = None
+    images: bool = False
 
-    def spec(self, dataset: str, seed: int, protocol: str | None, rounds: int | None) -> Spec:
-        method = METHOD.get(self.row, self.row)
+    def spec(self, source: Source, seed: int, protocol: str | None, rounds: int | None) -> Spec:
+        method, dataset = METHOD.get(self.row, self.row), source.name
+        if self.images:
+            source = replace(source, with_images=True)
+        if self.pixels:
+            source, dataset = (
+                replace(source, encoder=None, scaling=None, pixels=self.pixels),
+                ON_PIXELS,
+            )
         small = as_many_steps(dataset, method, ROWS // self.clients) if self.clients else {}
         short = {} if rounds is None else {"rounds": rounds + ALGORITHMS[method].closing}
         algorithm, best = make(method, small | self.level | short, dataset), self.row == FRONTIER
         return Spec(
-            Source(dataset), self.plan, method if best else self.row, algorithm, seed, protocol,
-            validated=self.validated, frontier=best,
+            source, self.plan, method if best else self.row, algorithm, seed, protocol,
+            validated=self.validated, frontier=best, model=FAIR.get(self.row),
         )  # fmt: skip
 
 
@@ -70,20 +81,22 @@ class Study:
     files: Files = lambda results, rows, tables: {}
     legend: Callable[[str], tuple[str, ...]] = parts.usual_legend
     datasets: tuple[str, ...] = ("adult", "compas")
+    faces: tuple[str, ...] = ()  # data sets of images that it can do, too
     in_paper: bool = True
 
     def specs(
         self,
-        datasets: Sequence[str],
+        datasets: Sequence[str | Source],
         seeds: int,
         protocol: str | None = None,
         rounds: int | None = None,
     ) -> list[Spec]:
         """All runs; `rounds`, if given, are the rounds of training of each."""
+        sources = [Source(one) if isinstance(one, str) else one for one in datasets]
         return [
-            cell.spec(name, seed, protocol, rounds)
-            for name in datasets
-            for cell in self.cells(name)
+            cell.spec(source, seed, protocol, rounds)
+            for source in sources
+            for cell in self.cells(source.name)
             for seed in range(seeds)
         ]
 

@@ -85,7 +85,11 @@ def narrow(text: str, width: int = NAME) -> str:
 def setting(results: pd.DataFrame) -> str:
     """Name the data set and the partition of some results."""
     how = partition.from_dict(json.loads(results["partition"].iloc[0])).words
-    return f"{results['dataset'].iloc[0]}, {results['client'].nunique()} clients, {how}"
+    name, inputs = results["dataset"].iloc[0], set(results["inputs"]) - {""}
+    if len(inputs) == 1:
+        name += f" ({inputs.pop()})"
+    clients = results["client"].nunique()
+    return f"{name}, {clients} clients, {how}" if clients > 1 else f"{name}, all in one place"
 
 
 def heading(results: pd.DataFrame) -> str:

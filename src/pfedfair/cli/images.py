@@ -1,0 +1,71 @@
+"""What commands say about images: where they are, what is missing, what is there twice."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pfedfair.data import FACES, Dataset
+from pfedfair.errors import InputError
+from pfedfair.experiment import Source, Spec, load_source
+from pfedfair.partition import Partition
+from pfedfair.studies import Study
+
+PAPERS = ("dinov2", "dinov2-base", "clip", "clip-vit-base-patch16")  # the paper's encoders
+
+
+def usual(study: Study, folder: Path | None) -> list[str]:
+    """The data sets of a study if none are asked for: images only if it is said where they are."""
+    return [*study.datasets, *(study.faces if folder or not study.datasets else ())]
+
+
+def source(name: str, folder: Path | None, encoder: str | None) -> Source:
+    if name not in FACES:
+        return Source(name)
+    return Source(name, folder=str(folder) if folder else None, encoder=encoder)
+
+
+def there(
+    specs: Sequence[Spec], what: str, needed: bool = True
+) -> tuple[list[Spec], tuple[str, ...]]:
+    """Leave out runs whose data is missing; return the others, and what there is to say.
+
+    Where nothing is left and it is `needed`, the first thing that is missing is an error.
+    """
+    missing: dict[Source, InputError] = {}
+    notes: list[str] = []
+    for one, plan in dict.fromkeys((spec.source, spec.plan) for spec in specs):
+        if one in missing:
+            continue
+        try:
+            data = load_source(one)
+        except InputError as error:
+            missing[one] = error
+            continue
+        if data.array is not None:
+            named = notes_on(data, plan.split(data, 0))
+            notes += [note for note in named if note not in notes]
+    rest = [spec for spec in specs if spec.source not in missing]
+    if not rest and needed:
+        raise next(iter(missing.values()))
+    left = [f"{what} leaves out {_name(one)}. {error}" for one, error in missing.items()]
+    return rest, (*left, *notes)
+
+
+def notes_on(data: Dataset, part: Partition) -> list[str]:
+    """What a user has to know about images and how they are dealt."""
+    if data.array is None:
+        return list(data.notes)
+    from pfedfair.data.faces import copies, words
+
+    said = [f"{data.name}: {note}" for note in data.notes]
+    if data.array.ndim == 2 and data.name in FACES and data.inputs.split("/")[-1] not in PAPERS:
+        said.append(f"{data.name}: the encoder is {data.inputs}, none of the paper's.")
+    hashes = data.frame["sha256"].tolist() if "sha256" in data.frame else None
+    found = copies(data.array, sha256=hashes)
+    if len(found.exact) or len(found.near):
+        train = [row for rows in (*part.train, *part.validation) for row in rows]
+        said.append(words(found, data.name, train, part.pool))
+    return said
+
+
+def _name(one: Source) -> str:
+    return f"{one.name} on pixels" if one.pixels else one.name

@@ -1,0 +1,83 @@
+"""What figure 4a and tables 4 and 5 share: training on images in one place."""
+
+import json
+from functools import partial
+
+import pandas as pd
+import torch
+
+from pfedfair.partition import together
+from pfedfair.studies import parts, summary, words
+from pfedfair.studies.rows import CONSTANT
+from pfedfair.studies.study import Cell, cells_of
+from pfedfair.studies.view import Column, Table
+
+FACES = ("celeba", "utkface", "fairface")
+TEST = 1 / 3  # the part of rows for the test, where the data set does not say which
+PLAN = together(TEST)
+SIZE = 64  # pixels
+ETAS = (0.0, 0.6, 0.9)
+# Passes over the rows and step size of networks on pixels, chosen on validation rows.
+RECIPES = {
+    "fair mlp": {"rounds": 30, "alpha": 0.0003},
+    "fair cnn": {"rounds": 30, "alpha": 0.001},
+    "fair resnet18": {"rounds": 12, "alpha": 0.001},
+    "fair vit-b16": {"rounds": 12, "alpha": 0.0001},
+}
+BATCH = 128  # images: all that a small data set has would be one step
+
+
+def shown() -> list[str]:
+    """The networks on pixels that can be trained here: a vision transformer needs a GPU."""
+    return [row for row in RECIPES if row != "fair vit-b16" or torch.cuda.is_available()]
+
+
+def pixel_cell(row: str, level: dict[str, float]) -> Cell:
+    return Cell(PLAN, row, RECIPES[row] | {"batch": BATCH} | level, pixels=SIZE)
+
+
+def cells(dataset: str) -> list[Cell]:
+    """A linear layer on embeddings, and networks on pixels of the same people, over eta."""
+    if dataset not in FACES:
+        return []
+    rows = (CONSTANT, "fair linear")
+    flat = [cell._replace(images=True) for cell in cells_of(rows, PLAN, etas=ETAS)]
+    return flat + [pixel_cell(row, {"eta": eta}) for row in shown() for eta in ETAS]
+
+
+def is_central(results: pd.DataFrame) -> "pd.Series[bool]":
+    """Which results are of training in one place."""
+    return results["partition"].map(lambda plan: json.loads(plan)["kind"] == type(PLAN).__name__)
+
+
+def table(part: pd.DataFrame, rows: pd.DataFrame, what: str) -> Table:
+    """Methods against accuracy and gap, with the paper's figures and claims about `what`."""
+    gap = summary.gap_of(part)
+    paper = parts.printed(what, part["dataset"].iloc[0], 1)
+    sizes = part.groupby("method")[["n_train", "n_test"]].first()
+
+    def cell(name: str, row: pd.Series) -> str:
+        text, key = words.measure(row, f"mean_{name}", half=True), (row["method"], "mean")
+        return text + (f"\n{words.measure(paper.loc[key], name)}" if key in paper.index else "")
+
+    def method(row: pd.Series) -> str:
+        return str(row["method"]) + ("\n paper" if row["method"] in paper.index else "")
+
+    measured = [
+        Column(head, partial(cell, name))
+        for name, head in (("accuracy", "accuracy % ↑"), (gap, f"{gap.upper()} ↓"))
+    ]
+    about = (
+        Column("method", method), parts.LEVEL,
+        Column("network", lambda row: words.narrow(row["model"], 16)), *measured,
+    )  # fmt: skip
+    train, test = sizes["n_train"].max(), sizes["n_test"].max()
+    return Table(
+        heading=f": {train:,} rows to train, {test:,} to test",
+        frame=rows,
+        columns=about,
+        keys=2,
+        bright=1,
+        lines_heading=parts.CLAIMS,
+        lines=parts.judged(part, parts.claims(what)),
+    )

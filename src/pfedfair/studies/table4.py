@@ -1,0 +1,68 @@
+"""Table 4: what an epoch of training costs, and how many parameters there are to train."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from pfedfair.studies import central, words
+from pfedfair.studies.rows import CONSTANT, ETA
+from pfedfair.studies.study import Cell, Study, cells_of
+from pfedfair.studies.view import Column, Table
+
+LINEAR = "fair linear"
+LEGEND = (
+    "seconds: of one pass over 1,000 images, on one thread of this machine; the mean over seeds. "
+    "On one machine rows can be compared; the paper's are whole epochs on a GPU.",
+    "times: how many times the seconds of the linear layer (of the paper's DINOv2 row). Embedding "
+    "the images comes before that, once, and is not counted here or there.",
+    "parameters: numbers that are trained.",
+)
+
+
+def cells(dataset: str) -> list[Cell]:
+    """One pass of each network on pixels; twenty of the linear layer, which is soon done."""
+    one = {"eta": ETA, "epochs": 1}
+    flat = [cell._replace(images=True) for cell in cells_of((CONSTANT,), central.PLAN)]
+    linear = Cell(central.PLAN, LINEAR, one | {"rounds": 20}, images=True)
+    pixels = [central.pixel_cell(row, one | {"rounds": 1}) for row in central.RECIPES]
+    return [*flat, linear, *pixels]
+
+
+def cost_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
+    """Networks against seconds for 1,000 images and parameters, the paper's beside ours."""
+    runs = part[part["method"] != CONSTANT]
+    passes = [about["rounds"] * about["epochs"] for about in map(json.loads, runs["config"])]
+    each = runs.assign(cost=1000 * runs["seconds"] / runs["n_train"] / passes)
+    frame = each.groupby(["method", "model"], sort=False)[["cost", "parameters"]].mean()
+    frame = frame.reset_index()
+    paper = pd.read_csv(Path(__file__).with_name("costs.csv"), index_col="method")
+    paper = paper.assign(times=paper["seconds"] / paper.loc[LINEAR, "seconds"])
+    least = frame.loc[frame["method"] == LINEAR, "cost"]
+    frame["times"] = frame["cost"] / (least.iloc[0] if len(least) else float("nan"))
+
+    def said(name: str, form: str, row: pd.Series) -> str:
+        number = paper[name].get(row["method"], float("nan"))
+        return form.format(number) if number == number else "-"
+
+    columns = (
+        Column("network", lambda row: words.narrow(row["model"], 22)),
+        Column("seconds per\n1,000 images", "{cost:,.4g}"),
+        Column("times", "{times:,.0f}"),
+        Column("parameters", "{parameters:,.0f}"),
+        Column("paper:\nseconds", partial(said, "seconds", "{:.1f}")),
+        Column("times", partial(said, "times", "{:.1f}")),
+        Column("parameters", partial(said, "parameters", "{:,.0f}")),
+    )
+    return Table(heading=f": fair training, eta {ETA:g}", frame=frame, columns=columns)
+
+
+STUDY = Study(
+    title="Table 4: the cost of an epoch",
+    cells=cells,
+    table=cost_table,
+    legend=lambda gap: LEGEND,
+    datasets=(),
+    faces=central.FACES,
+)
