@@ -18,6 +18,7 @@ from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds
 from pfedfair.partition import Partition, Plan
 
+STORED = (torch.uint8, torch.float16)  # how large inputs are kept, not computed with
 CHUNK = 10  # clients at a time: 5 to 10 keep the work in the cache, more gain nothing
 
 
@@ -118,7 +119,9 @@ def stack(table: Table, rows: Sequence[np.ndarray]) -> Batch:
 
 def gather(table: Table, index: np.ndarray, weight: np.ndarray) -> Batch:
     flat = torch.from_numpy(index.ravel())
-    x = table.x.index_select(0, flat).float().view(*index.shape, *table.x.shape[1:])
+    x = table.x.index_select(0, flat).view(*index.shape, *table.x.shape[1:])
+    if x.dtype in STORED:
+        x = x.float()
     y = table.y.index_select(0, flat).view(index.shape)
     s = table.s.index_select(0, flat).view(index.shape)
     return Batch(x, y, s, torch.from_numpy(weight))

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from pfedfair.data import FACES, Dataset
 from pfedfair.errors import InputError
 from pfedfair.experiment import Source, Spec, load_source
@@ -62,7 +64,7 @@ def notes_on(data: Dataset, part: Partition) -> list[str]:
     hashes = data.frame["sha256"].tolist() if "sha256" in data.frame else None
     found = copies(data.array, sha256=hashes)
     if len(found.exact) or len(found.near):
-        train = [row for rows in (*part.train, *part.validation) for row in rows]
+        train = np.concatenate([*part.train, *part.validation])
         said.append(words(found, data.name, train, part.pool))
     return said
 

@@ -40,10 +40,8 @@ class Cell(NamedTuple):
         if self.images:
             source = replace(source, with_images=True)
         if self.pixels:
-            source, dataset = (
-                replace(source, encoder=None, scaling=None, pixels=self.pixels),
-                ON_PIXELS,
-            )
+            source = replace(source, encoder=None, scaling=None, pixels=self.pixels)
+            dataset = ON_PIXELS
         small = as_many_steps(dataset, method, ROWS // self.clients) if self.clients else {}
         short = {} if rounds is None else {"rounds": rounds + ALGORITHMS[method].closing}
         algorithm, best = make(method, small | self.level | short, dataset), self.row == FRONTIER
