@@ -71,6 +71,7 @@ def test_images_with_one_hash_are_copies_and_pixels_are_compared_by_bytes():
     array = np.eye(3, 4)
     found = copies(array, sha256=["a", "b", "a"])
     assert as_set(found.exact) == {(0, 2)}
+    assert len(copies(array, sha256=["a", None, float("nan")]).exact) == 0
     pixels = np.zeros((4, 3, 8, 8), np.uint8)
     pixels[2] = 1
     found = copies(pixels)

@@ -69,9 +69,17 @@ def test_a_split_of_your_own_is_held_out(folder):
     table = pd.read_csv(folder / "manifest.csv")
     table["split"] = np.where(table["seed"] > 40, "test", "train")
     table.to_csv(folder / "manifest.csv", index=False)
-    data = faces.from_folder(folder, "bright", "side,client", pixels=8, merge_groups=True)
-    assert data.held.sum() == 8
-    assert data.sensitive_column == "side,client"
+    data = faces.from_folder(folder, "bright", "side", pixels=8)
+    assert np.array_equal(data.held, data.frame["seed"] > 40)
+    with pytest.raises(InputError, match=r"6 groups with fewer than 30 rows.*--merge-groups"):
+        faces.from_folder(folder, "bright", "side,client", pixels=8)
+
+
+def test_images_of_which_none_can_be_read(folder):
+    for path in folder.glob("*.jpg"):
+        path.write_bytes(b"")
+    with pytest.raises(InputError, match=r"^48 images cannot be read .*001.jpg \(an empty file\)"):
+        faces.from_folder(folder, "bright", "side", pixels=8)
 
 
 def test_files_that_are_not_there(folder):

@@ -40,7 +40,8 @@ class Copies:
 def copies(array: np.ndarray, near: float = 0.97, sha256: Sequence[str] | None = None) -> Copies:
     """Find exact and near copies among rows of embeddings, or exact ones among pixels.
 
-    Rows are exact copies if their bytes are equal, or their images' hashes if those are given.
+    Rows are exact copies if their bytes are equal, or their images' hashes if those are given;
+    a hash that is not known may be empty.
     """
     if not 0 < near < 1:
         raise InputError(f"near is a cosine between 0 and 1, got {near:g}.")
@@ -98,22 +99,23 @@ def _same(array: np.ndarray, sha256: Sequence[str] | None) -> tuple[np.ndarray, 
     """All pairs of equal rows."""
     keys = [[blake2b(np.ascontiguousarray(row).data, digest_size=16).digest() for row in array]]
     if sha256 is not None:
-        keys.append(list(map(str.encode, sha256)))
+        hashes = enumerate(sha256)
+        keys.append([h.encode() if isinstance(h, str) else b"?%d" % i for i, h in hashes])
     found = [_equal(np.unique(np.array(key), return_inverse=True)[1]) for key in keys]
     pairs = np.unique(np.concatenate([pairs for pairs, _ in found]), axis=0)
     return pairs[:MOST_PAIRS], len(pairs) > MOST_PAIRS or any(more for _, more in found)
 
 
 def _equal(codes: np.ndarray) -> tuple[np.ndarray, bool]:
-    order = np.argsort(codes, kind="stable")
+    several = np.flatnonzero(np.bincount(codes)[codes] > 1)
+    order = several[np.argsort(codes[several], kind="stable")]
     parts, number = [np.empty((0, 2), np.int64)], 0
     for group in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
-        if len(group) > 1:
-            for at, row in enumerate(group[:-1]):
-                others = group[at + 1 :]
-                parts.append(np.stack([np.full(len(others), row), others], axis=1))
-                if (number := number + len(others)) > MOST_PAIRS:
-                    return np.concatenate(parts)[:MOST_PAIRS], True
+        for at, row in enumerate(group[:-1]):
+            others = group[at + 1 :]
+            parts.append(np.stack([np.full(len(others), row), others], axis=1))
+            if (number := number + len(others)) > MOST_PAIRS:
+                return np.concatenate(parts)[:MOST_PAIRS], True
     return np.concatenate(parts), False
 
 

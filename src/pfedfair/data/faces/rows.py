@@ -114,6 +114,8 @@ def _from_images(source: Source, labels: Labels, asked: Asked, options: Options)
     side = options.pixels
     files = table["file"].tolist()
     array, whole, said = read_pixels(source.images, files, side, source.home, options.on_work)
+    if not len(whole):
+        raise InputError(said[-1])
     table = table.iloc[whole].reset_index(drop=True)
     known = np.ones(len(table), bool)
     return _kept(table, array, known, f"pixels {side}x{side}", names, (*notes, *said), source)
