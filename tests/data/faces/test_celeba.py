@@ -63,7 +63,9 @@ def test_a_label_that_is_not_there_is_refused_with_the_nearest(folder):
 
 def test_without_a_list_of_attributes(folder):
     (folder / "list_attr_celeba.txt").unlink()
-    with pytest.raises(InputError, match=r"has no list_attr_celeba.txt, which has 'Smiling'"):
+    with pytest.raises(
+        InputError, match=r"has no list_attr_celeba.txt to read 'Smiling' from: put it"
+    ):
         faces.load("celeba", folder, pixels=8)
 
 

@@ -41,6 +41,8 @@ def test_utkface_leaves_out_bad_names_and_says_which(tmp_path):
     assert data.label_names == ("not white", "white")
     assert data.group_names == ("female", "male")
     assert (data.label_column, data.sensitive_column) == ("White", "gender")
+    face_folders.picture(tmp_path / "preview.png")  # beside the folder of images
+    assert len(faces.load("utkface", tmp_path, pixels=8)) == 6
     note = next(n for n in data.notes if "no good name" in n)
     assert note.startswith("4 files of utkface have")
     assert all(name in note for name in BAD)
@@ -92,6 +94,15 @@ def test_fairface_holds_out_its_validation_part(tmp_path):
     with pytest.raises(InputError, match="12 images of fairface have no value of White or gender"):
         faces.load("fairface", tmp_path, pixels=8)
     assert faces.load("fairface", tmp_path, pixels=8, skip_missing=True).held is None
+
+
+def test_fairface_as_it_is_unzipped(tmp_path):
+    inside = tmp_path / "fairface-img-margin025-trainval"
+    inside.mkdir()
+    fairface(inside)
+    for part in ("train", "val"):
+        (inside / f"fairface_label_{part}.csv").rename(tmp_path / f"fairface_label_{part}.csv")
+    assert len(faces.load("fairface", tmp_path, pixels=8)) == 24
 
 
 def test_fairface_by_race_and_age(tmp_path):

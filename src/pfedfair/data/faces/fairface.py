@@ -20,6 +20,7 @@ from pfedfair.data.table import read_table
 from pfedfair.errors import InputError
 
 PARTS = ("train", "val")
+IMAGES = ("", "fairface-img-margin025-trainval", "fairface-img-margin125-trainval")
 COLUMNS = ("file", "age", "gender", "race")
 PAPER = PaperPlan((700, 100), (100, 700), n_under=2, n_over=8, test_fraction=1 / 2)
 
@@ -69,7 +70,7 @@ def read_labels(path: Path) -> pd.DataFrame:
 
 
 def _images(where: tuple[Path, ...]) -> tuple[Path | None, tuple[str, ...]]:
-    for place in where:
+    for place in (place / name for place in where for name in IMAGES):
         files = tuple(f"{part}/{name}" for part in PARTS for name in list_images(place / part))
         if files:
             return place, files

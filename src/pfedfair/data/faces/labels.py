@@ -14,7 +14,7 @@ from pfedfair.data.groups import codes, cross
 from pfedfair.data.table import MOST_CLASSES
 from pfedfair.errors import InputError, near
 
-NOT_ATTRIBUTES = ("file", "sha256", "split", "part")
+NOT_ATTRIBUTES = ("file", "sha256", "split")
 Words = dict[str, tuple[str, ...]]  # of 0 and 1, or of all values in their order
 
 
@@ -108,8 +108,8 @@ def resolve(name: str, table: pd.DataFrame, labels: Labels, source: Source) -> s
     if low in names:
         return names[low]
     if labels.file is None and labels.needs:
-        have = f": there is only {', '.join(able)}" if able else ""
-        raise InputError(f"{source.folder} {labels.needs}, which has '{name}'{have}.")
+        have = f"there is only {', '.join(able)}" if able else "put it there"
+        raise InputError(f"{source.folder} {labels.needs} to read '{name}' from: {have}.")
     close = get_close_matches(low, names, n=1, cutoff=0.7)
     listed = near(names[close[0]] if close else name, able) + ", ".join(able)
     raise InputError(f"There is no column '{name}' of {source.name}: {listed}.")

@@ -73,10 +73,13 @@ def find(where: Iterable[Path], file: str) -> Path | None:
     return next((place / file for place in where if (place / file).is_file()), None)
 
 
-def find_images(where: Iterable[Path], names: Sequence[str]) -> tuple[Path, Path] | None:
-    """Return the first place that has images, and the folder in it where they are."""
-    for place in where:
-        for name in names:
+def find_images(where: Sequence[Path], names: Sequence[str]) -> tuple[Path, Path] | None:
+    """Return a place that has images, and the folder in it where they are.
+
+    An earlier name goes before an earlier place.
+    """
+    for name in names:
+        for place in where:
             if (place / name).is_dir() and list_images(place / name):
                 return place, place / name
     return None
