@@ -125,10 +125,9 @@ def reproduce(
         sources = [images.source(one, data, encoder) for one in chosen]
         specs = study.specs(sources, options.at_least("--seeds", seeds), protocol, rounds)
         specs, notes = images.there(specs, name, needed=what != "all")
-        if not quiet:
-            for note in notes:
-                terminal.say(f"Note: {note}")
         if not specs:
+            for note in () if quiet else notes:
+                terminal.say(f"Note: {note}")
             continue
         began = time.monotonic()
         runs = out / "runs" if what == "all" else None  # figures have many runs in common

@@ -37,11 +37,17 @@ class Copies:
     more: bool = False  # whether there are more pairs than were kept
 
 
-def copies(array: np.ndarray, near: float = 0.97, sha256: Sequence[str] | None = None) -> Copies:
+def copies(
+    array: np.ndarray,
+    near: float = 0.97,
+    sha256: Sequence[str] | None = None,
+    centre: bool = False,
+) -> Copies:
     """Find exact and near copies among rows of embeddings, or exact ones among pixels.
 
     Rows are exact copies if their bytes are equal, or their images' hashes if those are given;
-    a hash that is not known may be empty.
+    a hash that is not known may be empty. With `centre` the mean is taken off first: the embeddings
+    of some encoders all point one way.
     """
     if not 0 < near < 1:
         raise InputError(f"near is a cosine between 0 and 1, got {near:g}.")
@@ -49,6 +55,8 @@ def copies(array: np.ndarray, near: float = 0.97, sha256: Sequence[str] | None =
     none = np.empty((0, 2), np.int64)
     if array.ndim != 2 or len(array) > MOST_ROWS:
         return Copies(same, none, np.empty(0), near, len(array), looked=False, more=more)
+    if centre:
+        array = array.astype(np.float32) - array.mean(0, dtype=np.float64).astype(np.float32)
     pairs, cosine, too = _near(array, near)
     new = ~np.isin(_code(pairs, len(array)), _code(same, len(array)))
     return Copies(same, pairs[new], cosine[new], near, len(array), more=more or too)
