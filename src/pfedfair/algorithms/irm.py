@@ -18,7 +18,7 @@ Differs from the paper: environments are groups of S. The dummy scale, the warm-
 optimiser and the division by lambda are those of the authors' Colored MNIST and of DomainBed (which
 has lambda 100 and 500 steps); the warm-up is at most half of all steps, as lambda would otherwise
 never be used in a short training. DomainBed multiplies the derivatives of two halves of a minibatch
-(no bias); we square that of the whole. The authors' weight decay is left out.
+(no bias); we square that of the whole. The authors' weight decay is the setting `ridge`.
 """
 
 from dataclasses import dataclass
