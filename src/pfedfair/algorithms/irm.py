@@ -18,7 +18,8 @@ Differs from the paper: environments are groups of S. The dummy scale, the warm-
 optimiser and the division by lambda are those of the authors' Colored MNIST and of DomainBed (which
 has lambda 100 and 500 steps); the warm-up is at most half of all steps, as lambda would otherwise
 never be used in a short training. DomainBed multiplies the derivatives of two halves of a minibatch
-(no bias); we square that of the whole. The authors' weight decay is the setting `ridge`, which is divided too.
+(no bias); we square that of the whole. The authors' weight decay is the setting `ridge`, which is
+divided too.
 """
 
 from dataclasses import dataclass
