@@ -18,7 +18,7 @@ TEST = 1 / 3  # the part of rows for the test, where the data set does not say w
 PLAN = together(TEST)
 PASSES = {"rounds": 100, "epochs": 1, "ridge": 0.01}  # of a linear layer
 SIZE = 64  # pixels
-ETAS = (0.0, 0.6, 0.9)
+ETAS = (0.0, 0.9)
 # Passes over the rows and step size of networks on pixels, chosen on validation rows.
 RECIPES = {
     "fair mlp": {"rounds": 30, "alpha": 0.0003},

@@ -71,7 +71,6 @@ STUDY = Study(
     title="Table 5: fair methods in one place",
     cells=cells,
     table=method_table,
-    pictures=lambda results, rows: [parts.trade_off("table5", results, rows, ("mean",))],
     legend=lambda gap: (*ROWS, CHOSEN, words.ACCURACY, *parts.measures(gap)[:1], words.SURE),
     datasets=(),
     faces=central.FACES,
