@@ -162,6 +162,15 @@ def test_padding_may_stand_for_a_row_that_nobody_has():
         torch.testing.assert_close(both[k], one[0], rtol=0, atol=1e-5)
 
 
+def test_embeddings_may_be_stored_in_half_precision():
+    rows = unfair(300)
+    small = rows._replace(x=rows.x.half())
+    algorithm = GaussianSwap(rounds=3, batch=100, alpha=0.05)
+    found, expected = trained(algorithm, small)[0], trained(algorithm, rows)[0]
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected, rtol=0, atol=2e-3)
+
+
 def test_a_stack_is_as_each_client_alone(federation):
     same_in_a_stack_and_alone(federation, GaussianSwap(rounds=6, batch=20, alpha=0.01))
 

@@ -68,10 +68,13 @@ def test_nobody_is_no_reason_to_fail():
 
 @pytest.mark.parametrize(("lam", "warmup", "warm"), [(50.0, 500, 6), (50.0, 2, 2), (0.5, 500, 6)])
 def test_the_warm_up_ends_with_a_new_optimiser(lam, warmup, warm):
-    """Against PyTorch's own Adam and autograd: weight 1, at most half of all steps, then lam."""
+    """Against PyTorch's own Adam and autograd: weight 1, at most half of all steps, then lam.
+
+    The ridge is divided by lam with the rest.
+    """
     rng = np.random.default_rng(1)
     rows = table(rng.normal(size=(40, 3)), rng.integers(2, size=40), rng.integers(2, size=40))
-    algorithm = IRM(lam=lam, warmup=warmup, rounds=6, epochs=2, batch=40, alpha=0.05)
+    algorithm = IRM(lam=lam, warmup=warmup, rounds=6, epochs=2, batch=40, alpha=0.05, ridge=0.3)
     theta, _ = trained(algorithm, rows)
     w = torch.zeros(4, requires_grad=True)
     optimiser = torch.optim.Adam([w], lr=0.05)
@@ -80,7 +83,9 @@ def test_the_warm_up_ends_with_a_new_optimiser(lam, warmup, warm):
             optimiser = torch.optim.Adam([w], lr=0.05)
         optimiser.zero_grad()
         z = (rows.x @ w[:3] + w[3])[:, None]
-        written(z, rows.y, rows.s, min(1.0, lam) if k < warm else lam).backward()
+        weight = min(1.0, lam) if k < warm else lam
+        ridge = 0.3 / 2 * (w**2).sum() / max(1.0, weight)
+        (written(z, rows.y, rows.s, weight) + ridge).backward()
         optimiser.step()
     torch.testing.assert_close(theta[0], w.detach(), rtol=1e-3, atol=1e-4)
 

@@ -2,17 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pfedfair import seeds
-from pfedfair.federation import Batch, Table, gather, minibatches, pad
+from pfedfair.federation import Batch, Table, gather, minibatches, pad, stack, steps
 from pfedfair.networks import Network
 from pfedfair.objectives import Objective
 from pfedfair.partition import stratified
 
+WIDE = 256  # inputs
+WHOLE_MEMORY = 256 * 2**20  # bytes of all clients' inputs that are kept laid out
 EPOCH_MEMORY = 128 * 2**20  # bytes of an epoch's inputs; more are laid out step by step
 SETTLING = 2_000_000  # the number of the epoch in which models are settled
 
@@ -43,6 +46,9 @@ class Clients:
     def epoch(self, number: int, batch: int) -> Iterator[Batch]:
         """One pass over every client's rows in minibatches. The same number, the same order."""
         sizes = self.sizes or [len(own) for own in self.rows]
+        if self.wide and max(steps(size, batch) for size in sizes) == 1:
+            yield self.whole  # in one step the order is nothing
+            return
         cuts = [
             minibatches(
                 own, batch, seeds.generator(self.seed, seeds.MINIBATCH, client, number), size
@@ -65,6 +71,17 @@ class Clients:
         whole = gather(self.table, index, weight)
         for k in range(shape[1]):
             yield Batch(*(tensor[:, k] for tensor in whole))
+
+    @property
+    def wide(self) -> bool:
+        """Whether people's inputs are so long that laying them out anew takes most of the time."""
+        width, memory = self.table.x[0].numel(), 4 * self.table.x.numel()
+        return width >= WIDE and memory <= WHOLE_MEMORY and not self.network.alone
+
+    @cached_property
+    def whole(self) -> Batch:
+        """All rows of every client."""
+        return stack(self.table, self.rows)
 
     def settled(self, w: Tensor, batch: int) -> Tensor:
         """Every client's model with what the network measures of its people, at the end."""

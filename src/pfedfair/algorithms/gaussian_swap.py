@@ -78,10 +78,10 @@ class GaussianSwap(Local):
             )
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
-        """Minibatches hold numbers of rows, by which the gradient finds both kinds of people."""
-        numbers = torch.zeros(len(clients.table.y), 1, dtype=torch.int64)  # padding finds the first
-        numbers[_all(clients), 0] = torch.arange(sum(map(len, clients.rows)))
-        numbered = replace(clients, table=clients.table._replace(x=numbers))
+        """Minibatches have a person's number for S, by which the gradient finds the swapped one."""
+        numbers = torch.zeros_like(clients.table.s)  # padding finds the first
+        numbers[_all(clients)] = torch.arange(sum(map(len, clients.rows)))
+        numbered = replace(clients, table=clients.table._replace(s=numbers))
         return self.descend(clients.replicate(server["w"]), numbered, self.gradients(clients))
 
     def gradients(self, clients: Clients) -> Gradient:
@@ -91,17 +91,17 @@ class GaussianSwap(Local):
                 f"GaussianSwap needs flat inputs such as embeddings, these have the shape {shape}: "
                 "embed the images first, or choose another method."
             )
-        plain = clients.table.x[_all(clients)]
+        groups = clients.table.s[_all(clients)]
         each = [swapped(*(column[rows] for column in clients.table[:3])) for rows in clients.rows]
-        moved, groups = (torch.cat(parts) for parts in zip(*each, strict=True))
+        others, theirs = (torch.cat(parts) for parts in zip(*each, strict=True))
 
         def gradient(theta: Tensor, batch: Batch) -> Tensor:
-            at = batch.x[..., 0]
+            number, part = batch.s, self.share
             both = Batch(
-                x=torch.cat([plain[at], moved[at]], 1),
+                x=torch.cat([batch.x, others[number].to(batch.x)], 1),
                 y=torch.cat([batch.y, batch.y], 1),
-                s=torch.cat([batch.s, groups[at]], 1),
-                weight=torch.cat([(1 - self.share) * batch.weight, self.share * batch.weight], 1),
+                s=torch.cat([groups[number], theirs[number]], 1),
+                weight=torch.cat([(1 - part) * batch.weight, part * batch.weight], 1),
             )
             logits, pullback = clients.network.vjp(theta, both.x, both.s)
             return pullback(loss_slope(logits, both))

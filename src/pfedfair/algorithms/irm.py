@@ -18,7 +18,8 @@ Differs from the paper: environments are groups of S. The dummy scale, the warm-
 optimiser and the division by lambda are those of the authors' Colored MNIST and of DomainBed (which
 has lambda 100 and 500 steps); the warm-up is at most half of all steps, as lambda would otherwise
 never be used in a short training. DomainBed multiplies the derivatives of two halves of a minibatch
-(no bias); we square that of the whole. The authors' weight decay is left out.
+(no bias); we square that of the whole. The authors' weight decay is the setting `ridge`, which is
+divided too.
 """
 
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from pfedfair.algorithms.checks import at_least, no_eta, zero_or_more
 from pfedfair.algorithms.local import Local
 from pfedfair.federation import Batch, steps
 from pfedfair.objectives import loss_slope, losses, slope_of
+from pfedfair.optimisers import OPTIMISERS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +68,10 @@ class IRM(Local):
         sizes = clients.sizes or [len(rows) for rows in clients.rows]
         warm = min(self.warmup, self.rounds * self.epochs * steps(max(sizes), self.batch) // 2)
         batches = (batch for t in range(self.rounds) for batch in self.minibatches(clients, t))
-        step = self.step()
+        optimiser, step = OPTIMISERS[self.optimiser], self.step()
         for k, batch in enumerate(batches):
             if k == warm and self.lam > 1:
-                step = self.step()
+                step = optimiser(self.alpha, self.ridge / self.lam)
             lam = min(1.0, self.lam) if k < warm else self.lam
             step(theta, self.gradient(theta, clients, batch, lam))
         return theta

@@ -11,7 +11,7 @@ from pfedfair.experiment import Source, Spec, load_source
 from pfedfair.partition import Partition
 from pfedfair.studies import Study
 
-NEAR = 0.9  # a cosine of two embeddings, less their mean: the same picture, or nearly
+NEAR = 0.97  # a cosine of two embeddings, less their mean: the same picture, or nearly
 PAPERS = ("dinov2", "dinov2-base", "clip", "clip-vit-base-patch16")  # the paper's encoders
 
 
