@@ -11,7 +11,8 @@ from pfedfair.defaults import as_many_steps, make, section, settings, takes, wor
 from pfedfair.studies import tune
 
 TUNED = tomllib.loads((files("pfedfair.defaults") / "tuned.toml").read_text())
-EACH = [(dataset, method) for dataset in TUNED for method in TUNED[dataset]]
+ANY = "any"  # what methods without settings of their own have
+EACH = [(dataset, method) for dataset in TUNED for method in TUNED[dataset] if method != ANY]
 
 
 @pytest.mark.parametrize(("dataset", "method"), EACH)
@@ -20,7 +21,7 @@ def test_settings_are_a_trial_of_the_search(dataset, method):
     more = pff.ALGORITHMS[method].closing  # rounds after training
     if more:  # thresholds on the same base model as FedAvg's
         base = settings(dataset, "fedavg")
-        assert found == {"rounds": base["rounds"] + more, "alpha": base["alpha"]}
+        assert found == base | {"rounds": base["rounds"] + more}
     elif dataset == "own":  # nobody has tuned these
         assert found == settings("compas", method)
     else:
@@ -31,10 +32,32 @@ def test_settings_are_a_trial_of_the_search(dataset, method):
 
 
 def test_every_method_for_clients_is_tuned_for_every_kind_of_data():
-    assert set(TUNED) == {"adult", "compas", "own"}
-    for methods in TUNED.values():
-        central = {name for name, method in pff.ALGORITHMS.items() if method.kind.central}
-        assert set(methods) == set(pff.ALGORITHMS) - {"constant"} - central
+    images = {"celeba", "utkface", "fairface", "images", "pixels"}
+    assert set(TUNED) == {"adult", "compas", "own"} | images
+    central = {name for name, method in pff.ALGORITHMS.items() if method.kind.central}
+    for dataset, methods in TUNED.items():
+        if ANY not in methods:
+            assert set(methods) == set(pff.ALGORITHMS) - {"constant"} - central
+        assert (ANY in methods) == (dataset in images)
+
+
+@pytest.mark.parametrize("dataset", [dataset for dataset in TUNED if ANY in TUNED[dataset]])
+def test_a_method_that_was_not_tuned_has_the_settings_of_any_that_it_takes(dataset):
+    usual = TUNED[dataset][ANY]
+    for name, method in pff.ALGORITHMS.items():
+        found = settings(dataset, name)
+        if name in TUNED[dataset]:
+            continue
+        if name == "constant":
+            assert found == {}
+        elif method.closing:  # thresholds on FedAvg's model
+            base = settings(dataset, "fedavg")
+            assert found == base | {"rounds": base["rounds"] + method.closing}
+        else:
+            assert found == {key: usual[key] for key in usual if takes(name, key)}
+        made = make(name, data=dataset)
+        assert {key: getattr(made, key) for key in found} == found
+        assert "rounds" in tune.space(dataset, name)
 
 
 def test_sections_by_data_set(table):

@@ -20,7 +20,7 @@ def two_methods(shift=0.02, seeds=4):
             for client, role in (("1", "underrepresented"), ("2", "overrepresented")):
                 noise = rng.normal(0, 0.001)
                 rows.append(
-                    {"dataset": "d", "method": method, "model": "mlp", "eta": 0.9, "level": "0.9",
+                    {"dataset": "d", "inputs": "", "method": method, "model": "mlp", "eta": 0.9, "level": "0.9",
                      "config": json.dumps({"m": method, "eta": 0.9}), "partition": PLAN,
                      "protocol": "pool", "seed": seed, "client": client, "role": role,
                      "accuracy": easy + plus + noise, "ddp": 0.05 - plus,
@@ -52,8 +52,11 @@ def results(specs):
                     table.assign(
                         accuracy=1 - table["accuracy"],
                         dataset=spec.source.name,
+                        inputs=load_source(spec.source).inputs,
                         method=spec.name,
-                        model="mlp",
+                        model=spec.model or "mlp",
+                        parameters=100 + len(spec.model or ""),
+                        seconds=rng.uniform(1, 2),
                         eta=spec.algorithm.eta,
                         lam=about.get("lam", float("nan")),
                         level=spec.algorithm.level if limit is None else f"≤ {limit:g}",

@@ -74,4 +74,4 @@ def test_panels_are_for_the_kinds_of_client_that_there_are():
     assert picture.frames["curves"]["panel"].nunique() == 2
     (picture,) = comparison(frame[frame["role"] == "overrepresented"]).pictures
     (panel,) = picture.frames["curves"]["panel"].unique()
-    assert panel == "d, 1 clients, fixed shares: overrepresented"
+    assert panel == "d, all in one place"

@@ -17,6 +17,7 @@ from pfedfair.federation import steps
 __all__ = ["as_many_steps", "make", "make_for", "section", "settings", "space", "takes", "words"]
 
 ANY = "any"  # the settings of methods that nobody has tuned
+BASE = "fedavg"  # the method whose settings those have that are not tuned themselves
 OWN = "own"  # the settings for tables of your own
 LIKE = {"compas-two-races": "compas"}
 TUNED_ROWS = {"adult": 2400, "compas": 600}  # rows of a client when the settings were tuned
@@ -83,10 +84,14 @@ def takes(name: str, key: str, given: Collection[str] = OF_TARGET) -> bool:
 def settings(data: str | Dataset, name: str) -> dict[str, Any]:
     """Return the tuned hyper-parameters of a method, from ``tuned.toml``.
 
-    Of a method that was not tuned for the data: those for any method there that it has.
+    Of a method that was not tuned for the data: those for any method there that it has. One with
+    rounds after training has FedAvg's, and these rounds.
     """
     tuned: dict[str, dict[str, Any]] = _read("tuned.toml")[section(data)]
     method = ALGORITHMS[name]
+    if name not in tuned and method.closing:
+        base = settings(data, BASE)
+        return base | {"rounds": base["rounds"] + method.closing}
     usual = tuned.get(ANY, {}) if method.kind.tuned else {}
     return tuned.get(name, {k: v for k, v in usual.items() if k in method.settings})
 

@@ -111,4 +111,5 @@ def load_source(source: Source) -> Dataset:
 
 @lru_cache(maxsize=4)
 def _sha256(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

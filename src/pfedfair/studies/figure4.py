@@ -63,7 +63,7 @@ def lambda_pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
 
 
 STUDY = Study(
-    title="Figure 4: trade-offs over eta in one place and of the worst client, effect of lambda",
+    title="Figure 4: trade-offs in one place and of the worst client, effect of lambda",
     cells=with_lambdas,
     table=lambda_table,
     pictures=lambda_pictures,

@@ -63,7 +63,8 @@ def chosen(part: pd.DataFrame) -> "pd.Series[bool]":
 def method_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     """Every method at the level that the validation rows choose."""
     best = part[chosen(part)]
-    shown = rows[rows["config"].isin(best["config"])]
+    kept = rows[["method", "config"]].apply(tuple, axis=1)  # two methods may have equal settings
+    shown = rows[kept.isin(best[["method", "config"]].apply(tuple, axis=1))]
     return central.table(summary.held_out(best), shown, "table5")
 
 

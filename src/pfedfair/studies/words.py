@@ -85,9 +85,9 @@ def narrow(text: str, width: int = NAME) -> str:
 def setting(results: pd.DataFrame) -> str:
     """Name the data set and the partition of some results."""
     how = partition.from_dict(json.loads(results["partition"].iloc[0])).words
-    name, inputs = results["dataset"].iloc[0], set(results["inputs"]) - {""}
-    if len(inputs) == 1:
-        name += f" ({inputs.pop()})"
+    name, inputs = results["dataset"].iloc[0], [one for one in results["inputs"].unique() if one]
+    if inputs:
+        name += f" ({' and '.join(inputs)})"
     clients = results["client"].nunique()
     return f"{name}, {clients} clients, {how}" if clients > 1 else f"{name}, all in one place"
 
