@@ -160,7 +160,7 @@ def _tried(encoder: Encoder) -> Any:
     pixels = torch.linspace(-1, 1, 3 * height * width).reshape(1, 3, height, width)
     folder = encoder.checkpoint.folder
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), threads(1):  # more would only wait for one another
             outputs, again = (encoder.model(pixel_values=pixels) for _ in range(2))
         hidden = outputs.last_hidden_state
     except Exception as error:
