@@ -45,6 +45,9 @@ def there(
             continue
         if data.array is not None:
             named = notes_on(data, plan.split(data, 0))
+            if one.pixels or one.with_images:  # a comparison with networks on pixels
+                named = [f"{data.name}: {len(data):,} images are there for networks on pixels, and "
+                         "the linear layer beside them has embeddings of these people alone."]  # fmt: skip
             notes += [note for note in named if note not in notes]
     rest = [spec for spec in specs if spec.source not in missing]
     if not rest and needed:

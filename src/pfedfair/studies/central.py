@@ -21,10 +21,10 @@ SIZE = 64  # pixels
 ETAS = (0.0, 0.9)
 # Passes over the rows and step size of networks on pixels, chosen on validation rows.
 RECIPES = {
-    "fair mlp": {"rounds": 30, "alpha": 0.0003},
+    "fair mlp": {"rounds": 30, "alpha": 0.001},
     "fair cnn": {"rounds": 30, "alpha": 0.001},
-    "fair resnet18": {"rounds": 12, "alpha": 0.001},
-    "fair vit-b16": {"rounds": 12, "alpha": 0.0001},
+    "fair resnet18": {"rounds": 10, "alpha": 0.001},
+    "fair vit-b16": {"rounds": 10, "alpha": 0.0001},
 }
 BATCH = 128  # images: all that a small data set has would be one step
 
