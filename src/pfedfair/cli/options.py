@@ -130,7 +130,8 @@ class People:
     @cached_property
     def source(self) -> Source:
         drop, codes = (tuple(names(text or "")) for text in (self.drop, self.categorical))
-        images = self.pixels is not None or self.model in set(PIXELS) - {"mlp"}
+        of_images = self.data in FACES or Path(self.data).is_dir()
+        images = self.pixels is not None or of_images and self.model in set(PIXELS) - {"mlp"}
         return Source(
             self.data, self.label, self.sensitive, drop, codes, self.merge_groups,
             str(self.folder) if self.folder else None, self.encoder,

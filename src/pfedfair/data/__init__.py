@@ -26,6 +26,7 @@ DATASETS: dict[str, Callable[[], Dataset]] = {
 FACES = ("celeba", "utkface", "fairface")
 OF_IMAGES = ("folder", "encoder", "pixels", "skip_missing", "with_images")
 OF_TABLES = ("drop", "categorical")
+TYPED = {"folder": "folder (--data)"}  # options that are called otherwise in commands
 
 
 def load(
@@ -107,6 +108,6 @@ def holds_embeddings(path: Path) -> bool:
 
 
 def _none_of(given: dict[str, Any], options: tuple[str, ...], why: str) -> None:
-    found = [option for option in given if option in options]
+    found = [TYPED.get(option, option) for option in given if option in options]
     if found:
         raise InputError(f"{why}: leave out {', '.join(found)}.")
