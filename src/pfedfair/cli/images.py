@@ -47,9 +47,9 @@ def there(
             missing[one] = error
             continue
         if data.array is not None:
-            named = notes_on(data, plan.split(data, 0))
-            if one.pixels or one.with_images:
-                named = [f"{data.name}: {len(data):,} images are there {BESIDE}"]
+            named = [f"{data.name}: {len(data):,} images are there {BESIDE}"]
+            if not one.pixels and not one.with_images:
+                named = notes_on(data, plan.split(data, 0))
             notes += [note for note in named if note not in notes]
     rest = [spec for spec in specs if spec.source not in missing]
     if not rest and needed:
