@@ -4,11 +4,11 @@ import re
 import shutil
 from pathlib import Path
 
-import face_folders
 import numpy as np
 import pandas as pd
 import pytest
 
+import face_folders
 import made_faces
 from pfedfair.experiment import read_results
 

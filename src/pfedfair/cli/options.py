@@ -131,7 +131,7 @@ class People:
     def source(self) -> Source:
         drop, codes = (tuple(names(text or "")) for text in (self.drop, self.categorical))
         of_images = self.data in FACES or Path(self.data).is_dir()
-        images = self.pixels is not None or of_images and self.model in set(PIXELS) - {"mlp"}
+        images = self.pixels is not None or (of_images and self.model in set(PIXELS) - {"mlp"})
         return Source(
             self.data, self.label, self.sensitive, drop, codes, self.merge_groups,
             str(self.folder) if self.folder else None, self.encoder,
