@@ -1,4 +1,4 @@
-"""`pfedfair embed` against a plain transformers loop, and its memory for a small and a large folder.
+"""`pfedfair embed` against a plain transformers loop, and its memory for two sizes of folder.
 
     python benchmarks/embed.py
     python benchmarks/embed.py --encoder FOLDER --images FOLDER --count 200 --threads 2

@@ -16,7 +16,7 @@ from pfedfair.partition import stratified
 
 WIDE = 256  # inputs
 WHOLE_MEMORY = 256 * 2**20  # bytes of all clients' inputs that are kept laid out
-EPOCH_MEMORY = 128 * 2**20  # bytes of an epoch's inputs; more are laid out step by step
+EPOCH_MEMORY = 16 * 2**20  # bytes of an epoch's inputs; more are laid out step by step
 SETTLING = 2_000_000  # the number of the epoch in which models are settled
 
 

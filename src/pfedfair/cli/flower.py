@@ -14,6 +14,7 @@ from pfedfair import report, terminal
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.cli import options
 from pfedfair.cli.options import OneMethod, People, Quiet, Seed, Settings, unfold
+from pfedfair.data import FACES
 from pfedfair.engines.flower import require
 from pfedfair.errors import known
 from pfedfair.runs import choose_network
@@ -73,13 +74,18 @@ def simulate(
     plan = people.plan()
     algorithm = method.make(people, plan, settings, rounds=_few(method.method))
     options.at_least("--local-rounds", local_rounds)
-    federation = people.federate(plan, seed, settings.blind)
+    seed = options.at_least("--seed", seed, 0)
+    data = people.dataset.unfolded()
+    federation = data.federate(plan, seed, people.told(settings.blind))
     choose_network(federation, algorithm)
-    path = people.data if people.label is None else str(Path(people.data).absolute())
+    named = people.label is None or people.data in FACES
+    path = people.data if named else str(Path(people.data).absolute())
     columns = ("label", "sensitive", "client", "drop", "categorical")
     where = {"data": path, "partition": people.partition, "rows": people.rows or 0}
     where |= {name: getattr(people, name) or "" for name in columns}
     where["merge-groups"] = people.merge_groups
+    where["folder"] = str(people.folder.absolute()) if people.folder else ""
+    where["encoder"] = people.encoder or ""
     with _folder(out) as place:
         found = trial.simulate(
             federation, where, method.method, algorithm, seed, place, local_rounds, _teller(quiet)

@@ -11,6 +11,9 @@ from pfedfair.experiment import Source, Spec, load_source
 from pfedfair.partition import Partition
 from pfedfair.studies import Study
 
+BESIDE = (
+    "for networks on pixels, and the linear layer beside them has embeddings of these people alone."
+)
 NEAR = 0.97  # a cosine of two embeddings, less their mean: the same picture, or nearly
 PAPERS = ("dinov2", "dinov2-base", "clip", "clip-vit-base-patch16")  # the paper's encoders
 
@@ -45,6 +48,8 @@ def there(
             continue
         if data.array is not None:
             named = notes_on(data, plan.split(data, 0))
+            if one.pixels or one.with_images:
+                named = [f"{data.name}: {len(data):,} images are there {BESIDE}"]
             notes += [note for note in named if note not in notes]
     rest = [spec for spec in specs if spec.source not in missing]
     if not rest and needed:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pfedfair.data.groups import cross
-from pfedfair.errors import has_column
+from pfedfair.errors import InputError, has_column
 
 if TYPE_CHECKING:
     from pfedfair.federation import Federation
@@ -91,6 +91,20 @@ class Dataset:
         for part in (self.array, self.y, self.s, self.held):
             found.update(b"" if part is None else np.ascontiguousarray(part).view(np.uint8).data)
         return found.hexdigest()
+
+    def unfolded(self) -> Dataset:
+        """Return the same people with a column for each number of an embedding, as sites have them.
+
+        A site knows columns of numbers, and tells their sums.
+        """
+        if self.array is None:
+            return self
+        if self.array.ndim > 2:
+            raise InputError(f"The sites of '{self.name}' take embeddings, not pixels.")
+        names = [f"embedding {k}" for k in range(self.array.shape[1])]
+        wide = pd.DataFrame(self.array.astype(np.float32), columns=names)
+        frame = pd.concat([self.frame.reset_index(drop=True), wide], axis=1)
+        return replace(self, frame=frame, array=None, numeric=tuple(names))
 
     @property
     def people(self) -> pd.DataFrame | np.ndarray:

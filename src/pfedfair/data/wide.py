@@ -142,8 +142,21 @@ def _embeddings(people: Any) -> np.ndarray:
     if isinstance(people, pd.DataFrame):
         if COLUMN not in people:
             raise InputError(f"The rows lack the column '{COLUMN}', the input of the model.")
-        return np.stack([np.asarray(x) for x in people[COLUMN]])
+        try:
+            return np.stack([np.asarray(x, np.float32) for x in people[COLUMN]])
+        except (TypeError, ValueError):
+            raise InputError(
+                f"The column '{COLUMN}' must hold lists of numbers, all of the same length."
+            ) from None
     return np.asarray(people)
+
+
+def unfold(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table with a column for each number of its embeddings."""
+    array = _embeddings(frame).astype(np.float32)
+    names = [f"{COLUMN} {k}" for k in range(array.shape[1])]
+    rest = frame.drop(columns=COLUMN).reset_index(drop=True)
+    return pd.concat([rest, pd.DataFrame(array, columns=names)], axis=1)
 
 
 def _parts(rows: np.ndarray) -> Iterator[np.ndarray]:

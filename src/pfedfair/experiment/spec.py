@@ -103,7 +103,7 @@ class Spec:
         return (rounds * per_round + at_end) * (rows * (weights + 2e4) / 1e7) + 1.0
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)  # a study has faces, as embeddings and as pixels
 def load_source(source: Source) -> Dataset:
     """Load the rows of a source, once per process."""
     return load(**asdict(source))

@@ -155,20 +155,21 @@ def _tokens_before(model: Any) -> int:
 
 
 def _tried(encoder: Encoder) -> Any:
-    """Give the model an image, twice: it must take it, and say the same."""
+    """Give the model an image: it must take it, and draw no random numbers."""
     height, width = encoder.preprocessing.size
     pixels = torch.linspace(-1, 1, 3 * height * width).reshape(1, 3, height, width)
-    folder = encoder.checkpoint.folder
+    folder, before = encoder.checkpoint.folder, torch.get_rng_state()
     try:
-        with torch.inference_mode():
-            outputs, again = (encoder.model(pixel_values=pixels) for _ in range(2))
-        hidden = outputs.last_hidden_state
+        with torch.inference_mode(), threads(1):  # more would only wait for one another
+            outputs = encoder.model(pixel_values=pixels)
+        outputs.last_hidden_state  # noqa: B018
     except Exception as error:
         raise InputError(
             f"{folder} does not take images of {height} x {width}, as its preprocessor_config.json "
             f"makes them ({first_line(error)})."
         ) from error
-    if not torch.equal(hidden.nan_to_num(), again.last_hidden_state.nan_to_num()):
+    if not torch.equal(torch.get_rng_state(), before):
+        torch.set_rng_state(before)
         raise InputError(
             f"{folder} gives other numbers for the same image each time (it masks parts at "
             "random): choose another encoder."

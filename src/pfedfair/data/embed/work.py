@@ -1,21 +1,21 @@
 """Embedding a folder of images: threads decode ahead of the model, batches become parts."""
 
 import csv
-import os
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from pfedfair.data.embed import encoders, write
+from pfedfair.data.embed.decoders import Decoders
 from pfedfair.data.embed.encoders import Encoder
 from pfedfair.data.embed.listing import Listing, list_images, printable
 from pfedfair.data.embed.pictures import BadImage, no_warnings, read_picture
+from pfedfair.data.embed.preprocess import Preprocessing
 from pfedfair.data.embed.read import metadata, read_columns
 from pfedfair.data.embed.write import Part
 from pfedfair.errors import InputError
@@ -71,7 +71,7 @@ def embed(
     how many files are done, and of how many.
     """
     began, folder, out = time.monotonic(), Path(folder), Path(out)
-    threads = _cores() if threads is None else threads
+    threads = torch.get_num_threads() if threads is None else threads
     _check(out, batch, threads)
     listing = list_images(folder, files)
     with encoders.threads(threads), no_warnings():
@@ -180,14 +180,17 @@ def _parts(
 ) -> Iterator[Part]:
     step = batch * -(-AT_LEAST // batch)
     total = len(listing.names)
-    coming = _ahead(listing, model, 2 * batch, threads, start)
+    decoders, read = Decoders(threads), _reader(listing.folder, model.preprocessing)
+    coming = decoders.map(read, listing.names[start:], 2 * batch)
     for first in range(start, total, step):
         last, ready, rows = min(first + step, total), [], []
         for at in range(first, last, batch):
             some = [next(coming) for _ in range(at, min(at + batch, last))]
             good = [one for one in some if one.pixels is not None]
             if good:
-                rows.append(_halves(model(np.stack([one.pixels for one in good])), good))  # type: ignore[misc]
+                with decoders.model_computes():
+                    values = model(np.stack([one.pixels for one in good]))  # type: ignore[misc]
+                rows.append(_halves(values, good))
             ready += [Ready(**{**vars(one), "pixels": None}) for one in some]
             on_work(at + len(some), total)
         kept = [one for one in ready if one.reason is None]
@@ -203,30 +206,16 @@ def _parts(
         )
 
 
-def _ahead(
-    listing: Listing, model: Encoder, most: int, threads: int, start: int
-) -> Iterator[Ready]:
-    """Yield images in order, with at most so many waiting: memory does not grow with the folder."""
-
+def _reader(folder: Path, preprocessing: Preprocessing) -> Callable[[str], Ready]:
     def read(name: str) -> Ready:
         try:
-            picture = read_picture(listing.folder / name)
-            pixels = model.preprocessing(picture.image)
+            picture = read_picture(folder / name)
+            pixels = preprocessing(picture.image)
         except BadImage as bad:
             return Ready(name, str(bad))
         return Ready(name, None, picture.sha256, pixels, picture.animated, picture.rotated)
 
-    waiting: deque[Future[Ready]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for name in listing.names[start:]:
-                waiting.append(pool.submit(read, name))
-                if len(waiting) >= most:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    return read
 
 
 def _halves(values: np.ndarray, images: list[Ready]) -> np.ndarray:
@@ -239,9 +228,3 @@ def _halves(values: np.ndarray, images: list[Ready]) -> np.ndarray:
             "float16: look at the image, or choose another encoder."
         )
     return values.astype(np.float16)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,16 @@ def candidates(source: Source) -> tuple[Embeddings, ...]:
         if found := [file for path in paths if (file := inspect(path))]:
             return tuple(sorted(found, key=lambda file: file.rank))
     return ()
+
+
+def by_images(found: Sequence[Embeddings], source: Source) -> tuple[Embeddings, ...]:
+    """The same files, ranked by their rows of images that are there."""
+    there, counted = set(source.files), []
+    for one in found:
+        names = pq.read_table(one.path, columns=["file"])["file"].to_pylist()
+        rows = sum(source.key(str(name).replace("\\", "/")) in there for name in names)
+        counted.append(replace(one, rows=rows))
+    return tuple(sorted(counted, key=lambda file: file.rank))
 
 
 def _around(source: Source, place: Path) -> bool:

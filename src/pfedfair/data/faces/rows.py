@@ -68,6 +68,8 @@ def gather(source: Source, labels: Labels, asked: Asked, options: Options) -> Ro
     if options.pixels is not None:
         return _from_images(source, labels, asked, options)
     found = inputs.candidates(source)
+    if options.with_images and source.files:
+        found = inputs.by_images(found, source)
     if not found and not source.files:
         raise InputError(
             f"There are no images and no embeddings of {source.name} in {source.folder}: it needs "

@@ -10,6 +10,7 @@ import pandas as pd
 from pfedfair import seeds
 from pfedfair.data import Dataset, from_frame, load
 from pfedfair.data.table import read_table
+from pfedfair.data.wide import COLUMN, unfold
 from pfedfair.engines.site.schema import Schema
 from pfedfair.engines.site.settings import Config
 from pfedfair.errors import InputError
@@ -60,7 +61,13 @@ def _own_table(where: Config, seed: int) -> Site:
     tables = [read_table(Path(str(name))) for name in (path, held) if name]
     frame = pd.concat(tables, ignore_index=True)
     drop, categorical = (_words(where.get(key)) for key in ("drop", "categorical"))
+    images = COLUMN in frame
+    if images:  # what stands beside embeddings is not an input
+        drop = tuple(c for c in map(str, frame) if c not in (label, COLUMN, *sensitive.split(",")))
+        frame = unfold(frame)
     data = from_frame(frame, label, sensitive, path.stem, drop, categorical, part=True)
+    if images:
+        data = replace(data, hidden=())
     if held:
         train, test = np.split(np.arange(len(data)), [len(tables[0])])
     else:
@@ -76,7 +83,8 @@ def _partition(where: Config, node: Config, seed: int) -> Site:
     columns |= {k: _words(where[k]) for k in ("drop", "categorical") if where.get(k)}
     if where.get("merge-groups"):
         columns["merge_groups"] = True
-    data = load(str(where["data"]), **columns)
+    columns |= {k: where[k] or None for k in ("folder", "encoder") if k in where}
+    data = load(str(where["data"]), **columns).unfolded()
     plan = make_plan(where, total or None, data)
     part = plan.split(data, seed)
     if not 0 <= number < len(part.names):
