@@ -133,7 +133,7 @@ def test_faces_and_tables_together(pfedfair, faces, tmp_path):
     ],
 )
 def test_nothing_to_do_is_an_error(pfedfair, arguments, message, tmp_path):
-    code, out, err = pfedfair("reproduce", *arguments, *QUICK, "--out", "out")
+    code, _, err = pfedfair("reproduce", *arguments, *QUICK, "--out", "out")
     assert code == 2
     assert message in flat(err)
     assert not (tmp_path / "out").exists()

@@ -16,8 +16,8 @@ def row(method, seed=0, protocol="own", **more):
     """One result of training in one place."""
     about = {
         "dataset": "celeba", "inputs": "dinov2", "method": method, "model": "linear layer",
-        "parameters": 769, "eta": 0.0, "lam": np.nan, "level": "0", "config": json.dumps({"m": method}),
-        "partition": PLAN, "protocol": protocol, "seed": seed, "client": "all",
+        "parameters": 769, "eta": 0.0, "lam": np.nan, "level": "0",
+        "config": json.dumps({"m": method}), "partition": PLAN, "protocol": protocol, "seed": seed, "client": "all",
         "role": "overrepresented", "n_train": 1000, "n_test": 500, "accuracy": 0.8, "ddp": 0.1,
         "npr_s0": 0.5, "npr_s1": 0.4, "collapsed": False, "seconds": 1.0,
     }  # fmt: skip
