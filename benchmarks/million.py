@@ -1,4 +1,4 @@
-"""A million embeddings in a federation of ten: seconds and peak memory, which shall be at most 6 GB.
+"""A million embeddings in a federation of ten: seconds, and peak memory of at most 6 GB.
 
     python benchmarks/million.py
     python benchmarks/million.py --rows 100000 --width 512

@@ -4,11 +4,11 @@ import re
 import shutil
 from pathlib import Path
 
-import face_folders
 import numpy as np
 import pandas as pd
 import pytest
 
+import face_folders
 import made_faces
 from pfedfair.experiment import read_results
 
@@ -83,7 +83,7 @@ def test_generated_faces_as_pixels(pfedfair, generated, tmp_path):
     arguments = ("--label", "bright", "--sensitive", "side", "--pixels", 16)
     arguments += ("--partition", "together")
     fast = ("--method", "erm-local", "--rounds", 3)
-    code, out, err = pfedfair("train", generated, *arguments, *fast, "--out", "r")
+    code, _, err = pfedfair("train", generated, *arguments, *fast, "--out", "r")
     assert code == 0, err
     assert read_results(tmp_path / "r")["inputs"].unique().tolist() == ["pixels 16x16"]
     code, _, err = pfedfair(
@@ -146,7 +146,7 @@ def refused(pfedfair, *arguments):
          "faces has no list_attr_celeba.txt to read 'Bald' from: there is only"),
         (["celeba", "--data", "empty"], "There are no images and no embeddings of celeba in empty"),
         (["celeba", "--data", "empty", "--pixels", 16], "There are no images of celeba in empty."),
-        (["empty", "--label", "a", "--sensitive", "b"], "There is no empty/manifest.csv: write one"),
+        (["empty", "--label", "a", "--sensitive", "b"], "There is no empty/manifest.csv: write"),
         (["mixed.parquet", *COLUMNS], "two encoders are mixed in one file"),
         (["unequal.parquet", *COLUMNS], "has embeddings of 8 numbers, but row 3 has 6"),
     ],

@@ -105,7 +105,11 @@ def test_refusals(name, options, message, tmp_path, monkeypatch, file):
     pd.DataFrame({"a": [1, 2] * 9, "y": [0, 1] * 9, "s": [0, 0, 1] * 6}).to_csv("t.csv")
     shutil.copytree(GENERATED, "generated")
     Path("empty").mkdir()
-    asked = {"generated": ("bright", "side"), "t.csv": ("y", "s"), "staff.parquet": ("smiling", "male")}
+    asked = {
+        "generated": ("bright", "side"),
+        "t.csv": ("y", "s"),
+        "staff.parquet": ("smiling", "male"),
+    }
     label, sensitive = asked.get(name, ("a", "b") if name == "empty" else (None, None))
     with pytest.raises(pff.InputError, match=message) as refusal:
         pff.load(name, label, sensitive, **options)

@@ -20,7 +20,8 @@ def two_methods(shift=0.02, seeds=4):
             for client, role in (("1", "underrepresented"), ("2", "overrepresented")):
                 noise = rng.normal(0, 0.001)
                 rows.append(
-                    {"dataset": "d", "inputs": "", "method": method, "model": "mlp", "eta": 0.9, "level": "0.9",
+                    {"dataset": "d", "inputs": "", "method": method, "model": "mlp",
+                     "eta": 0.9, "level": "0.9",
                      "config": json.dumps({"m": method, "eta": 0.9}), "partition": PLAN,
                      "protocol": "pool", "seed": seed, "client": client, "role": role,
                      "accuracy": easy + plus + noise, "ddp": 0.05 - plus,

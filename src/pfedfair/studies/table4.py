@@ -49,7 +49,7 @@ def cost_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     columns = (
         Column("network", lambda row: words.narrow(row["model"], 22)),
         Column("seconds per\n1,000 images", "{cost:,.4g}"),
-        Column("times", "{times:,.0f}"),
+        Column("times", lambda row: f"{row['times']:,.0f}".replace("nan", "-")),
         Column("parameters", "{parameters:,.0f}"),
         Column("paper:\nseconds", partial(said, "seconds", "{:.1f}")),
         Column("times", partial(said, "times", "{:.1f}")),

@@ -2,11 +2,11 @@
 
 import hashlib
 
-import face_folders
 import numpy as np
 import pandas as pd
 import pytest
 
+import face_folders
 from pfedfair.data import faces
 from pfedfair.data.dataset import PaperPlan
 from pfedfair.errors import InputError

@@ -4,13 +4,13 @@ import json
 import os
 from pathlib import Path
 
-import face_folders
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+import face_folders
 import made_encoders
 from pfedfair.data import faces
 from pfedfair.data.faces.pixels import read_pixels

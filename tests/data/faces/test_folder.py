@@ -3,12 +3,12 @@
 import shutil
 from pathlib import Path
 
-import face_folders
 import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
 
+import face_folders
 import made_encoders
 from pfedfair.data import faces
 from pfedfair.errors import InputError

@@ -1,10 +1,10 @@
 """UTKFace by the names of its files, FairFace by its tables."""
 
-import face_folders
 import numpy as np
 import pandas as pd
 import pytest
 
+import face_folders
 from pfedfair.data import faces
 from pfedfair.data.faces.utkface import read_names
 from pfedfair.errors import InputError
