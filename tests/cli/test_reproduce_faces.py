@@ -52,13 +52,12 @@ def test_table4(pfedfair, faces, tmp_path):
     assert "3,220,000" in out  # the paper's
 
 
-def test_table5_and_its_report(pfedfair, faces, tmp_path):
+def test_table5_and_its_report(pfedfair, faces):
     out = reproduce(pfedfair, "table5", faces, "--datasets", "celeba")
     assert "celeba (tiny), all in one place, 1 seed: 128 rows to train, 80 to test" in out
     for row in ("erm", "irm", "dro-chi2", "fair linear", "90.2", ".192"):  # and the paper's
         assert row in out
     assert "fair linear has lower mean DDP than irm" in out
-    assert (tmp_path / "out" / "table5.png").stat().st_size > 5000
     code, again, err = pfedfair("report", "out")
     assert code == 0, err
     for text in ("celeba (tiny)", "none of the paper's"):

@@ -47,7 +47,8 @@ def there(
             missing[one] = error
             continue
         if data.array is not None:
-            named = [f"{data.name}: {len(data):,} images are there {BESIDE}"]
+            said = f"{data.name}: {len(data):,} images are there {BESIDE}"
+            named = [said, *strange_encoder(data)]
             if not one.pixels and not one.with_images:
                 named = notes_on(data, plan.split(data, 0))
             notes += [note for note in named if note not in notes]
@@ -65,14 +66,22 @@ def notes_on(data: Dataset, part: Partition) -> list[str]:
     from pfedfair.data.faces import copies, words
 
     said = [f"{data.name}: {note}" for note in data.notes]
-    if data.array.ndim == 2 and data.name in FACES and data.inputs.split("/")[-1] not in PAPERS:
-        said.append(f"{data.name}: the encoder is {data.inputs}, none of the paper's.")
+    said += strange_encoder(data)
     hashes = data.frame["sha256"].tolist() if "sha256" in data.frame else None
     found = copies(data.array, NEAR, hashes, centre=True)
     if len(found.exact) or len(found.near):
         train = np.concatenate([*part.train, *part.validation])
         said.append(words(found, data.name, train, part.pool))
     return said
+
+
+def strange_encoder(data: Dataset) -> list[str]:
+    """Say that embeddings of faces are of another encoder than the paper's."""
+    if data.name not in FACES or data.array is None or data.array.ndim != 2:
+        return []
+    if data.inputs.split("/")[-1] in PAPERS:
+        return []
+    return [f"{data.name}: the encoder is {data.inputs}, none of the paper's."]
 
 
 def _name(one: Source) -> str:
