@@ -16,7 +16,6 @@ from pfedfair.cli import options
 from pfedfair.cli.options import OneMethod, People, Quiet, Seed, Settings, unfold
 from pfedfair.data import FACES
 from pfedfair.engines.flower import require
-from pfedfair.engines.site.rows import no_embeddings
 from pfedfair.errors import known
 from pfedfair.runs import choose_network
 from pfedfair.studies import View, one_run
@@ -72,8 +71,6 @@ def simulate(
     require("flwr", "ray")
     from pfedfair.engines.flower import trial
 
-    if people.dataset.array is not None:
-        raise no_embeddings(people.data)
     plan = people.plan()
     algorithm = method.make(people, plan, settings, rounds=_few(method.method))
     options.at_least("--local-rounds", local_rounds)

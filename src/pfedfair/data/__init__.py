@@ -14,8 +14,8 @@ from pfedfair.data.table import from_frame, read_table
 from pfedfair.errors import InputError, near
 
 __all__ = [
-    "DATASETS", "FACES", "Dataset", "Encoder", "adult", "compas", "from_frame",
-    "holds_embeddings", "load", "read_table",
+    "DATASETS", "FACES", "Dataset", "Encoder", "adult", "compas", "from_frame", "load",
+    "read_table",
 ]  # fmt: skip
 
 DATASETS: dict[str, Callable[[], Dataset]] = {

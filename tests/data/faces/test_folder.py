@@ -61,7 +61,7 @@ def test_embeddings_of_a_folder_are_made_and_kept(folder, tmp_path):
     assert flat.frame["file"].tolist() == again.frame["file"].tolist()
     assert len(faces.copies(again.array, sha256=again.frame["sha256"]).exact) == 0
     path = folder / "embeddings-tiny.parquet"
-    with pytest.raises(InputError, match="There is no column 'bright' of embeddings-tiny"):
+    with pytest.raises(InputError, match="no column to read 'bright' from: put labels beside"):
         faces.from_embeddings(path, "bright", "side")
 
 

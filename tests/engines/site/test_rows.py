@@ -28,16 +28,6 @@ def test_a_site_needs_data_and_a_partition_needs_a_number(tmp_path):
     assert not set(site.test) & set(site.train)
 
 
-def test_a_site_has_no_embeddings(tmp_path):
-    frame = people().assign(file=[f"{i}.jpg" for i in range(len(people()))])
-    frame["embedding"] = [np.ones(3, np.float32)] * len(frame)
-    frame.to_parquet(tmp_path / "p.parquet")
-    own = {"data": str(tmp_path / "p.parquet"), "label": "hired", "sensitive": "sex"}
-    for node in (own, own | {"partition-id": 0, "partition": "together"}):
-        with pytest.raises(pff.InputError, match="and a site reads a table: give it one with a co"):
-            read_site(node, RUN)
-
-
 def test_a_server_cannot_point_a_site_with_own_data_elsewhere(tmp_path):
     people().to_csv(tmp_path / "p.csv", index=False)
     own = {"data": str(tmp_path / "p.csv"), "label": "hired", "sensitive": "sex"}

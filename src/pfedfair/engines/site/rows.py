@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pfedfair import seeds
-from pfedfair.data import Dataset, from_frame, holds_embeddings, load
+from pfedfair.data import Dataset, from_frame, load
 from pfedfair.data.table import read_table
 from pfedfair.data.wide import COLUMN, unfold
 from pfedfair.engines.site.schema import Schema
@@ -57,8 +57,6 @@ def _own_table(where: Config, seed: int) -> Site:
     label, sensitive = str(where.get("label") or ""), str(where.get("sensitive") or "")
     if not label or not sensitive:
         raise InputError(f"For {path}, say which column is the label and the sensitive one.")
-    if holds_embeddings(path):
-        raise no_embeddings(path)
     held = where.get("test")
     tables = [read_table(Path(str(name))) for name in (path, held) if name]
     frame = pd.concat(tables, ignore_index=True)
@@ -87,21 +85,12 @@ def _partition(where: Config, node: Config, seed: int) -> Site:
         columns["merge_groups"] = True
     columns |= {k: where[k] or None for k in ("folder", "encoder") if k in where}
     data = load(str(where["data"]), **columns).unfolded()
-    if data.array is not None:
-        raise no_embeddings(where["data"])
     plan = make_plan(where, total or None, data)
     part = plan.split(data, seed)
     if not 0 <= number < len(part.names):
         raise InputError(f"partition-id must be between 0 and {len(part.names) - 1}, got {number}.")
     rows = part.train[number], part.test[number]
     return Site(part.names[number], number, data, *rows, client=plan.column or "")
-
-
-def no_embeddings(data: object) -> InputError:
-    return InputError(
-        f"{data} has images or their embeddings, and a site reads a table: give it one with a "
-        "column for each number of an embedding."
-    )
 
 
 def make_plan(where: Config, clients: int | None, data: Dataset) -> Plan:
