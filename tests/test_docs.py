@@ -16,12 +16,13 @@ import typer
 from pfedfair import cli
 from pfedfair.algorithms import ALGORITHMS, Algorithm
 from pfedfair.cli.options import Settings
-from pfedfair.data import DATASETS
+from pfedfair.data import DATASETS, FACES
 from pfedfair.defaults import make, takes
 from pfedfair.penalties import PENALTIES
 from pfedfair.studies import STUDIES
 
 DOCS = Path(__file__).parents[1] / "docs"
+FOLDERS = ("photos", "made")  # of images, in the examples
 # A page on methods says which: "Methods: `fedavg`, and `fedavg-kde` with ...".
 FAMILIES = {
     path.stem: re.findall(r"`([\w-]+)`", line)
@@ -134,7 +135,8 @@ def test_every_command_parses(site):
             assert given["what"] in [*STUDIES, "all"], where
         elif "data" in given:
             data = given["data"]
-            assert data in DATASETS or data.endswith((".csv", ".parquet")), where
+            yours = data.endswith((".csv", ".parquet")) or data in FOLDERS
+            assert data in DATASETS or yours or (data in FACES and given["folder"]), where
         if page == "contributing":
             continue
         if "set" in given:

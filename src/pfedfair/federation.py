@@ -117,9 +117,12 @@ def stack(table: Table, rows: Sequence[np.ndarray]) -> Batch:
     return gather(table, *pad(rows))
 
 
-def gather(table: Table, index: np.ndarray, weight: np.ndarray) -> Batch:
+def gather(
+    table: Table, index: np.ndarray, weight: np.ndarray, room: Tensor | None = None
+) -> Batch:
+    """Lay out rows by their numbers; their inputs in `room`, if it is given."""
     flat = torch.from_numpy(index.ravel())
-    x = table.x.index_select(0, flat).view(*index.shape, *table.x.shape[1:])
+    x = torch.index_select(table.x, 0, flat, out=room).view(*index.shape, *table.x.shape[1:])
     if x.dtype in STORED:
         x = x.float()
     y = table.y.index_select(0, flat).view(index.shape)

@@ -83,7 +83,9 @@ def test_words_say_whose_settings_they_are(table):
     own = told(table, "pfedfair", target_ddp=0.05)
     assert own.startswith("Settings for tables of your own (they suit clients of some hundred row")
     assert "envelope_gradient point" in own
-    assert own.endswith("pfedfair tune finds better ones for your table.")
+    assert own.endswith("pfedfair tune finds better ones for yours.")
+    assert "Settings for images of your own" in told("images", "fedavg")
+    assert "Settings for networks on pixels" in told("pixels", "fedavg")
     assert told(table, "constant") == "constant has no settings to tune."
     assert "alpha 0.5" in told("adult", "transport", **{"base": "fedprox", "base.alpha": 0.5})
 

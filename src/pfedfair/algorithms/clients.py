@@ -66,7 +66,7 @@ class Clients:
         index, weight = index.reshape(shape), weight.reshape(shape)
         if 4 * index.size * self.table.x[0].numel() > EPOCH_MEMORY:
             for k in range(shape[1]):
-                yield gather(self.table, index[:, k], weight[:, k])
+                yield gather(self.table, index[:, k], weight[:, k], self._room(k, index[:, k].size))
             return
         whole = gather(self.table, index, weight)
         for k in range(shape[1]):
@@ -77,6 +77,21 @@ class Clients:
         """Whether people's inputs are so long that laying them out anew takes most of the time."""
         width, memory = self.table.x[0].numel(), 4 * self.table.x.numel()
         return width >= WIDE and memory <= WHOLE_MEMORY and not self.network.alone
+
+    def _room(self, k: int, rows: int) -> Tensor | None:
+        """Where the inputs of an epoch's step k are laid out, again and again: new memory is slow.
+
+        A batch is therefore good until the same step of the next epoch.
+        """
+        if not self.wide or self.table.x.dtype != torch.float32:
+            return None
+        if k not in self._rooms or len(self._rooms[k]) != rows:
+            self._rooms[k] = self.table.x.new_empty((rows, *self.table.x.shape[1:]))
+        return self._rooms[k]
+
+    @cached_property
+    def _rooms(self) -> dict[int, Tensor]:
+        return {}
 
     @cached_property
     def whole(self) -> Batch:

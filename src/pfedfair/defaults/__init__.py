@@ -19,6 +19,11 @@ __all__ = ["as_many_steps", "make", "make_for", "section", "settings", "space", 
 ANY = "any"  # the settings of methods that nobody has tuned
 BASE = "fedavg"  # the method whose settings those have that are not tuned themselves
 OWN = "own"  # the settings for tables of your own
+UNTUNED = {  # what sections are for that were tuned elsewhere
+    OWN: "tables of your own (they suit clients of some hundred rows)",
+    "images": "images of your own (they suit embeddings of faces)",
+    "pixels": "networks on pixels (they suit images of 64 pixels)",
+}
 LIKE = {"compas-two-races": "compas"}
 TUNED_ROWS = {"adult": 2400, "compas": 600}  # rows of a client when the settings were tuned
 ETA = 0.9
@@ -113,11 +118,11 @@ def words(data: str | Dataset, name: str, algorithm: Algorithm) -> str:
     if not found:
         return f"{name} has no settings to tune." if not ALGORITHMS[name].kind.tuned else (
             f"Settings: the defaults of {name}; nobody has tuned it for {whose}.")  # fmt: skip
-    if whose != OWN:
+    if whose not in UNTUNED:
         return f"Settings, as tuned for {whose} or given: {found}."
     return (
-        f"Settings for tables of your own (they suit clients of some hundred rows): {found}. "
-        "--set changes one; pfedfair tune finds better ones for your table."
+        f"Settings for {UNTUNED[whose]}: {found}. "
+        "--set changes one; pfedfair tune finds better ones for yours."
     )
 
 

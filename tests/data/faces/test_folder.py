@@ -61,7 +61,7 @@ def test_embeddings_of_a_folder_are_made_and_kept(folder, tmp_path):
     assert flat.frame["file"].tolist() == again.frame["file"].tolist()
     assert len(faces.copies(again.array, sha256=again.frame["sha256"]).exact) == 0
     path = folder / "embeddings-tiny.parquet"
-    with pytest.raises(InputError, match="There is no column 'bright' of embeddings-tiny"):
+    with pytest.raises(InputError, match="no column to read 'bright' from: put labels beside"):
         faces.from_embeddings(path, "bright", "side")
 
 
@@ -152,6 +152,9 @@ def test_a_file_of_embeddings_with_labels_beside_them(tmp_path):
         faces.from_embeddings(path, "ill", "sex", pixels=8)
     with pytest.raises(InputError, match="There is no file"):
         faces.from_embeddings(tmp_path / "no.parquet", "ill", "sex")
+    face_folders.embeddings(tmp_path / "bare.parquet", files, {})
+    with pytest.raises(InputError, match="bare.parquet has no column to read 'ill' from: put labe"):
+        faces.from_embeddings(tmp_path / "bare.parquet", "ill", "sex")
     (tmp_path / "text.parquet").write_text("file,embedding")
     with pytest.raises(InputError, match="no Parquet file with the columns 'file' and 'embedding'"):
         faces.from_embeddings(tmp_path / "text.parquet", "ill", "sex")

@@ -110,6 +110,11 @@ def resolve(name: str, table: pd.DataFrame, labels: Labels, source: Source) -> s
     if labels.file is None and labels.needs:
         have = f"there is only {', '.join(able)}" if able else "put it there"
         raise InputError(f"{source.folder} {labels.needs} to read '{name}' from: {have}.")
+    if not able:
+        raise InputError(
+            f"{source.folder} has no column to read '{name}' from: put labels beside the "
+            "embeddings, or give the folder of the images with a manifest.csv."
+        )
     close = get_close_matches(low, names, n=1, cutoff=0.7)
     listed = near(names[close[0]] if close else name, able) + ", ".join(able)
     raise InputError(f"There is no column '{name}' of {source.name}: {listed}.")
