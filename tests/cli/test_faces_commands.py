@@ -39,7 +39,8 @@ def flat(text):
 def test_train_on_a_file_of_embeddings(pfedfair, file, tmp_path):
     code, out, err = pfedfair("train", file, *COLUMNS, "--rounds", 20, "--out", "run")
     assert code == 0, err
-    assert "Settings, as tuned for images or given" in flat(out)
+    assert "ridge 0.01" in flat(out)
+    assert "pfedfair tune finds better ones for yours" in flat(out)
     results = read_results(tmp_path / "run")
     assert results["client"].tolist() == ["a", "b", "c"]
     assert results["n_test"].tolist() == [24, 24, 32]  # the rows that 'split' holds
