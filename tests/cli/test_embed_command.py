@@ -14,7 +14,7 @@ def test_embed_tells_what_it_did(pfedfair, tmp_path):
     assert "e.parquet: 4 images, 16 numbers each (dino, pooling cls)." in out
     assert "Skipped: 1; all of them are in e.skipped.csv." in out
     assert "  [bold]bad.jpg: an empty file" in out
-    assert "Not looked at, as hidden or no images: 1 files." in out
+    assert "Files not looked at, as hidden or no images: 1." in out
     code, out, _ = pfedfair(*arguments)
     assert code == 0
     assert "nothing was done" in out

@@ -72,7 +72,7 @@ def told(report: Report, out: Path) -> list[str]:
         kept = f", {report.resumed} files done before" if report.resumed else ""
         lines.append(f"{report.seconds:.0f} s, {speed:.1f} images per second{kept}.")
     if report.others:
-        lines.append(f"Not looked at, as hidden or no images: {report.others} files.")
+        lines.append(f"Files not looked at, as hidden or no images: {report.others}.")
     if report.rotated:
         lines.append(f"Turned upright: {report.rotated}.")
     if report.animated:

@@ -153,7 +153,7 @@ def test_a_file_of_embeddings_with_labels_beside_them(tmp_path):
     with pytest.raises(InputError, match="There is no file"):
         faces.from_embeddings(tmp_path / "no.parquet", "ill", "sex")
     face_folders.embeddings(tmp_path / "bare.parquet", files, {})
-    with pytest.raises(InputError, match="bare.parquet has no column to read 'ill' from: put labe"):
+    with pytest.raises(InputError, match="has no column to read 'ill' from: put labe"):
         faces.from_embeddings(tmp_path / "bare.parquet", "ill", "sex")
     (tmp_path / "text.parquet").write_text("file,embedding")
     with pytest.raises(InputError, match="no Parquet file with the columns 'file' and 'embedding'"):
