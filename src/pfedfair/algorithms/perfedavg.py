@@ -42,9 +42,11 @@ class PerFedAvg(Algorithm):
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = clients.replicate(server["w"])
         step = self.step()
-        batches = list(self.minibatches(clients, t))
+        epochs = range(t * self.epochs, (t + 1) * self.epochs)
+        passes = (list(clients.epoch(epoch, self.batch)) for epoch in epochs)
         # Each step adapts on one minibatch and is judged on another (the same if there is but one).
-        for adapt, judge in zip(batches, batches[1:] + batches[:1], strict=True):
+        pairs = (pair for b in passes for pair in zip(b, b[1:] + b[:1], strict=True))
+        for adapt, judge in pairs:
             grad = clients.gradient(self.objective, w, adapt).add_(w, alpha=self.ridge)
             adapted = w - self.alpha_inner * grad
             step(w, clients.gradient(self.objective, adapted, judge))

@@ -66,10 +66,13 @@ class Solver:
         decision = decide(self.target_ddp)
         if not kinds.aware and not within(decision):
             # The guess of S is not quite right: a stricter limit on what it shows. If even none is
-            # strict enough, some people by lot get the decision that most have.
+            # strict enough, the counts of two groups take the guess's place. Those of more, or by
+            # label, are too thin for that: some people by lot get the decision that most have.
             decision = decide(strictest(lambda limit: within(decide(limit)), self.target_ddp))
             gap = largest_gap(mass, self.criterion, decision)
-            if gap > self.target_ddp + ROUNDING:
+            if gap > self.target_ddp + ROUNDING and len(here) == 2 and self.criterion == "dp":
+                decision = fair_program(mass, self.criterion, self.target_ddp, aware=False)
+            elif gap > self.target_ddp + ROUNDING:
                 alike = 1 - self.target_ddp / gap
                 decision = (1 - alike) * decision
                 decision[..., usual] += alike

@@ -81,8 +81,10 @@ def compare(
         for name, algorithm, frontier in runs
         for seed in range(options.at_least("--seeds", seeds))
     ]  # fmt: skip
-    results = do(specs, out, jobs, quiet, f"{len(names)} methods on {people.data}")
-    show(comparison(results), out, quiet)
+    notes = tuple(images.notes_on(data, plan.split(data, 0)))
+    results = do(specs, out, jobs, quiet, f"{len(names)} methods on {people.data}", notes=notes)
+    view = comparison(results)
+    show(replace(view, notes=(*view.notes, *notes)), out, quiet)
 
 
 @unfold

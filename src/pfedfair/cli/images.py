@@ -8,7 +8,7 @@ import numpy as np
 from pfedfair.data import FACES, Dataset
 from pfedfair.errors import InputError
 from pfedfair.experiment import Source, Spec, load_source
-from pfedfair.partition import Partition
+from pfedfair.partition import Partition, Plan
 from pfedfair.studies import Study
 
 BESIDE = (
@@ -36,27 +36,26 @@ def there(
 
     Where nothing is left and it is `needed`, the first thing that is missing is an error.
     """
-    missing: dict[Source, InputError] = {}
+    missing: dict[tuple[Source, Plan], InputError] = {}
     notes: list[str] = []
     for one, plan in dict.fromkeys((spec.source, spec.plan) for spec in specs):
-        if one in missing:
-            continue
         try:
             data = load_source(one)
+            part = plan.split(data, 0)
         except InputError as error:
-            missing[one] = error
+            missing[one, plan] = error
             continue
         if data.array is not None:
             said = f"{data.name}: {len(data):,} images are there {BESIDE}"
             named = [said, *strange_encoder(data)]
             if not one.pixels and not one.with_images:
-                named = notes_on(data, plan.split(data, 0))
+                named = notes_on(data, part)
             notes += [note for note in named if note not in notes]
-    rest = [spec for spec in specs if spec.source not in missing]
+    rest = [spec for spec in specs if (spec.source, spec.plan) not in missing]
     if not rest and needed:
         raise next(iter(missing.values()))
-    left = [f"{what} leaves out {_name(one)}. {error}" for one, error in missing.items()]
-    return rest, (*left, *notes)
+    left = [f"{what} leaves out {_name(one)}. {error}" for (one, _), error in missing.items()]
+    return rest, (*dict.fromkeys(left), *notes)
 
 
 def notes_on(data: Dataset, part: Partition) -> list[str]:
@@ -68,10 +67,13 @@ def notes_on(data: Dataset, part: Partition) -> list[str]:
     said = [f"{data.name}: {note}" for note in data.notes]
     said += strange_encoder(data)
     hashes = data.frame["sha256"].tolist() if "sha256" in data.frame else None
-    found = copies(data.array, NEAR, hashes, centre=True)
-    if len(found.exact) or len(found.near):
-        train = np.concatenate([*part.train, *part.validation])
-        said.append(words(found, data.name, train, part.pool))
+    train = np.concatenate([*part.train, *part.validation])
+    dealt = np.concatenate([train, part.pool])
+    of_dealt = None if hashes is None else [hashes[row] for row in dealt]
+    found = copies(data.array[dealt], NEAR, of_dealt, centre=True)
+    if len(found.exact) or len(found.near) or (not found.looked and data.array.ndim == 2):
+        places = np.arange(len(dealt))
+        said.append(words(found, data.name, places[: len(train)], places[len(train) :]))
     return said
 
 

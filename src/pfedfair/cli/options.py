@@ -132,10 +132,11 @@ class People:
         drop, codes = (tuple(names(text or "")) for text in (self.drop, self.categorical))
         of_images = self.data in FACES or Path(self.data).is_dir()
         images = self.pixels is not None or (of_images and self.model in set(PIXELS) - {"mlp"})
+        size = PIXEL_SIZE if self.pixels is None else self.pixels
         return Source(
             self.data, self.label, self.sensitive, drop, codes, self.merge_groups,
             str(self.folder) if self.folder else None, self.encoder,
-            (self.pixels or PIXEL_SIZE) if images else None, self.scaling, self.skip_missing,
+            size if images else None, self.scaling, self.skip_missing,
         )  # fmt: skip
 
     @property

@@ -28,6 +28,7 @@ class PaperPlan:
     n_under: int
     n_over: int
     test_fraction: float
+    whole: bool = True  # or scaled down to the rows that there are
 
     @property
     def rows(self) -> int:
@@ -86,8 +87,9 @@ class Dataset:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the array, the labels and the groups."""
-        found = hashlib.sha256()
+        """A hash of the array, the labels, the groups and all columns."""
+        columns = pd.util.hash_pandas_object(self.frame.astype(str)).to_numpy()
+        found = hashlib.sha256(columns.tobytes())
         for part in (self.array, self.y, self.s, self.held):
             found.update(b"" if part is None else np.ascontiguousarray(part).view(np.uint8).data)
         return found.hexdigest()

@@ -99,10 +99,11 @@ class Wide:
         for part in _parts(np.arange(len(array))):
             x = array[part].astype(np.float32) - self.mean
             scaled = x * self.turn if self.turn.ndim == 1 else x @ self.turn
-            if not np.isfinite(scaled).all():
-                row = part[np.flatnonzero(~np.isfinite(scaled).all(1))[0]]
+            limit = np.finfo(out.dtype).max
+            out[part] = np.clip(scaled, -limit, limit)
+            if not np.isfinite(out[part]).all():
+                row = part[np.flatnonzero(~np.isfinite(out[part]).all(1))[0]]
                 raise InputError(f"The embedding in row {row} has numbers that are not finite.")
-            out[part] = scaled
         return out
 
     def to_dict(self) -> dict[str, Any]:

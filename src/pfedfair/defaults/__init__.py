@@ -97,7 +97,7 @@ def settings(data: str | Dataset, name: str) -> dict[str, Any]:
     if name not in tuned and method.closing:
         base = settings(data, BASE)
         return base | {"rounds": base["rounds"] + method.closing}
-    usual = tuned.get(ANY, {}) if method.kind.tuned else {}
+    usual = tuned.get(ANY, {}) if method.kind.tuned and not method.kind.one_step else {}
     return tuned.get(name, {k: v for k, v in usual.items() if k in method.settings})
 
 
@@ -118,6 +118,8 @@ def words(data: str | Dataset, name: str, algorithm: Algorithm) -> str:
     if not found:
         return f"{name} has no settings to tune." if not ALGORITHMS[name].kind.tuned else (
             f"Settings: the defaults of {name}; nobody has tuned it for {whose}.")  # fmt: skip
+    if whose not in UNTUNED and name not in _read("tuned.toml")[whose]:
+        return f"Settings for {whose}: {found}. Nobody has tuned them for {name}."
     if whose not in UNTUNED:
         return f"Settings, as tuned for {whose} or given: {found}."
     return (

@@ -194,6 +194,8 @@ def named_network(federation: Federation, name: str | None) -> Network:
     """
     shape, kinds = federation.table.x.shape[1:], federation.table.kinds
     if len(shape) > 1:
+        if kinds.aware:
+            raise InputError("A network on pixels does not look at S: leave out --aware.")
         return Pixels(name or "cnn", shape[-1], outputs(kinds.classes))
     hidden = federation.data.hidden
     if name is not None:

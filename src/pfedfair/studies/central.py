@@ -15,7 +15,7 @@ from pfedfair.studies.view import Column, Table
 
 FACES = ("celeba", "utkface", "fairface")
 TEST = 1 / 3  # the part of rows for the test, where the data set does not say which
-PLAN = together(TEST)
+PLAN = together(TEST, paper=True)
 PASSES = {"rounds": 100, "epochs": 1, "ridge": 0.01}  # of a linear layer
 SIZE = 64  # pixels
 ETAS = (0.0, 0.9)

@@ -81,8 +81,9 @@ def paper_plan(
 def _scaled(plan: PaperPlan, part: int, of: int) -> PaperPlan:
     under, over = (tuple(n * part // of for n in kind) for kind in (plan.under, plan.over))
     return PaperPlan(
-        (under[0], under[1]), (over[0], over[1]), plan.n_under, plan.n_over, plan.test_fraction
-    )
+        (under[0], under[1]), (over[0], over[1]), plan.n_under, plan.n_over, plan.test_fraction,
+        whole=False,
+    )  # fmt: skip
 
 
 def _rows_at_hand(s: np.ndarray, held: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
