@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from play import clients
 
 import pfedfair as pff
+from pfedfair.algorithms import Clients
 from pfedfair.algorithms import clients as room
 from pfedfair.engines.stacked import fit
-from pfedfair.networks import MLP
+from pfedfair.federation import Table
+from pfedfair.networks import MLP, linear
 from pfedfair.runs.run import named_network
 
 
@@ -42,3 +45,32 @@ def test_the_same_training(method, federation, monkeypatch):
     assert set(laid) == {2}  # no (clients, steps, rows) at once
     assert torch.equal(before.theta, after.theta)
     assert torch.equal(before.w, after.w)
+
+
+def test_steps_of_an_epoch_have_memory_of_their_own(monkeypatch):
+    """Wide inputs are laid out in memory that is kept, and Per-FedAvg pairs an epoch's steps."""
+    monkeypatch.setattr(room, "EPOCH_MEMORY", 0)
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal((40, 300)).astype("float32"))
+    table = Table(x, torch.arange(40.0), torch.zeros(40, dtype=torch.long))
+    alone = Clients(linear(300), table, [np.arange(40)], [0], seed=0)
+    for epoch in (0, 1):
+        batches = list(alone.epoch(epoch, 10))
+        assert len(batches) == 4
+        for batch in batches:  # labels are row numbers
+            assert torch.equal(batch.x[0], x[batch.y[0].long()])
+
+
+def test_perfedavg_on_wide_inputs_of_several_epochs_is_as_with_fresh_memory(monkeypatch):
+    monkeypatch.setattr(room, "EPOCH_MEMORY", 0)
+    rng = np.random.default_rng(1)
+    x = torch.from_numpy(rng.standard_normal((40, 300)).astype("float32"))
+    table = Table(x, (x[:, 0] > 0).float(), (x[:, 1] > 0).long())
+    method = pff.PerFedAvg(epochs=3, batch=10)
+    found = []
+    for fresh in (False, True):
+        if fresh:
+            monkeypatch.setattr(Clients, "_room", lambda *step: None)
+        alone = Clients(linear(300), table, [np.arange(40)], [0], seed=0)
+        server = {"w": torch.zeros(301)}
+        found.append(method.client_round(server, {}, alone, 0)[0]["w"])
+    assert torch.equal(*found)

@@ -131,9 +131,9 @@ def test_table4_divides_by_rows_and_passes():
         dict(zip(["n", "s", "t", "p", "ps", "pt", "pp"], cells, strict=True))
         for cells in table.cells()
     )
-    assert linear == {"n": "fair linear", "s": "0.3", "t": "1", "p": "769",
+    assert linear == {"n": "fair linear", "s": "0.2", "t": "1", "p": "769",
                       "ps": "15.3", "pt": "1.0", "pp": "800"}  # fmt: skip
-    assert cnn == {"n": "fair cnn", "s": "30", "t": "100", "p": "123,456",
+    assert cnn == {"n": "fair cnn", "s": "30", "t": "150", "p": "123,456",
                    "ps": "278.5", "pt": "18.2", "pp": "3,220,000"}  # fmt: skip
     assert table.heading.startswith("celeba (dinov2), all in one place, 2 seeds")
 

@@ -97,7 +97,8 @@ def settings(data: str | Dataset, name: str) -> dict[str, Any]:
     if name not in tuned and method.closing:
         base = settings(data, BASE)
         return base | {"rounds": base["rounds"] + method.closing}
-    usual = tuned.get(ANY, {}) if method.kind.tuned and not method.kind.one_step else {}
+    any_method = f"{ANY}-one-step" if method.kind.one_step else ANY
+    usual = tuned.get(any_method, {}) if method.kind.tuned else {}
     return tuned.get(name, {k: v for k, v in usual.items() if k in method.settings})
 
 
