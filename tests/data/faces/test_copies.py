@@ -138,3 +138,9 @@ def test_the_copies_of_utkface_that_are_known():
     # 105 copies of 99 files are known by their bytes; to both encoders one more pair is equal.
     assert len(np.unique(second)) == 106
     assert len(np.setdiff1d(first, second)) == 100
+
+
+def test_hashes_that_are_not_known_are_not_equal():
+    array = np.eye(6, dtype=np.float16)
+    found = copies(array, sha256=["", "", None, None, "a", "a"])
+    assert as_set(found.exact) == {(4, 5)}

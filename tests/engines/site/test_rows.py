@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import made_faces
 import pfedfair as pff
 from made_people import people
 from pfedfair.engines.site.rows import federate_site, make_plan, read_site
@@ -55,3 +56,20 @@ def test_a_site_is_encoded_once_as_all_sites_are(tmp_path, monkeypatch):
 def test_one_client_with_all_rows_is_a_site_too():
     plan = make_plan({"partition": "together"}, 1, pff.load("compas"))
     assert plan == pff.partition.together()
+
+
+def test_rows_beside_embeddings_that_are_called_test_are_for_the_test(tmp_path):
+    table, array = made_faces.people()
+    path = made_faces.write(tmp_path / "e.parquet", table, array)
+    own = {"data": str(path), "label": "smiling", "sensitive": "male"}
+    site = read_site(own, RUN)
+    np.testing.assert_array_equal(site.test, np.flatnonzero(table["split"] == "test"))
+    np.testing.assert_array_equal(site.train, np.flatnonzero(table["split"] == "train"))
+    with pytest.raises(pff.InputError, match="leave out test-part"):
+        read_site(own | {"test-part": 0.5}, RUN)
+    held = read_site(own | {"test": str(path)}, RUN)
+    np.testing.assert_array_equal(held.test, len(table) + np.arange(len(table)))
+    made_faces.write(path, table.assign(split="train"), array)
+    alone = read_site(own, RUN)
+    assert len(alone.test) == 60
+    assert any("All rows are for training by 'split'" in note for note in alone.data.notes)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pfedfair.data.dataset import Dataset, PaperPlan
 from pfedfair.data.faces import split
-from pfedfair.data.faces.labels import Labels
+from pfedfair.data.faces.labels import Labels, flags
 from pfedfair.data.faces.layout import Options, Source, find, find_images, list_images, places
 from pfedfair.data.faces.rows import Asked, build, gather
 from pfedfair.errors import InputError
@@ -125,10 +124,7 @@ def _beside(names: list[str], columns: pd.DataFrame) -> pd.DataFrame:
     """Attributes among the columns of an embeddings file, whatever their capitals."""
     official = {name.lower(): name for name in names}
     found = {official[str(c).lower()]: c for c in columns if str(c).lower() in official}
-    values: dict[str, Any] = {
-        name: pd.to_numeric(columns[c]).gt(0).astype(float).where(columns[c].notna())
-        for name, c in found.items()
-    }
+    values = {name: flags(columns[c]) for name, c in found.items()}
     return pd.DataFrame(values, index=columns.index)
 
 

@@ -108,7 +108,7 @@ def _same(array: np.ndarray, sha256: Sequence[str] | None) -> tuple[np.ndarray, 
     keys = [[blake2b(np.ascontiguousarray(row).data, digest_size=16).digest() for row in array]]
     if sha256 is not None:
         hashes = enumerate(sha256)
-        keys.append([h.encode() if isinstance(h, str) else b"?%d" % i for i, h in hashes])
+        keys.append([h.encode() if isinstance(h, str) and h else b"?%d" % i for i, h in hashes])
     found = [_equal(np.unique(np.array(key), return_inverse=True)[1]) for key in keys]
     pairs = np.unique(np.concatenate([pairs for pairs, _ in found]), axis=0)
     return pairs[:MOST_PAIRS], len(pairs) > MOST_PAIRS or any(more for _, more in found)

@@ -24,6 +24,7 @@ class Embeddings:
     path: Path
     rows: int
     encoder: str  # as the file itself says, else of its name
+    hash: str | None = None  # of the encoder's weights, as the file itself says
 
     @property
     def rank(self) -> tuple[int, int, str]:
@@ -60,8 +61,9 @@ def inspect(path: Path) -> Embeddings | None:
         return None
     if not {"file", "embedding"} <= set(names):
         return None
-    encoder = (metadata(path) or {}).get("encoder") or path.stem.rpartition("embeddings-")[2]
-    return Embeddings(path, rows, str(encoder))
+    about = metadata(path) or {}
+    encoder = about.get("encoder") or path.stem.rpartition("embeddings-")[2]
+    return Embeddings(path, rows, str(encoder), about.get("hash"))
 
 
 def candidates(source: Source) -> tuple[Embeddings, ...]:
@@ -94,7 +96,9 @@ def choose(
 ) -> tuple[Embeddings | None, tuple[str, ...]]:
     """Take one of the files, and say which others there are."""
     fitting = sorted(found, key=lambda f: -f.fits(encoder)) if encoder else list(found)
-    taken = next((f for f in fitting if not encoder or f.fits(encoder)), None)
+    if encoder:
+        fitting = _of_its_weights([f for f in fitting if f.fits(encoder)], encoder)
+    taken = next(iter(fitting), None)
     if taken is None:
         return None, ()
     notes = []
@@ -107,6 +111,18 @@ def choose(
             f"{'are' if len(others) > 1 else 'is'} also {', '.join(others)}: --encoder takes one."
         )
     return taken, tuple(notes)
+
+
+def _of_its_weights(found: Sequence[Embeddings], encoder: str) -> list[Embeddings]:
+    """Leave out files of other weights, if the encoder is a folder that has its own."""
+    from pfedfair.data.embed import checkpoints
+
+    folder = Path(encoder).expanduser()
+    here = encoder not in SAME and (folder / "config.json").is_file()
+    if not here or not any(file.hash for file in found):
+        return list(found)
+    own = checkpoints.find(encoder).hash
+    return [file for file in found if file.hash in (None, own)]
 
 
 def read(file: Embeddings, source: Source) -> tuple[pd.DataFrame, np.ndarray, tuple[str, ...]]:

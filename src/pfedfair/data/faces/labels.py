@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -89,6 +90,40 @@ def describe(
         table = table.join(columns[rest])
     table.insert(0, "file", list(files))
     return table, tuple(notes)
+
+
+def flags(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Read 1 and 0, or 1 and -1, of a column as 1 and 0; empty where it is.
+
+    >>> flags(pd.Series([1, -1, None])).tolist()
+    [1.0, 0.0, nan]
+    """
+    plain = column.astype(object).where(column.notna())
+    numbers = pd.to_numeric(plain, errors="coerce").astype(float)
+    odd = plain[numbers.isna() & plain.notna() & plain.ne("")]
+    if len(odd):
+        raise InputError(
+            f"The column '{column.name}' of the embeddings file has '{odd.iloc[0]}', which cannot "
+            "be read: write 1 or 0 in it."
+        )
+    return numbers.gt(0).astype(float).where(numbers.notna())
+
+
+def texts(column: pd.Series[Any], example: str) -> pd.Series[Any]:
+    """Return a column of words as it is; refuse numbers, for which nobody says what they mean."""
+    plain = column.astype(object).where(column.notna())
+    given = plain.dropna()
+    odd = given[~given.map(lambda v: isinstance(v, str) and pd.isna(_number(v)))]
+    if len(odd):
+        raise InputError(
+            f"The column '{column.name}' of the embeddings file has '{odd.iloc[0]}', which may "
+            f"mean anything: write {example} in it, or leave the column out."
+        )
+    return plain
+
+
+def _number(text: str) -> float:
+    return float(pd.to_numeric(text, errors="coerce"))
 
 
 def whole_numbers(table: pd.DataFrame) -> pd.DataFrame:

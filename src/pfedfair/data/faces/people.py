@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pfedfair.data.faces.labels import flags, texts
+
 GENDER = {0: "female", 1: "male"}  # S = 1 for men
 ALIASES = {"male": "gender", "sex": "gender", "ethnicity": "white"}
 BANDS = ("0-2", "3-9", "10-19", "20-29", "30-39", "40-49", "50-59", "60-69", "more than 70")
@@ -30,16 +32,16 @@ def beside(columns: pd.DataFrame) -> pd.DataFrame:
     low = {str(c).lower(): columns[c] for c in columns}
     table = pd.DataFrame(index=columns.index)
     if "gender" in low:
-        table["gender"] = low["gender"].astype(object).str.lower().where(low["gender"].notna())
+        table["gender"] = texts(low["gender"], "male or female").str.lower()
     elif "male" in low:
-        table["gender"] = pd.to_numeric(low["male"]).gt(0).map({False: "female", True: "male"})
-        table["gender"] = table["gender"].astype(object).where(low["male"].notna())
+        table["gender"] = flags(low["male"]).map(GENDER).astype(object)
     if "race" in low:
         table["race"] = low["race"]
     if "white" in low:
-        table["White"] = pd.to_numeric(low["white"]).gt(0).astype(float).where(low["white"].notna())
+        table["White"] = flags(low["white"])
     elif "race" in low:
-        table["White"] = low["race"].eq("White").astype(float).where(low["race"].notna())
+        race = texts(low["race"], "names such as White")
+        table["White"] = race.str.lower().eq("white").astype(float).where(race.notna())
     if "age" in low:
         numbers = pd.api.types.is_numeric_dtype(low["age"])
         table["age"] = age_bands(low["age"]) if numbers else low["age"]

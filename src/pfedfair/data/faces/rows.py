@@ -25,6 +25,7 @@ from pfedfair.data.faces.labels import (
 from pfedfair.data.faces.layout import Options, Source, count
 from pfedfair.data.faces.pixels import read_pixels
 from pfedfair.data.faces.split import by_split
+from pfedfair.data.faces.stale import stale
 from pfedfair.errors import InputError
 
 Held = tuple[np.ndarray | None, tuple[str, ...]]
@@ -82,6 +83,7 @@ def gather(source: Source, labels: Labels, asked: Asked, options: Options) -> Ro
         table, _, said = _labelled(source, labels, asked, options, None)  # before long work
         file, notes = inputs.compute(source, table["file"].tolist(), options), said
     columns, array, more = inputs.read(file, source)
+    more = (*more, *stale(source, file.path, columns))
     table, disagree = describe(labels, columns["file"].tolist(), columns)
     names = asked.resolve(table, labels, source)
     known, lacking = missing_labels(table, names, source, labels, options.skip_missing)

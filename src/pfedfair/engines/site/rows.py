@@ -66,15 +66,32 @@ def _own_table(where: Config, seed: int) -> Site:
         drop = tuple(c for c in map(str, frame) if c not in (label, COLUMN, *sensitive.split(",")))
         frame = unfold(frame)
     data = from_frame(frame, label, sensitive, path.stem, drop, categorical, part=True)
+    marked: np.ndarray | None = None
     if images:
-        data = replace(data, hidden=())
+        marked, notes = (None, ()) if held else _marked(tables[0], where)
+        data = replace(data, hidden=(), notes=(*data.notes, *notes))
     if held:
         train, test = np.split(np.arange(len(data)), [len(tables[0])])
+    elif marked is not None:
+        train, test = np.flatnonzero(~marked), np.flatnonzero(marked)
     else:
         test_part = float(where.get("test-part", TEST_PART))
         rng = seeds.generator(seed, seeds.PARTITION)
         test, train = stratified(np.arange(len(data)), data.s, test_part, rng)
     return Site(path.stem, 0, data, train, test)
+
+
+def _marked(table: pd.DataFrame, where: Config) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """Which rows beside embeddings a column `split` calls "test", if it calls some so."""
+    from pfedfair.data.faces.split import by_split
+
+    marked, notes = by_split(table)
+    if marked is not None and "test-part" in where:
+        raise InputError(
+            f"The column 'split' of {where['data']} says which rows are for the test: leave out "
+            "test-part, or the column."
+        )
+    return marked, notes
 
 
 def _partition(where: Config, node: Config, seed: int) -> Site:
@@ -83,6 +100,8 @@ def _partition(where: Config, node: Config, seed: int) -> Site:
     columns |= {k: _words(where[k]) for k in ("drop", "categorical") if where.get(k)}
     if where.get("merge-groups"):
         columns["merge_groups"] = True
+    if where.get("skip-missing"):
+        columns["skip_missing"] = True
     columns |= {k: where[k] or None for k in ("folder", "encoder") if k in where}
     data = load(str(where["data"]), **columns).unfolded()
     plan = make_plan(where, total or None, data)
