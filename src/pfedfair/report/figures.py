@@ -1,6 +1,7 @@
 """Pictures of a view, drawn with matplotlib, as PNG and SVG.
 
-A method has the same colour and marker in every figure: they follow from its place in `ALGORITHMS`.
+A method has the same colour and marker in every figure: they follow from its place in `ALGORITHMS`,
+methods for clients first.
 """
 
 import zlib
@@ -15,13 +16,16 @@ from matplotlib.lines import Line2D
 
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.files import atomic
-from pfedfair.studies.rows import WITH_TARGET
+from pfedfair.studies.rows import CENTRAL, FAIR, WITH_TARGET
 from pfedfair.studies.view import Picture
 
 # Okabe and Ito's colours, for eyes that see fewer; without yellow, which is pale on white.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
-PLACES = {name: k for k, name in enumerate((*ALGORITHMS, *WITH_TARGET))}
+OF_CLIENTS = [name for name, method in ALGORITHMS.items() if not method.kind.central]
+IN_ONE_PLACE = [name for name in ALGORITHMS if name not in OF_CLIENTS]
+ORDER = (*OF_CLIENTS, *WITH_TARGET, *IN_ONE_PLACE, *CENTRAL, *FAIR)
+PLACES = {name: k for k, name in enumerate(ORDER)}
 ROLE = {"underrepresented": "#D55E00", "overrepresented": "#0072B2"}
 GREY = "#555555"
 
