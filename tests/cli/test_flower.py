@@ -11,7 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
+import made_faces
+from pfedfair.cli.flower import app
 from pfedfair.engines.flower import require
 from pfedfair.errors import InputError
 
@@ -103,6 +106,30 @@ def test_simulate_gives_the_stacked_engines_weights(tmp_path):
     apart = done.stdout.split("weight is ")[1].split()[0]
     assert float(apart) < 1e-4  # rounding, which Adam makes visible
     assert not processes_of(tmp_path)
+
+
+@flower
+@pytest.mark.parametrize("option", ["--scaling whiten", "--pixels 16", "--model mlp"])
+def test_simulate_refuses_what_sites_do_not_use(option):
+    done = CliRunner().invoke(
+        app, ["simulate", "compas", "--method", "fedavg", *option.split()], catch_exceptions=True
+    )
+    assert isinstance(done.exception, InputError)
+    assert f"leave out {option.split()[0]}, or use pfedfair train." in str(done.exception)
+
+
+@flower
+@pytest.mark.parametrize("skip", [True, False])
+def test_simulate_tells_sites_to_skip_missing_images(skip, tmp_path, monkeypatch):
+    from pfedfair.engines.flower import trial
+
+    told = []
+    monkeypatch.setattr(trial, "simulate", lambda federation, where, *rest: told.append(where))
+    asked = ["--data", str(made_faces.celeba(tmp_path)), "--partition", "together", "--quiet"]
+    asked += ["--skip-missing"] * skip
+    done = CliRunner().invoke(app, ["simulate", "celeba", "--method", "fedavg", *asked])
+    assert done.exit_code == 0, done.exception
+    assert told[0]["skip-missing"] is skip
 
 
 @flower

@@ -16,7 +16,7 @@ from pfedfair.cli import options
 from pfedfair.cli.options import OneMethod, People, Quiet, Seed, Settings, unfold
 from pfedfair.data import FACES
 from pfedfair.engines.flower import require
-from pfedfair.errors import known
+from pfedfair.errors import InputError, known
 from pfedfair.runs import choose_network
 from pfedfair.studies import View, one_run
 
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="The same methods across machines, on Flower.")
 Keep = Annotated[Path | None, "A new folder to keep everything in."]
 Sites = Annotated[int, "How many sites."]
+UNUSED = {
+    "scaling": "Sites on Flower scale each number of an embedding by itself",
+    "pixels": "Sites on Flower train on tables and embeddings, not on pixels",
+    "model": "Sites on Flower agree on the network that the data set has by default",
+}
 
 
 @app.command()
@@ -71,6 +76,9 @@ def simulate(
     require("flwr", "ray")
     from pfedfair.engines.flower import trial
 
+    for name in UNUSED:
+        if getattr(people, name) is not None:
+            raise InputError(f"{UNUSED[name]}: leave out --{name}, or use pfedfair train.")
     plan = people.plan()
     algorithm = method.make(people, plan, settings, rounds=_few(method.method))
     options.at_least("--local-rounds", local_rounds)
@@ -83,7 +91,7 @@ def simulate(
     columns = ("label", "sensitive", "client", "drop", "categorical")
     where = {"data": path, "partition": people.partition, "rows": people.rows or 0}
     where |= {name: getattr(people, name) or "" for name in columns}
-    where["merge-groups"] = people.merge_groups
+    where |= {"merge-groups": people.merge_groups, "skip-missing": people.skip_missing}
     where["folder"] = str(people.folder.absolute()) if people.folder else ""
     where["encoder"] = people.encoder or ""
     with _folder(out) as place:

@@ -2,6 +2,7 @@
 
 import logging
 import stat
+import time
 
 import numpy as np
 import pandas as pd
@@ -279,6 +280,16 @@ def test_too_few_sites_is_an_error_with_an_end(consortium):
         pff.InputError, match=r"After 0.3 seconds 3 of at least 4 sites are here \(site 0, site 1"
     ):
         conduct(grid)
+
+
+def test_nobody_is_waited_for_if_all_sites_refuse(consortium):
+    grid = consortium.grid("fedavg", wait=60.0)
+    for context in grid.contexts.values():
+        context.node_config["data"] = "gone.parquet"
+    began = time.monotonic()
+    with pytest.raises(pff.InputError, match=r"All 3 sites .* none can take part: InputError at"):
+        conduct(grid)
+    assert time.monotonic() - began < 30
 
 
 def test_fewer_sites_will_do_if_asked(consortium, log):

@@ -73,3 +73,15 @@ def test_rows_beside_embeddings_that_are_called_test_are_for_the_test(tmp_path):
     alone = read_site(own, RUN)
     assert len(alone.test) == 60
     assert any("All rows are for training by 'split'" in note for note in alone.data.notes)
+
+
+def test_a_simulated_site_leaves_out_rows_without_a_label_if_asked(tmp_path):
+    table, array = made_faces.people()
+    table["smiling"] = table["smiling"].astype(float).where(np.arange(240) != 5)
+    (tmp_path / "celeba").mkdir()
+    made_faces.write(tmp_path / "celeba" / "e.parquet", table, array)
+    run = RUN | {"data": "celeba", "folder": str(tmp_path), "partition": "together"}
+    node = {"partition-id": 0, "num-partitions": 1}
+    with pytest.raises(pff.InputError, match="--skip-missing"):
+        read_site(node, run | {"skip-missing": False})
+    assert len(read_site(node, run | {"skip-missing": True}).data) == 239

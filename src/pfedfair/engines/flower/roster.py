@@ -22,6 +22,7 @@ class Roster:
         self.known: dict[int, Description | None] = {}  # nodes that were asked for a description
         self.nodes: dict[str, int] = {}  # where each site is now
         self.refused: dict[str, str] = {}
+        self.failed: dict[int, str] = {}  # nodes that cannot take part, and why
 
     def meet(self, state: Checkpoint | None) -> set[int]:
         """Ask nodes that are new for a description; return the nodes that are there."""
@@ -33,6 +34,7 @@ class Roster:
         for node, answer in ask(self.grid, new, "query.describe", limit, poll).items():
             self.known[node] = None
             if answer.has_error():
+                self.failed[node] = answer.error.reason
                 log.error("pfedfair: node %d cannot take part: %s", node, answer.error.reason)
                 continue
             try:
@@ -93,6 +95,9 @@ class Roster:
             online = self.meet(state)
             for node in set(self.known) - online:
                 del self.known[node]  # should it return, it is asked again
+            if state is None and len(online) >= settings.sites and online <= set(self.failed):
+                why = self.failed[min(online)]
+                raise InputError(f"All {len(online)} sites are here and none can take part: {why}")
             gone = [site for site, node in self.nodes.items() if node not in online]
             for site in gone:
                 log.warning("pfedfair: site '%s' has gone", site)
