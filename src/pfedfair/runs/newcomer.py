@@ -15,6 +15,7 @@ from torch import nn
 from pfedfair import seeds
 from pfedfair.errors import InputError
 from pfedfair.runs.model import PersonalModel, read_model, write_model
+from pfedfair.runs.sensitive import sensitive_of
 
 
 def personalise(
@@ -42,12 +43,9 @@ def personalise(
     """
     saved = read_model(Path(folder), module)
     algorithm = saved.algorithm.change(**changes) if changes else saved.algorithm
-    columns = saved.about["sensitive_column"].split(",")
-    absent = [column for column in columns if column not in people]
-    if absent:
-        raise InputError(f"The rows lack the column '{absent[0]}', the sensitive attribute.")
     model = saved.model(saved.tensors["w"].clone())
-    s = torch.from_numpy(model.codes(people[columns]))
+    given = sensitive_of(people, saved.about["sensitive_column"], model.group_names)
+    s = torch.from_numpy(model.codes(given))
     if len(s) == 0:
         raise InputError("There are no rows to make a model for.")
     x = torch.from_numpy(saved.encoder.transform(people))
@@ -68,7 +66,7 @@ def personalise(
 
 def rates(model: PersonalModel, people: pd.DataFrame, sensitive: str) -> pd.DataFrame:
     """Rows, and the rate of every decision, of each group."""
-    given = people[sensitive.split(",")]
+    given = sensitive_of(people, sensitive, model.group_names)
     s = model.codes(given)
     decided = model.predict(people, given, random_state=0)
     rows = np.bincount(s, minlength=len(model.group_names))

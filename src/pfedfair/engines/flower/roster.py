@@ -34,7 +34,7 @@ class Roster:
         for node, answer in ask(self.grid, new, "query.describe", limit, poll).items():
             self.known[node] = None
             if answer.has_error():
-                self.failed[node] = answer.error.reason
+                self.failed[node] = str(answer.error.reason)
                 log.error("pfedfair: node %d cannot take part: %s", node, answer.error.reason)
                 continue
             try:
