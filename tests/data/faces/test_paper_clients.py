@@ -44,7 +44,7 @@ def test_the_largest_factor_that_fits(women, men, hold, seed):
 def test_what_is_said():
     s = np.repeat([0, 1], [5400, 6300])
     assert paper_plan(PLAN, "CelebA", s, None) == (
-        PaperPlan((500, 100), (100, 500), 2, 8, 1 / 2),
+        PaperPlan((500, 100), (100, 500), 2, 8, 1 / 2, whole=False),
         (
             "CelebA here has 6,300 men, the paper's plan needs 12,600: its clients are scaled "
             "to 50 %.",
