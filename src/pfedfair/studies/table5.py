@@ -19,8 +19,8 @@ METHODS = (
 ROWS = (
     "erm: plain training. fair-dummies is the paper's RES; reweigh (weights that make label and S "
     "independent) stands beside it. gaussian-swap stands in for DiGA, which needs a generator of "
-    "faces and cannot be run here: it moves embeddings from one group to the other, and the paper's "
-    "line below it is DiGA's. fair linear: the paper's, training with the KDE penalty.",
+    "faces and cannot be run here: it moves embeddings from one group to the other, and the "
+    "paper's line below it is DiGA's. fair linear: the paper's, training with the KDE penalty.",
 )
 COMPARABLE = 0.02
 ALPHAS = (0.003, 0.0003)
