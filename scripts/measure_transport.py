@@ -85,6 +85,7 @@ def agree() -> None:
     for clients, run in trained():
         agreed = run.fitted.server
         flat = agreed | {"prior": torch.from_numpy(shrinkage.FLAT)}
+        del flat["population"]
         servers = {
             "without agreement": flat,
             "after five rounds": agreed,
@@ -111,9 +112,8 @@ def further(run: pff.Run, rounds: int) -> dict[str, torch.Tensor]:
         run.network, run.federation.table, part.train, [*range(len(part.train))], run.seed
     )
     for _ in range(rounds):
-        people, others = run.algorithm.neighbours(server, run.fitted.own, clients)  # type: ignore[attr-defined]
-        alike = likeness(people, others, server["prior"], silent=False)
-        server = run.algorithm.server_round(server, {"alike": alike}, torch.empty(0))
+        found = run.algorithm.beliefs(server, run.fitted.own, clients)  # type: ignore[attr-defined]
+        server = run.algorithm.server_round(server, likeness(found, silent=False), torch.empty(0))
     return server
 
 

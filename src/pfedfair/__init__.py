@@ -7,22 +7,28 @@ from pfedfair.algorithms import ALGORITHMS, Algorithm
 from pfedfair.algorithms.constant import Constant
 from pfedfair.algorithms.ditto import Ditto
 from pfedfair.algorithms.dro import DRO
+from pfedfair.algorithms.duan import Duan
 from pfedfair.algorithms.fa import FA
 from pfedfair.algorithms.fair_dummies import FairDummies
 from pfedfair.algorithms.fairfed import FairFed
 from pfedfair.algorithms.fcfl import FCFL
 from pfedfair.algorithms.fedavg import FedAvg
+from pfedfair.algorithms.fedfact import FedFACT
+from pfedfair.algorithms.fedfact_in import FedFACTIn
 from pfedfair.algorithms.fedprox import FedProx
 from pfedfair.algorithms.gaussian_swap import GaussianSwap
 from pfedfair.algorithms.irm import IRM
 from pfedfair.algorithms.local import Local
 from pfedfair.algorithms.logofair import LoGoFair
 from pfedfair.algorithms.mmpf import MMPF
+from pfedfair.algorithms.newton import Newton
 from pfedfair.algorithms.perfedavg import PerFedAvg
 from pfedfair.algorithms.pfedfair import PFedFair
 from pfedfair.algorithms.pfedme import PFedMe
+from pfedfair.algorithms.pooled import Pooled
 from pfedfair.algorithms.reweigh import Reweigh
 from pfedfair.algorithms.targeted import Targeted
+from pfedfair.algorithms.threshold_local import ThresholdLocal
 from pfedfair.algorithms.transport import Transport
 from pfedfair.data import DATASETS, Dataset, from_frame, load
 from pfedfair.defaults import make
@@ -34,13 +40,15 @@ from pfedfair.objectives import Objective
 from pfedfair.penalties import PENALTIES
 from pfedfair.rules import Likeliest, Lookup, Thresholds
 from pfedfair.runs import CollapseWarning, PersonalModel, Run, load_model, personalise, train
+from pfedfair.runs.model import UnseenWarning
 
 __all__ = [
     "ALGORITHMS", "DATASETS", "DRO", "FA", "FCFL", "IRM", "MLP", "MMPF", "PENALTIES", "Algorithm",
-    "CollapseWarning", "Constant", "Dataset", "Ditto", "FairDummies", "FairFed", "FedAvg",
-    "FedProx", "Federation", "GaussianSwap", "InputError", "Likeliest", "LoGoFair", "Local",
-    "Lookup", "Module", "Objective", "PFedFair", "PFedMe", "PerFedAvg", "PersonalModel", "Reweigh",
-    "Run", "Source", "Spec", "Targeted", "Thresholds", "Transport", "from_frame", "linear",
-    "load", "load_model", "make", "metrics", "partition", "personalise", "read_results",
-    "run_experiment", "train",
+    "CollapseWarning", "Constant", "Dataset", "Ditto", "Duan", "FairDummies", "FairFed", "FedAvg",
+    "FedFACT", "FedFACTIn", "FedProx", "Federation", "GaussianSwap", "InputError", "Likeliest",
+    "LoGoFair", "Local", "Lookup", "Module", "Newton", "Objective", "PFedFair", "PFedMe",
+    "PerFedAvg", "PersonalModel", "Pooled", "Reweigh", "Run", "Source", "Spec", "Targeted",
+    "ThresholdLocal", "Thresholds", "Transport", "UnseenWarning", "from_frame", "linear", "load",
+    "load_model", "make", "metrics", "partition", "personalise", "read_results", "run_experiment",
+    "train",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ as ``(clients, rows, inputs)``. Clients of very unequal size therefore cost no m
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -25,14 +26,32 @@ CHUNK = 10  # clients at a time: 5 to 10 keep the work in the cache, more gain n
 class Table(NamedTuple):
     """Encoded rows: inputs ``(n, ...)``, labels and groups ``(n,)``; and what kinds there are.
 
-    Labels and groups are counted from 0. S is beside the inputs, not one of them. Inputs may be
-    stored as bytes or in half precision; a `Batch` has them in single.
+    Labels and groups are counted from 0. S is beside the inputs, not one of them. Inputs are stored
+    as the encoder packs them, perhaps as bytes or in half precision; a `Batch` has them in single.
     """
 
     x: Tensor
     y: Tensor
     s: Tensor
     kinds: Kinds = Kinds()
+    encoder: inputs.Inputs | None = None
+
+    def inputs(self, rows: Tensor | np.ndarray | slice) -> Tensor:
+        """The inputs of rows by their numbers, as a network takes them, float32."""
+        return self.unpack(self.x[rows])
+
+    def unpack(self, x: Tensor) -> Tensor:
+        x = x if self.encoder is None else self.encoder.unpack(x)
+        return x.float() if x.dtype in STORED else x
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one person's inputs."""
+        return tuple(self.x.shape[1:]) if self.encoder is None else self.encoder.shape
+
+    @property
+    def width(self) -> int:
+        return prod(self.shape)
 
 
 class Batch(NamedTuple):
@@ -104,10 +123,11 @@ def encoded(
 ) -> Federation:
     """Encode rows that are dealt already, by an encoder that is given: once, at a site too."""
     table = Table(
-        x=torch.from_numpy(encoder.transform(data.people)),
+        x=torch.from_numpy(encoder.pack(data.people)),
         y=torch.from_numpy(data.y.astype(np.float32)),
         s=torch.from_numpy(data.s),
         kinds=Kinds(len(data.group_names), len(data.label_names), aware),
+        encoder=encoder,
     )
     return Federation(data, partition, encoder, table, seed)
 
@@ -123,8 +143,7 @@ def gather(
     """Lay out rows by their numbers; their inputs in `room`, if it is given."""
     flat = torch.from_numpy(index.ravel())
     x = torch.index_select(table.x, 0, flat, out=room).view(*index.shape, *table.x.shape[1:])
-    if x.dtype in STORED:
-        x = x.float()
+    x = table.unpack(x)
     y = table.y.index_select(0, flat).view(index.shape)
     s = table.s.index_select(0, flat).view(index.shape)
     return Batch(x, y, s, torch.from_numpy(weight))

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from pfedfair.algorithms import Clients
+from pfedfair.networks import MLP
 from pfedfair.runs.predictor import Predictor, count
 
 
@@ -12,6 +13,12 @@ def clients(federation, network, ids=None):
     ids = list(range(len(federation)) if ids is None else ids)
     rows = [federation.partition.train[i] for i in ids]
     return Clients(network, federation.table, rows, ids, seed=0)
+
+
+def small_network(federation, algorithm):
+    """An MLP of five neurons, or none where the method wants a linear network."""
+    hidden = () if algorithm.linear else (5,)
+    return MLP(federation.encoder.width, hidden, groups=2)
 
 
 def play(federation, algorithm, network, rounds):

@@ -10,6 +10,7 @@ from pfedfair.algorithms.solver import Solver
 from pfedfair.kinds import Kinds
 from pfedfair.rules import Thresholds
 from pfedfair.theory import shrinkage
+from pfedfair.theory.belief import Belief
 
 
 def centres(bins):
@@ -42,6 +43,12 @@ def solve(algorithm, server, counts, share, seed=0):
 def solver(algorithm):
     """What of a method a client's rule depends on."""
     return Solver(**{field.name: getattr(algorithm, field.name) for field in fields(Solver)})
+
+
+def guesses(algorithm, counts, pooled):
+    """The shapes that a client takes its groups to have, without any agreement."""
+    prior = shrinkage.FLAT
+    return Belief(counts=counts, pooled=pooled, prior=prior, kappa=algorithm.kappa).shapes
 
 
 def people(server, counts):

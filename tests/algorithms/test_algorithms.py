@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from play import clients
+from play import clients, small_network
 
 import pfedfair as pff
 from pfedfair.algorithms import ALGORITHMS
@@ -80,10 +80,9 @@ def test_pfedfair_round_is_lines_4_to_8_by_hand(federation):
 
 
 def test_personal_weights_are_nobodys_alias(federation):
-    network = MLP(federation.encoder.width, (5,), groups=2)
     for method in ALGORITHMS:
         algorithm = make(method, {"rounds": 7, "batch": 10_000})  # the fewest of transport
-        net = algorithm.network(network, federation.table.kinds)
+        net = algorithm.network(small_network(federation, algorithm), federation.table.kinds)
         fitted = stacked.fit(federation, algorithm, net, seed=0)
         everyone = clients(federation, net)
         own = algorithm.start(fitted.server, everyone)
@@ -109,9 +108,7 @@ def test_personal_models_differ_from_the_global_one_and_from_each_other(federati
 @pytest.mark.parametrize("method", [m for m in ALGORITHMS if ALGORITHMS[m].kind.federated])
 def test_a_round_changes_nothing_that_it_was_given(federation, method):
     algorithm = make(method, {"batch": 10_000})
-    network = algorithm.network(
-        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
-    )
+    network = algorithm.network(small_network(federation, algorithm), federation.table.kinds)
     everyone = clients(federation, network)
     sizes = torch.tensor(federation.sizes).float()
     server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
@@ -163,10 +160,10 @@ def test_a_client_with_one_class_and_one_group_trains(table):
     frame = table.frame
     odd = (frame["site"] == "site 1").to_numpy()
     frame = frame[~odd | ((table.y == 1) & (table.s == 1))]
-    data = pff.from_frame(frame, "hired", "sex", drop=["site"])
+    data = pff.from_frame(frame, "hired", "sex", drop=["site"], encoding="standard")
     lone = data.federate(pff.partition.by_column("site", min_rows=1))
     with pytest.warns(pff.CollapseWarning, match="client site 1"):
-        run = pff.train(lone, pff.FedAvg(rounds=2, batch=10, eta=0.9))
+        run = pff.train(lone, pff.FedAvg(rounds=2, batch=10, eta=0.9), network="mlp")
     assert torch.isfinite(run.fitted.theta).all()
     measured = run.table().set_index("client")
     assert np.isnan(measured.loc["site 1", "ddp"])  # no one of the other group to compare with

@@ -6,26 +6,31 @@ from typing import NotRequired, get_origin, get_type_hints
 import numpy as np
 import pytest
 import torch
-from play import clients
+from play import clients, small_network
 
 import pfedfair as pff
 from pfedfair.algorithms import ALGORITHMS, METHODS, from_dict
 from pfedfair.algorithms.targeted import targeted
 from pfedfair.defaults import make
-from pfedfair.networks import MLP
 
 WEIGHTS = ("eta", "lam", "mu", "share")  # the more, the fairer
 SHORT = {"rounds": 4, "batch": 40}  # one minibatch for each client
 CLOSED = {
     "transport": {"rounds": 5, "agree": 2, "bins": 20},
     "logofair": {"rounds": 4, "dual_rounds": 2},
+    "fedfact": {"rounds": 4},
+    "duan": {"rounds": 4},
 }
 CASES = {name: make(name, SHORT | CLOSED.get(name, {})) for name in ALGORITHMS}
+CASES["newton"] = pff.Newton(rounds=8, intercepts="personal")  # all that it ever sends
 CASES |= {f"mmpf {groups}": pff.MMPF(**SHORT, groups=groups) for groups in ("sensitive", "both")}
 CASES |= {f"{name}, target": targeted(CASES[name], target_ddp=0.1)
           for name in ("fedavg-kde", "ditto-kde", "fairfed", "kde-local")}  # fmt: skip
 CASES |= {f"transport on {base}": make("transport", CLOSED["transport"] | {"base": base})
-          for base in ("fedprox", "mmpf", "fedavg-kde", "ditto")}  # fmt: skip
+          for base in ("fedprox", "mmpf", "fedavg-kde", "ditto", "newton")}  # fmt: skip
+CASES |= {f"{name} on {base}": make(name, {"rounds": 4, "base": base, "base.batch": 40})
+          for name in ("threshold-local", "fedfact", "duan")
+          for base in ("mmpf", "ditto")}  # fmt: skip
 CASES["transport, private"] = make("transport", CLOSED["transport"] | {"epsilon": 1.0})
 FEDERATED = [name for name, algorithm in CASES.items() if algorithm.federated]
 HGR = {"penalty": "hgr", "penalty_options": (("points", 9), ("bandwidth", 1.0))}
@@ -53,9 +58,7 @@ def declared(algorithm, which):
 
 def played(federation, algorithm):
     """The states of all rounds: what the server has, and what clients send and keep."""
-    network = algorithm.network(
-        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
-    )
+    network = algorithm.network(small_network(federation, algorithm), federation.table.kinds)
     everyone = clients(federation, network)
     sizes = torch.from_numpy(federation.sizes).float()
     servers = [algorithm.start_server(network.init(np.random.default_rng(0)), sizes)]
@@ -134,7 +137,7 @@ def test_closing_rounds_train_nothing(play_once, name):
     for before, after in zip(servers[last:], servers[last + 1 :], strict=False):
         assert torch.equal(before["w"], after["w"])
     trained = algorithm.models[-1]  # the one in training
-    assert not torch.equal(servers[last][trained], servers[last - 1][trained])
+    assert not torch.equal(servers[last][trained], servers[0][trained])
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -199,6 +202,11 @@ def test_levels_walk_from_accurate_to_fair(name):
         (pff.LoGoFair(delta_local=0.03), "delta 0.03"),
         (pff.Transport(), "≤ 0.05"),
         (pff.IRM(lam=1e3), "lam 1000"),
+        (pff.Pooled(target_ddp=0.1), "≤ 0.1"),
+        (pff.ThresholdLocal(), "≤ 0.05"),
+        (pff.FedFACT(), "≤ 0.05"),
+        (pff.FedFACTIn(), "≤ 0.05"),
+        (pff.Duan(target_ddp=0.0), "≤ 0"),
         (pff.FairDummies(mu=0.8), "mu 0.8"),
         (pff.Reweigh(), ""),
         (pff.DRO(tail=0.3), "tail 0.3"),
@@ -224,6 +232,11 @@ def test_what_is_for_all_rows_together_is_not_federated_and_takes_no_eta():
         assert not CASES[name].federated
         assert not ALGORITHMS[name].fair
         assert not CASES[name].wrappable
+
+
+def test_what_needs_all_rows_in_one_place_has_no_rounds():
+    assert [name for name, method in ALGORITHMS.items() if method.kind.gathers] == ["pooled"]
+    assert not CASES["pooled"].federated
 
 
 def test_every_class_is_exported():

@@ -13,7 +13,7 @@ from pfedfair.algorithms import clients as room
 from pfedfair.engines.stacked import fit
 from pfedfair.federation import Table
 from pfedfair.networks import MLP, linear
-from pfedfair.runs.run import named_network
+from pfedfair.runs import choose_network
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_the_same_batches(everyone, monkeypatch):
 @pytest.mark.parametrize("method", ["fedavg-kde", "pfedfair", "irm"])
 def test_the_same_training(method, federation, monkeypatch):
     algorithm = pff.make(method, {"rounds": 3, "batch": 20})
-    network = named_network(federation, "mlp")
+    network = choose_network(federation, pff.FedAvg(), "mlp")
     before = fit(federation, algorithm, network, seed=1)
     laid = []
     gather = room.gather

@@ -162,7 +162,7 @@ def test_the_adversarys_region_is_better_off_than_under_fedavg():
     frame = pd.DataFrame(x, columns=["a", "b"]).assign(
         site=rng.choice(["one", "two"], n), sex=rng.choice(["m", "f"], n), hired=y.astype(int)
     )
-    data = pff.from_frame(frame, "hired", "sex", drop=["site"])
+    data = pff.from_frame(frame, "hired", "sex", drop=["site"], encoding="standard")
     federation = data.federate(pff.partition.by_column("site"), sensitive_as_input=False)
     network = linear(federation.encoder.width)
     options = {"rounds": 60, "alpha": 0.5, **FULL}

@@ -25,6 +25,8 @@ from pfedfair.metrics import measure
 from pfedfair.networks import MLP, Module, linear
 from pfedfair.rules import Likeliest, Lookup
 from pfedfair.runs.predictor import count
+from pfedfair.theory import effects
+from pfedfair.theory.effects import unknown
 from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior, own_weight, spread
 from rules import centres, chances, solve
 from rules import people as people_of
@@ -85,8 +87,10 @@ def test_a_client_sends_models_then_counts_then_how_alike_it_is(federation):
             assert sent["w"].shape == (len(ids), network.size)
             continue
         if t > 4:
-            assert set(sent) == {"alike"}
+            assert set(sent) == {"alike", "effects"}
             assert sent["alike"].shape == (len(ids), 49)
+            assert sent["effects"].shape == (len(ids), 31)
+            assert (sent["effects"][:, 0] == 1).all()
             assert (sent["alike"] >= 0).all()
             total = sent["alike"].sum(1)  # a distribution for each group
             torch.testing.assert_close(total, torch.full_like(total, 2.0))
@@ -124,6 +128,8 @@ def test_no_threshold_leaves_a_client(federation):
         "eta": (2, 2, 500),
         "trust": (2,),
         "prior": (49,),
+        "population": (30,),
+        "everybody": (2, 500),
     }
 
 
@@ -253,7 +259,10 @@ def counts_of(algorithm, w, everyone):
 
 
 def test_agreeing_is_em_by_hand(federation):
-    """Each client's posterior, their mean with a flat one, once more; training is left alone."""
+    """Each client's posterior, their mean with a flat one, once more; training is left alone.
+
+    Three clients are too few to speak for effects.
+    """
     network, none = fit(federation, rounds=7, agree=0)
     _, some = fit(federation, rounds=9, agree=2)
     assert torch.equal(some.w, none.w)
@@ -270,14 +279,30 @@ def test_agreeing_is_em_by_hand(federation):
             q = (others + 1 / 500) / (others.sum() + 1)
             votes.append(kappa_posterior(own[i, z], q, prior))
         prior = np.mean(votes, axis=0)
-    np.testing.assert_allclose(some.server["prior"], prior, rtol=1e-6)
+    np.testing.assert_allclose(some.server["prior"], prior, rtol=1e-4)
+    population = unknown(2)
+    counted = counts_of(algorithm, none.w, everyone)
+    everybody = (counted["held"].sum((1, 3)) + counted["trained"]).numpy()
+    assert torch.equal(none.server["population"], torch.from_numpy(population.vector))
+    belief = FLAT
+    for _ in range(2):
+        told, votes = [], [FLAT]
+        for i in range(3):
+            shapes = np.stack([spread(own[:, z].sum(0) - own[i, z]) for z in (0, 1)])
+            others = np.stack([spread(n) for n in everybody.sum(0) - everybody[i]])
+            of_client = effects.told_by(everybody[i], others, population, belief)
+            told.append(effects.tell(of_client, population))
+            votes += [kappa_posterior(own[i, z], shapes[z], belief) for z in (0, 1)]
+        population, belief = effects.learn(np.sum(told, axis=0), population), np.mean(votes, axis=0)
+        assert population.none > 0.99
+    np.testing.assert_allclose(some.server["population"], population.vector, rtol=1e-6, atol=1e-9)
 
 
 def test_clients_that_are_alike_come_to_trust_each_other():
     """Twelve sites with the same people, and twelve whose people differ."""
     frame = people((150,) * 12, seed=6)
     away = np.repeat(np.random.default_rng(0).normal(0, 2, 12), 150)
-    middles, weights = [], []
+    middles, weights, populations = [], [], []
     for shift in (0.0, away):
         moved = frame.assign(a=frame["a"] + shift, b=frame["b"] + shift)
         federation = federate(moved)
@@ -285,14 +310,19 @@ def test_clients_that_are_alike_come_to_trust_each_other():
         prior = fitted.server["prior"].numpy()
         assert prior.sum() == pytest.approx(1)
         middles.append(prior @ np.log10(KAPPAS))
+        populations.append(effects.from_vector(fitted.server["population"].numpy(), 2))
         algorithm, everyone = Transport(rounds=12, **OPTIONS), clients(federation, network)
-        own, others = algorithm.neighbours(fitted.server, {}, everyone)
-        q = spread(others[0, 0].numpy())
-        weights.append([own_weight(own[0, 0].numpy(), q, belief) for belief in (FLAT, prior)])
-    alike, unlike = middles
-    assert alike > 3.5 > 3 > unlike  # where none knew, it was 3: kappa is from 1 to a million
+        first = algorithm.beliefs(fitted.server, {}, everyone)[0]
+        q = spread(first.pooled[0])
+        weights.append([own_weight(first.counts[0], q, belief) for belief in (FLAT, prior)])
+    assert middles[0] > 3.5  # where none knew, it was 3: kappa is from 1 to a million
     assert weights[0][1] < weights[0][0]
-    assert weights[1][1] > weights[1][0]
+    alike, unlike = populations
+    assert alike.none > 0.9
+    assert unlike.none < 0.01  # what differs is where their scores lie, in both groups alike
+    location = unlike.covariance[np.ix_([0, 2], [0, 2])]
+    assert np.sqrt(location.diagonal()).min() > 0.3
+    assert location[0, 1] > 0.8 * np.sqrt(location.diagonal().prod())
 
 
 # --- whole runs --------------------------------------------------------------------------------
@@ -559,7 +589,7 @@ def test_scores_that_are_all_alike_or_extreme(federation, scale):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rounds": 6}, "rounds must be at least 7, one to train.* and 5 to agree; got 6"),
+        ({"rounds": 6}, "rounds must be at least 7, one to train and 6 at the end; got 6"),
         ({"rounds": 1, "agree": 0}, "rounds must be at least 2"),
         ({"agree": -1}, "agree must be at least 0, got -1"),
         ({"criterion": "luck"}, "Unknown criterion 'luck': choose one of dp, eo, eopp"),

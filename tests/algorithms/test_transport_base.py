@@ -74,7 +74,8 @@ def test_rules_come_from_the_scores_of_that_model(federation, name):
     expected = counting.count(fitted.w, *parts, cells, False)
     for key in expected:
         assert torch.equal(fitted.own[key], expected[key])
-    people, _ = algorithm.neighbours(fitted.server, fitted.own, everyone)
+    found = algorithm.beliefs(fitted.server, fitted.own, everyone)
+    people = torch.from_numpy(np.stack([one.counts for one in found]))
     centres = torch.logit((torch.arange(100) + 0.5) / 100)[:, None]
     for rule, own in zip(fitted.rules, people, strict=True):
         rates = [
@@ -116,7 +117,7 @@ def test_settings_are_the_bases_and_rounds_are_transports():
 
 @pytest.mark.parametrize("base", [pff.Local(), pff.Constant(), pff.LoGoFair(), pff.Transport()])
 def test_what_cannot_be_a_base_is_refused(base):
-    with pytest.raises(pff.InputError, match=f"{type(base).__name__} cannot be the base of transp"):
+    with pytest.raises(pff.InputError, match=f"{type(base).__name__} cannot be the base of Transp"):
         pff.Transport(base=base)
 
 

@@ -44,7 +44,7 @@ def known_chances(shares, classes, aware, n=7000):
     of_group = 0.5 if aware else 0.0  # blind: labels depend on S through x alone
     sites = [population(n, own, classes, i, of_group) for i, own in enumerate(shares)]
     frame = pd.concat([f.assign(site=str(i)) for i, f in enumerate(sites)], ignore_index=True)
-    data = pff.from_frame(frame, "label", "group", drop=["site"])
+    data = pff.from_frame(frame, "label", "group", drop=["site"], encoding="standard")
     federation = data.federate(pff.partition.by_column("site"), 0, aware)
     groups = len(shares[0]) if aware else 0
     network = MLP(federation.encoder.width, (), outputs(classes), groups)

@@ -50,6 +50,28 @@ def test_train_on_your_own_table(pfedfair, csv):
     assert "pfedfair tune" in out
 
 
+def test_train_says_what_became_of_columns(pfedfair, csv):
+    frame = pd.read_csv(csv)
+    frame["b"] = frame["b"].where(frame.index % 4 > 0)
+    frame["copy"] = frame["hired"].map({0: "no", 1: "yes"})
+    frame.to_csv(csv, index=False)
+    own = ("train", csv, "--label", "hired", "--sensitive", "sex", "--client", "site")
+    own = (*own, "--method", "fedavg", "--rounds", 1)
+    code, out, _ = pfedfair(*own)
+    assert code == 0
+    assert "Note: 65 empty cells (b 65)" in out
+    assert "Left out: 'copy' is a copy of the label" in out
+    code, out, _ = pfedfair(*own, "--keep", "copy", "--encoding", "standard")
+    assert code == 0
+    assert "Left out" not in out
+    code, _, err = pfedfair(*own, "--encoding", "ramps")
+    assert code == 2
+    assert "Unknown encoding 'ramps': choose one of standard, piecewise." in err
+    code, _, err = pfedfair("train", "compas", "--keep", "age")
+    assert code == 2
+    assert "leave out keep" in err
+
+
 def test_quiet_prints_nothing(pfedfair):
     code, out, err = pfedfair("train", "compas", "--rounds", 2, "--quiet")
     assert (code, out, err) == (0, "", "")
@@ -81,7 +103,7 @@ def test_theory_prints_cost_and_frontier(pfedfair):
 def test_transport_prints_its_rules_and_takes_in_a_new_client(pfedfair, tmp_path):
     code, out, err = pfedfair(
         "train", "compas", "--method", "transport", "--target-ddp", 0.03, "--rounds", 8,
-        "--out", "first",
+        "--model", "mlp", "--out", "first",
     )  # fmt: skip
     assert code == 0, err
     assert "The decision rules" in out
@@ -182,7 +204,7 @@ def test_tune_finds_settings_for_your_own_table(pfedfair, csv, tmp_path, monkeyp
     code, out, err = pfedfair(*command, "--methods", "fedavg", "--seeds", 1, "--jobs", 1)
     assert code == 0, err
     found = tomllib.loads((tmp_path / "runs" / "tune" / "tuned.toml").read_text())["own"]
-    assert set(found) == {"fedavg", "logofair", "transport"}
+    assert set(found) == {"fedavg"}
     best = pd.read_csv(tmp_path / "runs" / "tune" / "trials.csv").iloc[0]
     assert json.loads(best["config"])["alpha"] == found["fedavg"]["alpha"]
     assert "[own.fedavg]" in out
@@ -258,7 +280,7 @@ def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
         ("train compas --clients 0", "at least one client, got 0"),
         ("train compas --clients 99999", "no row for each"),
         ("train compas --clients 9 --rows 900", "needs 6480 rows of Non-C.*, compas has 4069"),
-        ("train compas --rows 900", "give clients too"),
+        ("train compas --rows 900", "say --clients or --client, too"),
         ("train compas --clients 5 --client age_cat", "leave out --clients"),
         ("train compas --client age_cat --protocol pool", "use protocol 'own'"),
         ("train compas --client age_cat --partition circle", "Unknown partition 'circle'"),
@@ -367,7 +389,7 @@ def test_help_teaches(pfedfair):
 def test_ctrl_c_leaves_a_resumable_directory(tmp_path):
     command = [
         sys.executable, "-c", "from pfedfair.cli import main; main()",
-        "compare", "compas", "--methods", "fedavg,pfedfair", "--etas", "0.5", "--rounds", "150",
+        "compare", "compas", "--methods", "fedavg,pfedfair", "--etas", "0.5", "--rounds", "250",
         "--seeds", "3", "--jobs", "2", "--out", str(tmp_path / "out"),
     ]  # fmt: skip
     process = subprocess.Popen(
@@ -424,3 +446,17 @@ def test_compare_gives_settings_to_those_who_can_use_them(pfedfair, tmp_path):
     results = pd.read_parquet(tmp_path / "c" / "results.parquet")
     rounds = {json.loads(config)["rounds"] for config in results["config"].unique()}
     assert rounds == {8}
+
+
+def test_newton_does_not_train_another_model_than_was_asked_for(pfedfair):
+    code, _, err = pfedfair("train", "compas", "--method", "newton", "--model", "mlp")
+    assert code == 2
+    assert "mlp 64-64 is not linear in its parameters: take --model linear or additive." in err
+
+
+def test_what_was_typed_comes_before_the_model_that_a_method_likes(pfedfair):
+    command = ("train", "compas", "--method", "transport", "--rounds", 8)
+    for typed, model in (((), "Newton"), (("--encoding", "standard"), "alpha")):
+        code, out, err = pfedfair(*command, *typed)
+        assert code == 0, err
+        assert model in out.split("Settings")[1].split("\n")[0]

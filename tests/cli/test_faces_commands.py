@@ -67,6 +67,9 @@ def test_train_on_celeba_says_which_encoder_it_was_and_how_clients_were_scaled(p
     assert "celeba: the encoder is tiny, none of the paper's." in flat(out)
     assert re.search(r"its clients are scaled to [\d.]+ %", flat(out))
     assert "held-out pool: 80 rows" in out
+    code, out, err = pfedfair("train", "celeba", "--data", faces, *FAST, "--partition", "together")
+    assert code == 0, err
+    assert "scaled to" not in flat(out)  # these are not the paper's clients
 
 
 def test_compare_then_report_on_celeba(pfedfair, faces, tmp_path):
@@ -132,7 +135,7 @@ def refused(pfedfair, *arguments):
         (["compas", "--encoder", "clip"], "'compas' has its own columns: leave out encoder."),
         (["compas", "--data", "faces"], "'compas' has its own columns: leave out folder (--data)."),
         (["compas", "--model", "linaer"], "Unknown model 'linaer': did you mean 'linear'?"),
-        (["compas", "--model", "resnet18"], "Unknown model 'resnet18': choose one of linear, mlp."),
+        (["compas", "--model", "resnet18"], "Unknown model 'resnet18': choose one of additive, "),
         (["staff.parquet", *COLUMNS, "--model", "lienar"], "Unknown model 'lienar'"),
         (["staff.parquet", *COLUMNS, "--pixels", 16], "holds embeddings: leave out pixels."),
         (["staff.parquet", *COLUMNS, "--scaling", "witen"], "Unknown scaling 'witen'"),
@@ -197,7 +200,7 @@ def test_images_that_are_listed_but_absent(pfedfair, tmp_path):
 def test_an_unknown_network_on_pixels(pfedfair, faces):
     asked = ("train", "celeba", "--data", faces, "--pixels", 16, "--partition", "together")
     asked += ("--model", "resnet")
-    assert "Unknown pixel network 'resnet': did you mean 'resnet18'?" in refused(pfedfair, *asked)
+    assert "Unknown model 'resnet': did you mean 'resnet18'?" in refused(pfedfair, *asked)
 
 
 def test_embeddings_of_another_width_are_refused_by_a_saved_model(pfedfair, file, tmp_path):

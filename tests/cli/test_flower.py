@@ -98,7 +98,8 @@ def test_demo_as_a_newcomer_types_it(tmp_path):
 @flower
 @pytest.mark.timeout(600)
 def test_simulate_gives_the_stacked_engines_weights(tmp_path):
-    options = "--sensitive male,race --merge-groups --criterion eo --partition dirichlet"
+    options = "--sensitive male,race --merge-groups --criterion eo --partition dirichlet "
+    options += "--encoding piecewise"
     done = pfedfair("flower", "simulate", "compas", "--method", "fedavg-kde", *options.split(),
                     "--rounds", "2", "--clients", "3", "--out", str(tmp_path / "sim"),
                     wait=500)  # fmt: skip

@@ -36,6 +36,19 @@ def test_a_column_that_is_constant_in_training_does_not_explode():
     assert x[-1, 0] == pytest.approx(0.1)
 
 
+def test_an_empty_number_is_as_the_mean_and_flagged_if_training_rows_had_such():
+    frame = pd.DataFrame({"x": [1.0, np.nan, 3.0, np.inf], "z": [0.0, 1, 2, 3]})
+    frame["y"], frame["s"] = [0, 1, 0, 1], [0, 0, 1, 1]
+    data = pff.from_frame(frame, "y", "s")
+    encoder = Encoder.fit(data, np.arange(4))
+    assert (encoder.mean["x"], encoder.scale["x"], encoder.gaps) == (2.0, 1.0, ("x",))
+    np.testing.assert_array_equal(
+        encoder.transform(frame)[:, [0, 2]], [[-1, 0], [0, 1], [1, 0], [0, 1]]
+    )
+    assert encoder.width == 3
+    assert Encoder.fit(data, np.array([0, 2])).transform(frame)[1, 0] == 0
+
+
 def test_an_empty_category_is_a_category_of_its_own():
     frame = pd.DataFrame({"c": ["a", None, "a", None], "y": [0, 1, 0, 1], "s": [0, 0, 1, 1]})
     data = pff.from_frame(frame, "y", "s")

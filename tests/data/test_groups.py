@@ -128,7 +128,7 @@ def test_from_frame_takes_the_attributes_out_of_the_inputs():
     expected = data.frame["sex"] + " x " + data.frame["race"]
     assert [data.group_names[z] for z in data.s] == expected.tolist()
     federation = data.federate(by_column("site"))
-    assert federation.table.x.shape[1] == federation.encoder.width == 2
+    assert federation.encoder.columns == ["u", "v"]
     np.testing.assert_array_equal(federation.table.s, data.s)
     blind = data.federate(by_column("site"), sensitive_as_input=False)
     np.testing.assert_array_equal(blind.table.x, federation.table.x)
@@ -197,7 +197,7 @@ def test_by_and_back_again():
     once = both.by(["sex"])
     assert once.group_names == ("f", "m")
     assert set(once.categorical) == {"race"}
-    assert once.federate(dirichlet_shares(2)).encoder.width == 2 + 3
+    assert once.federate(dirichlet_shares(2)).encoder.columns == ["u", "v", "race"]
 
 
 def test_by_a_column_that_is_no_group():

@@ -64,7 +64,7 @@ def test_what_a_method_does_not_take_is_refused(name, settings, message):
 
 @pytest.mark.parametrize("name", ["constant", "erm-local"])
 def test_a_base_must_be_federated(name):
-    refused("transport", {"base": name}, "cannot be the base of transport: take a federated")
+    refused("transport", {"base": name}, "cannot be the base of Transport: take a federated")
 
 
 @pytest.mark.parametrize("name", pff.ALGORITHMS)

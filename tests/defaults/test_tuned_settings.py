@@ -7,7 +7,16 @@ import pytest
 
 import pfedfair as pff
 from made_people import people
-from pfedfair.defaults import as_many_steps, make, section, settings, takes, words
+from pfedfair.defaults import (
+    as_many_steps,
+    make,
+    of_few_rows,
+    section,
+    settings,
+    sized,
+    takes,
+    words,
+)
 from pfedfair.studies import tune
 
 TUNED = tomllib.loads((files("pfedfair.defaults") / "tuned.toml").read_text())
@@ -16,15 +25,20 @@ ONE_STEP = "any-one-step"  # and those to which a round is one step
 EACH = [(d, method) for d in TUNED for method in TUNED[d] if method not in (ANY, ONE_STEP)]
 
 
+LIKE = {"own": "compas-additive", "own-mlp": "compas"}
+
+
 @pytest.mark.parametrize(("dataset", "method"), EACH)
 def test_settings_are_a_trial_of_the_search(dataset, method):
     found = settings(dataset, method)
-    more = pff.ALGORITHMS[method].closing  # rounds after training
-    if more:  # thresholds on the same base model as FedAvg's
+    if method == "newton":
+        assert found == {"rounds": 10}
+    elif not pff.ALGORITHMS[method].kind.tuned:  # thresholds on the same base model as FedAvg's
         base = settings(dataset, "fedavg")
+        more = pff.ALGORITHMS[method].closing  # rounds after training
         assert found == base | {"rounds": base["rounds"] + more}
-    elif dataset == "own":  # nobody has tuned these
-        assert found == settings("compas", method)
+    elif dataset in LIKE:  # nobody has tuned these
+        assert found == settings(LIKE[dataset], method)
     else:
         assert found in tune.trials(dataset, method)
     made = make(method, data=dataset)
@@ -34,11 +48,19 @@ def test_settings_are_a_trial_of_the_search(dataset, method):
 
 def test_every_method_for_clients_is_tuned_for_every_kind_of_data():
     images = {"celeba", "utkface", "fairface", "images", "pixels"}
-    assert set(TUNED) == {"adult", "compas", "own"} | images
-    central = {name for name, method in pff.ALGORITHMS.items() if method.kind.central}
+    small = {"adult-additive-600", "adult-additive-240"}
+    additive = {"adult-additive", "compas-additive", "own"}
+    assert set(TUNED) == {"adult", "compas", "own-mlp"} | images | small | additive
+    for dataset in small:
+        assert {"fedavg", "fedavg-kde", "kde-local", "pfedme-kde", "pfedfair"} <= set(
+            TUNED[dataset]
+        )
+    kinds = {name: method.kind for name, method in pff.ALGORITHMS.items()}
+    tuned = {name for name, kind in kinds.items() if kind.tuned and not kind.central}
     for dataset, methods in TUNED.items():
-        if ANY not in methods:
-            assert set(methods) == set(pff.ALGORITHMS) - {"constant"} - central
+        assert ("newton" in methods) == ("additive" in dataset or dataset == "own")
+        if ANY not in methods and dataset not in {*small, "adult-additive"}:
+            assert {name for name in methods if kinds[name].tuned} == tuned
         assert (ANY in methods) == (dataset in images)
 
 
@@ -49,9 +71,9 @@ def test_a_method_that_was_not_tuned_has_the_settings_of_any_that_it_takes(datas
         found = settings(dataset, name)
         if name in TUNED[dataset]:
             continue
-        if name == "constant":
+        if name in ("constant", "newton", "pooled"):
             assert found == {}
-        elif method.closing:  # thresholds on FedAvg's model
+        elif not method.kind.tuned:  # thresholds on FedAvg's model
             base = settings(dataset, "fedavg")
             assert found == base | {"rounds": base["rounds"] + method.closing}
         else:
@@ -59,6 +81,18 @@ def test_a_method_that_was_not_tuned_has_the_settings_of_any_that_it_takes(datas
         made = make(name, data=dataset)
         assert {key: getattr(made, key) for key in found} == found
         assert "rounds" in tune.space(dataset, name)
+
+
+def test_small_clients_have_sections_of_their_own():
+    assert [sized("adult", rows) for rows in (3000, 600, 300, 50)] == [
+        "adult", "adult-600", "adult-240", "adult-240",
+    ]  # fmt: skip
+    assert section("adult-240") == "adult-240"
+    small = of_few_rows("adult-additive", "fedavg-kde", 240)
+    assert small == TUNED["adult-additive-240"]["fedavg-kde"]
+    assert of_few_rows("adult-additive", "transport", 240) == {"rounds": 16, "base": "newton"}
+    assert of_few_rows("adult", "fedavg", 240) == as_many_steps("adult", "fedavg", 240)
+    assert sized("my table", 100) == "own"
 
 
 def test_sections_by_data_set(table):

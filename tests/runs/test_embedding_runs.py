@@ -8,8 +8,7 @@ import torch
 import made_faces
 import pfedfair as pff
 from pfedfair.data import wide
-from pfedfair.runs import load_model
-from pfedfair.runs.run import named_network
+from pfedfair.runs import choose_network, load_model
 
 TABLE, ARRAY = made_faces.people()
 METHODS = {
@@ -64,35 +63,40 @@ def test_half_precision_trains_nearly_to_the_same_model(data, monkeypatch):
     np.testing.assert_allclose(half.table()["accuracy"], full.table()["accuracy"], atol=0.02)
 
 
+def parameters(federation, model):
+    """How many numbers the network of a model has."""
+    return choose_network(federation, pff.FedAvg(), model).parameters
+
+
 def test_a_network_by_its_name(sites, federation):
-    assert named_network(sites, None).parameters == 8 + 1
-    assert named_network(sites, "linear").parameters == 8 + 1
-    assert named_network(sites, "mlp").parameters == 8 * 64 + 64 + 64 * 64 + 64 + 64 + 1
+    assert parameters(sites, None) == parameters(sites, "linear") == 8 + 1
+    assert parameters(sites, "mlp") == 8 * 64 + 64 + 64 * 64 + 64 + 64 + 1
     width = federation.encoder.width
-    assert named_network(federation, "linear").parameters == width + 1 + 1  # it is told S
-    usual = named_network(federation, None).parameters
-    assert named_network(federation, "mlp").parameters == usual > 4000
-    for where in (sites, federation):
-        with pytest.raises(pff.InputError, match="Unknown model 'cnn': choose one of linear, mlp"):
-            named_network(where, "cnn")
+    assert parameters(federation, "linear") == width + 1 + 1  # it is told S
+    assert parameters(federation, "mlp") > 4000
+    with pytest.raises(pff.InputError, match="load them with model='additive'"):
+        parameters(pff.load("compas").federate(pff.partition.fixed_shares()), "additive")
+    for where, able in ((sites, "linear, mlp"), (federation, "additive, linear, mlp")):
+        with pytest.raises(pff.InputError, match=f"Unknown model 'cnn': choose one of {able}"):
+            parameters(where, "cnn")
 
 
 def test_a_network_on_pixels_by_its_name(tmp_path):
     data = pff.load("celeba", folder=made_faces.celeba(tmp_path), pixels=16)
     images = data.federate(pff.partition.together())
     assert images.table.x.dtype == torch.uint8
-    assert "cnn" in named_network(images, None).words.lower()
+    assert "cnn" in choose_network(images, pff.FedAvg()).words.lower()
     inputs = 16 * 16 * 3
-    assert named_network(images, "mlp").parameters > 500 * inputs
+    assert parameters(images, "mlp") > 500 * inputs
     with pytest.raises(pff.InputError, match="linear"):
-        named_network(images, "linear")
+        parameters(images, "linear")
 
 
 def test_a_model_on_pixels_is_read_again(tmp_path):
-    data = pff.load("celeba", folder=made_faces.celeba(tmp_path), pixels=16)
+    data = pff.load("celeba", folder=made_faces.celeba(tmp_path), pixels=16, model="cnn")
     federation = data.federate(pff.partition.together())
     algorithm = pff.make("erm-local", {"rounds": 4, "batch": 20, "alpha": 0.003})
-    run = pff.train(federation, algorithm, network="cnn")
+    run = pff.train(federation, algorithm)
     run.save(tmp_path / "run")
     before, after = run.personal_model(0), load_model(tmp_path / "run", 0)
     np.testing.assert_array_equal(after.predict_proba(data.array), before.predict_proba(data.array))

@@ -38,7 +38,7 @@ def crowd(n, groups, classes, seed=0, sites=3):
 
 
 def federate(frame, aware=True):
-    data = pff.from_frame(frame, "label", "group", drop=["site"])
+    data = pff.from_frame(frame, "label", "group", drop=["site"], encoding="standard")
     return data.federate(pff.partition.by_column("site"), 0, aware)
 
 
@@ -62,10 +62,14 @@ def test_every_method_trains_or_says_why_not(method, criterion):
     options |= OPTIONS if method == "transport" else {"rounds": 2}
     options |= {"eta": 0.5} if pff.ALGORITHMS[method].fair else {}
     try:
-        network = MLP(federation.encoder.width, (8,), 3, groups=3)
-        run = pff.train(federation, pff.make(method, options), network=network)
+        algorithm = pff.make(method, options)
+        hidden = () if algorithm.linear else (8,)
+        network = MLP(federation.encoder.width, hidden, 3, groups=3)
+        run = pff.train(federation, algorithm, network=network)
     except pff.InputError as error:
-        assert method in {"fa", "fcfl", "fairfed", "logofair", "gaussian-swap"}
+        two = {"fa", "fcfl", "fairfed", "logofair", "gaussian-swap"}
+        two |= {"pooled", "threshold-local", "fedfact", "fedfact-in", "duan"}
+        assert method in two
         assert "made for two groups" in str(error) or "(dp) only" in str(error)  # noqa: PT017
         assert str(error).endswith(".")  # noqa: PT017
         return
@@ -200,7 +204,7 @@ def test_a_newcomer_keeps_the_target_on_its_own_rows(groups, classes, aware, tmp
     trained(groups, classes, aware).save(tmp_path)
     rows = crowd(800, groups, classes, seed=9).drop(columns="label")
     free = pff.personalise(tmp_path, rows, kappa=0.0, target_ddp=1.0)
-    assert expected_gap(free, rows) > 0.1  # something to do
+    assert expected_gap(free, rows) > 0.07  # something to do
     for target in (0.0, 0.06) if aware else (0.06,):  # blind: the guess of S is not exact
         out = tmp_path / f"{target}"
         model = pff.personalise(tmp_path, rows, kappa=0.0, target_ddp=target, out=out)

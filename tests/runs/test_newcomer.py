@@ -189,7 +189,8 @@ def test_what_cannot_be_done_is_said_in_a_sentence(folder, site, tmp_path):
     refused(folder, site.assign(sex="x"), "must be f or m; found 'x'")
     refused(folder, site.assign(sex=site["sex"].where(site.index > 5)), "must be f or m; found")
     refused(folder, site.head(0), "There are no rows to make a model for")
-    refused(folder, site.assign(a=np.nan), "Column 'a' has 3000 empty or infinite numbers")
+    with pytest.warns(pff.UnseenWarning, match=r"3,000 cells without a value \(a 3,000\)"):
+        pff.personalise(folder, site.assign(a=np.nan))
     refused(folder, site, r"target_ddp must be in \[0, 1\], got 7", target_ddp=7.0)
     refused(folder, site, "confidence must be in", confidence=2.0)
     refused(tmp_path / "nothing", site, "it is not a folder that train --out wrote")

@@ -112,7 +112,7 @@ def test_collapse_is_told(table):
     )
     fed = rare.federate(pff.partition.by_column("site"))
     with pytest.warns(pff.CollapseWarning, match="client site 0, site 1, site 2 predicts one"):
-        run = pff.train(fed, pff.FedAvg(rounds=20, eta=0.9))
+        run = pff.train(fed, pff.FedAvg(rounds=20, eta=0.9), network="mlp")
     assert run.collapsed.all()
     assert run.table()["collapsed"].all()
 

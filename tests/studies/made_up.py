@@ -52,11 +52,14 @@ def results(specs):
                 tables.append(
                     table.assign(
                         accuracy=1 - table["accuracy"],
-                        dataset=spec.source.name,
+                        dataset=load_source(spec.source).name,
                         inputs=load_source(spec.source).inputs,
                         method=spec.name,
-                        model=spec.model or "mlp",
-                        parameters=100 + len(spec.model or ""),
+                        model=spec.source.model or "mlp",
+                        parameters=100 + len(spec.source.model or ""),
+                        target_ddp=np.nan
+                        if spec.algorithm.target is None
+                        else spec.algorithm.target,
                         seconds=rng.uniform(1, 2),
                         eta=spec.algorithm.eta,
                         lam=about.get("lam", float("nan")),

@@ -25,7 +25,25 @@ def test_every_study_is_shown_by_every_renderer(name, tmp_path):
     shown_everywhere(name, STUDIES[name].datasets, tmp_path)
 
 
-@pytest.mark.parametrize("name", [name for name, study in STUDIES.items() if study.faces])
+@pytest.mark.parametrize("name", ["states", "models"])
+def test_studies_of_natural_clients_are_shown_by_every_renderer(name, tmp_path, monkeypatch):
+    rows = [",".join(["63", str(i % 2), "1", "145", "?", "1", "2", "150", "0", "2.3", "3", "?", "6",
+                      str(i % 5)]) for i in range(40)]  # fmt: skip
+    for hospital in ("cleveland", "va"):
+        (tmp_path / f"processed.{hospital}.data").write_text("\n".join(rows))
+    view = shown_everywhere(name, [Source("heart", folder=str(tmp_path))], tmp_path / "out")
+    assert all("heart, 2 clients" in table.heading for table in view.tables)
+    if name == "states":
+        assert [picture.kind for picture in view.pictures] == ["tiles"]
+        said = " ".join(line for table in view.tables for line in table.lines)
+        assert "on average over seeds" in said
+        assert "one decision for all" in said
+
+
+OF_FACES = [name for name, study in STUDIES.items() if "celeba" in study.elsewhere]
+
+
+@pytest.mark.parametrize("name", OF_FACES)
 def test_every_study_of_faces_is_shown_by_every_renderer(name, tmp_path, monkeypatch):
     monkeypatch.setattr(central, "SIZE", 8)
     source = Source("celeba", folder=str(made_faces.celeba(tmp_path / "faces")))
@@ -82,7 +100,7 @@ def test_table1_uses_eta_09_and_the_papers_plan():
 
 def test_rounds_can_be_cut():
     for study in STUDIES.values():
-        for spec in study.specs(study.datasets or study.faces, 1, rounds=2):
+        for spec in study.specs(study.datasets or study.elsewhere, 1, rounds=2):
             assert spec.algorithm.rounds <= 8  # some have rounds after training
 
 
@@ -109,5 +127,5 @@ def test_scores_cover_every_method_for_clients_and_walk_from_accurate_to_fair():
 
 def test_rows_are_methods_or_say_which_they_are():
     every = {spec.name for s in STUDIES.values()
-             for spec in s.specs((*s.datasets, *s.faces), 1)}  # fmt: skip
-    assert {METHOD.get(row, row) for row in every} == set(pff.ALGORITHMS)
+             for spec in s.specs((*s.datasets, *s.elsewhere), 1)}  # fmt: skip
+    assert {METHOD.get(row, row) for row in every - {FRONTIER}} == set(pff.ALGORITHMS)

@@ -107,12 +107,14 @@ class Algorithm:
     binary: ClassVar[bool] = False  # whether it is made for two groups, two classes and "dp" alone
     personal: ClassVar[bool] = False  # whether a client trains, or adapts, a model of its own
     central: ClassVar[bool] = False  # whether it is meant for all rows together, in one place
+    gathers: ClassVar[bool] = False  # whether it needs all clients' rows in one place
     one_step: ClassVar[bool] = False  # whether a round is one step, so that there must be many
     beside: ClassVar[tuple[float, float]] = (0.0, 0.0)  # work besides the epochs, see `cost`
     wrappable: ClassVar[bool] = True  # whether its gradients are all `Clients.gradient`'s
     limit: ClassVar[str] = ""  # the setting that says how fair it is, if not eta
     levels: ClassVar[tuple[Mapping[str, float], ...]] = ({},)  # of it, from accurate to fair
     collapse: ClassVar[str] = "train longer, lower eta or raise alpha"  # "" if it is meant to
+    model: ClassVar[str] = ""  # the model of columns that it likes best, if it has a say
     tuned: ClassVar[bool] = True  # whether it has settings of its own to tune
 
     def __post_init__(self) -> None:
@@ -145,6 +147,16 @@ class Algorithm:
     def sends_models_only(self) -> bool:
         """Whether all that a client sends is models: these can be clipped, blurred, trimmed."""
         return set(_marked(self.message_keys, Model)) == set(self.message_keys.__annotations__)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Names of what `scorers` needs of the server's state."""
+        return ("w",)
+
+    @property
+    def linear(self) -> bool:
+        """Whether the network must be linear in its parameters."""
+        return False
 
     @property
     def secret(self) -> bool:
@@ -217,6 +229,10 @@ class Algorithm:
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
         """Average what the clients sent."""
         return {name: average(rows, sizes, self.weighting) for name, rows in messages.items()}
+
+    def scorers(self, server: State, clients: Clients) -> Tensor:
+        """The model that each client scores people by before it makes one its own."""
+        return clients.replicate(server["w"])
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         """Without personalisation every client keeps the global model."""

@@ -43,8 +43,13 @@ def no_eta(settings: Any) -> None:
 def target(settings: Any) -> None:
     """Refuse a target, a confidence or a part of held rows that cannot be."""
     share(settings, "target_ddp")
-    confidence, held = settings.confidence, settings.held
+    confidence = settings.confidence
     if confidence is not None and not 0.5 <= confidence < 1:
         raise InputError(f"confidence must be in [0.5, 1), got {confidence:g}.")
-    if not 0 < held <= 0.5:  # more might leave a small client no row to train on
-        raise InputError(f"held must be above 0 and at most 0.5, got {held:g}.")
+    held(settings)
+
+
+def held(settings: Any) -> None:
+    """Refuse a part of held rows that cannot be."""
+    if not 0 < settings.held <= 0.5:  # more might leave a small client no row to train on
+        raise InputError(f"held must be above 0 and at most 0.5, got {settings.held:g}.")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pfedfair import seeds
 from pfedfair.federation import Batch, Table, gather, minibatches, pad, stack, steps
+from pfedfair.kinds import outputs
 from pfedfair.networks import Network
 from pfedfair.objectives import Objective
 from pfedfair.partition import stratified
@@ -64,7 +65,7 @@ class Clients:
         index, weight = pad([part for client_cuts in cuts for part in client_cuts])
         shape = (len(cuts), len(cuts[0]), -1)
         index, weight = index.reshape(shape), weight.reshape(shape)
-        if 4 * index.size * self.table.x[0].numel() > EPOCH_MEMORY:
+        if 4 * index.size * self.table.width > EPOCH_MEMORY:
             for k in range(shape[1]):
                 yield gather(self.table, index[:, k], weight[:, k], self._room(k, index[:, k].size))
             return
@@ -75,7 +76,7 @@ class Clients:
     @property
     def wide(self) -> bool:
         """Whether people's inputs are so long that laying them out anew takes most of the time."""
-        width, memory = self.table.x[0].numel(), 4 * self.table.x.numel()
+        width, memory = self.table.width, 4 * self.table.width * len(self.table.x)
         return width >= WIDE and memory <= WHOLE_MEMORY and not self.network.alone
 
     def _room(self, k: int, rows: int) -> Tensor | None:
@@ -115,6 +116,10 @@ class Clients:
     def logits(self, w: Tensor, batch: Batch) -> Tensor:
         """Every client's model on its own people, ``(clients, n, outputs)``."""
         return self.network.logits(w, batch.x, batch.s)
+
+    def lessons(self) -> list[tuple[int, Tensor]]:
+        """What each part of a model's row learns: its number of outputs, and all rows' labels."""
+        return [(outputs(self.table.kinds.classes), self.table.y)]
 
     def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
         """Every client's gradient of its objective at its own row of `w`, ``(clients, p)``."""

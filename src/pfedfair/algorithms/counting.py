@@ -4,7 +4,8 @@ People are counted in cells of their scores, by group, and by label and half whe
 trained on them.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import NotRequired, TypedDict
 from zlib import crc32
 
@@ -19,7 +20,8 @@ from pfedfair.federation import Batch
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import Cells
 from pfedfair.objectives import Objective, loss_slope
-from pfedfair.theory import shrinkage
+from pfedfair.theory import effects, shrinkage
+from pfedfair.theory.belief import Belief
 from pfedfair.theory.calibration import calibrate
 
 
@@ -29,8 +31,10 @@ class ServerState(TypedDict):
     eta: NotRequired[Tensor]  # P(Y) in every cell, (groups, classes, cells)
     trust: NotRequired[Tensor]  # what a person that the model was trained on counts for, (groups,)
     prior: NotRequired[Tensor]  # how likely each kappa is held to be, (49,)
+    population: NotRequired[Tensor]  # how clients differ, see `theory.effects`; 2 classes, S known
     guess: NotRequired[Tensor]  # P(S) in every cell, where S is not known, (groups, cells)
-    counts: NotRequired[Tensor]  # all clients' people, (groups, cells)
+    counts: NotRequired[Tensor]  # all clients' people, as far as trusted, (groups, cells)
+    everybody: NotRequired[Tensor]  # all clients' people, where effects are learnt, (groups, cells)
 
 
 class MessageState(TypedDict, total=False):
@@ -39,6 +43,7 @@ class MessageState(TypedDict, total=False):
     held: Tensor  # people by half, group, label and cell
     trained: Tensor  # people by group and cell
     alike: Tensor  # how likely it holds each kappa, (49,)
+    effects: Tensor  # what it expects of its effects, see `theory.effects`
 
 
 class OwnState(TypedDict, total=False):  # what a client keeps: its counts, without noise
@@ -54,9 +59,16 @@ def cells_for(bins: int, kinds: Kinds) -> Cells:
     return Cells(kinds.classes, max(10, bins // few), kinds.groups, many)
 
 
+AT_ONCE = 8192  # rows whose inputs are laid out at a time
+
+
 @dataclass(frozen=True, eq=False)
 class Headed(Clients):
     """Clients whose network has a head: wherever a gradient is asked for, the head learns S."""
+
+    def lessons(self) -> list[tuple[int, Tensor]]:
+        kinds = self.table.kinds
+        return [*super().lessons(), (outputs(kinds.groups), self.table.s)]
 
     def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
         width = outputs(self.table.kinds.classes)
@@ -64,6 +76,11 @@ class Headed(Clients):
         slope = objective.slope(logits[..., :width], batch)
         of_head = loss_slope(logits[..., width:], batch._replace(y=batch.s.to(batch.y)))
         return pullback(torch.cat([slope, of_head], dim=-1))
+
+
+def headed(clients: Clients) -> Headed:
+    """The same clients, for a network with a head."""
+    return Headed(**{field.name: getattr(clients, field.name) for field in fields(Clients)})
 
 
 def aside(clients: Clients, part: float, private: bool) -> tuple[Clients, Clients]:
@@ -85,7 +102,11 @@ def aside(clients: Clients, part: float, private: bool) -> tuple[Clients, Client
 
 
 def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: bool) -> State:
-    """Count held people by half, S, Y and cell of score, and the others by S and cell."""
+    """Count held people by half, S, Y and cell of score, and the others by S and cell.
+
+    By the scores of `w`, one model for all, ``(p,)``, or one for each client.
+    """
+    w = w.expand(len(held), -1)
     table = held.table
     groups, classes = table.kinds.groups, table.kinds.classes
     shapes = {"held": (2, groups, classes, cells.number), "trained": (groups, cells.number)}
@@ -95,7 +116,9 @@ def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: boo
     for i, parts in enumerate(zip(held.rows, trained.rows, strict=True)):
         for name, rows in zip(("held", "trained"), map(torch.from_numpy, parts), strict=True):
             s, y = table.s[rows], table.y[rows].long()
-            logits = held.network.logits(w[None], table.x[rows][None].float(), s[None])[0]
+            logits = torch.cat([held.network.logits(w[i : i + 1], table.inputs(some)[None],
+                                                    table.s[some][None])[0]
+                                for some in torch.split(rows, AT_ONCE)])  # fmt: skip
             half = torch.arange(len(rows)) % 2
             if private:  # by a coin, see `aside`
                 rng = seeds.generator(held.seed, seeds.HELD, held.ids[i], 1)
@@ -133,24 +156,80 @@ def learn(messages: State, bins: int) -> State:
     new = {"eta": torch.from_numpy(np.stack(eta))}
     new["trust"] = torch.tensor(trust, dtype=torch.float64)
     new["prior"] = torch.from_numpy(shrinkage.FLAT.copy())
+    if cells.group is None and classes == 2:
+        new["population"] = torch.from_numpy(effects.unknown(groups).vector)
+        new["everybody"] = sums[0].sum((0, 2)) + sums[1]
     if cells.group:
         new["guess"] = torch.from_numpy(guess(held.sum(2).numpy(), cells))
     # As they are: a client takes its own off, and its noise with them.
     return new | {"counts": sums[0].sum((0, 2)) + new["trust"][:, None] * sums[1]}
 
 
-def likeness(people: Tensor, others: Tensor, prior: Tensor, silent: bool) -> Tensor:
-    """How likely every client holds each kappa, added up over its groups, ``(clients, 49)``.
+def beliefs(server: State, own: State, sent: State, kappa: float | None) -> list[Belief]:
+    """What every client knows of its scores: by its people, and everybody else's.
 
-    From each client's people and everybody else's, ``(clients, groups, cells)``. A `silent` client,
-    whose counts are private, says nothing.
+    `own` are its counts, `sent` what of them (with noise, if any) is among the server's.
     """
-    alike = np.zeros((len(people), len(shrinkage.KAPPAS)))
-    both = (people.sum(2) > 0) & (others.sum(2) > 0)
-    for i, z in [] if silent else both.nonzero().tolist():
-        q = shrinkage.spread(others[i, z].numpy())
-        alike[i] += shrinkage.kappa_posterior(people[i, z].numpy(), q, prior.numpy())
-    return torch.from_numpy(alike)
+    pairs = []
+    for name, trust in (("counts", server["trust"][:, None]), ("everybody", 1.0)):
+        people, told = (m["held"].sum((1, 3)) + trust * m["trained"] for m in (own, sent))
+        if name in server:
+            pairs += [people.numpy(), (server[name] - told).clamp(min=0).numpy()]
+    return [believe(server, mine, others, kappa, *whole)
+            for mine, others, *whole in zip(*pairs, strict=True)]  # fmt: skip
+
+
+def believe(
+    server: State,
+    counts: np.ndarray,
+    pooled: np.ndarray,
+    kappa: float | None,
+    all_counts: np.ndarray | None = None,
+    all_pooled: np.ndarray | None = None,
+) -> Belief:
+    """A client's view of its groups, see `Belief`."""
+    return Belief(
+        counts=counts, pooled=pooled, prior=server["prior"].numpy(), kappa=kappa,
+        population=of_population(server, len(counts)), all_counts=all_counts, all_pooled=all_pooled,
+    )  # fmt: skip
+
+
+def likeness(beliefs: Sequence[Belief], silent: bool) -> State:
+    """How likely every client holds each kappa, added up over its groups, and of its effects.
+
+    A `silent` client, whose counts are private, says nothing.
+    """
+    groups = len(beliefs[0].counts)
+    alike = np.zeros((len(beliefs), len(shrinkage.KAPPAS)))
+    of_effects = np.zeros((len(beliefs), effects.length(groups)))
+    for i, belief in enumerate([] if silent else beliefs):
+        both = (belief.counts.sum(1) > 0) & ~belief.alone
+        if belief.population and both.any():
+            of_effects[i] = effects.tell(belief.told, belief.population)
+        for z in np.flatnonzero(both):
+            alike[i] += shrinkage.kappa_posterior(belief.counts[z], belief.centres[z], belief.prior)
+    sent = {"alike": torch.from_numpy(alike)}
+    learnt = beliefs[0].population is not None
+    return sent | ({"effects": torch.from_numpy(of_effects)} if learnt else {})
+
+
+def of_population(server: State, groups: int) -> effects.Effects | None:
+    """How clients differ, if that is learnt for such people."""
+    vector = server.get("population")
+    return None if vector is None else effects.from_vector(vector.numpy(), groups)
+
+
+def agreed(server: State, messages: State) -> State:
+    """What the server knows after a round of `likeness`."""
+    new = {name: tensor.clone() for name, tensor in server.items()}
+    votes = messages["alike"].sum(0) + torch.from_numpy(shrinkage.FLAT)
+    new["prior"] = votes / votes.sum()
+    if "effects" in messages:
+        before = of_population(server, len(server["counts"]))
+        assert before is not None
+        told = messages["effects"].sum(0).numpy()
+        new["population"] = torch.from_numpy(effects.learn(told, before).vector)
+    return new
 
 
 def calibrated(held: np.ndarray, cells: Cells) -> np.ndarray:

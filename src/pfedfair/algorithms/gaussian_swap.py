@@ -85,14 +85,17 @@ class GaussianSwap(Local):
         return self.descend(clients.replicate(server["w"]), numbered, self.gradients(clients))
 
     def gradients(self, clients: Clients) -> Gradient:
-        shape = tuple(clients.table.x.shape[1:])
+        table, shape = clients.table, clients.table.shape
         if len(shape) != 1:
             raise InputError(
                 f"GaussianSwap needs flat inputs such as embeddings, these have the shape {shape}: "
                 "embed the images first, or choose another method."
             )
-        groups = clients.table.s[_all(clients)]
-        each = [swapped(*(column[rows] for column in clients.table[:3])) for rows in clients.rows]
+        groups = table.s[_all(clients)]
+        each = [
+            swapped(table.inputs(rows).to(table.x.dtype), table.y[rows], table.s[rows])
+            for rows in clients.rows
+        ]
         others, theirs = (torch.cat(parts) for parts in zip(*each, strict=True))
 
         def gradient(theta: Tensor, batch: Batch) -> Tensor:

@@ -40,8 +40,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softshrink
 
-from pfedfair.algorithms.base import Algorithm, Answer, Clients, Model, State, average
-from pfedfair.algorithms.checks import share
+from pfedfair.algorithms.base import Answer, Clients, Model, State
+from pfedfair.algorithms.based import Based
+from pfedfair.algorithms.checks import at_least, share
 from pfedfair.errors import InputError
 from pfedfair.federation import stack
 from pfedfair.kinds import Kinds
@@ -68,13 +69,13 @@ class MessageState(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoGoFair(Algorithm):
-    """FedAvg, then fair thresholds.
+class LoGoFair(Based):
+    """A base method, FedAvg as in the paper if none is given, then fair thresholds.
 
     Attributes
     ----------
     rounds
-        All rounds: FedAvg's, and `dual_rounds` at the end.
+        All rounds: the base's, and `dual_rounds` at the end.
     delta_local
         The largest gap between the groups' positive rates at a client. 1: no limit.
     delta_global
@@ -91,23 +92,21 @@ class LoGoFair(Algorithm):
     message_keys = MessageState
     beside = (0.0, 0.5)
     binary = True
-    wrappable = False
     limit = "delta_local"
     levels = tuple({"delta_local": delta, "delta_global": delta} for delta in (0.1, 0.03, 0.0))
-    tuned = False  # it has FedAvg's base model
 
     def __post_init__(self) -> None:
+        at_least(1, self, "dual_rounds")
         super().__post_init__()
         share(self, "delta_local", "delta_global")
-        if not 1 <= self.dual_rounds < self.rounds:
-            raise InputError(
-                f"LoGoFair trains before it searches: rounds ({self.rounds}) must be larger than "
-                f"dual_rounds ({self.dual_rounds}), which must be at least 1."
-            )
 
     @property
     def closing(self) -> int:
         return self.dual_rounds
+
+    @property
+    def target(self) -> float:
+        return self.delta_local
 
     def check(self, kinds: Kinds) -> None:
         super().check(kinds)
@@ -116,8 +115,7 @@ class LoGoFair(Algorithm):
 
     def start_server(self, w: Tensor, sizes: Tensor) -> State:
         grid = LARGEST * torch.linspace(-1, 1, GRID, dtype=torch.float64) ** 3  # denser around 0
-        return {
-            "w": w.clone(),
+        return super().start_server(w, sizes) | {
             "group": torch.ones(2, dtype=torch.float64),
             "grid": grid,
             "lam": torch.zeros((), dtype=torch.float64),
@@ -125,19 +123,18 @@ class LoGoFair(Algorithm):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         if t >= self.rounds - self.dual_rounds:
-            return {"positive": curve(look(clients, server), server["grid"], self.delta_local)}, {}
-        w = clients.replicate(server["w"])
-        step = self.step()
-        for batch in self.minibatches(clients, t):
-            step(w, clients.gradient(self.objective, w, batch))
+            positive = curve(look(clients, server), server["grid"], self.delta_local)
+            return {"positive": positive}, {name: tensor.clone() for name, tensor in own.items()}
+        sent, own = self.trainer.client_round(server, own, clients, t)
         members = [clients.table.s[torch.from_numpy(rows)] for rows in clients.rows]
         group = torch.stack([torch.bincount(s, minlength=2) for s in members])
-        return {"w": w, "group": group.double()}, {}
+        return sent | {"group": group.double()}, own
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
         after = {name: tensor.clone() for name, tensor in server.items()}
-        if "w" in messages:
-            after["w"] = average(messages["w"], sizes, self.weighting)
+        if "group" in messages:
+            sent = {name: rows for name, rows in messages.items() if name != "group"}
+            after |= self.trainer.server_round(server, sent, sizes)
             after["group"] = messages["group"].sum(0)
         elif server["group"].min() > 0:  # else a group is nowhere, and any rule is fair
             rate = messages["positive"].sum(0) / server["group"]

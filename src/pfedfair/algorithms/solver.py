@@ -8,14 +8,34 @@ from scipy.special import logit
 
 from pfedfair.criteria import CRITERIA
 from pfedfair.kinds import Kinds
-from pfedfair.theory import monotone, shrinkage
+from pfedfair.theory import monotone
+from pfedfair.theory.belief import Belief
 from pfedfair.theory.program import fair_program, largest_gap
 from pfedfair.theory.rule import aware_tilt, fair_rule
 
 FAR = 1e30  # a logit that no score exceeds
-DRAWS = 400  # of shapes, for the guarantee
+DRAWS, FEW = 400, 100  # of shapes: for the guarantee, and to say how well a gap is known
 ROUNDING = 1e-6  # of a linear program
 FAINT = 1e-6  # of a client's people, evenly in all cells
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A client's rule, and what it should know of it.
+
+    Attributes
+    ----------
+    numbers
+        Of each group low, high, chance and below; or of each cell the chances of decisions.
+    known_to
+        How well these rows tell the client's gap: 95 % of what it may be is within so much.
+    certainty_cost
+        The accuracy that confidence costs, by the calibrated scores; 0 without.
+    """
+
+    numbers: np.ndarray
+    known_to: float
+    certainty_cost: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,27 +45,26 @@ class Solver:
     target_ddp: float
     criterion: str
     confidence: float | None
-    kappa: float | None
     ties: str
     bins: int
 
     def solve(
         self,
         known: dict[str, np.ndarray],
-        counts: np.ndarray,
+        belief: Belief,
         shares: np.ndarray,
         rng: np.random.Generator,
         kinds: Kinds,
-    ) -> np.ndarray:
-        """Return a client's rule: of each group low, high, chance and below; or of each cell.
+    ) -> Solved:
+        """Return a client's rule.
 
-        `known` is what the server has told: eta, the others' counts, the prior of kappa and, if S
-        is not an input, the guess of S. `counts` and `shares` are the client's, see
-        `Transport.solve`.
+        `known` is what the server has told: eta and, if S is not an input, the guess of S. `belief`
+        and `shares` are the client's: how its groups' scores are distributed, and how large they
+        are.
         """
         here = np.flatnonzero(shares)
-        eta, pooled, prior = known["eta"], known["counts"], known["prior"]
-        shapes = np.stack([self.shape(counts[z], pooled[z], prior) for z in here])
+        eta = known["eta"]
+        shapes = belief.shapes[here]
         by_cell = not kinds.aware or kinds.classes > 2
         if by_cell:  # somebody may come who is in an empty cell
             shapes = (1 - FAINT) * shapes + FAINT / shapes.shape[1]
@@ -76,22 +95,27 @@ class Solver:
                 alike = 1 - self.target_ddp / gap
                 decision = (1 - alike) * decision
                 decision[..., usual] += alike
-        if self.confidence is not None and len(here) > 1:
-            each = [
-                shrinkage.posterior_draws(counts[z], pooled[z], DRAWS, rng, self.kappa, prior)
-                for z in here
-            ]
-            decision = self.surely(decide, each, eta[here], usual)
+        known_to = cost = 0.0
+        if len(here) > 1:
+            drawn = belief.draws(DRAWS if self.confidence else FEW, rng)[here]
+
+            def right(chances: np.ndarray) -> float:
+                return float((mass.transpose(0, 2, 1) * chances).sum())
+
+            if self.confidence is not None:
+                found = self.surely(decide, drawn, mass, eta[here], usual, by_cell)
+                cost, decision = right(decision) - right(found), found
+            known_to = doubt(self.gaps(decision, drawn, eta[here]))
         everywhere = sure(eta) if kinds.aware else decision  # also for groups that it has not
         if kinds.aware:
             everywhere[here] = decision
         if by_cell:
             if self.ties == "deterministic":
                 everywhere = sure(everywhere.transpose(0, 2, 1))
-            return everywhere.ravel()
+            return Solved(everywhere.ravel(), known_to, cost)
         of_group = dict(zip(here, mass, strict=True))
         rule = [self.threshold(chances, of_group.get(z)) for z, chances in enumerate(everywhere)]
-        return np.concatenate(rule)
+        return Solved(np.concatenate(rule), known_to, cost)
 
     def proposition_2(
         self, eta: np.ndarray, shares: np.ndarray, shapes: np.ndarray, limit: float
@@ -105,67 +129,86 @@ class Solver:
         positive = fair_rule(eta.ravel(), tilt, mass, limit).positive(eta.ravel(), tilt)
         return np.stack([1 - positive, positive], axis=-1).reshape(2, self.bins, 2)
 
-    def shape(self, counts: np.ndarray, pooled: np.ndarray, prior: np.ndarray) -> np.ndarray:
-        """A group's distribution of scores at a client: its own, as far as it may be trusted."""
-        q, n = shrinkage.spread(pooled), counts.sum()
-        if pooled.sum() == 0 and n > 0:  # nobody else to ask
-            weight = 1.0
-        elif self.kappa is None:
-            weight = shrinkage.own_weight(counts, q, prior)
-        else:
-            weight = float(n / (n + self.kappa)) if n + self.kappa > 0 else 0.0
-        return shrinkage.posterior_mean(counts, q, weight)
+    def gaps(self, chances: np.ndarray, drawn: np.ndarray, eta: np.ndarray) -> np.ndarray:
+        """The groups' rates in the drawn cases, ``(rates compared, groups, draws)``."""
+        found = []
+        for label, decision in CRITERIA[self.criterion].compared(eta.shape[1]):
+            rates = []
+            for z, shapes in enumerate(drawn):
+                among = np.ones(eta.shape[2]) if label is None else eta[z, label]
+                hit = chances[min(z, len(chances) - 1), :, decision]
+                rates.append(shapes @ (among * hit) / (shapes @ among).clip(min=1e-300))
+            found.append(rates)
+        return np.array(found)
 
     def surely(
         self,
         decide: Callable[[float], np.ndarray],
-        draws: list[np.ndarray],
+        drawn: np.ndarray,
+        mass: np.ndarray,
         eta: np.ndarray,
         usual: int,
+        by_cell: bool,
     ) -> np.ndarray:
         """Return the most accurate decision that keeps the target in enough of the drawn cases.
 
-        `draws` are distributions that the groups may have, each ``(draws, cells)``. If no limit is
-        strict enough, all get the same decision, the most frequent label `usual`.
+        `drawn` are distributions that the groups may have, ``(groups, draws, cells)``. If no limit
+        is strict enough, the decisions of limit 0 are mixed with the most frequent label `usual`:
+        some people by lot get that label, or, where that is as sure and more accurate, those
+        with the least clear scores do. The gap shrinks with the rates.
         """
-        enough = self.confidence or 0.0
 
-        def safe(limit: float) -> bool:
-            chances = decide(limit)
-            worst = np.zeros(len(draws[0]))
-            for label, decision in CRITERIA[self.criterion].compared(eta.shape[1]):
-                rates = []
-                for z, drawn in enumerate(draws):
-                    among = np.ones(eta.shape[2]) if label is None else eta[z, label]
-                    hit = chances[min(z, len(chances) - 1), :, decision]
-                    rates.append(drawn @ (among * hit) / (drawn @ among).clip(min=1e-300))
-                worst = np.maximum(worst, np.ptp(rates, axis=0))
-            return bool(np.quantile(worst, enough) <= self.target_ddp)
+        def safe(chances: np.ndarray) -> bool:
+            worst = np.ptp(self.gaps(chances, drawn, eta), axis=1).max(0)
+            return bool(np.quantile(worst, self.confidence or 0.0) <= self.target_ddp)
 
-        if not safe(0.0):
-            constant = np.zeros_like(decide(1.0))
-            constant[..., usual] = 1.0
+        strict = decide(0.0)
+        if safe(strict):
+            return decide(strictest(lambda limit: safe(decide(limit)), self.target_ddp))
+        constant = np.zeros_like(strict)
+        constant[..., usual] = 1.0
+        fixed = self.ties == "deterministic"
+        if by_cell and fixed:  # there are no lots, and no order of cells
             return constant
-        return decide(strictest(safe, self.target_ddp))
 
-    def threshold(self, chances: np.ndarray, mass: np.ndarray | None) -> np.ndarray:
-        """Turn a group's chances of decisions in the bins into low, high, chance and below.
+        def mixed(clear: np.ndarray, part: float) -> np.ndarray:
+            chances = part * clear + (1 - part) * constant
+            if by_cell:
+                return chances
+            cuts = [self.cut(one, m, fixed) for one, m in zip(chances, mass, strict=True)]
+            positive = np.stack([monotone.chances(cut, self.bins) for cut in cuts])
+            return np.stack([1 - positive, positive], axis=-1)
 
-        `mass` is the group's by label and bin, if the client has people of it.
+        tries = [strict]
+        if not by_cell and not fixed:  # without the lots in a bin the rest can be by one lot
+            clear = [(strict[..., 1] > level).astype(float) for level in (0.0, 0.5, 1 - 1e-9)]
+            tries += [np.stack([1 - positive, positive], axis=-1) for positive in clear]
+        found = [mixed(one, strictest(lambda part: safe(mixed(one, part)), 1.0))  # noqa: B023
+                 for one in tries]  # fmt: skip
+        return max(found, key=lambda one: float((mass.transpose(0, 2, 1) * one).sum()))
+
+    def cut(self, chances: np.ndarray, mass: np.ndarray | None, fixed: bool) -> monotone.Cut:
+        """Turn a group's chances of decisions in the bins into a threshold.
+
+        `mass` is the group's by label and bin, if the client has people of it. If `fixed`, lots are
+        for one bin at the most (or for those below the threshold, with equalised odds).
         """
         positive = chances[:, 1]
         first = int((positive == 0).sum())  # bins without a positive decision come first,
         last = self.bins - int((positive == 1).sum())  # sure ones last; lots are drawn between
         lots = positive[first:last]
-        if mass is None or ((np.diff(positive) >= 0).all() and (lots == lots[:1]).all()):
-            cut = monotone.Cut(first, last, lots[0] if len(lots) else 0.0)
-        elif self.criterion == "eo":
+        simple = (np.diff(positive) >= 0).all() and (lots == lots[:1]).all()
+        if mass is None or (simple and not (fixed and len(lots) > 1)):
+            return monotone.Cut(first, last, lots[0] if len(lots) else 0.0)
+        if self.criterion == "eo":
             negative, label = (m / max(m.sum(), 1e-300) for m in mass)
-            cut = monotone.same_rates(positive, negative, label)
-        else:
-            among = mass.sum(0) if self.criterion == "dp" else mass[1]
-            cut = monotone.same_rate(positive, among / max(among.sum(), 1e-300))
-        low, high, chance, below = cut
+            return monotone.same_rates(positive, negative, label)
+        among = mass.sum(0) if self.criterion == "dp" else mass[1]
+        return monotone.same_rate(positive, among / max(among.sum(), 1e-300))
+
+    def threshold(self, chances: np.ndarray, mass: np.ndarray | None) -> np.ndarray:
+        """Turn a group's chances into low, high, chance and below, see `cut`."""
+        low, high, chance, below = self.cut(chances, mass, fixed=False)
         if self.ties == "deterministic":
             lots_below = self.criterion == "eo" and high - low > 1  # these cannot be had
             low = high = high - (0.0 if lots_below else chance * (high - low))
@@ -183,6 +226,16 @@ def by_guess(known: dict[str, np.ndarray], shares: np.ndarray, mass: np.ndarray)
     odds = known["guess"][here] * shares[here, None]
     people = mass.sum((0, 1)) * odds / odds.sum(0)
     return np.asarray(people[:, None] * known["eta"][here])
+
+
+def doubt(rates: np.ndarray) -> float:
+    """How far a gap may be from its mean, in 95 % of the cases, ``(compared, groups, draws)``."""
+    mean = rates.mean(2)
+    high, low = (
+        np.take_along_axis(rates, end(mean, 1)[:, None, None], axis=1)[:, 0]
+        for end in (np.argmax, np.argmin)
+    )
+    return float(1.96 * (high - low).std(1).max())
 
 
 def strictest(enough: Callable[[float], bool], limit: float) -> float:

@@ -16,12 +16,13 @@ shares :math:`\pi_i` of S is common to all clients:
 3. From the held people the server calibrates the scores by group, eta in each bin
    (`pfedfair.theory.calibration`), and finds out how far the scores of people that the model was
    trained on are like those of others: what one of them counts for, between 0 and 1.
-4. In `agree` short rounds the clients find out how alike they are: 49 numbers from each, how likely
-   it holds each degree of likeness kappa, given its counts (`pfedfair.theory.shrinkage`).
-5. Each client mixes the groups' distributions of scores with its own, as far as the two agree, and
-   solves for its :math:`t_i`: two thresholds.
+4. In `agree` short rounds the clients find out how they differ: each sends what its counts tell of
+   where and how wide its groups' scores are (`pfedfair.theory.effects`; two classes, S an input),
+   and how likely it holds each degree of likeness kappa beyond that (`pfedfair.theory.shrinkage`).
+5. Each client moves the groups' distributions of scores as far as that tells, mixes them with its
+   own, as far as the two agree, and solves for its :math:`t_i`: two thresholds.
 
-Nothing but what the base sends, counts and these 49 numbers leaves a client; of the latter two sums
+Nothing but what the base sends, counts and these 80 numbers leaves a client; of the latter two sums
 are all that is needed (secure aggregation will do). Another limit, or a new client, costs step 5
 alone: no training, no message. Within the bin where a threshold falls decisions are drawn by lot,
 so that ties and coarse scores do no harm; ``ties="deterministic"`` sets it inside the bin.
@@ -37,7 +38,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,34 +46,31 @@ from torch import Tensor
 
 from pfedfair import seeds
 from pfedfair.algorithms import checks, counting
-from pfedfair.algorithms.base import Algorithm, Answer, Clients, State
+from pfedfair.algorithms.base import Answer, Clients, State
+from pfedfair.algorithms.based import Based
 from pfedfair.algorithms.counting import aside, cells_for, count, learn, likeness, noisy
-from pfedfair.algorithms.fedavg import FedAvg
 from pfedfair.algorithms.solver import Solver
 from pfedfair.errors import InputError, known
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import Both, Network
 from pfedfair.rules import Lookup, Rule, Thresholds
-from pfedfair.theory import shrinkage
+from pfedfair.theory.belief import Belief
 
 FREE = ("target_ddp", "criterion", "confidence", "kappa", "ties")
 OWN, POOL = 0.0, 1e9  # kappa: a client's own people only, or the pooled ones
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transport(Algorithm):
+class Transport(Based):
     """A base method, then a round in which clients send counts of scores, then `agree` rounds.
 
     Attributes
     ----------
-    base
-        The method that trains the model; without it FedAvg, with the settings given here. A base
-        has step sizes, minibatches and a penalty of its own; the rounds are those given here.
     target_ddp
         The largest gap between groups that a client's decisions may have, by `criterion`.
     confidence
         Without it the limit is kept by the best guess of a client's gap; with 0.95, say, by 95 % of
-        what its gap may be, given how few rows the guess comes from.
+        what its gap may be, given how few rows the guess comes from; by lot where it must be.
     held
         The part of a client's rows that is not trained on.
     bins
@@ -102,59 +99,33 @@ class Transport(Algorithm):
     kappa: float | None = None
     ties: str = "random"
     epsilon: float | None = None
-    base: Algorithm | None = None
 
     server_keys = counting.ServerState
     message_keys = counting.MessageState
     own_keys = counting.OwnState
     keeps = True  # a client's counts, for another target
-    wrappable = False
     levels = tuple({"target_ddp": target} for target in (0.1, 0.05, 0.02, 0.0))
     collapse = "its rows do not allow more for this target and confidence, or the scores do not"
-    tuned = False  # it has FedAvg's settings
+    model = "additive"
 
     def __post_init__(self) -> None:
+        checks.at_least(0, self, "agree")
         super().__post_init__()
         known("ties", self.ties, ["random", "deterministic"])
-        checks.at_least(0, self, "agree")
-        if self.rounds < 2 + self.agree:
-            raise InputError(
-                f"Transport trains before it counts: rounds must be at least {2 + self.agree}, "
-                f"one to train, one to count and {self.agree} to agree; got {self.rounds}."
-            )
         checks.target(self)
         checks.at_least(10, self, "bins")
         if self.kappa is not None and not self.kappa >= 0:
             raise InputError(f"kappa must be a number >= 0 or infinity, got {self.kappa:g}.")
-        if self.base is not None:  # clients that train side by side have as many minibatches
-            object.__setattr__(self, "batch", self.base.batch)
         if self.epsilon is not None:
             checks.above_zero(self, "epsilon")
             if not self.trainer.sends_models_only:
-                raise InputError("With epsilon the base of transport must send its model alone.")
-        if not self.trainer.federated or self.trainer.closing:
-            raise InputError(
-                f"{type(self.trainer).__name__} cannot be the base of transport: take a federated "
-                "method that ends with one model for all, such as fedavg or fedprox."
-            )
-
-    @cached_property
-    def trainer(self) -> Algorithm:
-        """The method that trains the model, in all rounds but the closing ones."""
-        shared = {field.name: getattr(self, field.name) for field in fields(Algorithm)}
-        return replace(self.base or FedAvg(**shared), rounds=self.rounds - self.closing)
+                raise InputError(
+                    "With epsilon the base of transport must send its model alone: say base=fedavg."
+                )
 
     @property
     def closing(self) -> int:
         return 1 + self.agree
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        return self.trainer.models
-
-    @property
-    def keeps_clients(self) -> bool:
-        return self.trainer.keeps_clients
 
     @property
     def secret(self) -> bool:
@@ -168,7 +139,6 @@ class Transport(Algorithm):
 
     def check(self, kinds: Kinds) -> None:
         super().check(kinds)
-        self.trainer.check(kinds)
         if kinds.aware:
             return
         if not self.trainer.wrappable:
@@ -181,51 +151,51 @@ class Transport(Algorithm):
             raise InputError(f"With {kinds.classes} classes take another number of bins.")
 
     def network(self, default: Network, kinds: Kinds) -> Network:
-        scorer = self.trainer.network(default, kinds)
+        scorer = super().network(default, kinds)
         return scorer if kinds.aware else Both(scorer, scorer.like(outputs(kinds.groups)))
 
-    def cost(self) -> tuple[float, float]:
-        return self.trainer.cost()[0], 0.1
+    def parts(self, clients: Clients) -> tuple[Clients, Clients]:
+        """The clients with the rows that they train on, and with those that are held."""
+        trained, held = aside(clients, self.held, self.secret)
+        if not clients.table.kinds.aware:
+            trained = counting.headed(trained)
+        return trained, held
 
-    def start_server(self, w: Tensor, sizes: Tensor) -> State:
-        return self.trainer.start_server(w, sizes)
+    def scorers(self, server: State, clients: Clients) -> Tensor:
+        trained, _ = self.parts(clients)  # held people are new to a scorer
+        return self.trainer.scorers(server, trained)
 
-    def start(self, server: State, clients: Clients) -> State:
-        return self.trainer.start(server, clients)
+    def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
+        return self.scorers(server, clients)
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         if t >= self.rounds - self.agree:  # step 4
-            people, others = self.neighbours(server, own, clients)
-            return {"alike": likeness(people, others, server["prior"], silent=self.secret)}, own
-        trained, held = aside(clients, self.held, self.secret)
+            return likeness(self.beliefs(server, own, clients), silent=self.secret), own
+        trained, held = self.parts(clients)
         if t == self.rounds - self.closing:  # step 2
             cells = cells_for(self.bins, clients.table.kinds)
-            own = count(server["w"], trained, held, cells, self.secret)
+            own = count(self.scorers(server, clients), trained, held, cells, self.secret)
             return noisy(own, clients, self.epsilon), own
-        if not clients.table.kinds.aware:
-            trained = counting.Headed(**vars(trained))
         return self.trainer.client_round(server, own, trained, t)  # step 1
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
         if "alike" in messages:  # step 4
-            votes = messages["alike"].sum(0) + torch.from_numpy(shrinkage.FLAT)
-            kept = {name: tensor.clone() for name, tensor in server.items()}
-            return kept | {"prior": votes / votes.sum()}
+            return counting.agreed(server, messages)
         if "held" in messages:  # step 3
-            return {"w": server["w"].clone()} | learn(messages, self.bins)
+            kept = {name: server[name].clone() for name in self.trainer.kept}
+            return kept | learn(messages, self.bins)
         return self.trainer.server_round(server, messages, sizes)  # step 1
 
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
         """Step 5, at every client."""
         kinds = clients.table.kinds
-        people, others = self.neighbours(server, own, clients)
         found = []
-        for i, rows in enumerate(clients.rows):
+        each = zip(self.beliefs(server, own, clients), clients.rows, strict=True)
+        for i, (belief, rows) in enumerate(each):
             s = clients.table.s[torch.from_numpy(rows)]
             shares = torch.bincount(s, minlength=kinds.groups).double().numpy() / len(rows)
             rng = seeds.generator(clients.seed, seeds.GUARANTEE, clients.ids[i])
-            pool = server | {"counts": others[i]}
-            found.append(self.solve(pool, people[i].numpy(), shares, rng, kinds))
+            found.append(self.decide(server, belief, shares, rng, kinds))
         return found
 
     def newcomer(
@@ -244,17 +214,13 @@ class Transport(Algorithm):
             known("setting that can change without counting anew", name, list(FREE))
         return replace(self, **changes)
 
-    def neighbours(self, server: State, own: State, clients: Clients) -> tuple[Tensor, Tensor]:
-        """Every client's people, and everybody else's, each ``(clients, groups, cells)``."""
+    def beliefs(self, server: State, own: State, clients: Clients) -> list[Belief]:
+        """What every client knows of its scores: by its people, and everybody else's."""
         if "held" not in own:
-            parts = aside(clients, self.held, self.secret)
             cells = cells_for(self.bins, clients.table.kinds)
-            own = count(server["w"], *parts, cells, self.secret)
-        people, sent = (
-            message["held"].sum((1, 3)) + server["trust"][:, None] * message["trained"]
-            for message in (own, noisy(own, clients, self.epsilon))
-        )
-        return people, (server["counts"] - sent).clamp(min=0)
+            parts = self.scorers(server, clients), *self.parts(clients)
+            own = count(*parts, cells, self.secret)
+        return counting.beliefs(server, own, noisy(own, clients, self.epsilon), self.kappa)
 
     def solve(
         self,
@@ -264,18 +230,35 @@ class Transport(Algorithm):
         rng: np.random.Generator,
         kinds: Kinds,
     ) -> Rule:
-        """Step 5: a client's rule, see `Solver`.
+        """Step 5 for a client whose people the model was not trained on.
 
         Parameters
         ----------
         counts
-            Its people by group and cell, ``(groups, cells)``.
+            Its people by group and cell, ``(groups, cells)``; the server's are the others'.
         shares
             Its shares of the groups, ``(groups,)``.
         """
+        belief = counting.believe(server, counts, server["counts"].numpy(), self.kappa)
+        return self.decide(server, belief, shares, rng, kinds)
+
+    def decide(
+        self,
+        server: State,
+        belief: Belief,
+        shares: np.ndarray,
+        rng: np.random.Generator,
+        kinds: Kinds,
+    ) -> Rule:
+        """Step 5: a client's rule, see `Solver`."""
         solver = Solver(**{field.name: getattr(self, field.name) for field in fields(Solver)})
         told = {name: tensor.numpy() for name, tensor in server.items() if name != "w"}
-        numbers = torch.from_numpy(solver.solve(told, counts, shares, rng, kinds)).to(server["w"])
+        found = solver.solve(told, belief, shares, rng, kinds)
+        numbers = torch.from_numpy(found.numbers).to(server["w"])
+        rule: Rule
         if kinds.aware and kinds.classes == 2:
-            return Thresholds(numbers.view(kinds.groups, 4))
-        return Lookup(numbers, cells_for(self.bins, kinds).settings)
+            rule = Thresholds(numbers.view(kinds.groups, 4))
+        else:
+            rule = Lookup(numbers, cells_for(self.bins, kinds).settings)
+        rule.facts = {"known_to": found.known_to, "certainty_cost": found.certainty_cost}
+        return rule

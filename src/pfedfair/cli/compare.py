@@ -12,13 +12,13 @@ from pfedfair import terminal
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.cli import images, options
 from pfedfair.cli.options import Jobs, People, Protocol, Quiet, Seeds, Settings, unfold
-from pfedfair.defaults import takes
+from pfedfair.defaults import takes, trainer
 from pfedfair.errors import InputError, known
-from pfedfair.experiment import FRONTIER, Spec, do_runs, prepare, read_results
+from pfedfair.experiment import Spec, do_runs, prepare, read_results
 from pfedfair.files import read_json
 from pfedfair.report import show
 from pfedfair.studies import STUDIES, comparison, one_run
-from pfedfair.studies.rows import CONSTANT, METHOD
+from pfedfair.studies.rows import CONSTANT
 
 
 @unfold
@@ -73,15 +73,15 @@ def compare(
     runs = options.unique(runs)
     data = people.dataset
     if len(data.group_names) == len(data.label_names) == 2 and given.get("criterion", "dp") == "dp":
-        rounds, scores = options.typed(rounds=given.get("rounds")), METHOD[FRONTIER]
+        rounds, scores = options.typed(rounds=given.get("rounds")), trainer(data)
         runs.append((scores, people.make(plan, scores, rounds), True))
     specs = [
         Spec(people.source, plan, name, algorithm, seed, protocol, people.told(settings.blind),
-             validation > 0, frontier, people.model)
+             validation > 0, frontier)
         for name, algorithm, frontier in runs
         for seed in range(options.at_least("--seeds", seeds))
     ]  # fmt: skip
-    notes = tuple(images.notes_on(data, plan.split(data, 0)))
+    notes = tuple(images.notes_on(data, plan, plan.split(data, 0)))
     results = do(specs, out, jobs, quiet, f"{len(names)} methods on {people.data}", notes=notes)
     view = comparison(results)
     show(replace(view, notes=(*view.notes, *notes)), out, quiet)
@@ -98,7 +98,9 @@ def reproduce(
     rounds: Annotated[
         int | None, "Rounds of training; as tuned if left out. For a quick try."
     ] = None,
-    data: Annotated[Path | None, "Where images of faces or their embeddings are."] = None,
+    data: Annotated[
+        Path | None, "Where data sets are that are not bundled: faces, acs, heart."
+    ] = None,
     encoder: Annotated[
         str | None, "Whose embeddings to take, if there are several, or to make."
     ] = None,
@@ -110,8 +112,9 @@ def reproduce(
 
     "all" is all of the paper's. "scores" (the trade-off of every method; up to two
     hours on two cores with 5 seeds), "targets" (asked for and reached) and "stress"
-    (clients whose people differ) are ours. Faces (celeba, utkface, fairface) need
-    --data FOLDER, where they are.
+    (clients whose people differ) and "states" (clients that nobody made) are ours.
+    Faces (celeba, utkface, fairface), acs and heart need --data FOLDER, where they
+    are.
 
     Example: pfedfair reproduce table1 --seeds 5 --out runs/table1
     """
@@ -123,7 +126,7 @@ def reproduce(
         folder, study = out / name if what == "all" else out, STUDIES[name]
         chosen = options.names(datasets or "") or images.usual(study, data)
         for one in chosen:
-            known("data set", one, (*study.datasets, *study.faces))
+            known("data set", one, (*study.datasets, *study.elsewhere))
         sources = [images.source(one, data, encoder) for one in chosen]
         specs = study.specs(sources, options.at_least("--seeds", seeds), protocol, rounds)
         specs, notes = images.there(specs, name, needed=what != "all")

@@ -14,7 +14,7 @@ from pfedfair import report, terminal
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.cli import options
 from pfedfair.cli.options import OneMethod, People, Quiet, Seed, Settings, unfold
-from pfedfair.data import FACES
+from pfedfair.data import FACES, NATURAL
 from pfedfair.engines.flower import require
 from pfedfair.errors import InputError, known
 from pfedfair.runs import choose_network
@@ -85,10 +85,10 @@ def simulate(
     seed = options.at_least("--seed", seed, 0)
     data = people.dataset.unfolded()
     federation = data.federate(plan, seed, people.told(settings.blind))
-    choose_network(federation, algorithm)
-    named = people.label is None or people.data in FACES
+    choose_network(federation, algorithm, "linear" if algorithm.linear else None)
+    named = people.label is None or people.data in (*FACES, *NATURAL)
     path = people.data if named else str(Path(people.data).absolute())
-    columns = ("label", "sensitive", "client", "drop", "categorical")
+    columns = ("label", "sensitive", "client", "drop", "categorical", "keep", "encoding")
     where = {"data": path, "partition": people.partition, "rows": people.rows or 0}
     where |= {name: getattr(people, name) or "" for name in columns}
     where |= {"merge-groups": people.merge_groups, "skip-missing": people.skip_missing}

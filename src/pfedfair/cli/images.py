@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pfedfair.data import FACES, Dataset
+from pfedfair.data import DATASETS, FACES, Dataset
+from pfedfair.data.embed.checkpoints import SHORT
 from pfedfair.errors import InputError
 from pfedfair.experiment import Source, Spec, load_source
 from pfedfair.partition import Partition, Plan
@@ -15,18 +16,17 @@ BESIDE = (
     "for networks on pixels, and the linear layer beside them has embeddings of these people alone."
 )
 NEAR = 0.97  # a cosine of two embeddings, less their mean: the same picture, or nearly
-PAPERS = ("dinov2", "dinov2-base", "clip", "clip-vit-base-patch16")  # the paper's encoders
+PAPERS = {name.split("/")[-1] for pair in SHORT.items() for name in pair}  # the paper's encoders
 
 
 def usual(study: Study, folder: Path | None) -> list[str]:
-    """The data sets of a study if none are asked for: images only if it is said where they are."""
-    return [*study.datasets, *(study.faces if folder or not study.datasets else ())]
+    """The data sets of a study if none are asked for; those elsewhere if it is said where."""
+    return [*study.datasets, *(study.elsewhere if folder or not study.datasets else ())]
 
 
 def source(name: str, folder: Path | None, encoder: str | None) -> Source:
-    if name not in FACES:
-        return Source(name)
-    return Source(name, folder=str(folder) if folder else None, encoder=encoder)
+    where = str(folder) if folder and name not in DATASETS else None
+    return Source(name, folder=where, encoder=encoder if name in FACES else None)
 
 
 def there(
@@ -45,26 +45,29 @@ def there(
         except InputError as error:
             missing[one, plan] = error
             continue
-        if data.array is not None:
+        if data.array is None:
+            notes += [f"{data.name}: {note}" for note in data.notes]
+        else:
             said = f"{data.name}: {len(data):,} images are there {BESIDE}"
             named = [said, *strange_encoder(data)]
             if not one.pixels and not one.with_images:
-                named = notes_on(data, part)
+                named = notes_on(data, plan, part)
             notes += [note for note in named if note not in notes]
     rest = [spec for spec in specs if (spec.source, spec.plan) not in missing]
     if not rest and needed:
         raise next(iter(missing.values()))
     left = [f"{what} leaves out {_name(one)}. {error}" for (one, _), error in missing.items()]
-    return rest, (*dict.fromkeys(left), *notes)
+    return rest, tuple(dict.fromkeys((*left, *notes)))
 
 
-def notes_on(data: Dataset, part: Partition) -> list[str]:
+def notes_on(data: Dataset, plan: Plan, part: Partition) -> list[str]:
     """What a user has to know about images and how they are dealt."""
     if data.array is None:
         return list(data.notes)
     from pfedfair.data.faces import copies, words
 
-    said = [f"{data.name}: {note}" for note in data.notes]
+    scaled = data.paper_plan.scaled if data.paper_plan and plan.of_paper else ""
+    said = [f"{data.name}: {note}" for note in (*data.notes, scaled) if note]
     said += strange_encoder(data)
     hashes = data.frame["sha256"].tolist() if "sha256" in data.frame else None
     train = np.concatenate([*part.train, *part.validation])

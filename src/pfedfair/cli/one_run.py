@@ -12,13 +12,12 @@ from pfedfair.cli.options import OneMethod, People, Protocol, Quiet, Seed, Setti
 from pfedfair.data.table import read_table
 from pfedfair.engines.stacked import one_thread
 from pfedfair.errors import InputError
-from pfedfair.experiment import FRONTIER, FRONTIER_LIMITS, Spec, claim, rows_of, write_results
+from pfedfair.experiment import FRONTIER_LIMITS, Spec, claim, rows_of, write_results
 from pfedfair.federation import Federation
-from pfedfair.files import read_json
+from pfedfair.files import atomic, read_json
 from pfedfair.runs import Run, choose_network, measured_rows, newcomer
 from pfedfair.runs import train as train_run
 from pfedfair.studies import one_run
-from pfedfair.studies.rows import METHOD
 from pfedfair.theory import cost_of_one_model
 
 
@@ -36,30 +35,32 @@ def train(
 
     Example: pfedfair train adult --method pfedfair --eta 0.9 --out runs/first
     """
+    people = people.suited(method.method)
     plan = people.plan()
     algorithm = method.make(people, plan, settings)
     protocol = options.checked_protocol(protocol)
     aware = people.told(settings.blind)
-    spec = Spec(
-        people.source, plan, method.method, algorithm, seed, protocol, aware, model=people.model
-    )
+    spec = Spec(people.source, plan, method.method, algorithm, seed, protocol, aware)
     federation = people.federate(plan, seed, settings.blind)
     measured_rows(federation.partition, protocol)
-    choose_network(federation, algorithm, people.model)
+    choose_network(federation, algorithm)
     card = {"part": "train", "runs": [spec.describe()]}
     if out is not None:
         claim(out, card, write=False)
     if not quiet:
-        for note in images.notes_on(federation.data, federation.partition):
+        for note in images.notes_on(federation.data, plan, federation.partition):
             terminal.say(f"Note: {note}")
         terminal.say(federation.describe())
         terminal.say(defaults.words(people.dataset, method.method, algorithm))
-    run = _train(method.method, federation, algorithm, seed, quiet, people.model)
+    run = _train(method.method, federation, algorithm, seed, quiet)
     results, rules = rows_of(run, spec), run.rules(protocol)
     if out is not None:
         claim(out, card)
         run.save(out)
         write_results(out, results, rules)
+        if run.network.linear and federation.data.array is None:
+            with atomic(out / "shapes.csv") as beside:
+                run.shapes().to_csv(beside, index=False)
     if not quiet:
         names = federation.data.group_names, federation.data.label_names
         view = one_run.view(results, rules, *names, run.fitted.rules[0])
@@ -86,7 +87,8 @@ def personalise(
     changes = options.typed(target_ddp=target_ddp, confidence=confidence)
     if out is not None:
         options.new_folder(out)
-    model = newcomer.personalise(run, people, name, out, **changes)
+    with terminal.notes(quiet):
+        model = newcomer.personalise(run, people, name, out, **changes)
     if not quiet:
         rates = newcomer.rates(model, people, read_json(run / "run.json")["sensitive_column"])
         view = one_run.newcomer(model, rates, f"{name}: {len(people)} rows")
@@ -105,11 +107,12 @@ def theory(
     """
     plan = people.plan()
     federation = people.federate(plan, seed)
-    algorithm = people.make(plan, METHOD[FRONTIER], options.typed(rounds=rounds))
+    name = defaults.trainer(people.dataset)
+    algorithm = people.make(plan, name, options.typed(rounds=rounds))
     if not federation.table.kinds.binary:
         raise InputError("Both propositions are for two groups and two classes.")
     measured_rows(federation.partition, None)
-    run = _train(METHOD[FRONTIER], federation, algorithm, seed, quiet, people.model)
+    run = _train(name, federation, algorithm, seed, quiet)
     if not quiet:
         cost = cost_of_one_model(federation.partition)
         heading = f"{federation.data.name}, seed {seed}"
@@ -117,14 +120,7 @@ def theory(
         report.terminal.show(view, terminal.console)
 
 
-def _train(
-    name: str,
-    federation: Federation,
-    algorithm: Algorithm,
-    seed: int,
-    quiet: bool,
-    model: str | None = None,
-) -> Run:
+def _train(name: str, federation: Federation, algorithm: Algorithm, seed: int, quiet: bool) -> Run:
     """Train with a progress bar; on one thread, so that weights are the same on every machine."""
     done, what = 0.0, f"{name} on {federation.data.name}"
     with terminal.progress(what, 1.0, quiet) as advance, terminal.notes(quiet), one_thread():
@@ -134,4 +130,4 @@ def _train(
             done += part
             advance(done, "")
 
-        return train_run(federation, algorithm, seed, model, on_work=on_work)
+        return train_run(federation, algorithm, seed, on_work=on_work)

@@ -5,18 +5,18 @@ type them one by one.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, wraps
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Self, TypeVar, get_type_hints
 
 from typer import Argument, Option
 
 from pfedfair import partition
 from pfedfair.algorithms import ALGORITHMS, Algorithm
 from pfedfair.criteria import CRITERIA
-from pfedfair.data import DATASETS, FACES, Dataset
+from pfedfair.data import DATASETS, FACES, MODELS, NATURAL, Dataset
 from pfedfair.defaults import make_for
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import Source, load_source
@@ -88,8 +88,8 @@ class People:
     data: Annotated[
         str,
         Argument(
-            help=f"{', '.join(DATASETS)}; {', '.join(FACES)} (with --data); the path of a .csv or "
-            ".parquet file, or of a folder of images with manifest.csv."
+            help=f"{', '.join(DATASETS)}; {', '.join((*NATURAL, *FACES))} (with --data); the path "
+            "of a .csv or .parquet file, or of a folder of images with manifest.csv."
         ),
     ]
     label: Annotated[Text, "Your file: the column to predict."] = None
@@ -101,6 +101,14 @@ class People:
     client: Annotated[Text, "The column that says which client a row belongs to."] = None
     drop: Annotated[Text, "Your file: columns that the model shall not see."] = None
     categorical: Annotated[Text, "Your file: columns of numbers that are codes, like zip."] = None
+    keep: Annotated[
+        Text, "Your file: columns to take even if they look like identifiers or copies."
+    ] = None
+    encoding: Annotated[
+        Text,
+        "How columns become inputs: standard (numbers standardised; usual for bundled data sets) "
+        "or piecewise (ramps between quantiles; usual for your file).",
+    ] = None
     merge_groups: Annotated[bool, "Make one group of those with too few rows."] = False
     partition: Annotated[
         str,
@@ -108,10 +116,13 @@ class People:
         "column (see --client), together (one client with all rows).",
     ] = "fixed"
     clients: Annotated[int | None, "How many clients; the paper's plan if left out."] = None
-    rows: Annotated[int | None, "Training rows of each client, with --clients."] = None
+    rows: Annotated[int | None, "Training rows of each client, with --clients or --client."] = None
     folder: Annotated[
         Path | None,
-        Option("--data", help="Faces: the folder with the images, or with their embeddings."),
+        Option(
+            "--data",
+            help="Where a data set is that is not bundled: a folder, or a file.",
+        ),
     ] = None
     encoder: Annotated[
         Text, "Images: the encoder whose embeddings to take, or to make if there are none."
@@ -123,21 +134,33 @@ class People:
         Text, "Embeddings: standard (each number by itself) or whiten (no correlations)."
     ] = None
     skip_missing: Annotated[bool, "Images: leave out those that are listed but absent."] = False
-    model: Annotated[Text, f"The network: linear or mlp; on pixels one of {', '.join(PIXELS)}."] = (
-        None
-    )
+    model: Annotated[
+        Text,
+        f"{', '.join(MODELS)}; on pixels one of {', '.join(PIXELS)}. If left out, your own "
+        "tables and transport have an additive model, bundled data the paper's perceptron.",
+    ] = None
 
     @cached_property
     def source(self) -> Source:
-        drop, codes = (tuple(names(text or "")) for text in (self.drop, self.categorical))
+        drop, codes, keep = (
+            tuple(names(text or "")) for text in (self.drop, self.categorical, self.keep)
+        )
         of_images = self.data in FACES or Path(self.data).is_dir()
-        images = self.pixels is not None or (of_images and self.model in set(PIXELS) - {"mlp"})
+        images = self.pixels is not None or (of_images and self.model in set(PIXELS) - set(MODELS))
         size = PIXEL_SIZE if self.pixels is None else self.pixels
         return Source(
             self.data, self.label, self.sensitive, drop, codes, self.merge_groups,
             str(self.folder) if self.folder else None, self.encoder,
-            size if images else None, self.scaling, self.skip_missing,
+            size if images else None, self.scaling, self.skip_missing, model=self.model,
+            keep=keep, encoding=self.encoding,
         )  # fmt: skip
+
+    def suited(self, method: str) -> Self:
+        """Return the same people with the model that a method likes best, if nothing was typed."""
+        liked = ALGORITHMS[known("method", method, ALGORITHMS)].kind.model
+        typed = self.model is not None or self.encoding is not None
+        return self if typed or not liked or self.dataset.array is not None else (
+            replace(self, model=liked))  # fmt: skip
 
     @property
     def dataset(self) -> Dataset:

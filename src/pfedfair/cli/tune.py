@@ -53,7 +53,7 @@ def tune(
     table = search.score(do(specs, out, jobs, quiet, f"{len(trials)} trials on {people.data}"))
     written = {"trials.csv": table.to_csv(index=False)}
     if what == "settings":
-        written["tuned.toml"] = search.toml(section(people.dataset), table)
+        written["tuned.toml"] = search.toml(search.tuned_for(people.dataset, plan), table)
     for name, text in written.items():
         with atomic(out / name) as beside:
             beside.write_text(text)

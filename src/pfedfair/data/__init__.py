@@ -6,26 +6,32 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pfedfair.data.acs import acs
 from pfedfair.data.adult import adult
 from pfedfair.data.compas import compas
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.encoder import Encoder
+from pfedfair.data.heart import heart
+from pfedfair.data.models import MODELS, with_model
 from pfedfair.data.table import from_frame, read_table
 from pfedfair.errors import InputError, near
 
 __all__ = [
-    "DATASETS", "FACES", "Dataset", "Encoder", "adult", "compas", "from_frame", "load",
-    "read_table",
+    "DATASETS", "FACES", "MODELS", "NATURAL", "Dataset", "Encoder", "adult", "compas",
+    "from_frame", "load", "read_table", "with_model",
 ]  # fmt: skip
 
 DATASETS: dict[str, Callable[[], Dataset]] = {
     "adult": adult,
     "compas": compas,
     "compas-two-races": partial(compas, others="african-american"),
+    "adult-additive": lambda: with_model(adult(), "additive"),
+    "compas-additive": lambda: with_model(compas(), "additive"),
 }
 FACES = ("celeba", "utkface", "fairface")
+NATURAL: dict[str, Callable[[Path, str | None], Dataset]] = {"acs": acs, "heart": heart}
 OF_IMAGES = ("folder", "encoder", "pixels", "skip_missing", "with_images")
-OF_TABLES = ("drop", "categorical")
+OF_TABLES = ("drop", "categorical", "keep")
 TYPED = {"folder": "folder (--data)"}  # options that are called otherwise in commands
 
 
@@ -34,13 +40,16 @@ def load(
     label: str | None = None,
     sensitive: str | None = None,
     scaling: str | None = None,
+    model: str | None = None,
+    encoding: str | None = None,
     **options: Any,
 ) -> Dataset:
     """Load a bundled data set by name, faces by name and folder, or your own by path.
 
     A path is that of a CSV or Parquet file, or of a folder of images with ``manifest.csv``. A
     bundled data set may get another sensitive attribute, or several ("sex,race"); it has no paper's
-    plan of shares then. `options` are those of `from_frame`, or of `pfedfair.data.faces.load`.
+    plan of shares then. For `model` and `encoding` see `with_model`. `options` are those of
+    `from_frame`, or of `pfedfair.data.faces.load`.
 
     >>> len(load("compas"))
     6172
@@ -51,6 +60,7 @@ def load(
         raise InputError(f"'{name}' has no embeddings to scale: leave out --scaling.")
     if data.array is not None and data.array.ndim > 2:
         data = replace(data, settings="pixels")
+    data = with_model(data, model, encoding)
     return replace(data, scaling=scaling) if scaling else data
 
 
@@ -63,16 +73,20 @@ def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, 
         _none_of(given, (*OF_TABLES, *OF_IMAGES), f"'{name}' has its own columns")
         data = DATASETS[name]()
         return data.by(sensitive.split(","), merge) if sensitive else data
+    if name in NATURAL:
+        if label:
+            raise InputError(f"'{name}' has its own label: leave it out.")
+        folder = _folder(name, given, "with its rows")
+        _none_of(given, (*OF_TABLES, *OF_IMAGES, "merge_groups"), f"'{name}' has its own columns")
+        return NATURAL[name](folder, sensitive)
     if name in FACES:
         from pfedfair.data.faces import load as load_faces
 
         _none_of(given, OF_TABLES, f"'{name}' is made of images")
-        if "folder" not in given:
-            raise InputError(f"Say where {name} is: --data FOLDER, with its images or embeddings.")
-        folder = Path(given.pop("folder"))
+        folder = _folder(name, given, "with its images or embeddings")
         return load_faces(name, folder, label, sensitive, **given)
     if not path.is_dir() and path.suffix not in {".csv", ".parquet"}:
-        every = (*DATASETS, *FACES)
+        every = (*DATASETS, *NATURAL, *FACES)
         raise InputError(
             f"Unknown data set '{name}': {near(name, every)}{', '.join(every)}, "
             "or give the path of a .csv or .parquet file, or of a folder of images."
@@ -105,6 +119,13 @@ def holds_embeddings(path: Path) -> bool:
         return "embedding" in pq.read_schema(path).names
     except Exception:  # not a Parquet file: whoever reads it says so
         return False
+
+
+def _folder(name: str, given: dict[str, Any], what: str) -> Path:
+    """Where a data set is that is not bundled."""
+    if "folder" not in given:
+        raise InputError(f"Say where {name} is: --data FOLDER, {what}.")
+    return Path(given.pop("folder"))
 
 
 def _none_of(given: dict[str, Any], options: tuple[str, ...], why: str) -> None:

@@ -28,7 +28,7 @@ class PaperPlan:
     n_under: int
     n_over: int
     test_fraction: float
-    whole: bool = True  # or scaled down to the rows that there are
+    scaled: str = ""  # why it is smaller than the paper's, in a sentence
 
     @property
     def rows(self) -> int:
@@ -59,10 +59,13 @@ class Dataset:
     settings: str = "own"  # whose tuned settings it has
     array: np.ndarray | None = field(default=None, repr=False)
     scaling: str = "standard"  # of embeddings: "standard" or "whiten"
+    encoding: str = "standard"  # of columns: "standard" or "piecewise"
     inputs: str = ""  # what the array is, for headings
     held: np.ndarray | None = field(default=None, repr=False)  # rows for the test alone, if fixed
     aware: bool = True  # whether models are told S, if nobody says otherwise
     notes: tuple[str, ...] = ()  # what a user has to know about these rows
+    model: str = ""  # of pixels: the network's name, if not the usual one
+    client: str = ""  # the column that says whose a row is, if the data set has its own clients
 
     def __len__(self) -> int:
         return len(self.y)

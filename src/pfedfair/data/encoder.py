@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from torch import Tensor
 
+from pfedfair.data.cells import factor, floats
 from pfedfair.data.dataset import Dataset
+from pfedfair.data.dates import needed
+from pfedfair.data.piecewise import Piecewise, Unseen
 from pfedfair.data.wide import Pixels, Wide
-from pfedfair.errors import InputError
+from pfedfair.errors import known
 
 MISSING = "?"
 
@@ -21,41 +25,71 @@ class Encoder:
     """Numbers standardised, categories one-hot.
 
     Means and scales come from training rows only; so do a column's categories, unless the data set
-    declares them. A category that is not among them encodes as zeros.
+    declares them. A category that is not among them encodes as zeros. An empty cell of a column of
+    numbers is as the mean; columns in `gaps`, which had such in training, flag them too.
     """
 
     mean: dict[str, float]
     scale: dict[str, float]
     categories: dict[str, tuple[str, ...]]
+    gaps: tuple[str, ...] = ()
 
     @classmethod
     def fit(cls, data: Dataset, rows: np.ndarray, exclude: str | None = None) -> Encoder:
         """Fit on the given rows of `data`; the column `exclude` is not an input."""
-        train = data.frame.iloc[rows]
         numeric = [c for c in data.numeric if c != exclude]
-        mean = {c: float(train[c].mean()) for c in numeric}
+        train = {c: pd.Series(floats(needed(data.frame, c).iloc[rows])) for c in numeric}
+        mean = {c: float(v.mean()) if v.notna().any() else 0.0 for c, v in train.items()}
         # A constant's standard deviation is a rounding error, not a scale.
-        varies = {c: train[c].nunique() > 1 for c in numeric}
-        scale = {c: float(train[c].std(ddof=0)) if varies[c] else 1.0 for c in numeric}
-        categorical = {c: v for c, v in data.categorical.items() if c != exclude}
-        seen = {c: v or tuple(sorted(set(text(train[c])))) for c, v in categorical.items()}
-        return cls(mean, scale, seen)
+        scale = {c: float(v.std(ddof=0)) if v.nunique() > 1 else 1.0 for c, v in train.items()}
+        gaps = tuple(c for c, v in train.items() if v.isna().any())
+        seen = {
+            c: v or tuple(sorted(set(text(needed(data.frame, c).iloc[rows]))))
+            for c, v in data.categorical.items()
+            if c != exclude
+        }
+        return cls(mean, scale, seen, gaps)
+
+    encoding: ClassVar[str] = "standard"
+
+    @property
+    def names(self) -> tuple[list[str], list[str]]:
+        """The columns of numbers, and those of categories."""
+        return [*self.mean], [*self.categories]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.width,)
 
     @property
     def width(self) -> int:
-        return len(self.mean) + sum(len(levels) for levels in self.categories.values())
+        levels = sum(len(levels) for levels in self.categories.values())
+        return len(self.mean) + len(self.gaps) + levels
 
     def transform(self, frame: Any) -> np.ndarray:
         """Return the inputs of the network, float32 of shape ``(len(frame), width)``."""
-        absent = [c for c in (*self.mean, *self.categories) if c not in frame]
-        if absent:
-            raise InputError(f"The rows lack the column '{absent[0]}', an input of the model.")
-        parts = [(numbers(frame[c], c) - self.mean[c])[:, None] / self.scale[c] for c in self.mean]
+        cells = {c: floats(needed(frame, c)) for c in self.mean}
+        parts = [(cells[c] - self.mean[c])[:, None] / self.scale[c] for c in self.mean]
+        parts = [np.where(np.isnan(part), 0.0, part) for part in parts]
+        parts += [np.isnan(cells[c])[:, None] for c in self.gaps]
         for column, levels in self.categories.items():
-            values = text(frame[column])
+            values = text(needed(frame, column))
             parts.append(values[:, None] == np.asarray(levels, dtype=object)[None, :])
         none = np.zeros((len(frame), 0), dtype=np.float32)
         return np.concatenate([none, *(p.astype(np.float32) for p in parts)], axis=1)
+
+    pack = transform
+
+    def unseen(self, frame: Any, packed: np.ndarray) -> Unseen:
+        """Count cells of a level, or empty cells of a column, that training rows did not have."""
+        empty = {c: int(np.isnan(floats(needed(frame, c))).sum())
+                 for c in self.mean if c not in self.gaps}  # fmt: skip
+        levels = {c: int((~np.isin(text(needed(frame, c)), names)).sum())
+                  for c, names in self.categories.items()}  # fmt: skip
+        return {c: n for c, n in levels.items() if n}, {c: n for c, n in empty.items() if n}
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        return packed
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "columns", **asdict(self)}
@@ -64,13 +98,20 @@ class Encoder:
         return {}
 
 
-Inputs = Encoder | Wide | Pixels
+Inputs = Encoder | Piecewise | Wide | Pixels
+
+
+ENCODINGS: dict[str, type[Encoder] | type[Piecewise]] = {
+    "standard": Encoder,
+    "piecewise": Piecewise,
+}
 
 
 def fit(data: Dataset, clients: Sequence[np.ndarray], exclude: str | None = None) -> Inputs:
     """Fit what turns the people of `data` into inputs, on the training rows of all clients."""
     if data.array is None:
-        return Encoder.fit(data, np.concatenate(clients), exclude)
+        kind = ENCODINGS[known("encoding", data.encoding, ENCODINGS)]
+        return kind.fit(data, np.concatenate(clients), exclude)
     if data.array.ndim > 2:
         return Pixels(data.array.shape[1:])
     return Wide.fit(data.array, clients, data.scaling)
@@ -79,24 +120,16 @@ def fit(data: Dataset, clients: Sequence[np.ndarray], exclude: str | None = None
 def from_dict(about: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Inputs:
     """Make it again from what its `to_dict` and `tensors` said."""
     kind = about.get("kind", "columns")
+    if kind == "piecewise":
+        return Piecewise.from_dict(about)
     if kind == "wide":
         return Wide(tensors["mean"], tensors["turn"])
     if kind == "pixels":
         return Pixels(tuple(about["shape"]))
     categories = {c: tuple(levels) for c, levels in about["categories"].items()}
-    return Encoder(about["mean"], about["scale"], categories)
-
-
-def numbers(column: pd.Series[Any], name: str) -> np.ndarray:
-    values = column.to_numpy(np.float64, na_value=np.nan)
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        raise InputError(
-            f"Column '{name}' has {len(bad)} empty or infinite numbers, the first in row "
-            f"{bad[0]}: fill or drop them."
-        )
-    return values
+    return Encoder(about["mean"], about["scale"], categories, tuple(about.get("gaps", ())))
 
 
 def text(column: pd.Series[Any]) -> np.ndarray:
-    return column.astype(object).where(column.notna(), MISSING).astype(str).to_numpy(object)
+    codes, words = factor(column)
+    return np.asarray(np.array([*words, MISSING], dtype=object)[codes])

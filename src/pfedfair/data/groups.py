@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pfedfair.data.cells import factor, order
 from pfedfair.errors import InputError
 
-MOST_LEVELS = 100  # a text column with more values is an identifier, not a category
+MOST_LEVELS = 100  # of a sensitive attribute, before they are merged
 MOST_GROUPS = 20
 FEWEST = 30  # rows of a group, where there are more than two
 
@@ -19,13 +20,14 @@ def codes(
     column: pd.Series[Any], what: str, most: int, least: int = 2
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Number a column's values from 0; return the numbers, and the values as text."""
-    if column.isna().any():
-        raise InputError(f"{what} has {int(column.isna().sum())} empty cells: fill or drop them.")
-    levels = sorted(column.unique(), key=lambda v: (str(type(v)), v))
-    if not least <= (n := len(levels)) <= most:
+    found, words = factor(column)
+    if (empty := int((found == -1).sum())) > 0:
+        raise InputError(f"{what} has {empty} empty cells: fill or drop them.")
+    if not least <= (n := len(words)) <= most:
         raise InputError(f"{what} must have {least} to {most} different values, it has {n}.")
-    code = {level: number for number, level in enumerate(levels)}
-    return column.map(code).to_numpy(np.int64, copy=True), tuple(map(str, levels))
+    levels = sorted(words, key=order)
+    place = np.array([levels.index(word) for word in words], dtype=np.int64)
+    return np.asarray(place[found]), tuple(levels)
 
 
 def cross(

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from pfedfair.data.cells import factor
 from pfedfair.data.dataset import Dataset
-from pfedfair.data.encoder import numbers
-from pfedfair.data.groups import MOST_LEVELS, codes, cross
-from pfedfair.errors import InputError, has_column
+from pfedfair.data.encoder import ENCODINGS
+from pfedfair.data.groups import codes, cross
+from pfedfair.data.roles import sort_out
+from pfedfair.errors import InputError, has_column, known
 from pfedfair.files import first_line
 
 MOST_CLASSES = 20
@@ -23,11 +25,14 @@ def from_frame(
     categorical: Sequence[str] = (),
     merge_groups: bool = False,
     part: bool = False,
+    keep: Sequence[str] = (),
+    encoding: str = "piecewise",
 ) -> Dataset:
-    """Make a data set of your own table: columns of numbers are numeric, others categorical.
+    """Make a data set of your own table, whatever its cells are; `notes` says what became of them.
 
-    Labels and groups are coded from 0 in the order of the numbers or of the alphabet, so of two
-    labels the larger is coded as 1.
+    Columns of numbers are numeric, dates are taken apart, all others are categorical. Identifiers
+    and copies of the label or of S are left out. Labels and groups are coded from 0 in the order of
+    the numbers or of the alphabet, so of two labels the larger is coded as 1.
 
     Parameters
     ----------
@@ -42,15 +47,20 @@ def from_frame(
         Put groups of fewer than `FEWEST` rows together, as "a + b"; without it they are refused.
     part
         The rows are a part of a larger table, such as one site's: they may lack labels and groups.
+    keep
+        Columns that are inputs even if they look like identifiers or copies.
+    encoding
+        How columns become inputs: "piecewise" (ramps between quantiles of a number) or "standard"
+        (numbers standardised).
     """
     frame = frame.rename(columns=str)
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
         raise InputError(f"The table has more than one column '{twice[0]}': rename one.")
-    if isinstance(drop, str) or isinstance(categorical, str):
-        raise InputError("drop and categorical are lists of columns, not one name.")
-    for column in (*drop, *categorical):
-        has_column(column, frame, "to drop or to take as categories")
+    if any(isinstance(columns, str) for columns in (drop, categorical, keep)):
+        raise InputError("drop, categorical and keep are lists of columns, not one name.")
+    for column in (*drop, *categorical, *keep):
+        has_column(column, frame, "to drop, to keep or to take as categories")
     attributes = sensitive.split(",")
     if label in attributes:
         raise InputError(f"Column '{label}' cannot be both the label and the sensitive attribute.")
@@ -61,19 +71,22 @@ def from_frame(
     y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES, least)
     s, group_names = cross(frame, attributes, merge_groups, part)
     inputs = [c for c in frame.columns if c not in {label, *attributes, *drop}]
-    numeric = [c for c in inputs if pd.api.types.is_numeric_dtype(frame[c])]
-    numeric = [c for c in numeric if c not in categorical]
-    for column in inputs:
-        if column in numeric:
-            numbers(frame[column], column)
-        elif frame[column].nunique() > MOST_LEVELS:
-            raise InputError(
-                f"Column '{column}' has {frame[column].nunique()} different values, more than "
-                f"{MOST_LEVELS}: drop it, or make numbers or fewer categories of it."
-            )
-    levels: dict[str, tuple[str, ...]] = {c: () for c in inputs if c not in numeric}
+    told = {"the label": y} | {f"'{c}'": factor(frame[c])[0] for c in attributes}
+    roles = sort_out(frame, inputs, categorical, keep, told, part)
     return Dataset(
-        name, frame, y, s, tuple(numeric), levels, label_names, group_names, label, sensitive
+        name,
+        frame,
+        y,
+        s,
+        tuple(roles.numeric),
+        dict.fromkeys(roles.categorical, ()),
+        label_names,
+        group_names,
+        label,
+        sensitive,
+        hidden=(),
+        encoding=known("encoding", encoding, ENCODINGS),
+        notes=roles.notes(),
     )
 
 

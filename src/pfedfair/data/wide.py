@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from torch import Tensor
 
 from pfedfair.errors import InputError, known
 
@@ -82,6 +83,10 @@ class Wide:
         return cls(*map(_single, (mean, turn)))
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.width,)
+
+    @property
     def width(self) -> int:
         return int(self.turn.shape[-1])
 
@@ -105,6 +110,14 @@ class Wide:
                 row = part[np.flatnonzero(~np.isfinite(out[part]).all(1))[0]]
                 raise InputError(f"The embedding in row {row} has numbers that are not finite.")
         return out
+
+    pack = transform
+
+    def unseen(self, people: Any, packed: np.ndarray) -> tuple[dict[str, int], dict[str, int]]:
+        return {}, {}  # they have no cells
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        return packed.float()
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "wide"}
@@ -131,6 +144,14 @@ class Pixels:
                 f"{array.dtype}."
             )
         return array
+
+    pack = transform
+
+    def unseen(self, people: Any, packed: np.ndarray) -> tuple[dict[str, int], dict[str, int]]:
+        return {}, {}  # they have no cells
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        return packed.float()
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "pixels", "shape": list(self.shape)}

@@ -2,9 +2,10 @@
 
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from importlib.resources import files
+from math import log
 from typing import Any
 
 from pfedfair.algorithms import ALGORITHMS, METHODS, Algorithm, Method
@@ -14,21 +15,30 @@ from pfedfair.defaults.values import NONE, number, parsed
 from pfedfair.errors import InputError, known, near
 from pfedfair.federation import steps
 
-__all__ = ["as_many_steps", "make", "make_for", "section", "settings", "space", "takes", "words"]
+__all__ = [
+    "BASE", "as_many_steps", "make", "make_for", "of_few_rows", "section", "settings", "sized",
+    "space", "takes", "trainer", "words",
+]  # fmt: skip
 
 ANY = "any"  # the settings of methods that nobody has tuned
-BASE = "fedavg"  # the method whose settings those have that are not tuned themselves
+BASE = "fedavg"  # trains the model of methods with closing rounds, which are not tuned themselves
+EXACT = "newton"  # trains it where the model is linear in its parameters
 OWN = "own"  # the settings for tables of your own
 UNTUNED = {  # what sections are for that were tuned elsewhere
     OWN: "tables of your own (they suit clients of some hundred rows)",
     "images": "images of your own (they suit embeddings of faces)",
+    "own-mlp": "perceptrons on tables of your own (they suit clients of some hundred rows)",
     "pixels": "networks on pixels (they suit images of 64 pixels)",
 }
 LIKE = {"compas-two-races": "compas"}
-TUNED_ROWS = {"adult": 2400, "compas": 600}  # rows of a client when the settings were tuned
+SPECIAL = ("wide", "additive", "few")  # kinds of data whose spaces are in part others
+TUNED_ROWS = {  # of a client, when the settings were tuned
+    "adult": 2400, "adult-additive": 2400, "compas": 600, "compas-additive": 600,
+}  # fmt: skip
 ETA = 0.9
 OF_PENALTY = ("eta", "penalty", "mix", "penalty_options")
 OF_TRAINING = ("epochs", "batch", "alpha", "optimiser", "ridge", "weighting")
+OF_STEPS = (*OF_TRAINING, "epsilon")  # who gives these wants a base that sends models
 OF_TARGET = ("target_ddp", "confidence", "held", "dual_step")
 
 
@@ -56,7 +66,15 @@ def make(
     pfedfair.errors.InputError: 'eta' means nothing to fedavg: leave it out, or take fedavg-kde.
     """
     method = ALGORITHMS[known("method", name, ALGORITHMS)]
-    given = _nested(dict(settings or {}), name, data)
+    tuned = {} if data is None else _settings(data, name)
+    given = dict(settings or {})
+    by_steps = "base" not in given and any(key in given for key in OF_STEPS)
+    other = given.get("base", tuned.get("base")) != tuned.get("base") or by_steps
+    if data is not None and "base" in tuned and other:
+        usual = _settings(data, BASE)  # another base than the tuned one
+        tuned = usual | {"rounds": usual["rounds"] + method.closing}
+    base = {"base": tuned.pop("base")} if "base" in tuned else {}
+    given = _nested(base | given, name, data)
     own = method.settings
     target = {key: given.pop(key) for key in OF_TARGET if key in given and key not in own
               and method.fair}  # fmt: skip
@@ -67,8 +85,10 @@ def make(
             raise InputError(_refusal(key, method))
     if method.fair:
         given = {"eta": ETA} | given
-    tuned = {} if data is None else _settings(data, name)
     algorithm = method.kind(**tuned | parsed(method.kind, given))
+    trainer = getattr(algorithm, "base", None)
+    if trainer is not None and not trainer.tuned and "rounds" not in given:  # nobody tuned these
+        algorithm = replace(algorithm, rounds=trainer.rounds + algorithm.closing)
     return targeted(algorithm, **parsed(Targeted, target)) if target else algorithm
 
 
@@ -89,23 +109,43 @@ def takes(name: str, key: str, given: Collection[str] = OF_TARGET) -> bool:
 def settings(data: str | Dataset, name: str) -> dict[str, Any]:
     """Return the tuned hyper-parameters of a method, from ``tuned.toml``.
 
-    Of a method that was not tuned for the data: those for any method there that it has. One with
-    rounds after training has FedAvg's, and these rounds.
+    Of a method that was not tuned for the data: those for any method there that it has. One that
+    has nothing to tune but what FedAvg has, has FedAvg's, and its rounds after training.
     """
-    tuned: dict[str, dict[str, Any]] = _read("tuned.toml")[section(data)]
+    tuned: dict[str, dict[str, Any]] = _read("tuned.toml").get(section(data), {})
     method = ALGORITHMS[name]
-    if name not in tuned and method.closing:
-        base = settings(data, BASE)
-        return base | {"rounds": base["rounds"] + method.closing}
+    if name not in (*tuned, EXACT) and _as_base(name):
+        base = EXACT if EXACT in tuned and "base" in method.settings else BASE
+        trained = settings(data, base)
+        rounds = {"rounds": trained["rounds"] + method.closing} if trained else {}
+        return trained | rounds | ({"base": base} if base == EXACT else {})
     any_method = f"{ANY}-one-step" if method.kind.one_step else ANY
     usual = tuned.get(any_method, {}) if method.kind.tuned else {}
+    if EXACT in tuned and section(data) != OWN and method.kind.tuned:  # an additive model, too
+        usual = settings(OWN, name)
     return tuned.get(name, {k: v for k, v in usual.items() if k in method.settings})
+
+
+def _as_base(name: str) -> bool:
+    """Whether a method has nothing to tune but what another one has that trains its model."""
+    kind = ALGORITHMS[name].kind
+    return kind.federated and not kind.tuned
+
+
+def trainer(data: str | Dataset) -> str:
+    """The method that trains the model of others: Newton's where the model is linear."""
+    return EXACT if EXACT in _read("tuned.toml").get(section(data), {}) else BASE
 
 
 def section(data: str | Dataset) -> str:
     """Whose settings a data set has: its own, or those for tables of your own."""
     name = data if isinstance(data, str) else data.settings  # not its name, which a file may have
-    return LIKE.get(name, name if name in _read("tuned.toml") else OWN)
+    return LIKE.get(name, name if name in _sections() else OWN)
+
+
+def _sections() -> set[str]:
+    """All sections: those with settings, and those that can be tuned."""
+    return {*_read("tuned.toml"), *_read("spaces.toml")["few"]["sections"]}
 
 
 def words(data: str | Dataset, name: str, algorithm: Algorithm) -> str:
@@ -116,10 +156,12 @@ def words(data: str | Dataset, name: str, algorithm: Algorithm) -> str:
     about = {key: getattr(trainer, key) for key in usual} | {"rounds": algorithm.rounds}
     shown = [key for key in usual if key in tuned or about[key] != usual[key]]
     found = ", ".join(f"{key} {about[key]}" for key in shown if key not in ("eta", "target_ddp"))
+    if getattr(algorithm, "base", None) is not None:
+        found = f"a model trained by {type(trainer).__name__}, {found}"
     if not found:
         return f"{name} has no settings to tune." if not ALGORITHMS[name].kind.tuned else (
             f"Settings: the defaults of {name}; nobody has tuned it for {whose}.")  # fmt: skip
-    if whose not in UNTUNED and name not in _read("tuned.toml")[whose]:
+    if whose not in UNTUNED and name not in _read("tuned.toml")[whose] and not _as_base(name):
         return f"Settings for {whose}: {found}. Nobody has tuned them for {name}."
     if whose not in UNTUNED:
         return f"Settings, as tuned for {whose} or given: {found}."
@@ -132,12 +174,35 @@ def words(data: str | Dataset, name: str, algorithm: Algorithm) -> str:
 def make_for(
     rows: int | None, name: str, given: Mapping[str, Any], data: str | Dataset
 ) -> Algorithm:
-    """Return a method as tuned; clients of few `rows` make as many steps as in tuning."""
+    """Return a method as tuned, for clients of so many `rows`."""
     known("method", name, ALGORITHMS)
     base = given.get("base")
     trains, mark = (str(base), "base.") if base in ALGORITHMS else (name, "")
-    small = {} if rows is None else as_many_steps(data, trains, max(rows, 1))
+    small = {} if rows is None else of_few_rows(data, trains, max(rows, 1))
     return make(name, {mark + key: value for key, value in small.items()} | dict(given), data)
+
+
+def of_few_rows(data: str | Dataset, name: str, rows: int) -> dict[str, Any]:
+    """Return the settings of a method for clients of few `rows`.
+
+    As tuned for such clients; or, where nobody has, those that make as many steps as in tuning.
+    """
+    tuned = sized(data, rows)
+    known_here = _read("tuned.toml").get(tuned, {})
+    there = name in known_here or (BASE in known_here and _as_base(name))
+    return settings(tuned, name) if there and tuned != section(data) else (
+        as_many_steps(data, name, rows))  # fmt: skip
+
+
+def sized(data: str | Dataset, rows: int) -> str:
+    """The section that is tuned for clients of about so many rows, such as "adult-240"."""
+    whole = section(data)
+    sizes = {whole: TUNED_ROWS.get(whole, rows)}
+    for name in sorted(_sections()):
+        known_as, _, size = name.rpartition("-")
+        if known_as == whole and size.isdigit():
+            sizes[name] = int(size)
+    return min(sizes, key=lambda name: abs(log(sizes[name] / rows)))
 
 
 def as_many_steps(
@@ -152,9 +217,12 @@ def as_many_steps(
     (``docs/decisions/0007-small-clients.md``).
     """
     kind, usual = ALGORITHMS[name].kind, TUNED_ROWS.get(section(data), rows)
-    batch = make(name).batch
+    made = make(name)
+    if made.linear:  # it needs no steps
+        return {}
+    batch = made.batch
     times = steps(usual, batch) // steps(rows, batch)
-    if times <= 1:
+    if times <= 1 or "base" in settings(data, name):  # a base that is tuned has its own
         return {}
     if way == "batches" or (way is None and kind.personal):
         return {"batch": batch * rows // usual}
@@ -170,10 +238,12 @@ def space(data: str | Dataset, name: str) -> dict[str, list[Any]]:
     """Return what is tuned of a method, and the values to try, from ``spaces.toml``."""
     kind, known_spaces = ALGORITHMS[name].kind, _read("spaces.toml")
     rounds = known_spaces["one_step_rounds" if kind.one_step else "rounds"]
-    found: dict[str, list[Any]] = {"rounds": rounds[section(data)]}
-    wide = known_spaces["wide"] if section(data) in known_spaces["wide"]["sections"] else {}
+    whose = section(data)
+    special = [known_spaces[k] for k in SPECIAL if whose in known_spaces[k]["sections"]]
+    found: dict[str, list[Any]] = {"rounds": rounds[whose]}
     for base in reversed(kind.__mro__):
-        found |= known_spaces.get(base.__name__, {}) | wide.get(base.__name__, {})
+        for some in (known_spaces, *special):
+            found |= some.get(base.__name__, {})
     return found
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -77,8 +78,10 @@ def fit(
         1 if network.alone else at_once,
         memory=MEMORY,
         client_bytes=8 * 4 * network.size,
-        row_bytes=2 * 4 * federation.table.x[0].numel(),
+        row_bytes=2 * 4 * federation.table.width,
     )
+    if algorithm.gathers:
+        parts = [np.arange(len(federation))]
     groups = [
         (
             torch.from_numpy(ids),

@@ -19,7 +19,7 @@ from pfedfair.federation import Federation
 from pfedfair.files import read_json, read_parquet, write_json, write_parquet
 from pfedfair.kinds import Kinds
 from pfedfair.partition import Plan
-from pfedfair.runs import CollapseWarning, measured_rows, train
+from pfedfair.runs import CollapseWarning, check_model, measured_rows, train
 
 
 def execute(runs: Path, spec: Spec, on_work: Callable[[float], None]) -> None:
@@ -27,7 +27,7 @@ def execute(runs: Path, spec: Spec, on_work: Callable[[float], None]) -> None:
     federation = _federation(spec.source, spec.plan, spec.seed, spec.sensitive_as_input)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # the column "collapsed" keeps it
-        run = train(federation, spec.algorithm, spec.seed, spec.model, on_work=on_work)
+        run = train(federation, spec.algorithm, spec.seed, on_work=on_work)
     write_parquet(runs / f"{spec.key}.parquet", rows_of(run, spec))
 
 
@@ -109,6 +109,7 @@ def prepare(
         groups, classes = len(data.group_names), len(data.label_names)
         aware = data.aware if spec.sensitive_as_input is None else spec.sensitive_as_input
         spec.algorithm.check(Kinds(groups, classes, aware))
+        check_model(data)
     for source, plan, seed, protocol, validated in dict.fromkeys(
         (spec.source, spec.plan, spec.seed, spec.protocol, spec.validated) for spec in specs
     ):

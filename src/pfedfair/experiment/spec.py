@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from pfedfair.algorithms import Algorithm
-from pfedfair.data import DATASETS, FACES, Dataset, load
+from pfedfair.data import DATASETS, FACES, NATURAL, Dataset, load
+from pfedfair.networks import PIXELS
 from pfedfair.partition import Plan
 
 FRONTIER = "frontier"
 FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is computed
-WORK = {"mlp": 4e5, "cnn": 5e6, "resnet18": 6e7, "vit-b16": 4e8}  # of networks on 64 pixels
 
 
 @dataclass(frozen=True)
 class Source:
     """Which rows: a bundled data set, a file with the names of its columns, or images.
 
-    Of images: the `folder` where they or their embeddings are, the `encoder` that embeds them, how
-    embeddings are scaled; or the size of images in `pixels`, for networks on pixels.
+    `model` and `encoding` of columns, if not the usual ones. Of images: the `folder` where they or
+    their embeddings are, the `encoder` that embeds them, how embeddings are scaled; or the size of
+    images in `pixels`, for networks on pixels.
     """
 
     name: str
@@ -37,15 +38,18 @@ class Source:
     scaling: str | None = None
     skip_missing: bool = False
     with_images: bool = False
+    model: str | None = None
+    keep: tuple[str, ...] = ()
+    encoding: str | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return the name of a bundled data set, or a file's name, contents and columns."""
-        if self.name in DATASETS and self.sensitive is None:
+        if self == Source(self.name) and self.name in DATASETS:
             return {"name": self.name}
         if self.name in DATASETS:
             return asdict(self)
         about = asdict(self) | {"name": Path(self.name).name}
-        if self.name in FACES or Path(self.name).is_dir():
+        if self.name in (*FACES, *NATURAL) or Path(self.name).is_dir():
             return about | {"folder": None, "sha256": load_source(self).digest}
         return about | {"sha256": _sha256(self.name)}
 
@@ -57,7 +61,7 @@ class Spec:
     With `frontier` it is not the algorithm that is measured, but the best thresholds on the scores
     of its global model, at each of `FRONTIER_LIMITS`; the results call this method `FRONTIER`. With
     `validated` the run is measured on the validation rows too, which have rows of their own in the
-    results. `model` is the name of a network, if not the usual one.
+    results.
     """
 
     source: Source
@@ -69,7 +73,6 @@ class Spec:
     sensitive_as_input: bool | None = None  # as the data set says
     validated: bool = False
     frontier: bool = False
-    model: str | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return a JSON-able description; equal specs, equal text."""
@@ -96,9 +99,9 @@ class Spec:
         data = load_source(self.source)
         weights: float = sum(a * b for a, b in pairwise((64, *data.hidden, 1)))
         if data.array is not None:
-            size = data.array[0].size
-            on_pixels = WORK.get(self.model or "cnn", 0) * size / 12_288
-            weights = on_pixels if self.source.pixels else size
+            weights = size = data.array[0].size
+            if self.source.pixels:
+                weights = PIXELS[data.model or "cnn"].work * size / 12_288
         rows = data.paper_plan.rows if data.paper_plan else len(data)
         return (rounds * per_round + at_end) * (rows * (weights + 2e4) / 1e7) + 1.0
 

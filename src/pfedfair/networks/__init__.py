@@ -20,10 +20,11 @@ from pfedfair.networks.cells import Cells, probabilities
 from pfedfair.networks.mlp import MLP, linear
 from pfedfair.networks.module import Module
 from pfedfair.networks.pixels import Pixels
+from pfedfair.networks.trees import Trees
 
 __all__ = [
     "MLP", "NETWORKS", "PIXELS", "Bias", "Both", "Cells", "Module", "Network", "Pixels",
-    "from_dict", "linear", "probabilities",
+    "Trees", "from_dict", "linear", "probabilities",
 ]  # fmt: skip
 
 
@@ -36,6 +37,7 @@ NETWORKS: dict[str, Callable[[dict[str, Any], dict[str, Tensor], nn.Module | Non
     ),
     "module": Module.restore,
     "pixels": lambda about, buffers, module: Pixels(**about),
+    "trees": lambda about, buffers, module: Trees(**about),
 }
 
 

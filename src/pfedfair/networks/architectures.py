@@ -20,12 +20,15 @@ class Form:
     """How to make a module for a size and outputs, and what it takes.
 
     `kept` is roughly the bytes that a gradient has to keep for each pixel of a picture; sizes are
-    multiples of `grid`.
+    multiples of `grid`. `work` says how long a picture of 64 x 64 pixels takes, in weights of a
+    perceptron that take as long; a `heavy` one needs a GPU to be trained to its end.
     """
 
     make: Callable[[int, int], nn.Module]
     kept: int
+    work: float
     grid: int = 1
+    heavy: bool = False
 
 
 def check(name: str, size: int) -> None:
@@ -120,8 +123,8 @@ def layout(name: str, size: int, outputs: int) -> nn.Module:
 
 SMALLEST = 16
 PIXELS: dict[str, Form] = {
-    "cnn": Form(cnn, kept=280),
-    "mlp": Form(mlp, kept=20),
-    "resnet18": Form(resnet18, kept=700),
-    "vit-b16": Form(vit, kept=4000, grid=16),
+    "cnn": Form(cnn, kept=280, work=5e6),
+    "mlp": Form(mlp, kept=20, work=4e5),
+    "resnet18": Form(resnet18, kept=700, work=6e7),
+    "vit-b16": Form(vit, kept=4000, work=4e8, heavy=True, grid=16),
 }

@@ -17,6 +17,7 @@ class Network(Protocol):
     size: int  # the length p of one model's row
     words: str  # what it is, for tables
     measured: int = 0  # how many numbers of a row are not trained, but measured by `settle`
+    linear: bool = False  # whether logits are linear in the parameters, see `design`
     alone: bool = False  # whether clients go one by one, with no padding: people are not apart
 
     @property
@@ -43,6 +44,16 @@ class Network(Protocol):
     def like(self, outputs: int) -> Network:
         """Return a network of the same form with other outputs, to guess S where it is not told."""
         raise InputError(f"{self.words} cannot guess S, which this needs: take linear or an MLP.")
+
+    def design(self, x: Tensor, s: Tensor) -> Tensor:
+        """Return what the logits are linear in, ``(rows, n, q)``; the last of it is the constant 1.
+
+        A model's row then has the coefficients output by output, all without the constant's, then
+        the constant's of every output, the intercepts.
+        """
+        raise InputError(
+            f"{self.words} is not linear in its parameters: take --model linear or additive."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Describe the network for `from_dict`, as JSON can hold it."""

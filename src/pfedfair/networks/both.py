@@ -21,6 +21,7 @@ class Both(Network):
         self.size = network.size + head.size
         self.words = f"{network.words} and a guess of S"
         self.measured = network.measured + head.measured
+        self.linear = network.linear and head.linear
         self.alone = network.alone or head.alone
 
     def init(self, rng: np.random.Generator) -> Tensor:
@@ -42,6 +43,10 @@ class Both(Network):
 
     def settle(self, w: Tensor, batches: Callable[[], Iterable[Tensor]]) -> Tensor:
         return torch.cat([net.settle(part, batches) for net, part in self._parts(w)], dim=1)
+
+    def design(self, x: Tensor, s: Tensor) -> Tensor:
+        """What both are linear in: a head of `like` has the network's form."""
+        return self.network.design(x, s)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "both", "network": self.network.to_dict(), "head": self.head.to_dict()}

@@ -32,6 +32,7 @@ class MLP(Network):
     ) -> None:
         self.inputs, self.hidden, self.outputs, self.groups = inputs, hidden, outputs, groups
         widths = [inputs + kinds.inputs(groups), *hidden, outputs]
+        self.linear = not hidden
         self.words = f"mlp {'-'.join(map(str, hidden))}" if hidden else "linear"
         self.layers: list[tuple[int, int, int]] = []  # start in the row, fan-in, fan-out
         self.size = 0
@@ -65,6 +66,12 @@ class MLP(Network):
             return grad
 
         return outputs[-1], pullback
+
+    def design(self, x: Tensor, s: Tensor) -> Tensor:
+        if not self.linear:
+            return super().design(x, s)
+        x = with_group(x.flatten(2), s, self.groups)
+        return torch.cat([x, x.new_ones(*x.shape[:2], 1)], dim=-1)
 
     def like(self, outputs: int) -> Network:
         return MLP(self.inputs, self.hidden, outputs, self.groups)

@@ -57,16 +57,18 @@ def choose(
 ) -> Plan:
     """Return the plan for one of `WAYS`, as a command or a site's settings ask for it.
 
-    A `column` of clients is a way by itself.
+    A `column` of clients is a way by itself; a data set may have one of its own.
     """
     known("partition", way, WAYS)
+    if column is None and clients is None and way in ("fixed", "column"):
+        column = data.client or None
     if column is not None:
-        if clients is not None or rows is not None or way in ("dirichlet", "together"):
+        if clients is not None or way in ("dirichlet", "together"):
             raise InputError(
-                "--client makes one client of every value of that column, with all its rows: leave "
-                f"out --clients, --rows and --partition {way}."
+                "--client makes one client of every value of that column: leave out --clients and "
+                f"--partition {way}."
             )
-        return ByColumn(column, validation=validation)
+        return ByColumn(column, validation=validation, rows=rows)
     if way == "column":
         raise InputError("--partition column needs --client COLUMN.")
     if way == "together":

@@ -85,13 +85,16 @@ class Plan:
     """
 
     column: str | None
+    of_paper = False  # whether clients are those of the data set's `paper_plan`
 
     def __post_init__(self) -> None:
         """Check the fields that several plans have."""
         clients, rows = getattr(self, "clients", None), getattr(self, "rows", None)
-        if rows is not None and (rows < 1 or clients is None):
+        by_itself = getattr(self, "column", None) is not None  # a column says how many clients
+        if rows is not None and (rows < 1 or (clients is None and not by_itself)):
             raise InputError(
-                "rows is the number of rows of each client, at least 1; give clients too."
+                "rows is the number of rows of each client, at least 1; say --clients or --client, "
+                "too."
             )
         if clients is not None and clients < 1:
             raise InputError(f"A federation needs at least one client, got {clients}.")
@@ -191,17 +194,24 @@ def _enough(data: Dataset, group: int, train: int, test: int, able: int, able_te
 
 
 def hold_out(
-    data: Dataset, clients: dict[str, Rows], test: float, validation: float, seed: int
+    data: Dataset,
+    clients: dict[str, Rows],
+    test: float,
+    validation: float,
+    seed: int,
+    most: int | None = None,
 ) -> Partition:
     """Let each client keep a part of its own rows for the test, of each group alike.
 
-    Where the data has rows for the test alone, it keeps those.
+    Where the data has rows for the test alone, it keeps those. With `most`, it keeps all that are
+    more than so many.
     """
     rng = seeds.generator(seed, seeds.PARTITION)
     parts = []
     for rows in clients.values():
         if data.held is None:
-            held, own = stratified(rows, data.s, test, rng)
+            part = test if most is None else max(test, 1 - most / len(rows))
+            held, own = stratified(rows, data.s, part, rng)
         else:
             held, own = rows[data.held[rows]], rows[~data.held[rows]]
         check, fit = stratified(own, data.s, validation, rng)

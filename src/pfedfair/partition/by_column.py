@@ -11,16 +11,20 @@ from pfedfair.partition.base import Partition, Plan, hold_out
 
 @dataclass(frozen=True)
 class ByColumn(Plan):
-    """One client per value of a column; each keeps a part `test` of its own rows for the test."""
+    """One client per value of a column; each keeps a part `test` of its own rows for the test.
+
+    With `rows` a client trains on so many at the most, and all its others are for the test.
+    """
 
     column: str
     test: float = 0.25
     validation: float = 0.0
     min_rows: int = 20
+    rows: int | None = None
 
     @property
     def words(self) -> str:
-        return f"by {self.column}"
+        return f"by {self.column}" + (f", {self.rows:,} rows each" if self.rows else "")
 
     def split(self, data: Dataset, seed: int) -> Partition:
         has_column(self.column, data.frame, "to make clients of")
@@ -40,4 +44,4 @@ class ByColumn(Plan):
                     f"Client '{name}' of column '{self.column}' has {len(rows)} rows, "
                     f"at least {self.min_rows} are needed: merge or drop it."
                 )
-        return hold_out(data, clients, self.test, self.validation, seed)
+        return hold_out(data, clients, self.test, self.validation, seed, self.rows)

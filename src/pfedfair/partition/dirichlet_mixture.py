@@ -30,6 +30,7 @@ class DirichletMixture(Plan):
     rows: int | None = None
 
     column = None
+    of_paper = True
     words = "Dirichlet shares"
 
     def __post_init__(self) -> None:

@@ -32,6 +32,7 @@ class FixedShares(Plan):
     rows: int | None = None
 
     column = None
+    of_paper = True
     words = "fixed shares"
 
     def rows_each(self, data: Dataset) -> int | None:

@@ -25,7 +25,7 @@ class Together(Plan):
 
     def split(self, data: Dataset, seed: int) -> Partition:
         plan = data.paper_plan
-        if self.paper and plan is not None and plan.whole:
+        if self.paper and plan is not None and not plan.scaled:
             counts = plan.n_under * np.array(plan.under) + plan.n_over * np.array(plan.over)
             dealt = deal(data, counts[None], plan.test_fraction, self.validation, seed)
             names, pool = ("everybody",), dealt.test[0]

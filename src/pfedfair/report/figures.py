@@ -111,7 +111,36 @@ def shares(picture: Picture) -> Figure:
     return figure
 
 
-KINDS = {"curves": curves, "rates": rates, "clients": clients, "shares": shares}
+def tiles(picture: Picture) -> Figure:
+    """A small panel for each client, where it belongs on a map: the gap of each method."""
+    frame = picture.frames["tiles"]
+    down, across = frame["down"].max() + 1, frame["across"].max() + 1
+    figure = Figure(figsize=(1.0 * across + 0.5, 1.05 * down + 1.0), layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
+    for panel in panels.flat:
+        panel.axis("off")
+    methods = list(dict.fromkeys(frame["method"]))
+    for client, rows in frame.groupby("client", sort=False):
+        axes: Axes = panels[rows["down"].iloc[0], rows["across"].iloc[0]]
+        axes.axis("on")
+        axes.set_title(str(client), fontsize=8, pad=2)
+        for _, row in rows.iterrows():
+            colour, marker = style(row["method"])
+            axes.plot(methods.index(row["method"]), row["ddp"], color=colour, marker=marker)
+        axes.axhline(rows["target"].iloc[0], color=GREY, linewidth=0.8, linestyle="--")
+        axes.set_ylim(0, 1.1 * frame["ddp"].max())
+        axes.set_xlim(-0.7, len(methods) - 0.3)
+        axes.set_xticks([])
+        axes.tick_params(labelsize=6)
+        axes.label_outer()
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    figure.suptitle(picture.words["title"], fontsize=11)
+    legend(figure, [method_line(method) for method in methods], len(methods))
+    return figure
+
+
+KINDS = {"curves": curves, "rates": rates, "clients": clients, "shares": shares, "tiles": tiles}
 
 
 def _panels(

@@ -1,6 +1,7 @@
 """What a rule is, and what rules share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ class Rule(Protocol):
     """The contract of a rule."""
 
     numbers: Tensor  # all numbers of the rule
+    facts: Mapping[str, float] = MappingProxyType({})  # what its method knows of it; not saved
 
     def chances(self, logits: Tensor, s: Tensor) -> Tensor:
         """Return the chance of every decision for everybody, ``(n, classes)``."""

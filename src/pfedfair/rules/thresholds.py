@@ -53,6 +53,8 @@ def threshold(low: float, high: float, chance: float, below: float) -> str:
 
     >>> threshold(0.5, 0.5, 0.0, 0.0), threshold(0.5, 0.502, 0.3, 0.125)
     ('0.500', '0.500-0.502, or lot 12 %')
+    >>> threshold(0.4, 1.0, 0.7, 0.0)  # of those above it, seven in ten
+    '0.400, and lot 70 %'
     """
     lot = f", or lot {100 * below:.0f} %" if below > 0 else ""
     if min(low, high) > 0.999:
@@ -61,4 +63,6 @@ def threshold(low: float, high: float, chance: float, below: float) -> str:
         return "everybody"
     if low < 0.001 and chance > 0:
         return f"{high:.3f}, or lot {100 * chance:.0f} %"
+    if high > 0.999:
+        return f"{low:.3f}, and lot {100 * chance:.0f} %{lot}"
     return f"{low:.3f}{lot}" if high == low else f"{low:.3f}-{high:.3f}{lot}"

@@ -1,10 +1,17 @@
 """One run: training, what every client got, its models, and clients that come later."""
 
-from pfedfair.runs.model import PersonalModel, load_model
+from pfedfair.runs.model import PersonalModel, UnseenWarning, load_model
 from pfedfair.runs.newcomer import personalise
-from pfedfair.runs.run import CollapseWarning, Run, choose_network, measured_rows, train
+from pfedfair.runs.run import (
+    CollapseWarning,
+    Run,
+    check_model,
+    choose_network,
+    measured_rows,
+    train,
+)
 
 __all__ = [
-    "CollapseWarning", "PersonalModel", "Run", "choose_network", "load_model", "measured_rows",
-    "personalise", "train",
+    "CollapseWarning", "PersonalModel", "Run", "UnseenWarning", "check_model", "choose_network",
+    "load_model", "measured_rows", "personalise", "train",
 ]  # fmt: skip

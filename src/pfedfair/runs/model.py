@@ -1,5 +1,6 @@
 """A client's classifier on raw rows, and the files that keep it."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from pfedfair import algorithms, networks, rules
 from pfedfair.algorithms import Algorithm
 from pfedfair.data import encoder as inputs
+from pfedfair.data.cells import canonical
 from pfedfair.errors import InputError
 from pfedfair.federation import client_number
 from pfedfair.files import atomic, read_json, write_json
@@ -40,7 +42,8 @@ class PersonalModel:
 
         For a rule that turns scores into decisions: the chances of its decisions.
         """
-        return self.predictor.chances(*self._inputs(X, sensitive_features)).numpy()
+        x, s = self._inputs(X, sensitive_features)
+        return self.predictor.chances(x, s, self.encoder.unpack).numpy()
 
     def predict(
         self, X: pd.DataFrame, sensitive_features: Any = None, random_state: int | None = None
@@ -50,8 +53,9 @@ class PersonalModel:
         A rule that draws lots at a threshold draws them from `random_state`; by default from fresh
         entropy, so that people who come one by one do not all draw the same.
         """
-        inputs = self._inputs(X, sensitive_features)
-        return self.predictor.decide(*inputs, np.random.default_rng(random_state)).numpy()
+        x, s = self._inputs(X, sensitive_features)
+        rng = np.random.default_rng(random_state)
+        return self.predictor.decide(x, s, rng, self.encoder.unpack).numpy()
 
     def words(self) -> list[str]:
         """Say how the model decides."""
@@ -64,7 +68,7 @@ class PersonalModel:
                 "The model takes the sensitive attribute as an input: give sensitive_features."
             )
         s = np.zeros(len(X), np.int64) if unknown else self.codes(sensitive_features)
-        return torch.from_numpy(self.encoder.transform(X)), torch.from_numpy(s)
+        return torch.from_numpy(pack(self.encoder, X)), torch.from_numpy(s)
 
     def codes(self, sensitive_features: Any) -> np.ndarray:
         """Return 0, 1, ... for names of groups (or for these numbers if they cannot be names).
@@ -72,11 +76,10 @@ class PersonalModel:
         Of several attributes (a table with a column for each) the values are joined by " x ".
         """
         columns, names = pd.DataFrame(sensitive_features), self.group_names
-        texts = [columns[name].map(str).to_numpy(object) for name in columns]
+        texts = [columns[name].map(lambda v: canonical(v) or "").to_numpy(object)
+                 for name in columns]  # fmt: skip
         values = pd.Series([" x ".join(row) for row in zip(*texts, strict=True)], dtype=object)
-        if all(map(_is_number, names)) and values.map(_is_number).all():  # 1 is 1.0
-            values = values.map(lambda v: next((n for n in names if float(n) == float(v)), v))
-        ways = [{name: z for z, name in enumerate(names)}]
+        ways = [{canonical(name) or name: z for z, name in enumerate(names)}]
         if not any(map(_is_number, names)):  # codes only where they cannot be names
             numbers = {str(z): z for z in range(len(names))}
             ways += [way for way in (numbers, {"False": 0, "True": 1}) if not way.keys() & names]
@@ -88,6 +91,27 @@ class PersonalModel:
             f"sensitive_features must be {' or '.join(names)}; "
             f"found '{values[~values.isin(merged)].iloc[0]}'."
         )
+
+
+class UnseenWarning(UserWarning):
+    """Rows to decide on have cells unlike those of the training rows."""
+
+
+def pack(encoder: inputs.Inputs, people: Any) -> np.ndarray:
+    """Pack people's inputs; say what the training rows did not have, or had much less of."""
+    packed = encoder.pack(people)
+    levels, empty = encoder.unseen(people, packed)
+    for counts, kind in ((levels, "of a new or rare level"), (empty, "without a value")):
+        if counts:
+            named = ", ".join(f"{column} {n:,}" for column, n in counts.items())
+            total = sum(counts.values())
+            warnings.warn(
+                f"{total:,} cell{'s' * (total > 1)} {kind} ({named}): the training rows had fewer "
+                "such, or none.",
+                UnseenWarning,
+                stacklevel=4,
+            )
+    return packed
 
 
 def _is_number(text: str) -> bool:

@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from pfedfair import seeds
+from pfedfair.data.sensitive import sensitive_of
 from pfedfair.errors import InputError
-from pfedfair.runs.model import PersonalModel, read_model, write_model
-from pfedfair.runs.sensitive import sensitive_of
+from pfedfair.runs.model import PersonalModel, pack, read_model, write_model
 
 
 def personalise(
@@ -48,11 +48,12 @@ def personalise(
     s = torch.from_numpy(model.codes(given))
     if len(s) == 0:
         raise InputError("There are no rows to make a model for.")
-    x = torch.from_numpy(saved.encoder.transform(people))
+    x = torch.from_numpy(pack(saved.encoder, people))
     server = {key[len("server.") :]: value for key, value in saved.tensors.items()
               if key.startswith("server.")} | {"w": saved.tensors["w"]}  # fmt: skip
     rng = seeds.generator(saved.about["seed"], seeds.GUARANTEE)
-    rule = algorithm.newcomer(server, model.predictor.logits(x, s), s, rng, saved.kinds)
+    logits = model.predictor.logits(x, s, saved.encoder.unpack)
+    rule = algorithm.newcomer(server, logits, s, rng, saved.kinds)
     model = saved.model(model.predictor.theta, rule)
     if out is not None:
         kept = {key: value for key, value in saved.tensors.items() if key not in ("theta", "rule")}

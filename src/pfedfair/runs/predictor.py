@@ -1,6 +1,6 @@
 """A predictor is a scorer and a rule: from a person's inputs and group to a decision."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -15,29 +15,35 @@ from pfedfair.networks import Network
 from pfedfair.rules import Rule
 
 ROWS_AT_ONCE = 4096
+Unpack = Callable[[Tensor], Tensor]  # from what an encoder packed to inputs
 
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """One client's: the network with its parameters `theta` ``(p,)``, and the rule."""
+    """One client's: the network with its parameters `theta` ``(p,)``, and the rule.
+
+    People's `x` are inputs, or what `unpack` makes inputs of, some people at a time.
+    """
 
     network: Network
     theta: Tensor
     rule: Rule
 
-    def logits(self, x: Tensor, s: Tensor) -> Tensor:
+    def logits(self, x: Tensor, s: Tensor, unpack: Unpack = Tensor.float) -> Tensor:
         """Scores of some people, ``(n, outputs)``."""
         parts = zip(torch.split(x, ROWS_AT_ONCE), torch.split(s, ROWS_AT_ONCE), strict=True)
-        return torch.cat([self.network.logits(self.theta[None], a[None].float(), b[None])[0]
+        return torch.cat([self.network.logits(self.theta[None], unpack(a)[None], b[None])[0]
                           for a, b in parts])  # fmt: skip
 
-    def chances(self, x: Tensor, s: Tensor) -> Tensor:
+    def chances(self, x: Tensor, s: Tensor, unpack: Unpack = Tensor.float) -> Tensor:
         """The chance of every decision, ``(n, classes)``."""
-        return self.rule.chances(self.logits(x, s), s)
+        return self.rule.chances(self.logits(x, s, unpack), s)
 
-    def decide(self, x: Tensor, s: Tensor, rng: np.random.Generator) -> Tensor:
+    def decide(
+        self, x: Tensor, s: Tensor, rng: np.random.Generator, unpack: Unpack = Tensor.float
+    ) -> Tensor:
         """Everybody's decision, ``(n,)``, by lot where the rule says so."""
-        return self.rule.decide(self.logits(x, s), s, rng)
+        return self.rule.decide(self.logits(x, s, unpack), s, rng)
 
     def same(self, other: Self) -> bool:
         """Whether two clients decide alike."""
@@ -60,6 +66,7 @@ def count(
             continue
         own = torch.from_numpy(rows[i])
         s, y = table.s[own], table.y[own].long()
-        decided = predictor.decide(table.x[own], s, seeds.generator(seed, seeds.TIES, i))
+        rng = seeds.generator(seed, seeds.TIES, i)
+        decided = predictor.decide(table.x[own], s, rng, table.unpack)
         counts[i] = tally(s.numpy(), y.numpy(), decided.numpy(), groups, classes)
     return counts

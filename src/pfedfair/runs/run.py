@@ -15,15 +15,17 @@ import torch
 from pfedfair import metrics, seeds
 from pfedfair.algorithms import Algorithm, Clients
 from pfedfair.criteria import CRITERIA
+from pfedfair.data import Dataset, with_model
 from pfedfair.engines.stacked import Fitted, fit
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation, client_number
 from pfedfair.kinds import Kinds, outputs
-from pfedfair.networks import MLP, Network, Pixels
+from pfedfair.networks import MLP, PIXELS, Network, Pixels
 from pfedfair.partition import Partition
 from pfedfair.rules import Likeliest
 from pfedfair.runs.model import PersonalModel, write_model
 from pfedfair.runs.predictor import Predictor, count
+from pfedfair.runs.shapes import shapes
 from pfedfair.theory import frontier
 
 
@@ -110,7 +112,8 @@ class Run:
         if not data.kinds.binary:
             raise InputError("The frontier is computed for two groups and two classes.")
         protocol, held, weighted = measured_rows(part, protocol)
-        logits = Predictor(self.network, self.fitted.w, Likeliest()).logits(data.x, data.s)
+        scorer = Predictor(self.network, self.fitted.w, Likeliest())
+        logits = scorer.logits(data.x, data.s, data.unpack)
         score = torch.sigmoid(logits[:, 0]).double().numpy()
         y, s = data.y.long().numpy(), data.s.numpy()
         found: dict[tuple[int, float], list[tuple[float, float]]] = {}
@@ -128,6 +131,10 @@ class Run:
             )
         ]
         return pd.DataFrame(rows)
+
+    def shapes(self) -> pd.DataFrame:
+        """What the global model adds to a score for each value of each column, see `shapes.py`."""
+        return shapes(self.federation, self.network, self.fitted.w)
 
     def personal_model(self, client: int | str) -> PersonalModel:
         """Return the model of a client, by number (from 0) or by name."""
@@ -151,7 +158,8 @@ class Run:
         right = metrics.measure(counts, part.shares if weighted else None)["accuracy"]
         gap = CRITERIA[self.algorithm.criterion].measure
         table = self.table(protocol)[["client", "accuracy", gap, f"{gap}_low", f"{gap}_high"]]
-        each = pd.DataFrame([rule.table() for rule in self.fitted.rules], index=table.index)
+        about = [{**rule.table(), **rule.facts} for rule in self.fitted.rules]
+        each = pd.DataFrame(about, index=table.index)
         return pd.concat([table, each], axis=1).assign(cost=right - table["accuracy"])
 
     def retarget(self, **changes: Any) -> Self:
@@ -187,33 +195,37 @@ def usual_network(inputs: int, hidden: Sequence[int], kinds: Kinds) -> Network:
     return MLP(inputs, hidden, outputs(kinds.classes), kinds.groups if kinds.aware else 0)
 
 
-def named_network(federation: Federation, name: str | None) -> Network:
-    """Return a network by its name; by default what goes with the data set.
+def check_model(data: Dataset) -> None:
+    """Refuse a network on pixels that there is not."""
+    if data.model:
+        known("model", data.model, PIXELS)
 
-    For columns and embeddings "linear" or "mlp", for images one of `PIXELS`.
-    """
-    shape, kinds = federation.table.x.shape[1:], federation.table.kinds
+
+def own_network(federation: Federation) -> Network:
+    """Return the network that goes with the data set."""
+    data, shape, kinds = federation.data, federation.table.shape, federation.table.kinds
     if len(shape) > 1:
+        check_model(data)
         if kinds.aware:
             raise InputError("A network on pixels does not look at S: leave out --aware.")
-        return Pixels(name or "cnn", shape[-1], outputs(kinds.classes))
-    hidden = federation.data.hidden
-    if name is not None:
-        usual = hidden or (64, 64)
-        hidden = () if known("model", name, ("linear", "mlp")) == "linear" else usual
-    return usual_network(federation.encoder.width, hidden, kinds)
+        return Pixels(data.model or "cnn", shape[-1], outputs(kinds.classes))
+    return usual_network(federation.encoder.width, data.hidden, kinds)
 
 
 def choose_network(
     federation: Federation, algorithm: Algorithm, network: Network | str | None = None
 ) -> Network:
-    """Return the network to train: the given one, or the one of this name; see `train`."""
+    """Return the network to train: the given one, that of a model by name, or the data set's."""
     table = federation.table
     kinds, needed = table.kinds, outputs(table.kinds.classes)
     algorithm.check(kinds)
-    if network is None or isinstance(network, str):
-        network = named_network(federation, network)
-    w, x = network.init(seeds.generator(0, seeds.INIT))[None], table.x[None, :2].float()
+    if isinstance(network, str):
+        data = with_model(federation.data, network)
+        if data.encoding != federation.data.encoding:
+            raise InputError(f"These rows are encoded already: load them with model='{network}'.")
+        network = own_network(replace(federation, data=data))
+    network = network or own_network(federation)
+    w, x = network.init(seeds.generator(0, seeds.INIT))[None], table.inputs(slice(2))[None]
     one, other = (network.logits(w, x, torch.full(x.shape[:2], s)) for s in (0, 1))
     if not kinds.aware and not torch.equal(one, other):
         raise InputError(f"The federation is blind, but this network looks at S: {network.words}.")
@@ -237,7 +249,8 @@ def train(
     Parameters
     ----------
     network
-        Or the name of one, see `named_network`. By default what goes with the data set.
+        Or the name of a model, see `pfedfair.data.with_model`. By default what goes with the data
+        set.
     on_work
         Called with the part of the work that has just been done, for a progress bar.
     """

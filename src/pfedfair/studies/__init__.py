@@ -7,7 +7,9 @@ from pfedfair.studies import (
     figure6,
     figure7,
     many_clients,
+    models,
     scores,
+    states,
     stress,
     table1,
     table4,
@@ -34,4 +36,6 @@ STUDIES: dict[str, Study] = {
     "scores": scores.STUDY,
     "targets": targets.STUDY,
     "stress": stress.STUDY,
+    "states": states.STUDY,
+    "models": models.STUDY,
 }

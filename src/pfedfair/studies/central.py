@@ -7,13 +7,15 @@ from functools import partial
 import pandas as pd
 import torch
 
+from pfedfair.algorithms import ALGORITHMS
+from pfedfair.data import FACES
+from pfedfair.networks import PIXELS
 from pfedfair.partition import together
 from pfedfair.studies import parts, summary, words
-from pfedfair.studies.rows import CONSTANT
+from pfedfair.studies.rows import CONSTANT, FAIR, METHOD
 from pfedfair.studies.study import Cell, cells_of
 from pfedfair.studies.view import Column, Table
 
-FACES = ("celeba", "utkface", "fairface")
 TEST = 1 / 3  # the part of rows for the test, where the data set does not say which
 PLAN = together(TEST, paper=True)
 PASSES = {"rounds": 100, "epochs": 1, "ridge": 0.01}  # of a linear layer
@@ -30,8 +32,8 @@ BATCH = 128  # images: all that a small data set has would be one step
 
 
 def shown() -> list[str]:
-    """The networks on pixels that can be trained here: a vision transformer needs a GPU."""
-    return [row for row in RECIPES if row != "fair vit-b16" or torch.cuda.is_available()]
+    """The networks on pixels that can be trained here: some need a GPU."""
+    return [row for row in RECIPES if not PIXELS[FAIR[row]].heavy or torch.cuda.is_available()]
 
 
 def pixel_cell(row: str, level: dict[str, float]) -> Cell:
@@ -40,9 +42,12 @@ def pixel_cell(row: str, level: dict[str, float]) -> Cell:
 
 def linear(cells: Sequence[Cell], alpha: float = 0.003) -> list[Cell]:
     """Train a linear layer alike in all rows: all people in one place make many steps a pass."""
-    alike = PASSES | {"alpha": alpha}
-    return [cell if cell.row == CONSTANT else cell._replace(level=alike | cell.level)
-            for cell in cells]  # fmt: skip
+    found = []
+    for cell in cells:
+        closing = ALGORITHMS[METHOD.get(cell.row, cell.row)].closing
+        alike = PASSES | {"alpha": alpha, "rounds": PASSES["rounds"] + closing}
+        found.append(cell if cell.row == CONSTANT else cell._replace(level=alike | cell.level))
+    return found
 
 
 def cells(dataset: str) -> list[Cell]:

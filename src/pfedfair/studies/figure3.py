@@ -2,10 +2,10 @@
 
 import pandas as pd
 
+from pfedfair.data import FACES
 from pfedfair.experiment import RUN
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, words
-from pfedfair.studies.central import FACES
 from pfedfair.studies.curves import ETAS, by_method
 from pfedfair.studies.rows import CONSTANT
 from pfedfair.studies.study import Study, cells_of
@@ -40,5 +40,5 @@ STUDY = Study(
     table=rate_table,
     pictures=rate_picture,
     legend=lambda gap: (NPR, words.WHO[0], words.SURE),
-    faces=FACES,
+    elsewhere=FACES,
 )

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from pfedfair.data import FACES
 from pfedfair.defaults import make
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import central, parts, summary, words
@@ -67,5 +68,5 @@ STUDY = Study(
     cells=with_lambdas,
     table=lambda_table,
     pictures=lambda_pictures,
-    faces=central.FACES,
+    elsewhere=FACES,
 )

@@ -2,8 +2,8 @@
 
 from functools import partial
 
+from pfedfair.data import FACES
 from pfedfair.studies import parts
-from pfedfair.studies.central import FACES
 from pfedfair.studies.curves import over_eta
 from pfedfair.studies.study import Study
 
@@ -12,5 +12,5 @@ STUDY = Study(
     cells=over_eta,
     table=partial(parts.summary_table, what="figure7"),
     pictures=lambda results, rows: [parts.trade_off("figure7", results, rows, ("mean",))],
-    faces=FACES,
+    elsewhere=FACES,
 )

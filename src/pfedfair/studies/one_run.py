@@ -30,6 +30,15 @@ COST = (
     "cost: what the rule loses in accuracy, in percentage points, against the likeliest label by "
     "the same scores."
 )
+FACTS_OF = ("known_to", "certainty_cost")
+FACTS = (
+    Column("gap\nknown to", "±{known_to:.3f}"),
+    Column("certainty\npoints", lambda row: f"{100 * row['certainty_cost']:+.1f}"),
+)
+KNOWN_TO = (
+    "gap known to: with the client's rows its gap is known to so much, in 95 % of the cases. "
+    "certainty: what --confidence costs in accuracy, by the calibrated scores."
+)
 NPR = "NPR: negative prediction rate, the share of a group that is predicted the first label."
 BEST_GUESS = (
     "It was aimed at by the best guess, which is too low for some: --confidence 0.95 aims lower, "
@@ -68,6 +77,7 @@ def view(
     if rule.numbers.numel():
         tables.append(rules(frame, groups, gap))
         legend += [*rule.words(labels, ()), COST]
+        legend += [KNOWN_TO] if set(FACTS_OF) <= set(frame) else []
     if first["target_ddp"] == first["target_ddp"]:
         lines = target_words(results, first["target_ddp"], gap, json.loads(first["config"]))
         tables[-1] = replace(tables[-1], lines_heading="The target:", lines=lines)
@@ -146,6 +156,7 @@ def rules(frame: pd.DataFrame, groups: Names, gap: str = "ddp") -> Table:
         Column(f"{gap.upper()} reached", partial(words.interval, name=gap)),
         Column("accuracy\n%", partial(words.measure, name="accuracy")),
         Column("cost\npoints", lambda row: f"{100 * row['cost']:+.1f}"),
+        *(FACTS if set(FACTS_OF) <= set(frame) else ()),
         *(Column(f"threshold\n{groups[z]}", partial(cell, z)) for z in shown),
     )
     return Table(heading="The decision rules", frame=frame, columns=columns)

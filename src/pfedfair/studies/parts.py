@@ -137,12 +137,15 @@ def verdict(runs: pd.DataFrame, claim: Claim) -> str:
     method, rival, measure = claim
     mean, low, high = summary.paired(runs, *claim)
     who, _, what = measure.rpartition("_")
+    alone = low != low  # one seed has no interval
     good, bad, than = low > 0, high < 0, f"higher {who} accuracy"
-    numbers = f"{words.points(mean, low, high)} percentage points"
+    many = words.points(mean, low, high)
+    numbers = f"{f'{100 * mean:+.1f}' if alone else many} percentage points"
     if what != "accuracy":
         good, bad, than = bad, good, f"lower {who} {what.upper()}"
-        numbers = f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
-    return f"{word(good, bad)}: {method} has {than} than {rival}: {numbers}"
+        numbers = f"{mean:+.3f}" + ("" if alone else f" [{low:+.3f}, {high:+.3f}]")
+    became = "one seed cannot tell" if alone else word(good, bad)
+    return f"{became}: {method} has {than} than {rival}: {numbers}"
 
 
 def word(good: bool, bad: bool, neither: str = "no clear difference") -> str:

@@ -18,11 +18,30 @@ WITH_TARGET = {"pfedfair-target": "pfedfair", "fedavg-target": "fedavg-kde"}
 CENTRAL = {"erm": "erm-local", "dro-chi2": "dro"}
 FAIR = {f"fair {name}": name for name in ("linear", *PIXELS)}  # fair training of a network
 # Of rows whose label is not the method's name.
-METHOD = {FRONTIER: "fedavg", **WITH_TARGET, **CENTRAL, **dict.fromkeys(FAIR, "kde-local")}
-SETTINGS: dict[str, dict[str, Any]] = {"dro-chi2": {"risk": "chi2"}}  # that make a row what it is
+# Models without fairness: the method that trains one, and the model of its columns.
+BASES = {
+    "perceptron": ("fedavg", "mlp"), "linear": ("newton", "linear"),
+    "additive": ("newton", "additive"), "additive, own intercepts": ("newton", "additive"),
+    "boosting": ("pooled", None),
+}  # fmt: skip
+METHOD = {row: method for row, (method, _) in BASES.items()}
+METHOD |= {**WITH_TARGET, **CENTRAL, **dict.fromkeys(FAIR, "kde-local")}
+SETTINGS: dict[str, dict[str, Any]] = {  # that make a row what it is
+    "dro-chi2": {"risk": "chi2"},
+    "additive, own intercepts": {"intercepts": "personal"},
+    "boosting": {"target_ddp": 1.0},
+}
+MODEL = {row: model for row, (_, model) in BASES.items() if model} | FAIR
+MODEL |= {name: "linear" for name, method in ALGORITHMS.items() if method.kind().linear}
 TARGETS = (0.1, 0.05, 0.02)
 ETA, TARGET = 0.9, 0.05  # where a table has one level of each row
 Level = dict[str, Any]
+
+
+def at_target(row: str, target: float) -> Level:
+    """The settings of a row that takes a target: whatever it calls it, or them."""
+    asked = {"target_ddp": target} if row in WITH_TARGET else ALGORITHMS[row].kind.levels[0]
+    return dict.fromkeys(asked, target)
 
 
 def levels(row: str, etas: Sequence[float] = ()) -> tuple[Level, ...]:

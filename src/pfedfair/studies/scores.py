@@ -25,6 +25,7 @@ SETTINGS: dict[str, dict[int | None, tuple[float, ...]]] = {
     "adult": {None: MANY, 20: FEW, 50: FEW},
     "compas": {None: MANY},
 }
+SETTINGS |= {f"{name}-additive": etas for name, etas in SETTINGS.items()}
 VALIDATION = 0.2
 
 
@@ -150,6 +151,7 @@ STUDY = Study(
     title="Trade-off scores of all methods",
     cells=cells,
     table=score_table,
+    datasets=("adult", "compas", "adult-additive", "compas-additive"),
     pictures=lambda results, rows: [parts.trade_off("scores", results, rows, ("worst",))],
     files=files,
     legend=legend,

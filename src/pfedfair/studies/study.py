@@ -7,11 +7,12 @@ from typing import NamedTuple
 import pandas as pd
 
 from pfedfair.algorithms import ALGORITHMS
-from pfedfair.defaults import as_many_steps, make
+from pfedfair.data.models import settings_of
+from pfedfair.defaults import make, of_few_rows, trainer
 from pfedfair.experiment import FRONTIER, Source, Spec
 from pfedfair.partition import Plan
 from pfedfair.studies import parts, summary, words
-from pfedfair.studies.rows import FAIR, METHOD, Level, levels
+from pfedfair.studies.rows import BASES, METHOD, MODEL, SETTINGS, Level, levels
 from pfedfair.studies.view import Picture, Table, View
 
 Files = Callable[[pd.DataFrame, pd.DataFrame, Sequence[Table]], dict[str, pd.DataFrame]]
@@ -37,17 +38,25 @@ class Cell(NamedTuple):
 
     def spec(self, source: Source, seed: int, protocol: str | None, rounds: int | None) -> Spec:
         method, dataset = METHOD.get(self.row, self.row), source.name
+        best = self.row == FRONTIER
+        if best:
+            method = trainer(dataset)
         if self.images:
             source = replace(source, with_images=True)
         if self.pixels:
             source = replace(source, encoder=None, scaling=None, pixels=self.pixels)
             dataset = ON_PIXELS
-        small = as_many_steps(dataset, method, ROWS // self.clients) if self.clients else {}
+        if self.row in MODEL:
+            source = replace(source, model=MODEL[self.row])
+        if self.row in BASES:
+            dataset = settings_of(source.name, source.model)
+        small = of_few_rows(dataset, method, ROWS // self.clients) if self.clients else {}
         short = {} if rounds is None else {"rounds": rounds + ALGORITHMS[method].closing}
-        algorithm, best = make(method, small | self.level | short, dataset), self.row == FRONTIER
+        own = SETTINGS.get(self.row, {})
+        algorithm = make(method, own | small | self.level | short, dataset)
         return Spec(
             source, self.plan, method if best else self.row, algorithm, seed, protocol,
-            validated=self.validated, frontier=best, model=FAIR.get(self.row),
+            validated=self.validated, frontier=best,
         )  # fmt: skip
 
 
@@ -79,7 +88,8 @@ class Study:
     files: Files = lambda results, rows, tables: {}
     legend: Callable[[str], tuple[str, ...]] = parts.usual_legend
     datasets: tuple[str, ...] = ("adult", "compas")
-    faces: tuple[str, ...] = ()  # data sets of images that it can do, too
+    tidy: Callable[[pd.DataFrame], pd.DataFrame] = lambda results: results
+    elsewhere: tuple[str, ...] = ()  # data sets that are not bundled and that it can do, too
     in_paper: bool = True
 
     def specs(
@@ -100,6 +110,7 @@ class Study:
 
     def view(self, results: pd.DataFrame) -> View:
         """What is to be shown; pictures and files are of held-out rows only."""
+        results = self.tidy(results)
         held, gap = summary.held_out(results), summary.gap_of(results)
         rows = summary.summary(held)
         clients = summary.by_client(held[held["method"] != FRONTIER])

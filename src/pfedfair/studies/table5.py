@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from pfedfair.data import FACES
 from pfedfair.studies import central, parts, summary, words
 from pfedfair.studies.curves import ETAS
 from pfedfair.studies.rows import CONSTANT
@@ -74,5 +75,5 @@ STUDY = Study(
     table=method_table,
     legend=lambda gap: (*ROWS, CHOSEN, words.ACCURACY, *parts.measures(gap)[:1], words.SURE),
     datasets=(),
-    faces=central.FACES,
+    elsewhere=FACES,
 )

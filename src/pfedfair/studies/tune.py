@@ -20,7 +20,8 @@ import numpy as np
 import pandas as pd
 
 from pfedfair.algorithms import ALGORITHMS
-from pfedfair.defaults import as_many_steps, make, section, settings, space
+from pfedfair.data import Dataset
+from pfedfair.defaults import as_many_steps, make, section, settings, sized, space
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import Source, Spec, load_source
 from pfedfair.partition import Plan, fixed_shares
@@ -30,7 +31,6 @@ CLIENTS = (20, 50)
 FIRST_SEED = 100  # not a seed of any table
 TRIALS = 12
 VALIDATION = 0.2
-BASE = "fedavg"  # trains the model of methods with closing rounds, which are not tuned themselves
 Trial = tuple[str, dict[str, Any], Plan]  # a method, its settings, and whose the rows are
 
 
@@ -72,8 +72,14 @@ def searched(source: Source, plan: Plan, methods: Sequence[str]) -> list[Trial]:
     for method in methods:
         if not ALGORITHMS[known("method", method, ALGORITHMS)].kind.tuned:
             raise InputError(f"{method} has nothing to tune: leave it out.")
-    name = section(load_source(source))
+    name = tuned_for(load_source(source), plan)
     return [(method, trial, plan) for method in methods for trial in trials(name, method)]
+
+
+def tuned_for(data: Dataset, plan: Plan) -> str:
+    """The section that such settings are for: the data set's, or that of its small clients."""
+    rows = plan.rows_each(data)
+    return section(data) if rows is None else sized(data, rows)
 
 
 def specs(source: Source, each: Sequence[Trial], seeds: int) -> list[Spec]:
@@ -94,10 +100,6 @@ def toml(name: str, table: pd.DataFrame) -> str:
         best = {key: config[key] for key in trials(name, row["method"])[0]}
         reached = f"validation: accuracy {row['accuracy']:.4f}, DDP {row['ddp']:.4f}"
         lines += _entry(name, row["method"], best, reached)
-        if row["method"] == BASE:
-            for method, closing in ((m.name, m.closing) for m in ALGORITHMS.values() if m.closing):
-                more = best | {"rounds": best["rounds"] + closing}
-                lines += _entry(name, method, more, f"{BASE}'s model, and {closing} more rounds")
     return "\n".join(lines) + "\n"
 
 

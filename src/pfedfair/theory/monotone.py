@@ -20,6 +20,16 @@ class Cut(NamedTuple):
     below: float = 0.0
 
 
+def chances(cut: Cut, bins: int) -> np.ndarray:
+    """Return the chance of a positive decision in each bin, of a threshold between bins.
+
+    >>> chances(Cut(1, 2, 0.5, 0.25), 3)
+    array([0.25, 0.5 , 1.  ])
+    """
+    at = np.arange(bins)
+    return np.where(at >= cut.high, 1.0, np.where(at < cut.low, cut.below, cut.chance))
+
+
 def same_rate(chances: np.ndarray, mass: np.ndarray) -> Cut:
     """Return the threshold with the same rate of positive decisions among people of `mass`.
 

@@ -54,7 +54,7 @@ def worth(doubtful: np.ndarray, sure: np.ndarray) -> float:
     others. Their shape is worth kappa people in all.
     """
     n, m = sure.sum(), doubtful.sum()
-    if n == 0 or m == 0:
+    if min(n, m) < 1e-9:  # nobody
         return 1.0
     weight = own_weight(sure, spread(doubtful))
     return float(min(1.0, n * (1 - weight) / weight / m))
@@ -78,17 +78,24 @@ def posterior_draws(
     rng: np.random.Generator,
     kappa: float | None = None,
     prior: np.ndarray = FLAT,
+    factors: np.ndarray | None = None,
 ) -> np.ndarray:
     """Draw shapes that a client may have, ``(draws, bins)``; the pooled shape is uncertain too.
 
     So is kappa, unless it is given. Where nobody else has people of the group, there is no pool.
+    `factors` ``(draws, bins)`` are how the client differs from the pool in what is known of such
+    differences (`theory.effects`).
     """
     if pooled.sum() == 0 and counts.sum() >= 1:
         kappa = 0.0
     seen = pooled + 1 / len(pooled)  # one person more, spread over all bins
-    q = rng.dirichlet(seen, draws)
+    q, mean = rng.dirichlet(seen, draws), seen / seen.sum()
+    if factors is not None:
+        q, moved = q * factors, mean * factors
+        q /= q.sum(1, keepdims=True)
+        mean = (moved / moved.sum(1, keepdims=True)).mean(0)
     if kappa is None:
-        kappas = rng.choice(KAPPAS, draws, p=kappa_posterior(counts, seen / seen.sum(), prior))
+        kappas = rng.choice(KAPPAS, draws, p=kappa_posterior(counts, mean, prior))
     else:
         kappas = np.full(draws, np.clip(kappa, 1e-9, 1e12))
     gamma = rng.gamma(counts + kappas[:, None] * q + 1e-12)

@@ -38,23 +38,26 @@ def test_the_largest_factor_that_fits(women, men, hold, seed):
     assert plan.under[0] == plan.over[1]
     step = 0.01 if factor >= 0.1 else 0.001
     assert plan.under[0] / 1000 > min(factor, 1) - 2 * step - 0.001
-    assert bool(notes) == (factor < 1)
+    assert bool(plan.scaled) == (factor < 1)
+    assert notes == ()
 
 
 def test_what_is_said():
     s = np.repeat([0, 1], [5400, 6300])
     assert paper_plan(PLAN, "CelebA", s, None) == (
-        PaperPlan((500, 100), (100, 500), 2, 8, 1 / 2, whole=False),
-        (
-            "CelebA here has 6,300 men, the paper's plan needs 12,600: its clients are scaled "
-            "to 50 %.",
+        PaperPlan(
+            (500, 100), (100, 500), 2, 8, 1 / 2,
+            scaled="CelebA here has 6,300 men, the paper's plan needs 12,600: its clients are "
+            "scaled to 50 %.",
         ),
-    )
+        (),
+    )  # fmt: skip
     held = np.zeros(len(s), bool)
     held[:450] = held[-3000:] = True
     plan, notes = paper_plan(PLAN, "CelebA", s, held)
     assert plan.under == (250, 50)
-    assert notes[0].startswith("CelebA here has 450 women for the test, the paper's plan needs 1,8")
+    assert plan.scaled.startswith("CelebA here has 450 women for the test, the paper's plan needs")
+    assert notes == ()
 
 
 def test_a_column_that_holds_nothing_or_everything_out():

@@ -152,7 +152,7 @@ def test_the_stored_embeddings_of_utkface_and_fairface():
     assert utk.paper_plan.under == (350, 50)
     assert utk.paper_plan.over == (50, 350)
     sentence = "UTKFace here has 4,372 men, the paper's plan needs 8,700: its clients are scaled "
-    assert sentence + "to 50 %." in utk.notes
+    assert utk.paper_plan.scaled == sentence + "to 50 %."
     assert any("embeddings-facenet512.parquet (9,778 rows)" in note for note in utk.notes)
     fair = faces.load("fairface", FACES / "fairface")
     assert np.bincount(fair.s).tolist() == [3_300, 8_700]

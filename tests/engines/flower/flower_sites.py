@@ -4,7 +4,6 @@ import json
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import torch
 from flwr.app import Context, Message, RecordDict
 from flwr.serverapp import Grid
@@ -15,7 +14,10 @@ import pfedfair as pff
 from pfedfair.algorithms import ALGORITHMS, Clients
 from pfedfair.engines.flower import client_app
 from pfedfair.engines.flower.processes import APP, Processes, free_ports, write_toml
+from pfedfair.engines.site.rows import as_sites
+from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.settings import make_algorithm
+from pfedfair.federation import encoded
 from pfedfair.runs import choose_network
 
 
@@ -77,7 +79,7 @@ class Consortium:
     """A federation's clients as sites with files of their own."""
 
     def __init__(self, federation: pff.Federation, folder: Path) -> None:
-        self.federation, self.folder = federation, folder
+        self.federation, self.folder = as_sites(federation, "site"), folder
         frame = federation.data.frame
         for i in range(len(federation)):
             frame.iloc[federation.partition.train[i]].to_parquet(folder / f"train{i}.parquet")
@@ -91,6 +93,7 @@ class Consortium:
             "label": "hired",
             "sensitive": "sex",
             "drop": "site",
+            "encoding": self.federation.data.encoding,
             "state-dir": str(self.folder / f"state{i}"),
         }
         return about | more
@@ -140,12 +143,11 @@ def only(consortium: Consortium, config: dict, who: list[list[int]], sites=None)
     """
     federation = consortium.federation
     algorithm = make_algorithm(config)
-    table, train = federation.table, federation.partition.train
+    data, part = federation.data, federation.partition
     if sites is not None:
-        rows = np.concatenate([train[i] for i in sites])
-        encoder = pff.data.Encoder.fit(federation.data, rows, exclude="site")
-        x = encoder.transform(federation.data.frame)
-        table = table._replace(x=torch.from_numpy(x))
+        found = [describe(data, part.train[i], part.names[i], 0, "site") for i in sites]
+        federation = encoded(data, part, agree(found)[0].encoder, True)
+    table, train = federation.table, part.train
     network = choose_network(federation, algorithm)
     sizes = torch.from_numpy(federation.sizes).float()
     w = network.init(pff.seeds.generator(config["seed"], pff.seeds.INIT))

@@ -38,12 +38,13 @@ def test_a_server_cannot_point_a_site_with_own_data_elsewhere(tmp_path):
 
 def test_a_site_is_encoded_once_as_all_sites_are(tmp_path, monkeypatch):
     people().to_csv(tmp_path / "p.csv", index=False)
-    site = read_site({"data": str(tmp_path / "p.csv"), "label": "hired", "sensitive": "sex"}, RUN)
+    own = {"data": str(tmp_path / "p.csv"), "label": "hired", "sensitive": "sex"}
+    site = read_site(own | {"encoding": "standard"}, RUN)
     schema, _ = agree([describe(site.data, site.train, site.name, 0, "")])
-    transform, fitted, calls = pff.data.Encoder.transform, pff.data.Encoder.fit, []
+    transform, fitted, calls = pff.data.Encoder.pack, pff.data.Encoder.fit, []
     monkeypatch.setattr(pff.data.Encoder, "fit", lambda *a, **k: calls.append("fit"))
     monkeypatch.setattr(
-        pff.data.Encoder, "transform", lambda *a: calls.append("transform") or transform(*a)
+        pff.data.Encoder, "pack", lambda *a: calls.append("transform") or transform(*a)
     )
     made = federate_site(site, schema)
     assert calls == ["transform"]

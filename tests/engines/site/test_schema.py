@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import pfedfair as pff
 from pfedfair.data import Encoder
+from pfedfair.data.piecewise import Piecewise
 from pfedfair.engines.site.schema import Description, Schema, agree, describe
 
 
@@ -45,7 +46,7 @@ def test_moments_of_any_split_are_those_of_the_whole(parts):
     values = np.concatenate(parts) + 1e7
     half = np.arange(len(values)) % 2
     frame = pd.DataFrame({"x": values, "y": half, "s": half})
-    data = pff.from_frame(frame, "y", "s")
+    data = pff.from_frame(frame, "y", "s", encoding="standard")
     cuts = np.split(np.arange(len(values)), np.cumsum([len(p) for p in parts])[:-1])
     found = [describe(data, rows, str(i), i, "") for i, rows in enumerate(cuts)]
     encoder = agree(found)[0].encoder
@@ -56,7 +57,7 @@ def test_moments_of_any_split_are_those_of_the_whole(parts):
 
 def test_a_column_that_is_constant_everywhere_has_scale_1():
     def site(name, value):
-        numbers, names = {"x": (30 * value, 0.0)}, (("0", "1"), ("f", "m"), ("y", "s"))
+        numbers, names = {"x": (30 * value, 0.0, 30)}, (("0", "1"), ("f", "m"), ("y", "s"))
         return Description(name, 0, 30, numbers, {}, *names, ())
 
     found = [site(str(i), 0.1) for i in range(3)]
@@ -85,7 +86,8 @@ def test_what_most_sites_have_is_agreed(federation):
     "change",
     [
         {"rows": 0}, {"rows": "90"}, {"rows": 1e12}, {"labels": []}, {"groups": []},
-        {"numbers": {"a": [float("nan"), 1.0]}}, {"numbers": {"a": [1.0, -1.0]}}, {"site": ""},
+        {"numbers": {"a": [float("nan"), 1.0, 90]}}, {"numbers": {"a": [1.0, -1.0, 90]}},
+        {"numbers": {"a": [1.0, 1.0, 10**9]}}, {"site": ""},
     ],
     ids=str,
 )  # fmt: skip
@@ -94,3 +96,75 @@ def test_descriptions_that_cannot_be_are_refused(federation, change):
     Description.from_json(json.dumps(given))
     with pytest.raises(ValueError, match="a description must have"):
         Description.from_json(json.dumps(given | change))
+
+
+# --- ramps -------------------------------------------------------------------------------------
+
+
+def sites(frame, cuts, label="y", sensitive="s", **options):
+    """Descriptions of the parts of a table, each read by itself."""
+    found = []
+    for i, rows in enumerate(np.split(np.arange(len(frame)), cuts)):
+        part = frame.iloc[rows].reset_index(drop=True)
+        data = pff.from_frame(part, label, sensitive, part=True, **options)
+        found.append(describe(data, np.arange(len(part)), str(i), i, ""))
+    return found
+
+
+def mixed(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.integers(0, 4, n).astype(float)})
+    frame["b"] = frame["b"].where(rng.random(n) < 0.8)
+    frame["c"] = rng.choice(["u", "v", "w"], n, p=[0.6, 0.37, 0.03])
+    frame["day"] = pd.date_range("2020-01-01", periods=n, freq="D").astype(str)
+    return frame.assign(y=np.arange(n) % 2, s=np.arange(n) // 2 % 2)
+
+
+def test_sites_agree_on_ramps_levels_and_empty_cells():
+    frame = mixed()
+    found = sites(frame, [200, 400])
+    found = [Description.from_json(one.to_json()) for one in found]
+    schema, refused = agree(found)
+    assert not refused
+    assert isinstance(schema.encoder, Piecewise)
+    assert Schema.from_json(schema.to_json()) == schema
+    whole = Piecewise.fit(pff.from_frame(frame, "y", "s", part=True), np.arange(len(frame)))
+    assert schema.encoder.names == whole.names
+    assert schema.encoder.numbers["b"] == whole.numbers["b"]
+    assert whole.categories["c"].names == ("u", "v", "w")
+    assert schema.encoder.categories["c"].names == ("u", "v")  # w has fewer than 10 at each site
+    assert schema.encoder.categories["c"].other == pytest.approx((frame["c"] == "w").mean())
+    assert schema.encoder.transform(frame).shape == (600, schema.encoder.width)
+
+
+def test_a_description_has_nobodys_number_and_no_rare_word():
+    frame = mixed(60)
+    frame["name"] = [f"person {i // 2}" for i in range(60)]
+    for one in sites(frame, [30], drop=["day"]):
+        text = one.to_json()
+        assert "person" not in text
+        assert not any(repr(float(a)) in text for a in frame["a"])
+        for values in one.summary.numbers.values():
+            assert values.counts.min() >= 10
+        told = [n for column in one.summary.categories.values() for n in column.levels.values()]
+        assert min(told) >= 10
+
+
+def test_a_site_with_another_encoding_is_refused():
+    frame = mixed().drop(columns=["b", "day"])
+    a, b, c = sites(frame, [200, 400])
+    (odd,) = sites(frame.iloc[:200], [], encoding="standard")
+    _, refused = agree([replace(odd, site="0"), b, c])
+    assert refused == {"0": "its encoding is standard, it should be piecewise"}
+    assert a.agreed == b.agreed
+
+
+def test_empty_cells_are_told_in_the_standard_encoding_too():
+    frame = mixed().drop(columns=["day", "c"])
+    found = [Description.from_json(one.to_json())
+             for one in sites(frame, [200, 400], encoding="standard")]  # fmt: skip
+    encoder = agree(found)[0].encoder
+    data = pff.from_frame(frame, "y", "s", encoding="standard")
+    whole = Encoder.fit(data, np.arange(len(frame)))
+    assert encoder.gaps == whole.gaps == ("b",)
+    np.testing.assert_allclose(encoder.transform(frame), whole.transform(frame), atol=1e-6)

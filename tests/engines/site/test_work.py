@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from safetensors.torch import load_file
 import pfedfair as pff
 from pfedfair.algorithms.targeted import targeted
 from pfedfair.engines import stacked
-from pfedfair.engines.site.rows import read_site
+from pfedfair.engines.site.rows import as_sites, read_site
 from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.work import Work, make_network
 from pfedfair.runs import choose_network
@@ -35,16 +36,18 @@ def test_no_framework_is_imported():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture
-def nodes(table, tmp_path):
+@pytest.fixture(params=["standard", "piecewise"])
+def nodes(table, tmp_path, request):
     """Three sites' settings, and the federation that they are together."""
-    federation = table.federate(pff.partition.by_column("site"), seed=3)
+    table = replace(table, encoding=request.param)
+    federation = as_sites(table.federate(pff.partition.by_column("site"), seed=3), "site")
     found = []
     for i, name in enumerate(federation.partition.names):
         for kind in ("train", "test"):
             rows = getattr(federation.partition, kind)[i]
             table.frame.iloc[rows].to_parquet(tmp_path / f"{kind}{i}.parquet")
         about = {"site": name, "label": "hired", "sensitive": "sex", "drop": "site"}
+        about["encoding"] = request.param
         about |= {"data": str(tmp_path / f"train{i}.parquet"), "state-dir": str(tmp_path / name)}
         found.append(about | {"test": str(tmp_path / f"test{i}.parquet")})
     return found, federation

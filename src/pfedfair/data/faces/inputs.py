@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
+from pfedfair import terminal
+from pfedfair.data.embed.checkpoints import SHORT as SAME
 from pfedfair.data.faces.layout import Options, Source, count, first, may_write
 from pfedfair.errors import InputError
-
-SAME = {"dinov2": "facebook/dinov2-base", "clip": "openai/clip-vit-base-patch16"}
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,14 @@ def compute(source: Source, files: Sequence[str], options: Options) -> Embedding
             f"{source.home} may not be written to: copy it, or write its embeddings elsewhere "
             f"(pfedfair embed {source.images} --encoder {encoder} --out FILE.parquet)."
         )
-    embed(source.images, encoder, out, files=files, on_work=options.on_work)
+    what = f"embedding {count(len(files), 'image')} with {short(encoder)}"
+    with terminal.progress(what, len(files), quiet=not sys.stderr.isatty()) as advance:
+
+        def on_work(done: int, total: int) -> None:
+            advance(done, f"{done}/{total} images")
+            options.on_work(done, total)
+
+        embed(source.images, encoder, out, files=files, on_work=on_work)
     made = inspect(out)
     if made is None:
         raise InputError(f"None of the images in {source.images} could be embedded.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -71,19 +72,17 @@ def paper_plan(
             break
         if (_needed(small, held is not None) <= have).all():
             who = f"{int(have[short]):,} {PEOPLE[short[1]]}{words[short[0]]}"
-            return small, (
-                f"{title} here has {who}, the paper's plan needs {int(need[short]):,}: its clients "
-                f"are scaled to {100 * part / step:g} %.",
-            )
+            needs = f"the paper's plan needs {int(need[short]):,}"
+            said = f"its clients are scaled to {100 * part / step:g} %."
+            return replace(small, scaled=f"{title} here has {who}, {needs}: {said}"), ()
     return None, (f"{title} here has too few rows for the paper's clients.",)
 
 
 def _scaled(plan: PaperPlan, part: int, of: int) -> PaperPlan:
     under, over = (tuple(n * part // of for n in kind) for kind in (plan.under, plan.over))
     return PaperPlan(
-        (under[0], under[1]), (over[0], over[1]), plan.n_under, plan.n_over, plan.test_fraction,
-        whole=False,
-    )  # fmt: skip
+        (under[0], under[1]), (over[0], over[1]), plan.n_under, plan.n_over, plan.test_fraction
+    )
 
 
 def _rows_at_hand(s: np.ndarray, held: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:

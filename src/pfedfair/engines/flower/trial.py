@@ -8,17 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from safetensors.torch import load_file
 
 from pfedfair import seeds
 from pfedfair.algorithms import Algorithm
-from pfedfair.data import Dataset, Encoder, from_frame
+from pfedfair.data import Dataset, from_frame
+from pfedfair.data.encoder import fit
 from pfedfair.engines import stacked
 from pfedfair.engines.flower import provision
 from pfedfair.engines.flower.processes import Processes, free_ports, write_toml
+from pfedfair.engines.site.rows import as_sites
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation, encoded
 from pfedfair.partition import Plan, fixed_shares
@@ -56,6 +57,7 @@ def simulate(
     say: Say = lambda text: None,
 ) -> Outcome:
     """Run all clients of a data set on Flower's simulation runtime; `where` says where it is."""
+    federation = as_sites(federation, str(where.get("client") or ""))
     out = out.absolute()
     config = settings(federation, method, algorithm, seed, out / "server") | where
     config |= {"blind": not federation.table.kinds.aware, "state-dir": str(out / "sites")}
@@ -118,19 +120,21 @@ def outcome(
     table = pd.concat(tables, ignore_index=True)
     table.insert(1, "role", federation.partition.roles)
     began = time.perf_counter()
-    network = choose_network(federation, algorithm)
+    network = choose_network(federation, algorithm, "linear" if algorithm.linear else None)
     with stacked.one_thread():  # as at a site
         fitted = stacked.fit(federation, algorithm, network, seed)
     seconds = time.perf_counter() - began
     theta = torch.stack([load_file(f / "model.safetensors")["theta"][0] for f in folders])
     w = load_file(server / "model.safetensors")["w"]
     apart = max(float((theta - fitted.theta).abs().max()), float((w - fitted.w).abs().max()))
-    differ, x, s = [], federation.table.x, federation.table.s
+    differ, (x, _, s, *_) = [], federation.table
+    unpack = federation.table.unpack
     for i, rows in enumerate(federation.partition.test):
         here = Predictor(network, fitted.theta[i], fitted.rules[i])
         both = (here, load_model(folders[i], 0).predictor)
         ours, theirs = (
-            one.decide(x[rows], s[rows], seeds.generator(seed, seeds.TIES, i)) for one in both
+            one.decide(x[rows], s[rows], seeds.generator(seed, seeds.TIES, i), unpack)
+            for one in both
         )
         differ.append((ours != theirs).double())
     every = torch.cat(differ)
@@ -143,8 +147,9 @@ def site_tables(data: Dataset, plan: Plan, seed: int) -> Federation:
     part = plan.split(data, seed)
     inputs = [*data.numeric, *data.categorical]
     frame = data.frame[[c for c in inputs if c != plan.column]].assign(label=data.y, group=data.s)
-    plain = replace(from_frame(frame, "label", "group", data.name), hidden=data.hidden)
-    encoder = Encoder.fit(plain, np.concatenate(part.train))
+    plain = from_frame(frame, "label", "group", data.name, encoding=data.encoding)
+    plain = replace(plain, hidden=data.hidden)
+    encoder = fit(plain, part.train)
     return encoded(plain, replace(part, data=plain), encoder, True, seed)
 
 
@@ -172,6 +177,7 @@ def demo(
         frame.iloc[part.test[i]].to_parquet(folder / name / "test.parquet")
         about = {"site": name, "data": "site.parquet", "test": "test.parquet", "label": "label"}
         about |= {"sensitive": "group", "state-dir": "state", "audit-dir": "sent"}
+        about |= {"encoding": data.encoding}
         write_toml(folder / name / "site.toml", about)
     config = settings(federation, method, algorithm, seed, server / "run")
     write_toml(server / "run.toml", config | {"poll": 0.3})

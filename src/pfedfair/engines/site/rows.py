@@ -11,7 +11,7 @@ from pfedfair import seeds
 from pfedfair.data import Dataset, from_frame, load
 from pfedfair.data.table import read_table
 from pfedfair.data.wide import COLUMN, unfold
-from pfedfair.engines.site.schema import Schema
+from pfedfair.engines.site.schema import Schema, agree, describe
 from pfedfair.engines.site.settings import Config
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation, encoded
@@ -60,12 +60,16 @@ def _own_table(where: Config, seed: int) -> Site:
     held = where.get("test")
     tables = [read_table(Path(str(name))) for name in (path, held) if name]
     frame = pd.concat(tables, ignore_index=True)
-    drop, categorical = (_words(where.get(key)) for key in ("drop", "categorical"))
+    drop, categorical, keep = (_words(where.get(k)) for k in ("drop", "categorical", "keep"))
     images = COLUMN in frame
     if images:  # what stands beside embeddings is not an input
         drop = tuple(c for c in map(str, frame) if c not in (label, COLUMN, *sensitive.split(",")))
         frame = unfold(frame)
-    data = from_frame(frame, label, sensitive, path.stem, drop, categorical, part=True)
+    encoding = "standard" if images else str(where.get("encoding") or "piecewise")
+    data = from_frame(
+        frame, label, sensitive, path.stem, drop, categorical, part=True, keep=keep,
+        encoding=encoding,
+    )  # fmt: skip
     marked: np.ndarray | None = None
     if images:
         marked, notes = (None, ()) if held else _marked(tables[0], where)
@@ -97,7 +101,8 @@ def _marked(table: pd.DataFrame, where: Config) -> tuple[np.ndarray | None, tupl
 def _partition(where: Config, node: Config, seed: int) -> Site:
     number, total = int(node["partition-id"]), int(node.get("num-partitions", 0))
     columns: dict[str, Any] = {k: where[k] or None for k in ("label", "sensitive") if k in where}
-    columns |= {k: _words(where[k]) for k in ("drop", "categorical") if where.get(k)}
+    columns |= {k: _words(where[k]) for k in ("drop", "categorical", "keep") if where.get(k)}
+    columns["encoding"] = where.get("encoding") or None
     if where.get("merge-groups"):
         columns["merge_groups"] = True
     if where.get("skip-missing"):
@@ -115,7 +120,8 @@ def _partition(where: Config, node: Config, seed: int) -> Site:
 def make_plan(where: Config, clients: int | None, data: Dataset) -> Plan:
     """Return how a data set is dealt to sites: by the paper's own plan where it has as many."""
     way, rows = str(where.get("partition") or "fixed"), int(where.get("rows") or 0) or None
-    column = str(where.get("client") or "") or None
+    own = data.client if way in ("fixed", "column") else ""  # clients that the data set has
+    column = str(where.get("client") or own) or None
     paper = data.paper_plan
     usual = paper is not None and rows is None and clients == paper.n_under + paper.n_over
     if column is not None or way == "together" or (usual and way == "fixed"):
@@ -137,6 +143,18 @@ def federate_site(site: Site, schema: Schema) -> Federation:
     rows = (site.train,), (nobody,), (site.test,)
     part = Partition(data, *rows, pool=site.test, names=(site.name,), shared_conditional=False)
     return encoded(data, part, schema.encoder, schema.aware)
+
+
+def as_sites(federation: Federation, client: str = "") -> Federation:
+    """The same people, encoded as sites agree on from what each of them tells.
+
+    The column `client` is no input.
+    """
+    data, part = federation.data, federation.partition
+    told = zip(part.train, part.names, strict=True)
+    found = [describe(data, rows, name, i, client) for i, (rows, name) in enumerate(told)]
+    schema, _ = agree(found)
+    return encoded(data, part, schema.encoder, federation.table.kinds.aware, federation.seed)
 
 
 def _recoded(codes: np.ndarray, own: tuple[str, ...], agreed: tuple[str, ...]) -> np.ndarray:

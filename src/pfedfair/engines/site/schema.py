@@ -1,27 +1,34 @@
 """What the sites' tables must have in common, agreed before the first round.
 
-A site describes its table by column names, categories, and for each column of numbers its sum and
-its sum of squared deviations: aggregates of all its training rows, at least `LEAST_ROWS` of them.
-From these the server makes the encoding that fitting on all rows together would give.
+A site describes its table by aggregates of its training rows, at least `LEAST_ROWS` of them. For
+ramps: how many people have a level, where `LEAST` or more have it, and how many are near a number,
+which is the mean of `LEAST` people or a value that so many have. For the standard encoding: sums
+and sums of squared deviations, and the categories. From these the server makes the encoding that
+fitting on all rows together would give, but for what so few people have.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import fsum, isfinite, sqrt
 from typing import Any
 
 import numpy as np
 
+from pfedfair.data.cells import floats
 from pfedfair.data.dataset import Dataset
-from pfedfair.data.encoder import Encoder
+from pfedfair.data.dates import needed
+from pfedfair.data.encoder import Encoder, from_dict
+from pfedfair.data.piecewise import LEAST, Piecewise
+from pfedfair.data.summary import Summary
 from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds
 
-# Columns of numbers and of categories, labels, groups: what a site's table must have.
-Agreed = tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]
+# Encoding, columns of numbers and of categories, labels, groups: what a site's table must have.
+Agreed = tuple[str, Sequence[str], Sequence[str], Sequence[str], Sequence[str]]
+Sums = tuple[float, float, int]
 LEAST_ROWS = 20
 FEW_LEVELS = 20
 
@@ -30,36 +37,55 @@ FEW_LEVELS = 20
 class Description:
     """What a site says of its table.
 
-    `place` orders the sites (a partition's number; otherwise all are 0 and go by name); `numbers`
-    has each column's sum and sum of squared deviations from the site's own mean.
+    `place` orders the sites (a partition's number; otherwise all are 0 and go by name). For ramps
+    there is a `summary`; otherwise `numbers` has each column's sum, its sum of squared deviations
+    from the site's own mean, and how many cells are not empty.
     """
 
     site: str
     place: int
     rows: int
-    numbers: dict[str, tuple[float, float]]
+    numbers: dict[str, Sums]
     categories: dict[str, tuple[str, ...]]
     labels: tuple[str, ...]
     groups: tuple[str, ...]
     columns: tuple[str, ...]
     hidden: tuple[int, ...]
+    summary: Summary | None = None
+
+    @property
+    def encoding(self) -> str:
+        return "standard" if self.summary is None else "piecewise"
+
+    @property
+    def names(self) -> tuple[list[str], list[str]]:
+        """The columns of numbers, and those of categories."""
+        told = self if self.summary is None else self.summary
+        return sorted(told.numbers), sorted(told.categories)
 
     @property
     def agreed(self) -> Agreed:
-        return sorted(self.numbers), sorted(self.categories), self.labels, self.groups
+        return self.encoding, *self.names, self.labels, self.groups
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        summary = None if self.summary is None else self.summary.to_dict()
+        return json.dumps(vars(self) | {"summary": summary})
 
     @classmethod
     def from_json(cls, text: str) -> Description:
-        given = _tuples(json.loads(text))
-        given["numbers"] = {c: (float(v[0]), float(v[1])) for c, v in given["numbers"].items()}
-        made = cls(**given)
+        given = json.loads(text)
+        summary = given.pop("summary", None)
+        given = _tuples(given)
+        given["numbers"] = {
+            c: (float(total), float(away), int(n))
+            for c, (total, away, n) in given["numbers"].items()
+        }
+        made = cls(**given, summary=None if summary is None else Summary.from_dict(summary))
         enough = type(made.rows) is int and made.rows >= LEAST_ROWS
         named = made.site and made.labels and made.groups and len(made.columns) == 2
         sums = made.numbers.values()
-        if not (enough and named and all(isfinite(x + y) and y >= 0 for x, y in sums)):
+        finite = enough and all(isfinite(x + y) and y >= 0 <= n <= made.rows for x, y, n in sums)
+        if not (finite and named):
             raise ValueError("a description must have rows, labels, groups and finite sums")
         return made
 
@@ -68,7 +94,7 @@ class Description:
 class Schema:
     """What all sites encode their rows by; `aware` says whether S is an input of the model."""
 
-    encoder: Encoder
+    encoder: Encoder | Piecewise
     labels: tuple[str, ...]
     groups: tuple[str, ...]
     columns: tuple[str, ...]
@@ -77,19 +103,22 @@ class Schema:
 
     @property
     def agreed(self) -> Agreed:
-        return [*self.encoder.mean], [*self.encoder.categories], self.labels, self.groups
+        return self.encoder.encoding, *self.encoder.names, self.labels, self.groups
 
     @property
     def kinds(self) -> Kinds:
         return Kinds(len(self.groups), len(self.labels), self.aware)
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(vars(self) | {"encoder": self.encoder.to_dict()})
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        given = _tuples(json.loads(text))
-        return cls(**given | {"encoder": Encoder(**given["encoder"])})
+        given = json.loads(text)
+        encoder = from_dict(given.pop("encoder"), {})
+        if not isinstance(encoder, Encoder | Piecewise):
+            raise ValueError("a schema must have an encoder of columns")
+        return cls(encoder, **_tuples(given))
 
 
 def describe(data: Dataset, rows: np.ndarray, site: str, place: int, exclude: str) -> Description:
@@ -98,16 +127,12 @@ def describe(data: Dataset, rows: np.ndarray, site: str, place: int, exclude: st
         raise InputError(
             f"Site '{site}' has {len(rows)} training rows, at least {LEAST_ROWS} are needed."
         )
-    train = data.frame.iloc[rows]
-    numbers = {}
-    for column in (column for column in data.numeric if column != exclude):
-        values = train[column].to_numpy(np.float64)
-        if not np.isfinite(values).all():
-            raise InputError(f"Column '{column}' of site '{site}' has empty or infinite numbers.")
-        constant = bool((values == values[0]).all())
-        total = fsum(values)
-        away = 0.0 if constant else fsum(np.square(values - total / len(values)))
-        numbers[column] = (float(values[0]) * len(values) if constant else total, away)
+    names = data.label_names, data.group_names, (data.label_column, data.sensitive_column)
+    if data.encoding == "piecewise":
+        summary = Summary.of(data, rows, exclude, LEAST)
+        return Description(site, place, len(rows), {}, {}, *names, data.hidden, summary)
+    numeric = [column for column in data.numeric if column != exclude]
+    numbers = {c: _sums(floats(needed(data.frame, c).iloc[rows])) for c in numeric}
     levels = Encoder.fit(data, rows, exclude=exclude or None).categories
     for column, seen in levels.items():  # they are told to all sites
         if not data.categorical[column] and len(seen) > max(FEW_LEVELS, len(rows) / 5):
@@ -116,22 +141,33 @@ def describe(data: Dataset, rows: np.ndarray, site: str, place: int, exclude: st
                 f"{len(rows)} rows, like a name or a number of a person: drop it, or make fewer "
                 "categories of it."
             )
-    names = data.label_names, data.group_names, (data.label_column, data.sensitive_column)
     return Description(site, place, len(rows), numbers, levels, *names, data.hidden)
+
+
+def _sums(values: np.ndarray) -> Sums:
+    """The sum, the sum of squared deviations from the mean, and the number of all but NaN."""
+    values = values[~np.isnan(values)]
+    if len(values) == 0 or (values == values[0]).all():
+        return float(values[:1].sum()) * len(values), 0.0, len(values)
+    total = fsum(values)
+    return total, fsum(np.square(values - total / len(values))), len(values)
 
 
 def difference(agreed: Agreed, other: Description) -> str | None:
     """Say in what a description differs from what was agreed, by column; None if in nothing."""
-    numbers, categories, *values = agreed
+    encoding, numbers, categories, *values = agreed
+    if encoding != other.encoding:
+        return f"its encoding is {other.encoding}, it should be {encoding}"
+    own_numbers, own_categories = other.names
     for column in numbers:
-        if column not in other.numbers:
-            what = "has words in it" if column in other.categories else "is missing"
+        if column not in own_numbers:
+            what = "has words in it" if column in own_categories else "is missing"
             return f"column '{column}' {what}, it should be a column of numbers"
     for column in categories:
-        if column not in other.categories:
-            what = "has numbers in it" if column in other.numbers else "is missing"
+        if column not in own_categories:
+            what = "has numbers in it" if column in own_numbers else "is missing"
             return f"column '{column}' {what}, it should be a column of categories"
-    for column in (*other.numbers, *other.categories):
+    for column in (*own_numbers, *own_categories):
         if column not in numbers and column not in categories:
             return f"column '{column}' is not one of the agreed columns; drop it"
     roles = zip(("label", "sensitive"), other.columns, values, strict=True)
@@ -168,16 +204,23 @@ def agree(
                 f"The {role} column '{first.columns[k]}' has one value at all sites, {values[0]}: "
                 "there is nothing to learn or to compare."
             )
-    mean, scale = _moments(fit)
-    categories = {
-        column: tuple(sorted({level for one in fit for level in one.categories[column]}))
-        for column in first.categories
-    }
-    encoder = Encoder(mean, scale, categories)
+    encoder = _encoder(fit)
     if encoder.width == 0 and blind:
         raise InputError("The sites' tables have no column to predict from.")
     names = first.labels, first.groups, first.columns
     return Schema(encoder, *names, hidden or first.hidden, not blind), refused
+
+
+def _encoder(sites: Sequence[Description]) -> Encoder | Piecewise:
+    told = [one.summary for one in sites if one.summary is not None]
+    if told:
+        return Piecewise.of(Summary.sum(told))
+    categories = {
+        column: tuple(sorted({level for one in sites for level in one.categories[column]}))
+        for column in sites[0].categories
+    }
+    gaps = tuple(c for c in sites[0].numbers if any(one.numbers[c][2] < one.rows for one in sites))
+    return Encoder(*_moments(sites), categories, gaps)
 
 
 def _tuples(given: Any) -> Any:
@@ -194,15 +237,16 @@ def _listed(values: Sequence[str]) -> str:
 
 def _moments(sites: Sequence[Description]) -> tuple[dict[str, float], dict[str, float]]:
     """Means and standard deviations over all sites' rows together; of a constant column, 1."""
-    n = sum(one.rows for one in sites)
     mean, scale = {}, {}
     for column in sites[0].numbers:
-        mean[column] = centre = fsum(one.numbers[column][0] for one in sites) / n
-        own = [one.numbers[column][0] / one.rows for one in sites]
-        within = fsum(one.numbers[column][1] for one in sites)
-        if within == 0 and len(set(own)) == 1:
-            mean[column], scale[column] = own[0], 1.0
+        told = [one.numbers[column] for one in sites if one.numbers[column][2] > 0]
+        n = sum(own for _, _, own in told)
+        means = [total / own for total, _, own in told]
+        within = fsum(away for _, away, _ in told)
+        if within == 0 and len(set(means)) <= 1:
+            mean[column], scale[column] = (means or [0.0])[0], 1.0
             continue
-        between = fsum(one.rows * (m - centre) ** 2 for one, m in zip(sites, own, strict=True))
+        mean[column] = centre = fsum(total for total, _, _ in told) / n
+        between = fsum(own * (m - centre) ** 2 for (_, _, own), m in zip(told, means, strict=True))
         scale[column] = sqrt((within + between) / n)
     return mean, scale

@@ -78,6 +78,11 @@ class Settings:
         widths = str(config.get("hidden") or "").split(",")
         hidden = tuple(int(width) for width in widths if width)
         made = cls(algorithm=make_algorithm(config), hidden=hidden, **given)
+        if made.algorithm.gathers:
+            raise InputError(
+                f"{type(made.algorithm).__name__} needs all rows in one place: choose a federated "
+                "method, or run it with pfedfair train."
+            )
         known("aggregate", made.aggregate, AGGREGATES)
         if not 1 <= made.min_sites <= made.sites:
             raise InputError(f"min-sites must be between 1 and sites, {made.sites}.")

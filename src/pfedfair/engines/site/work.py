@@ -25,7 +25,8 @@ log = logging.getLogger("pfedfair")
 def make_network(schema: Schema, algorithm: Algorithm) -> Network:
     """Return the network that all sites train, whoever has which rows."""
     algorithm.check(schema.kinds)
-    usual = usual_network(schema.encoder.width, schema.hidden, schema.kinds)
+    hidden = () if algorithm.linear else schema.hidden
+    usual = usual_network(schema.encoder.width, hidden, schema.kinds)
     return algorithm.network(usual, schema.kinds)
 
 

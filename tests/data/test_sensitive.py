@@ -6,8 +6,8 @@ import torch
 
 import made_faces
 import pfedfair as pff
+from pfedfair.data.sensitive import sensitive_of
 from pfedfair.runs import newcomer
-from pfedfair.runs.sensitive import sensitive_of
 
 TABLE, ARRAY = made_faces.people()
 WORDS = np.where(TABLE["male"], "male", "female")

@@ -1,0 +1,142 @@
+"""What clients of `Newton` add up over their rows: losses, gradients and Hessians.
+
+A client's rows are laid out a few thousand at a time. Logits, losses and gradients are computed in
+double precision, so that the optimum is exact; the products of a Hessian in single, added up in
+double: a Hessian leads to the optimum, it does not say where that is.
+
+Coefficients of a block are ``(outputs, q)``, the intercept last; blocks stand one after another. A
+block is what the network learns: the label, and where S has to be guessed, S.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfedfair import seeds
+from pfedfair.algorithms.clients import Clients
+from pfedfair.federation import Batch, gather, pad
+from pfedfair.objectives import losses
+
+ROWS = 8192  # rows that are laid out at a time
+PARTS = torch.tensor([*(0.5**k for k in range(8)), 0.0], dtype=torch.float64)  # of a step
+FOLDS_STREAM = 2  # of the stream for held rows
+RARE = 0.1  # the share of rows that are not 0, in a column without its zeros
+MANY, FEW = 64, 2048  # such columns, and rows, for which it pays
+
+
+def blocks(flat: Tensor, outputs: list[int]) -> list[Tensor]:
+    """Cut coefficients ``(..., total)`` into blocks ``(..., outputs, q)``."""
+    q = flat.shape[-1] // sum(outputs)
+    parts = torch.split(flat, [k * q for k in outputs], dim=-1)
+    return [part.reshape(*part.shape[:-1], k, q) for part, k in zip(parts, outputs, strict=True)]
+
+
+def model(flat: Tensor, outputs: list[int]) -> Tensor:
+    """The coefficients as a network's row has them: see `Network.design`."""
+    parts = [(part[..., :-1].flatten(-2), part[..., -1]) for part in blocks(flat, outputs)]
+    return torch.cat([piece for part in parts for piece in part], dim=-1)
+
+
+def fold_rows(clients: Clients, i: int, folds: int) -> list[np.ndarray]:
+    """A client's rows in folds of nearly equal size, the same ones at every call."""
+    if folds == 1:
+        return [clients.rows[i]]
+    rng = seeds.generator(clients.seed, seeds.HELD, clients.ids[i], FOLDS_STREAM)
+    return np.array_split(rng.permutation(clients.rows[i]), folds)
+
+
+def pieces(clients: Clients, rows: np.ndarray) -> Iterator[tuple[Tensor, Tensor]]:
+    """Some rows at a time: their numbers, and what their logits are linear in, ``(n, q)``."""
+    for part in np.array_split(rows, -(-len(rows) // ROWS)) if len(rows) else []:
+        batch = gather(clients.table, *pad([part]))
+        yield torch.from_numpy(part), clients.network.design(batch.x, batch.s)[0]
+
+
+def people(clients: Clients, folds: int) -> Tensor:
+    """How many rows each client has in each fold, ``(clients, folds)``."""
+    each = [[len(part) for part in fold_rows(clients, i, folds)] for i in range(len(clients))]
+    return torch.tensor(each, dtype=torch.float64)
+
+
+def scores(x: Tensor, coefficients: Tensor) -> Tensor:
+    """Logits ``(points, n, outputs)`` of coefficients ``(points, outputs, q)``."""
+    z = x @ coefficients.flatten(0, 1).T
+    return z.view(len(x), *coefficients.shape[:2]).movedim(1, 0)
+
+
+def loss_of(z: Tensor, y: Tensor) -> Tensor:
+    """Cross-entropy of every person, ``(points, n)``."""
+    y = y.to(z.dtype).expand(z.shape[:2])
+    return losses(z, Batch(z, y, y, y))
+
+
+def chances(z: Tensor) -> Tensor:
+    """The chance of each output's class, ``(..., outputs)``: of the second, if there is one."""
+    return torch.sigmoid(z) if z.shape[-1] == 1 else z.softmax(-1)
+
+
+def misses(chance: Tensor, y: Tensor) -> Tensor:
+    """d(loss)/d(logits), ``(..., n, outputs)``."""
+    width = chance.shape[-1]
+    right = y[:, None] == torch.arange(1 if width == 1 else 0, max(width, 2))
+    return chance - right.to(chance)
+
+
+def spread(chance: Tensor) -> Tensor:
+    """d2(loss)/d(logits)2, ``(n, outputs, outputs)``."""
+    if chance.shape[-1] == 1:
+        return (chance * (1 - chance)).unsqueeze(-1)
+    return torch.diag_embed(chance) - chance.unsqueeze(-1) * chance.unsqueeze(-2)
+
+
+def add_hessian(total: Tensor, x: Tensor, chance: Tensor) -> None:
+    """Add the Hessian of some rows to `total`, ``(outputs, q, outputs, q)``, its upper blocks."""
+    weight = spread(chance).to(x.dtype)
+    square = squares(x)
+    for a in range(total.shape[0]):
+        for b in range(a, total.shape[0]):
+            total[a, :, b] += square(weight[:, a, b])
+
+
+def squares(x: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return the function from weights of rows to the weighted sum of their squares, ``(q, q)``.
+
+    Levels of categories are mostly 0: products of such columns are taken without their zeros.
+    """
+    rare = (x != 0).sum(0) < RARE * len(x) if len(x) >= FEW else None
+    if rare is None or rare.sum() < MANY:
+        return lambda weight: x.T @ (weight[:, None] * x)
+    from scipy.sparse import csr_array
+
+    full, thin = x[:, ~rare], csr_array(x[:, rare].numpy())
+    turned = thin.T.tocsr()
+
+    def square(weight: Tensor) -> Tensor:
+        found, weighted = x.new_zeros(x.shape[1], x.shape[1]), weight[:, None] * full
+        corner = torch.from_numpy(turned @ weighted.numpy())
+        found[torch.outer(~rare, ~rare)] = (full.T @ weighted).flatten()
+        found[torch.outer(rare, ~rare)] = corner.flatten()
+        found[torch.outer(~rare, rare)] = corner.T.flatten()
+        own = (turned @ thin.multiply(weight.numpy()[:, None]).tocsr()).toarray()
+        found[torch.outer(rare, rare)] = torch.from_numpy(own).flatten()
+        return found
+
+    return square
+
+
+def upper(hessian: Tensor) -> Tensor:
+    """The upper triangle of the matrix that ``(outputs, q, outputs, q)`` is."""
+    size = hessian.shape[0] * hessian.shape[1]
+    rows, columns = torch.triu_indices(size, size)
+    return hessian.reshape(size, size)[rows, columns]
+
+
+def whole(triangle: Tensor, size: int) -> Tensor:
+    """The matrices ``(..., size, size)`` of upper triangles ``(..., numbers)``."""
+    rows, columns = torch.triu_indices(size, size)
+    found = triangle.new_zeros(*triangle.shape[:-1], size, size)
+    found[..., rows, columns] = triangle
+    found[..., columns, rows] = triangle
+    return found

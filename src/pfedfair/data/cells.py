@@ -1,0 +1,82 @@
+"""What a cell of a table says, whatever program read it.
+
+The codes 1, "1" and 1.0 are one; so are True and "true". Cells without a word or number are empty.
+"""
+
+from __future__ import annotations
+
+import re
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair.errors import InputError
+
+EMPTY = frozenset({"", "?", "nan", "<na>"})  # words that say that there is nothing
+WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
+DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+)")
+
+
+def canonical(cell: Any) -> str | None:
+    """One text for all spellings of a value; None for an empty cell.
+
+    >>> [canonical(cell) for cell in (1, "1", 1.0, " 01 ", "1.0", True, "TRUE", 0.5, "a b", "?")]
+    ['1', '1', '1', '1', '1', 'True', 'True', '0.5', 'a b', None]
+    """
+    if cell is None or cell is pd.NA or cell is pd.NaT:
+        return None
+    if isinstance(cell, bool | np.bool_):
+        return str(bool(cell))
+    if isinstance(cell, Integral):
+        return str(int(cell))
+    if isinstance(cell, Real):
+        number = float(cell)
+        if np.isnan(number):
+            return None
+        return str(int(number)) if number.is_integer() else repr(number)
+    word = str(cell).strip()
+    lower = word.lower()
+    if lower in EMPTY:
+        return None
+    if lower in ("true", "false"):
+        return lower.title()
+    if WHOLE.fullmatch(word):
+        return str(int(word.partition(".")[0]))
+    return canonical(float(word)) if DECIMAL.fullmatch(word) else word
+
+
+def order(word: str) -> tuple[bool, float, str]:
+    """Sort words by it: numbers come first, by their size."""
+    number = bool(WHOLE.fullmatch(word) or DECIMAL.fullmatch(word))
+    return not number, float(word) if number else 0.0, word
+
+
+def factor(column: pd.Series[Any]) -> tuple[np.ndarray, list[str]]:
+    """Number the values of a column, -1 for empty cells; return the numbers and the values."""
+    try:
+        codes, seen = pd.factorize(column)
+    except TypeError:
+        raise InputError(
+            f"Column '{column.name}' holds lists or the like: make numbers or words of them."
+        ) from None
+    known: dict[str, int] = {}
+    order = []
+    for cell in seen:
+        word = canonical(cell)
+        order.append(-1 if word is None else known.setdefault(word, len(known)))
+    return np.array([*order, -1], dtype=np.int64)[codes], list(known)
+
+
+def floats(column: pd.Series[Any]) -> np.ndarray:
+    """The numbers of a column; NaN where a cell is empty, infinite or no number."""
+    if pd.api.types.is_timedelta64_dtype(column):
+        values = column.dt.total_seconds().to_numpy(np.float64)
+    elif not pd.api.types.is_numeric_dtype(column):
+        codes, words = factor(column)
+        read = pd.to_numeric(pd.Series([*words, ""], dtype=object), errors="coerce")
+        values = read.to_numpy(np.float64)[codes]
+    else:
+        values = column.to_numpy(np.float64, na_value=np.nan)
+    return np.where(np.isfinite(values), values, np.nan)

@@ -1,0 +1,76 @@
+"""Dates and times, taken apart: the year is a number, month, weekday and hour are categories."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pandas as pd
+
+from pfedfair.errors import InputError
+
+DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T]\d.*)?")
+MOST = 1000  # words that are looked at
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+PARTS = ("year", "month", "weekday", "hour")
+
+
+def are_dates(words: list[str]) -> bool:
+    """Whether texts are dates such as 2024-01-31, perhaps with times."""
+    some = words[:: max(1, len(words) // MOST)]
+    return (
+        bool(some) and all(map(DATE.fullmatch, some)) and bool(read(pd.Series(some)).notna().all())
+    )
+
+
+def read(column: pd.Series[Any]) -> pd.Series[Any]:
+    """The times of a column; times with a zone as they are in UTC, what cannot be read as none."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return pd.to_datetime(column, utc=True)
+    words = column.astype(object).where(column.notna(), None).map(str, na_action="ignore")
+    return pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True)
+
+
+def name_of(column: str, part: str) -> str:
+    """How a part is called, as if it were a column."""
+    return f"{column} ({part})"
+
+
+def part_of(column: pd.Series[Any], part: str) -> pd.Series[Any]:
+    """A part of the dates: the year with its fraction, or the month, weekday or hour."""
+    time = read(column).dt
+    if part == "year":
+        return pd.Series(time.year + (time.day_of_year - 1) / 366)
+    if part == "weekday":
+        return pd.Series(time.day_of_week.map(dict(enumerate(DAYS))))
+    return pd.Series(time.month if part == "month" else time.hour)
+
+
+def base_of(name: str) -> tuple[str, str]:
+    """The column and the part that a name means; the part is "" if it is a column."""
+    base, _, part = name.rpartition(" (")
+    return (base, part[:-1]) if part.endswith(")") and part[:-1] in PARTS else (name, "")
+
+
+def column_of(frame: pd.DataFrame, name: str) -> pd.Series[Any] | None:
+    """A column by its name, or a part of one; None if there is none such."""
+    if name in frame:
+        return frame[name]
+    base, part = base_of(name)
+    return part_of(frame[base], part) if part in PARTS and base in frame else None
+
+
+def needed(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
+    """A column that is an input, or a part of one."""
+    found = column_of(frame, name)
+    if found is None:
+        raise InputError(f"The rows lack the column '{base_of(name)[0]}', an input of the model.")
+    return found
+
+
+def parts_of(column: pd.Series[Any], every: bool = False) -> list[str]:
+    """The parts in which the dates of a column differ; `every` part that other rows may have."""
+    times = read(column).dropna()
+    timed = bool((times.dt.normalize() != times).any())
+    able = PARTS if timed else PARTS[:-1]
+    return [p for p in able if every or part_of(column, p).nunique() > 1]

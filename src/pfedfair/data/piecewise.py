@@ -1,0 +1,244 @@
+"""Columns as they come: numbers as ramps between quantiles, categories one-hot, empty cells told.
+
+A linear function of these inputs is a sum of shapes, one for each column: piecewise linear in a
+number, a constant for each level of a category, and a constant for an empty cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pfedfair.data.cells import factor, floats, order
+from pfedfair.data.dataset import Dataset
+from pfedfair.data.dates import needed
+from pfedfair.data.summary import Counts, Summary, Values
+
+RAMPS = 32
+SPIKE = 0.05  # a value that so large a part of the people share has a knot of its own
+ENDS = 10  # people beyond the outermost knots, at the most: no single person sets them
+LEAST = 10  # people of a level; rarer ones share one, and a site does not name them
+MOST = 1000  # levels of a column; the others share one
+USUAL = 8  # ramps whose scale is 1
+EMPTY = -1.0  # the place of an empty cell
+
+
+Unseen = tuple[dict[str, int], dict[str, int]]  # by column: cells of no known level, empty cells
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A column of numbers.
+
+    Between neighbouring `knots` a ramp goes from 0 to 1; `means` are those of the ramps over the
+    training rows. `empty` is the share of empty cells among these.
+    """
+
+    knots: tuple[float, ...]
+    means: tuple[float, ...]
+    empty: float
+
+    def place(self, column: pd.Series[Any]) -> np.ndarray:
+        """Where cells stand among the knots: 2.5 is halfway from the third to the fourth."""
+        values = floats(column)
+        place = np.interp(values, self.knots, np.arange(len(self.knots)))
+        return np.where(np.isnan(values), EMPTY, place)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """A column of categories.
+
+    Levels that are not in `names` share one; `other` is the share of such among the training rows,
+    `empty` that of empty cells.
+    """
+
+    names: tuple[str, ...]
+    other: float
+    empty: float
+
+    def place(self, column: pd.Series[Any]) -> np.ndarray:
+        """The number of each cell's level; the number of levels if it is none of them."""
+        codes, words = factor(column)
+        known = {name: number for number, name in enumerate(self.names)}
+        places = [known.get(word, len(known)) for word in words]
+        return np.asarray(np.array([*places, EMPTY])[codes])
+
+
+@dataclass(frozen=True)
+class Piecewise:
+    """Ramps, levels and empty cells, fitted on training rows.
+
+    `pack` keeps one number for each column: a number's place among its knots, or a level's number.
+    `unpack` makes the inputs of a network of them. An empty cell has an input of its own if
+    training rows had such; its ramps have their mean values, and its levels are all 0. A ramp is
+    scaled so that a sum of squared coefficients does not depend on the number of ramps: it is the
+    mean squared slope of the shape, were all people at equal distances.
+    """
+
+    numbers: dict[str, Numbers]
+    categories: dict[str, Levels]
+
+    @classmethod
+    def fit(
+        cls, data: Dataset, rows: np.ndarray, exclude: str | None = None, ramps: int = RAMPS
+    ) -> Piecewise:
+        """Fit on the given rows of `data`; the column `exclude` is not an input."""
+        return cls.of(Summary.of(data, rows, exclude), ramps)
+
+    @classmethod
+    def of(cls, sums: Summary, ramps: int = RAMPS) -> Piecewise:
+        """The encoder that the summaries of all clients' people ask for."""
+        numbers = {c: ramped(column, ramps) for c, column in sums.numbers.items()}
+        return cls(numbers, {c: levelled(column) for c, column in sums.categories.items()})
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns, in the order in which they are packed."""
+        return [*self.numbers, *self.categories]
+
+    encoding: ClassVar[str] = "piecewise"
+
+    @property
+    def names(self) -> tuple[list[str], list[str]]:
+        """The columns of numbers, and those of categories."""
+        return [*self.numbers], [*self.categories]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.width,)
+
+    @property
+    def width(self) -> int:
+        return len(self._parts[0])
+
+    def pack(self, frame: Any) -> np.ndarray:
+        """One number for each column, float32 of shape ``(len(frame), columns)``."""
+        packed = np.empty((len(frame), len(self.columns)), dtype=np.float32)
+        for k, (name, column) in enumerate((self.numbers | self.categories).items()):
+            packed[:, k] = column.place(needed(frame, name))
+        return packed
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """The inputs of a network, ``(..., width)``, of what `pack` made."""
+        column, low, mean, scale = self._parts
+        ramps = len(mean)
+        found = packed.index_select(-1, column).sub_(low)
+        slopes, flags = found[..., :ramps], found[..., ramps:]
+        slopes.clamp_(0, 1).sub_(mean).mul_(scale)
+        flags.copy_(flags == 0)
+        empty = packed[..., : len(self.numbers)] == EMPTY
+        if empty.any():
+            slopes.masked_fill_(empty.index_select(-1, column[:ramps]), 0.0)
+        return found
+
+    def transform(self, frame: Any) -> np.ndarray:
+        """Return the inputs of the network, float32 of shape ``(len(frame), width)``."""
+        return self.unpack(torch.from_numpy(self.pack(frame))).numpy()
+
+    def unseen(self, frame: Any, packed: np.ndarray) -> Unseen:
+        """Count cells that are empty, or of no known level, beyond what training rows lead to."""
+        levels, empty = {}, {}
+        for k, (name, of) in enumerate((self.numbers | self.categories).items()):
+            if n := _beyond(packed[:, k] == EMPTY, of.empty):
+                empty[name] = n
+        for k, (name, column) in enumerate(self.categories.items(), len(self.numbers)):
+            if n := _beyond(packed[:, k] == len(column.names), column.other):
+                levels[name] = n
+        return levels, empty
+
+    def of_columns(self) -> dict[str, list[int]]:
+        """Which inputs each column has.
+
+        A number has its ramps and the flag of empty cells, a category its levels, the flags of
+        other levels and of empty cells.
+        """
+        found: dict[str, list[int]] = {name: [] for name in self.columns}
+        for number, column in enumerate(self._parts[0].tolist()):
+            found[self.columns[column]].append(number)
+        return found
+
+    @cached_property
+    def _parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Of each input its column and the place where it begins; of each ramp mean and scale.
+
+        Ramps come first, then flags, each for a place.
+        """
+        ramps, flags = [], []
+        for k, number in enumerate(self.numbers.values()):
+            scale = (USUAL / max(len(number.means), 1)) ** 0.5
+            ramps += [(k, j, mean, scale) for j, mean in enumerate(number.means)]
+            flags += [(k, EMPTY)] * (number.empty > 0)
+        for k, levels in enumerate(self.categories.values(), len(self.numbers)):
+            flags += [(k, j) for j in range(len(levels.names) + (levels.other > 0))]
+            flags += [(k, EMPTY)] * (levels.empty > 0)
+        columns = [k for k, *_ in (*ramps, *flags)]
+        low = [j for _, j, *_ in (*ramps, *flags)]
+        means, scales = ([ramp[i] for ramp in ramps] for i in (2, 3))
+        numbers = (torch.tensor(part, dtype=torch.float32) for part in (low, means, scales))
+        return torch.tensor(columns, dtype=torch.int64), *numbers  # type: ignore[return-value]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "piecewise", **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, about: Mapping[str, Any]) -> Piecewise:
+        """Make it again from what `to_dict` said, perhaps by way of JSON."""
+        numbers = {
+            name: Numbers(tuple(one["knots"]), tuple(one["means"]), one["empty"])
+            for name, one in about["numbers"].items()
+        }
+        categories = {
+            name: Levels(tuple(one["names"]), one["other"], one["empty"])
+            for name, one in about["categories"].items()
+        }
+        return cls(numbers, categories)
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        return {}
+
+
+def _beyond(found: np.ndarray, share: float) -> int:
+    """How many were found, if they are more than chance explains."""
+    n, number = len(found), int(found.sum())
+    return number if number > n * share + 3 * (n * share * (1 - share)) ** 0.5 else 0
+
+
+def ramped(column: Values, ramps: int = RAMPS) -> Numbers:
+    """The knots of a column.
+
+    Each value if they are few. Otherwise the spikes, and quantiles of the values off the spikes:
+    those of twice as many ramps contain those of fewer.
+    """
+    knots, counts = column.values, column.counts
+    if len(knots) > ramps + 1:
+        spike = counts >= SPIKE * counts.sum()
+        off, below = knots[~spike], np.cumsum(counts[~spike])
+        part = min(ENDS / below[-1], 1 / (2 * RAMPS))
+        levels = np.linspace(0, 1, ramps + 1).clip(part, 1 - part)
+        at = np.searchsorted(below, levels * below[-1] * (1 - 1e-12))
+        knots = np.union1d(knots[spike], off[at.clip(max=len(off) - 1)])
+    total = int(counts.sum())
+    empty = column.empty / max(total + column.empty, 1)
+    if len(knots) < 2:
+        return Numbers((float(knots[0]) if len(knots) else 0.0,), (), empty)
+    place = np.interp(column.values, knots, np.arange(len(knots)))
+    means = [float(counts @ np.clip(place - j, 0, 1)) for j in range(len(knots) - 1)]
+    return Numbers(tuple(knots.tolist()), tuple(mean / total for mean in means), empty)
+
+
+def levelled(column: Counts) -> Levels:
+    """The levels of a column: those of enough people."""
+    counts = column.levels
+    often = sorted((w for w, n in counts.items() if n >= LEAST), key=lambda w: (-counts[w], w))
+    names = tuple(sorted(often[:MOST], key=order))
+    other = column.other + sum(counts.values()) - sum(counts[name] for name in names)
+    total = max(column.other + column.empty + sum(counts.values()), 1)
+    return Levels(names, other / total, column.empty / total)

@@ -1,0 +1,170 @@
+"""What the columns of a table are: numbers, categories, dates; and which of them are no inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair.data import dates
+from pfedfair.data.cells import DECIMAL, WHOLE, factor, floats
+
+MOSTLY = 0.95  # of a column's words are numbers, and the column is one of numbers
+OWN = {"text": 0.9, "number": 0.98}  # different values for each row, of an identifier
+CLOSE, LONG = 10, 1e6  # of whole numbers: numbers for each row, or the smallest of them
+FEWEST = {"text": 20, "number": 100}  # rows among which different values say so much
+COPY = 20  # rows that show that a column is a copy
+NAMED = 4  # columns that a note names
+CODE = re.compile(r"\s*0\d+\s*")  # words with such a beginning are codes
+
+
+@dataclass
+class Roles:
+    """Columns by what they are, and what there is to say about them."""
+
+    numeric: list[str] = field(default_factory=list)
+    categorical: list[str] = field(default_factory=list)
+    dates: dict[str, list[str]] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)  # columns that are no inputs, and why
+    empty: dict[str, int] = field(default_factory=dict)
+    words: dict[str, int] = field(default_factory=dict)  # cells that should be numbers
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what happens to columns that are not plain."""
+        said = []
+        if self.empty:
+            total = sum(self.empty.values())
+            said.append(
+                f"{total:,} empty cell{'s' * (total > 1)} ({_some(self.empty)}): where training "
+                "rows have such, they have an input of their own."
+            )
+        if self.words:
+            said.append(
+                f"Some cells are no finite numbers, and count as empty ({_some(self.words)}): "
+                "--categorical makes categories of such a column."
+            )
+        if self.dates:
+            named = ", ".join(f"'{c}'" for c in self.dates)
+            said.append(f"Dates are taken apart into year, month, weekday and hour: {named}.")
+        if self.left:
+            named = "; ".join(f"'{c}' {why}" for c, why in self.left.items())
+            said.append(f"Left out: {named}; --keep takes a column all the same.")
+        return tuple(said)
+
+
+def sort_out(
+    frame: pd.DataFrame,
+    inputs: Sequence[str],
+    codes: Sequence[str],
+    keep: Sequence[str],
+    told: dict[str, np.ndarray],
+    part: bool,
+) -> Roles:
+    """Say what each of the `inputs` is.
+
+    `codes` are categories whatever they look like; columns in `keep` are never left out. `told` has
+    what no input may be a copy of. Of a `part` of a table less can be said.
+    """
+    roles = Roles()
+    for name in inputs:
+        column = frame[name]
+        kind, cells = _kind(column, name in codes)
+        empty = _empty(cells)
+        if name not in keep:
+            why = "" if name in codes else _identifier(kind, cells, part)
+            why = why or next((f"is a copy of {w}" for w, v in told.items() if _same(cells, v)), "")
+            why = why or ("is empty" if empty == len(frame) and not part else "")
+            if why:
+                roles.left[name] = why
+                continue
+        blank = empty if kind == "text" else int(column.isna().sum())
+        if kind == "number":
+            roles.numeric.append(name)
+            blank = min(blank + _blank_words(column), empty)
+            if empty > blank:
+                roles.words[name] = empty - blank
+        elif kind == "text":
+            roles.categorical.append(name)
+        else:
+            parts = dates.parts_of(column, every=part)
+            if not parts:
+                roles.left[name] = "has one date"
+                continue
+            roles.dates[name] = parts
+            roles.numeric += [dates.name_of(name, p) for p in parts if p == "year"]
+            roles.categorical += [dates.name_of(name, p) for p in parts if p != "year"]
+        if blank:
+            roles.empty[name] = blank
+    return roles
+
+
+def _kind(column: pd.Series[Any], code: bool) -> tuple[str, np.ndarray]:
+    """Whether a column is of numbers, text or dates, and its cells: numbers, or codes of words."""
+    types = pd.api.types
+    numeric = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
+    if (numeric or types.is_timedelta64_dtype(column)) and not code:
+        return "number", floats(column)
+    if types.is_datetime64_any_dtype(column) and not code:
+        return "date", dates.read(column).astype("int64").to_numpy()
+    codes, words = factor(column)
+    if code or types.is_bool_dtype(column) or isinstance(column.dtype, pd.CategoricalDtype):
+        return "text", codes
+    size = np.bincount(codes[codes >= 0], minlength=len(words))
+    number = [bool(WHOLE.fullmatch(w) or DECIMAL.fullmatch(w)) for w in words]
+    if size @ np.array(number, dtype=bool) >= max(MOSTLY * size.sum(), 1):
+        raw = column.dropna().astype(str)
+        if not raw.str.fullmatch(CODE).any():
+            return "number", floats(column)
+    if dates.are_dates(words):
+        return "date", codes
+    return "text", codes
+
+
+def _empty(cells: np.ndarray) -> int:
+    return int(np.isnan(cells).sum() if cells.dtype.kind == "f" else (cells == -1).sum())
+
+
+def _blank_words(column: pd.Series[Any]) -> int:
+    """Cells of a column of text that say nothing."""
+    if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
+        return 0
+    return int((factor(column)[0] == -1).sum() - column.isna().sum())
+
+
+def _identifier(kind: str, cells: np.ndarray, part: bool) -> str:
+    """Why a column cannot be but a name or number of a person.
+
+    Whole numbers must also lie close together, as counted people do, or be long. Of a part of a
+    table that cannot be said: an income may be of one person there.
+    """
+    if kind == "date" or (kind == "number" and part):
+        return ""
+    there = cells[~np.isnan(cells)] if kind == "number" else cells[cells >= 0]
+    if len(there) < FEWEST[kind] or len(pd.unique(there)) < OWN[kind] * len(there):
+        return ""
+    if kind == "number":
+        close = np.ptp(there) <= CLOSE * len(there)
+        if (there % 1 != 0).any() or not (close or there.min() >= LONG):
+            return ""
+    return "has another value in nearly every row, like a name"
+
+
+def _same(cells: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two columns are one, perhaps in other words."""
+    if len(cells) < COPY:
+        return False
+    codes, seen = pd.factorize(cells, use_na_sentinel=False)
+    n = len(np.unique(other))
+    return len(seen) == n > 1 and len(np.unique(codes * np.int64(n) + other)) == n
+
+
+def _some(counts: dict[str, int]) -> str:
+    """Name the columns with the most."""
+    most = sorted(counts, key=lambda c: -counts[c])
+    named = ", ".join(f"{c} {counts[c]:,}" for c in most[:NAMED])
+    rest = len(most) - NAMED
+    return f"{named} and {rest} other column{'s' * (rest > 1)}" if rest > 0 else named

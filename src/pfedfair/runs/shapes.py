@@ -1,0 +1,115 @@
+"""What a model that is linear in its parameters makes of each column: its learnt shapes.
+
+Such a model adds up a number for every column. It is read off made-up people who differ in that
+column alone, so it does not matter how the column is encoded.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pfedfair.errors import InputError
+from pfedfair.federation import Federation
+from pfedfair.kinds import outputs
+from pfedfair.networks import Network
+
+POINTS = 101  # of a column of numbers, at the most
+
+
+class Cells(NamedTuple):
+    """Different cells of a column: a person who has each, and how many people do."""
+
+    kind: str
+    values: list[float]
+    levels: list[str]
+    rows: np.ndarray
+    people: np.ndarray
+
+
+def shapes(federation: Federation, network: Network, w: Tensor) -> pd.DataFrame:
+    """Return a row for each column and each cell that training rows have of it.
+
+    The columns of the table are
+
+    column, kind
+        the column's name, and whether it has a "number", a "level", or is S, a "group";
+    value, level
+        the number, or the level in words; an empty cell has neither;
+    label
+        whose score it adds to: with two labels the second's;
+    contribution
+        what it adds to the score, in log-odds; its mean over training rows is 0;
+    people
+        training rows with this cell; of numbers, those to which it is the nearest one given.
+    """
+    data = federation.data
+    if data.array is not None:
+        raise InputError(f"'{data.name}' has no columns whose shapes could be drawn.")
+    if not network.linear:
+        raise InputError(f"{network.words} has no shapes: take --model linear or additive.")
+    rows = np.concatenate(federation.partition.train)
+    width = outputs(len(data.label_names))
+    labels = data.label_names[-width:]
+    found = []
+    for column, cells, x, s in _made_up(federation, rows):
+        z = network.logits(w[None], x[None], s[None])[0, :, :width].double().numpy()
+        z = z - np.average(z, axis=0, weights=cells.people)
+        for k, label in enumerate(labels):
+            about = {"column": column, "kind": cells.kind, "value": cells.values}
+            about |= {"level": cells.levels, "label": label}
+            found.append(pd.DataFrame(about | {"contribution": z[:, k], "people": cells.people}))
+    return pd.concat(found, ignore_index=True)
+
+
+def _made_up(
+    federation: Federation, rows: np.ndarray
+) -> Iterator[tuple[str, Cells, Tensor, Tensor]]:
+    """People who differ in one column: its name, their cells, their inputs and groups."""
+    data, encoder = federation.data, federation.encoder
+    frame = data.frame.iloc[rows]
+    for column in (*data.numeric, *data.categorical):
+        cells = _numbers(frame[column]) if column in data.numeric else _levels(frame[column])
+        same = frame.iloc[np.zeros(len(cells.rows), dtype=np.int64)]
+        made = same.assign(**{column: frame[column].iloc[cells.rows].array})
+        x = torch.from_numpy(encoder.transform(made))
+        if torch.equal(x, x[:1].expand_as(x)) and len(x) > 1:  # not an input of the model
+            continue
+        yield column, cells, x, torch.zeros(len(x), dtype=torch.int64)
+    if federation.table.kinds.aware:
+        names, s = list(data.group_names), np.arange(len(data.group_names))
+        people = np.bincount(data.s[rows], minlength=len(s))
+        cells = Cells("group", [np.nan] * len(s), names, s, people)
+        x = torch.from_numpy(encoder.transform(frame.iloc[np.zeros(len(s), dtype=np.int64)]))
+        yield data.sensitive_column, cells, x, torch.from_numpy(s)
+
+
+def _numbers(column: "pd.Series[Any]") -> Cells:
+    values = column.to_numpy(np.float64, na_value=np.nan)
+    there = np.flatnonzero(~np.isnan(values))
+    order = there[np.argsort(values[there], kind="stable")]
+    different = order[np.flatnonzero(np.diff(values[order], prepend=np.nan))]
+    if len(different) > POINTS:  # quantiles, as cells that people have
+        places = np.linspace(0, len(order) - 1, POINTS).round().astype(int)
+        order = order[places]
+        different = order[np.flatnonzero(np.diff(values[order], prepend=np.nan))]
+    points = values[different]
+    nearest = np.searchsorted((points[1:] + points[:-1]) / 2, values[there], side="right")
+    people = np.bincount(nearest, minlength=len(points))
+    empty = np.setdiff1d(np.arange(len(values)), there)
+    if len(empty):
+        points, different = np.append(points, np.nan), np.append(different, empty[0])
+        people = np.append(people, len(empty))
+    return Cells("number", points.tolist(), [""] * len(points), different, people)
+
+
+def _levels(column: "pd.Series[Any]") -> Cells:
+    """The levels, the most frequent first."""
+    words = column.astype(object).where(column.notna(), "").astype(str).to_numpy(object)
+    levels, first, people = np.unique(words, return_index=True, return_counts=True)
+    order = np.argsort(-people, kind="stable")
+    none = [np.nan] * len(levels)
+    return Cells("level", none, levels[order].tolist(), first[order], people[order])

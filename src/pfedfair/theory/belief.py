@@ -1,0 +1,108 @@
+"""What the distributions of a client's scores may be, given its counts and everybody else's.
+
+The others' shape of each group, moved as clients of this population move (`theory.effects`), then
+mixed with the client's own counts, as far as they agree (`theory.shrinkage`).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pfedfair.theory import effects, shrinkage
+
+SURE = 0.999  # that there are no effects: then they are not looked at
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Belief:
+    """A client's view of its own groups.
+
+    Attributes
+    ----------
+    counts, pooled
+        Its people and everybody else's, ``(groups, cells)``.
+    prior
+        How likely each kappa is held to be before its counts.
+    kappa
+        The weight of the others' shape, if it is known; clients' effects are not looked at then.
+    population
+        How clients differ, if that is learnt for such people.
+    all_counts, all_pooled
+        People by whom effects are told, if not those above. What is odd of the scores of people
+        that a model was trained on is so everywhere: they tell of effects as much as others do.
+    """
+
+    counts: np.ndarray
+    pooled: np.ndarray
+    prior: np.ndarray
+    kappa: float | None = None
+    population: effects.Effects | None = None
+    all_counts: np.ndarray | None = None
+    all_pooled: np.ndarray | None = None
+
+    @cached_property
+    def alone(self) -> np.ndarray:
+        """Groups that nobody else has people of."""
+        return np.asarray(self.pooled.sum(1) == 0)
+
+    @cached_property
+    def others(self) -> np.ndarray:
+        """The others' shape of each group, all zeros where there is none."""
+        return _shapes(self.pooled)
+
+    @cached_property
+    def told(self) -> effects.Likelihood:
+        """What its people tell of its effects, if there are any."""
+        assert self.population is not None
+        counts = self.counts if self.all_counts is None else self.all_counts
+        pooled = self.pooled if self.all_pooled is None else self.all_pooled
+        return effects.told_by(counts, _shapes(pooled), self.population, self.prior)
+
+    @cached_property
+    def moved(self) -> effects.Mixture | None:
+        """How the client may differ from the others by its effects, if there are any."""
+        held = self.population
+        if held is None or held.none > SURE or self.kappa is not None:
+            return None
+        return effects.mixture(self.told, held)
+
+    @cached_property
+    def centres(self) -> np.ndarray:
+        """The shapes that it would have, as far as effects tell."""
+        shapes = self.others if self.moved is None else effects.centres(self.others, self.moved)
+        uniform = np.full(shapes.shape, 1 / shapes.shape[1])
+        return np.where(self.alone[:, None], uniform, shapes)
+
+    @cached_property
+    def shapes(self) -> np.ndarray:
+        """The best guess of each group's distribution, ``(groups, cells)``."""
+        found = []
+        for n, q, alone in zip(self.counts, self.centres, self.alone, strict=True):
+            people = n.sum()
+            if alone and people > 0:
+                weight = 1.0
+            elif self.kappa is None:
+                weight = shrinkage.own_weight(n, q, self.prior)
+            else:
+                weight = people / (people + self.kappa) if people + self.kappa > 0 else 0.0
+            found.append(shrinkage.posterior_mean(n, q, float(weight)))
+        return np.stack(found)
+
+    def draws(self, number: int, rng: np.random.Generator) -> np.ndarray:
+        """Shapes that the groups may have, ``(groups, number, cells)``."""
+        theta = None
+        if self.moved is not None:
+            theta = self.moved.draw(number, rng).reshape(number, -1, effects.OF_GROUP)
+        found = []
+        for z, (n, pool) in enumerate(zip(self.counts, self.pooled, strict=True)):
+            moves = None
+            if theta is not None and not self.alone[z]:
+                moves = effects.factors(self.others[z], theta[:, z])
+            drawn = shrinkage.posterior_draws(n, pool, number, rng, self.kappa, self.prior, moves)
+            found.append(drawn)
+        return np.stack(found)
+
+
+def _shapes(pooled: np.ndarray) -> np.ndarray:
+    return np.stack([shrinkage.spread(n) if n.sum() else np.zeros_like(n) for n in pooled])

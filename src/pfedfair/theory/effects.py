@@ -1,0 +1,291 @@
+r"""How clients differ: by where a group's scores lie, and how wide they are.
+
+Everybody else's scores in group z have the shape q. In the units of q's own normal scores u (where
+q is a standard normal distribution) a client's are moved and stretched,
+
+.. math:: p_\theta \propto q \exp\bigl(\theta_1 u + \theta_2 (u^2 - 1) / \sqrt2\bigr)
+
+which for a normal q is every other normal distribution. A client has two such numbers for each of
+its groups, and all of them together are one draw from a population of clients,
+
+.. math:: \theta \sim \sum_k \pi_k \, N(\mu, \Sigma_k)
+
+so groups may move together (where people earn more, women do so too). k is how the client is
+unusual: not at all, or along one of the axes of Sigma, along which it then strays 2 or 4 times as
+far as others do. That gives heavy tails, to each axis as heavy as clients show them: one odd client
+neither makes all others look odd, nor is it pulled back as if it were one of them.
+
+The log-likelihood of theta is concave and taken as quadratic around its peak (under a wide prior,
+so that there is one), so all that is asked of it has a closed form. mu, Sigma and pi are learnt by
+EM: clients send the mean and the square of theta as they expect it, given their counts (what strays
+is put back first), how likely they are unusual in each way, and the log evidence; sums of these are
+all that is needed. One made-up client, whose effects are small, is among them. Against all that
+stands that there are no effects: its evidence is 0, and that of the effects is lowered by what as
+many parameters gain by fitting noise (BIC), so that clients that are alike remain so.
+
+What the two numbers leave unsaid of a shape is a draw around p_theta, see `theory.shrinkage`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import expit, logsumexp, ndtri
+
+from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior
+
+OF_GROUP = 2  # effects: location and scale
+START, SMALL = 0.2, 0.05  # standard deviations of effects: at first, and of the made-up client
+WIDE = 1.0  # that of the prior under which a likelihood is quadratic
+STRETCHES = (2.0, 4.0)  # how much further an unusual client strays
+USUAL = 0.9  # how likely a client is held to be usual, at first
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """What is held of the population of clients.
+
+    `none` is the probability that there are no effects; `ways` are those of being unusual in each
+    way if there are, the first in none.
+    """
+
+    none: float
+    mean: np.ndarray
+    covariance: np.ndarray
+    ways: np.ndarray
+
+    @property
+    def vector(self) -> np.ndarray:
+        return np.concatenate([[self.none], self.mean, self.covariance.ravel(), self.ways])
+
+    @cached_property
+    def stretched(self) -> np.ndarray:
+        """For each way, the matrix that brings a usual client's effects to an unusual one's."""
+        _, axes = np.linalg.eigh(self.covariance)
+        along = np.einsum("ik,jk->kij", axes, axes)  # the projection on each axis
+        size = len(self.mean)
+        each = [np.eye(size)[None], *(np.eye(size) + (far - 1) * along for far in STRETCHES)]
+        return np.concatenate(each)
+
+
+def unknown(groups: int) -> Effects:
+    """Before anybody has said anything: no effects; if there were, they would be independent."""
+    size = OF_GROUP * groups
+    return Effects(1.0, np.zeros(size), START**2 * np.eye(size), usually(size))
+
+
+def usually(size: int) -> np.ndarray:
+    """How likely each way is at first."""
+    many = len(STRETCHES) * size
+    return np.append(USUAL, np.full(many, (1 - USUAL) / many))
+
+
+def from_vector(vector: np.ndarray, groups: int) -> Effects:
+    size = OF_GROUP * groups
+    none, mean, covariance, ways = np.split(vector, np.cumsum([1, size, size * size]))
+    return Effects(float(none[0]), mean, covariance.reshape(size, size), ways)
+
+
+def basis(q: np.ndarray) -> np.ndarray:
+    """The two directions in which a shape moves, ``(2, bins)``; each has mean 0 under q."""
+    u = ndtri(np.clip(np.cumsum(q) - q / 2, 0.00135, 0.99865))  # three standard deviations
+    u = u - q @ u
+    wide = np.sqrt(q @ u**2)
+    # All may have the same score, or all but a few, who then do not count for more than others do.
+    u = np.clip(u / wide, -4, 4) if wide > 1e-6 else np.zeros_like(u)
+    both = np.stack([u, (u**2 - 1) / np.sqrt(2)])
+    return np.asarray(both - (both @ q)[:, None])
+
+
+def factors(q: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """p_theta / q, up to a factor, for each of ``(..., 2)`` thetas: ``(..., bins)``."""
+    power = theta @ basis(q)
+    return np.asarray(np.exp(power - power.max(-1, keepdims=True)))
+
+
+def tilted(q: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Return p_theta, ``(..., bins)``."""
+    p = q * factors(q, theta)
+    return np.asarray(p / p.sum(-1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """A client's log-likelihood: ``constant + slope theta - theta' curve theta / 2``.
+
+    Less that of no effects, so the constant would be 0 if it were quadratic all the way to there.
+    Of groups that it, or nobody else, has people of it says nothing.
+    """
+
+    slope: np.ndarray
+    curve: np.ndarray
+    constant: np.ndarray  # of each group
+
+    def times(self, part: np.ndarray) -> Likelihood:
+        """The likelihood if a person of each group told but a part."""
+        each = np.repeat(part, OF_GROUP)
+        return Likelihood(self.slope * each, self.curve * each[:, None], self.constant * part)
+
+
+def likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
+    """The quadratic of a client's counts and the others' shapes, both ``(groups, bins)``.
+
+    A group whose shape is all zeros is left out.
+    """
+    size = OF_GROUP * len(counts)
+    slope, curve, constant = np.zeros(size), np.zeros((size, size)), np.zeros(len(counts))
+    for z, (n, q) in enumerate(zip(counts, shapes, strict=True)):
+        if n.sum() == 0 or q.sum() == 0:
+            continue
+        at = slice(OF_GROUP * z, OF_GROUP * (z + 1))
+        theta, bent = _peak(n, q)
+        rise = bent @ theta + theta / WIDE**2
+        power = theta @ basis(q)
+        height = power @ n - n.sum() * logsumexp(power, b=q)
+        slope[at], curve[at, at] = rise, bent
+        constant[z] = height - rise @ theta + theta @ bent @ theta / 2
+    return Likelihood(slope, curve, constant)
+
+
+def _peak(counts: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the likelihood times a wide prior is largest, and how the likelihood bends there."""
+    u, n = basis(q), counts.sum()
+    theta, prior = np.zeros(OF_GROUP), np.eye(OF_GROUP) / WIDE**2
+    seen = u @ counts
+    for _ in range(50):
+        p = tilted(q, theta)
+        mean = u @ p
+        bent = n * ((u * p) @ u.T - np.outer(mean, mean))
+        step = np.linalg.solve(bent + prior, seen - n * mean - prior @ theta)
+        length = np.abs(step).max()
+        theta = theta + step * min(1.0, 0.5 / max(length, 1e-300))
+        if length < 1e-9:
+            break
+    return theta, bent
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """What a client's theta may be: normal distributions with weights."""
+
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        return np.asarray(self.weights @ self.means)
+
+    @property
+    def covariance(self) -> np.ndarray:
+        off = self.means - self.mean
+        inside = np.einsum("k,kij->ij", self.weights, self.covariances)
+        return np.asarray((self.weights[:, None] * off).T @ off + inside)
+
+    def points(self) -> np.ndarray:
+        """A few equally likely thetas with the mixture's mean and covariance."""
+        value, vector = np.linalg.eigh(self.covariance)
+        axes = vector * np.sqrt(len(value) * value.clip(min=0))
+        return np.concatenate([self.mean + axes.T, self.mean - axes.T])
+
+    def draw(self, number: int, rng: np.random.Generator) -> np.ndarray:
+        which = rng.choice(len(self.weights), number, p=self.weights)
+        value, vector = np.linalg.eigh(self.covariances)
+        root = vector * np.sqrt(value.clip(min=0))[:, None]
+        normal = rng.normal(size=(number, self.means.shape[1]))
+        return np.asarray(self.means[which] + np.einsum("nij,nj->ni", root[which], normal))
+
+
+def posterior(of_client: Likelihood, effects: Effects) -> tuple[Mixture, float]:
+    """What theta may be if there are effects, a part for each way, and the log evidence.
+
+    The evidence is against a client without effects.
+    """
+    move = effects.stretched
+    precision = np.linalg.inv(move @ effects.covariance @ move.transpose(0, 2, 1))
+    covariance = np.linalg.inv(of_client.curve + precision)
+    pull = of_client.slope + precision @ effects.mean
+    mean = np.einsum("kij,kj->ki", covariance, pull)
+    _, before = np.linalg.slogdet(precision)
+    _, after = np.linalg.slogdet(covariance)
+    centre = np.einsum("i,kij,j->k", effects.mean, precision, effects.mean)
+    evidence = np.log(effects.ways) + (before + after + (pull * mean).sum(1) - centre) / 2
+    total = logsumexp(evidence)
+    found = Mixture(np.exp(evidence - total), mean, covariance)
+    return found, float(total + of_client.constant.sum())
+
+
+def tell(of_client: Likelihood, effects: Effects) -> np.ndarray:
+    """What a client sends: 1, its effects and their squares, its ways, and the log evidence.
+
+    Effects less the mean of all, as they would be if the client were usual.
+    """
+    found, evidence = posterior(of_client, effects)
+    back = np.linalg.inv(effects.stretched)
+    off = np.einsum("kij,kj->ki", back, found.means - effects.mean)
+    square = np.einsum("k,ki,kj->ij", found.weights, off, off)
+    square += np.einsum("k,kij,kjl,kml->im", found.weights, back, found.covariances, back)
+    mean = found.weights @ off
+    return np.concatenate([[1.0], mean, square.ravel(), found.weights, [evidence]])
+
+
+def length(groups: int) -> int:
+    """How many numbers a client sends."""
+    return len(unknown(groups).vector) + 1
+
+
+def learn(told: np.ndarray, before: Effects) -> Effects:
+    """What is held of the population after the sum of what clients have told."""
+    size = len(before.mean)
+    clients, mean, square, ways, evidence = np.split(
+        told, np.cumsum([1, size, size * size, len(before.ways)])
+    )
+    number = clients[0]
+    if number < 0.5:
+        return before
+    shift = mean / number
+    covariance = square.reshape(size, size) - number * np.outer(shift, shift)
+    covariance = (covariance + SMALL**2 * np.eye(size)) / (number + 1)
+    parameters = size + size * (size + 1) / 2
+    better = evidence[0] - parameters / 2 * np.log(number + 1)
+    return Effects(
+        float(expit(-better)),
+        before.mean + shift,
+        (covariance + covariance.T) / 2,
+        (ways + usually(size)) / (number + 1),
+    )
+
+
+def told_by(
+    counts: np.ndarray, shapes: np.ndarray, effects: Effects, prior: np.ndarray = FLAT
+) -> Likelihood:
+    """What a client's counts tell of theta, if its own shapes are drawn around p_theta.
+
+    As `prior` says, how likely each kappa is: N people tell what (1 + kappa) N / (N + kappa) would.
+    """
+    of_client = likelihood(counts, shapes)
+    part = []
+    for n, q in zip(counts, centres(shapes, mixture(of_client, effects)), strict=True):
+        kappas = kappa_posterior(n, q, prior) if n.sum() and q.sum() else prior
+        part.append(1 / (kappas @ ((max(n.sum(), 1.0) + KAPPAS) / (1 + KAPPAS))))
+    return of_client.times(np.array(part))
+
+
+def mixture(of_client: Likelihood, effects: Effects) -> Mixture:
+    """What theta may be, no effects included."""
+    found, _ = posterior(of_client, effects)
+    return Mixture(
+        np.append((1 - effects.none) * found.weights, effects.none),
+        np.vstack([found.means, np.zeros_like(found.means[:1])]),
+        np.concatenate([found.covariances, np.zeros_like(found.covariances[:1])]),
+    )
+
+
+def centres(shapes: np.ndarray, found: Mixture) -> np.ndarray:
+    """The mean of each group's p_theta, ``(groups, bins)``."""
+    points = found.points().reshape(-1, len(shapes), OF_GROUP)
+    return np.stack([
+        tilted(q, points[:, z]).mean(0) if q.sum() else q for z, q in enumerate(shapes)
+    ])  # fmt: skip
