@@ -1,12 +1,12 @@
-"""A million rows of fifteen columns: seconds of CPU and peak memory to read and to encode them.
+"""A million rows of fifteen columns: seconds of CPU and peak memory to read, encode and train.
 
     python benchmarks/rows.py
     python benchmarks/rows.py --rows 100000
 
 The table is made up: numbers with a spike and with empty cells, codes, words, hundreds of levels,
 dates, an identifier. It is written to a Parquet file; one child process with one thread reads it,
-fits the encoder and encodes all rows, and then makes dense inputs of a tenth of them, batch by
-batch. The limits are for reading and encoding alone.
+fits the encoder, encodes all rows, trains `transport` with its usual settings and measures it. The
+limits are for all of it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-ROWS, SECONDS, GIGABYTES = 1_000_000, 15.0, 1.5
+ROWS, SECONDS, GIGABYTES = 1_000_000, 60.0, 3.0
 CHILD = """
 import json, resource, time
-import numpy as np
 import pfedfair as pff
 from pfedfair.data.table import read_table
 
@@ -42,13 +41,15 @@ lap("columns")
 federation = data.federate(pff.partition.by_column("state"))
 lap("encode")
 encoded = peak()
-for rows in np.array_split(np.arange(len(data) // 10), 20):
-    federation.table.inputs(rows)
-lap("a tenth dense")
+run = pff.train(federation, pff.make("transport", {{"target_ddp": 0.05}}, data))
+lap("train")
+table = run.table()
+lap("measure")
 stored = federation.table.x.nbytes / 2**20
 print(json.dumps({{"seconds": seconds, "GB at the start": before, "GB encoded": encoded,
     "GB at the end": peak(), "MB stored": round(stored), "inputs": federation.encoder.width,
-    "notes": data.notes}}))
+    "mean accuracy": round(float(table["accuracy"].mean()), 3),
+    "largest DDP": round(float(table["ddp"].max()), 3), "notes": data.notes}}))
 """
 
 
@@ -91,11 +92,9 @@ def main() -> None:
     found = json.loads(done.stdout)
     for name, value in found.items():
         print(f"{name}: {value}")
-    spent = sum(value for name, value in found["seconds"].items() if name != "a tenth dense")
-    print(
-        f"{rows:,} rows read and encoded: {spent:.1f} s of CPU, {found['GB encoded']} GB at most."
-    )
-    if rows <= ROWS and (spent > SECONDS or found["GB encoded"] > GIGABYTES):
+    spent, most = sum(found["seconds"].values()), found["GB at the end"]
+    print(f"{rows:,} rows read, encoded and trained on: {spent:.1f} s of CPU, {most} GB at most.")
+    if rows <= ROWS and (spent > SECONDS or most > GIGABYTES):
         sys.exit(f"The limits are {SECONDS} s and {GIGABYTES} GB.")
 
 

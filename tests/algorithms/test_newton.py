@@ -10,7 +10,6 @@ from play import clients, play
 from sklearn.linear_model import LogisticRegression
 
 import pfedfair as pff
-from pfedfair.algorithms import curvature
 from pfedfair.algorithms.curvature import fold_rows
 from pfedfair.algorithms.intercepts import TAUS, evidence, solve
 from pfedfair.networks import linear
@@ -274,16 +273,3 @@ def test_the_likelihood_of_tau_is_the_integral_over_intercepts():
 def test_what_it_cannot_do_is_refused(call, message):
     with pytest.raises(pff.InputError, match=message):
         call()
-
-
-def test_products_without_zeros_are_the_same():
-    rng = torch.Generator().manual_seed(0)
-    n, levels = curvature.FEW, curvature.MANY
-    x = torch.randn(n, levels + 20, generator=rng)
-    some = torch.randperm(x.shape[1], generator=rng)[:levels]
-    kept = torch.randint(0, levels, (n,), generator=rng)
-    x[:, some] *= kept[:, None] == torch.arange(levels)
-    weight = torch.rand(n, generator=rng)
-    plain = x.double().T @ (weight[:, None] * x).double()
-    torch.testing.assert_close(curvature.squares(x)(weight).double(), plain, rtol=1e-4, atol=1e-3)
-    assert ((x != 0).sum(0) < curvature.RARE * n).sum() == levels  # so that is what was tested

@@ -1,14 +1,14 @@
 """What clients of `Newton` add up over their rows: losses, gradients and Hessians.
 
-A client's rows are laid out a few thousand at a time. Logits, losses and gradients are computed in
-double precision, so that the optimum is exact; the products of a Hessian in single, added up in
-double: a Hessian leads to the optimum, it does not say where that is.
+A client's rows are laid out, or looked up, some thousand at a time. Logits, losses and gradients
+are computed in double precision, so that the optimum is exact; the products of a Hessian may be in
+single, added up in double: a Hessian leads to the optimum, it does not say where that is.
 
 Coefficients of a block are ``(outputs, q)``, the intercept last; blocks stand one after another. A
 block is what the network learns: the label, and where S has to be guessed, S.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -16,14 +16,15 @@ from torch import Tensor
 
 from pfedfair import seeds
 from pfedfair.algorithms.clients import Clients
+from pfedfair.algorithms.design import Dense, Design, Looked
 from pfedfair.federation import Batch, gather, pad
 from pfedfair.objectives import losses
 
 ROWS = 8192  # rows that are laid out at a time
 PARTS = torch.tensor([*(0.5**k for k in range(8)), 0.0], dtype=torch.float64)  # of a step
 FOLDS_STREAM = 2  # of the stream for held rows
-RARE = 0.1  # the share of rows that are not 0, in a column without its zeros
-MANY, FEW = 64, 2048  # such columns, and rows, for which it pays
+ROWS_LOOKED = 8 * ROWS  # that are looked up, if they have
+WIDE = 256  # inputs or more
 
 
 def blocks(flat: Tensor, outputs: list[int]) -> list[Tensor]:
@@ -47,23 +48,26 @@ def fold_rows(clients: Clients, i: int, folds: int) -> list[np.ndarray]:
     return np.array_split(rng.permutation(clients.rows[i]), folds)
 
 
-def pieces(clients: Clients, rows: np.ndarray) -> Iterator[tuple[Tensor, Tensor]]:
-    """Some rows at a time: their numbers, and what their logits are linear in, ``(n, q)``."""
-    for part in np.array_split(rows, -(-len(rows) // ROWS)) if len(rows) else []:
-        batch = gather(clients.table, *pad([part]))
-        yield torch.from_numpy(part), clients.network.design(batch.x, batch.s)[0]
+def pieces(clients: Clients, rows: np.ndarray) -> Iterator[tuple[Tensor, Design]]:
+    """Some rows at a time: their numbers, and what their logits are linear in."""
+    table, network = clients.table, clients.network
+    columns = getattr(table.encoder, "tables", None) if table.width >= WIDE else None
+    most = ROWS if columns is None else ROWS_LOOKED
+    for part in np.array_split(rows, -(-len(rows) // most)) if len(rows) else []:
+        numbers = torch.from_numpy(part)
+        if columns is None:
+            batch = gather(table, *pad([part]))
+            yield numbers, Dense(network.design(batch.x, batch.s)[0])
+        else:
+            s = table.s[numbers][None]
+            more = network.design(torch.zeros(1, len(part), 0), s)[0]
+            yield numbers, Looked(table.x[numbers], more, columns)
 
 
 def people(clients: Clients, folds: int) -> Tensor:
     """How many rows each client has in each fold, ``(clients, folds)``."""
     each = [[len(part) for part in fold_rows(clients, i, folds)] for i in range(len(clients))]
     return torch.tensor(each, dtype=torch.float64)
-
-
-def scores(x: Tensor, coefficients: Tensor) -> Tensor:
-    """Logits ``(points, n, outputs)`` of coefficients ``(points, outputs, q)``."""
-    z = x @ coefficients.flatten(0, 1).T
-    return z.view(len(x), *coefficients.shape[:2]).movedim(1, 0)
 
 
 def loss_of(z: Tensor, y: Tensor) -> Tensor:
@@ -91,39 +95,12 @@ def spread(chance: Tensor) -> Tensor:
     return torch.diag_embed(chance) - chance.unsqueeze(-1) * chance.unsqueeze(-2)
 
 
-def add_hessian(total: Tensor, x: Tensor, chance: Tensor) -> None:
+def add_hessian(total: Tensor, design: Design, chance: Tensor) -> None:
     """Add the Hessian of some rows to `total`, ``(outputs, q, outputs, q)``, its upper blocks."""
-    weight = spread(chance).to(x.dtype)
-    square = squares(x)
+    weight = spread(chance)
     for a in range(total.shape[0]):
         for b in range(a, total.shape[0]):
-            total[a, :, b] += square(weight[:, a, b])
-
-
-def squares(x: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return the function from weights of rows to the weighted sum of their squares, ``(q, q)``.
-
-    Levels of categories are mostly 0: products of such columns are taken without their zeros.
-    """
-    rare = (x != 0).sum(0) < RARE * len(x) if len(x) >= FEW else None
-    if rare is None or rare.sum() < MANY:
-        return lambda weight: x.T @ (weight[:, None] * x)
-    from scipy.sparse import csr_array
-
-    full, thin = x[:, ~rare], csr_array(x[:, rare].numpy())
-    turned = thin.T.tocsr()
-
-    def square(weight: Tensor) -> Tensor:
-        found, weighted = x.new_zeros(x.shape[1], x.shape[1]), weight[:, None] * full
-        corner = torch.from_numpy(turned @ weighted.numpy())
-        found[torch.outer(~rare, ~rare)] = (full.T @ weighted).flatten()
-        found[torch.outer(rare, ~rare)] = corner.flatten()
-        found[torch.outer(~rare, rare)] = corner.T.flatten()
-        own = (turned @ thin.multiply(weight.numpy()[:, None]).tocsr()).toarray()
-        found[torch.outer(rare, rare)] = torch.from_numpy(own).flatten()
-        return found
-
-    return square
+            total[a, :, b] += design.square(weight[:, a, b])
 
 
 def upper(hessian: Tensor) -> Tensor:

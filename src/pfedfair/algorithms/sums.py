@@ -18,7 +18,6 @@ from pfedfair.algorithms.curvature import (
     misses,
     people,
     pieces,
-    scores,
     upper,
     whole,
 )  # fmt: skip
@@ -82,18 +81,17 @@ def added_up(
     gradient = [torch.zeros(shape, dtype=torch.float64) for shape in shapes]
     hessian = [torch.zeros(*shape, *shape, dtype=torch.float64) for shape in shapes]
     loss = torch.zeros(len(lessons), len(PARTS), dtype=torch.float64)
-    for part, x in pieces(clients, rows):
-        exact = x.double()
+    for part, design in pieces(clients, rows):
         for b, (_, labels) in enumerate(lessons):
             y = labels[part]
-            z = scores(exact, coefficients[b])
+            z = design.scores(coefficients[b])
             if b == 0:
                 z = z + shift[:, None]
             way = z[1] + PARTS[:, None, None] * (z[0] - z[1])
             loss[b] += loss_of(way, y).sum(1)
             chance = chances(z[0])
-            gradient[b] += misses(chance, y).T @ exact
-            add_hessian(hessian[b], x, chance)
+            gradient[b] += design.pull(misses(chance, y))
+            add_hessian(hessian[b], design, chance)
     return Sums(gradient, hessian), loss
 
 
@@ -112,12 +110,11 @@ def left_gradients(
         shift = own_intercepts(clients, i, blocks(points[:1], outputs)[0], tau)
         for k, rows in enumerate(fold_rows(clients, i, folds)):
             others = torch.arange(folds) != k
-            for part, x in pieces(clients, rows):
-                exact = x.double()
+            for part, design in pieces(clients, rows):
                 for b, (_, labels) in enumerate(lessons):
-                    z = scores(exact, coefficients[b][others])
+                    z = design.scores(coefficients[b][others])
                     chance = chances(z + shift if b == 0 else z)
-                    found[b][i, others] += misses(chance, labels[part]).mT @ exact
+                    found[b][i, others] += design.pull(misses(chance, labels[part]))
     return {"left_gradient": torch.cat([block.flatten(2) for block in found], dim=-1)}
 
 
@@ -136,10 +133,9 @@ def held_losses(
         shift = own_intercepts(clients, i, blocks(points[1:], outputs)[0], tau)
         for k, rows in enumerate(fold_rows(clients, i, len(tries))):
             coefficients = blocks(tries[k], outputs)
-            for part, x in pieces(clients, rows):
-                exact = x.double()
+            for part, design in pieces(clients, rows):
                 for b, (_, labels) in enumerate(lessons):
-                    z = scores(exact, coefficients[b])
+                    z = design.scores(coefficients[b])
                     if b == 0:
                         z = z + shift
                     found[i, b] += loss_of(z, labels[part]).sum(1)
@@ -152,7 +148,7 @@ def own_intercepts(clients: Clients, i: int, coefficients: Tensor, tau: Tensor |
     if tau is None or tau == 0:
         return none
     y = clients.lessons()[0][1][torch.from_numpy(clients.rows[i])]
-    parts = [scores(x.double(), coefficients) for _, x in pieces(clients, clients.rows[i])]
+    parts = [design.scores(coefficients) for _, design in pieces(clients, clients.rows[i])]
     if not parts:
         return none
     return torch.stack([intercepts.solve(z, y, tau) for z in torch.cat(parts, dim=1)])

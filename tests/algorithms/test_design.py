@@ -1,0 +1,74 @@
+"""A design that is looked up is the one that is laid out."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pfedfair as pff
+from pfedfair.algorithms import curvature
+from pfedfair.algorithms.clients import Clients
+from pfedfair.algorithms.design import Dense, Looked
+from pfedfair.data import encoder as inputs
+from pfedfair.federation import encoded
+from pfedfair.networks import linear
+from pfedfair.partition import by_column
+
+
+def table(n: int, seed: int, groups: int) -> pff.Dataset:
+    """Numbers with spikes, few values, one value and empty cells; levels, rare ones and none."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"age": rng.normal(40, 12, n), "hours": rng.choice([0, 0, 0, 20, 40], n)})
+    frame["gap"] = np.where(rng.random(n) < 0.3, np.nan, rng.lognormal(0, 2, n))
+    frame["same"] = 7
+    frame["job"] = rng.choice([*(f"job {k}" for k in range(20)), None], n)
+    frame["town"] = rng.zipf(1.5, n).clip(max=99).astype(str)
+    frame["site"], frame["sex"] = rng.choice(["a", "b"], n), np.arange(n) % groups
+    frame["hired"] = (frame["age"] + rng.normal(0, 8, n) > 40).astype(int)
+    return pff.from_frame(frame, "hired", "sex", categorical=["town"], keep=["same"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(130, 400),
+    seed=st.integers(0, 99),
+    groups=st.sampled_from([2, 3]),
+    points=st.integers(1, 3),
+    outputs=st.integers(1, 3),
+)
+def test_products_are_those_of_the_laid_out_design(n, seed, groups, points, outputs):
+    data = table(n, seed, groups)
+    plan = by_column("site").split(data, 0)
+    encoder = inputs.fit(data, plan.train, "site")
+    federation = encoded(data, plan, encoder, True)
+    network, rows = linear(encoder.width, groups=groups), torch.arange(n)
+    x = network.design(federation.table.inputs(rows)[None], federation.table.s[None])[0]
+    more = network.design(torch.zeros(1, n, 0), federation.table.s[None])[0]
+    dense, looked = Dense(x.double()), Looked(federation.table.x, more, encoder.tables)
+    rng = torch.Generator().manual_seed(seed)
+    some = torch.randn(points, outputs, x.shape[1], generator=rng, dtype=torch.float64)
+    slopes = torch.randn(points, n, outputs, generator=rng, dtype=torch.float64)
+    weight = torch.rand(n, generator=rng, dtype=torch.float64)
+    close = {"rtol": 1e-5, "atol": 1e-4}
+    torch.testing.assert_close(looked.scores(some), dense.scores(some), **close)
+    torch.testing.assert_close(looked.pull(slopes), dense.pull(slopes), **close)
+    torch.testing.assert_close(looked.square(weight), dense.square(weight), **close)
+
+
+def test_wide_tables_are_looked_up_and_newton_finds_the_same_model(monkeypatch):
+    data = table(400, 0, 2)
+    federation = data.federate(by_column("site"))
+    method = pff.make("newton", {"rounds": 10})
+    clients = Clients(
+        linear(federation.encoder.width, groups=2), federation.table, federation.partition.train,
+        range(len(federation)), 0,
+    )  # fmt: skip
+    found = {}
+    for width, kind in ((1, Looked), (10**6, Dense)):
+        monkeypatch.setattr(curvature, "WIDE", width)
+        _, design = next(curvature.pieces(clients, federation.partition.train[0]))
+        assert type(design) is kind
+        found[kind] = pff.train(federation, method).fitted.w
+    assert found[Dense].numpy() == pytest.approx(found[Looked].numpy(), abs=2e-5)
