@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: core install demo test lint bench clean
+.PHONY: core install demo test lint fuzz bench clean
 
 core: .venv/core  # what a user needs
 install: .venv/installed  # and what a developer needs: Flower, Ray, Sphinx, test tools
@@ -27,6 +27,9 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+fuzz: install  # thousands of messy tables; `make test` tries some hundred
+	FUZZ_TABLES=2000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto tests/fuzz
 
 bench: install
 	$(BIN)/python benchmarks/run.py

@@ -104,6 +104,16 @@ def test_rounds_can_be_cut():
             assert spec.algorithm.rounds <= 8  # some have rounds after training
 
 
+def test_a_study_can_be_cut_to_some_rows():
+    study = STUDIES["targets"]
+    every = study.specs(("compas",), 2)
+    some = study.specs(("compas",), 2, methods=["transport", "pfedfair-target"])
+    wanted = {"constant", "transport", "pfedfair-target"}
+    assert some == [spec for spec in every if spec.method in wanted]
+    with pytest.raises(pff.InputError, match="Unknown row of this study 'transprot': did you mean"):
+        study.specs(("compas",), 1, methods=["transprot"])
+
+
 def test_a_target_is_put_on_a_methods_settings():
     for method in WITH_TARGET.values():
         found = make(method, {"target_ddp": 0.03, "confidence": 0.9, "rounds": 4}, "adult")

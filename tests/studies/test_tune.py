@@ -2,6 +2,7 @@ import json
 import tomllib
 from importlib.resources import files
 
+import pandas as pd
 import pytest
 
 import pfedfair as pff
@@ -72,3 +73,16 @@ def test_a_table_of_your_own_is_tuned(csv, tmp_path, monkeypatch):
     assert found["fedavg"] == {k: best[k] for k in ("rounds", "alpha", "ridge")}
     with pytest.raises(pff.InputError, match="nothing to tune"):
         tune.searched(source, plan, ["constant"])
+
+
+def test_a_trial_that_ends_in_one_decision_for_a_client_comes_last():
+    rows = [
+        {"method": "pfedfair", "config": config, "partition": "p", "seed": 100, "role": role,
+         "accuracy": accuracy, "ddp": ddp, "collapsed": collapsed}
+        for config, accuracy, ddp, collapsed in (("a", 0.80, 0.1, False), ("b", 0.78, 0.0, True),
+                                                 ("c", 0.81, 0.1, False))
+        for role in ("underrepresented", "overrepresented")
+    ]  # fmt: skip
+    table = tune.score(pd.DataFrame(rows))
+    assert list(table["config"]) == ["c", "a", "b"]  # by score: b, c, a
+    assert table["score"].tolist() == pytest.approx([0.71, 0.70, 0.78])

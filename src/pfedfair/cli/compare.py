@@ -93,6 +93,9 @@ def reproduce(
     datasets: Annotated[
         str | None, "Names with commas between; all that the study has if left out."
     ] = None,
+    methods: Annotated[
+        str | None, "Some rows of the study, with commas between; the constant is always there."
+    ] = None,
     seeds: Seeds = 5,
     protocol: Protocol = None,
     rounds: Annotated[
@@ -119,6 +122,8 @@ def reproduce(
     Example: pfedfair reproduce table1 --seeds 5 --out runs/table1
     """
     known("study", what, [*STUDIES, "all"])
+    if what == "all" and methods:
+        raise InputError("--methods is for one study: not every one has the same rows.")
     options.checked_protocol(protocol)
     out = out or Path("runs") / what
     every = [name for name, study in STUDIES.items() if study.in_paper]
@@ -128,7 +133,8 @@ def reproduce(
         for one in chosen:
             known("data set", one, (*study.datasets, *study.elsewhere))
         sources = [images.source(one, data, encoder) for one in chosen]
-        specs = study.specs(sources, options.at_least("--seeds", seeds), protocol, rounds)
+        names = options.names(methods or "")
+        specs = study.specs(sources, options.at_least("--seeds", seeds), protocol, rounds, names)
         specs, notes = images.there(specs, name, needed=what != "all")
         if not specs:
             for note in () if quiet else notes:

@@ -9,10 +9,11 @@ import pandas as pd
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.data.models import settings_of
 from pfedfair.defaults import make, of_few_rows, trainer
+from pfedfair.errors import known
 from pfedfair.experiment import FRONTIER, Source, Spec
 from pfedfair.partition import Plan
 from pfedfair.studies import parts, summary, words
-from pfedfair.studies.rows import BASES, METHOD, MODEL, SETTINGS, Level, levels
+from pfedfair.studies.rows import BASES, CONSTANT, METHOD, MODEL, SETTINGS, Level, levels
 from pfedfair.studies.view import Picture, Table, View
 
 Files = Callable[[pd.DataFrame, pd.DataFrame, Sequence[Table]], dict[str, pd.DataFrame]]
@@ -98,13 +99,17 @@ class Study:
         seeds: int,
         protocol: str | None = None,
         rounds: int | None = None,
+        methods: Sequence[str] = (),
     ) -> list[Spec]:
-        """All runs; `rounds`, if given, are the rounds of training of each."""
+        """All runs; of some methods if they are named, with as many rounds of training as given."""
         sources = [Source(one) if isinstance(one, str) else one for one in datasets]
+        cells = [(source, cell) for source in sources for cell in self.cells(source.name)]
+        rows = list(dict.fromkeys(cell.row for _, cell in cells))
+        shown = {known("row of this study", name, rows) for name in methods}
         return [
             cell.spec(source, seed, protocol, rounds)
-            for source in sources
-            for cell in self.cells(source.name)
+            for source, cell in cells
+            if not shown or cell.row in {*shown, CONSTANT}
             for seed in range(seeds)
         ]
 

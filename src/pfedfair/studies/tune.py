@@ -4,7 +4,9 @@ A trial trains on 80 % of every client's training rows and is scored on the othe
 of a method cover its space evenly and are always the same. The score of a method that aims at
 fairness is accuracy - DDP (at eta = 0.9, if it has one), of the others accuracy; mean over the two
 kinds of client (so that the underrepresented one counts as much as the four others), then over
-seeds. Test rows are not touched.
+seeds. A trial in which some client ends with one decision for everybody comes after all in which
+none does: with small clients that would often be the best score, and nobody asks for it. Test rows
+are not touched.
 
 `changes` and `small` are trials of another kind: one change at a time from pFedFair's settings, and
 the two ways in which 20 or 50 small clients can make as many steps as five large ones.
@@ -57,14 +59,18 @@ def trials(dataset: str, method: str) -> list[dict[str, Any]]:
 
 
 def score(results: pd.DataFrame) -> pd.DataFrame:
-    """Score every trial (a method and its config), best first within a method."""
+    """Score every trial (a method and its config), best first within a method; see above."""
     fair = {name for name, method in ALGORITHMS.items() if method.levels((0.5,)) != ({},)}
     minus = results["ddp"].where(results["method"].isin(fair), 0.0)
     results = results.assign(score=results["accuracy"] - minus)
     keys = ["method", "config", "partition"]
     by_role = results.groupby([*keys, "seed", "role"])[["score", "accuracy", "ddp"]].mean()
-    table = by_role.groupby(keys).mean().reset_index()
-    return table.sort_values(["method", "score"], ascending=[True, False], ignore_index=True)
+    collapsed = results.groupby(keys)["collapsed"].mean()
+    table = by_role.groupby(keys).mean().join(collapsed).reset_index()
+    table = table.assign(_alike=table["collapsed"] > 0).sort_values(
+        ["method", "_alike", "score"], ascending=[True, True, False], ignore_index=True
+    )
+    return table.drop(columns="_alike")
 
 
 def searched(source: Source, plan: Plan, methods: Sequence[str]) -> list[Trial]:

@@ -1,0 +1,61 @@
+"""Messy tables by the hundred, in Python and by command: a result, or one sentence.
+
+`make fuzz` tries some thousand.
+"""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+from messy import messy, write
+
+import pfedfair as pff
+
+TABLES, AT_ONCE = int(os.environ.get("FUZZ_TABLES", "300")), 20
+ROUNDS = {"newton": 4, "transport": 9, "fedavg-kde": 1}
+batches = pytest.mark.parametrize("first", range(0, TABLES, AT_ONCE))
+
+
+def is_a_sentence(text: str) -> bool:
+    return text.endswith(".") and "\n" not in text and "Traceback" not in text and len(text) < 900
+
+
+@batches
+def test_python_gives_a_table_or_one_sentence(first, tmp_path):
+    trained = 0
+    for seed in range(first, first + AT_ONCE):
+        case = messy(seed)
+        path = write(case, tmp_path)
+        said = ""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", pff.CollapseWarning)
+                trained += one(path, case)
+        except pff.InputError as error:
+            said = str(error)
+        except Exception as error:
+            error.add_note(f"table {seed}")
+            raise
+        assert not said or is_a_sentence(said), f"table {seed}: {said}"
+        path.unlink()
+    assert trained > 0
+
+
+def one(path, case) -> bool:
+    data = pff.load(path, **case.asked)
+    assert len(data) == len(case.frame)
+    federation = data.federate(pff.partition.by_column("site"), seed=0)
+    part = federation.partition
+    dealt = np.concatenate([*part.train, *part.test, *part.validation])
+    assert sorted(dealt.tolist()) == list(range(len(data)))  # nobody is lost, nobody comes twice
+    run = pff.train(federation, pff.make(case.method, {"rounds": ROUNDS[case.method]}, data))
+    table = run.table()
+    assert table["accuracy"].between(0, 1).all()
+    assert (table["ddp"].isna() | table["ddp"].between(0, 1)).all()
+    assert table["n_train"].sum() + table["n_test"].sum() == len(data)
+    groups = np.array(data.group_names)[data.s]
+    chance = run.personal_model(0).predict_proba(data.frame, sensitive_features=groups)
+    assert chance.shape == (len(data), len(data.label_names))
+    assert np.isfinite(chance).all()
+    return True
