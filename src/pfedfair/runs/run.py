@@ -82,7 +82,7 @@ class Run:
         return np.asarray((counts.sum((1, 2)) > 0).sum(1) == 1)
 
     def table(self, protocol: str | None = None) -> pd.DataFrame:
-        """Per client: accuracy, DDP and negative prediction rates with bootstrap intervals.
+        """Per client: accuracy, DDP and negative prediction rates with intervals.
 
         For `protocol` see `measured_rows`.
         """
@@ -98,8 +98,8 @@ class Run:
         }
         if weighted:  # there is no gap to a group of which a client has nobody
             counts = np.where(part.shares[..., None, None] > 0, counts, 0)
-        shares, rng = part.shares if weighted else None, seeds.generator(self.seed, seeds.BOOTSTRAP)
-        found = metrics.measure(counts, shares) | metrics.bootstrap(counts, shares, rng)
+        shares = part.shares if weighted else None
+        found = metrics.measure(counts, shares) | metrics.certainty(counts, shares)
         return pd.DataFrame(about | found).assign(collapsed=self.collapsed, protocol=protocol)
 
     def frontier(self, limits: Sequence[float], protocol: str | None = None) -> pd.DataFrame:
