@@ -100,6 +100,11 @@ def measure(counts: np.ndarray, shares: np.ndarray | None = None) -> dict[str, n
     return {"accuracy": accuracy, **found, **rates}
 
 
+def one_decision(counts: np.ndarray) -> np.ndarray:
+    """Whether everybody gets the same prediction; of nobody that is not said."""
+    return np.asarray((counts.sum((-3, -2)) > 0).sum(-1) == 1)
+
+
 class Pairs(NamedTuple):
     """Pairs of rates to compare, each ``(..., k)``: how many of how many people, in two groups."""
 

@@ -39,11 +39,16 @@ def measures(gap: str) -> tuple[str, ...]:
 
 
 def collapsed(results: pd.DataFrame) -> tuple[str, ...]:
-    """Which methods have models that predict one class for everybody."""
-    gone = results[results["collapsed"] & (results["method"] != CONSTANT)]
-    where = gone.groupby(["dataset", "method"]).size().reset_index(name="n")
-    each = ", ".join(f"{row.method} on {row.dataset} ({row.n})" for row in where.itertuples())
-    return (f"models that predict one class for everybody: {each}.",) if each else ()
+    """Which methods have models that predict one class for everybody, maybe on held-out rows only."""
+    meant = results["method"] == CONSTANT
+    later = results.get("one_decision", results["collapsed"]) & ~results["collapsed"]
+    said = "models that predict one class for everybody", "the same on held-out rows only"
+    lines = []
+    for which, what in zip((results["collapsed"], later), said, strict=True):
+        where = results[which & ~meant].groupby(["dataset", "method"]).size().reset_index(name="n")
+        each = ", ".join(f"{row.method} on {row.dataset} ({row.n})" for row in where.itertuples())
+        lines += [f"{what}: {each}."] if each else []
+    return tuple(lines)
 
 
 def claims(what: str) -> list[Claim]:
@@ -78,7 +83,7 @@ def difference(to: str, name: str) -> Column:
     return Column(f"difference\nto {to}", cell)
 
 
-LEVEL = Column("eta or\nlimit", lambda row: words.narrow(row["level"], 7))
+LEVEL = Column("eta or\nlimit", lambda row: words.narrow(row["level"], 7), between=" ")
 METHOD_AND_LEVEL = (Column("method", lambda row: words.narrow(row["method"])), LEVEL)
 
 
