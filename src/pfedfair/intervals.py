@@ -113,10 +113,10 @@ def _score(x: np.ndarray, n: np.ndarray, y: np.ndarray, m: np.ndarray, z: np.nda
             far = np.asarray((found - gap) ** 2 > z**2 * variance * (1 + 1e-12))
         return far
 
-    return _search(far, found, -np.ones_like(found)), _search(far, found, np.ones_like(found))
+    return search(far, found, -np.ones_like(found)), search(far, found, np.ones_like(found))
 
 
-def _search(
+def search(
     far: Callable[[np.ndarray], np.ndarray], inside: np.ndarray, bound: np.ndarray
 ) -> np.ndarray:
     """Halve the way between a value that is allowed and the bound, which may not be."""

@@ -174,13 +174,13 @@ def certainty(
         gaps = np.abs(pairs.signed)
         number = (~np.isnan(gaps)).sum(-1, keepdims=True)
         _, high = intervals.folded(*intervals.difference(*pairs, z))
-        low, _ = intervals.folded(*intervals.difference(*pairs, _stricter(level, number)))
+        low, _ = intervals.folded(*intervals.difference(*pairs, stricter(level, number)))
         found[f"{name}_low"], found[f"{name}_high"] = largest(low), largest(high)
         found[f"{name}_people"] = _behind(gaps, np.minimum(pairs.people, pairs.out_of))
     return found
 
 
-def _stricter(level: float, number: np.ndarray) -> np.ndarray:
+def stricter(level: float, number: np.ndarray) -> np.ndarray:
     """How many standard errors to go, if so many intervals shall hold together."""
     known = np.unique(number)
     each = [intervals.quantile(1 - (1 - level) / max(int(k), 1)) for k in known]

@@ -88,7 +88,7 @@ def interval(row: pd.Series, name: str, between: str = " ") -> str:
     if few(row, f"{name}_people"):
         return TOO_FEW
     mean, low, high = (measure(row, f"{name}{end}") for end in ("", "_low", "_high"))
-    return f"{mean}{between}[{low}, {high}]"
+    return f"{mean}{between}[{low}, {high}]" if mean != "n/a" else mean
 
 
 def narrow(text: str, width: int = NAME) -> str:
