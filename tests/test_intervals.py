@@ -187,7 +187,7 @@ def test_coverage_of_the_largest_of_several_gaps(name):
 
 
 def test_a_group_of_one_person_says_nothing():
-    """With one held-out person in a group and no gap, the interval has 0 in it as good as always."""
+    """With one to three held-out people in a group and no gap, the interval has 0 in it."""
     rng = np.random.default_rng(1)
     for few, rate in product((1, 2, 3), (0.05, 0.3, 0.5)):
         counts = drawn(rng, np.full((2, 1), rate), np.array([[60], [few]]), 1000)

@@ -1,7 +1,7 @@
 """How sure a rate, or the difference of two rates, is: intervals that hold for few people too.
 
-Counts in, ends out, for arrays of any shape at once. A rate of n people has Wilson's score interval;
-of fewer than `FEWEST` people the exact one (Clopper and Pearson), which is wider. What is put
+Counts in, ends out, for arrays of any shape at once. A rate has Wilson's score interval; of
+fewer than `FEWEST` people the exact one (Clopper and Pearson), which is wider. What is put
 together from several rates follows from their ends (Newcombe's square-and-add, MOVER). A
 difference of two rates has the hull of that and of Miettinen and Nurminen's score interval: either
 alone covers the truth too seldom at some rates. `tests/test_intervals.py` computes the coverage.
@@ -144,7 +144,7 @@ def _likeliest(
     with np.errstate(invalid="ignore", divide="ignore"):
         cosine = np.where(u == 0, 0.0, v / np.where(u == 0, 1.0, u) ** 3)
     root = 2 * u * np.cos((np.pi + np.arccos(np.clip(cosine, -1, 1))) / 3) - b
-    return np.clip(root, np.maximum(0.0, -gap), np.minimum(1.0, 1 - gap))
+    return np.asarray(np.clip(root, np.maximum(0.0, -gap), np.minimum(1.0, 1 - gap)))
 
 
 def folded(low: np.ndarray, high: np.ndarray) -> Ends:

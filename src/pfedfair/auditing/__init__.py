@@ -54,7 +54,9 @@ class Audit:
         first = all_groups.drop_duplicates("measure").set_index("measure")["value"]
         numbers = ", ".join(f"{name} {first[name]:.3f}" for name in ("accuracy", "ddp", "eo"))
         clients = "" if self.rows.clients == ("",) else f", {len(self.rows.clients)} clients"
-        return f"Audit of {len(self.rows.y)} rows, {len(self.rows.groups)} groups{clients}: {numbers}"
+        return (
+            f"Audit of {len(self.rows.y)} rows, {len(self.rows.groups)} groups{clients}: {numbers}"
+        )
 
     def table(self, group: str = "") -> pd.DataFrame:
         """Clients down and measures across, values only, of all groups together or of one."""
@@ -103,7 +105,10 @@ class Audit:
     def save(self, folder: str | Path) -> list[Path]:
         """Write ``audit.parquet``, ``audit.csv``, ``audit.md``, and ``calibration.csv`` if any."""
         folder = Path(folder)
-        texts = {"audit.csv": self.frame.to_csv(index=False), "audit.md": markdown.text(self.view())}
+        texts = {
+            "audit.csv": self.frame.to_csv(index=False),
+            "audit.md": markdown.text(self.view()),
+        }
         if len(self.calibration):
             texts["calibration.csv"] = self.calibration.to_csv(index=False)
         write_parquet(folder / "audit.parquet", self.frame)

@@ -7,9 +7,10 @@ As in `pfedfair.intervals`, for arrays at once, and for few people too. Coverage
 import numpy as np
 
 from pfedfair import metrics
+from pfedfair.criteria import MEASURES
 from pfedfair.intervals import Ends, rate, search
 
-DRAWS = 2000  # of what two models' rates may be
+DRAWS = 1000  # of what two models' rates may be
 AT_ONCE = 5_000_000  # drawn numbers
 
 
@@ -26,7 +27,9 @@ def ratio(
         p, q = hits / people, others / out_of
         below, above = u2 * (2 * q - u2), l2 * (2 * q - l2)
         root = np.sqrt(np.maximum((p * q) ** 2 - l1 * (2 * p - l1) * below, 0))
-        low = np.where(np.abs(below) < 1e-12, l1 * (2 * p - l1) / (2 * p * q), (p * q - root) / below)
+        low = np.where(
+            np.abs(below) < 1e-12, l1 * (2 * p - l1) / (2 * p * q), (p * q - root) / below
+        )
         root = np.sqrt(np.maximum((p * q) ** 2 - u1 * (2 * p - u1) * above, 0))
         high = np.where(l2 > 0, (p * q + root) / above, np.inf)
     low = np.where(hits == 0, 0.0, np.maximum(low, 0))
@@ -120,5 +123,5 @@ def gaps_apart(
 def _apart(drawn: np.ndarray, counts: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     with np.errstate(invalid="ignore", divide="ignore"):
         pairs = [(metrics.measure(a.sum(-1)), metrics.measure(a.sum(-2))) for a in (drawn, counts)]
-    likely, seen = ({k: b[k] - a[k] for k in metrics.MEASURES} for a, b in pairs)
+    likely, seen = ({k: b[k] - a[k] for k in MEASURES} for a, b in pairs)
     return {name: (likely[name], seen[name]) for name in likely}

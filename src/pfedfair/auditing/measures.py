@@ -178,7 +178,8 @@ def calibration(rows: Rows) -> pd.DataFrame:
     hits, people = each.pop("hits").to_numpy(), each["people"].to_numpy()
     low, high = intervals.rate(hits, people, Z)
     each["group"] = np.array(rows.groups, dtype=object)[each["group"]]
-    return each.assign(label_rate=hits / people, low=low, high=high)
+    found: pd.DataFrame = each.assign(label_rate=hits / people, low=low, high=high)
+    return found
 
 
 def tidy(rows: Rows, prediction: str, decided: np.ndarray) -> pd.DataFrame:

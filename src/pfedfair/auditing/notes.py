@@ -22,7 +22,8 @@ def remarks(rows: Rows, prediction: str) -> Iterator[str]:
     if rows.score is not None:
         low, high = np.nanmin(rows.score), np.nanmax(rows.score)
         if low < 0 or high > 1:
-            yield f"scores go from {low:.3g} to {high:.3g}: they are no chances, so there is no calibration."
+            said = "they are no chances, so there is no calibration"
+            yield f"scores go from {low:.3g} to {high:.3g}: {said}."
     alike = metrics.one_decision(counts)
     if alike[0]:
         yield f"everybody gets the same decision in '{prediction}': a gap of 0 is no merit."
@@ -31,14 +32,21 @@ def remarks(rows: Rows, prediction: str) -> Iterator[str]:
     names = np.array(rows.clients, dtype=object)
     people, alike, counts = people[1:], alike[1:], counts[1:]
     if len(rows.groups) > 1:
+        few = ((people > 0) & (people < FEWEST)).any(1)
+        yes = rows.labels[-1]
+        last = (counts[:, :, -1].sum(-1) > 0).sum(1)  # groups with people of the positive label
         for which, what in (
             ((people > 0).sum(1) == 1, "have people of one group only, so no gap"),
-            (((people > 0) & (people < FEWEST)).any(1), f"have fewer than {FEWEST} people of a group"),
-            ((counts[:, :, -1].sum(-1) > 0).sum(1) < 2, "have no EOPP, for the people with the "
-             f"label {rows.labels[-1]} are of one group, or there are none"),
-        ):  # fmt: skip
+            (few, f"have fewer than {FEWEST} people of a group"),
+            (
+                last == 1,
+                f"have people with the label {yes} in one group only, so no EOPP",
+            ),
+            (last == 0, f"have nobody with the label {yes}, so no EOPP"),
+        ):
             if which.any():
-                yield f"{which.sum()} of {len(names)} clients {what}: {some('client', names[which])}."
+                who = some("client", names[which])
+                yield f"{which.sum()} of {len(names)} clients {what}: {who}."
     if alike.any() and not alike.all():
         yield (
             f"everybody gets the same decision at {alike.sum()} of {len(names)} clients: "

@@ -5,8 +5,9 @@ import pandas as pd
 
 from pfedfair import metrics, seeds
 from pfedfair.auditing import ends
-from pfedfair.auditing.measures import COLUMNS, Z, Found, clients_of, names_of
+from pfedfair.auditing.measures import COLUMNS, Found, Z, clients_of, names_of
 from pfedfair.auditing.rows import Rows
+from pfedfair.criteria import MEASURES
 
 
 def compare(rows: Rows, first: str, second: str) -> pd.DataFrame:
@@ -16,7 +17,10 @@ def compare(rows: Rows, first: str, second: str) -> pd.DataFrame:
     last, parts = len(rows.labels) - 1, clients_of(rows)
     right = rows.decided == rows.y, rows.second == rows.y
     chosen = rows.decided == last, rows.second == last
-    found = [("", "accuracy", _apart(*right, parts)), ("", "selection_rate", _apart(*chosen, parts))]
+    found = [
+        ("", "accuracy", _apart(*right, parts)),
+        ("", "selection_rate", _apart(*chosen, parts)),
+    ]
     for z, group in enumerate(rows.groups):
         own = [part[rows.s[part] == z] for part in parts]
         found.append((group, "accuracy", _apart(*right, own)))
@@ -54,7 +58,8 @@ def gaps(rows: Rows, parts: list[np.ndarray]) -> dict[str, Found]:
     behind = [metrics.certainty(each) for each in (one, other)]
     apart = ends.gaps_apart(counts, seeds.generator(0, seeds.POSTERIOR))
     found = {}
-    for name in metrics.MEASURES:
+    for name in MEASURES:
         people = np.minimum(*(each[f"{name}_people"] for each in behind))
-        found[name] = Found(after[name] - before[name], *apart[name], people)
+        low, high = apart[name]
+        found[name] = Found(after[name] - before[name], low, high, people)
     return found

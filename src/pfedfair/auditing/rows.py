@@ -55,8 +55,8 @@ def read(
     attributes = sensitive.split(",") if isinstance(sensitive, str) else list(sensitive)
     if not attributes:
         raise InputError("Say which columns have the groups to compare.")
-    roles = {"the label": label, "the prediction": prediction}
-    roles |= {"the second prediction": against, "the client": client, "the score": score}
+    roles = {"the label": label, "the prediction": prediction, "the second prediction": against,
+             "the client": client, "the score": score}  # fmt: skip
     given = {what: column for what, column in roles.items() if column is not None}
     given |= {f"the group ({column})": column for column in attributes}
     for what, column in given.items():
@@ -75,7 +75,7 @@ def read(
     if not len(kept):
         raise InputError("No row has all of its cells: there is nothing to audit.")
     coded = {what: _again(codes[kept], words) for what, (codes, words) in coded.items()}
-    decisions = [what for what in ("the prediction", "the second prediction") if what in coded]
+    decisions = ["the prediction", *(["the second prediction"] if against else [])]
     labels, more = _labels(coded, decisions, given, positive)
     notes += more
     own = {what: _places(*coded[what], labels) for what in ("the label", *decisions)}
@@ -128,7 +128,8 @@ def _again(codes: np.ndarray, words: list[str]) -> tuple[np.ndarray, list[str]]:
 
 def _places(codes: np.ndarray, words: list[str], names: Sequence[str]) -> np.ndarray:
     place = {name: k for k, name in enumerate(names)}
-    return np.array([place[word] for word in words], dtype=np.int64)[codes]
+    found: np.ndarray = np.array([place[word] for word in words], dtype=np.int64)[codes]
+    return found
 
 
 def _labels(

@@ -7,13 +7,14 @@ from typing import Any
 import pandas as pd
 
 from pfedfair.criteria import MEASURES
+from pfedfair.intervals import FEWEST
 from pfedfair.studies import words
 from pfedfair.studies.view import Column, Table, View
 
 SHOWN = 15  # clients on a screen
 FAIR_RATIO = 0.8
+PEOPLE = Column("people", "{accuracy_people}")
 HEADS = {
-    "people": "people",
     "label_rate": "label\nrate",
     "selection_rate": "selected",
     "accuracy": "accuracy % ↑",
@@ -41,7 +42,7 @@ LEGEND = (
     "ratio: the lowest rate of positive decisions of a group over the highest; the 80 % rule asks "
     f"for {FAIR_RATIO:g} or more.",
     "balanced accuracy: the mean over labels of the part of right decisions.",
-    f"{words.TOO_FEW}: fewer than {words.FEWEST} people are behind the number; audit.parquet has it.",
+    f"{words.TOO_FEW}: fewer than {FEWEST} people are behind the number; audit.parquet has it.",
 )
 OF_SCORES = (
     "AUC: how often the score puts a person with the positive label before one without; 0.5 is "
@@ -64,12 +65,12 @@ def view(
     groups = Table(
         heading=f"{what}: every group",
         frame=by_group,
-        columns=(Column("group", "{group}"), Column("people", "{accuracy_people}"), *_columns(by_group, OF_GROUPS)),
-    )  # fmt: skip
+        columns=(Column("group", "{group}"), PEOPLE, *_columns(by_group, OF_GROUPS)),
+    )
     together = Table(
         heading="All groups together",
         frame=everybody,
-        columns=(Column("people", "{accuracy_people}"), *_columns(everybody, OF_ALL)),
+        columns=(PEOPLE, *_columns(everybody, OF_ALL)),
         lines_heading="What can be told:",
         lines=verdicts(everybody.iloc[0]),
     )
@@ -129,8 +130,8 @@ def verdicts(row: pd.Series) -> tuple[str, ...]:
             lines.append(f"{name.upper()}: there clearly is a gap, {words.interval(row, name)}.")
         else:
             lines.append(
-                f"{name.upper()}: these rows do not tell whether there is a gap; it may be as large "
-                f"as {words.rate(row[f'{name}_high'])}."
+                f"{name.upper()}: these rows do not tell whether there is a gap; it may "
+                f"be as large as {words.rate(row[f'{name}_high'])}."
             )
     ratio = row["ratio"]
     if ratio == ratio and not words.few(row, "ratio_people"):
@@ -143,8 +144,7 @@ def verdicts(row: pd.Series) -> tuple[str, ...]:
 
 def clients(frame: pd.DataFrame) -> list[Table]:
     """Every client; if there are many, a screen has those with the largest lower ends of DDP."""
-    columns = (Column("client", "{client}"), Column("people", "{accuracy_people}"))
-    columns = (*columns, *_columns(frame, OF_ALL))
+    columns = (Column("client", "{client}"), PEOPLE, *_columns(frame, OF_ALL))
     many = len(frame) > SHOWN
     heading = f"{len(frame)} clients"
     tables = [Table(heading=heading, frame=frame, columns=columns, detail=many)]
@@ -191,7 +191,7 @@ def _verdict(row: Mapping[str, Any], said: Mapping[str, str]) -> str:
     what, low, high = said[row["measure"]], row["difference_low"], row["difference_high"]
     if row["difference"] != row["difference"]:
         return f"{what}: cannot be compared."
-    if 0 < row["people"] < words.FEWEST:
+    if 0 < row["people"] < FEWEST:
         return f"{what}: {words.TOO_FEW}."
     if low > 0 or high < 0:
         return f"{what}: clearly {'higher' if low > 0 else 'lower'} in the second column."
@@ -202,7 +202,7 @@ def tenths(calibration: pd.DataFrame) -> Table:
     """The rate of the positive label against the mean score, tenth by tenth of the scores."""
 
     def cell(row: pd.Series) -> str:
-        if row["people"] < words.FEWEST:
+        if row["people"] < FEWEST:
             return words.TOO_FEW
         low, high = words.rate(row["low"]), words.rate(row["high"])
         return f"{words.rate(row['label_rate'])} [{low}, {high}]"

@@ -15,7 +15,8 @@ RUN = ["dataset", "method", "model", "eta", "level", "config", "partition", "pro
 COLUMNS = [
     "dataset", "inputs", "method", "model", "parameters", "eta", "lam", "gamma", "target_ddp",
     "level", "seed", "client", "role",
-    "n_train", "n_test", "n_test_s0", "n_test_s1", "share_s1", "accuracy", "ddp", "eo", "eopp", "npr_s0", "npr_s1",
+    "n_train", "n_test", "n_test_s0", "n_test_s1", "share_s1",
+    "accuracy", "ddp", "eo", "eopp", "npr_s0", "npr_s1",
     "accuracy_low", "accuracy_high", "ddp_low", "ddp_high",
     "eo_low", "eo_high", "eopp_low", "eopp_high",
     "npr_s0_low", "npr_s0_high", "npr_s1_low", "npr_s1_high",

@@ -28,7 +28,6 @@ from pfedfair.runs.predictor import Predictor, count
 from pfedfair.runs.shapes import shapes
 from pfedfair.theory import frontier
 
-
 MANY = 30  # held-out rows; that fewer get one decision is nothing unusual
 
 
@@ -89,7 +88,7 @@ class Run:
         """Which clients' models predict one class for all of their own held-out rows, of many."""
         held = self.federation.partition.test
         counts = count(self.predictors, self.federation.table, held, self.seed)
-        return metrics.one_decision(counts) & (counts.sum((1, 2, 3)) >= MANY)
+        return np.asarray(metrics.one_decision(counts) & (counts.sum((1, 2, 3)) >= MANY))
 
     def table(self, protocol: str | None = None) -> pd.DataFrame:
         """Per client: accuracy, DDP and negative prediction rates with intervals.
@@ -291,7 +290,8 @@ def _collapse(run: Run) -> Iterator[str]:
     names, later = np.array(run.federation.partition.names), run.collapsed_held_out
     if run.collapsed.any():
         who = ", ".join(names[run.collapsed])
-        yield f"The model of client {who} predicts one class for everybody: {run.algorithm.collapse}."
+        why = run.algorithm.collapse
+        yield f"The model of client {who} predicts one class for everybody: {why}."
     if (later & ~run.collapsed).any():
         who = ", ".join(names[later & ~run.collapsed])
         yield f"The model of client {who} predicts one class for all of its held-out rows."

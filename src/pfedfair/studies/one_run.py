@@ -14,6 +14,7 @@ from pfedfair.algorithms import Algorithm
 from pfedfair.criteria import CRITERIA, MEASURES
 from pfedfair.data import Dataset
 from pfedfair.files import read_parquet
+from pfedfair.intervals import FEWEST
 from pfedfair.rules import Rule
 from pfedfair.rules.thresholds import PARTS, threshold
 from pfedfair.runs import PersonalModel
@@ -41,7 +42,7 @@ KNOWN_TO = (
 )
 NPR = (
     "NPR: negative prediction rate, the share of a group that is predicted the first label; few: "
-    f"fewer than {words.FEWEST} people of the group."
+    f"fewer than {FEWEST} people of the group."
 )
 BEST_GUESS = (
     "It was aimed at by the best guess, which is too low for some: --confidence 0.95 aims lower, "
@@ -132,7 +133,7 @@ def held_out(results: pd.DataFrame, groups: Names) -> tuple[str, ...]:
     columns = [f"n_test_s{z}" for z in range(len(groups))]
     if not set(columns) <= set(results):
         return ()
-    each = _people(results, results[columns].fillna(0).to_numpy(int), groups, words.FEWEST)
+    each = _people(results, results[columns].fillna(0).to_numpy(int), groups, FEWEST)
     return (f"{words.TOO_FEW} on held-out rows: client {each}.",) if each else ()
 
 

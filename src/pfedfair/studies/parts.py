@@ -39,7 +39,7 @@ def measures(gap: str) -> tuple[str, ...]:
 
 
 def collapsed(results: pd.DataFrame) -> tuple[str, ...]:
-    """Which methods have models that predict one class for everybody, maybe on held-out rows only."""
+    """Which methods have models that predict one class for everybody, or for all held-out rows."""
     meant = results["method"] == CONSTANT
     later = results.get("one_decision", results["collapsed"]) & ~results["collapsed"]
     said = "models that predict one class for everybody", "the same on held-out rows only"

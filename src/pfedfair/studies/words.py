@@ -80,7 +80,7 @@ def level(text: str) -> str:
 
 def few(row: pd.Series, people: str) -> bool:
     """Whether there are people, but too few of them to tell anything."""
-    return 0 < row.get(people, NAN) < FEWEST
+    return bool(0 < row.get(people, NAN) < FEWEST)
 
 
 def interval(row: pd.Series, name: str, between: str = " ") -> str:
