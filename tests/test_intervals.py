@@ -197,14 +197,15 @@ def test_a_group_of_one_person_says_nothing():
 
 
 def test_the_people_behind_a_gap():
-    counts = np.zeros((4, 3, 2, 2), dtype=int)
+    counts = np.zeros((5, 3, 2, 2), dtype=int)
     counts[0] = [[[30, 10], [0, 0]], [[2, 1], [0, 0]], [[0, 0], [0, 0]]]
     counts[1] = [[[30, 10], [0, 0]], [[1, 1], [0, 0]], [[10, 90], [0, 0]]]  # the third is far off
     counts[2] = [[[30, 10], [0, 0]], [[0, 0], [0, 0]], [[0, 0], [0, 0]]]
     counts[3] = [[[40, 0], [0, 0]], [[2, 0], [0, 0]], [[9, 0], [0, 0]]]  # all gaps are 0
+    counts[4] = [[[30, 10], [0, 0]], [[0, 2], [0, 0]], [[30, 70], [0, 0]]]  # the second's is larger
     found = metrics.certainty(counts)
-    assert found["ddp_people"].tolist() == [3, 40, 0, 9]
-    assert found["eopp_people"].tolist() == [0, 0, 0, 0]
+    assert found["ddp_people"].tolist() == [3, 40, 0, 9, 40]
+    assert found["eopp_people"].tolist() == [0, 0, 0, 0, 0]
     assert np.isnan(found["ddp_low"][2])
     assert np.isnan(found["ddp_high"][2])
     assert found["ddp_low"][1] > 0.4

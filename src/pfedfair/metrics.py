@@ -156,7 +156,7 @@ def certainty(
     are, for that of the truly largest gap is among them.
 
     ``ddp_people`` and so on are the people in the smaller one of the two groups with the largest
-    gap: with fewer than `intervals.FEWEST` nothing can be told.
+    gap, or with the largest lower end: with fewer than `intervals.FEWEST` nothing can be told.
     """
     z = intervals.quantile(level)
     right = np.trace(counts, axis1=-2, axis2=-1)
@@ -176,7 +176,9 @@ def certainty(
         _, high = intervals.folded(*intervals.difference(*pairs, z))
         low, _ = intervals.folded(*intervals.difference(*pairs, stricter(level, number)))
         found[f"{name}_low"], found[f"{name}_high"] = largest(low), largest(high)
-        found[f"{name}_people"] = _behind(gaps, np.minimum(pairs.people, pairs.out_of))
+        people = np.minimum(pairs.people, pairs.out_of)
+        told = _behind(np.where(low > 0, low, np.nan), people)
+        found[f"{name}_people"] = np.maximum(_behind(gaps, people), told)
     return found
 
 
