@@ -139,6 +139,12 @@ def test_another_label_is_positive(frame):
         pff.audit(frame, **ROLES, positive="yess")
 
 
+def test_true_and_false_are_one_and_zero(frame):
+    plain = pff.audit(frame, **ROLES).frame
+    for changed in (frame.astype({"model": bool}), frame.astype({"hired": bool})):
+        pd.testing.assert_frame_equal(pff.audit(changed, **ROLES).frame, plain)
+
+
 def test_more_than_two_labels():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.choice(["low", "mid", "top"], (300, 2)), columns=["y", "p"])
@@ -222,6 +228,7 @@ def test_one_label_only(frame):
     value = values(pff.audit(frame.assign(hired=0, model=0), **ROLES))["value"]
     assert value["selection_rate"] == 0
     audit = pff.audit(frame.assign(hired=1), **ROLES, score="score")
+    assert "everybody has the label 1." in audit.notes
     assert np.isnan(values(audit, prediction="score")["value"]["auc"])
 
 
@@ -254,6 +261,8 @@ def test_calibration_in_tenths(frame):
         ({"sensitive": "sex,shoes"}, "no column 'shoes' for the group"),
         ({"sensitive": []}, "Say which columns have the groups"),
         ({"prediction": "hired"}, "Column 'hired' is named twice"),
+        ({"sensitive": "sex,sex"}, "Column 'sex' is named twice"),
+        ({"sensitive": "model,sex"}, "Column 'model' is named twice"),
         ({"prediction": "score"}, "'score' has 400 different values, 20 at the most"),
         ({"label": "score"}, "no value in common|different values"),
         ({"sensitive": "score"}, "makes 400 groups, 100 at the most"),

@@ -11,7 +11,7 @@ import pandas as pd
 
 from pfedfair.auditing import measures, paired
 from pfedfair.auditing.notes import remarks
-from pfedfair.auditing.rows import Rows, read
+from pfedfair.auditing.rows import Rows, columns_of, read
 from pfedfair.auditing.view import view
 from pfedfair.data.cells import canonical
 from pfedfair.files import atomic, write_parquet
@@ -94,7 +94,7 @@ class Audit:
             metrics=functions,
             y_true=rows.y,
             y_pred=rows.decided,
-            sensitive_features=self.attributes,
+            sensitive_features=self.attributes.map(canonical),
             control_features=clients,
         )
 
@@ -170,9 +170,9 @@ def audit(
         parts.append(paired.compare(rows, prediction, against))
     found = pd.concat(parts, ignore_index=True)
     found["enough"] = found["people"] >= FEWEST
-    attributes = sensitive.split(",") if isinstance(sensitive, str) else list(sensitive)
+    attributes = columns_of(sensitive)
     columns = {"label": label, "prediction": prediction, "sensitive": attributes, "client": client}
     columns |= {"score": score, "against": against}
-    people = frame.loc[rows.kept, attributes].map(canonical).reset_index(drop=True)
+    people = frame.loc[rows.kept, attributes].reset_index(drop=True)
     notes = (*rows.notes, *remarks(rows, prediction))
     return Audit(found, tenths, notes, rows, columns, people)

@@ -107,11 +107,12 @@ def gaps_apart(
     there = cells.sum(-1, keepdims=True) > 0
     prior = np.where(there, 1 / cells.shape[-1], 0)
     found: dict[str, list[np.ndarray]] = {}
-    step = max(1, AT_ONCE // (DRAWS * cells[0].size))
+    draws = min(DRAWS, max(200, 10 * AT_ONCE // cells[0].size))  # of many groups and labels fewer
+    step = max(1, AT_ONCE // (draws * cells[0].size))
     for start in range(0, clients, step):
         part = slice(start, start + step)
-        drawn = rng.standard_gamma(cells[part] + prior[part], (DRAWS, *cells[part].shape))
-        drawn = drawn.reshape(DRAWS, -1, *counts.shape[1:])
+        drawn = rng.standard_gamma(cells[part] + prior[part], (draws, *cells[part].shape))
+        drawn = drawn.reshape(draws, -1, *counts.shape[1:])
         for name, (likely, seen) in _apart(drawn, counts[part]).items():
             tails = np.quantile(likely, [(1 - level) / 2, (1 + level) / 2], axis=0)
             turned = 2 * seen - tails[::-1]

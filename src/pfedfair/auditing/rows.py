@@ -52,9 +52,7 @@ def read(
     """Read a table, and make codes of the columns that an audit looks at."""
     frame = read_table(Path(table)) if isinstance(table, str | Path) else table
     frame = frame.rename(columns=str).reset_index(drop=True)
-    attributes = sensitive.split(",") if isinstance(sensitive, str) else list(sensitive)
-    if not attributes:
-        raise InputError("Say which columns have the groups to compare.")
+    attributes = columns_of(sensitive)
     roles = {"the label": label, "the prediction": prediction, "the second prediction": against,
              "the client": client, "the score": score}  # fmt: skip
     given = {what: column for what, column in roles.items() if column is not None}
@@ -63,7 +61,8 @@ def read(
         has_column(column, frame.columns, f"for {what.partition(' (')[0]}")
         if frame.columns.tolist().count(column) > 1:
             raise InputError(f"The table has more than one column '{column}': rename one.")
-    twice = [c for c in given.values() if list(given.values()).count(c) > 1]
+    named = [*(c for c in roles.values() if c is not None), *attributes]
+    twice = [column for column in named if named.count(column) > 1]
     if twice:
         raise InputError(f"Column '{twice[0]}' is named twice: every part has its own column.")
     if not len(frame):
@@ -76,6 +75,9 @@ def read(
         raise InputError("No row has all of its cells: there is nothing to audit.")
     coded = {what: _again(codes[kept], words) for what, (codes, words) in coded.items()}
     decisions = ["the prediction", *(["the second prediction"] if against else [])]
+    for what in decisions:
+        codes, words = coded[what]
+        coded[what] = codes, _in_words_of(words, coded["the label"][1])
     labels, more = _labels(coded, decisions, given, positive)
     notes += more
     own = {what: _places(*coded[what], labels) for what in ("the label", *decisions)}
@@ -109,6 +111,23 @@ def read(
     )
 
 
+def columns_of(sensitive: str | Sequence[str]) -> list[str]:
+    """The columns that make groups, given as a list or with commas between."""
+    named = sensitive.split(",") if isinstance(sensitive, str) else sensitive
+    attributes = [str(column).strip() for column in named]
+    if not any(attributes):
+        raise InputError("Say which columns have the groups to compare.")
+    return attributes
+
+
+def _in_words_of(words: list[str], labels: list[str]) -> list[str]:
+    """Decisions in the words of labels, where one is true or false, and the other 1 or 0."""
+    for one, other in (("False", "True"), ("0", "1")), (("0", "1"), ("False", "True")):
+        if set(words) <= set(one) and set(labels) <= set(other):
+            return [other[one.index(word)] for word in words]
+    return words
+
+
 def _left_out(
     coded: dict[str, tuple[np.ndarray, list[str]]], given: dict[str, str], there: np.ndarray
 ) -> list[str]:
@@ -139,8 +158,8 @@ def _labels(
     positive: Any,
 ) -> tuple[tuple[str, ...], list[str]]:
     """All labels and decisions, the positive one last; and what is odd about them."""
-    notes = []
     real = coded["the label"][1]
+    notes = [f"everybody has the label {real[0]}."] if len(real) == 1 else []
     for what in decisions:
         codes, words = coded[what]
         if len(words) > MOST_CLASSES:

@@ -11,9 +11,11 @@ from pfedfair.studies.view import Table, View
 
 def show(view: View, console: Console) -> None:
     """Print the tables, what is said of them, what the numbers mean, and notes."""
+    title = view.title
     for one in view.tables:
         if not one.detail:
-            print_table(one, console, view.title)
+            print_table(one, console, title)
+            title = ""
     console.print()
     for line in view.legend:
         console.print(Text(line))

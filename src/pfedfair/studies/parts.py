@@ -8,6 +8,7 @@ import pandas as pd
 
 from pfedfair.criteria import MEASURES
 from pfedfair.experiment import FRONTIER
+from pfedfair.intervals import FEWEST
 from pfedfair.studies import summary, words
 from pfedfair.studies.rows import BEST, CONSTANT
 from pfedfair.studies.view import Column, Picture, Table
@@ -48,6 +49,18 @@ def collapsed(results: pd.DataFrame) -> tuple[str, ...]:
         where = results[which & ~meant].groupby(["dataset", "method"]).size().reset_index(name="n")
         each = ", ".join(f"{row.method} on {row.dataset} ({row.n})" for row in where.itertuples())
         lines += [f"{what}: {each}."] if each else []
+    return tuple(lines)
+
+
+def few_people(results: pd.DataFrame) -> tuple[str, ...]:
+    """Of how many clients the gap cannot be told, for there are too few people of a group."""
+    gap = summary.gap_of(results)
+    people = results.get(f"{gap}_people", pd.Series(0, index=results.index))
+    lines = []
+    for part in summary.parts(results[people.between(1, FEWEST - 1)]):
+        few, n = part["client"].nunique(), summary.rows_of(results, part)["client"].nunique()
+        what = f"{words.TOO_FEW} the {gap.upper()} of {few} of {n} clients, {words.setting(part)}"
+        lines.append(f"{what}; in worst and mean they count all the same.")
     return tuple(lines)
 
 
@@ -120,9 +133,13 @@ def summary_table(part: pd.DataFrame, rows: pd.DataFrame, what: str = "") -> Tab
 
 def client_table(rows: pd.DataFrame, gap: str) -> Table:
     """Every client's numbers, from `summary.by_client`."""
-    rates = [("accuracy", "accuracy % ↑"), (gap, f"{gap.upper()} ↓")]
-    rates += [("npr_s0", "NPR S=0"), ("npr_s1", "NPR S=1")]
-    columns = [measured(heading, name) for name, heading in rates]
+
+    def told(row: pd.Series) -> str:
+        few = words.few(row, f"{gap}_people")
+        return words.TOO_FEW if few else words.measure(row, gap, half=True)
+
+    columns = [measured("accuracy % ↑", "accuracy"), Column(f"{gap.upper()} ↓", told)]
+    columns += [measured(f"NPR S={z}", f"npr_s{z}") for z in (0, 1)]
     columns = [*METHOD_AND_LEVEL, Column("client", "{client}"), Column("role", "{role}"), *columns]
     where = f"{rows['dataset'].iloc[0]}, {rows['client'].nunique()} clients"
     heading = f"{where}: client by client (NPR: rate of negative predictions in a group)"

@@ -125,6 +125,6 @@ class Study:
             tables=(*tables, *(parts.client_table(part, gap) for part in summary.parts(clients))),
             pictures=tuple(self.pictures(held, rows)),
             legend=self.legend(gap),
-            notes=parts.collapsed(results),
+            notes=(*parts.collapsed(results), *parts.few_people(held)),
             files=kept | self.files(held, rows, tables),
         )
