@@ -30,6 +30,7 @@ from pfedfair.algorithms.reweigh import Reweigh
 from pfedfair.algorithms.targeted import Targeted
 from pfedfair.algorithms.threshold_local import ThresholdLocal
 from pfedfair.algorithms.transport import Transport
+from pfedfair.auditing import Audit, audit
 from pfedfair.data import DATASETS, Dataset, from_frame, load
 from pfedfair.defaults import make
 from pfedfair.errors import InputError
@@ -44,11 +45,13 @@ from pfedfair.runs.model import UnseenWarning
 
 __all__ = [
     "ALGORITHMS", "DATASETS", "DRO", "FA", "FCFL", "IRM", "MLP", "MMPF", "PENALTIES", "Algorithm",
+    "Audit",
     "CollapseWarning", "Constant", "Dataset", "Ditto", "Duan", "FairDummies", "FairFed", "FedAvg",
     "FedFACT", "FedFACTIn", "FedProx", "Federation", "GaussianSwap", "InputError", "Likeliest",
     "LoGoFair", "Local", "Lookup", "Module", "Newton", "Objective", "PFedFair", "PFedMe",
     "PerFedAvg", "PersonalModel", "Pooled", "Reweigh", "Run", "Source", "Spec", "Targeted",
-    "ThresholdLocal", "Thresholds", "Transport", "UnseenWarning", "from_frame", "linear", "load",
+    "ThresholdLocal", "Thresholds", "Transport", "UnseenWarning",
+    "audit", "from_frame", "linear", "load",
     "load_model", "make", "metrics", "partition", "personalise", "read_results", "run_experiment",
     "train",
 ]  # fmt: skip

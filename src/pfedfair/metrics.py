@@ -1,9 +1,8 @@
 """What a client got: accuracy, gaps between groups, rates, and how sure we are.
 
 Arrays in, numbers out, with fairlearn's signatures. Everything is computed from counts
-``(..., S, Y, Yhat)``: how many rows of each group and label got which prediction. Resampling rows
-within the groups is the same as drawing these counts from a multinomial, so a bootstrap costs next
-to nothing.
+``(..., S, Y, Yhat)``: how many rows of each group and label got which prediction. The intervals
+are those of `pfedfair.intervals`, which hold for few people too.
 
 What the gaps are is said in `pfedfair.criteria`. DDP is a single difference. (The paper's formula
 sums over the labels, which doubles it; its tables do not.) Of several differences, with more than
@@ -11,13 +10,13 @@ two groups or classes, the largest counts. Groups without rows to measure are le
 than two, a gap is NaN.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pfedfair import intervals
 from pfedfair.criteria import CRITERIA, MEASURES
 from pfedfair.errors import InputError
 
@@ -96,26 +95,47 @@ def measure(counts: np.ndarray, shares: np.ndarray | None = None) -> dict[str, n
     share = group / group.sum(-1, keepdims=True) if shares is None else shares
     # A group that a client does not have counts for nothing, also when it was not measured.
     accuracy = np.where(share > 0, share * right, 0.0).sum(-1)
-    found = {name: largest(np.abs(each)) for name, each in gaps(counts).items()}
+    found = {name: largest(np.abs(pairs.signed)) for name, pairs in compared(counts).items()}
     rates = {f"npr_s{z}": negative[..., z] for z in range(counts.shape[-3])}
     return {"accuracy": accuracy, **found, **rates}
 
 
-def gaps(counts: np.ndarray) -> dict[str, np.ndarray]:
-    """Every signed difference between two groups that a measure is the largest of, ``(..., k)``."""
+def one_decision(counts: np.ndarray) -> np.ndarray:
+    """Whether everybody gets the same prediction; of nobody that is not said."""
+    return np.asarray((counts.sum((-3, -2)) > 0).sum(-1) == 1)
+
+
+class Pairs(NamedTuple):
+    """Pairs of rates to compare, each ``(..., k)``: how many of how many people, in two groups."""
+
+    hits: np.ndarray
+    people: np.ndarray
+    others: np.ndarray
+    out_of: np.ndarray
+
+    @property
+    def signed(self) -> np.ndarray:
+        """The differences; NaN where a rate is of nobody."""
+        with np.errstate(invalid="ignore"):
+            found: np.ndarray = self.hits / self.people - self.others / self.out_of
+        return found
+
+
+def compared(counts: np.ndarray) -> dict[str, Pairs]:
+    """Every two rates whose difference a measure is the largest of, for each measure."""
     classes = counts.shape[-1]
-    with np.errstate(invalid="ignore"):
-        overall = counts.sum(-2) / counts.sum((-1, -2))[..., None]  # (..., S, Yhat)
-        by_label = counts / counts.sum(-1, keepdims=True)  # (..., S, Y, Yhat)
-    pairs = list(combinations(range(counts.shape[-3]), 2))
+    one, other = np.array(list(combinations(range(counts.shape[-3]), 2)), dtype=int).T
     found = {}
     for criterion in CRITERIA.values():
-        rates = []
+        each = []
         for label, decision in criterion.compared(classes):
-            one = decision if classes > 2 else 0  # of two, the first one's gap is the same
-            rates.append(overall[..., one] if label is None else by_label[..., label, one])
-        signed = [rate[..., a] - rate[..., b] for rate in rates for a, b in pairs]
-        found[criterion.measure] = np.stack(signed, axis=-1)
+            column = decision if classes > 2 else 0  # of two, the first one's gap is the same
+            rows = counts.sum(-2) if label is None else counts[..., label, :]
+            hits, people = rows[..., column], rows.sum(-1)
+            parts = (hits[..., one], people[..., one], hits[..., other], people[..., other])
+            each.append(parts)
+        stacked = [np.concatenate(parts, axis=-1) for parts in zip(*each, strict=True)]
+        found[criterion.measure] = Pairs(*stacked)
     return found
 
 
@@ -125,40 +145,54 @@ def largest(values: np.ndarray) -> np.ndarray:
     return np.where(unknown.all(-1), np.nan, np.where(unknown, -np.inf, values).max(-1))
 
 
-def bootstrap(
-    counts: np.ndarray,
-    shares: np.ndarray | None,
-    rng: np.random.Generator,
-    draws: int = 1000,
-    level: float = 0.95,
+def certainty(
+    counts: np.ndarray, shares: np.ndarray | None = None, level: float = 0.95
 ) -> dict[str, np.ndarray]:
-    """Intervals from resampling the held-out rows of each group.
+    """Ends of the interval of everything in `measure`; of gaps, how many people are behind them.
 
-    The interval of DDP is the interval of the signed gap, folded at 0: resampled absolute values
-    would never reach 0 and hide that a gap may be none. Where it is the largest of several gaps,
-    its ends are the largest of theirs.
+    The interval of a gap is that of the signed difference, folded at 0. Where a gap is the largest
+    of k, its lower end is the largest of theirs, each of which may fail k times less often
+    (Bonferroni), for one of many is large by chance. Its upper end is the largest of theirs as they
+    are, for that of the truly largest gap is among them.
+
+    ``ddp_people`` and so on are the people in the smaller one of the two groups with the largest
+    gap, or with the largest lower end: with fewer than `intervals.FEWEST` nothing can be told.
     """
+    z = intervals.quantile(level)
+    right = np.trace(counts, axis1=-2, axis2=-1)
     group = counts.sum((-1, -2))
-    cells = counts.reshape(*group.shape, counts.shape[-1] ** 2)
-    drawn = np.zeros((draws, *cells.shape), dtype=np.int64)
-    for place in np.ndindex(*group.shape):
-        n = group[place]
-        if n > 0:
-            drawn[(slice(None), *place)] = rng.multinomial(n, cells[place] / n, size=draws)
-    drawn = drawn.reshape(draws, *counts.shape)
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    found = {}
-    for name, values in measure(drawn, shares).items():
-        if name not in MEASURES:
-            found[f"{name}_low"], found[f"{name}_high"] = np.quantile(values, tails, axis=0)
-    for name, signed in gaps(drawn).items():
-        with warnings.catch_warnings():  # of draws without people of some label, the others count
-            warnings.simplefilter("ignore", RuntimeWarning)
-            low, high = np.nanquantile(signed, tails, axis=0)
-        nearest = np.where(low * high > 0, np.minimum(np.abs(low), np.abs(high)), 0.0)
-        found[f"{name}_low"] = largest(np.where(np.isnan(low), np.nan, nearest))
-        found[f"{name}_high"] = largest(np.maximum(np.abs(low), np.abs(high)))
+    if shares is None:
+        low, high = intervals.rate(right.sum(-1), group.sum(-1), z)
+    else:
+        low, high = intervals.weighted(right, group, shares, z)
+    found = {"accuracy_low": low, "accuracy_high": high}
+    low, high = intervals.rate(counts[..., 0].sum(-1), group, z)
+    for which in range(counts.shape[-3]):
+        found[f"npr_s{which}_low"] = low[..., which]
+        found[f"npr_s{which}_high"] = high[..., which]
+    for name, pairs in compared(counts).items():
+        gaps = np.abs(pairs.signed)
+        number = (~np.isnan(gaps)).sum(-1, keepdims=True)
+        _, high = intervals.folded(*intervals.difference(*pairs, z))
+        low, _ = intervals.folded(*intervals.difference(*pairs, stricter(level, number)))
+        found[f"{name}_low"], found[f"{name}_high"] = largest(low), largest(high)
+        people = np.minimum(pairs.people, pairs.out_of)
+        told = _behind(np.where(low > 0, low, np.nan), people)
+        found[f"{name}_people"] = np.maximum(_behind(gaps, people), told)
     return found
+
+
+def stricter(level: float, number: np.ndarray) -> np.ndarray:
+    """How many standard errors to go, if so many intervals shall hold together."""
+    known = np.unique(number)
+    each = [intervals.quantile(1 - (1 - level) / max(int(k), 1)) for k in known]
+    return np.array(each)[np.searchsorted(known, number)]
+
+
+def _behind(gaps: np.ndarray, people: np.ndarray) -> np.ndarray:
+    """The people behind the largest gap; of several that are as large, the most."""
+    top = gaps >= largest(gaps)[..., None] - 1e-12
+    return np.where(np.isnan(gaps).all(-1), 0, np.where(top, people, 0).max(-1)).astype(np.int64)
 
 
 def mean_interval(values: Sequence[float] | np.ndarray, level: float = 0.95) -> tuple[float, ...]:

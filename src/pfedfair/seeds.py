@@ -2,7 +2,7 @@
 
 import numpy as np
 
-PARTITION, INIT, MINIBATCH, BOOTSTRAP, HELD, NOISE, GUARANTEE, TIES, DUMMY, ADVERSARY = range(10)
+PARTITION, INIT, MINIBATCH, POSTERIOR, HELD, NOISE, GUARANTEE, TIES, DUMMY, ADVERSARY = range(10)
 
 
 def generator(seed: int, *purpose: int) -> np.random.Generator:

@@ -50,6 +50,39 @@ def test_train_on_your_own_table(pfedfair, csv):
     assert "pfedfair tune" in out
 
 
+def test_no_number_is_cut_or_folded(pfedfair, csv, tmp_path):
+    """At 80 columns, which are those of a pipe, with long names of clients."""
+    frame = pd.read_csv(csv)
+    frame["site"] = "St. Mary's Hospital, North Wing (Oncology), " + frame["site"]
+    frame.to_csv(csv, index=False)
+    own = (csv, "--label", "hired", "--sensitive", "sex", "--client", "site", "--rounds", 4)
+    code, out, err = pfedfair("train", *own, "--method", "fedavg", "--out", "long")
+    assert code == 0, err
+    shown = out[out.index("fedavg on people") : out.index("In brackets")]
+    assert max(map(len, shown.splitlines())) <= 80
+    again = pfedfair("report", "long")[1]
+    for row in pd.read_parquet(tmp_path / "long" / "results.parquet").itertuples():
+        accuracy = f"{100 * row.accuracy:.1f} [{100 * row.accuracy_low:.1f}, "
+        for text in (shown, again):
+            assert f"{accuracy}{100 * row.accuracy_high:.1f}]" in text
+            number = rf"{row.ddp:.3f} ".lstrip("0") + r"\[[\d.]+, [\d.]+\]"
+            assert re.search(number if row.ddp_people >= 5 else "too few people to tell", text)
+
+
+def test_every_limit_is_told_apart(pfedfair, tmp_path):
+    more = ("--rounds", 8, "--seeds", 1, "--jobs", 1, "--out", "limits")
+    code, out, err = pfedfair("compare", "compas", "--methods", "transport,fa", *more)
+    assert code == 0, err
+    text = (tmp_path / "limits" / "report.md").read_text()
+    for level in ("≤ 0.1", "≤ 0.05", "≤ 0.02", "≤ 0"):
+        assert re.search(rf"transport +{level} ", out)
+        assert f"| transport | {level} |" in text
+    assert "| fa | tau 0.001 |" in text
+    for name in ("summary", "clients"):
+        frame = pd.read_csv(tmp_path / "limits" / f"{name}.csv")
+        assert frame.query("method == 'transport'")["level"].nunique() == 4
+
+
 def test_train_says_what_became_of_columns(pfedfair, csv):
     frame = pd.read_csv(csv)
     frame["b"] = frame["b"].where(frame.index % 4 > 0)

@@ -1,6 +1,8 @@
 import io
 
 import pandas as pd
+import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from pfedfair.report import markdown, terminal
@@ -27,6 +29,27 @@ def test_a_wide_table_is_shown_in_blocks():
         assert text.count(f"head {c} ") == 1
         assert f"number {100 + c} " in text
     assert text.count("row 0") == text.count("whose") > 2
+
+
+WORDS = "St. Mary's Hospital, North Wing (Oncology and Palliative Care), Second Floor"
+
+
+@pytest.mark.parametrize("keys", [1, 2])
+@pytest.mark.parametrize("width", [40, 57, 80, 200])
+@pytest.mark.parametrize("name", [WORDS, "x" * 150, "short"])
+def test_numbers_are_never_cut_or_folded(name, width, keys):
+    """Whatever the names are; in a pipe a console has 80 columns."""
+    numbers = [f".{k}23 [.{k}00, .{k}99]" for k in range(9)]
+    shown = [Column(f"gap {k}", lambda row, one=one: one) for k, one in enumerate(numbers)]
+    whose = [Column("client", lambda row: name), Column("level", lambda row: "≤ 0.05")]
+    table = Table(frame=pd.DataFrame({"a": [1, 2]}), columns=(*whose[:keys], *shown), keys=keys)
+    text = screen(table, width)
+    assert max(map(cell_len, text.splitlines())) <= width
+    for number in numbers:
+        assert text.count(number) == 2
+    assert "".join(name.split()) in "".join(
+        "".join(line[: width // 3 + 2].split()) for line in text.splitlines()
+    ).replace("≤0.05", "")
 
 
 def test_a_name_that_is_wider_than_the_screen_is_folded():

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -115,6 +116,24 @@ def test_collapse_is_told(table):
         run = pff.train(fed, pff.FedAvg(rounds=20, eta=0.9), network="mlp")
     assert run.collapsed.all()
     assert run.table()["collapsed"].all()
+
+
+def test_collapse_on_held_out_rows_only_is_told(run):
+    """Everybody who is held out has scores on one side; in training there are both."""
+    data = run.federation.data
+    model = run.personal_model(0)
+    decided = model.predict(data.frame, sensitive_features=data.s)
+    part = run.federation.partition
+    test = [np.flatnonzero(decided == 1)[:40], *part.test[1:]]
+    own = replace(run.federation, partition=replace(part, test=test))
+    with pytest.warns(pff.CollapseWarning, match="client 1 predicts one class for all of its held"):
+        again = pff.train(own, run.algorithm, seed=1)
+    assert not again.collapsed.any()
+    table = again.table("own")
+    assert table["one_decision"].tolist() == [True, False, False, False, False]
+    assert not table["collapsed"].any()
+    assert table["ddp"][0] == 0
+    assert table["n_test_s0"][0] + table["n_test_s1"][0] == 40
 
 
 def test_divergence_is_an_error_not_a_result(compas):

@@ -65,8 +65,10 @@ def shown_everywhere(name, sources, folder):
     for table in view.tables:
         assert table.detail or len(table.lines) >= CLAIMS.get(name, 0)
         cells = [cell for row in table.cells() for cell in row]
-        assert all(" / ".join(line.strip() for line in c.split("\n") if line.strip()) in text
-                   for c in cells)  # fmt: skip
+        for row in table.cells():
+            for cell, column in zip(row, table.columns, strict=True):
+                lines = [line.strip() for line in cell.replace("-\n", "-").split("\n")]
+                assert column.between.join(filter(None, lines)) in text
         if not table.detail:
             numbers = {n for cell in cells for n in re.findall(r"[\d.±]{3,}", cell)}
             assert not [n for n in numbers if n not in flat]

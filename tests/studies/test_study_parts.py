@@ -60,7 +60,8 @@ def test_the_summary_has_what_is_in_its_file():
     first = view.tables[0].cells()[0]
     assert first[:2] == ["a", "0.9"]
     assert first[-1].startswith(f"{100 * table.loc['a', 'mean_accuracy']:.1f} ±")
-    assert not {"level", "model"} & set(table)
+    assert "level" in table  # four limits of a method without eta are not four times "eta 0"
+    assert "model" not in table
     assert view.tables[-1].detail  # client by client
     assert len(view.tables[-1].frame) == 4
 
@@ -69,6 +70,26 @@ def test_models_that_predict_one_class_are_named():
     frame = two_methods()
     frame["collapsed"] = frame["method"] == "b"
     assert comparison(frame).notes == ("models that predict one class for everybody: b on d (8).",)
+
+
+def test_one_class_for_held_out_rows_only_is_told_apart():
+    frame = two_methods().assign(one_decision=False)
+    frame["one_decision"] = frame["method"] == "a"
+    assert comparison(frame).notes == ("the same on held-out rows only: a on d (8).",)
+
+
+def test_gaps_of_few_people_are_not_told_client_by_client():
+    frame = two_methods().assign(ddp_people=40)
+    first = frame["client"] == frame["client"].iloc[0]
+    frame.loc[first & (frame["seed"] == frame["seed"].iloc[0]), "ddp_people"] = 3
+    view = comparison(frame)
+    (note,) = view.notes
+    assert note.startswith("too few people to tell the DDP of 1 of 2 clients")
+    cells = [row[5] for row in view.tables[-1].cells()]
+    few = [row[2] == frame["client"].iloc[0] for row in view.tables[-1].cells()]
+    assert [cell == "too few people to tell" for cell in cells] == few
+    assert any(few)
+    assert not all(few)
 
 
 def test_panels_are_for_the_kinds_of_client_that_there_are():

@@ -15,11 +15,13 @@ RUN = ["dataset", "method", "model", "eta", "level", "config", "partition", "pro
 COLUMNS = [
     "dataset", "inputs", "method", "model", "parameters", "eta", "lam", "gamma", "target_ddp",
     "level", "seed", "client", "role",
-    "n_train", "n_test", "share_s1", "accuracy", "ddp", "eo", "eopp", "npr_s0", "npr_s1",
+    "n_train", "n_test", "n_test_s0", "n_test_s1", "share_s1",
+    "accuracy", "ddp", "eo", "eopp", "npr_s0", "npr_s1",
     "accuracy_low", "accuracy_high", "ddp_low", "ddp_high",
     "eo_low", "eo_high", "eopp_low", "eopp_high",
     "npr_s0_low", "npr_s0_high", "npr_s1_low", "npr_s1_high",
-    "collapsed", "protocol", "partition", "config", "seconds",
+    "ddp_people", "eo_people", "eopp_people",
+    "collapsed", "one_decision", "protocol", "partition", "config", "seconds",
 ]  # fmt: skip
 
 
@@ -31,13 +33,14 @@ def rows_of(run: Run, spec: Spec) -> pd.DataFrame:
         table = pd.concat([run.frontier(FRONTIER_LIMITS, protocol) for protocol in protocols])
         configs = [json.dumps(about | {"limit": c}, sort_keys=True) for c in table["target_ddp"]]
         levels = [f"≤ {limit:g}" for limit in table["target_ddp"]]
-        table = table.assign(collapsed=False, level=levels)
+        table = table.assign(collapsed=False, one_decision=False, level=levels)
     else:
         table = pd.concat([run.table(protocol) for protocol in protocols])
         configs = [json.dumps(about, sort_keys=True)] * len(table)
         target = float("nan") if algorithm.target is None else algorithm.target
         table = table.assign(target_ddp=target, level=algorithm.level)
-    more = [c for c in map(str, table) if c not in COLUMNS and c.startswith(("share_s", "npr_s"))]
+    groups = ("share_s", "npr_s", "n_test_s")
+    more = [c for c in map(str, table) if c not in COLUMNS and c.startswith(groups)]
     inner = about.get("method", about)  # of a method with a target
     return table.assign(
         dataset=run.federation.data.name,

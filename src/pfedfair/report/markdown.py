@@ -18,14 +18,16 @@ def text(view: View) -> str:
 
 
 def table(one: Table) -> list[str]:
-    """The lines of a table; lines within a cell have a slash between."""
+    """The lines of a table; lines within a cell have a slash between, or what the column says."""
     head = [column.heading.replace("\n", " ") for column in one.columns]
-    rows = [[_join(cell) for cell in row] for row in one.cells()]
+    between = [column.between for column in one.columns]
+    rows = [list(map(_join, row, between)) for row in one.cells()]
     return [_row(head), "|" + "---|" * len(head), *map(_row, rows)]
 
 
-def _join(cell: str) -> str:
-    return " / ".join(line.strip() for line in cell.split("\n") if line.strip())
+def _join(cell: str, between: str) -> str:
+    whole = cell.replace("-\n", "-")  # a name that was broken for the screen
+    return between.join(line.strip() for line in whole.split("\n") if line.strip())
 
 
 def _row(cells: list[str]) -> str:

@@ -11,9 +11,11 @@ from pfedfair.studies.view import Table, View
 
 def show(view: View, console: Console) -> None:
     """Print the tables, what is said of them, what the numbers mean, and notes."""
+    title = view.title
     for one in view.tables:
         if not one.detail:
-            print_table(one, console, view.title)
+            print_table(one, console, title)
+            title = ""
     console.print()
     for line in view.legend:
         console.print(Text(line))
@@ -22,13 +24,19 @@ def show(view: View, console: Console) -> None:
 
 
 def print_table(table: Table, console: Console, title: str = "") -> None:
-    """Print a table; one that is too wide, its columns in several blocks."""
+    """Print a table; one that is too wide, its columns in several blocks.
+
+    Numbers are never cut or folded, also where nobody looks at the width, as in a pipe. Names that
+    say whose a row is are folded if they take more than a third of it.
+    """
     cells = table.cells()
     heads = [column.heading for column in table.columns]
     widths = [
         max(cell_len(line) for text in column for line in text.split("\n"))
         for column in zip(heads, *cells, strict=True)
     ]
+    for k in range(table.keys):
+        widths[k] = min(widths[k], max(console.width // 3, 13))
     space = 2 if sum(width + 2 for width in widths) < console.width else 1
     console.print()
     for text in filter(None, (title, table.heading)):
@@ -41,7 +49,13 @@ def print_table(table: Table, console: Console, title: str = "") -> None:
             leading=int(any(text.count("\n") > 1 for row in cells for text in row)),
         )
         for k in shown:
-            grid.add_column(Text(heads[k]), overflow="fold")
+            least = widths[k] if widths[k] < console.width - 2 else None
+            grid.add_column(
+                Text(heads[k]),
+                overflow="fold",
+                min_width=least,
+                max_width=widths[k] if k < table.keys else None,
+            )
         for row in cells:
             grid.add_row(*(_styled(row[k], table.bright) for k in shown))
         console.print(grid)

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,8 @@ from pfedfair.runs.model import PersonalModel, write_model
 from pfedfair.runs.predictor import Predictor, count
 from pfedfair.runs.shapes import shapes
 from pfedfair.theory import frontier
+
+MANY = 30  # held-out rows; that fewer get one decision is nothing unusual
 
 
 class CollapseWarning(UserWarning):
@@ -79,11 +81,20 @@ class Run:
     def collapsed(self) -> np.ndarray:
         """Which clients' models predict one class for all of their own training rows."""
         counts = count(self.predictors, self.federation.table, self.federation.partition.train)
-        return np.asarray((counts.sum((1, 2)) > 0).sum(1) == 1)
+        return metrics.one_decision(counts)
+
+    @cached_property
+    def collapsed_held_out(self) -> np.ndarray:
+        """Which clients' models predict one class for all of their own held-out rows, of many."""
+        held = self.federation.partition.test
+        counts = count(self.predictors, self.federation.table, held, self.seed)
+        return np.asarray(metrics.one_decision(counts) & (counts.sum((1, 2, 3)) >= MANY))
 
     def table(self, protocol: str | None = None) -> pd.DataFrame:
-        """Per client: accuracy, DDP and negative prediction rates with bootstrap intervals.
+        """Per client: accuracy, DDP and negative prediction rates with intervals.
 
+        With fewer than five in ``ddp_people`` nothing can be told of the gap, see
+        `metrics.certainty`; where all people measured get `one_decision`, it is 0 for that reason.
         For `protocol` see `measured_rows`.
         """
         part = self.federation.partition
@@ -98,9 +109,13 @@ class Run:
         }
         if weighted:  # there is no gap to a group of which a client has nobody
             counts = np.where(part.shares[..., None, None] > 0, counts, 0)
-        shares, rng = part.shares if weighted else None, seeds.generator(self.seed, seeds.BOOTSTRAP)
-        found = metrics.measure(counts, shares) | metrics.bootstrap(counts, shares, rng)
-        return pd.DataFrame(about | found).assign(collapsed=self.collapsed, protocol=protocol)
+        people = counts.sum((2, 3))
+        about |= {f"n_test_s{z}": people[:, z] for z in range(people.shape[1])}
+        shares = part.shares if weighted else None
+        found = metrics.measure(counts, shares) | metrics.certainty(counts, shares)
+        return pd.DataFrame(about | found).assign(
+            collapsed=self.collapsed, one_decision=metrics.one_decision(counts), protocol=protocol
+        )
 
     def frontier(self, limits: Sequence[float], protocol: str | None = None) -> pd.DataFrame:
         """Per limit on DDP and client: the best that thresholds on the global model's scores do.
@@ -157,7 +172,8 @@ class Run:
         counts = count(plain, self.federation.table, rows)
         right = metrics.measure(counts, part.shares if weighted else None)["accuracy"]
         gap = CRITERIA[self.algorithm.criterion].measure
-        table = self.table(protocol)[["client", "accuracy", gap, f"{gap}_low", f"{gap}_high"]]
+        shown = [f"{gap}{end}" for end in ("", "_low", "_high", "_people")]
+        table = self.table(protocol)[["client", "accuracy", *shown]]
         about = [{**rule.table(), **rule.facts} for rule in self.fitted.rules]
         each = pd.DataFrame(about, index=table.index)
         return pd.concat([table, each], axis=1).assign(cost=right - table["accuracy"])
@@ -264,12 +280,18 @@ def train(
             "use a smaller alpha."
         )
     run = Run(federation, algorithm, network, fitted, seed, seconds)
-    if algorithm.collapse and run.collapsed.any():
-        names = [n for n, c in zip(federation.partition.names, run.collapsed, strict=True) if c]
-        warnings.warn(
-            f"The model of client {', '.join(names)} predicts one class for everybody: "
-            f"{algorithm.collapse}.",
-            CollapseWarning,
-            stacklevel=2,
-        )
+    for about in _collapse(run) if algorithm.collapse else ():
+        warnings.warn(about, CollapseWarning, stacklevel=2)
     return run
+
+
+def _collapse(run: Run) -> Iterator[str]:
+    """Say whose models decide alike for everybody, on all rows or on the held-out ones only."""
+    names, later = np.array(run.federation.partition.names), run.collapsed_held_out
+    if run.collapsed.any():
+        who = ", ".join(names[run.collapsed])
+        why = run.algorithm.collapse
+        yield f"The model of client {who} predicts one class for everybody: {why}."
+    if (later & ~run.collapsed).any():
+        who = ", ".join(names[later & ~run.collapsed])
+        yield f"The model of client {who} predicts one class for all of its held-out rows."

@@ -14,6 +14,7 @@ from pfedfair.algorithms import Algorithm
 from pfedfair.criteria import CRITERIA, MEASURES
 from pfedfair.data import Dataset
 from pfedfair.files import read_parquet
+from pfedfair.intervals import FEWEST
 from pfedfair.rules import Rule
 from pfedfair.rules.thresholds import PARTS, threshold
 from pfedfair.runs import PersonalModel
@@ -39,7 +40,10 @@ KNOWN_TO = (
     "gap known to: with the client's rows its gap is known to so much, in 95 % of the cases. "
     "certainty: what --confidence costs in accuracy, by the calibrated scores."
 )
-NPR = "NPR: negative prediction rate, the share of a group that is predicted the first label."
+NPR = (
+    "NPR: negative prediction rate, the share of a group that is predicted the first label; few: "
+    f"fewer than {FEWEST} people of the group."
+)
 BEST_GUESS = (
     "It was aimed at by the best guess, which is too low for some: --confidence 0.95 aims lower, "
     "so that it is kept for 95 % of what a client's gap may be."
@@ -70,6 +74,7 @@ def view(
     first, gap = results.iloc[0], summary.gap_of(results)
     shown = gaps(gap, groups, labels)
     heading = f"{first['method']} on {first['dataset']}, seed {first['seed']}"
+    heading += f", {words.level(first['level'])}" if first["level"] else ""
     if first["seconds"] == first["seconds"]:
         heading += f", {first['seconds']:.1f} s"
     tables = [clients(results, heading, shown)]
@@ -81,7 +86,8 @@ def view(
     if first["target_ddp"] == first["target_ddp"]:
         lines = target_words(results, first["target_ddp"], gap, json.loads(first["config"]))
         tables[-1] = replace(tables[-1], lines_heading="The target:", lines=lines)
-    return View(tables=tuple(tables), legend=tuple(legend), notes=too_few(results, groups))
+    notes = (*too_few(results, groups), *held_out(results, groups), *one_decision(results))
+    return View(tables=tuple(tables), legend=tuple(legend), notes=notes)
 
 
 def sites(frame: pd.DataFrame, data: Dataset, algorithm: Algorithm, heading: str) -> View:
@@ -89,7 +95,8 @@ def sites(frame: pd.DataFrame, data: Dataset, algorithm: Algorithm, heading: str
     gap = CRITERIA[algorithm.criterion].measure
     shown = gaps(gap, data.group_names, data.label_names)
     legend = legend_of("own", 0, shown, data.group_names)
-    return View(tables=(clients(frame, heading, shown),), legend=legend)
+    notes = (*held_out(frame, data.group_names), *one_decision(frame))
+    return View(tables=(clients(frame, heading, shown),), legend=legend, notes=notes)
 
 
 def gaps(gap: str, groups: Names, labels: Names) -> list[str]:
@@ -103,7 +110,7 @@ def legend_of(protocol: str, rows: int, gaps: Names, groups: Names) -> tuple[str
     held = held if protocol == "pool" else "its own held-out rows"
     names = ", ".join(f"S={z}: {name}" for z, name in enumerate(groups))
     return (
-        f"In brackets: 95 % bootstrap interval. Each client is measured on {held}.",
+        f"In brackets: 95 % interval. Each client is measured on {held}.",
         "role: under(represented) is a client whose largest group is not the largest of all "
         "clients' people together. rows: training rows. ↑ higher is better, ↓ lower is better.",
         *(MEASURES[gap].words for gap in gaps),
@@ -117,17 +124,39 @@ def too_few(results: pd.DataFrame, groups: Names) -> tuple[str, ...]:
     shares = results[[f"share_s{z}" for z in range(1, len(groups))]].to_numpy()
     shares = np.column_stack([1 - shares.sum(1), shares])
     people = np.rint(shares * results[["n_train"]].to_numpy()).astype(int)
+    each = _people(results, people, groups, FEW)
+    return (f"few people of a group to train on: client {each}.",) if each else ()
+
+
+def held_out(results: pd.DataFrame, groups: Names) -> tuple[str, ...]:
+    """Say which clients have too few people of a group to measure anything on."""
+    columns = [f"n_test_s{z}" for z in range(len(groups))]
+    if not set(columns) <= set(results):
+        return ()
+    each = _people(results, results[columns].fillna(0).to_numpy(int), groups, FEWEST)
+    return (f"{words.TOO_FEW} on held-out rows: client {each}.",) if each else ()
+
+
+def _people(results: pd.DataFrame, people: np.ndarray, groups: Names, enough: int) -> str:
+    """Clients with somebody of a group, but not enough; the first three of them."""
     few = [
         f"{results['client'].iloc[i]} ({people[i, z]} of {groups[z]})"
-        for i, z in np.argwhere((people > 0) & (people < FEW))
+        for i, z in np.argwhere((people > 0) & (people < enough))
     ]
-    more = f" and {len(few) - 3} more" if len(few) > 3 else ""
-    text = f"too few people to tell a group's rates: client {', '.join(few[:3])}{more}."
-    return (text,) if few else ()
+    return ", ".join(few[:3]) + (f" and {len(few) - 3} more" if len(few) > 3 else "")
+
+
+def one_decision(results: pd.DataFrame) -> tuple[str, ...]:
+    """Say at which clients everybody who is held out gets the same decision."""
+    if not results.get("one_decision", pd.Series(False)).any():
+        return ()
+    alike = results.loc[results["one_decision"], "client"].astype(str)
+    who = f"client {', '.join(alike)}" if len(alike) < len(results) else "every client"
+    return (f"on held-out rows everybody gets the same decision at {who}: a gap of 0 is no merit.",)
 
 
 def clients(frame: pd.DataFrame, heading: str, gaps: Names = ("ddp",)) -> Table:
-    """Every client of one run, with its bootstrap intervals.
+    """Every client of one run, with its intervals.
 
     Shares and negative prediction rates are for two groups and one gap.
     """
@@ -138,10 +167,14 @@ def clients(frame: pd.DataFrame, heading: str, gaps: Names = ("ddp",)) -> Table:
         for name, head in named.items()
     ]
     if one:
-        rates = [Column(f"NPR\nS={z}", partial(words.measure, name=f"npr_s{z}")) for z in (0, 1)]
+        rates = [Column(f"NPR\nS={z}", partial(_npr, z)) for z in (0, 1)]
         columns = [SHARE, *columns, *rates]
     columns = [CLIENT, ROLE, Column("rows", "{n_train}"), *columns]
     return Table(heading=heading, frame=frame, columns=tuple(columns))
+
+
+def _npr(z: int, row: pd.Series) -> str:
+    return "few" if words.few(row, f"n_test_s{z}") else words.measure(row, f"npr_s{z}")
 
 
 def rules(frame: pd.DataFrame, groups: Names, gap: str = "ddp") -> Table:
@@ -166,17 +199,21 @@ def target_words(
     frame: pd.DataFrame, target: float, gap: str, config: dict[str, object]
 ) -> tuple[str, ...]:
     """Say whether the target was reached, client by client."""
-    known = frame[frame[gap].notna()]
-    within = (known[gap] <= target).sum()
+    few = frame.apply(words.few, axis=1, people=f"{gap}_people")
+    known = frame[frame[gap].notna() & ~few]
+    within = known[gap] <= target
     above = ", ".join(known.loc[known[f"{gap}_low"] > target, "client"].astype(str))
-    text = f"{gap.upper()} at most {target:g}: {within} of {len(known)} clients are within it"
-    text += (
-        f"; clearly above it (95 % interval): {above}."
-        if above
-        else (", and none is clearly above it (95 % interval).")
-    )
-    sure = config.get("confidence") is not None or within == len(known)
-    return (text,) if sure else (text, BEST_GUESS)
+    text = f"{gap.upper()} at most {target:g}: {within.sum()} of {len(known)} clients are within it"
+    alike = int((within & known["one_decision"]).sum()) if "one_decision" in known else 0
+    text += f", {alike} of them because everybody gets the same decision" if alike else ""
+    text += f"; clearly above it (95 % interval): {above}." if above else (
+        "; none is clearly above it (95 % interval).")  # fmt: skip
+    lines = [text]
+    if few.any():
+        who = ", ".join(frame.loc[few, "client"].astype(str))
+        lines.append(f"{words.TOO_FEW} at {few.sum()} of the other clients: {who}.")
+    sure = config.get("confidence") is not None or within.all()
+    return (*lines,) if sure else (*lines, BEST_GUESS)
 
 
 def newcomer(model: PersonalModel, rates: pd.DataFrame, heading: str) -> View:

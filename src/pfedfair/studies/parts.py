@@ -8,6 +8,7 @@ import pandas as pd
 
 from pfedfair.criteria import MEASURES
 from pfedfair.experiment import FRONTIER
+from pfedfair.intervals import FEWEST
 from pfedfair.studies import summary, words
 from pfedfair.studies.rows import BEST, CONSTANT
 from pfedfair.studies.view import Column, Picture, Table
@@ -39,11 +40,28 @@ def measures(gap: str) -> tuple[str, ...]:
 
 
 def collapsed(results: pd.DataFrame) -> tuple[str, ...]:
-    """Which methods have models that predict one class for everybody."""
-    gone = results[results["collapsed"] & (results["method"] != CONSTANT)]
-    where = gone.groupby(["dataset", "method"]).size().reset_index(name="n")
-    each = ", ".join(f"{row.method} on {row.dataset} ({row.n})" for row in where.itertuples())
-    return (f"models that predict one class for everybody: {each}.",) if each else ()
+    """Which methods have models that predict one class for everybody, or for all held-out rows."""
+    meant = results["method"] == CONSTANT
+    later = results.get("one_decision", results["collapsed"]) & ~results["collapsed"]
+    said = "models that predict one class for everybody", "the same on held-out rows only"
+    lines = []
+    for which, what in zip((results["collapsed"], later), said, strict=True):
+        where = results[which & ~meant].groupby(["dataset", "method"]).size().reset_index(name="n")
+        each = ", ".join(f"{row.method} on {row.dataset} ({row.n})" for row in where.itertuples())
+        lines += [f"{what}: {each}."] if each else []
+    return tuple(lines)
+
+
+def few_people(results: pd.DataFrame) -> tuple[str, ...]:
+    """Of how many clients the gap cannot be told, for there are too few people of a group."""
+    gap = summary.gap_of(results)
+    people = results.get(f"{gap}_people", pd.Series(0, index=results.index))
+    lines = []
+    for part in summary.parts(results[people.between(1, FEWEST - 1)]):
+        few, n = part["client"].nunique(), summary.rows_of(results, part)["client"].nunique()
+        what = f"{words.TOO_FEW} the {gap.upper()} of {few} of {n} clients, {words.setting(part)}"
+        lines.append(f"{what}; in worst and mean they count all the same.")
+    return tuple(lines)
 
 
 def claims(what: str) -> list[Claim]:
@@ -78,7 +96,7 @@ def difference(to: str, name: str) -> Column:
     return Column(f"difference\nto {to}", cell)
 
 
-LEVEL = Column("eta or\nlimit", lambda row: words.narrow(row["level"], 7))
+LEVEL = Column("eta or\nlimit", lambda row: words.narrow(row["level"], 7), between=" ")
 METHOD_AND_LEVEL = (Column("method", lambda row: words.narrow(row["method"])), LEVEL)
 
 
@@ -115,9 +133,13 @@ def summary_table(part: pd.DataFrame, rows: pd.DataFrame, what: str = "") -> Tab
 
 def client_table(rows: pd.DataFrame, gap: str) -> Table:
     """Every client's numbers, from `summary.by_client`."""
-    rates = [("accuracy", "accuracy % ↑"), (gap, f"{gap.upper()} ↓")]
-    rates += [("npr_s0", "NPR S=0"), ("npr_s1", "NPR S=1")]
-    columns = [measured(heading, name) for name, heading in rates]
+
+    def told(row: pd.Series) -> str:
+        few = words.few(row, f"{gap}_people")
+        return words.TOO_FEW if few else words.measure(row, gap, half=True)
+
+    columns = [measured("accuracy % ↑", "accuracy"), Column(f"{gap.upper()} ↓", told)]
+    columns += [measured(f"NPR S={z}", f"npr_s{z}") for z in (0, 1)]
     columns = [*METHOD_AND_LEVEL, Column("client", "{client}"), Column("role", "{role}"), *columns]
     where = f"{rows['dataset'].iloc[0]}, {rows['client'].nunique()} clients"
     heading = f"{where}: client by client (NPR: rate of negative predictions in a group)"

@@ -124,12 +124,12 @@ class Study:
             table = self.table(part, summary.rows_of(rows, part))
             tables.append(replace(table, heading=words.heading(part) + table.heading))
         kept = {"summary.csv": rows, "clients.csv": clients}
-        kept = {name: frame.drop(columns=["model", "level"]) for name, frame in kept.items()}
+        kept = {name: frame.drop(columns="model") for name, frame in kept.items()}
         return View(
             title=self.title,
             tables=(*tables, *(parts.client_table(part, gap) for part in summary.parts(clients))),
             pictures=tuple(self.pictures(held, rows)),
             legend=self.legend(gap),
-            notes=parts.collapsed(results),
+            notes=(*parts.collapsed(results), *parts.few_people(held)),
             files=kept | self.files(held, rows, tables),
         )

@@ -97,9 +97,13 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_client(results: pd.DataFrame) -> pd.DataFrame:
-    """One row per data set, method, level and client, over seeds."""
-    measures = ["accuracy", gap_of(results), "npr_s0", "npr_s1"]
-    return over_seeds(results, [*RUN, "client", "role"], measures)
+    """One row per data set, method, level and client, over seeds; the fewest people of a seed."""
+    gap, keys = gap_of(results), [*RUN, "client", "role"]
+    found = over_seeds(results, keys, ["accuracy", gap, "npr_s0", "npr_s1"])
+    if (people := f"{gap}_people") in results:
+        fewest = results.groupby(keys, sort=False, dropna=False)[people].min()
+        found = found.assign(**{people: fewest.to_numpy()})
+    return found
 
 
 def fairest(runs: pd.DataFrame) -> pd.DataFrame:

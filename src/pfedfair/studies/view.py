@@ -15,11 +15,13 @@ class Column:
     """A column of a table: its heading, and what a row of the frame says in it.
 
     `cell` is a function of the row, or a text with its numbers' names in braces. Both may have
-    several lines: our number, its uncertainty, the paper's number.
+    several lines: our number, its uncertainty, the paper's number. Where lines are not possible,
+    `between` stands between them.
     """
 
     heading: str
     cell: Callable[[pd.Series], str] | str
+    between: str = " / "
 
     def says(self, row: pd.Series) -> str:
         return self.cell.format_map(row) if isinstance(self.cell, str) else self.cell(row)

@@ -6,6 +6,7 @@ import textwrap
 import pandas as pd
 
 from pfedfair import partition
+from pfedfair.intervals import FEWEST
 
 NAN = float("nan")
 NAME = 13  # letters of a method's name in one line: 80 columns are few
@@ -13,6 +14,7 @@ SURE = (
     "±: how sure a mean over seeds is: half the width of its 95 % interval (Student t); it takes "
     "two seeds or more."
 )
+TOO_FEW = "too few people to tell"
 ACCURACY = "accuracy: correct predictions in percent; higher is better (↑)."
 WHO = (
     "under-rep. clients: those whose largest group is not the largest of all clients' people "
@@ -67,10 +69,26 @@ def points(mean: float, low: float, high: float, digits: int = 1, between: str =
     return f"{mean:+.{digits}f}{between}[{low:+.{digits}f}, {high:+.{digits}f}]"
 
 
+def level(text: str) -> str:
+    """How fair a method was asked to be.
+
+    >>> level("0.9"), level("≤ 0.05 95%"), level("tau 0.1")
+    ('eta 0.9', 'gap ≤ 0.05 95%', 'tau 0.1')
+    """
+    return f"gap {text}" if text.startswith("≤") else text if " " in text else f"eta {text}"
+
+
+def few(row: pd.Series, people: str) -> bool:
+    """Whether there are people, but too few of them to tell anything."""
+    return bool(0 < row.get(people, NAN) < FEWEST)
+
+
 def interval(row: pd.Series, name: str, between: str = " ") -> str:
-    """A measure of one client, and its interval."""
+    """A measure of one client, and its interval, unless they would mean nothing."""
+    if few(row, f"{name}_people"):
+        return TOO_FEW
     mean, low, high = (measure(row, f"{name}{end}") for end in ("", "_low", "_high"))
-    return f"{mean}{between}[{low}, {high}]"
+    return f"{mean}{between}[{low}, {high}]" if mean != "n/a" else mean
 
 
 def narrow(text: str, width: int = NAME) -> str:

@@ -16,6 +16,7 @@ from pfedfair.engines.site.settings import Config, make_algorithm
 from pfedfair.engines.stacked import Fitted
 from pfedfair.errors import InputError
 from pfedfair.files import write_parquet
+from pfedfair.intervals import FEWEST
 from pfedfair.networks import Network
 from pfedfair.runs.run import Run, usual_network
 
@@ -115,8 +116,9 @@ class Work:
         table = run.table("own").drop(columns="role")
         write_parquet(folder / "clients.parquet", table)
         row = table.iloc[0]
-        log.info("pfedfair: %s: accuracy %.3f, DDP %.3f on %d held-out rows; the model is in %s",
-                 self.site.name, row["accuracy"], row["ddp"], row["n_test"], folder)  # fmt: skip
+        told = f"{row['ddp']:.3f}" if row["ddp_people"] >= FEWEST else "unknown (too few people)"
+        log.info("pfedfair: %s: accuracy %.3f, DDP %s on %d held-out rows; the model is in %s",
+                 self.site.name, row["accuracy"], told, row["n_test"], folder)  # fmt: skip
         return {"accuracy": float(row["accuracy"]), "ddp": float(row["ddp"])}
 
     def own(self) -> State:

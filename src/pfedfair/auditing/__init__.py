@@ -1,0 +1,178 @@
+"""Decisions that any model made: how they differ between groups, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from pfedfair.auditing import measures, paired
+from pfedfair.auditing.notes import remarks
+from pfedfair.auditing.rows import Rows, columns_of, read
+from pfedfair.auditing.view import view
+from pfedfair.data.cells import canonical
+from pfedfair.files import atomic, write_parquet
+from pfedfair.intervals import FEWEST
+from pfedfair.report import markdown
+from pfedfair.studies.view import View
+
+if TYPE_CHECKING:
+    from fairlearn.metrics import MetricFrame
+
+__all__ = ["Audit", "audit"]
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What `audit` found.
+
+    Attributes
+    ----------
+    frame
+        A row for each client, group, column of decisions and measure: `value`, the ends `low` and
+        `high` of its 95 % interval, the `people` behind it, and whether they are `enough` to
+        tell. An empty client is everybody, an empty group all groups together.
+    calibration
+        Per group and tenth of the scores: people, mean score, rate of the positive label. Empty
+        without scores that are chances.
+    notes
+        What was left out, is too few or odd, in sentences.
+    """
+
+    frame: pd.DataFrame
+    calibration: pd.DataFrame
+    notes: tuple[str, ...]
+    rows: Rows
+    columns: dict[str, Any]
+    attributes: pd.DataFrame
+
+    def __repr__(self) -> str:
+        all_groups = self.frame[(self.frame["client"] == "") & (self.frame["group"] == "")]
+        first = all_groups.drop_duplicates("measure").set_index("measure")["value"]
+        numbers = ", ".join(f"{name} {first[name]:.3f}" for name in ("accuracy", "ddp", "eo"))
+        clients = "" if self.rows.clients == ("",) else f", {len(self.rows.clients)} clients"
+        return (
+            f"Audit of {len(self.rows.y)} rows, {len(self.rows.groups)} groups{clients}: {numbers}"
+        )
+
+    def table(self, group: str = "") -> pd.DataFrame:
+        """Clients down and measures across, values only, of all groups together or of one."""
+        first = self.frame["prediction"].isin([self.columns["prediction"], self.columns["score"]])
+        shown = self.frame[first & (self.frame["group"] == group)]
+        wide = shown.pivot(index="client", columns="measure", values="value")
+        return wide.loc[list(dict.fromkeys(shown["client"])), list(dict.fromkeys(shown["measure"]))]
+
+    def metric_frame(self) -> MetricFrame:
+        """Return fairlearn's `MetricFrame` of the same rows, by group, and by client if there are.
+
+        Labels are codes, the positive one is the last. Needs fairlearn.
+        """
+        from fairlearn import metrics as theirs
+        from sklearn.metrics import accuracy_score
+
+        rows, last = self.rows, len(self.rows.labels) - 1
+
+        def count(y: Any, _: Any) -> int:
+            return len(y)
+
+        def chosen(y: Any, decided: Any) -> float:
+            return float(theirs.selection_rate(y, decided, pos_label=last))
+
+        functions: dict[str, Any] = {"accuracy": accuracy_score, "selection_rate": chosen}
+        functions["count"] = count
+        if last == 1:
+            functions["true_positive_rate"] = theirs.true_positive_rate
+            functions["false_positive_rate"] = theirs.false_positive_rate
+        clients = None
+        if self.columns["client"]:
+            names = pd.Series(rows.clients, dtype=object).to_numpy()[rows.client]
+            clients = pd.DataFrame({self.columns["client"]: names})
+        return theirs.MetricFrame(
+            metrics=functions,
+            y_true=rows.y,
+            y_pred=rows.decided,
+            sensitive_features=self.attributes.map(canonical),
+            control_features=clients,
+        )
+
+    def view(self) -> View:
+        """What `pfedfair audit` shows."""
+        return view(self.frame, self.calibration, self.notes, self.rows.labels[-1], self.columns)
+
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write ``audit.parquet``, ``audit.csv``, ``audit.md``, and ``calibration.csv`` if any."""
+        folder = Path(folder)
+        texts = {
+            "audit.csv": self.frame.to_csv(index=False),
+            "audit.md": markdown.text(self.view()),
+        }
+        if len(self.calibration):
+            texts["calibration.csv"] = self.calibration.to_csv(index=False)
+        write_parquet(folder / "audit.parquet", self.frame)
+        for name, text in texts.items():
+            with atomic(folder / name) as beside:
+                beside.write_text(text, encoding="utf-8")
+        return [folder / name for name in ("audit.parquet", *texts)]
+
+
+def audit(
+    table: pd.DataFrame | str | Path,
+    *,
+    label: str,
+    prediction: str,
+    sensitive: str | Sequence[str],
+    client: str | None = None,
+    score: str | None = None,
+    against: str | None = None,
+    positive: Any = None,
+) -> Audit:
+    """Measure decisions that any model made, for everybody and for each client.
+
+    Parameters
+    ----------
+    table
+        A data frame, or the path of a CSV or Parquet file.
+    label, prediction
+        Columns with what was right and what was decided, in the same words.
+    sensitive
+        The column with the groups to compare; several (a list, or commas between) make a group of
+        every combination that occurs.
+    client
+        The column that says which client a row belongs to.
+    score
+        A column of scores: the higher, the likelier the positive label. If they are chances, from
+        0 to 1, their calibration is measured.
+    against
+        A second column of decisions, to be compared person by person.
+    positive
+        The label that counts as positive; by default the last one in the order of numbers or of the
+        alphabet.
+
+    Examples
+    --------
+    >>> people = pd.DataFrame({"sex": list("ffffmmmm"), "hired": [0, 0, 1, 1] * 2})
+    >>> people["model"] = [0, 0, 0, 1, 0, 1, 1, 1]
+    >>> audit(people, label="hired", prediction="model", sensitive="sex")
+    Audit of 8 rows, 2 groups: accuracy 0.750, ddp 0.500, eo 0.500
+    """
+    frame, rows = read(table, label, prediction, sensitive, client, score, against, positive)
+    parts = [measures.tidy(rows, prediction, rows.decided)]
+    tenths = pd.DataFrame()
+    if rows.score is not None and score is not None:
+        parts.append(measures.tidy_scores(rows, score))
+        if "calibration" in set(parts[-1]["measure"]):
+            tenths = measures.calibration(rows)
+    if rows.second is not None and against is not None:
+        parts.append(measures.tidy(rows, against, rows.second))
+        parts.append(paired.compare(rows, prediction, against))
+    found = pd.concat(parts, ignore_index=True)
+    found["enough"] = found["people"] >= FEWEST
+    attributes = columns_of(sensitive)
+    columns = {"label": label, "prediction": prediction, "sensitive": attributes, "client": client}
+    columns |= {"score": score, "against": against}
+    people = frame.loc[rows.kept, attributes].reset_index(drop=True)
+    notes = (*rows.notes, *remarks(rows, prediction))
+    return Audit(found, tenths, notes, rows, columns, people)

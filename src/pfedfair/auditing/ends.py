@@ -1,0 +1,128 @@
+"""Intervals that only an audit needs: a ratio of rates, an area under a curve, two models in pairs.
+
+As in `pfedfair.intervals`, for arrays at once, and for few people too. Coverage is computed in
+`tests/auditing/test_ends.py`.
+"""
+
+import numpy as np
+
+from pfedfair import metrics
+from pfedfair.criteria import MEASURES
+from pfedfair.intervals import Ends, rate, search
+
+DRAWS = 1000  # of what two models' rates may be
+AT_ONCE = 5_000_000  # drawn numbers
+
+
+def ratio(
+    hits: np.ndarray, people: np.ndarray, others: np.ndarray, out_of: np.ndarray,
+    z: float | np.ndarray,
+) -> Ends:  # fmt: skip
+    """Ends of the interval of (hits / people) / (others / out_of), from 0 to infinity.
+
+    It is put together from the ends of the two rates, see Donner and Zou (2012), MOVER-R.
+    """
+    (l1, u1), (l2, u2) = rate(hits, people, z), rate(others, out_of, z)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        p, q = hits / people, others / out_of
+        below, above = u2 * (2 * q - u2), l2 * (2 * q - l2)
+        root = np.sqrt(np.maximum((p * q) ** 2 - l1 * (2 * p - l1) * below, 0))
+        low = np.where(
+            np.abs(below) < 1e-12, l1 * (2 * p - l1) / (2 * p * q), (p * q - root) / below
+        )
+        root = np.sqrt(np.maximum((p * q) ** 2 - u1 * (2 * p - u1) * above, 0))
+        high = np.where(l2 > 0, (p * q + root) / above, np.inf)
+    low = np.where(hits == 0, 0.0, np.maximum(low, 0))
+    unknown = np.isnan(p) | np.isnan(q)
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+
+
+def folded_ratio(low: np.ndarray, high: np.ndarray) -> Ends:
+    """Ends of the smaller rate over the larger one: an interval that has 1 in it ends there."""
+    with np.errstate(divide="ignore"):
+        turned_low, turned_high = 1 / high, 1 / low
+    far = np.minimum(low, turned_low)
+    near = np.where(high < 1, high, np.where(low > 1, turned_high, 1.0))
+    return np.where(np.isnan(low), np.nan, far), np.where(np.isnan(low), np.nan, near)
+
+
+def area(auc: np.ndarray, positive: np.ndarray, negative: np.ndarray, z: float) -> Ends:
+    """Ends of the interval of an area under the ROC curve (Newcombe, 2006, his method 5).
+
+    >>> low, high = area(np.array([0.8]), np.array([20]), np.array([30]), 1.96)
+    >>> low.round(2), high.round(2)
+    (array([0.64]), array([0.89]))
+    """
+    auc, positive, negative = (np.asarray(a, float) for a in (auc, positive, negative))
+    more = (positive + negative) / 2 - 1
+
+    def far(theta: np.ndarray) -> np.ndarray:
+        spread = 1 + more * (1 - theta) / (2 - theta) + more * theta / (1 + theta)
+        variance = theta * (1 - theta) * spread / (positive * negative)
+        return np.asarray((auc - theta) ** 2 > z**2 * variance)
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        low, high = search(far, auc, np.zeros_like(auc)), search(far, auc, np.ones_like(auc))
+    unknown = (positive == 0) | (negative == 0)
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+
+
+def paired(gained: np.ndarray, lost: np.ndarray, people: np.ndarray, z: float) -> Ends:
+    """Ends of (gained - lost) / people, of people who are hit by one model and not by the other.
+
+    Tango's score interval (1998, Statistics in Medicine 17, 891-908).
+    """
+    b, c, n = (np.asarray(a, float) for a in (gained, lost, people))
+
+    def far(gap: np.ndarray) -> np.ndarray:
+        linear = (2 * n - b + c) * gap - b - c
+        root = np.sqrt(np.maximum(linear**2 + 8 * n * c * gap * (1 - gap), 0))
+        only = (root - linear) / (4 * n)
+        variance = n * np.maximum(2 * only + gap * (1 - gap), 0)
+        return np.asarray((b - c - n * gap) ** 2 > z**2 * variance * (1 + 1e-12))
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = (b - c) / n
+        low, high = search(far, found, 0 * found - 1), search(far, found, 0 * found + 1)
+    return np.where(n == 0, np.nan, low), np.where(n == 0, np.nan, high)
+
+
+def gaps_apart(
+    counts: np.ndarray, rng: np.random.Generator, level: float = 0.95
+) -> dict[str, np.ndarray]:
+    """Ends of the second model's gaps less the first one's, on the same people.
+
+    A gap has no sign and is the largest of several, so no formula fits: the rates that are
+    likely after the counts are drawn (a Dirichlet prior that is worth one person of each group and
+    label). The interval has the middle part of the differences in it; and the same part turned
+    around the difference that was found, for of a small gap most draws are larger than it is.
+
+    Parameters
+    ----------
+    counts
+        ``(clients, S, Y, Yhat, Yhat of the second model)``.
+    """
+    clients, groups, classes = counts.shape[:3]
+    cells = counts.reshape(clients, groups, classes, -1)
+    there = cells.sum(-1, keepdims=True) > 0
+    prior = np.where(there, 1 / cells.shape[-1], 0)
+    found: dict[str, list[np.ndarray]] = {}
+    draws = min(DRAWS, max(200, 10 * AT_ONCE // cells[0].size))  # of many groups and labels fewer
+    step = max(1, AT_ONCE // (draws * cells[0].size))
+    for start in range(0, clients, step):
+        part = slice(start, start + step)
+        drawn = rng.standard_gamma(cells[part] + prior[part], (draws, *cells[part].shape))
+        drawn = drawn.reshape(draws, -1, *counts.shape[1:])
+        for name, (likely, seen) in _apart(drawn, counts[part]).items():
+            tails = np.quantile(likely, [(1 - level) / 2, (1 + level) / 2], axis=0)
+            turned = 2 * seen - tails[::-1]
+            ends = np.minimum(tails[0], turned[0]), np.maximum(tails[1], turned[1])
+            found.setdefault(name, []).append(np.stack(ends))
+    return {name: np.concatenate(parts, axis=1) for name, parts in found.items()}
+
+
+def _apart(drawn: np.ndarray, counts: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        pairs = [(metrics.measure(a.sum(-1)), metrics.measure(a.sum(-2))) for a in (drawn, counts)]
+    likely, seen = ({k: b[k] - a[k] for k in MEASURES} for a, b in pairs)
+    return {name: (likely[name], seen[name]) for name in likely}

@@ -1,0 +1,208 @@
+"""The rows of an audit: who was decided on, how, and what was left out and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair.data.cells import canonical, factor, floats, order
+from pfedfair.data.table import read_table
+from pfedfair.errors import InputError, has_column, known
+
+MOST_CLASSES = 20
+MOST_GROUPS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """People with their labels, decisions, groups and clients as codes from 0.
+
+    The last one of `labels` counts as positive. `score` is NaN where there is none. `kept` are
+    their numbers in the table.
+    """
+
+    y: np.ndarray
+    decided: np.ndarray
+    second: np.ndarray | None
+    s: np.ndarray
+    client: np.ndarray
+    score: np.ndarray | None
+    labels: tuple[str, ...]
+    groups: tuple[str, ...]
+    clients: tuple[str, ...]
+    kept: np.ndarray
+    notes: tuple[str, ...]
+
+
+def read(
+    table: pd.DataFrame | str | Path,
+    label: str,
+    prediction: str,
+    sensitive: str | Sequence[str],
+    client: str | None = None,
+    score: str | None = None,
+    against: str | None = None,
+    positive: Any = None,
+) -> tuple[pd.DataFrame, Rows]:
+    """Read a table, and make codes of the columns that an audit looks at."""
+    frame = read_table(Path(table)) if isinstance(table, str | Path) else table
+    frame = frame.rename(columns=str).reset_index(drop=True)
+    attributes = columns_of(sensitive)
+    roles = {"the label": label, "the prediction": prediction, "the second prediction": against,
+             "the client": client, "the score": score}  # fmt: skip
+    given = {what: column for what, column in roles.items() if column is not None}
+    given |= {f"the group ({column})": column for column in attributes}
+    for what, column in given.items():
+        has_column(column, frame.columns, f"for {what.partition(' (')[0]}")
+        if frame.columns.tolist().count(column) > 1:
+            raise InputError(f"The table has more than one column '{column}': rename one.")
+    named = [*(c for c in roles.values() if c is not None), *attributes]
+    twice = [column for column in named if named.count(column) > 1]
+    if twice:
+        raise InputError(f"Column '{twice[0]}' is named twice: every part has its own column.")
+    if not len(frame):
+        raise InputError("The table has no rows.")
+    coded = {what: factor(frame[c]) for what, c in given.items() if what != "the score"}
+    there = np.all([codes >= 0 for codes, _ in coded.values()], axis=0)
+    notes = [*_left_out(coded, given, there)]
+    kept = np.flatnonzero(there)
+    if not len(kept):
+        raise InputError("No row has all of its cells: there is nothing to audit.")
+    coded = {what: _again(codes[kept], words) for what, (codes, words) in coded.items()}
+    decisions = ["the prediction", *(["the second prediction"] if against else [])]
+    for what in decisions:
+        codes, words = coded[what]
+        coded[what] = codes, _in_words_of(words, coded["the label"][1])
+    labels, more = _labels(coded, decisions, given, positive)
+    notes += more
+    own = {what: _places(*coded[what], labels) for what in ("the label", *decisions)}
+    each = [coded[f"the group ({column})"] for column in attributes]
+    s, groups = _cross(each, attributes)
+    if len(groups) == 1:
+        notes.append(f"everybody is of one group, {groups[0]}: there is no gap to measure.")
+    codes, words = coded.get("the client", (np.zeros(len(kept), dtype=np.int64), [""]))
+    clients = tuple(sorted(words, key=order))
+    numbers = None
+    if score is not None:
+        numbers = floats(frame[score])[kept]
+        absent = int(np.isnan(numbers).sum())
+        if absent == len(kept):
+            raise InputError(f"Column '{score}' has no numbers: the score must be one.")
+        if absent:
+            notes.append(f"{absent} rows have no number as their score: AUC and calibration are "
+                         "of the others.")  # fmt: skip
+    return frame, Rows(
+        own["the label"],
+        own["the prediction"],
+        own.get("the second prediction"),
+        s,
+        _places(codes, words, clients),
+        numbers,
+        labels,
+        groups,
+        clients,
+        kept,
+        tuple(notes),
+    )
+
+
+def columns_of(sensitive: str | Sequence[str]) -> list[str]:
+    """The columns that make groups, given as a list or with commas between."""
+    named = sensitive.split(",") if isinstance(sensitive, str) else sensitive
+    attributes = [str(column).strip() for column in named]
+    if not any(attributes):
+        raise InputError("Say which columns have the groups to compare.")
+    return attributes
+
+
+def _in_words_of(words: list[str], labels: list[str]) -> list[str]:
+    """Decisions in the words of labels, where one is true or false, and the other 1 or 0."""
+    for one, other in (("False", "True"), ("0", "1")), (("0", "1"), ("False", "True")):
+        if set(words) <= set(one) and set(labels) <= set(other):
+            return [other[one.index(word)] for word in words]
+    return words
+
+
+def _left_out(
+    coded: dict[str, tuple[np.ndarray, list[str]]], given: dict[str, str], there: np.ndarray
+) -> list[str]:
+    gone = int((~there).sum())
+    if not gone:
+        return []
+    empty = {given[what]: int((codes < 0).sum()) for what, (codes, _) in coded.items()}
+    which = ", ".join(f"{column} {n}" for column, n in empty.items() if n)
+    return [f"{gone} of {len(there)} rows are left out, for a cell is empty ({which})."]
+
+
+def _again(codes: np.ndarray, words: list[str]) -> tuple[np.ndarray, list[str]]:
+    """Forget values that are in left out rows only."""
+    seen, new = np.unique(codes, return_inverse=True)
+    return new, [words[k] for k in seen]
+
+
+def _places(codes: np.ndarray, words: list[str], names: Sequence[str]) -> np.ndarray:
+    place = {name: k for k, name in enumerate(names)}
+    found: np.ndarray = np.array([place[word] for word in words], dtype=np.int64)[codes]
+    return found
+
+
+def _labels(
+    coded: dict[str, tuple[np.ndarray, list[str]]],
+    decisions: list[str],
+    given: dict[str, str],
+    positive: Any,
+) -> tuple[tuple[str, ...], list[str]]:
+    """All labels and decisions, the positive one last; and what is odd about them."""
+    real = coded["the label"][1]
+    notes = [f"everybody has the label {real[0]}."] if len(real) == 1 else []
+    for what in decisions:
+        codes, words = coded[what]
+        if len(words) > MOST_CLASSES:
+            raise InputError(
+                f"Column '{given[what]}' has {len(words)} different values, {MOST_CLASSES} at the "
+                "most are possible: a column of chances is a score, decisions are labels."
+            )
+        strange = [word for word in words if word not in real]
+        if len(strange) == len(words):
+            raise InputError(
+                f"Predictions and labels have no value in common: '{given[what]}' says "
+                f"{', '.join(words[:5])}, '{given['the label']}' says {', '.join(real[:5])}."
+            )
+        for word in strange if len(real) > 1 else ():
+            n = int((codes == words.index(word)).sum())
+            notes.append(f"{n} predictions in '{given[what]}' say {word}, which no label does: "
+                         "they count as wrong.")  # fmt: skip
+    if len(real) > MOST_CLASSES:
+        raise InputError(f"Column '{given['the label']}' has {len(real)} different values, "
+                         f"{MOST_CLASSES} at the most are possible.")  # fmt: skip
+    names = sorted({*real, *(w for what in decisions for w in coded[what][1])}, key=order)
+    if positive is not None:
+        last = known("label", str(canonical(positive)), names)
+        names = [*(name for name in names if name != last), last]
+    if len(names) == 1:
+        notes.append(f"labels and predictions have one value only, {names[0]}.")
+        other = {"0": "1", "1": "0", "False": "True", "True": "False"}.get(names[0], "another")
+        negative = positive is None and names[0] in ("0", "False")
+        names = [names[0], other] if negative else [other, names[0]]
+    return tuple(names), notes
+
+
+def _cross(
+    each: list[tuple[np.ndarray, list[str]]], attributes: Sequence[str]
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Number the groups that one or several columns make, those that occur."""
+    levels = [sorted(words, key=order) for _, words in each]
+    places = [_places(*one, names) for one, names in zip(each, levels, strict=True)]
+    cells, s = np.unique(np.stack(places, axis=1), axis=0, return_inverse=True)
+    if len(cells) > MOST_GROUPS:
+        raise InputError(
+            f"'{' x '.join(attributes)}' makes {len(cells)} groups, {MOST_GROUPS} at the most can "
+            "be compared: make bands of a column of numbers first."
+        )
+    names = [" x ".join(levels[k][v] for k, v in enumerate(cell)) for cell in cells]
+    return s.ravel(), tuple(names)

@@ -1,0 +1,217 @@
+"""What is shown of an audit."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from pfedfair.criteria import MEASURES
+from pfedfair.intervals import FEWEST
+from pfedfair.studies import words
+from pfedfair.studies.view import Column, Table, View
+
+SHOWN = 15  # clients on a screen
+FAIR_RATIO = 0.8
+PEOPLE = Column("people", "{accuracy_people}")
+HEADS = {
+    "label_rate": "label\nrate",
+    "selection_rate": "selected",
+    "accuracy": "accuracy % ↑",
+    "balanced_accuracy": "balanced\naccuracy % ↑",
+    "true_positive_rate": "TPR",
+    "false_positive_rate": "FPR",
+    "ddp": "DDP ↓",
+    "ratio": "ratio ↑",
+    "eo": "EO ↓",
+    "eopp": "EOPP ↓",
+    "auc": "AUC ↑",
+    "calibration": "score less\nlabel rate",
+}
+OF_GROUPS = (
+    "label_rate", "selection_rate", "accuracy", "true_positive_rate", "false_positive_rate", "auc",
+    "calibration",
+)  # fmt: skip
+OF_ALL = (
+    "accuracy", "balanced_accuracy", "selection_rate", "ddp", "ratio", "eo", "eopp", "auc",
+    "calibration",
+)  # fmt: skip
+LEGEND = (
+    "selected: the rate of positive decisions. TPR, FPR: the same among people with the positive "
+    "label, and among the others. label rate: the rate of the positive label.",
+    "ratio: the lowest rate of positive decisions of a group over the highest; the 80 % rule asks "
+    f"for {FAIR_RATIO:g} or more.",
+    "balanced accuracy: the mean over labels of the part of right decisions.",
+    f"{words.TOO_FEW}: fewer than {FEWEST} people are behind the number; audit.parquet has it.",
+)
+OF_SCORES = (
+    "AUC: how often the score puts a person with the positive label before one without; 0.5 is "
+    "chance. score less label rate: above 0 if scores promise too much.",
+)
+
+
+def view(
+    frame: pd.DataFrame,
+    calibration: pd.DataFrame,
+    notes: Sequence[str],
+    positive: str,
+    columns: Mapping[str, Any],
+) -> View:
+    """Groups, all of them together, clients, and two columns of decisions in pairs."""
+    first = frame[frame["prediction"].isin([columns["prediction"], columns["score"]])]
+    whole = wide(first[first["client"] == ""])
+    by_group, everybody = whole[whole["group"] != ""], whole[whole["group"] == ""]
+    what = f"{columns['prediction']}, by {' x '.join(columns['sensitive'])}"
+    groups = Table(
+        heading=f"{what}: every group",
+        frame=by_group,
+        columns=(Column("group", "{group}"), PEOPLE, *_columns(by_group, OF_GROUPS)),
+    )
+    together = Table(
+        heading="All groups together",
+        frame=everybody,
+        columns=(PEOPLE, *_columns(everybody, OF_ALL)),
+        lines_heading="What can be told:",
+        lines=verdicts(everybody.iloc[0]),
+    )
+    tables = [groups, together]
+    if columns["client"]:
+        tables += clients(wide(first[(first["client"] != "") & (first["group"] == "")]))
+    legend = [f"In brackets: 95 % interval. Positive is {positive}."]
+    if columns["against"]:
+        tables.append(pairs(frame, columns))
+        legend.append("difference: the second column less the first, person by person.")
+    if len(calibration):
+        tables.append(tenths(calibration))
+    legend += [*LEGEND, *(OF_SCORES if columns["score"] else ())]
+    legend += [measure.words for measure in MEASURES.values()]
+    return View(title="Audit", tables=tuple(tables), legend=tuple(legend), notes=tuple(notes))
+
+
+def wide(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row for each client and group; of each measure the value, its ends and the people."""
+    parts = {"": "value", "_low": "low", "_high": "high", "_people": "people"}
+    keys = frame[["client", "group"]].drop_duplicates()
+    index = pd.MultiIndex.from_frame(keys)
+    found = {
+        f"{measure}{end}": part.set_index(["client", "group"])[column].reindex(index)
+        for measure, part in frame.groupby("measure", sort=False)
+        for end, column in parts.items()
+    }
+    return pd.DataFrame(found, index=index).reset_index()
+
+
+def _columns(frame: pd.DataFrame, measures: Sequence[str]) -> list[Column]:
+    return [
+        Column(HEADS[name], partial(signed if name == "calibration" else words.interval, name=name))
+        for name in measures
+        if name in frame
+    ]
+
+
+def signed(row: pd.Series, name: str) -> str:
+    """A difference with its sign, and its interval, unless they would mean nothing."""
+    if words.few(row, f"{name}_people"):
+        return words.TOO_FEW
+    value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+    return "n/a" if value != value else f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
+def verdicts(row: pd.Series) -> tuple[str, ...]:
+    """What the intervals allow to say of all groups together."""
+    lines = []
+    for name in MEASURES:
+        value = row[name]
+        if value != value:
+            lines.append(f"{name.upper()} cannot be measured: it takes people of two groups.")
+        elif words.few(row, f"{name}_people"):
+            lines.append(f"{name.upper()}: {words.TOO_FEW}.")
+        elif row[f"{name}_low"] > 0:
+            lines.append(f"{name.upper()}: there clearly is a gap, {words.interval(row, name)}.")
+        else:
+            lines.append(
+                f"{name.upper()}: these rows do not tell whether there is a gap; it may "
+                f"be as large as {words.rate(row[f'{name}_high'])}."
+            )
+    ratio = row["ratio"]
+    if ratio == ratio and not words.few(row, "ratio_people"):
+        clear = row["ratio_high"] < FAIR_RATIO or row["ratio_low"] >= FAIR_RATIO
+        kept = "kept" if ratio >= FAIR_RATIO else "broken"
+        sure = f"clearly {kept}" if clear else f"{kept}, but not clearly so"
+        lines.append(f"The 80 % rule is {sure}: {words.interval(row, 'ratio')}.")
+    return tuple(lines)
+
+
+def clients(frame: pd.DataFrame) -> list[Table]:
+    """Every client; if there are many, a screen has those with the largest lower ends of DDP."""
+    columns = (Column("client", "{client}"), PEOPLE, *_columns(frame, OF_ALL))
+    many = len(frame) > SHOWN
+    heading = f"{len(frame)} clients"
+    tables = [Table(heading=heading, frame=frame, columns=columns, detail=many)]
+    if many:
+        worst = frame.sort_values("ddp_low", ascending=False, kind="stable").head(SHOWN)
+        heading += f": the {SHOWN} with the largest lower end of DDP; the others are in audit.md"
+        tables.insert(0, Table(heading=heading, frame=worst, columns=columns))
+    return tables
+
+
+def pairs(frame: pd.DataFrame, columns: Mapping[str, Any]) -> Table:
+    """The measures of two columns of decisions and their differences, for everybody."""
+    first, second = columns["prediction"], columns["against"]
+    here = frame[frame["client"] == ""]
+    apart = here[here["prediction"] == f"{second} - {first}"]
+    rows = []
+    for row in apart.itertuples():
+        own = here[(here["group"] == row.group) & (here["measure"] == row.measure)]
+        value = own.set_index("prediction")["value"]
+        rows.append({
+            "group": row.group or "all", "measure": row.measure, "people": row.people,
+            "first": value[first], "second": value[second], "difference": row.value,
+            "difference_low": row.low, "difference_high": row.high, "difference_people": row.people,
+        })  # fmt: skip
+    names = {**HEADS, "selection_rate": "selected", "accuracy": "accuracy"}
+    said = names | {name: name.upper() for name in MEASURES}
+    return Table(
+        heading=f"{second} against {first}",
+        frame=pd.DataFrame(rows),
+        columns=(
+            Column("group", "{group}"),
+            Column("measure", lambda row: said[row["measure"]]),
+            Column(words.narrow(first, 20), lambda row: words.rate(row["first"])),
+            Column(words.narrow(second, 20), lambda row: words.rate(row["second"])),
+            Column("difference", partial(signed, name="difference")),
+        ),
+        keys=2,
+        lines_heading="What can be told:",
+        lines=tuple(_verdict(row, said) for row in rows if row["group"] == "all"),
+    )
+
+
+def _verdict(row: Mapping[str, Any], said: Mapping[str, str]) -> str:
+    what, low, high = said[row["measure"]], row["difference_low"], row["difference_high"]
+    if row["difference"] != row["difference"]:
+        return f"{what}: cannot be compared."
+    if 0 < row["people"] < FEWEST:
+        return f"{what}: {words.TOO_FEW}."
+    if low > 0 or high < 0:
+        return f"{what}: clearly {'higher' if low > 0 else 'lower'} in the second column."
+    return f"{what}: no clear difference."
+
+
+def tenths(calibration: pd.DataFrame) -> Table:
+    """The rate of the positive label against the mean score, tenth by tenth of the scores."""
+
+    def cell(row: pd.Series) -> str:
+        if row["people"] < FEWEST:
+            return words.TOO_FEW
+        low, high = words.rate(row["low"]), words.rate(row["high"])
+        return f"{words.rate(row['label_rate'])} [{low}, {high}]"
+
+    columns = (
+        Column("group", "{group}"),
+        Column("people", "{people}"),
+        Column("mean score", lambda row: words.rate(row["score"])),
+        Column("label rate", cell),
+    )
+    heading = "Calibration: every group in tenths of all scores"
+    return Table(heading=heading, frame=calibration, columns=columns, detail=True)
