@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from pfedfair import metrics, seeds
 from pfedfair.algorithms import Algorithm, Clients
@@ -19,14 +20,21 @@ from pfedfair.data import Dataset, with_model
 from pfedfair.engines.stacked import Fitted, fit
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation, client_number
+from pfedfair.files import atomic, write_parquet
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import MLP, PIXELS, Network, Pixels
 from pfedfair.partition import Partition
-from pfedfair.rules import Likeliest
+from pfedfair.rules import Likeliest, Rule
+from pfedfair.runs import predictions
+from pfedfair.runs.card import card_of, values_of
+from pfedfair.runs.lots import key_of
 from pfedfair.runs.model import PersonalModel, write_model
 from pfedfair.runs.predictor import Predictor, count
 from pfedfair.runs.shapes import shapes
 from pfedfair.theory import frontier
+
+
+SHAPES = "shapes.csv"
 
 
 class CollapseWarning(UserWarning):
@@ -137,12 +145,33 @@ class Run:
         return shapes(self.federation, self.network, self.fitted.w)
 
     def personal_model(self, client: int | str) -> PersonalModel:
-        """Return the model of a client, by number (from 0) or by name."""
-        data, encoder = self.federation.data, self.federation.encoder
-        own = self.predictors[client_number(self.federation.partition.names, client)]
-        own = replace(own, theta=own.theta.clone())  # nobody's alias
-        kinds = self.federation.table.kinds
-        return PersonalModel(own, encoder, kinds, data.group_names, data.label_names)
+        """Return the model of a client: by its name, a text, or its position, from 0."""
+        number = client_number(self.federation.partition.names, client)
+        theta, rule = self.fitted.theta[number], self.fitted.rules[number]
+        return self._model(theta, rule, self.federation.partition.names[number])
+
+    def global_model(self) -> PersonalModel:
+        """Return the model that all clients share, with the likeliest label for everybody."""
+        width = outputs(self.federation.table.kinds.classes)
+        return self._model(self.fitted.w, Likeliest(outputs=width), "")
+
+    def _model(self, theta: Tensor, rule: Rule, name: str) -> PersonalModel:
+        data = self.federation.data
+        own = Predictor(self.network, theta.clone(), rule)  # nobody's alias
+        return PersonalModel(
+            own, self.federation.encoder, self.federation.table.kinds, data.group_names,
+            data.label_names, data.sensitive_column, self.values, name, self.key,
+        )  # fmt: skip
+
+    @cached_property
+    def key(self) -> bytes:
+        """By which people draw their lots, see `pfedfair.runs.lots`."""
+        return key_of(self.seed, self.fitted.w)
+
+    @cached_property
+    def values(self) -> dict[str, int]:
+        """What the table says of S, and the groups that it means."""
+        return values_of(self.federation.data)
 
     def rules(self, protocol: str | None = None) -> pd.DataFrame:
         """Per client: the gap that its decisions reach, its rule, and what that costs in accuracy.
@@ -170,24 +199,38 @@ class Run:
         rules = list(algorithm.rules(self.fitted.server, self.fitted.own, clients))
         return replace(self, algorithm=algorithm, fitted=self.fitted._replace(rules=rules))
 
-    def save(self, folder: str | Path) -> None:
-        """Write ``model.safetensors`` (w, theta, what the server knows) and ``run.json``."""
-        data = self.federation.data
-        about = {
-            "dataset": data.name,
-            "algorithm": self.algorithm.to_dict(),
-            "clients": self.federation.partition.names,
-            "group_names": data.group_names,
-            "label_names": data.label_names,
-            "sensitive_column": data.sensitive_column,
-            "seed": self.seed,
-        }
-        server = {f"server.{k}": v for k, v in self.fitted.server.items() if k != "w"}
-        tensors = {"w": self.fitted.w, "theta": self.fitted.theta, **server}
-        kinds, rules = self.federation.table.kinds, self.fitted.rules
-        write_model(
-            Path(folder), self.network, self.federation.encoder, kinds, rules, tensors, about
-        )
+    def save(self, folder: str | Path, command: str = "") -> None:
+        """Write all that `load_run` needs: models, a card, everybody's scores, and shapes.
+
+        ``model.safetensors`` has w, theta, the rules, what the server knows and what the clients
+        keep for another target; ``run.json`` is the card; see `predictions` for the third file.
+        `command` is what was typed, for the card.
+        """
+        folder, fitted = Path(folder), self.fitted
+        about = card_of(self, command) | {"key": self.key.hex(), "facts": []}
+        tensors = {"w": fitted.w, "theta": fitted.theta}
+        tensors |= {f"server.{k}": v for k, v in fitted.server.items() if k != "w"}
+        tensors |= {f"own.{k}": _counts(v) for k, v in fitted.own.items()}
+        if fitted.rules[0].facts:
+            about["facts"] = [*fitted.rules[0].facts]
+            facts = [[*rule.facts.values()] for rule in fitted.rules]
+            tensors["facts"] = torch.tensor(facts, dtype=torch.float64)
+        told = predictions.frame_of(self.predictors, self.federation, self.seed)
+        shown = self.network.linear and self.federation.data.array is None
+        shapes = self.shapes() if shown else None
+        kinds = self.federation.table.kinds
+        encoder = self.federation.encoder
+        write_model(folder, self.network, encoder, kinds, fitted.rules, tensors, about)
+        write_parquet(folder / predictions.NAME, told)
+        if shapes is not None:
+            with atomic(folder / SHAPES) as beside:
+                shapes.to_csv(beside, index=False)
+
+
+def _counts(tensor: Tensor) -> Tensor:
+    """Counts of people in fewer bytes."""
+    whole = tensor.dtype == torch.float64 and bool((tensor == tensor.to(torch.int32)).all())
+    return tensor.to(torch.int32) if whole else tensor
 
 
 def usual_network(inputs: int, hidden: Sequence[int], kinds: Kinds) -> Network:
