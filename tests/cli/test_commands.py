@@ -117,7 +117,7 @@ def test_transport_prints_its_rules_and_takes_in_a_new_client(pfedfair, tmp_path
     assert code == 0, err
     assert "newcomer: 200 rows" in out
     model = pff.load_model(tmp_path / "new", "newcomer")
-    assert len(model.predict(rows, rows["race"])) == 200
+    assert len(model.decide(rows, rows["race"])) == 200
     code, _, err = pfedfair(*command)
     assert code == 2
     assert "not empty" in err

@@ -45,11 +45,11 @@ def test_a_saved_model_decides_alike_for_an_array_and_for_a_table(name, scaling,
         for people in (ARRAY, frame, ARRAY.astype(np.float32)):
             np.testing.assert_array_equal(after.predict_proba(people, **told), chances)
             np.testing.assert_array_equal(
-                after.predict(people, **told, random_state=0),
-                before.predict(ARRAY, **told, random_state=0),
+                after.decide(people, **told, random_state=0),
+                before.decide(ARRAY, **told, random_state=0),
             )
     with pytest.raises(pff.InputError, match="embeddings of 8 numbers, these have 7"):
-        after.predict(ARRAY[:, :7], **told)
+        after.decide(ARRAY[:, :7], **told)
 
 
 def test_half_precision_trains_nearly_to_the_same_model(data, monkeypatch):

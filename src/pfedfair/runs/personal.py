@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pfedfair.data import encoder as inputs
 from pfedfair.data.cells import DECIMAL, WHOLE, canonical
-from pfedfair.data.sensitive import sensitive_of
+from pfedfair.data.sensitive import has_sensitive, sensitive_of
 from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import probabilities
@@ -161,13 +161,16 @@ class PersonalModel:
         return self._own(self.predictor.logits(x, s, self.encoder.unpack))
 
     def _inputs(self, X: pd.DataFrame, sensitive_features: Any) -> tuple[Tensor, Tensor]:
-        given = sensitive_features
+        given, columns = sensitive_features, self.sensitive_column
         if given is None and self.kinds.aware:
-            if not self.sensitive_column or not isinstance(X, pd.DataFrame):
+            if columns and isinstance(X, pd.DataFrame) and has_sensitive(X, columns):
+                given = sensitive_of(X, columns, self.group_names)
+            else:
+                rows = f", or rows with the column '{columns}'" if columns else ""
                 raise InputError(
-                    "The model takes the sensitive attribute as an input: give sensitive_features."
+                    "The model takes the sensitive attribute as an input: give sensitive_features"
+                    f"{rows}."
                 )
-            given = sensitive_of(X, self.sensitive_column, self.group_names)
         s = np.zeros(len(X), np.int64) if given is None else self.codes(given)
         return torch.from_numpy(pack(self.encoder, X)), torch.from_numpy(s)
 
