@@ -23,7 +23,8 @@ for command in (one_run.train, compare.compare, compare.reproduce, compare.repor
     app.command()(command)
 for command in (one_run.personalise, one_run.theory, tune.tune, embed.embed):
     app.command()(command)
-app.command()(decisions.predict)
+for command in (decisions.predict, decisions.export):
+    app.command()(command)
 app.add_typer(flower.app, name="flower")
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
 RESUMES = ("compare", "reproduce", "tune")  # commands that keep finished runs

@@ -11,6 +11,8 @@ from pfedfair.cli import options
 from pfedfair.cli.options import Quiet, Text, unfold
 from pfedfair.data.sink import check_output
 from pfedfair.engines.stacked import one_thread
+from pfedfair.errors import InputError, known
+from pfedfair.export import FORMATS, default_output, shapes_of
 from pfedfair.runs import deciding, lots
 from pfedfair.runs.model import read_model
 from pfedfair.studies import one_run
@@ -61,3 +63,27 @@ def predict(
     for note in told.notes():
         terminal.say(f"Note: {note}")
     terminal.say(f"Saved to {output}: {told.rows:,} rows")
+
+
+@unfold
+def export(
+    run: Folder,
+    client: Client = None,
+    to: Annotated[str, f"{', '.join(FORMATS)}."] = "onnx",
+    output: Annotated[Path | None, "The file; by default one in RUN, called as the client."] = None,
+    overwrite: Annotated[bool, "Write over a file that is there."] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a client's model for other programs: onnx (a graph), or scorecard (points on a page).
+
+    Example: pfedfair export runs/first --client 1 --to onnx
+    """
+    ending, write = FORMATS[known("format", to, FORMATS)]
+    saved = read_model(run)
+    (model,) = deciding.reader_of(saved, client).models.values()
+    path = output or default_output(run, model.name, ending)
+    if path.exists() and (path.is_dir() or not overwrite):
+        raise InputError(f"{path} exists: choose another --output, or say --overwrite.")
+    written = write(model, path, shapes_of(run))
+    if not quiet:
+        terminal.say(f"Saved: {', '.join(map(str, written))}")

@@ -29,6 +29,11 @@ class Rule(Protocol):
         """Return everybody's decision, ``(n,)``; lots, if any, are drawn from `rng`."""
         return draw(self.chances(logits, s), rng)
 
+    @property
+    def draws(self) -> bool:
+        """Whether a lot decides on anybody."""
+        return False
+
     def applied(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
         """Say in a few characters what decides on people of each group."""
         return ["a table of chances"] * len(groups)

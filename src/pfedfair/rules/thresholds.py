@@ -35,6 +35,13 @@ class Thresholds(Rule):
         ]
         return lines + [f"{name}: {self.cell(z)}" for z, name in enumerate(groups)]
 
+    @property
+    def draws(self) -> bool:
+        low, high, chance, below = self.numbers.unbind(-1)
+        between = (low < high) & (chance > 0) & (chance < 1)
+        under = (below > 0) & (below < 1) & (low > float("-inf"))
+        return bool((between | under).any())
+
     def applied(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
         return [self.cell(z) for z in range(len(groups))]
 
