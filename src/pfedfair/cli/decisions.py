@@ -12,9 +12,10 @@ from pfedfair.cli.options import Quiet, Text, unfold
 from pfedfair.data.sink import check_output
 from pfedfair.engines.stacked import one_thread
 from pfedfair.errors import InputError, known
-from pfedfair.export import FORMATS, default_output, shapes_of
+from pfedfair.export import FORMATS, default_output
 from pfedfair.runs import deciding, lots
 from pfedfair.runs.model import read_model
+from pfedfair.runs.shapes import read_shapes
 from pfedfair.studies import one_run
 
 Folder = Annotated[Path, typer.Argument(help="A folder that train --out or personalise wrote.")]
@@ -84,6 +85,6 @@ def export(
     path = output or default_output(run, model.name, ending)
     if path.exists() and (path.is_dir() or not overwrite):
         raise InputError(f"{path} exists: choose another --output, or say --overwrite.")
-    written = write(model, path, shapes_of(run))
+    written = write(model, path, read_shapes(run))
     if not quiet:
         terminal.say(f"Saved: {', '.join(map(str, written))}")

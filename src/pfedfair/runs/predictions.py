@@ -24,7 +24,9 @@ from pfedfair.runs.predictor import Predictor, Unpack
 
 NAME = "predictions.parquet"
 LOGIT = "logit"  # columns of a network's outputs begin with it
-SPLITS = TRAIN, VALIDATION, TEST, POOL = ("train", "validation", "test", "pool")
+OWN = TRAIN, VALIDATION, TEST = ("train", "validation", "test")
+OTHERS = POOL, TUNING = ("pool", "validation of others")  # that measure a client, weighted
+SPLITS = (*OWN, *OTHERS)
 LARGEST = 10_000_000  # rows of all clients on everybody's held-out rows; more are not kept
 
 
@@ -33,14 +35,16 @@ def splits(part: Partition, i: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
     Where everybody's held-out rows measure a client, its test rows are among them.
     """
-    for name, rows in ((TRAIN, part.train[i]), (VALIDATION, part.validation[i])):
+    train, check, test = part.train[i], part.validation[i], part.test[i]
+    everybody = [np.concatenate(part.validation), part.pool]
+    tuning, pool = check, test
+    if part.shared_conditional and sum(map(len, everybody)) * len(part.names) <= LARGEST:
+        tuning, pool = everybody
+    for rows, own, name, other in (
+        (train, train, TRAIN, TRAIN), (tuning, check, VALIDATION, TUNING), (pool, test, TEST, POOL)
+    ):  # fmt: skip
         if len(rows):
-            yield rows, np.full(len(rows), name, dtype=object)
-    held, own = part.test[i], part.test[i]
-    if part.shared_conditional and len(part.pool) * len(part.names) <= LARGEST:
-        held = part.pool
-    if len(held):
-        yield held, np.where(np.isin(held, own), TEST, POOL).astype(object)
+            yield rows, np.where(np.isin(rows, own), name, other).astype(object)
 
 
 def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int) -> pd.DataFrame:
@@ -92,7 +96,10 @@ class Remembered(Predictor):
     kept: Tensor
 
     def logits(self, x: Tensor, s: Tensor, unpack: Unpack = Tensor.float) -> Tensor:
-        return self.kept[torch.searchsorted(self.rows, x)]
+        place = torch.searchsorted(self.rows, x).clamp(max=len(self.rows) - 1)
+        if not torch.equal(self.rows[place], x):
+            raise InputError("The run did not keep the scores of these rows: train again.")
+        return self.kept[place]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +125,7 @@ class Memory:
         for column in ("row", *names):
             if column not in frame:
                 raise InputError(f"{path} has no column '{column}': train again.")
-        codes = {c: pd.Categorical(frame[c], list(known)).codes.astype(np.int64)
+        codes = {c: pd.Index(list(known)).get_indexer(frame[c].astype(object))
                  for c, known in names.items()}  # fmt: skip
         odd = [c for c, found in codes.items() if (found < 0).any()]
         if odd or frame["row"].min() < 0:
@@ -140,6 +147,7 @@ class Memory:
         if not shared:
             pool = np.sort(np.concatenate(parts[2]))
         elif (split == SPLITS.index(POOL)).any():
-            pool = rows[(owner == 0) & (split >= SPLITS.index(TEST))]
+            held = np.isin(split, [SPLITS.index(TEST), SPLITS.index(POOL)])
+            pool = rows[(owner == 0) & held]
         train, validation, test = map(tuple, parts)
         return cls(train, validation, test, pool, y, s, tuple(logits))

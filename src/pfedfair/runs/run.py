@@ -30,11 +30,8 @@ from pfedfair.runs.card import card_of, values_of
 from pfedfair.runs.lots import key_of
 from pfedfair.runs.model import PersonalModel, write_model
 from pfedfair.runs.predictor import Predictor, count
-from pfedfair.runs.shapes import shapes
+from pfedfair.runs.shapes import SHAPES, shapes
 from pfedfair.theory import frontier
-
-
-SHAPES = "shapes.csv"
 
 
 class CollapseWarning(UserWarning):

@@ -5,6 +5,7 @@ column alone, so it does not matter how the column is encoded.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +15,11 @@ from torch import Tensor
 
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation
+from pfedfair.files import first_line
 from pfedfair.kinds import outputs
 from pfedfair.networks import Network
 
+SHAPES = "shapes.csv"  # in a run's folder
 POINTS = 101  # of a column of numbers, at the most
 
 
@@ -63,6 +66,19 @@ def shapes(federation: Federation, network: Network, w: Tensor) -> pd.DataFrame:
             about |= {"level": cells.levels, "label": label}
             found.append(pd.DataFrame(about | {"contribution": z[:, k], "people": cells.people}))
     return pd.concat(found, ignore_index=True)
+
+
+def read_shapes(folder: Path) -> pd.DataFrame | None:
+    """Read the shapes that a run kept in its folder; None if it has none."""
+    path = folder / SHAPES
+    if not path.exists():
+        return None
+    try:
+        found = pd.read_csv(path, dtype=str, keep_default_na=False)
+        value = found["value"].replace("", "nan").astype(float)
+        return found.assign(value=value).astype({"contribution": float, "people": "int64"})
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{path} cannot be read ({first_line(error)}).") from error
 
 
 def _made_up(

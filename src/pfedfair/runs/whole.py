@@ -17,13 +17,13 @@ from pfedfair.data import Dataset
 from pfedfair.engines.stacked import Fitted
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation, Table
-from pfedfair.files import first_line
 from pfedfair.networks import Network
 from pfedfair.partition import Partition
 from pfedfair.runs.model import FORMAT, Saved, damage, read_model
 from pfedfair.runs.predictions import Memory, Remembered
 from pfedfair.runs.predictor import Predictor
-from pfedfair.runs.run import SHAPES, Run
+from pfedfair.runs.run import Run
+from pfedfair.runs.shapes import read_shapes
 
 NO_ROWS = "the folder keeps scores, not the rows themselves"
 
@@ -78,16 +78,10 @@ class SavedRun(Run):
 
     def shapes(self) -> pd.DataFrame:
         """What the global model adds to a score for each value of each column, see `shapes.py`."""
-        path = self.folder / SHAPES
-        if not path.exists():
+        found = read_shapes(self.folder)
+        if found is None:
             raise InputError(f"{self.network.words} has no shapes: take --model linear or additive.")
-        try:
-            text = {"column": str, "kind": str, "level": str, "label": str}
-            found = pd.read_csv(path, dtype=text, float_precision="round_trip",
-                                keep_default_na=False, na_values={"value": [""]})  # fmt: skip
-            return found.astype({"value": float})
-        except (ValueError, KeyError) as error:
-            raise InputError(f"{path} cannot be read ({first_line(error)}).") from error
+        return found
 
     def frontier(self, *arguments: Any, **options: Any) -> pd.DataFrame:
         raise InputError(f"The frontier is computed from all rows, and {NO_ROWS}.")
