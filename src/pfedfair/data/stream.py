@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,21 +89,31 @@ Found = Iterator[tuple[Part, float]]
 
 def _of_csv(path: Path, columns: Sequence[str], words: Collection[str], copied: Sequence[str]
             ) -> Found:  # fmt: skip
-    """Numbers as they are read elsewhere; a second reader takes what is copied, untouched."""
+    """Numbers as they are read elsewhere; a second reader takes what is copied, untouched.
+
+    The first reads all columns: a line with more cells than the header has must not go unseen.
+    """
     size = max(path.stat().st_size, 1)
     text = {name: str for name in columns if name in words}
+    options: dict[str, Any] = {"chunksize": ROWS, "low_memory": False, "index_col": False}
     with path.open("rb") as first, path.open("rb") as second:
-        options: dict[str, Any] = {"chunksize": ROWS, "low_memory": False}
-        understood = pd.read_csv(first, usecols=list(columns), dtype=text, **options)
-        if not copied:
-            for frame in understood:
-                yield (frame, frame.iloc[:, :0]), first.tell() / size
-            return
-        same = pd.read_csv(
+        understood = _strict(lambda: pd.read_csv(first, dtype=text, **options))
+        same = _strict(lambda: pd.read_csv(
             second, usecols=list(copied), dtype=str, na_filter=False, **options
-        )  # the same lines: blank ones are skipped in both
-        for frame, copy in zip(understood, same, strict=True):
-            yield (frame, copy[list(copied)]), first.tell() / size
+        )) if copied else None  # fmt: skip
+        while (frame := _strict(lambda: next(understood, None))) is not None:
+            copy = frame.iloc[:, :0] if same is None else next(same)[list(copied)]
+            yield (frame[list(columns)], copy), first.tell() / size
+
+
+def _strict(read: Callable[[], Any]) -> Any:
+    """Read something; that cells are lost is an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            return read()
+        except pd.errors.ParserWarning as warning:
+            raise ValueError("there are more cells in a line than names in the header") from warning
 
 
 def _of_parquet(path: Path, columns: Sequence[str], words: Collection[str], copied: Sequence[str]

@@ -143,22 +143,42 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
         scales = {name: tensor.numpy() for name, tensor in _taken(tensors, "encoder.").items()}
         encoder = inputs.from_dict(about["encoder"], scales)
         network = networks.from_dict(about["network"], _taken(tensors, "buffer."), module)
-        saved = Saved(folder, network, encoder, Kinds(**about["kinds"]), tensors, about)
-        _check_names(saved)
+        kinds = Kinds(*(about["kinds"][name] for name in ("groups", "classes", "aware")))
+        saved = Saved(folder, network, encoder, kinds, tensors, about)
+        _check_card(saved)
     with damage(weights):
         _check_numbers(saved)
     return saved
 
 
-def _check_names(saved: Saved) -> None:
-    """Refuse names that are not texts, or not as many as there are groups and labels."""
+# What stands in a card, if it does; the lists are of names.
+CARD = {"dataset": str, "sensitive_column": str, "seed": int, "key": str, "command": str,
+        "shared_conditional": bool, "algorithm": dict, "columns": dict, "data": dict,
+        "values": dict, "group_names": list, "label_names": list, "clients": list,
+        "facts": list}  # fmt: skip
+
+
+def _check_card(saved: Saved) -> None:
+    """Refuse what has another type, and names that are not as many as groups and labels."""
     kinds, about = saved.kinds, saved.about
-    for key, number in (("group_names", kinds.groups), ("label_names", kinds.classes)):
-        if len(about[key]) != number:
-            raise ValueError(f"{key} has {len(about[key])} names for {number}")
-    for key in ("group_names", "label_names", "clients"):
-        if isinstance(about[key], str) or not all(isinstance(name, str) for name in about[key]):
-            raise TypeError(f"{key} must be a list of names")
+    for name, kind in CARD.items():
+        if name not in about:
+            continue
+        value = about[name]
+        names = kind is not list or all(isinstance(one, str) for one in value or ())
+        if not isinstance(value, kind) or not names or (kind is int and isinstance(value, bool)):
+            what = "a list of names" if kind is list else f"of type {kind.__name__}"
+            raise TypeError(f"{name} must be {what}")
+    for name, number in (("group_names", kinds.groups), ("label_names", kinds.classes)):
+        if len(about[name]) != number:
+            raise ValueError(f"{name} has {len(about[name])} names for {number}")
+    if len(set(about["clients"])) < len(about["clients"]):
+        raise ValueError("two clients have one name")
+    if not all(z in range(kinds.groups) for z in about.get("values", {}).values()):
+        raise ValueError("values must name groups")
+    if about.get("seed", 0) < 0:
+        raise ValueError("seed must be 0 or more")
+    bytes.fromhex(about.get("key", ""))
 
 
 def _check_numbers(saved: Saved) -> None:
