@@ -48,7 +48,8 @@ def decide(folder, rows, tmp_path, kind="csv", client="site 1", **options):
     """Write rows, decide on them, and read what came out."""
     path, out = tmp_path / f"in.{kind}", tmp_path / f"out.{kind}"
     rows.to_csv(path, index=False) if kind == "csv" else rows.to_parquet(path)
-    told = decide_file(reader_of(read_model(folder), client, **options), path, out)
+    reader = reader_of(read_model(folder), client, **options)
+    told = decide_file(reader, reader.open(path), out)
     text = {"nr": str, "decision": str, "client": str}
     read = pd.read_csv(out, keep_default_na=False, dtype=text) if kind == "csv" else (
         pd.read_parquet(out))  # fmt: skip

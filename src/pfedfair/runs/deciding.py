@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -55,6 +56,13 @@ class Told:
         return pd.DataFrame({"group": groups, "rows": rows} | rates)
 
 
+class Opened(NamedTuple):
+    """A file that has all columns that are needed, and which of them say S."""
+
+    rows: Rows
+    sensitive: list[str]
+
+
 @dataclass(frozen=True, eq=False)
 class Reader:
     """Which columns of a file are read, what for, and by which models rows are decided.
@@ -100,8 +108,11 @@ class Reader:
         words |= {base_of(name)[0] for name in numbers if base_of(name)[1]}
         return list(dict.fromkeys(base_of(name)[0] for name in (*numbers, *categories))), words
 
-    def open(self, path: Path) -> tuple[Rows, list[str]]:
+    def open(self, path: Path) -> Opened:
         """Look for all columns in a file; return it, and where S is."""
+        both = [name for name in self.copied if name in self.results()]
+        if both:
+            raise InputError(f"The output has a column '{both[0]}' of its own: rename yours.")
         needed, _ = self.inputs()
         rows = Rows.open(path, needed)
         for column in needed:
@@ -114,7 +125,7 @@ class Reader:
             if name not in rows.columns and len(alike) != 1:
                 has_column(name, rows.columns, "in the rows, the sensitive attribute")
             sensitive.append(name if name in rows.columns else alike[0])
-        return rows, sensitive
+        return Opened(rows, sensitive)
 
     def results(self) -> list[str]:
         """The columns of the output that are not copied."""
@@ -126,15 +137,12 @@ class Reader:
 
 def decide_file(
     reader: Reader,
-    path: Path,
+    opened: Opened,
     output: Path,
     on_part: Callable[[float], None] = lambda done: None,
 ) -> Told:
     """Decide on every row of a file; write a row for each to `output`, in the same order."""
-    rows, sensitive = reader.open(path)
-    both = [name for name in reader.copied if name in reader.results()]
-    if both:
-        raise InputError(f"The output has a column '{both[0]}' of its own: rename yours.")
+    rows, sensitive = opened
     needed, words = reader.inputs()
     more = [*sensitive, *([reader.client] if reader.client else [])]
     columns = list(dict.fromkeys([*needed, *more]))
@@ -187,16 +195,16 @@ def _decided(
             rule[at] = np.array(applied, dtype=object)[s[at]]
     labels = np.array([*one.label_names, ""], dtype=object)
     _count(told, one, n, code, s, chance, problem)
-    found_ = {"row": np.arange(told.rows - n, told.rows)} | {c: copy[c].to_numpy(object)
+    columns: dict[str, Any] = {"row": np.arange(told.rows - n, told.rows)} | {c: copy[c].to_numpy(object)
                                                              for c in copy}  # fmt: skip
     if reader.client:
-        found_["client"] = names
-    found_ |= {"decision": labels[code]}
+        columns["client"] = names
+    columns |= {"decision": labels[code]}
     if len(one.label_names) == 2:
-        found_["score"] = scores[:, 1]
+        columns["score"] = scores[:, 1]
     else:
-        found_ |= {f"score {label}": scores[:, c] for c, label in enumerate(one.label_names)}
-    return pd.DataFrame(found_ | {"chance": chance, "rule": rule, "problem": problem})
+        columns |= {f"score {label}": scores[:, c] for c, label in enumerate(one.label_names)}
+    return pd.DataFrame(columns | {"chance": chance, "rule": rule, "problem": problem})
 
 
 def _outcomes(model: PersonalModel, x: np.ndarray, s: np.ndarray, ids: pd.Series | None
