@@ -18,4 +18,6 @@ with tempfile.TemporaryDirectory() as folder:
     run.save(folder)
     model = pff.personalise(folder, people, target_ddp=0.05)  # without labels
 decided = model.predict(people, sensitive_features=people["race"])
-print(people.assign(positive=decided == "charged again").groupby("race")["positive"].mean().round(3))
+print(
+    people.assign(positive=decided == "charged again").groupby("race")["positive"].mean().round(3)
+)

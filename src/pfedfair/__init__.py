@@ -48,8 +48,8 @@ __all__ = [
     "CollapseWarning", "Constant", "Dataset", "Ditto", "Duan", "FairDummies", "FairFed", "FedAvg",
     "FedFACT", "FedFACTIn", "FedProx", "Federation", "GaussianSwap", "InputError", "Likeliest",
     "LoGoFair", "Local", "Lookup", "Module", "Newton", "Objective", "PFedFair", "PFedMe",
-    "PerFedAvg", "PersonalModel", "Pooled", "Reweigh", "Run", "SavedRun", "Source", "Spec", "Targeted",
-    "ThresholdLocal", "Thresholds", "Transport", "UnseenWarning", "from_frame", "linear", "load",
-    "load_model", "load_run", "make", "metrics", "partition", "personalise", "read_results", "run_experiment",
-    "train",
+    "PerFedAvg", "PersonalModel", "Pooled", "Reweigh", "Run", "SavedRun", "Source", "Spec",
+    "Targeted", "ThresholdLocal", "Thresholds", "Transport", "UnseenWarning", "from_frame",
+    "linear", "load", "load_model", "load_run", "make", "metrics", "partition", "personalise",
+    "read_results", "run_experiment", "train",
 ]  # fmt: skip

@@ -110,11 +110,12 @@ def client_number(names: Sequence[str], client: object) -> int:
         close = close if close.startswith("did") else "the names are "
         raise InputError(f"There is no client {str(client)!r}: {close}{some}.")
     if isinstance(client, Integral) and not isinstance(client, bool):
-        if 0 <= client < len(names):
-            return int(client)
+        position = int(client)
+        if 0 <= position < len(names):
+            return position
         last = f"from 0 to {len(names) - 1}"
         raise InputError(
-            f"There is no client {int(client)}: positions go {last}, and the names, which are "
+            f"There is no client {position}: positions go {last}, and the names, which are "
             f"texts, are {some}."
         )
     raise InputError(f"A client is given by its name, a text, or its position; got {client!r}.")

@@ -110,8 +110,9 @@ def test_an_output_is_not_written_over_unless_asked(pfedfair, first, tmp_path):
 def test_damaged_files_are_one_sentence(pfedfair, first, tmp_path):
     path = tmp_path / "first" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:200])
-    for command in ((*PREDICT, "--output", "o.csv"), ("export", "first", "--client", "site 1"),
-                    ("report", "first"), ("personalise", "first", "--input", "new.csv")):  # fmt: skip
+    commands = (*PREDICT, "--output", "o.csv"), ("export", "first", "--client", "site 1")
+    more = ("report", "first"), ("personalise", "first", "--input", "new.csv")
+    for command in (*commands, *more):
         code, _, err = pfedfair(*command)
         assert code == 2
         assert "is damaged" in err

@@ -1,5 +1,7 @@
 """A scorecard, used as a clerk would: look up every column's points, add them up."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -79,7 +81,7 @@ def test_bands_are_the_best_cuts():
         z, people = np.sort(10 * rng.normal(size=9)), rng.integers(1, 9, size=9).astype(float)
 
         def cost(cuts, z=z, people=people):
-            parts = [slice(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+            parts = [slice(a, b) for a, b in pairwise(cuts)]
             means = [np.average(z[p], weights=people[p]) for p in parts]
             return sum((people[p] * (z[p] - m) ** 2).sum()
                        for p, m in zip(parts, means, strict=True))  # fmt: skip

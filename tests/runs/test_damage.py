@@ -80,7 +80,7 @@ CARDS = {
     "no encoder": (lambda card: drop(card, "encoder"), "lacks 'encoder'"),
     "no clients": (lambda card: drop(card, "clients"), "lacks 'clients'"),
     "no kinds": (lambda card: drop(card, "kinds"), "lacks 'kinds'"),
-    "an unknown network": (lambda card: card | {"network": {"kind": "brain"}}, "Unknown saved netw"),
+    "an unknown network": (lambda card: card | {"network": {"kind": "brain"}}, "Unknown saved"),
     "another network": (
         lambda card: card | {"network": card["network"] | {"inputs": 3}}, "has the shape"),
     "another encoder": (

@@ -43,7 +43,7 @@ def predict(
 ) -> None:
     """Decide on people by a client's model: decision, score, chance, rule and problem of each row.
 
-    Example: pfedfair predict runs/first --client 1 --input people.csv --output decisions.csv --id id
+    Example: pfedfair predict runs/first --client 1 --input new.csv --output out.csv --id id
     """
     check_output(output, overwrite, input)
     secret = lots.typed(key) if key is not None else None

@@ -130,8 +130,9 @@ def _of_parquet(path: Path, columns: Sequence[str], words: Collection[str], copi
             try:
                 copies[name] = pc.cast(table[name], pa.string()).to_pandas().fillna("")
             except pa.ArrowException:
-                raise InputError(f"Column '{name}' holds lists or the like: it cannot be copied.") \
-                    from None
+                raise InputError(
+                    f"Column '{name}' holds lists or the like: it cannot be copied."
+                ) from None
         for name in columns:
             if name in words and pa.types.is_integer(table.schema.field(name).type):
                 at = table.schema.get_field_index(name)  # an empty cell would make floats of them

@@ -21,7 +21,6 @@ from pfedfair.kinds import Kinds
 from pfedfair.partition import Plan
 from pfedfair.runs import CollapseWarning, check_model, measured_rows, train
 
-
 CARD, RESULTS, RUNS = "experiment.json", "results.parquet", "runs"  # in an experiment's folder
 
 

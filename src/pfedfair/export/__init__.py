@@ -28,4 +28,3 @@ def default_output(folder: Path, client: str, ending: str) -> Path:
     'St._Mary_west.onnx'
     """
     return folder / f"{re.sub(r'[^A-Za-z0-9.-]+', '_', client).strip('_') or 'client'}{ending}"
-

@@ -46,7 +46,7 @@ class Graph:
 
     def constant(self, values: Any, kind: type = np.float32) -> str:
         name = f"constant {len(self.constants)}"
-        array = np.asarray(values, dtype=kind)
+        array: np.ndarray = np.asarray(values, dtype=kind)
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 

@@ -8,6 +8,7 @@ a card is near to the model, not the same, and says by how much.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,8 @@ def _cell(kind: str, value: float, level: str) -> Any:
 def _logit(model: PersonalModel, people: pd.DataFrame, s: np.ndarray) -> np.ndarray:
     x = torch.from_numpy(model.encoder.pack(people))
     z = model.predictor.logits(x, torch.from_numpy(s), model.encoder.unpack)
-    return z[:, 0].double().numpy()
+    found: np.ndarray = z[:, 0].double().numpy()
+    return found
 
 
 def _contributions(
@@ -97,7 +99,8 @@ def _contributions(
     else:
         each = zip(cells["value"], cells["level"], strict=True)
         made[name] = pd.Series([_cell(kind, value, level) for value, level in each])
-    return _logit(model, made, s) - _logit(model, one, np.zeros(1, dtype=np.int64))
+    base = _logit(model, one, np.zeros(1, dtype=np.int64))
+    return np.asarray(_logit(model, made, s) - base)
 
 
 def _lines(kind: str, cells: pd.DataFrame, z: np.ndarray, people: np.ndarray
@@ -116,7 +119,7 @@ def _lines(kind: str, cells: pd.DataFrame, z: np.ndarray, people: np.ndarray
     there = there[np.argsort(value[there])]
     cuts = bands(z[there], people[there])
     middle = (value[there][1:] + value[there][:-1]) / 2
-    for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
+    for begin, end in pairwise(cuts):
         at = there[begin:end]
         low = None if begin == 0 else float(middle[begin - 1])
         high = None if end == len(there) else float(middle[end - 1])
@@ -172,7 +175,11 @@ def _needed(model: PersonalModel) -> Iterator[dict[str, Any]]:
     for z, group in enumerate(model.group_names if table else [""]):
         numbers = model.predictor.rule.numbers
         low, high = numbers[z, :2].tolist() if table else (0.0, 0.0)
-        told = {"part": "rule", "column": group, "level": f"{label} from these points on"}
+        told: dict[str, Any] = {
+            "part": "rule",
+            "column": group,
+            "level": f"{label} from these points on",
+        }
         yield told | {"points": _points(high)}
         if low < high:
             chance, below = numbers[z, 2:].tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,10 +82,12 @@ def values_of(data: Dataset) -> dict[str, int]:
 
 
 def versions() -> dict[str, str]:
-    from pfedfair import __version__
-
+    try:
+        own = version("pfedfair")
+    except PackageNotFoundError:
+        own = "not installed"
     return {
-        "pfedfair": __version__,
+        "pfedfair": own,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": np.__version__,
@@ -101,7 +104,7 @@ def metrics_of(run: Run) -> list[dict[str, Any]]:
     wanted = ["client", "role", "n_train", "n_test", "protocol"]
     wanted += [f"{name}{end}" for name in named for end in ("", "_low", "_high")]
     table = table[[column for column in wanted if column in table]]
-    return [{name: _plain(value) for name, value in row.items()}
+    return [{str(name): _plain(value) for name, value in row.items()}
             for row in table.to_dict("records")]  # fmt: skip
 
 

@@ -195,8 +195,8 @@ def _decided(
             rule[at] = np.array(applied, dtype=object)[s[at]]
     labels = np.array([*one.label_names, ""], dtype=object)
     _count(told, one, n, code, s, chance, problem)
-    columns: dict[str, Any] = {"row": np.arange(told.rows - n, told.rows)} | {c: copy[c].to_numpy(object)
-                                                             for c in copy}  # fmt: skip
+    columns: dict[str, Any] = {"row": np.arange(told.rows - n, told.rows)}
+    columns |= {str(c): copy[c].to_numpy(object) for c in copy}
     if reader.client:
         columns["client"] = names
     columns |= {"decision": labels[code]}

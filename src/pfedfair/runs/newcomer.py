@@ -63,8 +63,11 @@ def personalise(
     key = lots.of_client(model.key, name)
     model = replace(saved.model(model.predictor.theta, rule, name), key=key)
     if out is not None:
-        kept = {at: value for at, value in saved.tensors.items()
-                if at == "w" or at.startswith("server.")}  # nothing of other clients
+        kept = {
+            at: value
+            for at, value in saved.tensors.items()
+            if at == "w" or at.startswith("server.")
+        }  # nothing of other clients
         about = {what: saved.about[what] for what in TOLD if what in saved.about}
         about |= {"clients": [name], "algorithm": algorithm.to_dict(), "key": key.hex()}
         write_model(

@@ -99,7 +99,8 @@ class PersonalModel:
         ids
             Everybody's name or number: then a person's lot is the same every time.
         """
-        return self.classes_[self.decide(X, sensitive_features, random_state, ids)]
+        decided: np.ndarray = self.classes_[self.decide(X, sensitive_features, random_state, ids)]
+        return decided
 
     def decide(
         self,

@@ -56,7 +56,8 @@ def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int)
             at = torch.from_numpy(rows)
             s = table.s[at]
             z = predictor.logits(table.x[at], s, table.unpack)
-            decided = predictor.rule.decide(z, s, seeds.generator(seed, seeds.TIES, i))  # as `count`
+            rng = seeds.generator(seed, seeds.TIES, i)  # as `count`
+            decided = predictor.rule.decide(z, s, rng)
             chance = predictor.rule.lots(z, s).double().gather(1, decided[:, None])[:, 0]
             part_of = pd.DataFrame({"row": rows, "client": i, "split": names})
             part_of["label"] = table.y[at].long().numpy()
@@ -68,8 +69,9 @@ def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int)
     frame = pd.concat(found, ignore_index=True)
     words = {"client": part.names, "label": data.label_names, "group": data.group_names,
              "decision": data.label_names}  # fmt: skip
-    for column, names in words.items():
-        frame[column] = pd.Categorical.from_codes(frame[column], list(names))
+    for column, known in words.items():
+        codes = frame[column].to_numpy(np.int64)
+        frame[column] = pd.Categorical.from_codes(codes, pd.Index(list(known)))
     frame["split"] = pd.Categorical(frame["split"], SPLITS)
     return frame
 
@@ -125,15 +127,16 @@ class Memory:
         for column in ("row", *names):
             if column not in frame:
                 raise InputError(f"{path} has no column '{column}': train again.")
-        codes = {c: pd.Index(list(known)).get_indexer(frame[c].astype(object))
+        codes = {c: pd.Index(list(known)).get_indexer(pd.Index(frame[c].astype(object)))
                  for c, known in names.items()}  # fmt: skip
-        odd = [c for c, found in codes.items() if (found < 0).any()]
-        if odd or frame["row"].min() < 0:
+        z = frame[[c for c in map(str, frame) if c.startswith(f"{LOGIT} ")]].to_numpy(np.float32)
+        odd = any((found < 0).any() for found in codes.values()) or not np.isfinite(z).all()
+        numbered = frame["row"].dtype.kind in "iu" and len(frame) and frame["row"].min() >= 0
+        if odd or not numbered or not z.shape[1]:
             raise InputError(f"{path} does not belong to the model beside it: train again.")
         rows = frame["row"].to_numpy(np.int64)
         y, s = (np.zeros(rows.max() + 1, dtype=np.int64) for _ in range(2))
         y[rows], s[rows] = codes["label"], codes["group"]
-        z = frame[[c for c in frame if c.startswith(f"{LOGIT} ")]].to_numpy(np.float32)
         owner, split = codes["client"], codes["split"]
         parts: list[list[np.ndarray]] = [[], [], []]
         logits, pool = [], np.zeros(0, dtype=np.int64)

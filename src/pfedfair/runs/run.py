@@ -20,17 +20,16 @@ from pfedfair.data import Dataset, with_model
 from pfedfair.engines.stacked import Fitted, fit
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation, client_number
-from pfedfair.files import atomic, write_parquet
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import MLP, PIXELS, Network, Pixels
 from pfedfair.partition import Partition
 from pfedfair.rules import Likeliest, Rule
-from pfedfair.runs import predictions
-from pfedfair.runs.card import card_of, values_of
+from pfedfair.runs.card import values_of
+from pfedfair.runs.keeping import keep
 from pfedfair.runs.lots import key_of
-from pfedfair.runs.model import PersonalModel, write_model
+from pfedfair.runs.model import PersonalModel
 from pfedfair.runs.predictor import Predictor, count
-from pfedfair.runs.shapes import SHAPES, shapes
+from pfedfair.runs.shapes import shapes
 from pfedfair.theory import frontier
 
 
@@ -199,35 +198,9 @@ class Run:
     def save(self, folder: str | Path, command: str = "") -> None:
         """Write all that `load_run` needs: models, a card, everybody's scores, and shapes.
 
-        ``model.safetensors`` has w, theta, the rules, what the server knows and what the clients
-        keep for another target; ``run.json`` is the card; see `predictions` for the third file.
-        `command` is what was typed, for the card.
+        `command` is what was typed, for the card. See `pfedfair.runs.keeping` for the files.
         """
-        folder, fitted = Path(folder), self.fitted
-        about = card_of(self, command) | {"key": self.key.hex(), "facts": []}
-        tensors = {"w": fitted.w, "theta": fitted.theta}
-        tensors |= {f"server.{k}": v for k, v in fitted.server.items() if k != "w"}
-        tensors |= {f"own.{k}": _counts(v) for k, v in fitted.own.items()}
-        if fitted.rules[0].facts:
-            about["facts"] = [*fitted.rules[0].facts]
-            facts = [[*rule.facts.values()] for rule in fitted.rules]
-            tensors["facts"] = torch.tensor(facts, dtype=torch.float64)
-        told = predictions.frame_of(self.predictors, self.federation, self.seed)
-        shown = self.network.linear and self.federation.data.array is None
-        shapes = self.shapes() if shown else None
-        kinds = self.federation.table.kinds
-        encoder = self.federation.encoder
-        write_model(folder, self.network, encoder, kinds, fitted.rules, tensors, about)
-        write_parquet(folder / predictions.NAME, told)
-        if shapes is not None:
-            with atomic(folder / SHAPES) as beside:
-                shapes.to_csv(beside, index=False)
-
-
-def _counts(tensor: Tensor) -> Tensor:
-    """Counts of people in fewer bytes."""
-    whole = tensor.dtype == torch.float64 and bool((tensor == tensor.to(torch.int32)).all())
-    return tensor.to(torch.int32) if whole else tensor
+        keep(self, Path(folder), command)
 
 
 def usual_network(inputs: int, hidden: Sequence[int], kinds: Kinds) -> Network:

@@ -31,7 +31,13 @@ NO_ROWS = "the folder keeps scores, not the rows themselves"
 class Rowless(Network):
     """Stands in for the network where a method would score rows that are not kept."""
 
-    words = "no network"
+    words, size = "no network", 0
+
+    def init(self, rng: np.random.Generator) -> Tensor:
+        return torch.zeros(0)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {}
 
     def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
         raise InputError(
@@ -61,14 +67,14 @@ class SavedRun(Run):
     memory: Memory | None = field(default=None, repr=False)
 
     @cached_property
-    def predictors(self) -> list[Predictor]:  # type: ignore[override]
+    def predictors(self) -> list[Predictor]:
         """Every client's, on people by their numbers."""
         assert self.memory is not None
         each = zip(self.fitted.theta, self.fitted.rules, self.memory.logits, strict=True)
         return [Remembered(self.network, theta, rule, *kept) for theta, rule, kept in each]
 
     @cached_property
-    def values(self) -> dict[str, int]:  # type: ignore[override]
+    def values(self) -> dict[str, int]:
         return dict(self.card["values"])
 
     def retarget(self, **changes: Any) -> Self:
@@ -80,7 +86,9 @@ class SavedRun(Run):
         """What the global model adds to a score for each value of each column, see `shapes.py`."""
         found = read_shapes(self.folder)
         if found is None:
-            raise InputError(f"{self.network.words} has no shapes: take --model linear or additive.")
+            raise InputError(
+                f"{self.network.words} has no shapes: take --model linear or additive."
+            )
         return found
 
     def frontier(self, *arguments: Any, **options: Any) -> pd.DataFrame:
