@@ -63,7 +63,8 @@ def train(
         view = one_run.view(results, rules, *names, run.fitted.rules[0])
         report.terminal.show(view, terminal.console)
         if out is not None:
-            terminal.say(f"Saved to {out}: model.safetensors, run.json, results.parquet")
+            files = "model.safetensors, run.json, predictions.parquet, results.parquet"
+            terminal.say(f"Saved to {out}: {files}")
 
 
 @unfold

@@ -276,10 +276,4 @@ def reader_of(
         saved.of_client(name) for name in names]  # fmt: skip
     if key is not None:
         models = [replace(model, key=key) for model in models]
-    for model in models:
-        if not model.key:
-            raise InputError(
-                f"{saved.folder} was written by an older version of pfedfair and has no key for "
-                "lots: give one with --key, or train again."
-            )
     return Reader({model.name: model for model in models}, client_column, id, tuple(keep))

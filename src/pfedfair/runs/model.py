@@ -20,6 +20,7 @@ from pfedfair.files import atomic, first_line, read_json, write_json
 from pfedfair.kinds import Kinds
 from pfedfair.networks import Network
 from pfedfair.rules import Likeliest, Rule
+from pfedfair.runs.lots import key_of
 from pfedfair.runs.personal import PersonalModel, UnseenWarning, pack
 from pfedfair.runs.predictor import Predictor
 
@@ -94,15 +95,23 @@ class Saved:
         return PersonalModel(
             Predictor(self.network, theta, rule or Likeliest()), self.encoder, self.kinds,
             tuple(about["group_names"]), tuple(about["label_names"]),
-            about.get("sensitive_column", ""), about.get("values", {}), name,
-            bytes.fromhex(about.get("key", "")),
+            about.get("sensitive_column", ""), about.get("values", {}), name, self.key,
         )  # fmt: skip
+
+    @property
+    def key(self) -> bytes:
+        """By which people draw their lots; older folders and a server's do not name it."""
+        if "key" in self.about or "w" not in self.tensors:
+            return bytes.fromhex(self.about.get("key", ""))
+        return key_of(self.about.get("seed", 0), self.tensors["w"])
 
     def of_client(self, client: int | str) -> PersonalModel:
         """A client's model, by its name or its position."""
         number = client_number(self.clients, client)
         theta = self.tensors["theta"][number].clone()  # as `Run.personal_model`
-        return self.model(theta, self.rules()[number], self.clients[number])
+        with damage(self.folder):
+            rule = rules.from_dict(self.about["rule"], self.tensors["rule"][number])
+        return self.model(theta, rule, self.clients[number])
 
 
 @contextmanager
