@@ -198,6 +198,22 @@ def test_blind_models_need_no_group_and_labels_may_be_three(tmp_path):
     assert (found["chance"] == 1).all()
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_dates_and_columns_that_are_called_like_parts_of_them(tmp_path, kind):
+    rng = np.random.default_rng(2)
+    day = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(900, size=120), "D")
+    frame = pd.DataFrame({"since": day.astype(str), "born (year)": rng.integers(1950, 2000, 120)})
+    frame["s"], frame["y"] = rng.choice(["f", "m"], size=120), rng.choice(["no", "yes"], size=120)
+    data = pff.from_frame(frame.assign(site="n"), "y", "s")
+    assert {"since (year)", "born (year)"} <= set(data.numeric)
+    run = pff.train(data.federate(pff.partition.by_column("site")), pff.FedAvg(rounds=3))
+    run.save(tmp_path / "run")
+    found, _ = decide(tmp_path / "run", frame, tmp_path, kind, client="n")
+    model = run.personal_model(0)
+    assert (found["decision"] == model.predict(frame)).all()
+    np.testing.assert_allclose(found["score"], model.score_samples(frame), atol=1e-6)
+
+
 def test_what_cannot_be_is_one_sentence(folder, rows, tmp_path):
     def said(message, given=rows, **options):
         with pytest.raises(pff.InputError, match=message):

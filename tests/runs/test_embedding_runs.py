@@ -100,3 +100,20 @@ def test_a_model_on_pixels_is_read_again(tmp_path):
     run.save(tmp_path / "run")
     before, after = run.personal_model(0), load_model(tmp_path / "run", 0)
     np.testing.assert_array_equal(after.predict_proba(data.array), before.predict_proba(data.array))
+
+
+@pytest.mark.filterwarnings("ignore::pfedfair.runs.CollapseWarning")
+def test_predict_decides_on_a_file_of_embeddings(data, sites, tmp_path, pfedfair):
+    run = pff.train(sites, METHODS["transport"])
+    run.save("run")
+    code, _, err = pfedfair(
+        "predict", "run", "--input", "e.parquet", "--output", "out.parquet", "--id", "file",
+        "--client-column", "site",
+    )  # fmt: skip
+    assert code == 0, err
+    found = pd.read_parquet("out.parquet")
+    for name in ("a", "b", "c"):
+        mine = (TABLE["site"] == name).to_numpy()
+        ids = TABLE["file"][mine]
+        expected = run.personal_model(name).predict(ARRAY[mine], data.s[mine], ids=ids)
+        assert (found["decision"][mine] == expected.astype(str)).all()

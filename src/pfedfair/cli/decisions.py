@@ -28,7 +28,7 @@ def predict(
     input: Annotated[Path, "People to decide on, .csv or .parquet; labels are not needed."],
     output: Annotated[Path, "Where the decisions go, .csv or .parquet."],
     client: Client = None,
-    client_column: Annotated[Text, "The column that says whose client a row is."] = None,
+    client_column: Annotated[Text, "The column that says which client a row belongs to."] = None,
     id: Annotated[
         Text,
         "The column that tells people apart: where a lot decides, the same person gets the same "

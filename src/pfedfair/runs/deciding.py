@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,26 +96,29 @@ class Reader:
     def aware(self) -> bool:
         return self.any.kinds.aware
 
-    def inputs(self) -> tuple[list[str], set[str]]:
-        """The columns that the encoder takes, and which of them are read as text."""
+    def inputs(self, there: Collection[str] = ()) -> tuple[list[str], set[str]]:
+        """The columns that the encoder takes, and which of them are read as text.
+
+        What is called like a part of a date may be a column that is `there`.
+        """
         names = getattr(self.any.encoder, "names", None)
         if names is None:
             if len(self.any.encoder.shape) > 1:
                 raise InputError("The model takes images: no table has its inputs.")
             return [COLUMN], set()
         numbers, categories = names
-        words = {base_of(name)[0] for name in categories}
-        words |= {base_of(name)[0] for name in numbers if base_of(name)[1]}
-        return list(dict.fromkeys(base_of(name)[0] for name in (*numbers, *categories))), words
+        base = {name: name if name in there else base_of(name)[0] for name in sum(names, [])}
+        words = {base[name] for name in categories}
+        words |= {base[name] for name in numbers if base[name] != name}
+        return list(dict.fromkeys(base.values())), words
 
     def open(self, path: Path) -> Opened:
         """Look for all columns in a file; return it, and where S is."""
         both = [name for name in self.copied if name in self.results()]
         if both:
             raise InputError(f"The output has a column '{both[0]}' of its own: rename yours.")
-        needed, _ = self.inputs()
-        rows = Rows.open(path, needed)
-        for column in needed:
+        rows = Rows.open(path, self.inputs()[0])
+        for column in self.inputs(rows.columns)[0]:
             has_column(column, rows.columns, "in the rows, an input of the model")
         for column in ([self.client] if self.client else []) + self.copied:
             has_column(column, rows.columns, "in the rows")
@@ -143,7 +146,7 @@ def decide_file(
 ) -> Told:
     """Decide on every row of a file; write a row for each to `output`, in the same order."""
     rows, sensitive = opened
-    needed, words = reader.inputs()
+    needed, words = reader.inputs(rows.columns)
     more = [*sensitive, *([reader.client] if reader.client else [])]
     columns = list(dict.fromkeys([*needed, *more]))
     told = Told()
