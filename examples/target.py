@@ -17,5 +17,7 @@ people["race"] = people["race"].where(people["race"] == "Caucasian", "Non-Caucas
 with tempfile.TemporaryDirectory() as folder:
     run.save(folder)
     model = pff.personalise(folder, people, target_ddp=0.05)  # without labels
-positive = model.predict(people, sensitive_features=people["race"])
-print(people.assign(positive=positive).groupby("race")["positive"].mean().round(3))
+decided = model.predict(people, sensitive_features=people["race"])
+print(
+    people.assign(positive=decided == "charged again").groupby("race")["positive"].mean().round(3)
+)

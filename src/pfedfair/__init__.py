@@ -42,6 +42,7 @@ from pfedfair.penalties import PENALTIES
 from pfedfair.rules import Likeliest, Lookup, Thresholds
 from pfedfair.runs import CollapseWarning, PersonalModel, Run, load_model, personalise, train
 from pfedfair.runs.model import UnseenWarning
+from pfedfair.runs.whole import SavedRun, load_run
 
 __all__ = [
     "ALGORITHMS", "DATASETS", "DRO", "FA", "FCFL", "IRM", "MLP", "MMPF", "PENALTIES", "Algorithm",
@@ -49,9 +50,8 @@ __all__ = [
     "CollapseWarning", "Constant", "Dataset", "Ditto", "Duan", "FairDummies", "FairFed", "FedAvg",
     "FedFACT", "FedFACTIn", "FedProx", "Federation", "GaussianSwap", "InputError", "Likeliest",
     "LoGoFair", "Local", "Lookup", "Module", "Newton", "Objective", "PFedFair", "PFedMe",
-    "PerFedAvg", "PersonalModel", "Pooled", "Reweigh", "Run", "Source", "Spec", "Targeted",
-    "ThresholdLocal", "Thresholds", "Transport", "UnseenWarning",
-    "audit", "from_frame", "linear", "load",
-    "load_model", "make", "metrics", "partition", "personalise", "read_results", "run_experiment",
-    "train",
+    "PerFedAvg", "PersonalModel", "Pooled", "Reweigh", "Run", "SavedRun", "Source", "Spec",
+    "Targeted", "ThresholdLocal", "Thresholds", "Transport", "UnseenWarning", "audit",
+    "from_frame", "linear", "load", "load_model", "load_run", "make", "metrics", "partition",
+    "personalise", "read_results", "run_experiment", "train",
 ]  # fmt: skip

@@ -5,8 +5,9 @@ as ``(clients, rows, inputs)``. Clients of very unequal size therefore cost no m
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from pfedfair.data import encoder as inputs
 from pfedfair.data.dataset import Dataset
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, near
 from pfedfair.kinds import Kinds
 from pfedfair.partition import Partition, Plan
 
@@ -95,20 +96,36 @@ class Federation:
         return self.partition.describe()
 
 
-def client_number(names: Sequence[str], client: int | str) -> int:
-    """Return the number of a client given by number (from 0) or by name."""
-    number = names.index(client) if client in names else client
-    if not isinstance(number, int) or not 0 <= number < len(names):
-        some = ", ".join(names if len(names) < 9 else (*names[:3], "...", names[-1]))
-        raise InputError(f"There is no client {client!r}: take one of {some}, or count from 0.")
-    return number
+def client_number(names: Sequence[str], client: object) -> int:
+    """Return the position of a client: a text is its name, a whole number its position (from 0).
+
+    >>> client_number(["11", "2"], "2"), client_number(["11", "2"], 0)
+    (1, 0)
+    """
+    some = ", ".join(names if len(names) < 9 else (*names[:3], "...", names[-1]))
+    if isinstance(client, str):
+        if client in names:
+            return list(names).index(client)
+        close = near(client, names)
+        close = close if close.startswith("did") else "the names are "
+        raise InputError(f"There is no client {str(client)!r}: {close}{some}.")
+    if isinstance(client, Integral) and not isinstance(client, bool):
+        position = int(client)
+        if 0 <= position < len(names):
+            return position
+        last = f"from 0 to {len(names) - 1}"
+        raise InputError(
+            f"There is no client {position}: positions go {last}, and the names, which are "
+            f"texts, are {some}."
+        )
+    raise InputError(f"A client is given by its name, a text, or its position; got {client!r}.")
 
 
 def federate(
     data: Dataset, plan: Plan, seed: int = 0, sensitive_as_input: bool = True
 ) -> Federation:
     """Deal the rows of `data` as `plan` says and encode them, fitted on training rows only."""
-    partition = plan.split(data, seed)
+    partition = replace(plan.split(data, seed), column=plan.column)
     for name, rows in zip(partition.names, partition.train, strict=True):
         if len(rows) == 0:
             raise InputError(f"Client {name} has no training rows.")

@@ -420,15 +420,15 @@ def test_who_is_at_a_threshold_is_decided_by_random_state(compas):
     chance = numbers(run.fitted.rules)[:, :, 2]
     client = int(torch.argmax((chance * (1 - chance)).sum(1)))
     model, sure = run.personal_model(client), fixed.personal_model(client)
-    first, second = (model.predict(X, s, random_state=k) for k in (1, 2))
+    first, second = (model.decide(X, s, random_state=k) for k in (1, 2))
     assert 0 < (first != second).mean() < 0.3
-    np.testing.assert_array_equal(first, model.predict(X, s, random_state=1))
-    assert (model.predict(X, s) != model.predict(X, s)).any()  # fresh lots, unless asked
+    np.testing.assert_array_equal(first, model.decide(X, s, random_state=1))
+    assert (model.decide(X, s) != model.decide(X, s)).any()  # fresh lots, unless asked
     for z in (0, 1):
         assert first[s == z].mean() == pytest.approx(second[s == z].mean(), abs=0.02)
     assert (numbers(fixed.fitted.rules)[:, :, 2] == 0).all()
-    same = sure.predict(X, s, random_state=1)
-    np.testing.assert_array_equal(same, sure.predict(X, s, random_state=2))
+    same = sure.decide(X, s, random_state=1)
+    np.testing.assert_array_equal(same, sure.decide(X, s, random_state=2))
     np.testing.assert_array_equal(same, sure.predict_proba(X, s)[:, 1] >= 0.5)
     draws = [run.table()["ddp"], fixed.table()["ddp"]]  # rates agree but for where in a bin
     assert np.abs(draws[0] - draws[1]).max() < 0.1
@@ -443,9 +443,9 @@ def test_thresholds_need_s_as_an_input_and_transport_does_not(table):
     assert all(isinstance(rule, Lookup) for rule in run.fitted.rules)
     assert run.fitted.rules[0].numbers.shape == (1, 200, 2)  # one table, whatever the group
     model, X = run.personal_model(0), table.frame
-    decided = model.predict(X, random_state=0)
+    decided = model.decide(X, random_state=0)
     for s in (table.s, 1 - table.s):  # given or not, right or wrong: S is not looked at
-        np.testing.assert_array_equal(model.predict(X, s, random_state=0), decided)
+        np.testing.assert_array_equal(model.decide(X, s, random_state=0), decided)
     assert 0 < decided.mean() < 1
     own = Module(torch.nn.Linear(blind.encoder.width, 1))
     with pytest.raises(pff.InputError, match=r"cannot guess S, .* take linear or an MLP\."):

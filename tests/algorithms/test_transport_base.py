@@ -97,7 +97,7 @@ def test_a_run_can_be_kept_retargeted_and_joined(federation, name, tmp_path):
     assert again.algorithm == anew.algorithm
     rows = federation.data.frame
     mine, read = run.personal_model(1), pff.load_model(tmp_path, 1)
-    decided = [model.predict(rows, rows["sex"], random_state=0) for model in (mine, read)]
+    decided = [model.decide(rows, rows["sex"], random_state=0) for model in (mine, read)]
     np.testing.assert_array_equal(*decided)
     joined = pff.personalise(tmp_path, rows.drop(columns="hired"), target_ddp=0.0, kappa=0.0)
     chances = joined.predict_proba(rows, rows["sex"])[:, 1]

@@ -28,7 +28,7 @@ def test_train_prints_every_client_and_saves(pfedfair, tmp_path):
     assert len(re.findall(r"^ *[1-5] +(?:under|over) ", out, re.M)) == 5
     assert {p.name for p in (tmp_path / "first").iterdir()} == {
         "experiment.json", "model.safetensors", "run.json", "results.parquet", "rules.parquet",
-        "timings.parquet",
+        "timings.parquet", "predictions.parquet",
     }  # fmt: skip
     code, again, _ = pfedfair("report", "first")
     assert code == 0
@@ -150,7 +150,7 @@ def test_transport_prints_its_rules_and_takes_in_a_new_client(pfedfair, tmp_path
     assert code == 0, err
     assert "newcomer: 200 rows" in out
     model = pff.load_model(tmp_path / "new", "newcomer")
-    assert len(model.predict(rows, rows["race"])) == 200
+    assert len(model.decide(rows, rows["race"])) == 200
     code, _, err = pfedfair(*command)
     assert code == 2
     assert "not empty" in err

@@ -360,7 +360,7 @@ def test_transports_newcomer_with_two_attributes(pfedfair, own, tmp_path):
     assert "m x c" in out
     rows = pd.read_csv(tmp_path / "new.csv")
     given_ = rows[["sex", "race"]]
-    assert len(pff.load_model(tmp_path / "second", 0).predict(rows, given_)) == 200
+    assert len(pff.load_model(tmp_path / "second", 0).decide(rows, given_)) == 200
 
 
 def test_small_groups_are_merged_if_asked(pfedfair, own):

@@ -158,12 +158,12 @@ def test_what_training_rows_had_none_of_is_counted_and_told():
         made = pff.from_frame(frame, "y", "s", encoding=encoding)
         run = pff.train(made.federate(pff.partition.together()), pff.Constant())
         model = run.personal_model(0)
-        model.predict(frame, frame["s"])  # nothing to tell
+        model.decide(frame, frame["s"])  # nothing to tell
         strange = frame.assign(c=["w"] * 7 + ["u"] * 293)
         with pytest.warns(pff.UnseenWarning, match=r"7 cells of a new or rare level \(c 7\)"):
-            model.predict(strange, frame["s"])
+            model.decide(strange, frame["s"])
         with pytest.warns(pff.UnseenWarning, match=r"1 cell without a value \(a 1\)"):
-            model.predict(frame.assign(a=frame["a"].where(frame.index > 0)), frame["s"])
+            model.decide(frame.assign(a=frame["a"].where(frame.index > 0)), frame["s"])
 
 
 def test_rows_like_the_training_rows_are_not_told_of():

@@ -154,7 +154,7 @@ def test_tables_like_known_ones_train_as_they_come(frame, label, sensitive, tmp_
     assert federation.table.inputs(slice(None)).isfinite().all()
     run = pff.train(federation, pff.FedAvg(rounds=3), network="linear")
     people = frame.drop(columns=[label])
-    assert len(run.personal_model(0).predict(people, people[sensitive])) == len(frame)
+    assert len(run.personal_model(0).decide(people, people[sensitive])) == len(frame)
 
 
 def test_a_kdd_table_has_its_blanks_flagged_and_its_towns_cut():

@@ -28,6 +28,36 @@ def test_another_experiment_is_refused(reference, tmp_path):
         run_experiment(grid(), tmp_path / "new", jobs=0)
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_after_a_failure_the_corrected_command_has_the_folder(tmp_path, jobs):
+    """One run is done, one diverges: the folder is free, and what was done is not done again."""
+    plan, source, out = pff.partition.fixed_shares(), Source("compas"), tmp_path / "out"
+
+    def specs(alpha):
+        worse = pff.FedAvg(rounds=2, optimiser="sgd", alpha=alpha)
+        return [
+            Spec(source, plan, "constant", pff.Constant(), 0),
+            Spec(source, plan, "fedavg", worse, 0),
+        ]
+
+    with pytest.raises(pff.InputError, match="Training diverged"):
+        run_experiment(specs(1e30), out, jobs=jobs)
+    kept = {path: path.stat().st_mtime_ns for path in (out / "runs").glob("*.parquet")}
+    assert len(kept) <= 1
+    results = run_experiment(specs(0.01), out, jobs=1)
+    assert set(results["method"]) == {"constant", "fedavg"}
+    assert all(path.stat().st_mtime_ns == before for path, before in kept.items())
+    with pytest.raises(pff.InputError, match="holds another experiment"):
+        run_experiment(specs(0.02), out, jobs=1)  # it has results now
+
+
+def test_a_folder_of_yours_called_runs_is_not_ours(tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "notes.txt").write_text("mine")
+    with pytest.raises(pff.InputError, match="is not an experiment of ours"):
+        run_experiment(grid(), tmp_path, jobs=1)
+
+
 def test_corrupt_checkpoint_is_named(tmp_path):
     run_experiment(grid(), tmp_path / "out", jobs=1)
     victim = next((tmp_path / "out" / "runs").glob("compas-pfedfair-*"))

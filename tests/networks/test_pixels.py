@@ -330,9 +330,9 @@ def test_from_images_to_decisions(tmp_path):
     assert run.table()["accuracy"].item() >= 0.9
     run.save(tmp_path)
     mine, again = run.personal_model(0), pff.load_model(tmp_path, 0)
-    decided = again.predict(data.array)
-    np.testing.assert_array_equal(decided, mine.predict(data.array))
-    alone = np.concatenate([again.predict(data.array[k : k + 1]) for k in range(5)])
+    decided = again.decide(data.array)
+    np.testing.assert_array_equal(decided, mine.decide(data.array))
+    alone = np.concatenate([again.decide(data.array[k : k + 1]) for k in range(5)])
     np.testing.assert_array_equal(alone, decided[:5])  # whoever else is there
 
 

@@ -45,11 +45,11 @@ def test_a_saved_model_decides_alike_for_an_array_and_for_a_table(name, scaling,
         for people in (ARRAY, frame, ARRAY.astype(np.float32)):
             np.testing.assert_array_equal(after.predict_proba(people, **told), chances)
             np.testing.assert_array_equal(
-                after.predict(people, **told, random_state=0),
-                before.predict(ARRAY, **told, random_state=0),
+                after.decide(people, **told, random_state=0),
+                before.decide(ARRAY, **told, random_state=0),
             )
     with pytest.raises(pff.InputError, match="embeddings of 8 numbers, these have 7"):
-        after.predict(ARRAY[:, :7], **told)
+        after.decide(ARRAY[:, :7], **told)
 
 
 def test_half_precision_trains_nearly_to_the_same_model(data, monkeypatch):
@@ -100,3 +100,20 @@ def test_a_model_on_pixels_is_read_again(tmp_path):
     run.save(tmp_path / "run")
     before, after = run.personal_model(0), load_model(tmp_path / "run", 0)
     np.testing.assert_array_equal(after.predict_proba(data.array), before.predict_proba(data.array))
+
+
+@pytest.mark.filterwarnings("ignore::pfedfair.runs.CollapseWarning")
+def test_predict_decides_on_a_file_of_embeddings(data, sites, tmp_path, pfedfair):
+    run = pff.train(sites, METHODS["transport"])
+    run.save("run")
+    code, _, err = pfedfair(
+        "predict", "run", "--input", "e.parquet", "--output", "out.parquet", "--id", "file",
+        "--client-column", "site",
+    )  # fmt: skip
+    assert code == 0, err
+    found = pd.read_parquet("out.parquet")
+    for name in ("a", "b", "c"):
+        mine = (TABLE["site"] == name).to_numpy()
+        ids = TABLE["file"][mine]
+        expected = run.personal_model(name).predict(ARRAY[mine], data.s[mine], ids=ids)
+        assert (found["decision"][mine] == expected.astype(str)).all()

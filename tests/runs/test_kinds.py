@@ -85,7 +85,7 @@ def test_every_method_trains_or_says_why_not(method, criterion):
     chances = model.predict_proba(rows, rows["group"])
     assert chances.shape == (60, 3)
     np.testing.assert_allclose(chances.sum(1), 1, atol=1e-5)
-    decided = model.predict(rows, rows["group"], random_state=0)
+    decided = model.decide(rows, rows["group"], random_state=0)
     assert set(decided) <= {0, 1, 2}
     if isinstance(run.fitted.rules[0], Likeliest):
         np.testing.assert_array_equal(decided, chances.argmax(1))
@@ -178,13 +178,13 @@ def test_a_saved_run_decides_the_same(groups, classes, aware, tmp_path):
     features = {"sensitive_features": rows["group"]} if aware else {}
     for client in ("0", "2"):
         both = run.personal_model(client), pff.load_model(tmp_path, client)
-        decided = [model.predict(rows, **features, random_state=5) for model in both]
+        decided = [model.decide(rows, **features, random_state=5) for model in both]
         np.testing.assert_array_equal(*decided)
         np.testing.assert_array_equal(*(model.predict_proba(rows, **features) for model in both))
         assert both[1].label_names == tuple(f"y{c}" for c in range(classes))
     if aware:
         with pytest.raises(pff.InputError, match="give sensitive_features"):
-            both[1].predict(rows)
+            both[1].decide(rows.drop(columns="group"))
 
 
 def expected_gap(model, rows):

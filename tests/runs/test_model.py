@@ -81,7 +81,7 @@ def test_a_plain_model_decides_at_one_half_whatever_the_random_state(encoder, ro
     score = one.predict_proba(rows, rows["sex"])
     np.testing.assert_allclose(score.sum(1), 1, rtol=1e-6)
     for state in (0, 1):
-        positive = one.predict(rows, rows["sex"], random_state=state)
+        positive = one.decide(rows, rows["sex"], random_state=state)
         np.testing.assert_array_equal(positive, score[:, 1] > 0.5)
     assert 0 < positive.mean() < 1
     assert positive.dtype == np.int64
@@ -89,23 +89,23 @@ def test_a_plain_model_decides_at_one_half_whatever_the_random_state(encoder, ro
 
 def test_lots_are_drawn_from_random_state(encoder, rows):
     one = by_lot(encoder, [[-1.0, 1.0, 0.3, 0.0], [1.0, 1.0, 0.0, 0.0]])
-    drawn = [one.predict(rows, rows["sex"], random_state=k) for k in range(40)]
+    drawn = [one.decide(rows, rows["sex"], random_state=k) for k in range(40)]
     f, m = ((rows["sex"] == sex).to_numpy() for sex in GROUPS)
     rates = np.array([positive[f].mean() for positive in drawn])
     assert not any(positive[m].any() for positive in drawn)
     assert rates.mean() == pytest.approx(0.3, abs=0.02)
     assert rates.std() > 0
-    again = one.predict(rows, rows["sex"], random_state=7)
+    again = one.decide(rows, rows["sex"], random_state=7)
     np.testing.assert_array_equal(again, drawn[7])
 
 
 def test_the_ends_of_a_rule(encoder, rows):
     """A score at `high` is in, one at `low` is drawn, and a threshold is a rule without lots."""
     for rule, rate in (([-1.0, 0.0, 0.5], 1.0), ([0.0, 1.0, 0.0], 0.0), ([0.0, 1.0, 1.0], 1.0)):
-        positive = by_lot(encoder, [[*rule, 0.0]] * 2).predict(rows, rows["sex"])
+        positive = by_lot(encoder, [[*rule, 0.0]] * 2).decide(rows, rows["sex"])
         assert positive.mean() == rate
     one = by_lot(encoder, [[0.4, 0.4, 0.0, 0.0], [-0.2, -0.2, 0.0, 0.0]])
-    positive = one.predict(rows, rows["sex"])
+    positive = one.decide(rows, rows["sex"])
     np.testing.assert_array_equal(positive, rows["sex"] == "m")
     np.testing.assert_array_equal(one.predict_proba(rows, rows["sex"])[:, 1] > 0.5, positive)
 

@@ -52,7 +52,7 @@ def rule_of(model):
 
 def gap(model, rows, random_state=0):
     s = model.codes(rows["sex"])
-    positive = model.predict(rows, rows["sex"], random_state)
+    positive = model.decide(rows, rows["sex"], random_state)
     return positive[s == 1].mean() - positive[s == 0].mean()
 
 
@@ -63,7 +63,7 @@ def test_target_is_met_on_its_rows_and_on_new_ones(folder, site):
     assert gap(model, site) == pytest.approx(0.1, abs=0.02)
     fresh = people((6000,), seed=3)
     assert abs(gap(model, fresh)) < 0.1 + 0.05
-    right = {m: (m.predict(fresh, fresh["sex"], 0) == fresh["hired"]).mean() for m in (model, free)}
+    right = {m: (m.decide(fresh, fresh["sex"], 0) == fresh["hired"]).mean() for m in (model, free)}
     assert right[model] > right[free] - 0.05
     assert right[model] > max(fresh["hired"].mean(), 1 - fresh["hired"].mean())
 
@@ -108,7 +108,7 @@ def test_it_can_be_kept_read_and_personalised_again(folder, site, tmp_path):
     for client in ("harbour", 0):
         again = pff.load_model(out, client)
         np.testing.assert_array_equal(
-            again.predict(site, site["sex"], 5), model.predict(site, site["sex"], 5)
+            again.decide(site, site["sex"], 5), model.decide(site, site["sex"], 5)
         )
         np.testing.assert_array_equal(
             again.predict_proba(site, site["sex"]), model.predict_proba(site, site["sex"])
@@ -132,8 +132,8 @@ def test_a_saved_run_and_its_clients_are_left_alone(run, folder, site, tmp_path)
         assert torch.equal(loaded.predictor.theta, run.fitted.theta[client])
         assert torch.equal(rule_of(loaded), run.fitted.rules[client].numbers)
         np.testing.assert_array_equal(
-            loaded.predict(site, site["sex"], random_state=0),
-            run.personal_model(client).predict(site, site["sex"], random_state=0),
+            loaded.decide(site, site["sex"], random_state=0),
+            run.personal_model(client).decide(site, site["sex"], random_state=0),
         )
 
 
@@ -243,5 +243,5 @@ def test_a_newcomer_with_a_clients_rows_gets_nearly_its_rule(run, folder):
         model = pff.personalise(folder, rows)
         own = run.personal_model(client)
         probe = pd.concat([rows, people((2000,), seed=5)])
-        same = model.predict(probe, probe["sex"], 0) == own.predict(probe, probe["sex"], 0)
+        same = model.decide(probe, probe["sex"], 0) == own.decide(probe, probe["sex"], 0)
         assert same.mean() > 0.9

@@ -62,29 +62,31 @@ def test_personal_model_predicts_raw_rows_as_the_table_was_measured(run):
     rows = part.test[0]
     X, s = data.frame.iloc[rows], data.s[rows]
     model = run.personal_model(client=0)
-    predicted = model.predict(X, sensitive_features=s)
+    predicted = model.decide(X, sensitive_features=s)
     right = (predicted == data.y[rows]).mean()
     assert right == pytest.approx(run.table("own")["accuracy"][0])
     named = np.array(data.group_names)[s]
-    np.testing.assert_array_equal(model.predict(X, sensitive_features=named), predicted)
+    np.testing.assert_array_equal(model.decide(X, sensitive_features=named), predicted)
     np.testing.assert_allclose(model.predict_proba(X, s).sum(1), 1, rtol=1e-6)
 
 
 def test_personal_model_says_what_it_needs(run):
     model, X = run.personal_model("2"), run.federation.data.frame.head()
     with pytest.raises(pff.InputError, match="give sensitive_features"):
-        model.predict(X)
+        model.decide(X.drop(columns="race"))
+    np.testing.assert_array_equal(model.decide(X), model.decide(X, X["race"] == "Caucasian"))
     with pytest.raises(pff.InputError, match="must be Non-Caucasian or Caucasian"):
-        model.predict(X, sensitive_features=["x"] * 5)
+        model.decide(X, sensitive_features=["x"] * 5)
     with pytest.raises(pff.InputError, match="lack the column 'age'"):
-        model.predict(X.drop(columns="age"), sensitive_features=[0] * 5)
+        model.decide(X.drop(columns="age"), sensitive_features=[0] * 5)
     with pytest.raises(pff.InputError, match="There is no client '9'"):
         run.personal_model("9")
 
 
 def test_saved_models_predict_the_same(run, tmp_path):
     run.save(tmp_path)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.safetensors", "run.json"]
+    names = ["model.safetensors", "predictions.parquet", "run.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == names
     X = run.federation.data.frame.head(50)
     s = run.federation.data.s[:50]
     for client in (0, "4"):
@@ -155,7 +157,7 @@ def test_sensitive_attribute_can_stay_out_of_the_inputs():
     run = pff.train(blind, pff.FedAvg(rounds=5, alpha=0.01))
     assert run.network.size == pff.MLP(11, blind.data.hidden).size
     assert pff.train(data.federate(pff.partition.fixed_shares()), run.algorithm).network.groups == 2
-    assert len(run.personal_model(0).predict(data.frame.head())) == 5
+    assert len(run.personal_model(0).decide(data.frame.head())) == 5
 
 
 def test_groups_named_like_codes_are_names(table):

@@ -101,3 +101,20 @@ def test_any_method_on_a_linear_network_has_them(federation):
     torch.testing.assert_close(
         torch.tensor(colours[at].to_numpy()).diff(), w.double().diff(), atol=1e-5, rtol=0
     )
+
+
+def test_dates_words_among_numbers_and_infinite_cells(tmp_path):
+    rng = np.random.default_rng(0)
+    day = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(900, size=200), "D")
+    number = pd.Series(rng.integers(9, size=200).astype(str), dtype=object)
+    number[:5] = ["none", "n/a", "x", "x", "x"]
+    frame = pd.DataFrame({"since": day.astype(str), "n": number, "f": rng.normal(size=200)})
+    frame.loc[0, "f"] = np.inf
+    frame["s"], frame["y"] = rng.choice(["f", "m"], size=200), rng.integers(2, size=200)
+    data = pff.from_frame(frame.assign(site="a"), "y", "s")
+    run = pff.train(data.federate(pff.partition.by_column("site")), pff.FedAvg(rounds=2))
+    run.save(tmp_path)
+    found = pff.load_run(tmp_path).shapes()
+    assert {"since (year)", "since (month)", "n", "f"} <= set(found["column"])
+    train = run.federation.sizes.sum()
+    assert (found.groupby("column")["people"].sum() == train).all()

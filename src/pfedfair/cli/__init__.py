@@ -8,7 +8,7 @@ import typer
 
 from pfedfair import terminal
 from pfedfair.algorithms import ALGORITHMS
-from pfedfair.cli import audit, compare, embed, flower, one_run, tune
+from pfedfair.cli import audit, compare, decisions, embed, flower, one_run, tune
 from pfedfair.errors import InputError
 
 app = typer.Typer(
@@ -23,7 +23,8 @@ for command in (one_run.train, compare.compare, compare.reproduce, compare.repor
     app.command()(command)
 for command in (one_run.personalise, one_run.theory, tune.tune, embed.embed):
     app.command()(command)
-app.command()(audit.audit)
+for command in (decisions.predict, audit.audit, decisions.export):
+    app.command()(command)
 app.add_typer(flower.app, name="flower")
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
 RESUMES = ("compare", "reproduce", "tune")  # commands that keep finished runs

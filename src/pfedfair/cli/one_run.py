@@ -14,7 +14,7 @@ from pfedfair.engines.stacked import one_thread
 from pfedfair.errors import InputError
 from pfedfair.experiment import FRONTIER_LIMITS, Spec, claim, rows_of, write_results
 from pfedfair.federation import Federation
-from pfedfair.files import atomic, read_json
+from pfedfair.files import read_json
 from pfedfair.runs import Run, choose_network, measured_rows, newcomer
 from pfedfair.runs import train as train_run
 from pfedfair.studies import one_run
@@ -56,17 +56,15 @@ def train(
     results, rules = rows_of(run, spec), run.rules(protocol)
     if out is not None:
         claim(out, card)
-        run.save(out)
+        run.save(out, options.command_line())
         write_results(out, results, rules)
-        if run.network.linear and federation.data.array is None:
-            with atomic(out / "shapes.csv") as beside:
-                run.shapes().to_csv(beside, index=False)
     if not quiet:
         names = federation.data.group_names, federation.data.label_names
         view = one_run.view(results, rules, *names, run.fitted.rules[0])
         report.terminal.show(view, terminal.console)
         if out is not None:
-            terminal.say(f"Saved to {out}: model.safetensors, run.json, results.parquet")
+            files = "model.safetensors, run.json, predictions.parquet, results.parquet"
+            terminal.say(f"Saved to {out}: {files}")
 
 
 @unfold

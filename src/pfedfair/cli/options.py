@@ -4,10 +4,13 @@ A command names a group of options as the type of one of its arguments, and `unf
 type them one by one.
 """
 
+import shlex
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, wraps
 from inspect import Parameter, signature
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar, get_type_hints
 
@@ -263,6 +266,15 @@ def at_least(option: str, number: int, least: int = 1) -> int:
     if number < least:
         raise InputError(f"{option} must be at least {least}, got {number}.")
     return number
+
+
+def command_line() -> str:
+    """What was typed, without the folder to write to: that is where it will be read."""
+    words, kept = ["pfedfair", *sys.argv[1:]], []
+    for before, word in pairwise(["", *words]):
+        if before != "--out" and word != "--out" and not word.startswith("--out="):
+            kept.append(word)
+    return shlex.join(kept)
 
 
 def new_folder(out: Path) -> Path:

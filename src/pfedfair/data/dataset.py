@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -66,6 +66,7 @@ class Dataset:
     notes: tuple[str, ...] = ()  # what a user has to know about these rows
     model: str = ""  # of pixels: the network's name, if not the usual one
     client: str = ""  # the column that says whose a row is, if the data set has its own clients
+    left: Mapping[str, str] = field(default_factory=dict, repr=False)  # no inputs, and why
 
     def __len__(self) -> int:
         return len(self.y)

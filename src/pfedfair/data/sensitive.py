@@ -25,6 +25,12 @@ def sensitive_of(people: pd.DataFrame, columns: str, groups: Sequence[str]) -> p
     return pd.DataFrame(found, index=people.index)
 
 
+def has_sensitive(people: pd.DataFrame, columns: str) -> bool:
+    """Whether the rows have the columns that a run calls sensitive."""
+    found = [_called(people, name) is not None for name in columns.split(",")]
+    return all(found) or (columns.lower() == GENDER and _called(people, MALE) is not None)
+
+
 def _column(people: pd.DataFrame, name: str, words: set[str]) -> pd.Series[Any]:
     called = _called(people, name)
     if called is None and name.lower() == GENDER and words <= {"female", "male"}:

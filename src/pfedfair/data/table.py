@@ -87,6 +87,7 @@ def from_frame(
         hidden=(),
         encoding=known("encoding", encoding, ENCODINGS),
         notes=roles.notes(),
+        left=roles.left | dict.fromkeys(drop, "is dropped"),
     )
 
 

@@ -21,6 +21,8 @@ from pfedfair.kinds import Kinds
 from pfedfair.partition import Plan
 from pfedfair.runs import CollapseWarning, check_model, measured_rows, train
 
+CARD, RESULTS, RUNS = "experiment.json", "results.parquet", "runs"  # in an experiment's folder
+
 
 def execute(runs: Path, spec: Spec, on_work: Callable[[float], None]) -> None:
     """Do one run; write its rows of the results to a file in `runs`."""
@@ -71,7 +73,7 @@ def do_runs(
     runs: Path | None = None,
 ) -> pd.DataFrame:
     """Do what `run_experiment` does after `prepare`."""
-    runs = runs or out / "runs"
+    runs = runs or out / RUNS
     for left_over in runs.glob(".*"):  # of a process that was killed while writing
         left_over.unlink()
     files = [runs / f"{spec.key}.parquet" for spec in specs]
@@ -82,7 +84,12 @@ def do_runs(
         on_work(before + work, len(specs) - len(missing) + done)
 
     report(0.0, 0)
-    pool.spread(partial(execute, runs), missing, jobs, report)
+    try:
+        pool.spread(partial(execute, runs), missing, jobs, report)
+    except Exception:  # not Ctrl-C, after which the same command goes on
+        if not (out / RESULTS).exists():  # a corrected command may have the folder
+            (out / CARD).unlink(missing_ok=True)
+        raise
     results = pd.concat(map(read_parquet, files), ignore_index=True)
     write_results(out, results)
     return results
@@ -126,18 +133,26 @@ def prepare(
 def claim(out: Path, description: dict[str, Any], write: bool = True) -> None:
     """Make `out` the home of this experiment, or refuse if it is another's.
 
-    Without `write` the folder is made, and stays empty.
+    Without `write` the folder is made, and stays empty. Finished runs of an experiment that failed
+    are nobody's: they are taken up again if they are asked for.
     """
-    card = out / "experiment.json"
+    card = out / CARD
     description = json.loads(json.dumps(description))
     if card.exists():
         if read_json(card) != description:
             raise InputError(
                 f"{out} holds another experiment: choose another --out, or delete that folder."
             )
-    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+    elif out.exists() and not (out.is_dir() and all(map(_left, out.iterdir()))):
         raise InputError(f"{out} exists and is not an experiment of ours: choose another --out.")
     else:
         out.mkdir(parents=True, exist_ok=True)
         if write:
             write_json(card, description)
+
+
+def _left(path: Path) -> bool:
+    """Whether something in a folder is the finished runs of an experiment that failed."""
+    if path.name != RUNS or not path.is_dir():
+        return False
+    return all(file.suffix == ".parquet" and file.is_file() for file in path.iterdir())

@@ -4,7 +4,8 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context, parent_process
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 
 from pfedfair.engines.stacked import one_thread
+from pfedfair.errors import InputError
 from pfedfair.experiment.spec import Spec
 
 Do = Callable[[Spec, Callable[[float], None]], None]  # a run; it tells the part that it has done
@@ -54,7 +56,7 @@ def _in_processes(do: Do, specs: Sequence[Spec], jobs: int, report: Report) -> N
         while pending:
             finished, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
             for future in finished:
-                future.result()
+                _result(future)
             runs += len(finished)
             report(done.value, runs)
     except BaseException:
@@ -63,6 +65,16 @@ def _in_processes(do: Do, specs: Sequence[Spec], jobs: int, report: Report) -> N
         pool.shutdown(wait=False, cancel_futures=True)  # nobody is left to wait for
         raise
     pool.shutdown()
+
+
+def _result(future: Future[None]) -> None:
+    try:
+        future.result()
+    except BrokenProcessPool:
+        raise InputError(
+            "A process of the runs was ended from outside, perhaps for want of memory: take fewer "
+            "--jobs; finished runs are kept."
+        ) from None
 
 
 _done: Any = None  # in a worker process: the work done by all of them, shared with the parent

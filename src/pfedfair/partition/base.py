@@ -29,6 +29,7 @@ class Partition:
     pool: Rows
     names: tuple[str, ...]
     shared_conditional: bool
+    column: str | None = None  # that says whose a row is, if one does
 
     @cached_property
     def shares(self) -> np.ndarray:

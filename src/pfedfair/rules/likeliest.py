@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from pfedfair.networks.cells import probabilities
 from pfedfair.rules.base import Rule
@@ -24,9 +25,18 @@ class Likeliest(Rule):
         own = logits[:, : self.outputs]
         return own.argmax(1) if own.shape[1] > 1 else (own[:, 0] > 0).long()
 
+    def lots(self, logits: Tensor, s: Tensor) -> Tensor:
+        """None is drawn."""
+        width = logits[:, : self.outputs].shape[1]
+        decided = self.decide(logits, s, np.random.default_rng(0))
+        return one_hot(decided, max(width, 2)).to(logits)
+
     def chances(self, logits: Tensor, s: Tensor) -> Tensor:
         """The probabilities of the labels, as the scores have them."""
         return probabilities(logits[:, : self.outputs])
+
+    def applied(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
+        return ["0.500" if len(labels) == 2 else "the largest score"] * len(groups)
 
     def words(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
         if len(labels) == 2:

@@ -34,6 +34,10 @@ class Lookup(Rule):
         group = s if len(self.numbers) > 1 else torch.zeros_like(s)
         return self.numbers[group, self.cells.place(logits)]
 
+    @property
+    def draws(self) -> bool:
+        return bool(((self.numbers > 0) & (self.numbers < 1)).any())
+
     def words(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
         return [
             "The rule is a table: the chance of every decision for each combination of scores.",

@@ -35,6 +35,16 @@ class Thresholds(Rule):
         ]
         return lines + [f"{name}: {self.cell(z)}" for z, name in enumerate(groups)]
 
+    @property
+    def draws(self) -> bool:
+        low, high, chance, below = self.numbers.unbind(-1)
+        between = (low < high) & (chance > 0) & (chance < 1)
+        under = (below > 0) & (below < 1) & (low > float("-inf"))
+        return bool((between | under).any())
+
+    def applied(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
+        return [self.cell(z) for z in range(len(groups))]
+
     def cell(self, z: int) -> str:
         """A group's threshold on the score, or the two ends of the range where lots are drawn."""
         low, high = torch.sigmoid(self.numbers[z, :2]).tolist()

@@ -10,8 +10,9 @@ from pfedfair.runs.run import (
     measured_rows,
     train,
 )
+from pfedfair.runs.whole import SavedRun, load_run
 
 __all__ = [
-    "CollapseWarning", "PersonalModel", "Run", "UnseenWarning", "check_model", "choose_network",
-    "load_model", "measured_rows", "personalise", "train",
+    "CollapseWarning", "PersonalModel", "Run", "SavedRun", "UnseenWarning", "check_model",
+    "choose_network", "load_model", "load_run", "measured_rows", "personalise", "train",
 ]  # fmt: skip

@@ -1,125 +1,37 @@
-"""A client's classifier on raw rows, and the files that keep it."""
+"""The files that keep clients' models: ``model.safetensors`` and ``run.json``."""
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from pfedfair import algorithms, networks, rules
 from pfedfair.algorithms import Algorithm
 from pfedfair.data import encoder as inputs
-from pfedfair.data.cells import canonical
 from pfedfair.errors import InputError
 from pfedfair.federation import client_number
-from pfedfair.files import atomic, read_json, write_json
+from pfedfair.files import atomic, first_line, read_json, write_json
 from pfedfair.kinds import Kinds
 from pfedfair.networks import Network
 from pfedfair.rules import Likeliest, Rule
+from pfedfair.runs.lots import key_of
+from pfedfair.runs.personal import PersonalModel, UnseenWarning, pack
 from pfedfair.runs.predictor import Predictor
 
-FORMAT = 2  # of run.json
+__all__ = [
+    "FORMAT", "PersonalModel", "Saved", "UnseenWarning", "load_model", "pack", "read_model",
+    "write_model",
+]  # fmt: skip
 
-
-@dataclass(frozen=True, eq=False)
-class PersonalModel:
-    """A client's classifier on raw rows, in scikit-learn's manner."""
-
-    predictor: Predictor
-    encoder: inputs.Inputs
-    kinds: Kinds
-    group_names: tuple[str, ...]
-    label_names: tuple[str, ...]
-
-    def predict_proba(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
-        """Return the chance of every label for every row, ``(n, labels)``.
-
-        For a rule that turns scores into decisions: the chances of its decisions.
-        """
-        x, s = self._inputs(X, sensitive_features)
-        return self.predictor.chances(x, s, self.encoder.unpack).numpy()
-
-    def predict(
-        self, X: pd.DataFrame, sensitive_features: Any = None, random_state: int | None = None
-    ) -> np.ndarray:
-        """Return 0, 1, ... for every row; `label_names` says what they stand for.
-
-        A rule that draws lots at a threshold draws them from `random_state`; by default from fresh
-        entropy, so that people who come one by one do not all draw the same.
-        """
-        x, s = self._inputs(X, sensitive_features)
-        rng = np.random.default_rng(random_state)
-        return self.predictor.decide(x, s, rng, self.encoder.unpack).numpy()
-
-    def words(self) -> list[str]:
-        """Say how the model decides."""
-        return self.predictor.rule.words(self.label_names, self.group_names)
-
-    def _inputs(self, X: pd.DataFrame, sensitive_features: Any) -> tuple[Tensor, Tensor]:
-        unknown = sensitive_features is None
-        if unknown and self.kinds.aware:
-            raise InputError(
-                "The model takes the sensitive attribute as an input: give sensitive_features."
-            )
-        s = np.zeros(len(X), np.int64) if unknown else self.codes(sensitive_features)
-        return torch.from_numpy(pack(self.encoder, X)), torch.from_numpy(s)
-
-    def codes(self, sensitive_features: Any) -> np.ndarray:
-        """Return 0, 1, ... for names of groups (or for these numbers if they cannot be names).
-
-        Of several attributes (a table with a column for each) the values are joined by " x ".
-        """
-        columns, names = pd.DataFrame(sensitive_features), self.group_names
-        texts = [columns[name].map(lambda v: canonical(v) or "").to_numpy(object)
-                 for name in columns]  # fmt: skip
-        values = pd.Series([" x ".join(row) for row in zip(*texts, strict=True)], dtype=object)
-        ways = [{canonical(name) or name: z for z, name in enumerate(names)}]
-        if not any(map(_is_number, names)):  # codes only where they cannot be names
-            numbers = {str(z): z for z in range(len(names))}
-            ways += [way for way in (numbers, {"False": 0, "True": 1}) if not way.keys() & names]
-        merged = {part: z for z, name in enumerate(names) for part in name.split(" + ")}
-        for way in (*ways, merged):
-            if values.isin(way).all():
-                return values.map(way).to_numpy(np.int64, copy=True)  # a tensor is made of it
-        raise InputError(
-            f"sensitive_features must be {' or '.join(names)}; "
-            f"found '{values[~values.isin(merged)].iloc[0]}'."
-        )
-
-
-class UnseenWarning(UserWarning):
-    """Rows to decide on have cells unlike those of the training rows."""
-
-
-def pack(encoder: inputs.Inputs, people: Any) -> np.ndarray:
-    """Pack people's inputs; say what the training rows did not have, or had much less of."""
-    packed = encoder.pack(people)
-    levels, empty = encoder.unseen(people, packed)
-    for counts, kind in ((levels, "of a new or rare level"), (empty, "without a value")):
-        if counts:
-            named = ", ".join(f"{column} {n:,}" for column, n in counts.items())
-            total = sum(counts.values())
-            warnings.warn(
-                f"{total:,} cell{'s' * (total > 1)} {kind} ({named}): the training rows had fewer "
-                "such, or none.",
-                UnseenWarning,
-                stacklevel=4,
-            )
-    return packed
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+FORMAT = 3  # of run.json
+READABLE = (2, FORMAT)  # format 2 has models, but no card and no predictions
+DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError)
 
 
 def write_model(
@@ -139,8 +51,9 @@ def write_model(
     kept |= {f"encoder.{name}": torch.from_numpy(a) for name, a in encoder.tensors().items()}
     if rule:
         kept["rule"] = torch.stack([one.numbers for one in rule])
+    whole = save({name: tensor.contiguous() for name, tensor in (tensors | kept).items()})
     with atomic(folder / "model.safetensors") as beside:
-        save_file({name: tensor.contiguous() for name, tensor in (tensors | kept).items()}, beside)
+        beside.write_bytes(whole)
     what = {
         "format": FORMAT,
         "network": network.to_dict(),
@@ -155,6 +68,7 @@ def write_model(
 class Saved:
     """What `write_model` wrote."""
 
+    folder: Path
     network: Network
     encoder: inputs.Inputs
     kinds: Kinds
@@ -163,27 +77,138 @@ class Saved:
 
     @property
     def algorithm(self) -> Algorithm:
-        return algorithms.from_dict(self.about["algorithm"])
+        with damage(self.folder / "run.json"):
+            return algorithms.from_dict(self.about["algorithm"])
 
-    def model(self, theta: Tensor, rule: Rule | None = None) -> PersonalModel:
+    @property
+    def clients(self) -> list[str]:
+        return list(self.about["clients"])
+
+    def rules(self) -> list[Rule]:
+        """Every client's."""
+        with damage(self.folder):
+            return [rules.from_dict(self.about["rule"], own) for own in self.tensors["rule"]]
+
+    def model(self, theta: Tensor, rule: Rule | None = None, name: str = "") -> PersonalModel:
         """Return a model with these parameters, that decides by `rule`."""
-        names = tuple(self.about["group_names"]), tuple(self.about["label_names"])
-        predictor = Predictor(self.network, theta, rule or Likeliest())
-        return PersonalModel(predictor, self.encoder, self.kinds, *names)
+        about = self.about
+        return PersonalModel(
+            Predictor(self.network, theta, rule or Likeliest()), self.encoder, self.kinds,
+            tuple(about["group_names"]), tuple(about["label_names"]),
+            about.get("sensitive_column", ""), about.get("values", {}), name, self.key,
+        )  # fmt: skip
+
+    @property
+    def key(self) -> bytes:
+        """By which people draw their lots; older folders and a server's do not name it."""
+        if "key" in self.about or "w" not in self.tensors:
+            return bytes.fromhex(self.about.get("key", ""))
+        return key_of(self.about.get("seed", 0), self.tensors["w"])
+
+    def of_client(self, client: int | str) -> PersonalModel:
+        """A client's model, by its name or its position."""
+        number = client_number(self.clients, client)
+        theta = self.tensors["theta"][number].clone()  # as `Run.personal_model`
+        with damage(self.folder):
+            rule = rules.from_dict(self.about["rule"], self.tensors["rule"][number])
+        return self.model(theta, rule, self.clients[number])
+
+
+@contextmanager
+def damage(path: Path) -> Iterator[None]:
+    """Say in a sentence that a file is not as it was written."""
+    try:
+        yield
+    except InputError:
+        raise
+    except DAMAGE as error:
+        found = f"lacks {error}" if isinstance(error, KeyError) else first_line(error)
+        raise InputError(
+            f"{path} is damaged, or was not written by pfedfair ({found}): copy it again or train "
+            "again."
+        ) from error
 
 
 def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
     """Read what `write_model` wrote; `module` is for a network that is one, see `Module`."""
-    if not (folder / "run.json").exists():
+    card, weights = folder / "run.json", folder / "model.safetensors"
+    if not card.exists():
         raise InputError(f"{folder} has no run.json: it is not a folder that train --out wrote.")
-    about = read_json(folder / "run.json")
-    if about.get("format") != FORMAT:
+    about = read_json(card)
+    with damage(card):
+        found = about.get("format")
+    if found not in READABLE:
         raise InputError(f"{folder} was written by another version of pfedfair: train again.")
-    tensors = load_file(folder / "model.safetensors")
-    scales = {name: tensor.numpy() for name, tensor in _taken(tensors, "encoder.").items()}
-    encoder = inputs.from_dict(about["encoder"], scales)
-    network = networks.from_dict(about["network"], _taken(tensors, "buffer."), module)
-    return Saved(network, encoder, Kinds(**about["kinds"]), tensors, about)
+    try:
+        tensors = load(weights.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"{folder} has no model.safetensors: copy the whole folder.") from None
+    except (SafetensorError, *DAMAGE) as error:
+        raise InputError(
+            f"{weights} is damaged, or no file of models ({first_line(error)}): copy it again or "
+            "train again."
+        ) from error
+    with damage(card):
+        scales = {name: tensor.numpy() for name, tensor in _taken(tensors, "encoder.").items()}
+        encoder = inputs.from_dict(about["encoder"], scales)
+        network = networks.from_dict(about["network"], _taken(tensors, "buffer."), module)
+        kinds = Kinds(*(about["kinds"][name] for name in ("groups", "classes", "aware")))
+        saved = Saved(folder, network, encoder, kinds, tensors, about)
+        _check_card(saved)
+    with damage(weights):
+        _check_numbers(saved)
+    return saved
+
+
+# What stands in a card, if it does; the lists are of names.
+CARD = {"dataset": str, "sensitive_column": str, "seed": int, "key": str, "command": str,
+        "shared_conditional": bool, "algorithm": dict, "columns": dict, "data": dict,
+        "values": dict, "group_names": list, "label_names": list, "clients": list,
+        "facts": list}  # fmt: skip
+
+
+def _check_card(saved: Saved) -> None:
+    """Refuse what has another type, and names that are not as many as groups and labels."""
+    kinds, about = saved.kinds, saved.about
+    for name, kind in CARD.items():
+        if name not in about:
+            continue
+        value = about[name]
+        names = kind is not list or all(isinstance(one, str) for one in value or ())
+        if not isinstance(value, kind) or not names or (kind is int and isinstance(value, bool)):
+            what = "a list of names" if kind is list else f"of type {kind.__name__}"
+            raise TypeError(f"{name} must be {what}")
+    for name, number in (("group_names", kinds.groups), ("label_names", kinds.classes)):
+        if len(about[name]) != number:
+            raise ValueError(f"{name} has {len(about[name])} names for {number}")
+    if len(set(about["clients"])) < len(about["clients"]):
+        raise ValueError("two clients have one name")
+    if not all(z in range(kinds.groups) for z in about.get("values", {}).values()):
+        raise ValueError("values must name groups")
+    if about.get("seed", 0) < 0:
+        raise ValueError("seed must be 0 or more")
+    bytes.fromhex(about.get("key", ""))
+
+
+def _check_numbers(saved: Saved) -> None:
+    """Refuse models of another size, numbers that are none, and inputs that do not fit."""
+    tensors, size, clients = saved.tensors, saved.network.size, len(saved.clients)
+    shapes: dict[str, tuple[int, ...]] = {"w": (size,)} if "w" in tensors else {}
+    if clients:
+        shapes["theta"] = (clients, size)
+        if len(tensors["rule"]) != clients:
+            raise ValueError(f"there are {len(tensors['rule'])} rules for {clients} clients")
+    for name, shape in shapes.items():
+        if tuple(tensors[name].shape) != shape:
+            raise ValueError(f"'{name}' has the shape {tuple(tensors[name].shape)}, not {shape}")
+        if not bool(tensors[name].isfinite().all()):
+            raise ValueError(f"'{name}' has values that are no finite numbers")
+    if any(bool(tensor.isnan().any()) for tensor in tensors.values()):
+        raise ValueError("it has values that are no numbers")
+    for name in shapes:  # what an encoder makes must fit the network
+        one = torch.zeros(1, 1, *saved.encoder.shape)
+        w = tensors[name].view(-1, size)[:1]
+        saved.network.logits(w, one, torch.zeros(1, 1, dtype=torch.int64))
 
 
 def _taken(tensors: dict[str, Tensor], mark: str) -> dict[str, Tensor]:
@@ -194,12 +219,11 @@ def _taken(tensors: dict[str, Tensor], mark: str) -> dict[str, Tensor]:
 def load_model(
     folder: str | Path, client: int | str, module: nn.Module | None = None
 ) -> PersonalModel:
-    """Read a client's model from a folder that `Run.save` wrote, by name or number (from 0).
+    """Read a client's model from a folder that `Run.save` wrote.
+
+    A client is given by its name, a text, or its position, a whole number from 0.
 
     If the network is a ``torch.nn.Module`` of your own, give the same `module` again: a file names
     no code to run.
     """
-    saved = read_model(Path(folder), module)
-    number = client_number(saved.about["clients"], client)
-    rule = rules.from_dict(saved.about["rule"], saved.tensors["rule"][number])
-    return saved.model(saved.tensors["theta"][number].clone(), rule)  # as `Run.personal_model`
+    return read_model(Path(folder), module).of_client(client)

@@ -4,6 +4,7 @@ Methods whose rules need nothing of a client but its people's scores and groups 
 labels, no training.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,12 @@ from torch import nn
 from pfedfair import seeds
 from pfedfair.data.sensitive import sensitive_of
 from pfedfair.errors import InputError
+from pfedfair.runs import lots
 from pfedfair.runs.model import PersonalModel, pack, read_model, write_model
+
+# What a new client's card has of the run's.
+TOLD = ("dataset", "group_names", "label_names", "sensitive_column", "positive", "columns",
+        "values", "seed", "data", "versions")  # fmt: skip
 
 
 def personalise(
@@ -49,15 +55,21 @@ def personalise(
     if len(s) == 0:
         raise InputError("There are no rows to make a model for.")
     x = torch.from_numpy(pack(saved.encoder, people))
-    server = {key[len("server.") :]: value for key, value in saved.tensors.items()
-              if key.startswith("server.")} | {"w": saved.tensors["w"]}  # fmt: skip
+    server = {at[len("server.") :]: value for at, value in saved.tensors.items()
+              if at.startswith("server.")} | {"w": saved.tensors["w"]}  # fmt: skip
     rng = seeds.generator(saved.about["seed"], seeds.GUARANTEE)
     logits = model.predictor.logits(x, s, saved.encoder.unpack)
     rule = algorithm.newcomer(server, logits, s, rng, saved.kinds)
-    model = saved.model(model.predictor.theta, rule)
+    key = lots.of_client(model.key, name)
+    model = replace(saved.model(model.predictor.theta, rule, name), key=key)
     if out is not None:
-        kept = {key: value for key, value in saved.tensors.items() if key not in ("theta", "rule")}
-        about = saved.about | {"clients": [name], "algorithm": algorithm.to_dict()}
+        kept = {
+            at: value
+            for at, value in saved.tensors.items()
+            if at == "w" or at.startswith("server.")
+        }  # nothing of other clients
+        about = {what: saved.about[what] for what in TOLD if what in saved.about}
+        about |= {"clients": [name], "algorithm": algorithm.to_dict(), "key": key.hex()}
         write_model(
             Path(out), saved.network, saved.encoder, saved.kinds, [rule],
             kept | {"theta": model.predictor.theta[None]}, about,
@@ -69,7 +81,7 @@ def rates(model: PersonalModel, people: pd.DataFrame, sensitive: str) -> pd.Data
     """Rows, and the rate of every decision, of each group."""
     given = sensitive_of(people, sensitive, model.group_names)
     s = model.codes(given)
-    decided = model.predict(people, given, random_state=0)
+    decided = model.decide(people, given, random_state=0)
     rows = np.bincount(s, minlength=len(model.group_names))
     table = pd.DataFrame({"group": model.group_names, "rows": rows})
     for c, label in enumerate(model.label_names):

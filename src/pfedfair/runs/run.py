@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from pfedfair import metrics, seeds
 from pfedfair.algorithms import Algorithm, Clients
@@ -22,8 +23,11 @@ from pfedfair.federation import Federation, client_number
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import MLP, PIXELS, Network, Pixels
 from pfedfair.partition import Partition
-from pfedfair.rules import Likeliest
-from pfedfair.runs.model import PersonalModel, write_model
+from pfedfair.rules import Likeliest, Rule
+from pfedfair.runs.card import values_of
+from pfedfair.runs.keeping import keep
+from pfedfair.runs.lots import key_of
+from pfedfair.runs.model import PersonalModel
 from pfedfair.runs.predictor import Predictor, count
 from pfedfair.runs.shapes import shapes
 from pfedfair.theory import frontier
@@ -152,12 +156,33 @@ class Run:
         return shapes(self.federation, self.network, self.fitted.w)
 
     def personal_model(self, client: int | str) -> PersonalModel:
-        """Return the model of a client, by number (from 0) or by name."""
-        data, encoder = self.federation.data, self.federation.encoder
-        own = self.predictors[client_number(self.federation.partition.names, client)]
-        own = replace(own, theta=own.theta.clone())  # nobody's alias
-        kinds = self.federation.table.kinds
-        return PersonalModel(own, encoder, kinds, data.group_names, data.label_names)
+        """Return the model of a client: by its name, a text, or its position, from 0."""
+        number = client_number(self.federation.partition.names, client)
+        theta, rule = self.fitted.theta[number], self.fitted.rules[number]
+        return self._model(theta, rule, self.federation.partition.names[number])
+
+    def global_model(self) -> PersonalModel:
+        """Return the model that all clients share, with the likeliest label for everybody."""
+        width = outputs(self.federation.table.kinds.classes)
+        return self._model(self.fitted.w, Likeliest(outputs=width), "")
+
+    def _model(self, theta: Tensor, rule: Rule, name: str) -> PersonalModel:
+        data = self.federation.data
+        own = Predictor(self.network, theta.clone(), rule)  # nobody's alias
+        return PersonalModel(
+            own, self.federation.encoder, self.federation.table.kinds, data.group_names,
+            data.label_names, data.sensitive_column, self.values, name, self.key,
+        )  # fmt: skip
+
+    @cached_property
+    def key(self) -> bytes:
+        """By which people draw their lots, see `pfedfair.runs.lots`."""
+        return key_of(self.seed, self.fitted.w)
+
+    @cached_property
+    def values(self) -> dict[str, int]:
+        """What the table says of S, and the groups that it means."""
+        return values_of(self.federation.data)
 
     def rules(self, protocol: str | None = None) -> pd.DataFrame:
         """Per client: the gap that its decisions reach, its rule, and what that costs in accuracy.
@@ -186,24 +211,12 @@ class Run:
         rules = list(algorithm.rules(self.fitted.server, self.fitted.own, clients))
         return replace(self, algorithm=algorithm, fitted=self.fitted._replace(rules=rules))
 
-    def save(self, folder: str | Path) -> None:
-        """Write ``model.safetensors`` (w, theta, what the server knows) and ``run.json``."""
-        data = self.federation.data
-        about = {
-            "dataset": data.name,
-            "algorithm": self.algorithm.to_dict(),
-            "clients": self.federation.partition.names,
-            "group_names": data.group_names,
-            "label_names": data.label_names,
-            "sensitive_column": data.sensitive_column,
-            "seed": self.seed,
-        }
-        server = {f"server.{k}": v for k, v in self.fitted.server.items() if k != "w"}
-        tensors = {"w": self.fitted.w, "theta": self.fitted.theta, **server}
-        kinds, rules = self.federation.table.kinds, self.fitted.rules
-        write_model(
-            Path(folder), self.network, self.federation.encoder, kinds, rules, tensors, about
-        )
+    def save(self, folder: str | Path, command: str = "") -> None:
+        """Write all that `load_run` needs: models, a card, everybody's scores, and shapes.
+
+        `command` is what was typed, for the card. See `pfedfair.runs.keeping` for the files.
+        """
+        keep(self, Path(folder), command)
 
 
 def usual_network(inputs: int, hidden: Sequence[int], kinds: Kinds) -> Network:

@@ -5,6 +5,7 @@ column alone, so it does not matter how the column is encoded.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,11 +13,15 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from pfedfair.data.cells import floats
+from pfedfair.data.dates import needed
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation
+from pfedfair.files import first_line
 from pfedfair.kinds import outputs
 from pfedfair.networks import Network
 
+SHAPES = "shapes.csv"  # in a run's folder
 POINTS = 101  # of a column of numbers, at the most
 
 
@@ -65,6 +70,19 @@ def shapes(federation: Federation, network: Network, w: Tensor) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)
 
 
+def read_shapes(folder: Path) -> pd.DataFrame | None:
+    """Read the shapes that a run kept in its folder; None if it has none."""
+    path = folder / SHAPES
+    if not path.exists():
+        return None
+    try:
+        found = pd.read_csv(path, dtype=str, keep_default_na=False)
+        value = found["value"].replace("", "nan").astype(float)
+        return found.assign(value=value).astype({"contribution": float, "people": "int64"})
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{path} cannot be read ({first_line(error)}).") from error
+
+
 def _made_up(
     federation: Federation, rows: np.ndarray
 ) -> Iterator[tuple[str, Cells, Tensor, Tensor]]:
@@ -72,9 +90,10 @@ def _made_up(
     data, encoder = federation.data, federation.encoder
     frame = data.frame.iloc[rows]
     for column in (*data.numeric, *data.categorical):
-        cells = _numbers(frame[column]) if column in data.numeric else _levels(frame[column])
+        own = needed(frame, column)  # which may be a part of a date
+        cells = _numbers(own) if column in data.numeric else _levels(own)
         same = frame.iloc[np.zeros(len(cells.rows), dtype=np.int64)]
-        made = same.assign(**{column: frame[column].iloc[cells.rows].array})
+        made = same.assign(**{column: own.iloc[cells.rows].array})
         x = torch.from_numpy(encoder.transform(made))
         if torch.equal(x, x[:1].expand_as(x)) and len(x) > 1:  # not an input of the model
             continue
@@ -88,7 +107,7 @@ def _made_up(
 
 
 def _numbers(column: "pd.Series[Any]") -> Cells:
-    values = column.to_numpy(np.float64, na_value=np.nan)
+    values = floats(column)
     there = np.flatnonzero(~np.isnan(values))
     order = there[np.argsort(values[there], kind="stable")]
     different = order[np.flatnonzero(np.diff(values[order], prepend=np.nan))]

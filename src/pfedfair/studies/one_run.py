@@ -236,6 +236,23 @@ def newcomer(model: PersonalModel, rates: pd.DataFrame, heading: str) -> View:
     return View(tables=(table,), legend=tuple(model.words()), notes=tuple(notes))
 
 
+def decided(rates: pd.DataFrame, model: PersonalModel, heading: str, drawn: int) -> View:
+    """What was decided on the rows of a file, by group where the model is told it."""
+
+    def rate(label: str, row: pd.Series) -> str:
+        return f"{100 * row[label]:.1f}" if row["rows"] else "n/a"
+
+    columns = [Column(f"{label} %", partial(rate, label)) for label in rates.columns[2:]]
+    columns = [Column("rows", "{rows:,}"), *columns]
+    if model.kinds.aware:
+        columns = [Column("group", "{group}"), *columns]
+    else:
+        rates = rates.iloc[:1]
+    legend = [f"{drawn:,} of them by lot."] if drawn else []
+    table = Table(heading=heading, frame=rates, columns=tuple(columns))
+    return View(tables=(table,), legend=tuple(legend))
+
+
 def theory(frontier: pd.DataFrame, cost: np.ndarray, heading: str) -> View:
     """What one fair model must cost each client, and the frontier's accuracies."""
     about = ["client", "role", "share_s1"]

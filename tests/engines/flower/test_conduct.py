@@ -141,7 +141,7 @@ def test_a_site_can_load_its_model_and_its_table(consortium):
     name = consortium.federation.partition.names[1]
     model = pff.load_model(folder, name)
     rows = pd.read_parquet(consortium.folder / "test1.parquet")
-    assert set(model.predict(rows, sensitive_features=rows["sex"])) <= {0, 1}
+    assert set(model.decide(rows, sensitive_features=rows["sex"])) <= {0, 1}
     assert pd.read_parquet(folder / "clients.parquet")["n_test"].item() == len(rows)
 
 
@@ -650,5 +650,5 @@ def test_a_new_client_gets_its_rule_from_the_servers_folder(consortium):
     keep(settings, conduct(grid))
     rows = pd.read_parquet(consortium.folder / "test0.parquet")
     model = pff.personalise(settings.out, rows)
-    assert len(model.predict(rows, sensitive_features=rows["sex"])) == len(rows)
+    assert len(model.decide(rows, sensitive_features=rows["sex"])) == len(rows)
     assert "theta" not in load_file(settings.out / "model.safetensors")

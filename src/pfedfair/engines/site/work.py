@@ -105,9 +105,9 @@ class Work:
         own = self.own()
         theta = self.algorithm.personalise(self.server, own, self.clients)
         check_model("personal", theta)
-        kept = own if self.algorithm.keeps else {}
         rules = list(self.algorithm.rules(self.server, own, self.clients))
-        fitted = Fitted(self.server["w"], theta, rules, self.server, kept)
+        # Its counts are not kept: for another target they would need its number and secret, too.
+        fitted = Fitted(self.server["w"], theta, rules, self.server, {})
         run = Run(self.federation, self.algorithm, self.clients.network, fitted, self.seed, 0.0)
         folder = self.site.folder / self.name
         run.save(folder)

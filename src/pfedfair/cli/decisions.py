@@ -1,0 +1,90 @@
+"""Commands that use a run's models: predict, export."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pfedfair import report, terminal
+from pfedfair.cli import options
+from pfedfair.cli.options import Quiet, Text, unfold
+from pfedfair.data.sink import check_output
+from pfedfair.engines.stacked import one_thread
+from pfedfair.errors import InputError, known
+from pfedfair.export import FORMATS, default_output
+from pfedfair.runs import deciding, lots
+from pfedfair.runs.model import read_model
+from pfedfair.runs.shapes import read_shapes
+from pfedfair.studies import one_run
+
+Folder = Annotated[Path, typer.Argument(help="A folder that train --out or personalise wrote.")]
+Client = Annotated[Text, "The client whose model it is, by its name."]
+
+
+@unfold
+def predict(
+    run: Folder,
+    input: Annotated[Path, "People to decide on, .csv or .parquet; labels are not needed."],
+    output: Annotated[Path, "Where the decisions go, .csv or .parquet."],
+    client: Client = None,
+    client_column: Annotated[Text, "The column that says which client a row belongs to."] = None,
+    id: Annotated[
+        Text,
+        "The column that tells people apart: where a lot decides, the same person gets the same "
+        "answer every time. Without it, people with the same inputs draw the same lot.",
+    ] = None,
+    key: Annotated[Text, "A secret that lots are made from, in the place of the run's."] = None,
+    keep_columns: Annotated[
+        Text, "Columns to copy to the output, with commas between; or all."
+    ] = None,
+    overwrite: Annotated[bool, "Write over an output that is there."] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Decide on people by a client's model: decision, score, chance, rule and problem of each row.
+
+    Example: pfedfair predict runs/first --client 1 --input new.csv --output out.csv --id id
+    """
+    check_output(output, overwrite, input)
+    secret = lots.typed(key) if key is not None else None
+    reader = deciding.reader_of(read_model(run), client, client_column, id, secret)
+    if keep_columns is not None:
+        every = reader.open(input).rows.columns if keep_columns == "all" else None
+        reader = replace(reader, keep=tuple(every or options.names(keep_columns)))
+    opened = reader.open(input)  # what is wrong is said before there is a bar
+    with terminal.progress(f"{input.name}", 1.0, quiet) as advance, one_thread():
+        told = deciding.decide_file(reader, opened, output, lambda done: advance(done, ""))
+    if quiet:
+        return
+    model = reader.any
+    whose = f"client {model.name}" if client_column is None else "every client"
+    table = told.table(model.group_names, model.label_names)
+    view = one_run.decided(table, model, f"{input.name}, by the model of {whose}", told.drawn)
+    report.terminal.show(view, terminal.console)
+    for note in told.notes():
+        terminal.say(f"Note: {note}")
+    terminal.say(f"Saved to {output}: {told.rows:,} rows")
+
+
+@unfold
+def export(
+    run: Folder,
+    client: Client = None,
+    to: Annotated[str, f"{', '.join(FORMATS)}."] = "onnx",
+    output: Annotated[Path | None, "The file; by default one in RUN, called as the client."] = None,
+    overwrite: Annotated[bool, "Write over a file that is there."] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a client's model for other programs: onnx (a graph), or scorecard (points on a page).
+
+    Example: pfedfair export runs/first --client 1 --to onnx
+    """
+    ending, write = FORMATS[known("format", to, FORMATS)]
+    saved = read_model(run)
+    (model,) = deciding.reader_of(saved, client).models.values()
+    path = output or default_output(run, model.name, ending)
+    if path.exists() and (path.is_dir() or not overwrite):
+        raise InputError(f"{path} exists: choose another --output, or say --overwrite.")
+    written = write(model, path, read_shapes(run))
+    if not quiet:
+        terminal.say(f"Saved: {', '.join(map(str, written))}")

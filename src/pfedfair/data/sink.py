@@ -1,0 +1,67 @@
+"""A table that is written part by part, and appears whole or not at all."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+
+from pfedfair.errors import InputError
+from pfedfair.files import atomic
+
+KINDS = (".csv", ".parquet")
+
+
+def check_output(path: Path, overwrite: bool, *inputs: Path) -> None:
+    """Refuse a file that cannot be written, or that is somebody's."""
+    if path.suffix.lower() not in KINDS:
+        raise InputError(f"The output must end in {' or '.join(KINDS)}, got {path}.")
+    if any(path.exists() and path.samefile(one) for one in inputs if one.exists()):
+        raise InputError(f"{path} is the input: choose another --output.")
+    if path.is_dir() or (path.exists() and not overwrite):
+        raise InputError(f"{path} exists: choose another --output, or say --overwrite.")
+
+
+@contextmanager
+def sink(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """Yield a function that writes some more rows; all parts have the same columns.
+
+    In CSV, numbers have six digits.
+    """
+    with atomic(path) as beside:
+        if path.suffix.lower() == ".parquet":
+            with _parquet(beside) as write:
+                yield write
+            return
+        with beside.open("w", encoding="utf-8", newline="") as file:
+            first = True
+
+            def write_csv(frame: pd.DataFrame) -> None:
+                nonlocal first
+                frame.to_csv(file, index=False, header=first, float_format="%.6g")
+                first = False
+
+            yield write_csv
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writers: list[pq.ParquetWriter] = []
+
+    def write(frame: pd.DataFrame) -> None:
+        """Texts are texts, also in a part that has none."""
+        if not writers:
+            types = {"f": pa.float64(), "i": pa.int64()}
+            fields = [(str(c), types.get(frame[c].dtype.kind, pa.string())) for c in frame]
+            writers.append(pq.ParquetWriter(path, pa.schema(fields), compression="zstd"))
+        schema = writers[0].schema
+        writers[0].write_table(pa.Table.from_pandas(frame, schema=schema, preserve_index=False))
+
+    try:
+        yield write
+    finally:
+        for writer in writers:
+            writer.close()

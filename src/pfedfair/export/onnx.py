@@ -1,0 +1,120 @@
+"""A client's scorer and rule in one ONNX graph, on raw columns.
+
+Inputs are the columns: numbers as doubles, all others as text, each ``(n, 1)``; S, where the model
+is told it, is the text of its column. Outputs are the `score` (before the rule), the `chance` of
+the second label under the rule, and the `label` where no lot decides. A rule that draws lots is
+written beside the graph, as JSON, and so is one that is a table.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pfedfair.data.cells import WHOLE
+from pfedfair.errors import InputError
+from pfedfair.export.graph import Graph
+from pfedfair.export.parts import ENCODERS, NETWORKS, RULES
+from pfedfair.files import atomic, write_json
+from pfedfair.kinds import outputs
+from pfedfair.rules import Rule
+from pfedfair.rules.thresholds import PARTS
+from pfedfair.runs import PersonalModel
+
+ABLE = "linear, additive and perceptron models of columns can"
+
+
+def write_onnx(model: PersonalModel, path: Path) -> list[Path]:
+    """Write the graph, and the rule beside it if a lot or a table decides."""
+    made, whole = build(model)
+    beside_it = path.with_suffix(".rule.json")
+    text = made.SerializeToString(deterministic=True)
+    with atomic(path) as beside:
+        beside.write_bytes(text)
+    if whole:
+        beside_it.unlink(missing_ok=True)  # of a graph that was here before
+        return [path]
+    write_json(beside_it, rule_of(model))
+    return [path, beside_it]
+
+
+def build(model: PersonalModel) -> tuple[Any, bool]:
+    """Return the model of ONNX, and whether its graph makes all decisions."""
+    predictor, kinds = model.predictor, model.kinds
+    network, rule, encoder = predictor.network, predictor.rule, model.encoder
+    for part, able, what in ((encoder, ENCODERS, "inputs"), (network, NETWORKS, "network")):
+        if type(part) not in {*able}:
+            told = network.words if what == "network" else "images and embeddings"
+            raise InputError(f"The {what} of this model cannot be exported ({told}): {ABLE}.")
+    graph = Graph()
+    x = ENCODERS[type(encoder)](graph, encoder)
+    s, known = _group(graph, model) if kinds.aware else ("", "")
+    logits = NETWORKS[type(network)](graph, network, predictor.theta, x, s)
+    width = outputs(kinds.classes)
+    own = (graph.constant([end], np.int64) for end in (0, width, 1))  # from, to, axis
+    z = graph.op("Slice", logits, *own)  # without a guess of S
+    score = graph.op("Sigmoid", z) if width == 1 else graph.op("Softmax", z, axis=1)
+    _number(graph, "score", score, known, width)
+    whole = type(rule) in RULES and not rule.draws
+    if type(rule) in RULES:
+        code, chance = RULES[type(rule)](graph, rule, z, s, kinds.classes)
+        if chance:
+            _number(graph, "chance", chance, known, 1)
+        if whole:
+            if known:
+                code = graph.op("Where", known, code, graph.constant(-1, np.int64))
+            label = graph.named(code, model.label_names)
+            axis = graph.constant([1], np.int64)
+            graph.output("label", graph.op("Squeeze", label, axis), "STRING", "n")
+    about = {
+        "client": model.name,
+        "labels": "\n".join(model.label_names),
+        "groups": "\n".join(model.group_names),
+        "sensitive": model.sensitive_column if kinds.aware else "",
+        "rule": "\n".join(model.words()),
+    }
+    return graph.model(about, "\n".join(model.words())), whole
+
+
+def _group(graph: Graph, model: PersonalModel) -> tuple[str, str]:
+    """A person's group, the first where it is not known; and whether it is known."""
+    keys = dict(model.groups_of)
+    for word, z in model.groups_of.items():
+        if WHOLE.fullmatch(word):
+            keys.setdefault(f"{word}.0", z)
+        if word in ("True", "False"):
+            keys |= {word.lower(): z, word.upper(): z}
+    code = graph.looked_up(graph.text(model.sensitive_column), keys, -1)
+    zero = graph.constant(0, np.int64)
+    return graph.op("Max", code, zero), graph.op("GreaterOrEqual", code, zero)
+
+
+def _number(graph: Graph, name: str, value: str, known: str, width: int) -> None:
+    """An output of numbers: none where S is not known."""
+    if known:
+        value = graph.op("Where", known, value, graph.constant(np.nan))
+    if width == 1:
+        value = graph.op("Squeeze", value, graph.constant([1], np.int64))
+    graph.output(name, value, "FLOAT", *(["n"] if width == 1 else ["n", width]))
+
+
+def rule_of(model: PersonalModel) -> dict[str, Any]:
+    """A rule in words and numbers, for those who draw the lots themselves."""
+    rule: Rule = model.predictor.rule
+    about: dict[str, Any] = {
+        **rule.to_dict(),
+        "client": model.name,
+        "labels": list(model.label_names),
+        "groups": list(model.group_names),
+        "words": model.words(),
+        "lots": "A lot is a number from 0 to 1 that is drawn for a person: the decision is the "
+        "second label if it is below the chance. Draw it once for each person.",
+    }
+    table = rule.table()
+    if not table:
+        return about | {"numbers": rule.numbers.tolist()}
+    each = {group: {part: table[f"{part}_s{z}"] for part in PARTS}
+            for z, group in enumerate(model.group_names)}  # fmt: skip
+    return about | {"thresholds": each}

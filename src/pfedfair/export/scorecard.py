@@ -1,0 +1,194 @@
+"""An additive model on one page: points for each value of each column, and how many are needed.
+
+A person's points are the base and one line of every column, added up. Twenty points double the
+odds. A number's shape is cut into a few bands, where it is nearly level, and points are rounded: so
+a card is near to the model, not the same, and says by how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from pfedfair.errors import InputError
+from pfedfair.files import atomic
+from pfedfair.runs import PersonalModel
+
+DOUBLE = 20  # points that double the odds
+FACTOR = DOUBLE / np.log(2)
+BANDS = 6  # of a number, at the most
+CLOSE = 1.0  # points: a typical error with which fewer bands will do
+COLUMNS = ("part", "column", "from", "to", "level", "points", "people")
+
+
+def write_scorecard(model: PersonalModel, path: Path, shapes: pd.DataFrame | None) -> list[Path]:
+    """Write the card as CSV."""
+    card = scorecard(model, shapes)
+    with atomic(path) as beside:
+        card.to_csv(beside, index=False)
+    return [path]
+
+
+def scorecard(model: PersonalModel, shapes: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the card: a row for each band or level, with its points.
+
+    Parameters
+    ----------
+    shapes
+        The run's, for the values that people have and how many have each; see `Run.shapes`.
+    """
+    network = model.predictor.network
+    if not network.linear or shapes is None:
+        raise InputError(
+            f"A scorecard adds up points of columns, and this model does not ({network.words}): "
+            "take --model additive or linear."
+        )
+    if model.kinds.classes != 2:
+        raise InputError("A scorecard is for two labels.")
+    rows: list[dict[str, Any]] = []
+    base, squares = _logit(model, _base(shapes), np.zeros(1, dtype=np.int64))[0], 0.0
+    for (name, kind), cells in shapes.groupby(["column", "kind"], sort=False):
+        z = _contributions(model, shapes, str(name), str(kind), cells)
+        people = cells["people"].to_numpy(np.float64)
+        mean = float(np.average(z, weights=people))
+        z, base = FACTOR * (z - mean), base + mean
+        lines = list(_lines(str(kind), cells, z, people))
+        for line in lines:
+            at = line.pop("at")
+            squares += float((people[at] * (z[at] - line["points"]) ** 2).sum() / people.sum())
+        rows += [{"column": name} | line for line in lines]
+    first = {"part": "base", "points": round(FACTOR * base)}
+    error = {"part": "error", "points": round(float(np.sqrt(squares)), 1)}
+    card = pd.DataFrame([first, *rows, *_needed(model), error], columns=list(COLUMNS))
+    return card.astype({"people": "Int64"})
+
+
+def _base(shapes: pd.DataFrame) -> pd.DataFrame:
+    """A person with the first cell of every column."""
+    first = shapes[shapes["kind"] != "group"].drop_duplicates("column")
+    cells = zip(first["column"], first["kind"], first["value"], first["level"], strict=True)
+    return pd.DataFrame({name: [_cell(kind, value, level)] for name, kind, value, level in cells})
+
+
+def _cell(kind: str, value: float, level: str) -> Any:
+    return value if kind == "number" else level or None
+
+
+def _logit(model: PersonalModel, people: pd.DataFrame, s: np.ndarray) -> np.ndarray:
+    x = torch.from_numpy(model.encoder.pack(people))
+    z = model.predictor.logits(x, torch.from_numpy(s), model.encoder.unpack)
+    found: np.ndarray = z[:, 0].double().numpy()
+    return found
+
+
+def _contributions(
+    model: PersonalModel, shapes: pd.DataFrame, name: str, kind: str, cells: pd.DataFrame
+) -> np.ndarray:
+    """What each cell of a column adds to the score of the person of `_base`."""
+    one = _base(shapes)
+    made = one.loc[np.zeros(len(cells), dtype=np.int64)].reset_index(drop=True)
+    s = np.zeros(len(cells), dtype=np.int64)
+    if kind == "group":
+        s = np.array([model.group_names.index(level) for level in cells["level"]])
+    else:
+        each = zip(cells["value"], cells["level"], strict=True)
+        made[name] = pd.Series([_cell(kind, value, level) for value, level in each])
+    base = _logit(model, one, np.zeros(1, dtype=np.int64))
+    return np.asarray(_logit(model, made, s) - base)
+
+
+def _lines(kind: str, cells: pd.DataFrame, z: np.ndarray, people: np.ndarray
+           ) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Bands of a number, or levels with as many points; `at` are the cells that are meant."""
+    if kind != "number":
+        points = np.rint(z).astype(int)
+        words = np.where(cells["level"] == "", "(empty)", cells["level"])
+        for value in sorted(set(points.tolist()), reverse=True):
+            at = np.flatnonzero(points == value)
+            told = {"part": kind, "level": "; ".join(words[at]), "points": value}
+            yield told | {"people": int(people[at].sum()), "at": at}
+        return
+    value = cells["value"].to_numpy(np.float64)
+    there = np.flatnonzero(~np.isnan(value))
+    there = there[np.argsort(value[there])]
+    cuts = bands(z[there], people[there])
+    middle = (value[there][1:] + value[there][:-1]) / 2
+    for begin, end in pairwise(cuts):
+        at = there[begin:end]
+        low = None if begin == 0 else float(middle[begin - 1])
+        high = None if end == len(there) else float(middle[end - 1])
+        told = {"part": kind, "from": low, "to": high, "points": _mean(z, people, at)}
+        yield told | {"people": int(people[at].sum()), "at": at}
+    empty = np.flatnonzero(np.isnan(value))
+    if len(empty):
+        told = {"part": kind, "level": "(empty)", "points": _mean(z, people, empty)}
+        yield told | {"people": int(people[empty].sum()), "at": empty}
+
+
+def _mean(z: np.ndarray, people: np.ndarray, at: np.ndarray) -> int:
+    return round(float(np.average(z[at], weights=np.maximum(people[at], 1e-9))))
+
+
+def bands(z: np.ndarray, people: np.ndarray, most: int = BANDS, close: float = CLOSE) -> list[int]:
+    """Cut values in order into bands that are as level as can be: where each begins, and the end.
+
+    By dynamic programming, with the fewest bands whose typical error is `close`.
+
+    >>> bands(np.array([0.0, 0.0, 9.0, 9.0]), np.ones(4))
+    [0, 2, 4]
+    """
+    n, w = len(z), np.maximum(people, 1e-9)
+    sums = [np.concatenate([[0.0], np.cumsum(part)]) for part in (w, w * z, w * z * z)]
+
+    def cost(begin: np.ndarray, end: int) -> np.ndarray:
+        weight, first, second = (part[end] - part[begin] for part in sums)
+        return np.asarray(np.maximum(second - first**2 / weight, 0.0))
+
+    best = np.array([np.inf] + [float(cost(np.array(0), end)) for end in range(1, n + 1)])
+    came: list[np.ndarray] = [np.zeros(n + 1, dtype=np.int64)]
+    while best[n] > close**2 * w.sum() and len(came) < min(most, n):
+        after, back = np.full(n + 1, np.inf), np.zeros(n + 1, dtype=np.int64)
+        for end in range(len(came) + 1, n + 1):
+            begins = np.arange(len(came), end)
+            each = best[begins] + cost(begins, end)
+            back[end] = begins[each.argmin()]
+            after[end] = each.min()
+        best = after
+        came.append(back)
+    cuts = [n]
+    for back in reversed(came):
+        cuts.append(int(back[cuts[-1]]))
+    return cuts[::-1]
+
+
+def _needed(model: PersonalModel) -> Iterator[dict[str, Any]]:
+    """How many points decide for the second label, in each group."""
+    table, label = model.predictor.rule.table(), model.label_names[1]
+    if not table and model.predictor.rule.numbers.numel():
+        raise InputError("The rule of this model is a table of chances, not points that decide.")
+    for z, group in enumerate(model.group_names if table else [""]):
+        numbers = model.predictor.rule.numbers
+        low, high = numbers[z, :2].tolist() if table else (0.0, 0.0)
+        told: dict[str, Any] = {
+            "part": "rule",
+            "column": group,
+            "level": f"{label} from these points on",
+        }
+        yield told | {"points": _points(high)}
+        if low < high:
+            chance, below = numbers[z, 2:].tolist()
+            told = {"part": "lot", "column": group, "from": _points(low), "to": _points(high)}
+            yield told | {"level": f"{label} by lot, {100 * chance:.0f} % of them"}
+            if below > 0:
+                some = f"{label} by lot, {100 * below:.0f} % of them"
+                yield told | {"from": None, "to": _points(low), "level": some}
+
+
+def _points(logit: float) -> float:
+    return round(FACTOR * logit, 1) if np.isfinite(logit) else logit
