@@ -17,7 +17,8 @@ from pfedfair.data import encoder as inputs
 from pfedfair.data.dataset import Dataset
 from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds
-from pfedfair.partition import Partition, Plan
+from pfedfair.partition import Partition, Plan, choose
+from pfedfair.scalars import whole
 
 STORED = (torch.uint8, torch.float16)  # how large inputs are kept, not computed with
 CHUNK = 10  # clients at a time: 5 to 10 keep the work in the cache, more gain nothing
@@ -98,6 +99,7 @@ class Federation:
 def client_number(names: Sequence[str], client: int | str) -> int:
     """Return the number of a client given by number (from 0) or by name."""
     number = names.index(client) if client in names else client
+    number = int(number) if isinstance(number, np.integer) else number
     if not isinstance(number, int) or not 0 <= number < len(names):
         some = ", ".join(names if len(names) < 9 else (*names[:3], "...", names[-1]))
         raise InputError(f"There is no client {client!r}: take one of {some}, or count from 0.")
@@ -105,9 +107,12 @@ def client_number(names: Sequence[str], client: int | str) -> int:
 
 
 def federate(
-    data: Dataset, plan: Plan, seed: int = 0, sensitive_as_input: bool = True
+    data: Dataset, plan: Plan | str | None, seed: int = 0, sensitive_as_input: bool = True
 ) -> Federation:
     """Deal the rows of `data` as `plan` says and encode them, fitted on training rows only."""
+    if not isinstance(plan, Plan):
+        plan = choose("fixed", data, column=plan)
+    seed = whole("seed", seed)
     partition = plan.split(data, seed)
     for name, rows in zip(partition.names, partition.train, strict=True):
         if len(rows) == 0:

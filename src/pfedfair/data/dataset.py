@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from pfedfair.data.groups import cross
+from pfedfair.data.groups import columns_of, cross
 from pfedfair.errors import InputError, has_column
 
 if TYPE_CHECKING:
@@ -70,8 +70,9 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.y)
 
-    def by(self, attributes: Sequence[str], merge_groups: bool = False) -> Dataset:
+    def by(self, attributes: str | Sequence[str], merge_groups: bool = False) -> Dataset:
         """Return the same rows with other columns as the sensitive attribute; see `from_frame`."""
+        attributes = columns_of(attributes)
         before = self.sensitive_column.split(",")
         for column in attributes:
             able = (*before, *self.categorical, *self.numeric)
@@ -117,11 +118,16 @@ class Dataset:
         return self.frame if self.array is None else self.array
 
     def federate(
-        self, plan: Plan, seed: int = 0, sensitive_as_input: bool | None = None
+        self,
+        plan: Plan | str | None = None,
+        seed: int = 0,
+        sensitive_as_input: bool | None = None,
     ) -> Federation:
         """Deal the rows to clients as `plan` says, and encode them.
 
-        Models are told S as `aware` says, if nothing is said of it here.
+        The name of a column makes a client of each of its values. Without a plan, clients are the
+        data set's own, or the paper's. Models are told S as `aware` says, if nothing is said of it
+        here.
         """
         from pfedfair.federation import federate
 

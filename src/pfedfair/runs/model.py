@@ -175,7 +175,7 @@ class Saved:
 def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
     """Read what `write_model` wrote; `module` is for a network that is one, see `Module`."""
     if not (folder / "run.json").exists():
-        raise InputError(f"{folder} has no run.json: it is not a folder that train --out wrote.")
+        raise InputError(f"{folder} has no run.json: no run was saved there.")
     about = read_json(folder / "run.json")
     if about.get("format") != FORMAT:
         raise InputError(f"{folder} was written by another version of pfedfair: train again.")

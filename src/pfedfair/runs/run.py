@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,19 +13,23 @@ import pandas as pd
 import torch
 
 from pfedfair import metrics, seeds
-from pfedfair.algorithms import Algorithm, Clients
+from pfedfair.algorithms import Algorithm, Clients, State
+from pfedfair.callbacks import Callback, Training
 from pfedfair.criteria import CRITERIA
 from pfedfair.data import Dataset, with_model
+from pfedfair.defaults import make_for
 from pfedfair.engines.stacked import Fitted, fit
-from pfedfair.errors import InputError, known
+from pfedfair.errors import InputError, known, option
 from pfedfair.federation import Federation, client_number
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import MLP, PIXELS, Network, Pixels
 from pfedfair.partition import Partition
 from pfedfair.rules import Likeliest
+from pfedfair.runs import history
 from pfedfair.runs.model import PersonalModel, write_model
 from pfedfair.runs.predictor import Predictor, count
 from pfedfair.runs.shapes import shapes
+from pfedfair.scalars import whole
 from pfedfair.theory import frontier
 
 
@@ -68,6 +72,7 @@ class Run:
     fitted: Fitted
     seed: int
     seconds: float
+    curve: tuple[Mapping[str, float], ...] = ()  # see `history`
 
     @cached_property
     def predictors(self) -> list[Predictor]:
@@ -78,8 +83,27 @@ class Run:
     @cached_property
     def collapsed(self) -> np.ndarray:
         """Which clients' models predict one class for all of their own training rows."""
-        counts = count(self.predictors, self.federation.table, self.federation.partition.train)
-        return np.asarray((counts.sum((1, 2)) > 0).sum(1) == 1)
+        return np.asarray((self.training_counts.sum((1, 2)) > 0).sum(1) == 1)
+
+    @cached_property
+    def training_counts(self) -> np.ndarray:
+        """Every client's decisions on its own training rows, ``(clients, S, Y, Yhat)``."""
+        return count(self.predictors, self.federation.table, self.federation.partition.train)
+
+    @cached_property
+    def history(self) -> pd.DataFrame:
+        """The learning curve on training rows: loss, accuracy and gap, each the mean over clients.
+
+        A row for the global model after each measured round; the last row is what the clients have
+        at the end, their own models and rules.
+        """
+        end = history.means(self.training_counts, self.algorithm.criterion)
+        return history.frame(self.curve, end, self.algorithm)
+
+    @property
+    def measurable(self) -> bool:
+        """Whether every client has rows to be measured on."""
+        return all(len(rows) > 0 for rows in self.federation.partition.test)
 
     def table(self, protocol: str | None = None) -> pd.DataFrame:
         """Per client: accuracy, DDP and negative prediction rates with bootstrap intervals.
@@ -207,7 +231,8 @@ def own_network(federation: Federation) -> Network:
     if len(shape) > 1:
         check_model(data)
         if kinds.aware:
-            raise InputError("A network on pixels does not look at S: leave out --aware.")
+            told = option("aware", python="sensitive_as_input=True")
+            raise InputError(f"A network on pixels does not look at S: leave out {told}.")
         return Pixels(data.model or "cnn", shape[-1], outputs(kinds.classes))
     return usual_network(federation.encoder.width, data.hidden, kinds)
 
@@ -237,39 +262,109 @@ def choose_network(
     return algorithm.network(network, kinds)
 
 
+def named(
+    federation: Federation, algorithm: Algorithm | str, settings: Mapping[str, Any]
+) -> Algorithm:
+    """Return the method; one that is named as it is tuned for the data and clients of this size."""
+    if not isinstance(algorithm, str):
+        if settings:
+            raise InputError(
+                f"{', '.join(settings)}: settings go with the name of a method; "
+                f"{type(algorithm).__name__}(...) has its own."
+            )
+        return algorithm
+    part = federation.partition
+    sizes = {len(own) + len(held) for own, held in zip(part.train, part.validation, strict=True)}
+    equal = len(sizes) == 1 and federation.data.paper_plan is not None
+    return make_for(sizes.pop() if equal else None, algorithm, settings, federation.data)
+
+
 def train(
     federation: Federation,
-    algorithm: Algorithm,
+    algorithm: Algorithm | str,
     seed: int = 0,
     network: Network | str | None = None,
     on_work: Callable[[float], None] = lambda work: None,
+    callbacks: Sequence[Callback] = (),
+    measure_every: int | None = None,
+    **settings: Any,
 ) -> Run:
     """Train one method on a federation, all clients in this process.
 
     Parameters
     ----------
+    algorithm
+        Or the name of a method, which is then made as tuned for the data, with `settings` such as
+        ``eta=0.9`` on top; see `make`.
     network
         Or the name of a model, see `pfedfair.data.with_model`. By default what goes with the data
         set.
     on_work
         Called with the part of the work that has just been done, for a progress bar.
+    callbacks
+        Look on, see `pfedfair.callbacks`.
+    measure_every
+        After how many rounds the global model is measured for `Run.history`: by default so many
+        that it takes less than a tenth of the time; 0 is never.
     """
+    algorithm, seed = named(federation, algorithm, settings), whole("seed", seed)
+    if seed < 0:
+        raise InputError(f"seed must be at least 0, got {seed}.")
     network = choose_network(federation, algorithm, network)
-    began = time.perf_counter()
-    fitted = fit(federation, algorithm, network, seed, on_work=on_work)
-    seconds = time.perf_counter() - began
+    rounds = algorithm.rounds if algorithm.federated else 0
+    state = Training(federation, algorithm, network, seed, rounds)
+    curve: list[Mapping[str, float]] = []
+    due, spent = history.measured_rounds(algorithm, measure_every), 0.0
+
+    def on_round(t: int, server: State) -> None:
+        nonlocal spent
+        start, row = time.perf_counter(), {}
+        if t + 1 in due:
+            found = history.measure(federation, network, server["w"], algorithm.criterion)
+            row = {"round": t + 1, **found}
+            curve.append(row)
+        for one in callbacks:
+            one.on_round_end(replace(state, round=t + 1, w=server["w"].clone()), row)
+        spent += time.perf_counter() - start
+
+    try:
+        for one in callbacks:
+            one.on_train_begin(state)
+        began = time.perf_counter()
+        fitted = fit(federation, algorithm, network, seed, on_work=on_work, on_round=on_round)
+        seconds = time.perf_counter() - began - spent
+        run = _checked(federation, algorithm, network, fitted, seed, seconds, tuple(curve))
+        for one in callbacks:
+            one.on_train_end(run)
+    except BaseException as error:
+        for one in callbacks:
+            one.on_train_fail(error)
+        raise
+    return run
+
+
+def _checked(
+    federation: Federation,
+    algorithm: Algorithm,
+    network: Network,
+    fitted: Fitted,
+    seed: int,
+    seconds: float,
+    curve: tuple[Mapping[str, float], ...],
+) -> Run:
+    """Return the run; refuse one that diverged, and say which clients' models collapsed."""
     if not bool(torch.isfinite(fitted.theta).all()):
         raise InputError(
             f"Training diverged: a weight is not finite after {algorithm.rounds} rounds; "
             "use a smaller alpha."
         )
-    run = Run(federation, algorithm, network, fitted, seed, seconds)
+    run = Run(federation, algorithm, network, fitted, seed, seconds, curve)
     if algorithm.collapse and run.collapsed.any():
         names = [n for n, c in zip(federation.partition.names, run.collapsed, strict=True) if c]
         warnings.warn(
             f"The model of client {', '.join(names)} predicts one class for everybody: "
             f"{algorithm.collapse}.",
             CollapseWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return run

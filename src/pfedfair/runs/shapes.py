@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 from pfedfair.federation import Federation
 from pfedfair.kinds import outputs
 from pfedfair.networks import Network
@@ -50,7 +50,8 @@ def shapes(federation: Federation, network: Network, w: Tensor) -> pd.DataFrame:
     if data.array is not None:
         raise InputError(f"'{data.name}' has no columns whose shapes could be drawn.")
     if not network.linear:
-        raise InputError(f"{network.words} has no shapes: take --model linear or additive.")
+        linear = option("model", "linear")
+        raise InputError(f"{network.words} has no shapes: take {linear} or additive.")
     rows = np.concatenate(federation.partition.train)
     width = outputs(len(data.label_names))
     labels = data.label_names[-width:]
