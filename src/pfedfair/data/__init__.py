@@ -48,8 +48,8 @@ def load(
 
     A path is that of a CSV or Parquet file, or of a folder of images with ``manifest.csv``. A
     bundled data set may get another sensitive attribute, or several (["sex", "race"] or
-    "sex,race"); it has no paper's plan of shares then. For `model` and `encoding` see `with_model`. `options` are those of
-    `from_frame`, or of `pfedfair.data.faces.load`.
+    "sex,race"); it has no paper's plan of shares then. For `model` and `encoding` see
+    `with_model`. `options` are those of `from_frame`, or of `pfedfair.data.faces.load`.
 
     >>> len(load("compas"))
     6172

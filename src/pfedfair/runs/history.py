@@ -55,8 +55,8 @@ def measure(
         lost[here] = losses(logits, Batch(x, y, s, y))[0].numpy()
         best = logits[0].argmax(1) if wide > 1 else (logits[0, :, 0] > 0).long()
         decided[here] = best.numpy()
-    y, s = table.y[torch.from_numpy(rows)].long().numpy(), table.s[torch.from_numpy(rows)].numpy()
-    cell = ((client * kinds.groups + s) * kinds.classes + y) * kinds.classes + decided
+    label, group = table.y.numpy()[rows].astype(np.int64), table.s.numpy()[rows]
+    cell = ((client * kinds.groups + group) * kinds.classes + label) * kinds.classes + decided
     shape = (len(federation), kinds.groups, kinds.classes, kinds.classes)
     counts = np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape)
     loss = np.bincount(client, lost) / federation.sizes
