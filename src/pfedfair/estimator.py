@@ -264,11 +264,11 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if y is None:
             raise ValueError("This classifier requires y to be passed, but the target y is None.")
         y = column_or_1d(columns.to_pandas(y), warn=True)
-        check_classification_targets(y)
         if len(y) != n:
             raise InputError(f"X has {n} rows, y has {len(y)}.")
         if pd.isna(y).any():
-            raise InputError(f"y has {pd.isna(y).sum()} empty cells: fill or drop them.")
+            raise InputError(f"y has {pd.isna(y).sum()} empty cells (NaN): fill or drop them.")
+        check_classification_targets(y)
         return np.asarray(y)
 
     def _seed(self) -> int:

@@ -17,6 +17,7 @@ from pfedfair.data import encoder as inputs
 from pfedfair.data.dataset import Dataset
 from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds
+from pfedfair.notebook import block
 from pfedfair.partition import Partition, Plan, choose
 from pfedfair.scalars import whole
 
@@ -87,6 +88,23 @@ class Federation:
 
     def __len__(self) -> int:
         return len(self.partition.names)
+
+    def __repr__(self) -> str:
+        clients = f"{len(self)} client{'s' * (len(self) != 1)}"
+        rows = f"{self.sizes.sum():,} training rows"
+        return f"<Federation of {self.data.name}: {clients}, {rows}; {'; '.join(self.words())}>"
+
+    def _repr_html_(self) -> str:
+        heading = f"{self.data.name}: {len(self)} client{'s' * (len(self) != 1)}"
+        return block(heading, [f"{line}." for line in self.words()], self.partition.table())
+
+    def words(self) -> list[str]:
+        """Say what models look at, and what the label and the groups are."""
+        said = self.data.inputs_words(self.partition.column)
+        label, groups = self.data.role_words()
+        told = "is an input, too" if self.table.kinds.aware else "is not an input"
+        name, _, names = groups.partition(": ")
+        return [f"Inputs: {said}", label, f"{name} ({names}) {told}"]
 
     @property
     def sizes(self) -> np.ndarray:

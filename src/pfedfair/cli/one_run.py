@@ -20,6 +20,8 @@ from pfedfair.runs import train as train_run
 from pfedfair.studies import one_run
 from pfedfair.theory import cost_of_one_model
 
+SAVED = ("model.safetensors", "run.json", "results.parquet", "history.csv")
+
 
 @unfold
 def train(
@@ -50,6 +52,8 @@ def train(
     if not quiet:
         for note in images.notes_on(federation.data, plan, federation.partition):
             terminal.say(f"Note: {note}")
+        for line in federation.words():
+            terminal.say(f"{line}.")
         terminal.say(federation.describe())
         terminal.say(defaults.words(people.dataset, method.method, algorithm))
     run = _train(method.method, federation, algorithm, seed, quiet)
@@ -58,6 +62,7 @@ def train(
         claim(out, card)
         run.save(out)
         write_results(out, results, rules)
+        report.history.write(run.history, out)
         if run.network.linear and federation.data.array is None:
             with atomic(out / "shapes.csv") as beside:
                 run.shapes().to_csv(beside, index=False)
@@ -66,7 +71,7 @@ def train(
         view = one_run.view(results, rules, *names, run.fitted.rules[0])
         report.terminal.show(view, terminal.console)
         if out is not None:
-            terminal.say(f"Saved to {out}: model.safetensors, run.json, results.parquet")
+            terminal.say(f"Saved to {out}: {', '.join(SAVED)}")
 
 
 @unfold

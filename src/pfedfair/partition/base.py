@@ -30,6 +30,10 @@ class Partition:
     pool: Rows
     names: tuple[str, ...]
     shared_conditional: bool
+    column: str | None = None  # that says whose a row is, if there is one
+
+    def __repr__(self) -> str:
+        return f"<Partition of {self.data.name}: {len(self.names)} clients>"
 
     @cached_property
     def shares(self) -> np.ndarray:

@@ -25,7 +25,7 @@ POINTS = 25  # of a curve, about
 
 
 def measured_rounds(algorithm: Algorithm, every: int | None = None) -> set[int]:
-    """The rounds, from 1, after which the global model is measured.
+    """The rounds, from 1, after which the global model is measured; it is before the first, too.
 
     Every so many, the first and the last one that trains; by default so many that it takes less
     than a tenth of the time. With 0 none.

@@ -23,6 +23,7 @@ from pfedfair.errors import InputError, known, option
 from pfedfair.federation import Federation, client_number
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import MLP, PIXELS, Network, Pixels
+from pfedfair.notebook import block
 from pfedfair.partition import Partition
 from pfedfair.rules import Likeliest
 from pfedfair.runs import history
@@ -74,6 +75,24 @@ class Run:
     seconds: float
     curve: tuple[Mapping[str, float], ...] = ()  # see `history`
 
+    def __repr__(self) -> str:
+        return f"<{self._heading}>"
+
+    def _repr_html_(self) -> str:
+        lines = [f"{line}." for line in self.federation.words()]
+        if not self.measurable:
+            return block(self._heading, [*lines, "No rows are held out to measure it on."])
+        gap = CRITERIA[self.algorithm.criterion].measure
+        names = [f"{name}{end}" for name in ("accuracy", gap) for end in ("", "_low", "_high")]
+        return block(self._heading, lines, self.table()[["client", "role", "n_train", *names]])
+
+    @property
+    def _heading(self) -> str:
+        level = f" ({self.algorithm.level})" if self.algorithm.level else ""
+        what = f"{type(self.algorithm).__name__}{level} on {self.federation.data.name}"
+        clients = f"{len(self.federation)} client{'s' * (len(self.federation) != 1)}"
+        return f"Run of {what}: {clients}, seed {self.seed}, {self.network.words}"
+
     @cached_property
     def predictors(self) -> list[Predictor]:
         """Every client's network, parameters and rule."""
@@ -83,12 +102,8 @@ class Run:
     @cached_property
     def collapsed(self) -> np.ndarray:
         """Which clients' models predict one class for all of their own training rows."""
-        return np.asarray((self.training_counts.sum((1, 2)) > 0).sum(1) == 1)
-
-    @cached_property
-    def training_counts(self) -> np.ndarray:
-        """Every client's decisions on its own training rows, ``(clients, S, Y, Yhat)``."""
-        return count(self.predictors, self.federation.table, self.federation.partition.train)
+        counts = count(self.predictors, self.federation.table, self.federation.partition.train)
+        return np.asarray((counts.sum((1, 2)) > 0).sum(1) == 1)
 
     @cached_property
     def history(self) -> pd.DataFrame:
@@ -97,7 +112,9 @@ class Run:
         A row for the global model after each measured round; the last row is what the clients have
         at the end, their own models and rules.
         """
-        end = history.means(self.training_counts, self.algorithm.criterion)
+        rows = self.federation.partition.train
+        counts = count(self.predictors, self.federation.table, rows, self.seed)
+        end = history.means(counts, self.algorithm.criterion)
         return history.frame(self.curve, end, self.algorithm)
 
     @property
@@ -184,7 +201,17 @@ class Run:
         table = self.table(protocol)[["client", "accuracy", gap, f"{gap}_low", f"{gap}_high"]]
         about = [{**rule.table(), **rule.facts} for rule in self.fitted.rules]
         each = pd.DataFrame(about, index=table.index)
-        return pd.concat([table, each], axis=1).assign(cost=right - table["accuracy"])
+        return pd.concat([table, each], axis=1).assign(
+            cost=right - table["accuracy"], constant=self._constant(counts, weighted)
+        )
+
+    def _constant(self, counts: np.ndarray, weighted: bool) -> np.ndarray:
+        """The accuracy of each client's most frequent training label for everybody."""
+        part, data = self.federation.partition, self.federation.data
+        people, same = counts.sum(-1), np.zeros_like(counts)
+        for i, rows in enumerate(part.train):
+            same[i, ..., np.bincount(data.y[rows]).argmax()] = people[i]
+        return metrics.measure(same, part.shares if weighted else None)["accuracy"]
 
     def retarget(self, **changes: Any) -> Self:
         """Return this run with another target_ddp or confidence: no training and no messages."""
@@ -327,13 +354,15 @@ def train(
             one.on_round_end(replace(state, round=t + 1, w=server["w"].clone()), row)
         spent += time.perf_counter() - start
 
+    if due:  # the model before the first round, as `fit` draws it
+        w = network.init(seeds.generator(seed, seeds.INIT))
+        start = history.measure(federation, network, w, algorithm.criterion)
+        curve.append({"round": 0, **start})
     try:
         for one in callbacks:
             one.on_train_begin(state)
-        began = time.perf_counter()
-        fitted = fit(federation, algorithm, network, seed, on_work=on_work, on_round=on_round)
-        seconds = time.perf_counter() - began - spent
-        run = _checked(federation, algorithm, network, fitted, seed, seconds, tuple(curve))
+        run = _train(federation, algorithm, seed, network, on_work, on_round)
+        run = replace(run, curve=tuple(curve), seconds=run.seconds - spent)
         for one in callbacks:
             one.on_train_end(run)
     except BaseException as error:
@@ -343,28 +372,30 @@ def train(
     return run
 
 
-def _checked(
+def _train(
     federation: Federation,
     algorithm: Algorithm,
-    network: Network,
-    fitted: Fitted,
     seed: int,
-    seconds: float,
-    curve: tuple[Mapping[str, float], ...],
+    network: Network,
+    on_work: Callable[[float], None],
+    on_round: Callable[[int, State], None],
 ) -> Run:
     """Return the run; refuse one that diverged, and say which clients' models collapsed."""
+    began = time.perf_counter()
+    fitted = fit(federation, algorithm, network, seed, on_work=on_work, on_round=on_round)
+    seconds = time.perf_counter() - began
     if not bool(torch.isfinite(fitted.theta).all()):
         raise InputError(
             f"Training diverged: a weight is not finite after {algorithm.rounds} rounds; "
             "use a smaller alpha."
         )
-    run = Run(federation, algorithm, network, fitted, seed, seconds, curve)
+    run = Run(federation, algorithm, network, fitted, seed, seconds)
     if algorithm.collapse and run.collapsed.any():
         names = [n for n, c in zip(federation.partition.names, run.collapsed, strict=True) if c]
         warnings.warn(
             f"The model of client {', '.join(names)} predicts one class for everybody: "
             f"{algorithm.collapse}.",
             CollapseWarning,
-            stacklevel=3,
+            stacklevel=2,
         )
     return run
