@@ -149,9 +149,10 @@ def no_better(results: pd.DataFrame) -> list[str]:
 def cost_words(frame: pd.DataFrame, eta: float, rule: Rule) -> list[str]:
     """Say what fairness cost in accuracy, or how to find out."""
     if rule.numbers.numel():
-        cost = 100 * frame["cost"]
-        worst = f", {cost.max():.1f} at most" if len(cost) > 1 else ""
-        return [f"Fairness cost {cost.mean():.1f} points of accuracy on average{worst}."]
+        mean, worst = 100 * frame["cost"].mean(), 100 * frame["cost"].max()
+        lost = f"{mean:.1f} points of accuracy" if mean >= 0.05 else "no accuracy"
+        most = f", {worst:.1f} points at one client" if len(frame) > 1 and worst >= 0.05 else ""
+        return [f"Fairness cost {lost} on average{most}."]
     return [UNKNOWN_COST] if eta > 0 else []
 
 
