@@ -76,9 +76,8 @@ def test_what_fairness_cost_by_a_rule(pfedfair, csv):
     asked = ("--method", "transport", "--target-ddp", 0.05, "--out", "run")
     _, out, _ = pfedfair("train", csv, *COLUMNS, *asked)
     cost = 100 * pd.read_parquet("run/rules.parquet")["cost"]
-    said = (
-        f"Fairness cost {cost.mean():.1f} points of accuracy on average, {cost.max():.1f} at most"
-    )
+    assert cost.mean() > 0.05
+    said = f"cost {cost.mean():.1f} points of accuracy on average, {cost.max():.1f} points at the"
     assert said in " ".join(out.split())
     plain = pfedfair("train", csv, *COLUMNS, "--method", "fedavg", "--rounds", 2)[1]
     assert "Fairness cost" not in plain
@@ -101,14 +100,11 @@ def test_the_learning_curve_is_in_the_folder(pfedfair, csv):
 @pytest.mark.parametrize(
     ("cost", "said"),
     [
-        (
-            [0.01, 0.03],
-            "Fairness cost 2.0 points of accuracy on average, 3.0 points at one client.",
-        ),
-        ([-0.03, 0.01], "Fairness cost no accuracy on average, 1.0 points at one client."),
-        ([-0.01], "Fairness cost no accuracy on average."),
+        ([0.01, 0.03], "2.0 points of accuracy on average, 3.0 points at the worst client."),
+        ([-0.03, 0.01], "no accuracy on average, 1.0 points at the worst client."),
+        ([-0.01], "no accuracy on average."),
     ],
 )
 def test_costs_in_words(cost, said):
     rule = pff.Thresholds(torch.zeros(2, 4))
-    assert one_run.cost_words(pd.DataFrame({"cost": cost}), 0.0, rule) == [said]
+    assert one_run.cost_words(pd.DataFrame({"cost": cost}), 0.0, rule) == [f"Fairness cost {said}"]

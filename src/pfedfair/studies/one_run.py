@@ -151,7 +151,8 @@ def cost_words(frame: pd.DataFrame, eta: float, rule: Rule) -> list[str]:
     if rule.numbers.numel():
         mean, worst = 100 * frame["cost"].mean(), 100 * frame["cost"].max()
         lost = f"{mean:.1f} points of accuracy" if mean >= 0.05 else "no accuracy"
-        most = f", {worst:.1f} points at one client" if len(frame) > 1 and worst >= 0.05 else ""
+        most = f", {worst:.1f} points at the worst client" if worst >= 0.05 else ""
+        most = most if len(frame) > 1 else ""
         return [f"Fairness cost {lost} on average{most}."]
     return [UNKNOWN_COST] if eta > 0 else []
 
