@@ -2,7 +2,10 @@
 
 __version__ = "0.1.0"
 
-from pfedfair import metrics, partition
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from pfedfair import callbacks, metrics, partition
 from pfedfair.algorithms import ALGORITHMS, Algorithm
 from pfedfair.algorithms.constant import Constant
 from pfedfair.algorithms.ditto import Ditto
@@ -44,6 +47,9 @@ from pfedfair.runs import CollapseWarning, PersonalModel, Run, load_model, perso
 from pfedfair.runs.model import UnseenWarning
 from pfedfair.runs.whole import SavedRun, load_run
 
+if TYPE_CHECKING:
+    from pfedfair.estimator import FairFederatedClassifier as FairFederatedClassifier
+
 __all__ = [
     "ALGORITHMS", "DATASETS", "DRO", "FA", "FCFL", "IRM", "MLP", "MMPF", "PENALTIES", "Algorithm",
     "Audit",
@@ -51,7 +57,20 @@ __all__ = [
     "FedFACT", "FedFACTIn", "FedProx", "Federation", "GaussianSwap", "InputError", "Likeliest",
     "LoGoFair", "Local", "Lookup", "Module", "Newton", "Objective", "PFedFair", "PFedMe",
     "PerFedAvg", "PersonalModel", "Pooled", "Reweigh", "Run", "SavedRun", "Source", "Spec",
-    "Targeted", "ThresholdLocal", "Thresholds", "Transport", "UnseenWarning", "audit",
+    "Targeted", "ThresholdLocal", "Thresholds", "Transport", "UnseenWarning", "audit", "callbacks",
     "from_frame", "linear", "load", "load_model", "load_run", "make", "metrics", "partition",
     "personalise", "read_results", "run_experiment", "train",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs scikit-learn, which is not installed with pfedfair, when it is asked for."""
+    if name == "FairFederatedClassifier":
+        from pfedfair.estimator import FairFederatedClassifier
+
+        return FairFederatedClassifier
+    raise AttributeError(f"module 'pfedfair' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *(["FairFederatedClassifier"] if find_spec("sklearn") else [])]

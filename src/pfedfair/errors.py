@@ -1,7 +1,11 @@
 """The one exception that a user is meant to read."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any
+
+_commands = False  # whether a command is running, so that options are typed with dashes
 
 
 class InputError(ValueError):
@@ -39,3 +43,36 @@ def has_column(column: str, columns: Iterable[object], what: str) -> None:
     if column not in names:
         listed = near(column, names) + ", ".join(names)
         raise InputError(f"There is no column '{column}' {what}: {listed}.")
+
+
+@contextmanager
+def in_a_command() -> Iterator[None]:
+    """Let `option` speak of options as they are typed in a command."""
+    global _commands
+    before, _commands = _commands, True
+    try:
+        yield
+    finally:
+        _commands = before
+
+
+def option(name: str, value: Any = None, python: str | None = None) -> str:
+    """Spell an option as the user gave it: in a command, or in Python, where `python` may say how.
+
+    >>> option("merge_groups", True), option("model", "linear"), option("data", python="folder")
+    ('merge_groups=True', "model='linear'", 'folder')
+    >>> with in_a_command():
+    ...     option("merge_groups", True), option("model", "linear"), option("data", python="folder")
+    ('--merge-groups', '--model linear', '--data')
+    """
+    if _commands:
+        typed = f"--{name.replace('_', '-')}"
+        return typed if value is None or value is True else f"{typed} {value}"
+    if python is not None:
+        return python
+    return name if value is None else f"{name}={value!r}"
+
+
+def setting(name: str) -> str:
+    """Spell the name of a setting: with dashes in a command."""
+    return name.replace("_", "-") if _commands else name

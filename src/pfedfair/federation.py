@@ -18,7 +18,9 @@ from pfedfair.data import encoder as inputs
 from pfedfair.data.dataset import Dataset
 from pfedfair.errors import InputError, near
 from pfedfair.kinds import Kinds
-from pfedfair.partition import Partition, Plan
+from pfedfair.notebook import block
+from pfedfair.partition import Partition, Plan, choose
+from pfedfair.scalars import whole
 
 STORED = (torch.uint8, torch.float16)  # how large inputs are kept, not computed with
 CHUNK = 10  # clients at a time: 5 to 10 keep the work in the cache, more gain nothing
@@ -88,6 +90,23 @@ class Federation:
     def __len__(self) -> int:
         return len(self.partition.names)
 
+    def __repr__(self) -> str:
+        clients = f"{len(self)} client{'s' * (len(self) != 1)}"
+        rows = f"{self.sizes.sum():,} training rows"
+        return f"<Federation of {self.data.name}: {clients}, {rows}; {'; '.join(self.words())}>"
+
+    def _repr_html_(self) -> str:
+        heading = f"{self.data.name}: {len(self)} client{'s' * (len(self) != 1)}"
+        return block(heading, [f"{line}." for line in self.words()], self.partition.table())
+
+    def words(self) -> list[str]:
+        """Say what models look at, and what the label and the groups are."""
+        said = self.data.inputs_words(self.partition.column)
+        label, groups = self.data.role_words()
+        told = "is an input, too" if self.table.kinds.aware else "is not an input"
+        name, _, names = groups.partition(": ")
+        return [f"Inputs: {said}", label, f"{name} ({names}) {told}"]
+
     @property
     def sizes(self) -> np.ndarray:
         return np.array([len(rows) for rows in self.partition.train])
@@ -122,9 +141,12 @@ def client_number(names: Sequence[str], client: object) -> int:
 
 
 def federate(
-    data: Dataset, plan: Plan, seed: int = 0, sensitive_as_input: bool = True
+    data: Dataset, plan: Plan | str | None, seed: int = 0, sensitive_as_input: bool = True
 ) -> Federation:
     """Deal the rows of `data` as `plan` says and encode them, fitted on training rows only."""
+    if not isinstance(plan, Plan):
+        plan = choose("fixed", data, column=plan)
+    seed = whole("seed", seed)
     partition = replace(plan.split(data, seed), column=plan.column)
     for name, rows in zip(partition.names, partition.train, strict=True):
         if len(rows) == 0:

@@ -266,7 +266,7 @@ def test_the_likelihood_of_tau_is_the_integral_over_intercepts():
         (lambda: pff.Newton(intercepts="own"), "Unknown intercepts 'own'"),
         (
             lambda: pff.train(federated(), pff.Newton(), network=pff.MLP(7, (64, 64), groups=2)),
-            "mlp 64-64 is not linear in its parameters: take --model linear or additive",
+            "mlp 64-64 is not linear in its parameters: take model='linear' or additive",
         ),
     ],
 )

@@ -58,7 +58,7 @@ def test_every_combination_that_occurs_is_a_group(sizes, merge, seed):
         refused(
             lambda: cross(frame, ["one", "two"]),
             f"'one x two' has {len(small)} groups? with fewer than {FEWEST} rows, '{first}' with "
-            f"{count[first]} .*--merge-groups",
+            f"{count[first]} .*merge_groups=True",
         )
         return
     large = sorted(set(count) - set(small))
@@ -154,7 +154,7 @@ def test_too_few_rows_of_a_group():
     frame["race"] = np.where(frame.index < 9, "d", frame["race"])
     refused(
         lambda: pff.from_frame(frame, "y", "race"),
-        "'race' has 1 groups? with fewer than 30 rows, 'd' with 9 .*--merge-groups",
+        "'race' has 1 groups? with fewer than 30 rows, 'd' with 9 .*merge_groups=True",
     )
     data = pff.from_frame(frame, "y", "race", merge_groups=True)
     assert data.group_names[-1].endswith(" + d")  # 9 are too few even so
@@ -368,9 +368,9 @@ def test_small_groups_are_merged_if_asked(pfedfair, own):
     arguments = (*own(race=rare), "--method", "fedavg", "--rounds", 1)
     code, out, err = pfedfair("train", *arguments)
     assert (code, out) == (2, "")
-    assert re.search(r"2 groups with fewer than 30 rows, 'f x d' .*--merge-groups", err)
+    assert re.search(r"2 groups with fewer than 30 rows, 'f x d' .*merge_groups=True", err)
     assert len(err.strip().splitlines()) == 1
-    code, out, err = pfedfair("train", *arguments, "--merge-groups")
+    code, out, err = pfedfair("train", *arguments, "merge_groups=True")
     assert code == 0, err
     assert "f x d + m x d" in out
 
@@ -408,7 +408,7 @@ def test_compare_for_equalised_odds(pfedfair, own):
 
 def test_bundled_data_by_another_attribute(pfedfair):
     code, out, err = pfedfair(
-        "train", "compas", "--sensitive", "race", "--merge-groups", "--partition", "dirichlet",
+        "train", "compas", "--sensitive", "race", "merge_groups=True", "--partition", "dirichlet",
         "--clients", 3, "--method", "transport", "--rounds", 8,
     )  # fmt: skip
     assert code == 0, err

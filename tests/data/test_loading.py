@@ -85,11 +85,11 @@ def test_a_digest_knows_the_array_the_labels_the_groups_and_who_is_held(file):
     ("name", "options", "message"),
     [
         ("celebs", {}, r"Unknown data set 'celebs': did you mean 'celeba'\?"),
-        ("celeba", {}, "Say where celeba is: --data FOLDER"),
+        ("celeba", {}, "Say where celeba is: folder=FOLDER"),
         ("celeba", {"folder": "f", "drop": ["x"]}, "'celeba' is made of images: leave out drop"),
         ("celeba", {"folder": "nowhere"}, "nowhere does not exist: name the folder"),
         ("adult", {"encoder": "clip"}, "'adult' has its own columns: leave out encoder"),
-        ("adult", {"scaling": "whiten"}, "'adult' has no embeddings to scale: leave out --scaling"),
+        ("adult", {"scaling": "whiten"}, "'adult' has no embeddings to scale: leave out scaling"),
         ("t.csv", {"pixels": 8}, r"t.csv is a table: leave out pixels"),
         ("t.csv", {"scaling": "whiten"}, "has no embeddings to scale"),
         ("staff.parquet", {"pixels": 8}, "staff.parquet holds embeddings: leave out pixels"),

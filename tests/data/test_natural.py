@@ -74,7 +74,7 @@ def test_rows_of_each_client(folder):
 
 
 def test_what_is_not_there(tmp_path, folder):
-    with pytest.raises(pff.InputError, match="Say where acs is: --data FOLDER, with its rows"):
+    with pytest.raises(pff.InputError, match="Say where acs is: folder=FOLDER, with its rows"):
         pff.load("acs")
     with pytest.raises(pff.InputError, match="There is no file or folder"):
         pff.load("acs", folder=tmp_path / "nowhere")

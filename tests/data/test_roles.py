@@ -80,7 +80,7 @@ def test_identifiers_are_named():
     assert data.numeric == ("x",)
     (note,) = data.notes
     assert note == (
-        "Left out: 'id' has another value in nearly every row, like a name; --keep takes a column "
+        "Left out: 'id' has another value in nearly every row, like a name; keep takes a column "
         "all the same."
     )
     assert made({"x": numbers}).notes == ()  # numbers with a fraction are no identifiers

@@ -35,7 +35,7 @@ def test_roles_and_column_names_are_checked():
     frame = pd.DataFrame({"x": [0.0, 1, 2, 3], "y": [0, 1, 0, 1], "s": ["m", "f", "f", "m"]})
     for call, message in [
         (lambda: pff.from_frame(frame, "y", "y"), "cannot be both the label and the sensitive"),
-        (lambda: pff.from_frame(frame, "y", "s", drop="x"), "lists of columns"),
+        (lambda: pff.from_frame(frame, "y", "s", drop="x,q"), "no column 'q'"),
         (lambda: pff.from_frame(frame, "y", "s", drop=["z"]), "no column 'z' to drop"),
         (lambda: pff.from_frame(frame.set_axis(list("xyy"), axis=1), "y", "x"), "more than one"),
         (lambda: pff.from_frame(frame, "y", "s", drop=["x"]).federate(

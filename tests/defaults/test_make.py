@@ -30,10 +30,10 @@ def test_without_settings_it_is_the_class_and_eta_09_if_fair(name):
         ("fedavg", {"eta": 0.5}, "'eta' means nothing to fedavg: leave it out, or take fedavg-kde"),
         ("erm-local", {"penalty": "mi"}, "'penalty' means .* erm-local: .* or take kde-local"),
         ("fedavg", {"penalty.bandwidth": 1}, "means nothing to fedavg: .* or take fedavg-kde"),
-        ("fedavg", {"target_ddp": 0.1}, "'target-ddp' means nothing to fedavg: .* fedavg-kde"),
+        ("fedavg", {"target_ddp": 0.1}, "'target_ddp' means nothing to fedavg: .* fedavg-kde"),
         ("transport", {"eta": 0.5}, "'eta' means nothing to transport: leave it out"),
         ("transport", {"mix": "additive"}, "'mix' means nothing to transport: leave it out"),
-        ("logofair", {"target_ddp": 0.1}, "'target-ddp' means nothing to logofair: leave it out"),
+        ("logofair", {"target_ddp": 0.1}, "'target_ddp' means nothing to logofair: leave it out"),
         ("constant", {"eta": 0.5}, "'eta' means nothing to constant: leave it out"),
         ("pfedfair", {"beta": 1.0}, "'beta' means nothing to pfedfair: leave it out"),
         ("fedavg", {"base": "fedprox"}, "'base' means nothing to fedavg: leave it out"),
@@ -45,12 +45,12 @@ def test_without_settings_it_is_the_class_and_eta_09_if_fair(name):
         ("pfedfair", {"rounds": "2.5"}, "rounds must be a whole number, got '2.5'"),
         ("pfedfair", {"rounds": "inf"}, "rounds must be a whole number, got 'inf'"),
         ("pfedfair", {"rounds": None}, "rounds must be a whole number, got 'None'"),
-        ("pfedfair", {"alpha_inner": "fast"}, "alpha-inner must be a number, got 'fast'"),
+        ("pfedfair", {"alpha_inner": "fast"}, "alpha_inner must be a number, got 'fast'"),
         ("pfedfair", {"alpha": "nan"}, "alpha must be a positive number, got nan"),
         ("pfedfair", {"penalty.bandwidth": "wide"}, "penalty.bandwidth must be a number"),
         ("pfedfair", {"penalty.h": 1}, "Unknown option of kde 'h'"),
-        ("pfedfair", {"confidence": 0.9}, "confidence needs target-ddp"),
-        ("pfedfair", {"target_ddp": "no"}, "target-ddp must be a number, got 'no'"),
+        ("pfedfair", {"confidence": 0.9}, "confidence needs target_ddp"),
+        ("pfedfair", {"target_ddp": "no"}, "target_ddp must be a number, got 'no'"),
         ("mmpf", {"target_ddp": 0.1}, "MMPF makes its own gradients: it takes no target"),
         ("transport", {"base.mu": 0.1}, "base.mu needs base, the name of a method"),
         ("transport", {"base": "fedavg", "base.mu": 0.1}, "'mu' means nothing to fedavg"),
@@ -144,7 +144,7 @@ def test_settings_that_would_do_nothing_are_refused(settings, message):
 
 @pytest.mark.filterwarnings("ignore::pfedfair.CollapseWarning")
 def test_options_of_penalties_are_read(federation):
-    with pytest.raises(pff.InputError, match="penalty-options cannot be read from 'abc'"):
+    with pytest.raises(pff.InputError, match="penalty_options cannot be read from 'abc'"):
         pff.make("fedavg-kde", {"penalty_options": "abc"})
     algorithm = pff.make("fedavg-kde", {"penalty": "hgr", "penalty.points": "11", "rounds": 1})
     assert dict(algorithm.penalty_options) == {"points": 11}

@@ -171,7 +171,7 @@ def test_a_model_for_all_needs_no_clients(encoder, tmp_path):
 
 
 def test_what_is_not_there_is_said(encoder, tmp_path):
-    with pytest.raises(pff.InputError, match=r"has no run\.json: it is not a folder that train"):
+    with pytest.raises(pff.InputError, match=r"has no run\.json: no run was saved there"):
         load_model(tmp_path, 0)
     network = linear(encoder.width)
     tensors, rules = {"theta": torch.zeros(2, network.size)}, [Likeliest()] * 2

@@ -193,7 +193,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(folder, site, tmp_path):
         pff.personalise(folder, site.assign(a=np.nan))
     refused(folder, site, r"target_ddp must be in \[0, 1\], got 7", target_ddp=7.0)
     refused(folder, site, "confidence must be in", confidence=2.0)
-    refused(tmp_path / "nothing", site, "it is not a folder that train --out wrote")
+    refused(tmp_path / "nothing", site, "no run was saved there")
     assert not (tmp_path / "nothing").exists()
 
 

@@ -87,7 +87,7 @@ def test_where_s_is_guessed_the_head_has_no_part():
 def test_what_has_no_shapes_says_so(federation):
     network = pff.MLP(federation.encoder.width, (5,), groups=2)
     run = pff.train(federation, pff.FedAvg(rounds=60, batch=30, alpha=0.01), network=network)
-    with pytest.raises(pff.InputError, match="mlp 5 has no shapes: take --model linear"):
+    with pytest.raises(pff.InputError, match="mlp 5 has no shapes: take model='linear'"):
         run.shapes()
 
 

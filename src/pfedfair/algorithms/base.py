@@ -36,6 +36,7 @@ from pfedfair.networks import Network
 from pfedfair.objectives import Objective
 from pfedfair.optimisers import OPTIMISERS, Step
 from pfedfair.rules import Likeliest, Rule
+from pfedfair.scalars import plain
 
 State = dict[str, Tensor]
 Answer = tuple[State, State]  # a message to the server, and what the client keeps
@@ -118,6 +119,7 @@ class Algorithm:
     tuned: ClassVar[bool] = True  # whether it has settings of its own to tune
 
     def __post_init__(self) -> None:
+        plain(self)
         known("optimiser", self.optimiser, list(OPTIMISERS))
         known("weighting", self.weighting, ["uniform", "size"])
         at_least(1, self, "rounds", "epochs", "batch")

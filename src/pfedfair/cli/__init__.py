@@ -9,7 +9,7 @@ import typer
 from pfedfair import terminal
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.cli import audit, compare, decisions, embed, flower, one_run, tune
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, in_a_command
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,7 +33,8 @@ RESUMES = ("compare", "reproduce", "tune")  # commands that keep finished runs
 def main() -> None:
     """Run the command line: exit code 2 and one sentence on bad input."""
     try:
-        code = app(standalone_mode=False) or 0
+        with in_a_command():
+            code = app(standalone_mode=False) or 0
         if code == INTERRUPTED:
             kept = " Finished runs are kept: the same command goes on from there."
             terminal.errors.print(f"Interrupted.{kept if sys.argv[1] in RESUMES else ''}")

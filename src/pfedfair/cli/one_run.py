@@ -20,6 +20,10 @@ from pfedfair.runs import train as train_run
 from pfedfair.studies import one_run
 from pfedfair.theory import cost_of_one_model
 
+SAVED = (
+    "model.safetensors", "run.json", "predictions.parquet", "results.parquet", "history.csv",
+)  # fmt: skip
+
 
 @unfold
 def train(
@@ -50,6 +54,8 @@ def train(
     if not quiet:
         for note in images.notes_on(federation.data, plan, federation.partition):
             terminal.say(f"Note: {note}")
+        for line in federation.words():
+            terminal.say(f"{line}.")
         terminal.say(federation.describe())
         terminal.say(defaults.words(people.dataset, method.method, algorithm))
     run = _train(method.method, federation, algorithm, seed, quiet)
@@ -58,13 +64,13 @@ def train(
         claim(out, card)
         run.save(out, options.command_line())
         write_results(out, results, rules)
+        report.history.write(run.history, out)
     if not quiet:
         names = federation.data.group_names, federation.data.label_names
         view = one_run.view(results, rules, *names, run.fitted.rules[0])
         report.terminal.show(view, terminal.console)
         if out is not None:
-            files = "model.safetensors, run.json, predictions.parquet, results.parquet"
-            terminal.say(f"Saved to {out}: {files}")
+            terminal.say(f"Saved to {out}: {', '.join(SAVED)}")
 
 
 @unfold

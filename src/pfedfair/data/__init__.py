@@ -1,6 +1,6 @@
 """Rows: the bundled data sets, faces, and yours."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,10 +11,11 @@ from pfedfair.data.adult import adult
 from pfedfair.data.compas import compas
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.encoder import Encoder
+from pfedfair.data.groups import joined
 from pfedfair.data.heart import heart
 from pfedfair.data.models import MODELS, with_model
 from pfedfair.data.table import from_frame, read_table
-from pfedfair.errors import InputError, near
+from pfedfair.errors import InputError, near, option
 
 __all__ = [
     "DATASETS", "FACES", "MODELS", "NATURAL", "Dataset", "Encoder", "adult", "compas",
@@ -32,13 +33,12 @@ FACES = ("celeba", "utkface", "fairface")
 NATURAL: dict[str, Callable[[Path, str | None], Dataset]] = {"acs": acs, "heart": heart}
 OF_IMAGES = ("folder", "encoder", "pixels", "skip_missing", "with_images")
 OF_TABLES = ("drop", "categorical", "keep")
-TYPED = {"folder": "folder (--data)"}  # options that are called otherwise in commands
 
 
 def load(
     name: str | Path,
     label: str | None = None,
-    sensitive: str | None = None,
+    sensitive: str | Sequence[str] | None = None,
     scaling: str | None = None,
     model: str | None = None,
     encoding: str | None = None,
@@ -47,17 +47,17 @@ def load(
     """Load a bundled data set by name, faces by name and folder, or your own by path.
 
     A path is that of a CSV or Parquet file, or of a folder of images with ``manifest.csv``. A
-    bundled data set may get another sensitive attribute, or several ("sex,race"); it has no paper's
-    plan of shares then. For `model` and `encoding` see `with_model`. `options` are those of
-    `from_frame`, or of `pfedfair.data.faces.load`.
+    bundled data set may get another sensitive attribute, or several (["sex", "race"] or
+    "sex,race"); it has no paper's plan of shares then. For `model` and `encoding` see
+    `with_model`. `options` are those of `from_frame`, or of `pfedfair.data.faces.load`.
 
     >>> len(load("compas"))
     6172
     """
-    given = {option: value for option, value in options.items() if value}
-    data = _load(str(name), label, sensitive, given)
+    given = {name: value for name, value in options.items() if value}
+    data = _load(str(name), label, joined(sensitive) if sensitive else None, given)
     if scaling and (data.array is None or data.array.ndim != 2):
-        raise InputError(f"'{name}' has no embeddings to scale: leave out --scaling.")
+        raise InputError(f"'{name}' has no embeddings to scale: leave out {option('scaling')}.")
     if data.array is not None and data.array.ndim > 2:
         data = replace(data, settings="pixels")
     data = with_model(data, model, encoding)
@@ -124,11 +124,13 @@ def holds_embeddings(path: Path) -> bool:
 def _folder(name: str, given: dict[str, Any], what: str) -> Path:
     """Where a data set is that is not bundled."""
     if "folder" not in given:
-        raise InputError(f"Say where {name} is: --data FOLDER, {what}.")
+        said = option("data", "FOLDER", python="folder=FOLDER")
+        raise InputError(f"Say where {name} is: {said}, {what}.")
     return Path(given.pop("folder"))
 
 
 def _none_of(given: dict[str, Any], options: tuple[str, ...], why: str) -> None:
-    found = [TYPED.get(option, option) for option in given if option in options]
+    folder = {"folder": option("data", python="folder")}  # called otherwise in commands
+    found = [folder.get(name, name) for name in given if name in options]
     if found:
         raise InputError(f"{why}: leave out {', '.join(found)}.")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from pfedfair.data.groups import cross
+from pfedfair.data.groups import columns_of, cross
 from pfedfair.errors import InputError, has_column
+from pfedfair.notebook import block, some
 
 if TYPE_CHECKING:
     from pfedfair.federation import Federation
@@ -71,8 +72,36 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.y)
 
-    def by(self, attributes: Sequence[str], merge_groups: bool = False) -> Dataset:
+    def __repr__(self) -> str:
+        said = "; ".join([self.inputs_words(), *self.role_words()])
+        return f"<Dataset {self.name}: {len(self):,} rows; {said}>"
+
+    def _repr_html_(self) -> str:
+        lines = [f"Inputs: {self.inputs_words()}.", *(f"{line}." for line in self.role_words())]
+        people = np.bincount(self.s, minlength=len(self.group_names))
+        table = pd.DataFrame({"group": self.group_names, "rows": people})
+        if len(self.label_names) == 2:
+            right = np.bincount(self.s, self.y, minlength=len(people))
+            table[f"share of {self.label_names[1]}"] = right / np.maximum(people, 1)
+        return block(f"{self.name}: {len(self):,} rows", [*lines, *self.notes], table)
+
+    def inputs_words(self, without: str | None = None) -> str:
+        """Say what models look at besides S; `without` is the column of clients."""
+        if self.array is not None:
+            width = " x ".join(map(str, self.array.shape[1:]))
+            return f"{width} numbers" + (f" ({self.inputs})" if self.inputs else "")
+        columns = [c for c in (*self.numeric, *self.categorical) if c != without]
+        return f"{len(columns)} column{'s' * (len(columns) != 1)} ({some(columns)})"
+
+    def role_words(self) -> tuple[str, str]:
+        """Say what the label and the sensitive attribute are."""
+        names, groups = self.label_names, some(self.group_names)
+        said = f"{names[-1]} counts as positive" if len(names) == 2 else some(names)
+        return f"Label {self.label_column}: {said}", f"S {self.sensitive_column}: {groups}"
+
+    def by(self, attributes: str | Sequence[str], merge_groups: bool = False) -> Dataset:
         """Return the same rows with other columns as the sensitive attribute; see `from_frame`."""
+        attributes = columns_of(attributes)
         before = self.sensitive_column.split(",")
         for column in attributes:
             able = (*before, *self.categorical, *self.numeric)
@@ -118,11 +147,16 @@ class Dataset:
         return self.frame if self.array is None else self.array
 
     def federate(
-        self, plan: Plan, seed: int = 0, sensitive_as_input: bool | None = None
+        self,
+        plan: Plan | str | None = None,
+        seed: int = 0,
+        sensitive_as_input: bool | None = None,
     ) -> Federation:
         """Deal the rows to clients as `plan` says, and encode them.
 
-        Models are told S as `aware` says, if nothing is said of it here.
+        The name of a column makes a client of each of its values. Without a plan, clients are the
+        data set's own, or the paper's. Models are told S as `aware` says, if nothing is said of it
+        here.
         """
         from pfedfair.federation import federate
 

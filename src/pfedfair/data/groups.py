@@ -9,11 +9,32 @@ import numpy as np
 import pandas as pd
 
 from pfedfair.data.cells import factor, order
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 
 MOST_LEVELS = 100  # of a sensitive attribute, before they are merged
 MOST_GROUPS = 20
 FEWEST = 30  # rows of a group, where there are more than two
+
+
+def columns_of(given: str | Sequence[str]) -> list[str]:
+    """Return names of columns: a list, or a text with commas between, as in a command.
+
+    >>> columns_of("sex,race"), columns_of(["sex", "race"])
+    (['sex', 'race'], ['sex', 'race'])
+    """
+    if isinstance(given, str):
+        return given.split(",") if given else []
+    return list(map(str, given))
+
+
+def joined(columns: str | Sequence[str]) -> str:
+    """Return names of sensitive columns with commas between, which no name may have."""
+    if isinstance(columns, str):
+        return columns
+    for name in map(str, columns):
+        if "," in name:
+            raise InputError(f"The name of the sensitive column '{name}' has a comma: rename it.")
+    return ",".join(map(str, columns))
 
 
 def codes(
@@ -50,8 +71,8 @@ def cross(
     if len(small) and not merge_groups:
         raise InputError(
             f"{what} has {len(small)} groups with fewer than {FEWEST} rows, '{names[small[0]]}' "
-            f"with {size[small[0]]} the first: say --merge-groups to make one group of them, or "
-            "leave their rows out."
+            f"with {size[small[0]]} the first: say {option('merge_groups', True)} to make one "
+            "group of them, or leave their rows out."
         )
     if len(small):
         kept = [z for z in range(len(size)) if z not in set(small.tolist())]

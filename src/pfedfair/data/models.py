@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.encoder import ENCODINGS
-from pfedfair.errors import InputError, known
+from pfedfair.errors import InputError, known, option
 
 PIECEWISE, STANDARD = "piecewise", "standard"
 ADDITIVE, LINEAR, MLP = MODELS = ("additive", "linear", "mlp")
@@ -31,7 +31,8 @@ def with_model(data: Dataset, model: str | None = None, encoding: str | None = N
         known("encoding", encoding, ENCODINGS)
     if model == ADDITIVE:
         if encoding == STANDARD:
-            raise InputError("An additive model has ramps: leave out --encoding standard.")
+            no = option("encoding", STANDARD)
+            raise InputError(f"An additive model has ramps: leave out {no}.")
         encoding = PIECEWISE
     hidden = {None: data.hidden, MLP: data.hidden or HIDDEN}.get(model, ())
     if encoding is None or encoding == data.encoding:
@@ -63,4 +64,4 @@ def _section(data: Dataset, settings: str, hidden: tuple[int, ...]) -> str:
 
 def _no(encoding: str | None, data: Dataset) -> None:
     if encoding is not None:
-        raise InputError(f"'{data.name}' has no columns to encode: leave out --encoding.")
+        raise InputError(f"'{data.name}' has no columns to encode: leave out {option('encoding')}.")

@@ -12,6 +12,7 @@ import pandas as pd
 
 from pfedfair.data import dates
 from pfedfair.data.cells import DECIMAL, WHOLE, factor, floats
+from pfedfair.errors import option
 
 MOSTLY = 0.95  # of a column's words are numbers, and the column is one of numbers
 OWN = {"text": 0.9, "number": 0.98}  # different values for each row, of an identifier
@@ -45,14 +46,14 @@ class Roles:
         if self.words:
             said.append(
                 f"Some cells are no finite numbers, and count as empty ({_some(self.words)}): "
-                "--categorical makes categories of such a column."
+                f"{option('categorical')} makes categories of such a column."
             )
         if self.dates:
             named = ", ".join(f"'{c}'" for c in self.dates)
             said.append(f"Dates are taken apart into year, month, weekday and hour: {named}.")
         if self.left:
             named = "; ".join(f"'{c}' {why}" for c, why in self.left.items())
-            said.append(f"Left out: {named}; --keep takes a column all the same.")
+            said.append(f"Left out: {named}; {option('keep')} takes a column all the same.")
         return tuple(said)
 
 

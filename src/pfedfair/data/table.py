@@ -8,7 +8,7 @@ import pandas as pd
 from pfedfair.data.cells import factor
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.encoder import ENCODINGS
-from pfedfair.data.groups import codes, cross
+from pfedfair.data.groups import codes, columns_of, cross, joined
 from pfedfair.data.roles import sort_out
 from pfedfair.errors import InputError, has_column, known
 from pfedfair.files import first_line
@@ -19,13 +19,13 @@ MOST_CLASSES = 20
 def from_frame(
     frame: pd.DataFrame,
     label: str,
-    sensitive: str,
+    sensitive: str | Sequence[str],
     name: str = "table",
-    drop: Sequence[str] = (),
-    categorical: Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    categorical: str | Sequence[str] = (),
     merge_groups: bool = False,
     part: bool = False,
-    keep: Sequence[str] = (),
+    keep: str | Sequence[str] = (),
     encoding: str = "piecewise",
 ) -> Dataset:
     """Make a data set of your own table, whatever its cells are; `notes` says what became of them.
@@ -37,8 +37,8 @@ def from_frame(
     Parameters
     ----------
     sensitive
-        A column, or several with commas between: then every combination of their values that
-        occurs is a group.
+        A column, or several (a list, or with commas between): then every combination of their
+        values that occurs is a group.
     drop
         Columns that are not inputs.
     categorical
@@ -57,8 +57,8 @@ def from_frame(
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
         raise InputError(f"The table has more than one column '{twice[0]}': rename one.")
-    if any(isinstance(columns, str) for columns in (drop, categorical, keep)):
-        raise InputError("drop, categorical and keep are lists of columns, not one name.")
+    drop, categorical, keep = map(columns_of, (drop, categorical, keep))
+    sensitive = joined(sensitive)
     for column in (*drop, *categorical, *keep):
         has_column(column, frame, "to drop, to keep or to take as categories")
     attributes = sensitive.split(",")

@@ -12,7 +12,7 @@ from pfedfair.algorithms import ALGORITHMS, METHODS, Algorithm, Method
 from pfedfair.algorithms.targeted import Targeted, targeted
 from pfedfair.data import Dataset
 from pfedfair.defaults.values import NONE, number, parsed
-from pfedfair.errors import InputError, known, near
+from pfedfair.errors import InputError, known, near, setting
 from pfedfair.federation import steps
 
 __all__ = [
@@ -79,7 +79,7 @@ def make(
     target = {key: given.pop(key) for key in OF_TARGET if key in given and key not in own
               and method.fair}  # fmt: skip
     if target and "target_ddp" not in target:
-        raise InputError(f"{next(iter(target)).replace('_', '-')} needs target-ddp.")
+        raise InputError(f"{setting(next(iter(target)))} needs {setting('target_ddp')}.")
     for key in given:
         if not takes(name, key):
             raise InputError(_refusal(key, method))
@@ -280,4 +280,4 @@ def _refusal(key: str, method: Method) -> str:
         return f"Unknown setting '{key}' of {method.name}: {near(key, taken)}{', '.join(taken)}."
     other = [fair for _, _, plain, fair in METHODS if plain == method.name and fair]
     instead = f", or take {other[0]}" if other and key in (*OF_PENALTY, *OF_TARGET) else ""
-    return f"'{key.replace('_', '-')}' means nothing to {method.name}: leave it out{instead}."
+    return f"'{setting(key)}' means nothing to {method.name}: leave it out{instead}."

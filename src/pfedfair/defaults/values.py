@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, get_args, get_type_hints
 
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, setting
 
 NONE = ("", "none", "None")
 
@@ -23,7 +23,7 @@ def _value(name: str, hint: Any, value: Any) -> Any:
     if isinstance(value, list):
         return tuple(tuple(pair) for pair in value)
     if isinstance(value, str) and str not in choices:
-        raise InputError(f"{name.replace('_', '-')} cannot be read from '{value}'.")
+        raise InputError(f"{setting(name)} cannot be read from '{value}'.")
     return value
 
 
@@ -35,5 +35,5 @@ def number(name: str, value: Any, whole: bool = False) -> float | int:
             raise ValueError
     except (TypeError, ValueError, OverflowError):
         kind = "a whole number" if whole else "a number"
-        raise InputError(f"{name.replace('_', '-')} must be {kind}, got '{value}'.") from None
+        raise InputError(f"{setting(name)} must be {kind}, got '{value}'.") from None
     return int(found) if whole else found

@@ -61,6 +61,7 @@ def fit(
     seed: int,
     at_once: int = CHUNK,
     on_work: Callable[[float], None] = lambda work: None,
+    on_round: Callable[[int, State], None] = lambda t, server: None,
 ) -> Fitted:
     """Run `algorithm` on all clients.
 
@@ -71,6 +72,8 @@ def fit(
         and memory, never the algorithm.
     on_work
         Called with the part of the whole work that has just been done (the parts add up to 1).
+    on_round
+        Called after every round with its number, from 0, and what the server knows then.
     """
     parts = chunks(
         federation.sizes,
@@ -110,6 +113,7 @@ def fit(
             _scatter(messages, ids, sent, len(federation))
             on_work(per_round / total)
         server = algorithm.server_round(server, messages, sizes)
+        on_round(t, server)
     if rounds and network.measured:
         server = server | {"w": _settled(server["w"], [some for _, some in groups], algorithm)}
     messages = {}

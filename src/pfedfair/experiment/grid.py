@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from pfedfair import __version__
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 from pfedfair.experiment import pool
 from pfedfair.experiment.results import rows_of, write_results
 from pfedfair.experiment.spec import Source, Spec, load_source
@@ -29,7 +29,7 @@ def execute(runs: Path, spec: Spec, on_work: Callable[[float], None]) -> None:
     federation = _federation(spec.source, spec.plan, spec.seed, spec.sensitive_as_input)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # the column "collapsed" keeps it
-        run = train(federation, spec.algorithm, spec.seed, on_work=on_work)
+        run = train(federation, spec.algorithm, spec.seed, on_work=on_work, measure_every=0)
     write_parquet(runs / f"{spec.key}.parquet", rows_of(run, spec))
 
 
@@ -141,10 +141,12 @@ def claim(out: Path, description: dict[str, Any], write: bool = True) -> None:
     if card.exists():
         if read_json(card) != description:
             raise InputError(
-                f"{out} holds another experiment: choose another --out, or delete that folder."
+                f"{out} holds another experiment: choose another {option('out')}, or delete that "
+                "folder."
             )
     elif out.exists() and not (out.is_dir() and all(map(_left, out.iterdir()))):
-        raise InputError(f"{out} exists and is not an experiment of ours: choose another --out.")
+        other = f"choose another {option('out')}"
+        raise InputError(f"{out} exists and is not an experiment of ours: {other}.")
     else:
         out.mkdir(parents=True, exist_ok=True)
         if write:

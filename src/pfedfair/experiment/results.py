@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 from pfedfair.experiment.spec import FRONTIER_LIMITS, Spec
 from pfedfair.files import read_parquet, write_parquet
 from pfedfair.runs import Run
@@ -73,7 +73,8 @@ def read_results(folder: str | Path) -> pd.DataFrame:
     path = folder / "results.parquet"
     if not path.exists():
         raise InputError(
-            f"{folder} has no results.parquet: run train, compare or reproduce with --out first."
+            f"{folder} has no results.parquet: run train, compare or reproduce with "
+            f"{option('out')} first."
         )
     results = read_parquet(path)
     absent = [c for c in COLUMNS if c not in results]

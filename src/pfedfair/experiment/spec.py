@@ -12,6 +12,7 @@ from pfedfair.algorithms import Algorithm
 from pfedfair.data import DATASETS, FACES, NATURAL, Dataset, load
 from pfedfair.networks import PIXELS
 from pfedfair.partition import Plan
+from pfedfair.scalars import plain
 
 FRONTIER = "frontier"
 FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is computed
@@ -73,6 +74,9 @@ class Spec:
     sensitive_as_input: bool | None = None  # as the data set says
     validated: bool = False
     frontier: bool = False
+
+    def __post_init__(self) -> None:
+        plain(self)
 
     def describe(self) -> dict[str, Any]:
         """Return a JSON-able description; equal specs, equal text."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor
 
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 
 
 class Network(Protocol):
@@ -52,7 +52,8 @@ class Network(Protocol):
         the constant's of every output, the intercepts.
         """
         raise InputError(
-            f"{self.words} is not linear in its parameters: take --model linear or additive."
+            f"{self.words} is not linear in its parameters: take {option('model', 'linear')} or "
+            "additive."
         )
 
     def to_dict(self) -> dict[str, Any]:

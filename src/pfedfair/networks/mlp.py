@@ -30,6 +30,8 @@ class MLP(Network):
     def __init__(
         self, inputs: int, hidden: Sequence[int] = (64, 64), outputs: int = 1, groups: int = 0
     ) -> None:
+        inputs, outputs, groups = map(int, (inputs, outputs, groups))  # NumPy's, too
+        hidden = tuple(map(int, hidden))
         self.inputs, self.hidden, self.outputs, self.groups = inputs, hidden, outputs, groups
         widths = [inputs + kinds.inputs(groups), *hidden, outputs]
         self.linear = not hidden

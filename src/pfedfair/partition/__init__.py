@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pfedfair.data.dataset import Dataset
-from pfedfair.errors import InputError, known
+from pfedfair.errors import InputError, known, option
 from pfedfair.partition.base import Partition, Plan, stratified
 from pfedfair.partition.by_column import ByColumn
 from pfedfair.partition.dirichlet_mixture import DirichletMixture
@@ -65,15 +65,19 @@ def choose(
     if column is not None:
         if clients is not None or way in ("dirichlet", "together"):
             raise InputError(
-                "--client makes one client of every value of that column: leave out --clients and "
-                f"--partition {way}."
+                f"{option('client', python='column')} makes one client of every value of that "
+                f"column: leave out {option('clients')} and {option('partition', way)}."
             )
         return ByColumn(column, validation=validation, rows=rows)
     if way == "column":
-        raise InputError("--partition column needs --client COLUMN.")
+        needed = option("client", "COLUMN", python="column")
+        raise InputError(f"{option('partition', 'column')} needs {needed}.")
     if way == "together":
         if clients is not None or rows is not None:
-            raise InputError("--partition together has one client: leave out --clients and --rows.")
+            raise InputError(
+                f"{option('partition', way)} has one client: leave out {option('clients')} and "
+                f"{option('rows')}."
+            )
         return Together(validation=validation)
     if way == "fixed":
         return FixedShares(clients, rows=rows, validation=validation)
@@ -81,5 +85,5 @@ def choose(
         return DirichletMixture(20 if clients is None else clients, rows=rows,
                                 validation=validation)  # fmt: skip
     if rows is not None:
-        raise InputError("--rows is for the paper's data sets: leave it out.")
+        raise InputError(f"{option('rows')} is for the paper's data sets: leave it out.")
     return DirichletShares(5 if clients is None else clients, validation=validation)

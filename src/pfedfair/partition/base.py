@@ -9,7 +9,8 @@ import pandas as pd
 
 from pfedfair import seeds
 from pfedfair.data.dataset import Dataset, PaperPlan
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
+from pfedfair.scalars import plain
 
 Rows = np.ndarray
 
@@ -29,7 +30,10 @@ class Partition:
     pool: Rows
     names: tuple[str, ...]
     shared_conditional: bool
-    column: str | None = None  # that says whose a row is, if one does
+    column: str | None = None  # that says whose a row is, if there is one
+
+    def __repr__(self) -> str:
+        return f"<Partition of {self.data.name}: {len(self.names)} clients>"
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -90,12 +94,13 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Check the fields that several plans have."""
+        plain(self)
         clients, rows = getattr(self, "clients", None), getattr(self, "rows", None)
         by_itself = getattr(self, "column", None) is not None  # a column says how many clients
         if rows is not None and (rows < 1 or (clients is None and not by_itself)):
             raise InputError(
-                "rows is the number of rows of each client, at least 1; say --clients or --client, "
-                "too."
+                f"rows is the number of rows of each client, at least 1; say {option('clients')} "
+                f"or {option('client', python='column')}, too."
             )
         if clients is not None and clients < 1:
             raise InputError(f"A federation needs at least one client, got {clients}.")
@@ -126,9 +131,12 @@ class Plan:
 
 def paper_plan(data: Dataset) -> PaperPlan:
     if data.paper_plan is None:
+        column = option("client", python="partition.by_column")
+        drawn = f"{option('partition', 'dirichlet')} {option('clients', 'N')}"
+        drawn = drawn if drawn.startswith("--") else "partition.dirichlet_shares"
         raise InputError(
             f"'{data.name}' has no plan of shares: name the column that says which client a row "
-            "belongs to (--client), or let clients be drawn (--partition dirichlet --clients N)."
+            f"belongs to ({column}), or let clients be drawn ({drawn})."
         )
     return data.paper_plan
 

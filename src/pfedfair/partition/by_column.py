@@ -1,6 +1,6 @@
 """Clients that the data has: one for each value of a column."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,4 +44,5 @@ class ByColumn(Plan):
                     f"Client '{name}' of column '{self.column}' has {len(rows)} rows, "
                     f"at least {self.min_rows} are needed: merge or drop it."
                 )
-        return hold_out(data, clients, self.test, self.validation, seed, self.rows)
+        dealt = hold_out(data, clients, self.test, self.validation, seed, self.rows)
+        return replace(dealt, column=self.column)

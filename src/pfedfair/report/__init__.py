@@ -4,10 +4,10 @@ from pathlib import Path
 
 from pfedfair import terminal as screen
 from pfedfair.files import atomic
-from pfedfair.report import markdown, terminal
+from pfedfair.report import history, markdown, terminal
 from pfedfair.studies.view import View
 
-__all__ = ["markdown", "show", "terminal", "write"]
+__all__ = ["history", "markdown", "show", "terminal", "write"]
 
 
 def write(view: View, out: Path) -> list[Path]:

@@ -133,7 +133,7 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
     """Read what `write_model` wrote; `module` is for a network that is one, see `Module`."""
     card, weights = folder / "run.json", folder / "model.safetensors"
     if not card.exists():
-        raise InputError(f"{folder} has no run.json: it is not a folder that train --out wrote.")
+        raise InputError(f"{folder} has no run.json: no run was saved there.")
     about = read_json(card)
     with damage(card):
         found = about.get("format")

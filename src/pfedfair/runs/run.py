@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,22 +14,27 @@ import torch
 from torch import Tensor
 
 from pfedfair import metrics, seeds
-from pfedfair.algorithms import Algorithm, Clients
+from pfedfair.algorithms import Algorithm, Clients, State
+from pfedfair.callbacks import Callback, Training
 from pfedfair.criteria import CRITERIA
 from pfedfair.data import Dataset, with_model
+from pfedfair.defaults import make_for
 from pfedfair.engines.stacked import Fitted, fit
-from pfedfair.errors import InputError, known
+from pfedfair.errors import InputError, known, option
 from pfedfair.federation import Federation, client_number
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import MLP, PIXELS, Network, Pixels
+from pfedfair.notebook import block
 from pfedfair.partition import Partition
 from pfedfair.rules import Likeliest, Rule
+from pfedfair.runs import history
 from pfedfair.runs.card import values_of
 from pfedfair.runs.keeping import keep
 from pfedfair.runs.lots import key_of
 from pfedfair.runs.model import PersonalModel
 from pfedfair.runs.predictor import Predictor, count
 from pfedfair.runs.shapes import shapes
+from pfedfair.scalars import whole
 from pfedfair.theory import frontier
 
 MANY = 30  # held-out rows; that fewer get one decision is nothing unusual
@@ -74,6 +79,25 @@ class Run:
     fitted: Fitted
     seed: int
     seconds: float
+    curve: tuple[Mapping[str, float], ...] = ()  # see `history`
+
+    def __repr__(self) -> str:
+        return f"<{self._heading}>"
+
+    def _repr_html_(self) -> str:
+        lines = [f"{line}." for line in self.federation.words()]
+        if not self.measurable:
+            return block(self._heading, [*lines, "No rows are held out to measure it on."])
+        gap = CRITERIA[self.algorithm.criterion].measure
+        names = [f"{name}{end}" for name in ("accuracy", gap) for end in ("", "_low", "_high")]
+        return block(self._heading, lines, self.table()[["client", "role", "n_train", *names]])
+
+    @property
+    def _heading(self) -> str:
+        level = f" ({self.algorithm.level})" if self.algorithm.level else ""
+        what = f"{type(self.algorithm).__name__}{level} on {self.federation.data.name}"
+        clients = f"{len(self.federation)} client{'s' * (len(self.federation) != 1)}"
+        return f"Run of {what}: {clients}, seed {self.seed}, {self.network.words}"
 
     @cached_property
     def predictors(self) -> list[Predictor]:
@@ -93,6 +117,23 @@ class Run:
         held = self.federation.partition.test
         counts = count(self.predictors, self.federation.table, held, self.seed)
         return np.asarray(metrics.one_decision(counts) & (counts.sum((1, 2, 3)) >= MANY))
+
+    @cached_property
+    def history(self) -> pd.DataFrame:
+        """The learning curve on training rows: loss, accuracy and gap, each the mean over clients.
+
+        A row for the global model after each measured round; the last row is what the clients have
+        at the end, their own models and rules.
+        """
+        rows = self.federation.partition.train
+        counts = count(self.predictors, self.federation.table, rows, self.seed)
+        end = history.means(counts, self.algorithm.criterion)
+        return history.frame(self.curve, end, self.algorithm)
+
+    @property
+    def measurable(self) -> bool:
+        """Whether every client has rows to be measured on."""
+        return all(len(rows) > 0 for rows in self.federation.partition.test)
 
     def table(self, protocol: str | None = None) -> pd.DataFrame:
         """Per client: accuracy, DDP and negative prediction rates with intervals.
@@ -201,7 +242,17 @@ class Run:
         table = self.table(protocol)[["client", "accuracy", *shown]]
         about = [{**rule.table(), **rule.facts} for rule in self.fitted.rules]
         each = pd.DataFrame(about, index=table.index)
-        return pd.concat([table, each], axis=1).assign(cost=right - table["accuracy"])
+        return pd.concat([table, each], axis=1).assign(
+            cost=right - table["accuracy"], constant=self._constant(counts, weighted)
+        )
+
+    def _constant(self, counts: np.ndarray, weighted: bool) -> np.ndarray:
+        """The accuracy of each client's most frequent training label for everybody."""
+        part, data = self.federation.partition, self.federation.data
+        people, same = counts.sum(-1), np.zeros_like(counts)
+        for i, rows in enumerate(part.train):
+            same[i, ..., np.bincount(data.y[rows]).argmax()] = people[i]
+        return metrics.measure(same, part.shares if weighted else None)["accuracy"]
 
     def retarget(self, **changes: Any) -> Self:
         """Return this run with another target_ddp or confidence: no training and no messages."""
@@ -236,7 +287,8 @@ def own_network(federation: Federation) -> Network:
     if len(shape) > 1:
         check_model(data)
         if kinds.aware:
-            raise InputError("A network on pixels does not look at S: leave out --aware.")
+            told = option("aware", python="sensitive_as_input=True")
+            raise InputError(f"A network on pixels does not look at S: leave out {told}.")
         return Pixels(data.model or "cnn", shape[-1], outputs(kinds.classes))
     return usual_network(federation.encoder.width, data.hidden, kinds)
 
@@ -266,26 +318,100 @@ def choose_network(
     return algorithm.network(network, kinds)
 
 
+def named(
+    federation: Federation, algorithm: Algorithm | str, settings: Mapping[str, Any]
+) -> Algorithm:
+    """Return the method; one that is named as it is tuned for the data and clients of this size."""
+    if not isinstance(algorithm, str):
+        if settings:
+            raise InputError(
+                f"{', '.join(settings)}: settings go with the name of a method; "
+                f"{type(algorithm).__name__}(...) has its own."
+            )
+        return algorithm
+    part = federation.partition
+    sizes = {len(own) + len(held) for own, held in zip(part.train, part.validation, strict=True)}
+    equal = len(sizes) == 1 and federation.data.paper_plan is not None
+    return make_for(sizes.pop() if equal else None, algorithm, settings, federation.data)
+
+
 def train(
     federation: Federation,
-    algorithm: Algorithm,
+    algorithm: Algorithm | str,
     seed: int = 0,
     network: Network | str | None = None,
     on_work: Callable[[float], None] = lambda work: None,
+    callbacks: Sequence[Callback] = (),
+    measure_every: int | None = None,
+    **settings: Any,
 ) -> Run:
     """Train one method on a federation, all clients in this process.
 
     Parameters
     ----------
+    algorithm
+        Or the name of a method, which is then made as tuned for the data, with `settings` such as
+        ``eta=0.9`` on top; see `make`.
     network
         Or the name of a model, see `pfedfair.data.with_model`. By default what goes with the data
         set.
     on_work
         Called with the part of the work that has just been done, for a progress bar.
+    callbacks
+        Look on, see `pfedfair.callbacks`.
+    measure_every
+        After how many rounds the global model is measured for `Run.history`: by default so many
+        that it takes less than a tenth of the time; 0 is never.
     """
+    algorithm, seed = named(federation, algorithm, settings), whole("seed", seed)
+    if seed < 0:
+        raise InputError(f"seed must be at least 0, got {seed}.")
     network = choose_network(federation, algorithm, network)
+    rounds = algorithm.rounds if algorithm.federated else 0
+    state = Training(federation, algorithm, network, seed, rounds)
+    curve: list[Mapping[str, float]] = []
+    due, spent = history.measured_rounds(algorithm, measure_every), 0.0
+
+    def on_round(t: int, server: State) -> None:
+        nonlocal spent
+        start, row = time.perf_counter(), {}
+        if t + 1 in due:
+            found = history.measure(federation, network, server["w"], algorithm.criterion)
+            row = {"round": t + 1, **found}
+            curve.append(row)
+        for one in callbacks:
+            one.on_round_end(replace(state, round=t + 1, w=server["w"].clone()), row)
+        spent += time.perf_counter() - start
+
+    if due:  # the model before the first round, as `fit` draws it
+        w = network.init(seeds.generator(seed, seeds.INIT))
+        start = history.measure(federation, network, w, algorithm.criterion)
+        curve.append({"round": 0, **start})
+    try:
+        for one in callbacks:
+            one.on_train_begin(state)
+        run = _train(federation, algorithm, seed, network, on_work, on_round)
+        run = replace(run, curve=tuple(curve), seconds=run.seconds - spent)
+        for one in callbacks:
+            one.on_train_end(run)
+    except BaseException as error:
+        for one in callbacks:
+            one.on_train_fail(error)
+        raise
+    return run
+
+
+def _train(
+    federation: Federation,
+    algorithm: Algorithm,
+    seed: int,
+    network: Network,
+    on_work: Callable[[float], None],
+    on_round: Callable[[int, State], None],
+) -> Run:
+    """Return the run; refuse one that diverged, and say which clients' models collapsed."""
     began = time.perf_counter()
-    fitted = fit(federation, algorithm, network, seed, on_work=on_work)
+    fitted = fit(federation, algorithm, network, seed, on_work=on_work, on_round=on_round)
     seconds = time.perf_counter() - began
     if not bool(torch.isfinite(fitted.theta).all()):
         raise InputError(

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pfedfair.data.cells import floats
 from pfedfair.data.dates import needed
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 from pfedfair.federation import Federation
 from pfedfair.files import first_line
 from pfedfair.kinds import outputs
@@ -55,7 +55,8 @@ def shapes(federation: Federation, network: Network, w: Tensor) -> pd.DataFrame:
     if data.array is not None:
         raise InputError(f"'{data.name}' has no columns whose shapes could be drawn.")
     if not network.linear:
-        raise InputError(f"{network.words} has no shapes: take --model linear or additive.")
+        linear = option("model", "linear")
+        raise InputError(f"{network.words} has no shapes: take {linear} or additive.")
     rows = np.concatenate(federation.partition.train)
     width = outputs(len(data.label_names))
     labels = data.label_names[-width:]

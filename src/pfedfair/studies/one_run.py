@@ -15,6 +15,7 @@ from pfedfair.criteria import CRITERIA, MEASURES
 from pfedfair.data import Dataset
 from pfedfair.files import read_parquet
 from pfedfair.intervals import FEWEST
+from pfedfair.notebook import some
 from pfedfair.rules import Rule
 from pfedfair.rules.thresholds import PARTS, threshold
 from pfedfair.runs import PersonalModel
@@ -30,6 +31,13 @@ SHARE = Column("share\nS=1", "{share_s1:.2f}")
 COST = (
     "cost: what the rule loses in accuracy, in percentage points, against the likeliest label by "
     "the same scores."
+)
+CONSTANT = (
+    "constant: the accuracy of the label that is most frequent among a client's training rows, for "
+    "everybody."
+)
+UNKNOWN_COST = (
+    "What fairness cost is not known from one run: compare --etas 0,0.9 trains without it, too."
 )
 FACTS_OF = ("known_to", "certainty_cost")
 FACTS = (
@@ -71,6 +79,8 @@ def view(
 
     `rule` is one of the clients', for what all have in common.
     """
+    if "constant" in frame:  # runs of older versions have it not
+        results = results.assign(constant=frame["constant"].to_numpy())
     first, gap = results.iloc[0], summary.gap_of(results)
     shown = gaps(gap, groups, labels)
     heading = f"{first['method']} on {first['dataset']}, seed {first['seed']}"
@@ -79,6 +89,7 @@ def view(
         heading += f", {first['seconds']:.1f} s"
     tables = [clients(results, heading, shown)]
     legend = [*legend_of(first["protocol"], results["n_test"].min(), shown, groups)]
+    legend += [*no_better(results), *cost_words(frame, first["eta"], rule)]
     if rule.numbers.numel():
         tables.append(rules(frame, groups, gap))
         legend += [*rule.words(labels, ()), COST]
@@ -155,6 +166,26 @@ def one_decision(results: pd.DataFrame) -> tuple[str, ...]:
     return (f"on held-out rows everybody gets the same decision at {who}: a gap of 0 is no merit.",)
 
 
+def no_better(results: pd.DataFrame) -> list[str]:
+    """Say what the constant classifier is, and which clients' models do not beat it."""
+    if "constant" not in results:
+        return []
+    low = results.loc[results["accuracy"] <= results["constant"], "client"].astype(str).tolist()
+    said = f"No more accurate than that: client {some(low)}." if low else ""
+    return [f"{CONSTANT} {said}".rstrip()]
+
+
+def cost_words(frame: pd.DataFrame, eta: float, rule: Rule) -> list[str]:
+    """Say what fairness cost in accuracy, or how to find out."""
+    if rule.numbers.numel():
+        mean, worst = 100 * frame["cost"].mean(), 100 * frame["cost"].max()
+        lost = f"{mean:.1f} points of accuracy" if mean >= 0.05 else "no accuracy"
+        most = f", {worst:.1f} points at the worst client" if worst >= 0.05 else ""
+        most = most if len(frame) > 1 else ""
+        return [f"Fairness cost {lost} on average{most}."]
+    return [UNKNOWN_COST] if eta > 0 else []
+
+
 def clients(frame: pd.DataFrame, heading: str, gaps: Names = ("ddp",)) -> Table:
     """Every client of one run, with its intervals.
 
@@ -169,6 +200,9 @@ def clients(frame: pd.DataFrame, heading: str, gaps: Names = ("ddp",)) -> Table:
     if one:
         rates = [Column(f"NPR\nS={z}", partial(_npr, z)) for z in (0, 1)]
         columns = [SHARE, *columns, *rates]
+    if "constant" in frame:
+        place = 2 if one else 1  # behind the accuracy
+        columns.insert(place, Column("constant\n%", lambda row: words.percent(row["constant"])))
     columns = [CLIENT, ROLE, Column("rows", "{n_train}"), *columns]
     return Table(heading=heading, frame=frame, columns=tuple(columns))
 

@@ -134,7 +134,7 @@ def test_a_finished_file_is_not_redone_and_not_overwritten(encoder, folder, tmp_
         "other images": lambda: embed(folder, encoder, out, files=["000.png"]),
     }
     for what, call in refused.items():
-        with pytest.raises(InputError, match=f"exists and is of {what}: choose another --out"):
+        with pytest.raises(InputError, match=f"exists and is of {what}: choose another out"):
             call()
     os.utime(folder / "003.png")  # later, but the same
     assert embed(folder, encoder, out).finished
@@ -256,15 +256,15 @@ def test_numbers_that_float16_cannot_hold_are_refused(folder, tmp_path, value):
 
 def test_settings_are_checked(encoder, folder, tmp_path):
     for options, sentence in (
-        ({"batch": 0}, "--batch must be at least 1"),
-        ({"threads": 0}, "--threads must be at least 1"),
+        ({"batch": 0}, "batch must be at least 1"),
+        ({"threads": 0}, "threads must be at least 1"),
     ):
         with pytest.raises(InputError, match=sentence):
             embed(folder, encoder, tmp_path / "e.parquet", **options)
     with pytest.raises(InputError, match=r"ends in \.parquet, got .*e\.csv"):
         embed(folder, encoder, tmp_path / "e.csv")
     (tmp_path / "d.parquet").mkdir()
-    with pytest.raises(InputError, match="is a folder: choose another --out"):
+    with pytest.raises(InputError, match="is a folder: choose another out"):
         embed(folder, encoder, tmp_path / "d.parquet")
 
 

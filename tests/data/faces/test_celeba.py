@@ -108,7 +108,7 @@ def test_images_that_are_listed_and_not_there(folder):
     for name in names(range(1, 13)):
         (folder / "img_align_celeba" / name).unlink()
     with pytest.raises(
-        InputError, match=r"^12 images that list_attr.* --skip-missing .*2 others\)"
+        InputError, match=r"^12 images that list_attr.* skip_missing=True .*2 others\)"
     ):
         faces.load("celeba", folder, pixels=8)
     with pytest.raises(InputError, match="12 images that list_attr"):  # before any work is done

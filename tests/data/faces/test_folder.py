@@ -71,7 +71,7 @@ def test_a_split_of_your_own_is_held_out(folder):
     table.to_csv(folder / "manifest.csv", index=False)
     data = faces.from_folder(folder, "bright", "side", pixels=8)
     assert np.array_equal(data.held, data.frame["seed"] > 40)
-    with pytest.raises(InputError, match=r"6 groups with fewer than 30 rows.*--merge-groups"):
+    with pytest.raises(InputError, match=r"6 groups with fewer than 30 rows.*merge_groups=True"):
         faces.from_folder(folder, "bright", "side,client", pixels=8)
 
 

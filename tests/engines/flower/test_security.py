@@ -56,7 +56,7 @@ def test_the_certificate_is_for_the_servers_name(folder, tmp_path):
 def test_a_folder_with_something_in_it_is_left_alone(folder):
     with pytest.raises(InputError, match="exists and is not empty"):
         provision.create(folder / "ours", 2)
-    with pytest.raises(InputError, match="--sites must be at least 1"):
+    with pytest.raises(InputError, match="sites must be at least 1"):
         provision.create(folder / "none", 0)
 
 

@@ -83,6 +83,6 @@ def test_a_simulated_site_leaves_out_rows_without_a_label_if_asked(tmp_path):
     made_faces.write(tmp_path / "celeba" / "e.parquet", table, array)
     run = RUN | {"data": "celeba", "folder": str(tmp_path), "partition": "together"}
     node = {"partition-id": 0, "num-partitions": 1}
-    with pytest.raises(pff.InputError, match="--skip-missing"):
+    with pytest.raises(pff.InputError, match="skip_missing=True"):
         read_site(node, run | {"skip-missing": False})
     assert len(read_site(node, run | {"skip-missing": True}).data) == 239

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pfedfair.errors import InputError, near
+from pfedfair.errors import InputError, near, option
 from pfedfair.files import first_line, read_json
 
 SHORT = {"dinov2": "facebook/dinov2-base", "clip": "openai/clip-vit-base-patch16"}
@@ -41,7 +41,8 @@ def find(encoder: str, revision: str | None = None) -> Checkpoint:
     folder = Path(encoder).expanduser()
     if encoder not in SHORT and folder.exists():
         if revision is not None:
-            raise InputError(f"--revision is for encoders of the hub: {encoder} is a folder.")
+            revised = option("revision")
+            raise InputError(f"{revised} is for encoders of the hub: {encoder} is a folder.")
         return _checked(folder.resolve().name, folder, None)
     repository = SHORT.get(encoder, encoder)
     if not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", repository):
@@ -88,7 +89,7 @@ def _snapshot(repository: str, revision: str | None) -> Path:
             f"{repository}{at} is not on this machine and cannot be downloaded "
             f"({first_line(error)}): download config.json, preprocessor_config.json and {ONE} from "
             f"{HUB}/{repository}/tree/{revision or 'main'}, put them into one folder, and say "
-            "--encoder FOLDER."
+            f"{option('encoder', 'FOLDER')}."
         ) from error
 
 
@@ -128,7 +129,7 @@ def _weights(folder: Path, hub: str | None) -> tuple[Path, ...]:
             f"{source} has no {ONE} ({seen}), and other files of weights may run code when they "
             'are read: if you trust it, convert it once with `python -c "from transformers import '
             f"AutoModel; AutoModel.from_pretrained('{source}').save_pretrained('FOLDER')\"`, copy "
-            "its preprocessor_config.json there, and say --encoder FOLDER."
+            f"its preprocessor_config.json there, and say {option('encoder', 'FOLDER')}."
         )
     raise InputError(f"{folder} has no weights: put the model's {ONE} there.")
 

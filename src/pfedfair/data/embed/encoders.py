@@ -13,7 +13,7 @@ import torch
 from pfedfair.data.embed import checkpoints
 from pfedfair.data.embed.checkpoints import Checkpoint
 from pfedfair.data.embed.preprocess import Preprocessing, read_preprocessing
-from pfedfair.errors import InputError, known
+from pfedfair.errors import InputError, known, option
 from pfedfair.files import first_line, read_json
 
 POOLINGS = ("cls", "projection", "pooled", "mean")
@@ -200,7 +200,8 @@ def _possible(pooling: str, outputs: Any, encoder: Encoder) -> None:
     if not has[pooling]:
         can = ", ".join(name for name in POOLINGS if has[name])
         name = type(encoder.model).__name__
-        raise InputError(f"--pooling {pooling} is not possible with {name}: choose {can}.")
+        asked = option("pooling", pooling)
+        raise InputError(f"{asked} is not possible with {name}: choose {can}.")
 
 
 def _unused(key: str, pooling: str) -> bool:

@@ -18,7 +18,7 @@ from pfedfair.data.embed.pictures import BadImage, no_warnings, read_picture
 from pfedfair.data.embed.preprocess import Preprocessing
 from pfedfair.data.embed.read import metadata, read_columns
 from pfedfair.data.embed.write import Part
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 
 AT_LEAST = 64  # files of a part: so much work is lost at most when it is stopped
 LIMIT = float(np.finfo(np.float16).max)
@@ -96,10 +96,10 @@ def embed(
 
 def _check(out: Path, batch: int, threads: int) -> None:
     if out.suffix != ".parquet":
-        raise InputError(f"--out must be a name that ends in .parquet, got {out}.")
+        raise InputError(f"{option('out')} must be a name that ends in .parquet, got {out}.")
     if out.is_dir():
-        raise InputError(f"{out} is a folder: choose another --out.")
-    for name, value in (("--batch", batch), ("--threads", threads)):
+        raise InputError(f"{out} is a folder: choose another {option('out')}.")
+    for name, value in ((option("batch"), batch), (option("threads"), threads)):
         if value < 1:
             raise InputError(f"{name} must be at least 1, got {value}.")
 
@@ -130,7 +130,7 @@ def _already(out: Path, card: dict[str, Any], listing: Listing, began: float) ->
         if not late or not _changed(out, listing.folder, late):
             return _report(out, meta, listing, 0, True, began)
         what = write.ALIKE["stamp"]
-    raise InputError(f"{out} exists and is of {what}: choose another --out.")
+    raise InputError(f"{out} exists and is of {what}: choose another {option('out')}.")
 
 
 def _changed(out: Path, folder: Path, names: list[str]) -> bool:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pfedfair.data.embed.listing import SHOWN, printable
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 from pfedfair.files import atomic, read_json, write_json
 
 KEY = b"pfedfair"
@@ -79,8 +79,8 @@ def claimed(out: Path, card: dict[str, Any]) -> Iterator[Path]:
                 what = differs(card, read_json(path))
                 if what is not None:
                     raise InputError(
-                        f"{folder} has unfinished work on {what}: choose another --out, or delete "
-                        "that folder."
+                        f"{folder} has unfinished work on {what}: choose another "
+                        f"{option('out')}, or delete that folder."
                     )
             write_json(path, card)
             yield folder

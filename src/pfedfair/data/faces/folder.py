@@ -12,7 +12,7 @@ from pfedfair.data.faces import inputs
 from pfedfair.data.faces.labels import Labels, describe, missing_labels, whole_numbers
 from pfedfair.data.faces.layout import Options, Source, count, exists, first
 from pfedfair.data.faces.rows import Asked, Rows, build, gather
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 
 MANIFEST = "manifest.csv"
 
@@ -43,7 +43,8 @@ def from_folder(folder: Path, label: str, sensitive: str, **options: Any) -> Dat
         what = f"{count(len(gone), 'file')} of {MANIFEST} with neither an image nor an embedding"
         if not asked.skip_missing:
             raise InputError(
-                f"{folder} has {what}: say --skip-missing to leave them out ({first(gone)})."
+                f"{folder} has {what}: say {option('skip_missing', True)} to leave them out "
+                f"({first(gone)})."
             )
         rows = rows._replace(notes=(*rows.notes, f"{what} left out: {first(gone)}."))
     return build(rows, name, labels, asked)

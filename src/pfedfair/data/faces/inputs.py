@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pfedfair import terminal
 from pfedfair.data.embed.checkpoints import SHORT as SAME
 from pfedfair.data.faces.layout import Options, Source, count, first, may_write
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ def choose(
         others = [f"{f.path.name} ({count(f.rows, 'row')})" for f in found if f is not taken]
         notes.append(
             f"The embeddings are those of {taken.path.name} ({count(taken.rows, 'row')}); there "
-            f"{'are' if len(others) > 1 else 'is'} also {', '.join(others)}: --encoder takes one."
+            f"{'are' if len(others) > 1 else 'is'} also {', '.join(others)}: "
+            f"{option('encoder')} takes one."
         )
     return taken, tuple(notes)
 
@@ -197,5 +198,5 @@ def no_embeddings(source: Source, found: Sequence[Embeddings], encoder: str | No
     return InputError(
         f"There are images but no embeddings of {source.name} in {source.folder}: make them "
         f"(pfedfair embed {where} --encoder dinov2 --out {source.home}/embeddings-dinov2.parquet), "
-        "or say --encoder."
+        f"or say {option('encoder')}."
     )

@@ -13,7 +13,7 @@ import pandas as pd
 from pfedfair.data.faces.layout import Source, count, first
 from pfedfair.data.groups import codes, cross
 from pfedfair.data.table import MOST_CLASSES
-from pfedfair.errors import InputError, near
+from pfedfair.errors import InputError, near, option
 
 NOT_ATTRIBUTES = ("file", "sha256", "split")
 Words = dict[str, tuple[str, ...]]  # of 0 and 1, or of all values in their order
@@ -180,8 +180,9 @@ def missing_labels(
     if not skip:
         where = f" in {labels.file} or beside the embeddings" if labels.file else ""
         raise InputError(
-            f"{what} no value of {' or '.join(empty)}{where}: say --skip-missing to leave "
-            f"{'it' if one else 'them'} out ({first(files)})."
+            f"{what} no value of {' or '.join(empty)}{where}: say "
+            f"{option('skip_missing', True)} to leave {'it' if one else 'them'} out "
+            f"({first(files)})."
         )
     told = f"{what} no value of {' or '.join(empty)} and {'is' if one else 'are'} left out"
     return known, (f"{told}: {first(files)}.",)
@@ -196,8 +197,8 @@ def absent(source: Source, labels: Labels, skip: bool) -> tuple[str, ...]:
     what = f"{count(len(gone), 'image')} that {labels.file} lists {'is' if one else 'are'} not"
     if not skip:
         raise InputError(
-            f"{what} in {source.images}: say --skip-missing to leave {'it' if one else 'them'} "
-            f"out ({first(gone)})."
+            f"{what} in {source.images}: say {option('skip_missing', True)} to leave "
+            f"{'it' if one else 'them'} out ({first(gone)})."
         )
     return (f"{what} there and left out: {first(gone)}.",)
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from pfedfair.engines.flower.processes import APP, CONNECTION, SETTINGS, connection
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 
 Key = ec.EllipticCurvePrivateKey
 Extensions = Sequence[x509.ExtensionType]
@@ -49,16 +49,18 @@ def create(
         A port for each site's own process, on its loopback; otherwise 9094 and those after it.
     """
     if sites < 1:
-        raise InputError(f"--sites must be at least 1, got {sites}.")
+        raise InputError(f"{option('sites')} must be at least 1, got {sites}.")
     if not 1 <= port <= 65535:
-        raise InputError(f"--port must be between 1 and 65535, got {port}.")
+        raise InputError(f"{option('port')} must be between 1 and 65535, got {port}.")
     if proxied and port == inside:
-        raise InputError(f"--port {port} is the SuperLink's own on the server: choose another.")
+        taken = option("port", port)
+        raise InputError(f"{taken} is the SuperLink's own on the server: choose another.")
     if not 1 <= days <= 36500:
-        raise InputError(f"--days must be between 1 and 36500, got {days}.")
+        raise InputError(f"{option('days')} must be between 1 and 36500, got {days}.")
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", host):
         raise InputError(
-            f"--host must be a name such as fl.example.org or an IPv4 address, got '{host}'."
+            f"{option('host')} must be a name such as fl.example.org or an IPv4 address, "
+            f"got '{host}'."
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not empty: choose another folder.")

@@ -1,0 +1,373 @@
+"""A scikit-learn classifier: fair decisions for every client, behind `fit` and `predict`.
+
+scikit-learn is not installed with pfedfair: ``pip install 'pfedfair[sklearn]'``. This is the one
+module that needs it to be imported.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self, cast
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pfedfair import columns, partition
+from pfedfair.algorithms import Algorithm
+from pfedfair.data import Dataset, from_frame, with_model
+from pfedfair.data.cells import canonical
+from pfedfair.defaults import make
+from pfedfair.engines.stacked import one_thread
+from pfedfair.errors import InputError
+from pfedfair.runs import PersonalModel, train
+from pfedfair.runs.model import pack
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.metrics import accuracy_score
+    from sklearn.utils import check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+except ImportError as error:
+    raise InputError(
+        "FairFederatedClassifier needs the package scikit-learn, 1.6 or later: "
+        "pip install 'pfedfair[sklearn]'."
+    ) from error
+
+EVERYBODY = "everybody"
+SETTINGS = ("target_ddp", "eta", "confidence", "rounds", "criterion")
+FEW = 20  # rows of a client
+Compute = Callable[[PersonalModel, Tensor, Tensor], np.ndarray]
+
+
+class NotFairWarning(UserWarning):
+    """A fair method was asked for, and nothing says who is in which group."""
+
+
+class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Train one model together, and give every client its own fair decisions.
+
+    All rows of `fit` are training rows. Without `clients` all are of one client. Without
+    `sensitive_features` all people are of one group: then nothing is made fair, and a warning
+    says so if the method would.
+
+    Parameters
+    ----------
+    method
+        The name of a method, see ``pff.ALGORITHMS``, with the settings for tables of your own.
+    target_ddp, eta, confidence, rounds, criterion
+        Its settings, where they are given; transport's target is 0.05 if nothing is said.
+    model
+        "additive" (usual), "linear" or "mlp".
+    settings
+        Other settings of the method by name, such as ``{"lam": 0.2}``.
+    sensitive_as_input
+        Whether the model is told a person's group. Then `predict` has to be told, too.
+    categorical
+        Columns of numbers that are codes.
+    keep
+        Columns to take even if they look like identifiers, or like copies of the label or of S.
+        Others that do are left out, and a warning names them.
+    merge_groups
+        Whether groups of fewer than 30 people are put together; else they are refused.
+    random_state
+        Where random numbers come from, those of training and of decisions by lot.
+
+    Attributes
+    ----------
+    classes_
+        The labels, in the order of `predict_proba`'s columns.
+    clients_, groups_
+        Names of the clients and of the groups.
+    models_
+        The model of each client, see `PersonalModel`.
+    run_
+        The run, with its training rows; ``run_.save(folder)`` keeps it without them. A pickle of
+        the classifier does not hold it, nor any row.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> X, s = pd.DataFrame({"x": np.arange(80.0)}), np.repeat(["a", "b"], 40)
+    >>> clf = FairFederatedClassifier(method="fedavg").fit(X, np.arange(80) > 30, s)
+    >>> clf.predict(X.iloc[[0, -1]], ["a", "b"])
+    array([False,  True])
+    """
+
+    def __init__(
+        self,
+        method: str = "transport",
+        *,
+        target_ddp: float | None = None,
+        eta: float | None = None,
+        confidence: float | None = None,
+        model: str | None = None,
+        rounds: int | None = None,
+        criterion: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        sensitive_as_input: bool = True,
+        categorical: Sequence[str] = (),
+        keep: Sequence[str] = (),
+        merge_groups: bool = False,
+        random_state: Any = 0,
+    ) -> None:
+        self.method = method
+        self.target_ddp = target_ddp
+        self.eta = eta
+        self.confidence = confidence
+        self.model = model
+        self.rounds = rounds
+        self.criterion = criterion
+        self.settings = settings
+        self.sensitive_as_input = sensitive_as_input
+        self.categorical = categorical
+        self.keep = keep
+        self.merge_groups = merge_groups
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "run_"}  # no rows
+
+    def fit(self, X: Any, y: Any, sensitive_features: Any = None, clients: Any = None) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X
+            A data frame of any library, or an array, whose columns are then x0, x1, ...
+        y
+            The labels, of any type; of two the later one in order counts as positive.
+        sensitive_features
+            Everybody's group: values, a frame with several columns, or names of columns of X. A
+            column of X that says the same under the same name is no input beside it.
+        clients
+            Whose each row is: values, or the name of a column of X. It is no input.
+        """
+        frame = self._checked(X, reset=True)
+        y = self._labels(y, len(frame))
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError(f"y has one class only, {self.classes_[0]!r}: two are needed.")
+        groups = columns.of_people(sensitive_features, frame, "sensitive_features")
+        owners = columns.of_people(clients, frame, "clients")
+        if owners is not None and owners.shape[1] > 1:
+            raise InputError(f"clients has {owners.shape[1]} columns: one says whose a row is.")
+        same, self._client = (columns.within(frame, given) for given in (groups, owners))
+        self._sensitive = same if groups is not None and len(same) == groups.shape[1] else []
+        if owners is not None:
+            owners = owners.map(canonical)
+        seed = self._seed()
+        inputs = frame.drop(columns=[*same, *self._client])
+        data, client = self._dataset(inputs, codes, groups, owners)
+        algorithm = self._algorithm(data, fair=groups is not None)
+        plan: partition.Plan = partition.together(test=0.0)
+        if client is not None:
+            plan = partition.by_column(client, test=0.0, min_rows=1)
+        with one_thread():
+            federation = data.federate(plan, seed, self.sensitive_as_input or groups is None)
+            _say_few(federation.partition.names, federation.sizes)
+            self.run_ = train(federation, algorithm, seed)
+        names = federation.partition.names
+        self.models_ = {name: self.run_.personal_model(name) for name in names}
+        self.clients_, self.groups_ = names, data.group_names if groups is not None else ()
+        self._alike = all(one.same(self.run_.predictors[0]) for one in self.run_.predictors)
+        self._lots = seed
+        return self
+
+    def predict(self, X: Any, sensitive_features: Any = None, clients: Any = None) -> np.ndarray:
+        """Return everybody's label.
+
+        Where a rule draws lots, they come from `random_state` and the row itself: the same row gets
+        the same lot in every table (of rows that are all alike, the first the same as the first).
+
+        Parameters
+        ----------
+        sensitive_features, clients
+            As in `fit`. They are taken from X if it had them in `fit`, under the same names. Whose
+            a row is need not be said where all clients decide alike. Rows of clients that were
+            not there in `fit` are refused otherwise: `pff.personalise` makes a model for them.
+        """
+
+        def decide(model: PersonalModel, x: Tensor, s: Tensor) -> np.ndarray:
+            lots = cast(np.random.Generator, columns.Lots(x.numpy(), self._lots))
+            return model.predictor.decide(x, s, lots, model.encoder.unpack).numpy()
+
+        codes = self._each(X, sensitive_features, clients, decide)
+        return np.asarray(self.classes_[codes])
+
+    def predict_proba(
+        self, X: Any, sensitive_features: Any = None, clients: Any = None
+    ) -> np.ndarray:
+        """Return the chance that `predict` decides for each of `classes_`, ``(n, classes)``.
+
+        For a method with a rule, such as transport, that is 0 or 1 where no lot is drawn; the
+        chances of the labels themselves, before the rule, are `score_samples`.
+        """
+
+        def chances(model: PersonalModel, x: Tensor, s: Tensor) -> np.ndarray:
+            return model.predictor.chances(x, s, model.encoder.unpack).double().numpy()
+
+        return self._each(X, sensitive_features, clients, chances)
+
+    def score_samples(
+        self, X: Any, sensitive_features: Any = None, clients: Any = None
+    ) -> np.ndarray:
+        """Return the chance of each of `classes_` by the model's scores, before any rule."""
+
+        def chances(model: PersonalModel, x: Tensor, s: Tensor) -> np.ndarray:
+            logits = model.predictor.logits(x, s, model.encoder.unpack).double()
+            if len(self.classes_) == 2:
+                logits = torch.nn.functional.pad(logits[:, :1], (1, 0))
+            return logits[:, : len(self.classes_)].softmax(1).numpy()
+
+        return self._each(X, sensitive_features, clients, chances)
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        sensitive_features: Any = None,
+        clients: Any = None,
+    ) -> float:
+        """Return the accuracy of `predict`."""
+        decided = self.predict(X, sensitive_features, clients)
+        return float(accuracy_score(y, decided, sample_weight=sample_weight))
+
+    # --- what fit and predict share -------------------------------------------------------------
+
+    def _checked(self, X: Any, reset: bool = False) -> pd.DataFrame:
+        """Return X as a data frame, with scikit-learn's checks of its shape and names."""
+        if not reset:
+            check_is_fitted(self)
+        X = columns.to_pandas(X)
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            if 0 in X.shape:
+                check_array(np.empty(X.shape), input_name="X", estimator=self)  # refuses it
+            return X.rename(columns=str).reset_index(drop=True)
+        X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
+        return pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
+
+    def _labels(self, y: Any, n: int) -> np.ndarray:
+        if y is None:
+            raise ValueError("This classifier requires y to be passed, but the target y is None.")
+        y = column_or_1d(columns.to_pandas(y), warn=True)
+        if len(y) != n:
+            raise InputError(f"X has {n} rows, y has {len(y)}.")
+        if pd.isna(y).any():
+            raise InputError(f"y has {pd.isna(y).sum()} empty cells (NaN): fill or drop them.")
+        check_classification_targets(y)
+        return np.asarray(y)
+
+    def _seed(self) -> int:
+        state = self.random_state
+        if isinstance(state, int | np.integer) and state >= 0:
+            return int(state)
+        return int(check_random_state(state).randint(2**31))
+
+    def _dataset(
+        self,
+        frame: pd.DataFrame,
+        codes: np.ndarray,
+        groups: pd.DataFrame | None,
+        owners: pd.DataFrame | None,
+    ) -> tuple[Dataset, str | None]:
+        """Return the rows as a data set, and the name of its column of clients."""
+        given = [*map(str, frame)]
+        label = columns.free("y", frame)
+        frame = frame.assign(**{label: codes})
+        frame, sensitive = columns.beside(frame, groups)
+        frame, client = columns.beside(frame, owners)
+        if groups is None:
+            sensitive = [columns.free("S", frame)]
+            last = np.arange(len(frame)) == len(frame) - 1  # two groups are needed, see below
+            frame = frame.assign(**{sensitive[0]: last.astype(int)})
+        data = from_frame(
+            frame,
+            label,
+            sensitive,
+            "X",
+            drop=client,
+            categorical=[c for c in self.categorical if c in given],
+            merge_groups=self.merge_groups,
+            keep=[c for c in self.keep if c in given],
+        )
+        left = [note for note in data.notes if note.startswith("Left out")]
+        if left:
+            warnings.warn(left[0], UserWarning, stacklevel=3)
+        data = replace(data, label_names=tuple(map(str, self.classes_)))
+        if groups is None:  # everybody is in the first, and nobody in the second
+            data = replace(data, s=np.zeros_like(data.s), group_names=(EVERYBODY, "nobody"))
+        return with_model(data, self.model), client[0] if client else None
+
+    def _algorithm(self, data: Dataset, fair: bool) -> Algorithm:
+        given = {name: getattr(self, name) for name in SETTINGS}
+        given = {name: value for name, value in given.items() if value is not None}
+        algorithm = make(self.method, given | dict(self.settings or {}), data)
+        asked = algorithm.eta > 0 or algorithm.target is not None or algorithm.limit
+        if asked and not fair:
+            warnings.warn(
+                "Without sensitive_features everybody is in one group: nothing is made fair.",
+                NotFairWarning,
+                stacklevel=3,
+            )
+        return algorithm
+
+    def _each(self, X: Any, sensitive: Any, clients: Any, compute: Compute) -> np.ndarray:
+        """Compute something for every row by the model of its client."""
+        frame = self._checked(X)
+        model = next(iter(self.models_.values()))
+        s = np.zeros(len(frame), np.int64)
+        groups = columns.of_people(sensitive, frame, "sensitive_features", self._sensitive)
+        if self.groups_ and groups is not None:
+            s = model.codes(groups)
+        elif self.groups_ and model.kinds.aware:
+            raise InputError("The model is told S: give sensitive_features.")
+        x, people = torch.from_numpy(pack(model.encoder, frame)), torch.from_numpy(s)
+        found = np.zeros(0)
+        for name, rows in self._owners(frame, clients).items():
+            some = compute(self.models_[name], x[rows], people[rows])
+            if not len(found):
+                found = np.zeros((len(frame), *some.shape[1:]), dtype=some.dtype)
+            found[rows] = some
+        return found
+
+    def _owners(self, frame: pd.DataFrame, clients: Any) -> dict[str, np.ndarray]:
+        """Return the rows of every client."""
+        if self._alike:  # one model for all, and so for new ones
+            return {self.clients_[0]: np.arange(len(frame))}
+        owners = columns.of_people(clients, frame, "clients", self._client)
+        if owners is None:
+            some = ", ".join(self.clients_[:3]) + (", ..." if len(self.clients_) > 3 else "")
+            raise InputError(f"Every client has a model of its own ({some}): give clients.")
+        names = owners.iloc[:, 0].map(canonical).to_numpy(object)
+        new = sorted(map(str, set(names) - set(self.clients_)))
+        if new:
+            raise InputError(
+                f"Client {', '.join(new[:3])}{' and others' if len(new) > 3 else ''} was not there "
+                "in fit: save the run (run_.save) and let pfedfair.personalise make a model for it."
+            )
+        return {name: np.flatnonzero(names == name) for name in sorted(set(names))}
+
+
+def _say_few(names: Sequence[str], sizes: np.ndarray) -> None:
+    few = [f"{name} ({n})" for name, n in zip(names, sizes, strict=True) if n < FEW]
+    if few and len(names) > 1:
+        rest = f" and {len(few) - 3} more" if len(few) > 3 else ""
+        warnings.warn(
+            f"Clients with fewer than {FEW} rows to learn from: {', '.join(few[:3])}{rest}.",
+            UserWarning,
+            stacklevel=3,
+        )
