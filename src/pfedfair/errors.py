@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+MOST = 50  # names that an error lists
+
 
 class InputError(ValueError):
     """Bad input: one sentence that says what was wrong, where, and what to do.
@@ -19,7 +21,7 @@ def known(kind: str, name: str, choices: Iterable[str]) -> str:
     """
     choices = list(choices)
     if name not in choices:
-        raise InputError(f"Unknown {kind} '{name}': {near(name, choices)}{', '.join(choices)}.")
+        raise InputError(f"Unknown {kind} '{name}': {near(name, choices)}{listed(choices)}.")
     return name
 
 
@@ -29,13 +31,21 @@ def near(name: str, choices: Iterable[str]) -> str:
     >>> near("pfedfiar", ["fedavg", "pfedfair"]), near("mars", ["adult"])
     ("did you mean 'pfedfair'? There are ", 'choose one of ')
     """
-    close = get_close_matches(name, list(choices), n=1, cutoff=0.7)
-    return f"did you mean '{close[0]}'? There are " if close else "choose one of "
+    lower = {choice.lower(): choice for choice in reversed(list(choices))}
+    close = get_close_matches(name.strip().lower(), list(lower), n=1, cutoff=0.7)
+    return f"did you mean '{lower[close[0]]}'? There are " if close else "choose one of "
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names with commas between; the first ones, if they are many."""
+    every = list(names)
+    more = len(every) - MOST
+    return ", ".join(every) if more <= 0 else f"{', '.join(every[:MOST])} and {more} more"
 
 
 def has_column(column: str, columns: Iterable[object], what: str) -> None:
     """Refuse a column that is not there; `what` says what for."""
     names = list(map(str, columns))
     if column not in names:
-        listed = near(column, names) + ", ".join(names)
-        raise InputError(f"There is no column '{column}' {what}: {listed}.")
+        there = near(column, names) + listed(names)
+        raise InputError(f"There is no column '{column}' {what}: {there}.")

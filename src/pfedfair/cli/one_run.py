@@ -9,7 +9,7 @@ from pfedfair import defaults, report, terminal
 from pfedfair.algorithms import Algorithm
 from pfedfair.cli import images, options
 from pfedfair.cli.options import OneMethod, People, Protocol, Quiet, Seed, Settings, unfold
-from pfedfair.data.table import read_table
+from pfedfair.data.reading import read_table
 from pfedfair.engines.stacked import one_thread
 from pfedfair.errors import InputError
 from pfedfair.experiment import FRONTIER_LIMITS, Spec, claim, rows_of, write_results

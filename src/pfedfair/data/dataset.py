@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from pfedfair.data.bands import Bands, checked
 from pfedfair.data.groups import cross
 from pfedfair.errors import InputError, has_column
 
@@ -66,17 +67,24 @@ class Dataset:
     notes: tuple[str, ...] = ()  # what a user has to know about these rows
     model: str = ""  # of pixels: the network's name, if not the usual one
     client: str = ""  # the column that says whose a row is, if the data set has its own clients
+    bands: Bands = field(default_factory=dict)  # of sensitive numbers, see `from_frame`
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def by(self, attributes: Sequence[str], merge_groups: bool = False) -> Dataset:
+    def by(
+        self,
+        attributes: Sequence[str],
+        merge_groups: bool = False,
+        bands: Mapping[str, Sequence[float]] | None = None,
+    ) -> Dataset:
         """Return the same rows with other columns as the sensitive attribute; see `from_frame`."""
         before = self.sensitive_column.split(",")
         for column in attributes:
             able = (*before, *self.categorical, *self.numeric)
             has_column(column, able, f"of {self.name} for the sensitive attribute")
-        s, names = cross(self.frame, attributes, merge_groups)
+        cuts = checked(bands)
+        s, names = cross(self.frame, attributes, merge_groups, bands=cuts)
         inputs = self.categorical | dict.fromkeys(before, ())
         return replace(
             self,
@@ -86,6 +94,7 @@ class Dataset:
             numeric=tuple(c for c in self.numeric if c not in attributes),
             categorical={c: v for c, v in inputs.items() if c not in attributes},
             paper_plan=None,
+            bands=cuts,
         )
 
     @cached_property

@@ -12,6 +12,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from pfedfair.data.cells import factor, floats
+from pfedfair.data.dates import needed
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation
 from pfedfair.kinds import outputs
@@ -72,9 +74,10 @@ def _made_up(
     data, encoder = federation.data, federation.encoder
     frame = data.frame.iloc[rows]
     for column in (*data.numeric, *data.categorical):
-        cells = _numbers(frame[column]) if column in data.numeric else _levels(frame[column])
+        own = needed(frame, column)  # perhaps a part of a date
+        cells = _numbers(own) if column in data.numeric else _levels(own)
         same = frame.iloc[np.zeros(len(cells.rows), dtype=np.int64)]
-        made = same.assign(**{column: frame[column].iloc[cells.rows].array})
+        made = same.assign(**{column: own.iloc[cells.rows].array})
         x = torch.from_numpy(encoder.transform(made))
         if torch.equal(x, x[:1].expand_as(x)) and len(x) > 1:  # not an input of the model
             continue
@@ -88,7 +91,7 @@ def _made_up(
 
 
 def _numbers(column: "pd.Series[Any]") -> Cells:
-    values = column.to_numpy(np.float64, na_value=np.nan)
+    values = floats(column)
     there = np.flatnonzero(~np.isnan(values))
     order = there[np.argsort(values[there], kind="stable")]
     different = order[np.flatnonzero(np.diff(values[order], prepend=np.nan))]
@@ -108,7 +111,8 @@ def _numbers(column: "pd.Series[Any]") -> Cells:
 
 def _levels(column: "pd.Series[Any]") -> Cells:
     """The levels, the most frequent first."""
-    words = column.astype(object).where(column.notna(), "").astype(str).to_numpy(object)
+    codes, named = factor(column)
+    words = np.array([*named, ""], dtype=object)[codes]
     levels, first, people = np.unique(words, return_index=True, return_counts=True)
     order = np.argsort(-people, kind="stable")
     none = [np.nan] * len(levels)
