@@ -81,7 +81,8 @@ def compare(
         for name, algorithm, frontier in runs
         for seed in range(options.at_least("--seeds", seeds))
     ]  # fmt: skip
-    notes = tuple(images.notes_on(data, plan, plan.split(data, 0)))
+    part = plan.split(data, 0)
+    notes = (*images.notes_on(data, plan, part), *part.notes)
     results = do(specs, out, jobs, quiet, f"{len(names)} methods on {people.data}", notes=notes)
     view = comparison(results)
     show(replace(view, notes=(*view.notes, *notes)), out, quiet)

@@ -72,7 +72,7 @@ def train(
 @unfold
 def personalise(
     run: Annotated[Path, typer.Argument(help="A folder that train --method transport wrote.")],
-    input: Annotated[Path, "The new client's rows, .csv or .parquet."],
+    input: Annotated[Path, "The new client's rows: a table such as .csv, .parquet, .xlsx."],
     name: Annotated[str, "The new client's name."] = "newcomer",
     target_ddp: options.TargetDDP = None,
     confidence: options.Confidence = None,
@@ -83,7 +83,8 @@ def personalise(
 
     Example: pfedfair personalise runs/first --input new-site.csv --out runs/new-site
     """
-    people = read_table(input)
+    with terminal.notes(quiet):
+        people = read_table(input)
     changes = options.typed(target_ddp=target_ddp, confidence=confidence)
     if out is not None:
         options.new_folder(out)

@@ -76,8 +76,13 @@ def cut(column: pd.Series[Any], edges: Sequence[float], what: str) -> pd.Series[
         word = column.iloc[int(np.flatnonzero(odd)[0])]
         raise InputError(f"{what} has '{word}', which is in no band: bands are of numbers.")
     place = np.where(codes < 0, -1, place)
-    made = pd.Categorical.from_codes(place, categories=called, ordered=True)
+    made = pd.Categorical.from_codes(place, categories=pd.Index(called), ordered=True)
     return pd.Series(made, index=column.index, name=column.name)
+
+
+def in_order(bands: Mapping[str, Sequence[float]], columns: str) -> tuple[tuple[float, ...], ...]:
+    """Where the bands of each of several columns begin; nothing for one without bands."""
+    return tuple(tuple(bands.get(column, ())) for column in columns.split(","))
 
 
 def offer(column: pd.Series[Any]) -> str:

@@ -60,7 +60,8 @@ def factor(column: pd.Series[Any]) -> tuple[np.ndarray, list[str]]:
         codes, seen = pd.factorize(column)
     except TypeError:
         raise InputError(
-            f"Column '{column.name}' holds lists or the like: make numbers or words of them, or drop it."
+            f"Column '{column.name}' holds lists or the like: make numbers or words of them, or "
+            "drop it."
         ) from None
     known: dict[str, int] = {}
     order = []

@@ -28,7 +28,7 @@ SEPARATORS = ("\t", ";", "|", ",")  # the first of those that fit as well
 ALIKE = 0.9  # of the lines have as many cells as the first, if a separator fits
 HINT = re.compile(r'"?sep=(.)"?\s*')  # a first line for spreadsheet programs
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-OPENERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 PACKED = {gzip.open: "gzip", bz2.open: "bz2", lzma.open: "xz"}
 MOSTLY = 0.95  # of a column's words are written as numbers
 COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?,\d+([eE][+-]?\d+)?\s*")  # 1.234,5
@@ -64,7 +64,7 @@ def look(path: Path) -> Layout:
     """Find out how a file is written; refuse columns without a name of their own."""
     with path.open("rb") as file:
         begin = file.read(6)
-    opened = next((how for mark, how in OPENERS.items() if begin.startswith(mark)), open)
+    opened: Any = next((how for mark, how in OPENERS.items() if begin.startswith(mark)), open)
     with opened(path, "rb") as file:
         encoding, notes = _encoding(path, file)
     with opened(path, "rt", encoding=encoding, newline="") as file:
@@ -189,8 +189,8 @@ def _separator(text: str, cut: bool, hint: str | None) -> tuple[str, list[list[s
         alike = sum(len(row) == width or not any(row[width:]) for row in rows) / len(rows)
         found[separator], score[separator] = rows, (alike >= ALIKE, width)
     if not found:
-        lines = text.splitlines()
-        return ",", [[line.strip().strip('"')] for line in lines if line.strip()]
+        each = map(str.strip, text.splitlines())
+        return ",", [[line.strip('"')] for line in each if line]
     best = max(score, key=lambda separator: score[separator])
     return best, found[best]
 

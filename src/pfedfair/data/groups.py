@@ -36,10 +36,10 @@ def codes(
 
 
 def positive_last(
-    y: np.ndarray, names: tuple[str, ...], positive: Any, column: str
+    y: np.ndarray, names: tuple[str, ...], positive: Any
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Number labels so that the `positive` one is the last: of two, the one coded 1."""
-    word = known(f"label of column '{column}'", canonical(positive) or str(positive), names)
+    word = known("label", canonical(positive) or str(positive), names)
     now = (*(name for name in names if name != word), word)
     place = np.array([now.index(name) for name in names], dtype=np.int64)
     return np.asarray(place[y]), now

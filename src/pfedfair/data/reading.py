@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -58,9 +59,10 @@ def read(path: Path) -> tuple[pd.DataFrame, tuple[str, ...]]:
     with path.open("rb") as file:
         begin = file.read(4)
     kind = MAGIC.get(begin, "")
+    notes: tuple[str, ...] = ()
     try:
         if kind == PARQUET:
-            frame, notes = pd.read_parquet(path), ()
+            frame = pd.read_parquet(path)
         elif kind == EXCEL:
             frame, notes = _excel(path)
         elif begin and ending(path) in (PARQUET, EXCEL):
@@ -82,12 +84,10 @@ def _words(error: Exception) -> str:
 
 
 def _excel(path: Path) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    try:
-        import openpyxl  # noqa: F401
-    except ModuleNotFoundError:
+    if find_spec("openpyxl") is None:
         raise InputError(
             f"{path} is of Excel: install pfedfair[excel] to read it, or save it as .csv."
-        ) from None
+        )
     with warnings.catch_warnings(), pd.ExcelFile(path, engine="openpyxl") as book:
         warnings.simplefilter("ignore")  # of formats and styles that are not read
         first, *others = map(str, book.sheet_names)

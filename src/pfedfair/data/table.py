@@ -80,7 +80,7 @@ def from_frame(
     least, cuts = 1 if part else 2, checked(bands)
     y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES, least)
     if positive is not None:
-        y, label_names = positive_last(y, label_names, positive, label)
+        y, label_names = positive_last(y, label_names, positive)
     s, group_names = cross(frame, attributes, merge_groups, part, cuts)
     if held is not None:
         notes += _agreed(held, {"label": (y, label_names), "group": (s, group_names)})
@@ -98,7 +98,10 @@ def from_frame(
             f"Column '{hidden[0]}' is a part of S: drop all of {sensitive}, or none of them."
         )
     if hidden:
-        notes.append(f"Models are not told S ('{sensitive}'), as it is to be dropped.")
+        notes.append(
+            f"S ('{sensitive}') is no input of the model, as it is to be dropped; decision rules "
+            "by group still ask for it."
+        )
     return Dataset(
         name,
         frame,
@@ -174,8 +177,8 @@ def _with_test(
         raise InputError("The table for the test has no rows.")
     for column in needed:
         has_column(column, test, "in the table for the test")
-    absent = [column for column in frame if column not in test]
-    more = [column for column in test if column not in frame]
+    absent = [column for column in frame.columns if column not in test]
+    more = [column for column in test.columns if column not in frame]
     said = []
     if absent:
         said.append(f"The rows for the test lack {_quoted(absent)}: their cells count as empty.")
@@ -200,8 +203,8 @@ def _joined(parts: list[pd.Series[Any]]) -> pd.Series[Any]:
 def _agreed(held: np.ndarray, kinds: dict[str, tuple[np.ndarray, tuple[str, ...]]]) -> list[str]:
     """Refuse labels and groups of which nobody learns; name those that nobody is tested on."""
     said = []
-    for what, (codes, names) in kinds.items():
-        train, test = (set(codes[some].tolist()) for some in (~held, held))
+    for what, (found, names) in kinds.items():
+        train, test = (set(found[some].tolist()) for some in (~held, held))
         strange = [names[z] for z in sorted(test - train)]
         if strange:
             raise InputError(

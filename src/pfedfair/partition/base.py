@@ -29,6 +29,7 @@ class Partition:
     pool: Rows
     names: tuple[str, ...]
     shared_conditional: bool
+    notes: tuple[str, ...] = ()  # who was left out
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -75,7 +76,7 @@ class Partition:
     def describe(self) -> str:
         """Print-ready table of shares."""
         text = self.table().to_string(index=False, float_format="{:.3f}".format)
-        return f"{text}\nheld-out pool: {len(self.pool)} rows"
+        return "\n".join((text, f"held-out pool: {len(self.pool)} rows", *self.notes))
 
 
 class Plan:

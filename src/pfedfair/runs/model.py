@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from pfedfair import algorithms, networks, rules
 from pfedfair.algorithms import Algorithm
 from pfedfair.data import encoder as inputs
+from pfedfair.data.bands import cut, in_order
 from pfedfair.data.cells import canonical
 from pfedfair.errors import InputError
 from pfedfair.federation import client_number
@@ -36,6 +37,7 @@ class PersonalModel:
     kinds: Kinds
     group_names: tuple[str, ...]
     label_names: tuple[str, ...]
+    bands: tuple[tuple[float, ...], ...] = ()  # of each sensitive number; see `bands.in_order`
 
     def predict_proba(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
         """Return the chance of every label for every row, ``(n, labels)``.
@@ -74,8 +76,12 @@ class PersonalModel:
         """Return 0, 1, ... for names of groups (or for these numbers if they cannot be names).
 
         Of several attributes (a table with a column for each) the values are joined by " x ".
+        Numbers of an attribute with bands are cut as in training.
         """
         columns, names = pd.DataFrame(sensitive_features), self.group_names
+        for name, edges in zip(list(columns), self.bands, strict=False):
+            if edges:
+                columns[name] = cut(columns[name], edges, "sensitive_features").astype(object)
         texts = [columns[name].map(lambda v: canonical(v) or "").to_numpy(object)
                  for name in columns]  # fmt: skip
         values = pd.Series([" x ".join(row) for row in zip(*texts, strict=True)], dtype=object)
@@ -168,8 +174,9 @@ class Saved:
     def model(self, theta: Tensor, rule: Rule | None = None) -> PersonalModel:
         """Return a model with these parameters, that decides by `rule`."""
         names = tuple(self.about["group_names"]), tuple(self.about["label_names"])
+        bands = in_order(self.about.get("bands", {}), self.about.get("sensitive_column", ""))
         predictor = Predictor(self.network, theta, rule or Likeliest())
-        return PersonalModel(predictor, self.encoder, self.kinds, *names)
+        return PersonalModel(predictor, self.encoder, self.kinds, *names, bands)
 
 
 def read_model(folder: Path, module: nn.Module | None = None) -> Saved:

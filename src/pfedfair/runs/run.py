@@ -16,6 +16,7 @@ from pfedfair import metrics, seeds
 from pfedfair.algorithms import Algorithm, Clients
 from pfedfair.criteria import CRITERIA
 from pfedfair.data import Dataset, with_model
+from pfedfair.data.bands import in_order
 from pfedfair.engines.stacked import Fitted, fit
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation, client_number
@@ -142,7 +143,8 @@ class Run:
         own = self.predictors[client_number(self.federation.partition.names, client)]
         own = replace(own, theta=own.theta.clone())  # nobody's alias
         kinds = self.federation.table.kinds
-        return PersonalModel(own, encoder, kinds, data.group_names, data.label_names)
+        bands = in_order(data.bands, data.sensitive_column)
+        return PersonalModel(own, encoder, kinds, data.group_names, data.label_names, bands)
 
     def rules(self, protocol: str | None = None) -> pd.DataFrame:
         """Per client: the gap that its decisions reach, its rule, and what that costs in accuracy.
@@ -180,6 +182,7 @@ class Run:
             "group_names": data.group_names,
             "label_names": data.label_names,
             "sensitive_column": data.sensitive_column,
+            "bands": data.bands,
             "seed": self.seed,
         }
         server = {f"server.{k}": v for k, v in self.fitted.server.items() if k != "w"}
