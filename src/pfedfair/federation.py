@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pfedfair.data import encoder as inputs
 from pfedfair.data.dataset import Dataset
-from pfedfair.errors import InputError, listed, near
+from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds
 from pfedfair.partition import Partition, Plan
 
@@ -99,8 +99,8 @@ def client_number(names: Sequence[str], client: int | str) -> int:
     """Return the number of a client given by number (from 0) or by name."""
     number = names.index(client) if client in names else client
     if not isinstance(number, int) or not 0 <= number < len(names):
-        some = near(str(client), names) + listed(names)
-        raise InputError(f"There is no client {client!r}: {some}; or count from 0.")
+        some = ", ".join(names if len(names) < 9 else (*names[:3], "...", names[-1]))
+        raise InputError(f"There is no client {client!r}: take one of {some}, or count from 0.")
     return number
 
 

@@ -14,6 +14,7 @@ from pfedfair.data.cells import DECIMAL, WHOLE, factor
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.encoder import ENCODINGS
 from pfedfair.data.groups import codes, cross, positive_last
+from pfedfair.data.reading import read_table as read_table
 from pfedfair.data.roles import sort_out
 from pfedfair.errors import InputError, has_column, known
 
