@@ -19,6 +19,7 @@ from pfedfair.federation import Federation
 from pfedfair.kinds import outputs
 from pfedfair.networks import Network
 
+COLUMNS = ["column", "kind", "value", "level", "label", "contribution", "people"]
 POINTS = 101  # of a column of numbers, at the most
 
 
@@ -64,7 +65,7 @@ def shapes(federation: Federation, network: Network, w: Tensor) -> pd.DataFrame:
             about = {"column": column, "kind": cells.kind, "value": cells.values}
             about |= {"level": cells.levels, "label": label}
             found.append(pd.DataFrame(about | {"contribution": z[:, k], "people": cells.people}))
-    return pd.concat(found, ignore_index=True)
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=COLUMNS)
 
 
 def _made_up(
