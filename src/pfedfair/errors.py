@@ -32,7 +32,9 @@ def near(name: str, choices: Iterable[str]) -> str:
     ("did you mean 'pfedfair'? There are ", 'choose one of ')
     """
     lower = {choice.lower(): choice for choice in reversed(list(choices))}
-    close = get_close_matches(name.strip().lower(), list(lower), n=1, cutoff=0.65)
+    word = name.strip().lower()
+    swapped = [other for other in lower if sorted(other) == sorted(word)]  # letters, as in sxe
+    close = swapped or get_close_matches(word, list(lower), n=1, cutoff=0.7)
     return f"did you mean '{lower[close[0]]}'? There are " if close else "choose one of "
 
 

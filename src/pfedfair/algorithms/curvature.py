@@ -55,9 +55,17 @@ def pieces(clients: Clients, rows: np.ndarray) -> Iterator[tuple[Tensor, Tensor]
 
 
 def people(clients: Clients, folds: int) -> Tensor:
-    """How many rows each client has in each fold, ``(clients, folds)``."""
-    each = [[len(part) for part in fold_rows(clients, i, folds)] for i in range(len(clients))]
+    """How many rows each client has in each fold, or what they weigh, ``(clients, folds)``."""
+    weight = clients.table.weight
+    mass = (lambda part: len(part)) if weight is None else lambda part: float(weight[part].sum())
+    each = [[mass(part) for part in fold_rows(clients, i, folds)] for i in range(len(clients))]
     return torch.tensor(each, dtype=torch.float64)
+
+
+def heft(clients: Clients, part: Tensor) -> Tensor | float:
+    """How much some rows count, ``(n,)``."""
+    weight = clients.table.weight
+    return 1.0 if weight is None else weight[part].double()
 
 
 def scores(x: Tensor, coefficients: Tensor) -> Tensor:
@@ -91,9 +99,12 @@ def spread(chance: Tensor) -> Tensor:
     return torch.diag_embed(chance) - chance.unsqueeze(-1) * chance.unsqueeze(-2)
 
 
-def add_hessian(total: Tensor, x: Tensor, chance: Tensor) -> None:
+def add_hessian(total: Tensor, x: Tensor, chance: Tensor, much: Tensor | float = 1.0) -> None:
     """Add the Hessian of some rows to `total`, ``(outputs, q, outputs, q)``, its upper blocks."""
-    weight = spread(chance).to(x.dtype)
+    curved = spread(chance)
+    if isinstance(much, Tensor):
+        curved = curved * much[:, None, None]
+    weight = curved.to(x.dtype)
     square = squares(x)
     for a in range(total.shape[0]):
         for b in range(a, total.shape[0]):

@@ -72,7 +72,8 @@ def compare(
             runs.append((name, people.make(plan, name, own | more), False))
     runs = options.unique(runs)
     data = people.dataset
-    if len(data.group_names) == len(data.label_names) == 2 and given.get("criterion", "dp") == "dp":
+    two = len(data.group_names) == len(data.label_names) == 2 and data.weight is None
+    if two and given.get("criterion", "dp") == "dp":
         rounds, scores = options.typed(rounds=given.get("rounds")), trainer(data)
         runs.append((scores, people.make(plan, scores, rounds), True))
     specs = [

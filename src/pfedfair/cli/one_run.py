@@ -112,6 +112,8 @@ def theory(
     algorithm = people.make(plan, name, options.typed(rounds=rounds))
     if not federation.table.kinds.binary:
         raise InputError("Both propositions are for two groups and two classes.")
+    if people.weight is not None:
+        raise InputError("Both propositions are for rows that count alike: leave out --weight.")
     measured_rows(federation.partition, None)
     run = _train(name, federation, algorithm, seed, quiet)
     if not quiet:

@@ -120,6 +120,9 @@ class People:
     test: Annotated[
         Text, "Your file: another one with rows for the test; then all of yours train."
     ] = None
+    weight: Annotated[
+        Text, "Your file: the column that says how many people a row stands for; no input."
+    ] = None
     partition: Annotated[
         str,
         "How clients are made: fixed (the paper's shares of the groups), dirichlet (drawn shares), "
@@ -167,6 +170,7 @@ class People:
             size if images else None, self.scaling, self.skip_missing, model=self.model,
             keep=keep, encoding=self.encoding, positive=self.positive,
             bands=tuple(bands.typed(self.bands or []).items()), test=self.test,
+            weight=self.weight,
         )  # fmt: skip
 
     def suited(self, method: str) -> Self:

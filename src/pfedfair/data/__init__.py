@@ -34,7 +34,7 @@ DATASETS: dict[str, Callable[[], Dataset]] = {
 FACES = ("celeba", "utkface", "fairface")
 NATURAL: dict[str, Callable[[Path, str | None], Dataset]] = {"acs": acs, "heart": heart}
 OF_IMAGES = ("folder", "encoder", "pixels", "skip_missing", "with_images")
-OF_TABLES = ("drop", "categorical", "keep", "positive", "test")
+OF_TABLES = ("drop", "categorical", "keep", "positive", "test", "weight")
 TYPED = {"folder": "folder (--data)"}  # options that are called otherwise in commands
 
 

@@ -67,6 +67,7 @@ class Dataset:
     notes: tuple[str, ...] = ()  # what a user has to know about these rows
     model: str = ""  # of pixels: the network's name, if not the usual one
     client: str = ""  # the column that says whose a row is, if the data set has its own clients
+    weight: np.ndarray | None = field(default=None, repr=False)  # of each row; their mean is 1
     bands: Bands = field(default_factory=dict)  # of sensitive numbers, see `from_frame`
 
     def __len__(self) -> int:

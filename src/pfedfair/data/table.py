@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pfedfair.data.bands import checked
-from pfedfair.data.cells import DECIMAL, WHOLE, factor
+from pfedfair.data.cells import DECIMAL, WHOLE, factor, floats
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.encoder import ENCODINGS
 from pfedfair.data.groups import codes, cross, positive_last
@@ -35,6 +35,7 @@ def from_frame(
     positive: Any = None,
     bands: Mapping[str, Sequence[float]] | None = None,
     test: pd.DataFrame | None = None,
+    weight: str | None = None,
 ) -> Dataset:
     """Make a data set of your own table, whatever its cells are; `notes` says what became of them.
 
@@ -68,15 +69,24 @@ def from_frame(
         "under 25", "25 to under 45", "45 to under 65" and "65 and over".
     test
         Rows for the test alone, with the same columns; then all of `frame` is for training.
+    weight
+        The column that says how many people a row stands for, such as the weights of a survey. It
+        counts in training and in what is measured, and is no input.
     """
     frame = _named(frame)
     if any(isinstance(columns, str) for columns in (drop, categorical, keep)):
         raise InputError("drop, categorical and keep are lists of columns, not one name.")
     attributes = [c if c in frame else c.strip() for c in sensitive.split(",")]
     _check(frame, label, attributes, (*drop, *categorical, *keep), (*drop, *keep))
+    needed = (label, *attributes)
+    if weight is not None:
+        has_column(weight, frame, "for the weights")
+        if weight in needed:
+            raise InputError(f"Column '{weight}' cannot be the label or S and the weights, too.")
+        needed = (*needed, weight)
     held, notes = None, []
     if test is not None:
-        frame, held, said = _with_test(frame, _named(test), (label, *attributes))
+        frame, held, said = _with_test(frame, _named(test), needed)
         notes += said
     least, cuts = 1 if part else 2, checked(bands)
     y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES, least)
@@ -85,7 +95,7 @@ def from_frame(
     s, group_names = cross(frame, attributes, merge_groups, part, cuts)
     if held is not None:
         notes += _agreed(held, {"label": (y, label_names), "group": (s, group_names)})
-    inputs = [c for c in frame.columns if c not in {label, *attributes, *drop}]
+    inputs = [c for c in frame.columns if c not in {*needed, *drop}]
     told = {"the label": y} | {f"'{c}'": factor(frame[c])[0] for c in attributes}
     if cuts:
         told["S"] = s
@@ -120,7 +130,20 @@ def from_frame(
         aware=not hidden,
         notes=(*notes, *roles.notes()),
         bands=cuts,
+        weight=None if weight is None else weights(frame[weight]),
     )
+
+
+def weights(column: pd.Series[Any]) -> np.ndarray:
+    """How much each row counts, on average 1."""
+    found = floats(column)
+    if not (found > 0).all():
+        bad = int((~(found > 0)).sum())
+        raise InputError(
+            f"The weights in '{column.name}' must be numbers above 0, {bad:,} are not: fill or "
+            "drop these rows."
+        )
+    return np.asarray(found / found.mean())
 
 
 def _named(frame: pd.DataFrame) -> pd.DataFrame:

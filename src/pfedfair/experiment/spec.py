@@ -14,7 +14,7 @@ from pfedfair.networks import PIXELS
 from pfedfair.partition import Plan
 
 FRONTIER = "frontier"
-LATER = ("positive", "bands", "test")  # that are not told where they are not used
+LATER = ("positive", "bands", "test", "weight")  # that are not told where they are not used
 FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is computed
 
 
@@ -22,10 +22,10 @@ FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is c
 class Source:
     """Which rows: a bundled data set, a file with the names of its columns, or images.
 
-    `model` and `encoding` of columns, if not the usual ones; `positive`, `bands` and `test` as in
-    `from_frame`, `test` being a file. Of images: the `folder` where they or
-    their embeddings are, the `encoder` that embeds them, how embeddings are scaled; or the size of
-    images in `pixels`, for networks on pixels.
+    `model` and `encoding` of columns, if not the usual ones; `positive`, `bands`, `weight` and
+    `test`, a file, as in `from_frame`. Of images: the `folder` where they or their embeddings are,
+    the `encoder` that embeds them, how embeddings are scaled; or the size of images in `pixels`,
+    for networks on pixels.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Source:
     positive: Any = None
     bands: tuple[tuple[str, tuple[float, ...]], ...] = ()
     test: str | None = None
+    weight: str | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return the name of a bundled data set, or a file's name, contents and columns."""

@@ -89,7 +89,7 @@ class Run:
         """
         part = self.federation.partition
         protocol, rows, weighted = measured_rows(part, protocol)
-        counts = count(self.predictors, self.federation.table, rows, self.seed)
+        counts = self.counted(self.predictors, rows)
         about = {
             "client": part.names,
             "role": part.roles,
@@ -99,9 +99,21 @@ class Run:
         }
         if weighted:  # there is no gap to a group of which a client has nobody
             counts = np.where(part.shares[..., None, None] > 0, counts, 0)
-        shares, rng = part.shares if weighted else None, seeds.generator(self.seed, seeds.BOOTSTRAP)
+        shares, rng = self.shares(rows, weighted), seeds.generator(self.seed, seeds.BOOTSTRAP)
         found = metrics.measure(counts, shares) | metrics.bootstrap(counts, shares, rng)
         return pd.DataFrame(about | found).assign(collapsed=self.collapsed, protocol=protocol)
+
+    def counted(self, predictors: Sequence[Predictor], rows: Sequence[np.ndarray]) -> np.ndarray:
+        """Count every client's decisions on some rows, by their weights if they have such."""
+        table, weight = self.federation.table, self.federation.data.weight
+        return count(predictors, table, rows, self.seed, weight)
+
+    def shares(self, rows: Sequence[np.ndarray], weighted: bool) -> np.ndarray | None:
+        """The groups' shares to measure with; None if those among the counts are meant."""
+        part = self.federation.partition
+        if weighted or self.federation.data.weight is None:
+            return part.shares if weighted else None
+        return part.shares_of(rows)
 
     def frontier(self, limits: Sequence[float], protocol: str | None = None) -> pd.DataFrame:
         """Per limit on DDP and client: the best that thresholds on the global model's scores do.
@@ -112,6 +124,8 @@ class Run:
         part, data = self.federation.partition, self.federation.table
         if not data.kinds.binary:
             raise InputError("The frontier is computed for two groups and two classes.")
+        if self.federation.data.weight is not None:
+            raise InputError("The frontier is computed for rows without weights.")
         protocol, held, weighted = measured_rows(part, protocol)
         scorer = Predictor(self.network, self.fitted.w, Likeliest())
         logits = scorer.logits(data.x, data.s, data.unpack)
@@ -156,8 +170,8 @@ class Run:
         _, rows, weighted = measured_rows(part, protocol)
         likeliest = Likeliest(outputs=outputs(self.federation.table.kinds.classes))
         plain = [replace(predictor, rule=likeliest) for predictor in self.predictors]
-        counts = count(plain, self.federation.table, rows)
-        right = metrics.measure(counts, part.shares if weighted else None)["accuracy"]
+        counts = self.counted(plain, rows)
+        right = metrics.measure(counts, self.shares(rows, weighted))["accuracy"]
         gap = CRITERIA[self.algorithm.criterion].measure
         table = self.table(protocol)[["client", "accuracy", gap, f"{gap}_low", f"{gap}_high"]]
         about = [{**rule.table(), **rule.facts} for rule in self.fitted.rules]
@@ -222,6 +236,11 @@ def choose_network(
     table = federation.table
     kinds, needed = table.kinds, outputs(table.kinds.classes)
     algorithm.check(kinds)
+    if table.weight is not None and not algorithm.weighs:
+        raise InputError(
+            f"{type(algorithm).__name__} counts rows, and cannot weigh them: leave out --weight, "
+            "or take a method such as pfedfair, fedavg-kde or newton."
+        )
     if isinstance(network, str):
         data = with_model(federation.data, network)
         if data.encoding != federation.data.encoding:
