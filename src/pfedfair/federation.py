@@ -38,6 +38,7 @@ class Table(NamedTuple):
     s: Tensor
     kinds: Kinds = Kinds()
     encoder: inputs.Inputs | None = None
+    weight: Tensor | None = None  # how much each row counts, if not all alike, (n,)
 
     def inputs(self, rows: Tensor | np.ndarray | slice) -> Tensor:
         """The inputs of rows by their numbers, as a network takes them, float32."""
@@ -68,7 +69,8 @@ class Batch(NamedTuple):
         Labels (float) and groups (integer), ``(clients, n)``.
     weight
         ``(clients, n)``: 1 / (number of rows) for a client's own rows, 0 for padding. It is the
-        mask: ``(weight * v).sum(1)`` is the mean of v at every client.
+        mask: ``(weight * v).sum(1)`` is the mean of v at every client. Where the table has weights,
+        it is the weighted mean.
     """
 
     x: Tensor
@@ -110,6 +112,13 @@ class Federation:
     @property
     def sizes(self) -> np.ndarray:
         return np.array([len(rows) for rows in self.partition.train])
+
+    @property
+    def masses(self) -> np.ndarray:
+        """How much each client counts by its size: its rows, or what they weigh."""
+        weight = self.data.weight
+        return self.sizes if weight is None else np.array(
+            [weight[rows].sum() for rows in self.partition.train])  # fmt: skip
 
     def describe(self) -> str:
         return self.partition.describe()
@@ -167,6 +176,7 @@ def encoded(
         s=torch.from_numpy(data.s),
         kinds=Kinds(len(data.group_names), len(data.label_names), aware),
         encoder=encoder,
+        weight=None if data.weight is None else torch.from_numpy(data.weight.astype(np.float32)),
     )
     return Federation(data, partition, encoder, table, seed)
 
@@ -185,7 +195,12 @@ def gather(
     x = table.unpack(x)
     y = table.y.index_select(0, flat).view(index.shape)
     s = table.s.index_select(0, flat).view(index.shape)
-    return Batch(x, y, s, torch.from_numpy(weight))
+    part = torch.from_numpy(weight)
+    if table.weight is not None:
+        own = part * table.weight.index_select(0, flat).view(index.shape)
+        total = own.sum(-1, keepdim=True).clamp_min(torch.finfo(own.dtype).tiny)
+        part = own / total * part.sum(-1, keepdim=True)
+    return Batch(x, y, s, part)
 
 
 def pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -44,12 +44,26 @@ def counts_of(y_true: Any, y_pred: Any, *, sensitive_features: Any) -> np.ndarra
 
 
 def tally(
-    s: np.ndarray, y: np.ndarray, decided: np.ndarray, groups: int, classes: int
+    s: np.ndarray,
+    y: np.ndarray,
+    decided: np.ndarray,
+    groups: int,
+    classes: int,
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Count codes from 0, ``(groups, classes, classes)``."""
+    """Count codes from 0, ``(groups, classes, classes)``.
+
+    With weights, people of a group count as so many as their rates are known from: (sum of
+    weights)^2 / (sum of their squares), Kish's effective number.
+    """
     cell = (classes * s + y) * classes + decided
-    found = np.bincount(cell, minlength=groups * classes**2)
-    return found.reshape(groups, classes, classes)
+    found = np.bincount(cell, weight, minlength=groups * classes**2)
+    found = found.reshape(groups, classes, classes)
+    if weight is None:
+        return found
+    total, square = (np.bincount(s, w, minlength=groups) for w in (weight, weight**2))
+    scale = np.divide(total, square, out=np.zeros(groups), where=square > 0)
+    return np.asarray(found * scale[:, None, None])
 
 
 def accuracy(y_true: Any, y_pred: Any) -> float:

@@ -1,9 +1,13 @@
 import numpy as np
+import pandas as pd
 import pytest
 from dealt import assert_disjoint
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import pfedfair as pff
 from pfedfair.partition import by_column, fixed_shares
+from pfedfair.partition.by_column import clients_of
 
 
 def test_by_column_makes_one_client_per_value(table):
@@ -20,5 +24,69 @@ def test_by_column_makes_one_client_per_value(table):
 def test_by_column_refuses_rows_without_a_client(table):
     frame = table.frame.assign(site=[None, *table.frame["site"][1:]])
     data = pff.from_frame(frame, "hired", "sex")
-    with pytest.raises(pff.InputError, match="has empty cells"):
+    with pytest.raises(pff.InputError, match="has 1 empty cells"):
         by_column("site").split(data, seed=0)
+
+
+def made(sites, **columns):
+    n = len(sites)
+    frame = pd.DataFrame({"x": np.arange(n) % 7.0, "site": sites, **columns})
+    return pff.from_frame(frame.assign(y=np.arange(n) % 2, s=np.arange(n) // 2 % 2), "y", "s")
+
+
+def test_equal_names_are_one_client_and_keep_their_spelling():
+    for cells, names in [
+        ([1, "1", 1.0, "2"] * 20, ("1", "2")),
+        ([1.0, 2.0] * 40, ("1", "2")),
+        (["01", "02"] * 40, ("01", "02")),
+        ([" a", "a ", "b"] * 40, ("a", "b")),
+        ([True, False] * 40, ("False", "True")),
+        (["10", "9", "x"] * 40, ("10", "9", "x")),
+    ]:
+        data = made(pd.Series(cells, dtype=object) if cells[0] != 1.0 else cells)
+        assert by_column("site").split(data, 0).names == names
+
+
+@given(st.lists(st.sampled_from("abcdef"), min_size=40, max_size=80))
+@settings(max_examples=30)
+def test_clients_have_the_rows_of_their_name(sites):
+    found = clients_of(pd.Series(sites))
+    assert list(found) == sorted(set(sites))
+    for name, rows in found.items():
+        assert rows.tolist() == [k for k, site in enumerate(sites) if site == name]
+
+
+@pytest.mark.filterwarnings("ignore::pfedfair.CollapseWarning")
+def test_thousands_of_clients_by_a_text_column():
+    n = 1200
+    sites = np.repeat([f"branch {k:04d} of the bank" for k in range(n)], 24)
+    data = made(sites)
+    assert "site" in data.categorical  # not refused for its many levels; it is no input below
+    federation = data.federate(by_column("site"))
+    assert len(federation) == n
+    assert "site" not in federation.encoder.columns
+    assert federation.partition.names[-1] == "branch 1199 of the bank"
+    run = pff.train(federation, pff.FedAvg(rounds=1, alpha=0.1), network="linear")
+    assert len(run.predictors) == n
+
+
+def test_small_clients_are_refused_or_left_out_and_named(table):
+    sites = np.repeat(["a", "b", "c", "d"], [60, 40, 7, 3])
+    data = made(sites)
+    with pytest.raises(pff.InputError, match=r"'c' .* has 7 rows, at least 20 .* --min-rows 20"):
+        by_column("site").split(data, 0)
+    part = by_column("site", min_rows=20).split(data, 0)
+    assert part.names == ("a", "b")
+    used = np.concatenate([*part.train, *part.test])
+    np.testing.assert_array_equal(np.sort(used), np.arange(100))
+    np.testing.assert_array_equal(part.pool, np.sort(np.concatenate(part.test)))
+    note = "2 clients are left out, with fewer than 20 rows (10 rows in all): c (7), d (3)."
+    assert part.notes == (note,)
+    assert part.describe().endswith(note)
+    assert by_column("site", min_rows=5).split(data, 0).names == ("a", "b", "c")
+    with pytest.raises(pff.InputError, match="No client of column 'site' has 99 rows"):
+        by_column("site", min_rows=99).split(data, 0)
+    with pytest.raises(pff.InputError, match="min_rows must be at least 1, got 0"):
+        by_column("site", min_rows=0)
+    with pytest.raises(pff.InputError, match="--min-rows is for clients of a column"):
+        pff.partition.choose("together", data, min_rows=5)

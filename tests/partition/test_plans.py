@@ -84,7 +84,7 @@ EACH = {
         dirichlet_mixture, st.integers(1), means=st.just((0.7, 0.4)), validation=PART
     ),
     "DirichletShares": st.builds(dirichlet_shares, st.integers(1), st.floats(0.1, 9)),
-    "ByColumn": st.builds(by_column, st.text(), PART, PART, st.integers(0)),
+    "ByColumn": st.builds(by_column, st.text(), PART, PART, st.integers(1)),
     "Together": st.builds(together, PART, PART),
 }
 

@@ -161,6 +161,11 @@ class Algorithm:
         return False
 
     @property
+    def weighs(self) -> bool:
+        """Whether rows may count more or less: all that it learns is by weighted means."""
+        return self.wrappable
+
+    @property
     def secret(self) -> bool:
         """Whether a client draws noise that nobody may guess."""
         return False

@@ -65,9 +65,17 @@ def pieces(clients: Clients, rows: np.ndarray) -> Iterator[tuple[Tensor, Design]
 
 
 def people(clients: Clients, folds: int) -> Tensor:
-    """How many rows each client has in each fold, ``(clients, folds)``."""
-    each = [[len(part) for part in fold_rows(clients, i, folds)] for i in range(len(clients))]
+    """How many rows each client has in each fold, or what they weigh, ``(clients, folds)``."""
+    weight = clients.table.weight
+    mass = (lambda part: len(part)) if weight is None else lambda part: float(weight[part].sum())
+    each = [[mass(part) for part in fold_rows(clients, i, folds)] for i in range(len(clients))]
     return torch.tensor(each, dtype=torch.float64)
+
+
+def heft(clients: Clients, part: Tensor) -> Tensor | float:
+    """How much some rows count, ``(n,)``."""
+    weight = clients.table.weight
+    return 1.0 if weight is None else weight[part].double()
 
 
 def loss_of(z: Tensor, y: Tensor) -> Tensor:
@@ -81,11 +89,12 @@ def chances(z: Tensor) -> Tensor:
     return torch.sigmoid(z) if z.shape[-1] == 1 else z.softmax(-1)
 
 
-def misses(chance: Tensor, y: Tensor) -> Tensor:
-    """d(loss)/d(logits), ``(..., n, outputs)``."""
+def misses(chance: Tensor, y: Tensor, much: Tensor | float = 1.0) -> Tensor:
+    """d(loss)/d(logits), ``(..., n, outputs)``, of people who count so `much`."""
     width = chance.shape[-1]
     right = y[:, None] == torch.arange(1 if width == 1 else 0, max(width, 2))
-    return chance - right.to(chance)
+    found = chance - right.to(chance)
+    return found * much[:, None] if isinstance(much, Tensor) else found
 
 
 def spread(chance: Tensor) -> Tensor:
@@ -95,9 +104,11 @@ def spread(chance: Tensor) -> Tensor:
     return torch.diag_embed(chance) - chance.unsqueeze(-1) * chance.unsqueeze(-2)
 
 
-def add_hessian(total: Tensor, design: Design, chance: Tensor) -> None:
+def add_hessian(total: Tensor, design: Design, chance: Tensor, much: Tensor | float = 1.0) -> None:
     """Add the Hessian of some rows to `total`, ``(outputs, q, outputs, q)``, its upper blocks."""
     weight = spread(chance)
+    if isinstance(much, Tensor):
+        weight = weight * much[:, None, None]
     for a in range(total.shape[0]):
         for b in range(a, total.shape[0]):
             total[a, :, b] += design.square(weight[:, a, b])

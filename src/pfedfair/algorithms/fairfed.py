@@ -73,6 +73,10 @@ class FairFed(Algorithm):
         super().__post_init__()
         zero_or_more(self, "beta")
 
+    @property
+    def weighs(self) -> bool:
+        return False  # it counts
+
     def start_server(self, w: Tensor, sizes: Tensor) -> State:
         weights = sizes.double() if self.weighting == "size" else torch.ones_like(sizes).double()
         return {"w": w.clone(), "weights": weights / weights.sum()}

@@ -113,6 +113,10 @@ class Newton(Algorithm):
         return True
 
     @property
+    def weighs(self) -> bool:
+        return self.intercepts == "shared"
+
+    @property
     def kept(self) -> tuple[str, ...]:
         return ("w", "points", "tau") if self.intercepts == "personal" else ("w",)
 

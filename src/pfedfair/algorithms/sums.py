@@ -14,6 +14,7 @@ from pfedfair.algorithms.curvature import (
     blocks,
     chances,
     fold_rows,
+    heft,
     loss_of,
     misses,
     people,
@@ -82,16 +83,17 @@ def added_up(
     hessian = [torch.zeros(*shape, *shape, dtype=torch.float64) for shape in shapes]
     loss = torch.zeros(len(lessons), len(PARTS), dtype=torch.float64)
     for part, design in pieces(clients, rows):
+        much = heft(clients, part)
         for b, (_, labels) in enumerate(lessons):
             y = labels[part]
             z = design.scores(coefficients[b])
             if b == 0:
                 z = z + shift[:, None]
             way = z[1] + PARTS[:, None, None] * (z[0] - z[1])
-            loss[b] += loss_of(way, y).sum(1)
+            loss[b] += (much * loss_of(way, y)).sum(1)
             chance = chances(z[0])
-            gradient[b] += design.pull(misses(chance, y))
-            add_hessian(hessian[b], design, chance)
+            gradient[b] += design.pull(misses(chance, y, much))
+            add_hessian(hessian[b], design, chance, much)
     return Sums(gradient, hessian), loss
 
 
@@ -111,10 +113,11 @@ def left_gradients(
         for k, rows in enumerate(fold_rows(clients, i, folds)):
             others = torch.arange(folds) != k
             for part, design in pieces(clients, rows):
+                much = heft(clients, part)
                 for b, (_, labels) in enumerate(lessons):
                     z = design.scores(coefficients[b][others])
                     chance = chances(z + shift if b == 0 else z)
-                    found[b][i, others] += design.pull(misses(chance, labels[part]))
+                    found[b][i, others] += design.pull(misses(chance, labels[part], much))
     return {"left_gradient": torch.cat([block.flatten(2) for block in found], dim=-1)}
 
 
@@ -134,11 +137,12 @@ def held_losses(
         for k, rows in enumerate(fold_rows(clients, i, len(tries))):
             coefficients = blocks(tries[k], outputs)
             for part, design in pieces(clients, rows):
+                much = heft(clients, part)
                 for b, (_, labels) in enumerate(lessons):
                     z = design.scores(coefficients[b])
                     if b == 0:
                         z = z + shift
-                    found[i, b] += loss_of(z, labels[part]).sum(1)
+                    found[i, b] += (much * loss_of(z, labels[part])).sum(1)
     return {"held_loss": found}
 
 

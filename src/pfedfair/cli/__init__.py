@@ -2,11 +2,12 @@
 
 import os
 import sys
+from typing import Annotated
 
 import click
 import typer
 
-from pfedfair import terminal
+from pfedfair import __version__, terminal
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.cli import audit, compare, decisions, embed, flower, one_run, tune
 from pfedfair.errors import InputError, in_a_command
@@ -26,6 +27,24 @@ for command in (one_run.personalise, one_run.theory, tune.tune, embed.embed):
 for command in (decisions.predict, audit.audit, decisions.export):
     app.command()(command)
 app.add_typer(flower.app, name="flower")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"pfedfair {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", is_eager=True, callback=_version),
+    ] = False,
+) -> None:
+    pass
+
+
 INTERRUPTED = 130  # typer's exit code for Ctrl-C
 RESUMES = ("compare", "reproduce", "tune")  # commands that keep finished runs
 

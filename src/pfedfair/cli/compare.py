@@ -72,7 +72,8 @@ def compare(
             runs.append((name, people.make(plan, name, own | more), False))
     runs = options.unique(runs)
     data = people.dataset
-    if len(data.group_names) == len(data.label_names) == 2 and given.get("criterion", "dp") == "dp":
+    two = len(data.group_names) == len(data.label_names) == 2 and data.weight is None
+    if two and given.get("criterion", "dp") == "dp":
         rounds, scores = options.typed(rounds=given.get("rounds")), trainer(data)
         runs.append((scores, people.make(plan, scores, rounds), True))
     specs = [
@@ -81,7 +82,8 @@ def compare(
         for name, algorithm, frontier in runs
         for seed in range(options.at_least("--seeds", seeds))
     ]  # fmt: skip
-    notes = tuple(images.notes_on(data, plan, plan.split(data, 0)))
+    part = plan.split(data, 0)
+    notes = (*images.notes_on(data, plan, part), *part.notes)
     results = do(specs, out, jobs, quiet, f"{len(names)} methods on {people.data}", notes=notes)
     view = comparison(results)
     show(replace(view, notes=(*view.notes, *notes)), out, quiet)

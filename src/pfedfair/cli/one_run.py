@@ -9,7 +9,7 @@ from pfedfair import defaults, report, terminal
 from pfedfair.algorithms import Algorithm
 from pfedfair.cli import images, options
 from pfedfair.cli.options import OneMethod, People, Protocol, Quiet, Seed, Settings, unfold
-from pfedfair.data.table import read_table
+from pfedfair.data.reading import read_table
 from pfedfair.engines.stacked import one_thread
 from pfedfair.errors import InputError
 from pfedfair.experiment import FRONTIER_LIMITS, Spec, claim, rows_of, write_results
@@ -76,7 +76,7 @@ def train(
 @unfold
 def personalise(
     run: Annotated[Path, typer.Argument(help="A folder that train --method transport wrote.")],
-    input: Annotated[Path, "The new client's rows, .csv or .parquet."],
+    input: Annotated[Path, "The new client's rows: a table such as .csv, .parquet, .xlsx."],
     name: Annotated[str, "The new client's name."] = "newcomer",
     target_ddp: options.TargetDDP = None,
     confidence: options.Confidence = None,
@@ -87,7 +87,8 @@ def personalise(
 
     Example: pfedfair personalise runs/first --input new-site.csv --out runs/new-site
     """
-    people = read_table(input)
+    with terminal.notes(quiet):
+        people = read_table(input)
     changes = options.typed(target_ddp=target_ddp, confidence=confidence)
     if out is not None:
         options.new_folder(out)
@@ -115,6 +116,8 @@ def theory(
     algorithm = people.make(plan, name, options.typed(rounds=rounds))
     if not federation.table.kinds.binary:
         raise InputError("Both propositions are for two groups and two classes.")
+    if people.weight is not None:
+        raise InputError("Both propositions are for rows that count alike: leave out --weight.")
     measured_rows(federation.partition, None)
     run = _train(name, federation, algorithm, seed, quiet)
     if not quiet:

@@ -19,7 +19,8 @@ from typer import Argument, Option
 from pfedfair import partition
 from pfedfair.algorithms import ALGORITHMS, Algorithm
 from pfedfair.criteria import CRITERIA
-from pfedfair.data import DATASETS, FACES, MODELS, NATURAL, Dataset
+from pfedfair.data import DATASETS, FACES, MODELS, NATURAL, Dataset, bands
+from pfedfair.data.reading import ENDINGS
 from pfedfair.defaults import make_for
 from pfedfair.errors import InputError, known
 from pfedfair.experiment import Source, load_source
@@ -92,7 +93,7 @@ class People:
         str,
         Argument(
             help=f"{', '.join(DATASETS)}; {', '.join((*NATURAL, *FACES))} (with --data); the path "
-            "of a .csv or .parquet file, or of a folder of images with manifest.csv."
+            f"of a table ({', '.join(ENDINGS)}), or of a folder of images with manifest.csv."
         ),
     ]
     label: Annotated[Text, "Your file: the column to predict."] = None
@@ -113,6 +114,18 @@ class People:
         "or piecewise (ramps between quantiles; usual for your file).",
     ] = None
     merge_groups: Annotated[bool, "Make one group of those with too few rows."] = False
+    positive: Annotated[Text, "Your file: the label that counts as positive."] = None
+    bands: Annotated[
+        list[str] | None,
+        "Make groups of a sensitive number: age:25,45,65 are those under 25, from 25 to under 45, "
+        "and so on; may come repeatedly.",
+    ] = None
+    test: Annotated[
+        Text, "Your file: another one with rows for the test; then all of yours train."
+    ] = None
+    weight: Annotated[
+        Text, "Your file: the column that says how many people a row stands for; no input."
+    ] = None
     partition: Annotated[
         str,
         "How clients are made: fixed (the paper's shares of the groups), dirichlet (drawn shares), "
@@ -120,6 +133,9 @@ class People:
     ] = "fixed"
     clients: Annotated[int | None, "How many clients; the paper's plan if left out."] = None
     rows: Annotated[int | None, "Training rows of each client, with --clients or --client."] = None
+    min_rows: Annotated[
+        int | None, "With --client: leave out clients with fewer rows; without it, 20 are needed."
+    ] = None
     folder: Annotated[
         Path | None,
         Option(
@@ -155,7 +171,9 @@ class People:
             self.data, self.label, self.sensitive, drop, codes, self.merge_groups,
             str(self.folder) if self.folder else None, self.encoder,
             size if images else None, self.scaling, self.skip_missing, model=self.model,
-            keep=keep, encoding=self.encoding,
+            keep=keep, encoding=self.encoding, positive=self.positive,
+            bands=tuple(bands.typed(self.bands or []).items()), test=self.test,
+            weight=self.weight,
         )  # fmt: skip
 
     def suited(self, method: str) -> Self:
@@ -171,8 +189,9 @@ class People:
 
     def plan(self, validation: float = 0.0) -> Plan:
         return partition.choose(
-            self.partition, self.dataset, self.clients, self.rows, self.client, validation
-        )
+            self.partition, self.dataset, self.clients, self.rows, self.client, validation,
+            self.min_rows,
+        )  # fmt: skip
 
     def make(self, plan: Plan, method: str, given: dict[str, Any]) -> Algorithm:
         """Return a method as tuned for these people, with what was given."""
@@ -180,6 +199,8 @@ class People:
 
     def told(self, blind: bool | None) -> bool:
         """Whether models are told S: as asked, or as is usual for the data set."""
+        if blind is False and set(names(self.drop or "")) & set(names(self.sensitive or "")):
+            raise InputError(f"--drop {self.drop} has S, --aware tells it: leave one of them out.")
         return self.dataset.aware if blind is None else not blind
 
     def federate(self, plan: Plan, seed: int, blind: bool | None = None) -> Federation:
@@ -259,7 +280,7 @@ def unique(values: Iterable[T]) -> list[T]:
 
 def names(text: str) -> list[str]:
     """Names with commas between."""
-    return unique(text.split(",")) if text else []
+    return unique(name.strip() for name in text.split(",")) if text else []
 
 
 def at_least(option: str, number: int, least: int = 1) -> int:

@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from pfedfair.data.acs import acs
 from pfedfair.data.adult import adult
 from pfedfair.data.compas import compas
@@ -14,7 +16,8 @@ from pfedfair.data.encoder import Encoder
 from pfedfair.data.groups import joined
 from pfedfair.data.heart import heart
 from pfedfair.data.models import MODELS, with_model
-from pfedfair.data.table import from_frame, read_table
+from pfedfair.data.reading import ENDINGS, PARQUET, ending, read, read_table, stem
+from pfedfair.data.table import from_frame
 from pfedfair.errors import InputError, near, option
 
 __all__ = [
@@ -32,7 +35,7 @@ DATASETS: dict[str, Callable[[], Dataset]] = {
 FACES = ("celeba", "utkface", "fairface")
 NATURAL: dict[str, Callable[[Path, str | None], Dataset]] = {"acs": acs, "heart": heart}
 OF_IMAGES = ("folder", "encoder", "pixels", "skip_missing", "with_images")
-OF_TABLES = ("drop", "categorical", "keep")
+OF_TABLES = ("drop", "categorical", "keep", "positive", "test", "weight")
 
 
 def load(
@@ -42,19 +45,22 @@ def load(
     scaling: str | None = None,
     model: str | None = None,
     encoding: str | None = None,
+    positive: Any = None,
     **options: Any,
 ) -> Dataset:
     """Load a bundled data set by name, faces by name and folder, or your own by path.
 
-    A path is that of a CSV or Parquet file, or of a folder of images with ``manifest.csv``. A
-    bundled data set may get another sensitive attribute, or several (["sex", "race"] or
-    "sex,race"); it has no paper's plan of shares then. For `model` and `encoding` see
-    `with_model`. `options` are those of `from_frame`, or of `pfedfair.data.faces.load`.
+    A path is that of a table (.csv, .tsv, .txt, perhaps with .gz; .parquet, .xlsx), or of a folder
+    of images with ``manifest.csv``. A bundled data set may get another sensitive attribute, or
+    several (["sex", "race"] or "sex,race"), and bands of them; it has no paper's plan of shares
+    then. For `model` and `encoding` see `with_model`. `options` are those of `from_frame`, where
+    `test` may be a path, or of `pfedfair.data.faces.load`.
 
     >>> len(load("compas"))
     6172
     """
-    given = {name: value for name, value in options.items() if value}
+    given = {o: v for o, v in options.items() if isinstance(v, pd.DataFrame) or v}
+    given |= {} if positive is None else {"positive": positive}
     data = _load(str(name), label, joined(sensitive) if sensitive else None, given)
     if scaling and (data.array is None or data.array.ndim != 2):
         raise InputError(f"'{name}' has no embeddings to scale: leave out {option('scaling')}.")
@@ -69,27 +75,30 @@ def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, 
     if name in DATASETS:
         if label:
             raise InputError(f"'{name}' has its own label: leave it out.")
-        merge = given.pop("merge_groups", False)
+        merge, bands = given.pop("merge_groups", False), given.pop("bands", None)
         _none_of(given, (*OF_TABLES, *OF_IMAGES), f"'{name}' has its own columns")
         data = DATASETS[name]()
-        return data.by(sensitive.split(","), merge) if sensitive else data
+        if bands and not sensitive:
+            raise InputError("Bands are for a sensitive column: say --sensitive, too.")
+        return data.by(sensitive.split(","), merge, bands) if sensitive else data
     if name in NATURAL:
         if label:
             raise InputError(f"'{name}' has its own label: leave it out.")
         folder = _folder(name, given, "with its rows")
-        _none_of(given, (*OF_TABLES, *OF_IMAGES, "merge_groups"), f"'{name}' has its own columns")
+        own = (*OF_TABLES, *OF_IMAGES, "merge_groups", "bands")
+        _none_of(given, own, f"'{name}' has its own columns")
         return NATURAL[name](folder, sensitive)
     if name in FACES:
         from pfedfair.data.faces import load as load_faces
 
-        _none_of(given, OF_TABLES, f"'{name}' is made of images")
+        _none_of(given, (*OF_TABLES, "bands"), f"'{name}' is made of images")
         folder = _folder(name, given, "with its images or embeddings")
         return load_faces(name, folder, label, sensitive, **given)
-    if not path.is_dir() and path.suffix not in {".csv", ".parquet"}:
+    if not path.is_dir() and not ending(path):
         every = (*DATASETS, *NATURAL, *FACES)
         raise InputError(
             f"Unknown data set '{name}': {near(name, every)}{', '.join(every)}, "
-            "or give the path of a .csv or .parquet file, or of a folder of images."
+            f"or give the path of a table ({', '.join(ENDINGS)}), or of a folder of images."
         )
     if not label or not sensitive:
         if path.suffix and not path.is_file():
@@ -98,20 +107,25 @@ def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, 
     if path.is_dir():
         from pfedfair.data.faces import from_folder
 
-        _none_of(given, (*OF_TABLES, "folder"), f"{path} is a folder of images")
+        _none_of(given, (*OF_TABLES, "bands", "folder"), f"{path} is a folder of images")
         return from_folder(path, label, sensitive, **given)
     if holds_embeddings(path):
         from pfedfair.data.faces import from_embeddings
 
-        _none_of(given, (*OF_TABLES, *OF_IMAGES), f"{path} holds embeddings")
+        _none_of(given, (*OF_TABLES, "bands", *OF_IMAGES), f"{path} holds embeddings")
         return from_embeddings(path, label, sensitive, path.stem, **given)
     _none_of(given, OF_IMAGES, f"{path} is a table")
-    return from_frame(read_table(path), label, sensitive, path.stem, **given)
+    frame, notes = read(path)
+    if isinstance(test := given.get("test"), str | Path):
+        given["test"], said = read(Path(test))
+        notes += tuple(f"The rows for the test: {note}" for note in said)
+    data = from_frame(frame, label, sensitive, stem(path), **given)
+    return replace(data, notes=(*notes, *data.notes))
 
 
 def holds_embeddings(path: Path) -> bool:
     """Whether a file is a table with a column of embeddings."""
-    if path.suffix != ".parquet" or not path.is_file():
+    if ending(path) != PARQUET or not path.is_file():
         return False
     import pyarrow.parquet as pq
 

@@ -16,6 +16,7 @@ from pfedfair.errors import InputError
 
 EMPTY = frozenset({"", "?", "nan", "<na>"})  # words that say that there is nothing
 WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
+LARGEST = 1e300  # larger numbers count as this one: sums and differences stay finite
 DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+)")
 
 
@@ -59,7 +60,8 @@ def factor(column: pd.Series[Any]) -> tuple[np.ndarray, list[str]]:
         codes, seen = pd.factorize(column)
     except TypeError:
         raise InputError(
-            f"Column '{column.name}' holds lists or the like: make numbers or words of them."
+            f"Column '{column.name}' holds lists or the like: make numbers or words of them, or "
+            "drop it."
         ) from None
     known: dict[str, int] = {}
     order = []
@@ -78,5 +80,8 @@ def floats(column: pd.Series[Any]) -> np.ndarray:
         read = pd.to_numeric(pd.Series([*words, ""], dtype=object), errors="coerce")
         values = read.to_numpy(np.float64)[codes]
     else:
+        if pd.api.types.is_complex_dtype(column):
+            raise InputError(f"Column '{column.name}' holds complex numbers: take them apart.")
         values = column.to_numpy(np.float64, na_value=np.nan)
-    return np.where(np.isfinite(values), values, np.nan)
+    found = np.where(np.isfinite(values), values, np.nan)
+    return np.clip(found, -LARGEST, LARGEST, out=found)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from pfedfair.data.bands import Bands, checked
 from pfedfair.data.groups import columns_of, cross
 from pfedfair.errors import InputError, has_column
 from pfedfair.notebook import block, some
@@ -68,6 +69,8 @@ class Dataset:
     model: str = ""  # of pixels: the network's name, if not the usual one
     client: str = ""  # the column that says whose a row is, if the data set has its own clients
     left: Mapping[str, str] = field(default_factory=dict, repr=False)  # no inputs, and why
+    weight: np.ndarray | None = field(default=None, repr=False)  # of each row; their mean is 1
+    bands: Bands = field(default_factory=dict)  # of sensitive numbers, see `from_frame`
 
     def __len__(self) -> int:
         return len(self.y)
@@ -99,14 +102,20 @@ class Dataset:
         said = f"{names[-1]} counts as positive" if len(names) == 2 else some(names)
         return f"Label {self.label_column}: {said}", f"S {self.sensitive_column}: {groups}"
 
-    def by(self, attributes: str | Sequence[str], merge_groups: bool = False) -> Dataset:
+    def by(
+        self,
+        attributes: str | Sequence[str],
+        merge_groups: bool = False,
+        bands: Mapping[str, Sequence[float]] | None = None,
+    ) -> Dataset:
         """Return the same rows with other columns as the sensitive attribute; see `from_frame`."""
         attributes = columns_of(attributes)
         before = self.sensitive_column.split(",")
         for column in attributes:
             able = (*before, *self.categorical, *self.numeric)
             has_column(column, able, f"of {self.name} for the sensitive attribute")
-        s, names = cross(self.frame, attributes, merge_groups)
+        cuts = checked(bands)
+        s, names = cross(self.frame, attributes, merge_groups, bands=cuts)
         inputs = self.categorical | dict.fromkeys(before, ())
         return replace(
             self,
@@ -116,6 +125,7 @@ class Dataset:
             numeric=tuple(c for c in self.numeric if c not in attributes),
             categorical={c: v for c, v in inputs.items() if c not in attributes},
             paper_plan=None,
+            bands=cuts,
         )
 
     @cached_property

@@ -18,6 +18,7 @@ from pfedfair.data.wide import Pixels, Wide
 from pfedfair.errors import known
 
 MISSING = "?"
+FARTHEST = 1e30  # from the mean, in standard deviations: single precision has no larger numbers
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class Encoder:
         """Fit on the given rows of `data`; the column `exclude` is not an input."""
         numeric = [c for c in data.numeric if c != exclude]
         train = {c: pd.Series(floats(needed(data.frame, c).iloc[rows])) for c in numeric}
-        mean = {c: float(v.mean()) if v.notna().any() else 0.0 for c, v in train.items()}
-        # A constant's standard deviation is a rounding error, not a scale.
-        scale = {c: float(v.std(ddof=0)) if v.nunique() > 1 else 1.0 for c, v in train.items()}
+        mean, scale = {}, {}
+        for c, v in train.items():
+            mean[c], scale[c] = mean_and_scale(v)
         gaps = tuple(c for c, v in train.items() if v.isna().any())
         seen = {
             c: v or tuple(sorted(set(text(needed(data.frame, c).iloc[rows]))))
@@ -69,8 +70,9 @@ class Encoder:
     def transform(self, frame: Any) -> np.ndarray:
         """Return the inputs of the network, float32 of shape ``(len(frame), width)``."""
         cells = {c: floats(needed(frame, c)) for c in self.mean}
-        parts = [(cells[c] - self.mean[c])[:, None] / self.scale[c] for c in self.mean]
-        parts = [np.where(np.isnan(part), 0.0, part) for part in parts]
+        with np.errstate(over="ignore"):  # new rows may be far off; they are clipped
+            parts = [(cells[c] - self.mean[c])[:, None] / self.scale[c] for c in self.mean]
+        parts = [np.where(np.isnan(p), 0.0, np.clip(p, -FARTHEST, FARTHEST)) for p in parts]
         parts += [np.isnan(cells[c])[:, None] for c in self.gaps]
         for column, levels in self.categories.items():
             values = text(needed(frame, column))
@@ -128,6 +130,18 @@ def from_dict(about: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> In
         return Pixels(tuple(about["shape"]))
     categories = {c: tuple(levels) for c, levels in about["categories"].items()}
     return Encoder(about["mean"], about["scale"], categories, tuple(about.get("gaps", ())))
+
+
+def mean_and_scale(values: pd.Series[Any]) -> tuple[float, float]:
+    """Mean and standard deviation, however large or small the numbers are."""
+    if not values.notna().any():
+        return 0.0, 1.0
+    _, exponent = np.frexp(values.abs().max())
+    power = 2.0 ** max(int(exponent) - 1, -1000)  # nothing is rounded by it
+    near = values / power
+    # A constant's standard deviation is a rounding error, not a scale.
+    scale = float(near.std(ddof=0)) * power if values.nunique() > 1 else 1.0
+    return float(near.mean()) * power, scale or 1.0
 
 
 def text(column: pd.Series[Any]) -> np.ndarray:

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair.data.cells import factor, order
-from pfedfair.errors import InputError, option
+from pfedfair.data.bands import Bands, cut, offer
+from pfedfair.data.cells import canonical, factor, order
+from pfedfair.errors import InputError, known, option
 
 MOST_LEVELS = 100  # of a sensitive attribute, before they are merged
 MOST_GROUPS = 20
 FEWEST = 30  # rows of a group, where there are more than two
+MANY = 5  # values of a sensitive number; of more, bands are offered
 
 
 def columns_of(given: str | Sequence[str]) -> list[str]:
@@ -47,18 +49,56 @@ def codes(
     if not least <= (n := len(words)) <= most:
         raise InputError(f"{what} must have {least} to {most} different values, it has {n}.")
     levels = sorted(words, key=order)
+    if isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered:
+        place_of = {canonical(level): k for k, level in enumerate(column.dtype.categories)}
+        levels = sorted(words, key=lambda word: place_of[word])
     place = np.array([levels.index(word) for word in words], dtype=np.int64)
     return np.asarray(place[found]), tuple(levels)
 
 
+def positive_last(
+    y: np.ndarray, names: tuple[str, ...], positive: Any
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Number labels so that the `positive` one is the last: of two, the one coded 1."""
+    word = known("label", canonical(positive) or str(positive), names)
+    now = (*(name for name in names if name != word), word)
+    place = np.array([now.index(name) for name in names], dtype=np.int64)
+    return np.asarray(place[y]), now
+
+
 def cross(
-    frame: pd.DataFrame, attributes: Sequence[str], merge_groups: bool = False, part: bool = False
+    frame: pd.DataFrame,
+    attributes: Sequence[str],
+    merge_groups: bool = False,
+    part: bool = False,
+    bands: Bands | None = None,
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Number the groups that one or several columns make; see `from_frame`."""
+    bands = bands or {}
+    for column in bands:
+        if column not in attributes:
+            raise InputError(f"Bands are for sensitive columns, '{column}' is none: leave it out.")
+    numbers = [c for c in attributes if c not in bands and len(factor(frame[c])[1]) > MANY]
+    try:
+        return _cross(frame, attributes, merge_groups, part, bands)
+    except InputError as error:
+        offered = next(filter(None, (offer(frame[c]) for c in numbers)), "")
+        raise InputError(f"{error}{offered}") from None
+
+
+def _cross(
+    frame: pd.DataFrame,
+    attributes: Sequence[str],
+    merge_groups: bool,
+    part: bool,
+    bands: Bands,
+) -> tuple[np.ndarray, tuple[str, ...]]:
     name = " x ".join(attributes)
     what = f"The sensitive column '{name}'"
     least = 1 if part else 2
-    each = [codes(frame[c], f"The sensitive column '{c}'", MOST_LEVELS, least) for c in attributes]
+    of = {c: f"The sensitive column '{c}'" for c in attributes}
+    cells = {c: cut(frame[c], bands[c], of[c]) if c in bands else frame[c] for c in attributes}
+    each = [codes(cells[c], of[c], MOST_LEVELS, least) for c in attributes]
     if len(each) == 1:
         s, names = each[0]
     else:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pandas as pd
 
 from pfedfair.data.dataset import Dataset
-from pfedfair.data.table import from_frame, read_table
+from pfedfair.data.reading import read_table
+from pfedfair.data.table import from_frame
 from pfedfair.errors import InputError
 from pfedfair.files import only_file
 

@@ -79,6 +79,8 @@ def sort_out(
             why = "" if name in codes else _identifier(kind, cells, part)
             why = why or next((f"is a copy of {w}" for w, v in told.items() if _same(cells, v)), "")
             why = why or ("is empty" if empty == len(frame) and not part else "")
+            same = not part and not empty and len(frame) > 1 and len(pd.unique(cells)) == 1
+            why = why or ("is the same in every row" if same else "")
             if why:
                 roles.left[name] = why
                 continue

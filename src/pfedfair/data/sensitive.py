@@ -17,7 +17,8 @@ OF_MALE |= dict.fromkeys(("0", "0.0", "False"), "female")
 def sensitive_of(people: pd.DataFrame, columns: str, groups: Sequence[str]) -> pd.DataFrame:
     """Return the columns that a run calls sensitive, under the run's names.
 
-    Capitals do not matter. Where there is no `gender`, `male` may say it with 1 and 0.
+    Capitals do not matter. Where there is no `gender`, `male` may say it with 1 and 0. Numbers that
+    are cut into bands stay numbers.
     """
     wanted = columns.split(",")
     own = [_words(groups, at, len(wanted)) for at in range(len(wanted))]

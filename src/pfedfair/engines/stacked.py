@@ -98,7 +98,7 @@ def fit(
         )
         for ids in parts
     ]
-    sizes = torch.from_numpy(federation.sizes).float()
+    sizes = torch.from_numpy(federation.masses).float()
     rounds = algorithm.rounds if algorithm.federated else 0
     per_round, at_end = algorithm.cost()
     total = (rounds * per_round + at_end) * len(groups) or 1.0

@@ -15,6 +15,7 @@ from pfedfair.partition import Plan
 from pfedfair.scalars import plain
 
 FRONTIER = "frontier"
+LATER = ("positive", "bands", "test", "weight")  # that are not told where they are not used
 FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is computed
 
 
@@ -22,9 +23,10 @@ FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is c
 class Source:
     """Which rows: a bundled data set, a file with the names of its columns, or images.
 
-    `model` and `encoding` of columns, if not the usual ones. Of images: the `folder` where they or
-    their embeddings are, the `encoder` that embeds them, how embeddings are scaled; or the size of
-    images in `pixels`, for networks on pixels.
+    `model` and `encoding` of columns, if not the usual ones; `positive`, `bands`, `weight` and
+    `test`, a file, as in `from_frame`. Of images: the `folder` where they or their embeddings are,
+    the `encoder` that embeds them, how embeddings are scaled; or the size of images in `pixels`,
+    for networks on pixels.
     """
 
     name: str
@@ -42,14 +44,22 @@ class Source:
     model: str | None = None
     keep: tuple[str, ...] = ()
     encoding: str | None = None
+    positive: Any = None
+    bands: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    test: str | None = None
+    weight: str | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return the name of a bundled data set, or a file's name, contents and columns."""
         if self == Source(self.name) and self.name in DATASETS:
             return {"name": self.name}
+        about = asdict(self)
+        about = {k: v for k, v in about.items() if k not in LATER or v not in (None, ())}
         if self.name in DATASETS:
-            return asdict(self)
-        about = asdict(self) | {"name": Path(self.name).name}
+            return about
+        about |= {"name": Path(self.name).name}
+        if self.test is not None:
+            about |= {"test": Path(self.test).name, "test_sha256": _sha256(self.test)}
         if self.name in (*FACES, *NATURAL) or Path(self.name).is_dir():
             return about | {"folder": None, "sha256": load_source(self).digest}
         return about | {"sha256": _sha256(self.name)}
@@ -113,7 +123,7 @@ class Spec:
 @lru_cache(maxsize=16)  # a study has faces, as embeddings and as pixels
 def load_source(source: Source) -> Dataset:
     """Load the rows of a source, once per process."""
-    return load(**asdict(source))
+    return load(**asdict(source) | {"bands": dict(source.bands)})
 
 
 @lru_cache(maxsize=4)

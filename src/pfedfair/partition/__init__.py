@@ -54,6 +54,7 @@ def choose(
     rows: int | None = None,
     column: str | None = None,
     validation: float = 0.0,
+    min_rows: int | None = None,
 ) -> Plan:
     """Return the plan for one of `WAYS`, as a command or a site's settings ask for it.
 
@@ -68,7 +69,9 @@ def choose(
                 f"{option('client', python='column')} makes one client of every value of that "
                 f"column: leave out {option('clients')} and {option('partition', way)}."
             )
-        return ByColumn(column, validation=validation, rows=rows)
+        return ByColumn(column, validation=validation, min_rows=min_rows, rows=rows)
+    if min_rows is not None:
+        raise InputError("--min-rows is for clients of a column: say --client, or leave it out.")
     if way == "column":
         needed = option("client", "COLUMN", python="column")
         raise InputError(f"{option('partition', 'column')} needs {needed}.")

@@ -1,5 +1,6 @@
 """What a partition and a plan are, and what plans share."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -31,6 +32,7 @@ class Partition:
     names: tuple[str, ...]
     shared_conditional: bool
     column: str | None = None  # that says whose a row is, if there is one
+    notes: tuple[str, ...] = ()  # who was left out
 
     def __repr__(self) -> str:
         return f"<Partition of {self.data.name}: {len(self.names)} clients>"
@@ -38,9 +40,14 @@ class Partition:
     @cached_property
     def shares(self) -> np.ndarray:
         """Each client's shares of the groups among its training and validation rows."""
-        groups = len(self.data.group_names)
         own = zip(self.train, self.validation, strict=True)
-        counts = [np.bincount(self.data.s[np.concatenate(p)], minlength=groups) for p in own]
+        return self.shares_of([np.concatenate(parts) for parts in own])
+
+    def shares_of(self, clients: Sequence[Rows]) -> np.ndarray:
+        """The groups' shares of some rows of each client, by weight if rows have weights."""
+        s, weight, groups = self.data.s, self.data.weight, len(self.data.group_names)
+        of = [None if weight is None else weight[rows] for rows in clients]
+        counts = [np.bincount(s[rows], w, groups) for rows, w in zip(clients, of, strict=True)]
         return np.array([count / count.sum() for count in counts])
 
     @property
@@ -80,7 +87,7 @@ class Partition:
     def describe(self) -> str:
         """Print-ready table of shares."""
         text = self.table().to_string(index=False, float_format="{:.3f}".format)
-        return f"{text}\nheld-out pool: {len(self.pool)} rows"
+        return "\n".join((text, f"held-out pool: {len(self.pool)} rows", *self.notes))
 
 
 class Plan:

@@ -1,26 +1,41 @@
 """Clients that the data has: one for each value of a column."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from pfedfair.data.cells import factor
 from pfedfair.data.dataset import Dataset
 from pfedfair.errors import InputError, has_column
-from pfedfair.partition.base import Partition, Plan, hold_out
+from pfedfair.partition.base import Partition, Plan, Rows, hold_out
+
+FEWEST = 20  # rows of a client, if nobody says otherwise
+NAMED = 10  # clients that a note names
 
 
 @dataclass(frozen=True)
 class ByColumn(Plan):
     """One client per value of a column; each keeps a part `test` of its own rows for the test.
 
-    With `rows` a client trains on so many at the most, and all its others are for the test.
+    With `rows` a client trains on so many at the most, and all its others are for the test. With
+    `min_rows` clients with fewer rows are left out; without it, fewer than 20 are refused. Where
+    the data has rows for the test alone, the others count.
     """
 
     column: str
     test: float = 0.25
     validation: float = 0.0
-    min_rows: int = 20
+    min_rows: int | None = None
     rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_rows is not None and self.min_rows < 1:
+            raise InputError(f"min_rows must be at least 1, got {self.min_rows}.")
+        super().__post_init__()
 
     @property
     def words(self) -> str:
@@ -33,16 +48,48 @@ class ByColumn(Plan):
                 f"Column '{self.column}' is the label or the sensitive attribute: it cannot say "
                 "which client a row belongs to."
             )
-        column = data.frame[self.column]
-        if column.isna().any():
-            raise InputError(f"The client column '{self.column}' has empty cells: fill them.")
-        column = column.astype(str)
-        clients = {name: np.flatnonzero(column == name) for name in sorted(column.unique())}
-        for name, rows in clients.items():
-            if len(rows) < self.min_rows:
-                raise InputError(
-                    f"Client '{name}' of column '{self.column}' has {len(rows)} rows, "
-                    f"at least {self.min_rows} are needed: merge or drop it."
-                )
-        dealt = hold_out(data, clients, self.test, self.validation, seed, self.rows)
-        return replace(dealt, column=self.column)
+        clients = clients_of(data.frame[self.column])
+        able = np.ones(len(data), bool) if data.held is None else ~data.held
+        size = {name: int(able[rows].sum()) for name, rows in clients.items()}
+        small = [name for name in clients if size[name] < (self.min_rows or FEWEST)]
+        if small and self.min_rows is None:
+            raise InputError(
+                f"Client '{small[0]}' of column '{self.column}' has {size[small[0]]} rows, at "
+                f"least {FEWEST} are needed: merge or drop it, or leave small clients out, as "
+                f"--min-rows {FEWEST} does."
+            )
+        if len(small) == len(clients):
+            raise InputError(f"No client of column '{self.column}' has {self.min_rows} rows.")
+        kept = {name: rows for name, rows in clients.items() if name not in set(small)}
+        dealt = hold_out(data, kept, self.test, self.validation, seed, self.rows)
+        notes = self._left_out(small, size) if small else ()
+        return replace(dealt, notes=notes, column=self.column)
+
+    def _left_out(self, small: list[str], size: dict[str, int]) -> tuple[str, ...]:
+        named = ", ".join(f"{name} ({size[name]})" for name in small[:NAMED])
+        more = f" and {len(small) - NAMED} more" if len(small) > NAMED else ""
+        what = "client is" if len(small) == 1 else "clients are"
+        rows = sum(size[name] for name in small)
+        return (
+            f"{len(small)} {what} left out, with fewer than {self.min_rows} rows ({rows:,} "
+            f"rows in all): {named}{more}.",
+        )
+
+
+def clients_of(column: pd.Series[Any]) -> dict[str, Rows]:
+    """The rows of each client by its name, in the order of names.
+
+    Equal names are one client, however a program read them; a name is as it is written, if all
+    cells write it alike.
+    """
+    codes, words = factor(column)
+    if (empty := int((codes == -1).sum())) > 0:
+        raise InputError(f"The client column '{column.name}' has {empty} empty cells: fill them.")
+    if not pd.api.types.is_numeric_dtype(column):
+        spelled = column.astype(str).str.strip().groupby(codes).agg(["first", "nunique"])
+        alike = spelled["nunique"].to_numpy() == 1
+        words = [s if one else w for s, one, w in zip(spelled["first"], alike, words, strict=True)]
+    order = np.argsort(codes, kind="stable")
+    rows = np.split(order, np.cumsum(np.bincount(codes))[:-1])
+    found = dict(zip(words, rows, strict=True))
+    return {name: found[name] for name in sorted(found)}

@@ -34,6 +34,7 @@ def card_of(run: Run, command: str = "") -> dict[str, Any]:
         "group_names": list(data.group_names),
         "label_names": list(data.label_names),
         "sensitive_column": data.sensitive_column,
+        "bands": {column: list(edges) for column, edges in data.bands.items()},
         "positive": data.label_names[1] if len(data.label_names) == 2 else None,
         "columns": columns_of(federation),
         "values": values_of(data),

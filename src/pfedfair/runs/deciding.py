@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from pfedfair.data import bands
 from pfedfair.data.cells import factor
 from pfedfair.data.dates import base_of
 from pfedfair.data.sink import sink
@@ -247,9 +249,13 @@ def groups_of(
     if not columns:
         return np.zeros(n, dtype=np.int64), problem
     texts = []
-    for column in columns:
+    for column, edges in zip_longest(columns, model.bands[: len(columns)], fillvalue=()):
         codes, words = factor(frame[column])
-        texts.append(np.array([*words, ""], dtype=object)[codes])
+        text = np.array([*words, ""], dtype=object)[codes]
+        if edges:  # what is in no band stays what it is, and is told
+            place, _ = bands.places(frame[column], edges)
+            text = np.where(place < 0, text, np.array(bands.names(edges), dtype=object)[place])
+        texts.append(text)
         problem = np.where((problem == "") & (codes < 0), f"{column} is empty", problem)
     joined = pd.Series([" x ".join(parts) for parts in zip(*texts, strict=True)], dtype=object)
     found = joined.map(model.groups_of)

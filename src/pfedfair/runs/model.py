@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from pfedfair import algorithms, networks, rules
 from pfedfair.algorithms import Algorithm
 from pfedfair.data import encoder as inputs
+from pfedfair.data.bands import in_order
 from pfedfair.errors import InputError
 from pfedfair.federation import client_number
 from pfedfair.files import atomic, first_line, read_json, write_json
@@ -96,6 +97,7 @@ class Saved:
             Predictor(self.network, theta, rule or Likeliest()), self.encoder, self.kinds,
             tuple(about["group_names"]), tuple(about["label_names"]),
             about.get("sensitive_column", ""), about.get("values", {}), name, self.key,
+            in_order(about.get("bands", {}), about.get("sensitive_column", "")),
         )  # fmt: skip
 
     @property
@@ -163,7 +165,7 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
 # What stands in a card, if it does; the lists are of names.
 CARD = {"dataset": str, "sensitive_column": str, "seed": int, "key": str, "command": str,
         "shared_conditional": bool, "algorithm": dict, "columns": dict, "data": dict,
-        "values": dict, "group_names": list, "label_names": list, "clients": list,
+        "values": dict, "bands": dict, "group_names": list, "label_names": list, "clients": list,
         "facts": list}  # fmt: skip
 
 

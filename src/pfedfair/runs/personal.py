@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pfedfair.data import encoder as inputs
+from pfedfair.data.bands import cut
 from pfedfair.data.cells import DECIMAL, WHOLE, canonical
 from pfedfair.data.sensitive import has_sensitive, sensitive_of
 from pfedfair.errors import InputError
@@ -59,6 +60,7 @@ class PersonalModel:
     seen: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
     key: bytes = b""
+    bands: tuple[tuple[float, ...], ...] = ()  # of each sensitive number, see `bands.in_order`
 
     @cached_property
     def classes_(self) -> np.ndarray:
@@ -186,8 +188,12 @@ class PersonalModel:
         """Return 0, 1, ... for names of groups (or for these numbers if they cannot be names).
 
         Of several attributes (a table with a column for each) the values are joined by " x ".
+        Numbers of an attribute with bands are cut as in training.
         """
         columns, names = pd.DataFrame(sensitive_features), self.group_names
+        for name, edges in zip(list(columns), self.bands, strict=False):
+            if edges:
+                columns[name] = cut(columns[name], edges, "sensitive_features").astype(object)
         texts = [columns[name].map(lambda v: canonical(v) or "").to_numpy(object)
                  for name in columns]  # fmt: skip
         values = pd.Series([" x ".join(row) for row in zip(*texts, strict=True)], dtype=object)

@@ -63,6 +63,8 @@ def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int)
             part_of["label"] = table.y[at].long().numpy()
             part_of["group"], part_of["decision"] = s.numpy(), decided.numpy()
             part_of["chance"] = chance.numpy()
+            if data.weight is not None:
+                part_of["weight"] = data.weight[rows]
             columns = scores(z, data.label_names)
             columns |= {f"{LOGIT} {k}": z[:, k].numpy() for k in range(z.shape[1])}
             found.append(part_of.assign(**columns))
@@ -115,6 +117,7 @@ class Memory:
     y: np.ndarray
     s: np.ndarray
     logits: tuple[tuple[Tensor, Tensor], ...]
+    weight: np.ndarray | None = None  # of each row, where rows have weights
 
     @classmethod
     def read(cls, folder: Path, clients: Sequence[str], labels: Sequence[str],
@@ -137,6 +140,10 @@ class Memory:
         rows = frame["row"].to_numpy(np.int64)
         y, s = (np.zeros(rows.max() + 1, dtype=np.int64) for _ in range(2))
         y[rows], s[rows] = codes["label"], codes["group"]
+        weight = None
+        if "weight" in frame:
+            weight = np.zeros(len(y))
+            weight[rows] = frame["weight"].to_numpy(np.float64)
         owner, split = codes["client"], codes["split"]
         parts: list[list[np.ndarray]] = [[], [], []]
         logits, pool = [], np.zeros(0, dtype=np.int64)
@@ -153,4 +160,4 @@ class Memory:
             held = np.isin(split, [SPLITS.index(TEST), SPLITS.index(POOL)])
             pool = rows[(owner == 0) & held]
         train, validation, test = map(tuple, parts)
-        return cls(train, validation, test, pool, y, s, tuple(logits))
+        return cls(train, validation, test, pool, y, s, tuple(logits), weight)

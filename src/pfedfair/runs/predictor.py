@@ -52,14 +52,19 @@ class Predictor:
 
 
 def count(
-    predictors: Sequence[Predictor], table: Table, rows: Sequence[np.ndarray], seed: int = 0
+    predictors: Sequence[Predictor],
+    table: Table,
+    rows: Sequence[np.ndarray],
+    seed: int = 0,
+    weight: np.ndarray | None = None,
 ) -> np.ndarray:
     """Count decisions of client i on its `rows[i]`, ``(clients, S, Y, Yhat)``.
 
-    Lots are drawn from `seed`.
+    Lots are drawn from `seed`. For `weight`, of every row of the table, see `metrics.tally`.
     """
     groups, classes = table.kinds.groups, table.kinds.classes
-    counts = np.zeros((len(predictors), groups, classes, classes), dtype=np.int64)
+    kind = np.int64 if weight is None else np.float64
+    counts = np.zeros((len(predictors), groups, classes, classes), dtype=kind)
     for i, predictor in enumerate(predictors):
         if i > 0 and rows[i] is rows[0] and predictor.same(predictors[0]):
             counts[i] = counts[0]  # one model for all, on everybody's rows
@@ -68,5 +73,6 @@ def count(
         s, y = table.s[own], table.y[own].long()
         rng = seeds.generator(seed, seeds.TIES, i)
         decided = predictor.decide(table.x[own], s, rng, table.unpack)
-        counts[i] = tally(s.numpy(), y.numpy(), decided.numpy(), groups, classes)
+        much = None if weight is None else weight[rows[i]]
+        counts[i] = tally(s.numpy(), y.numpy(), decided.numpy(), groups, classes, much)
     return counts

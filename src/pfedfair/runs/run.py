@@ -18,6 +18,7 @@ from pfedfair.algorithms import Algorithm, Clients, State
 from pfedfair.callbacks import Callback, Training
 from pfedfair.criteria import CRITERIA
 from pfedfair.data import Dataset, with_model
+from pfedfair.data.bands import in_order
 from pfedfair.defaults import make_for
 from pfedfair.engines.stacked import Fitted, fit
 from pfedfair.errors import InputError, known, option
@@ -144,7 +145,7 @@ class Run:
         """
         part = self.federation.partition
         protocol, rows, weighted = measured_rows(part, protocol)
-        counts = count(self.predictors, self.federation.table, rows, self.seed)
+        counts = self.counted(self.predictors, rows)
         about = {
             "client": part.names,
             "role": part.roles,
@@ -156,11 +157,23 @@ class Run:
             counts = np.where(part.shares[..., None, None] > 0, counts, 0)
         people = counts.sum((2, 3))
         about |= {f"n_test_s{z}": people[:, z] for z in range(people.shape[1])}
-        shares = part.shares if weighted else None
+        shares = self.shares(rows, weighted)
         found = metrics.measure(counts, shares) | metrics.certainty(counts, shares)
         return pd.DataFrame(about | found).assign(
             collapsed=self.collapsed, one_decision=metrics.one_decision(counts), protocol=protocol
         )
+
+    def counted(self, predictors: Sequence[Predictor], rows: Sequence[np.ndarray]) -> np.ndarray:
+        """Count every client's decisions on some rows, by their weights if they have such."""
+        table, weight = self.federation.table, self.federation.data.weight
+        return count(predictors, table, rows, self.seed, weight)
+
+    def shares(self, rows: Sequence[np.ndarray], weighted: bool) -> np.ndarray | None:
+        """The groups' shares to measure with; None if those among the counts are meant."""
+        part = self.federation.partition
+        if weighted or self.federation.data.weight is None:
+            return part.shares if weighted else None
+        return part.shares_of(rows)
 
     def frontier(self, limits: Sequence[float], protocol: str | None = None) -> pd.DataFrame:
         """Per limit on DDP and client: the best that thresholds on the global model's scores do.
@@ -171,6 +184,8 @@ class Run:
         part, data = self.federation.partition, self.federation.table
         if not data.kinds.binary:
             raise InputError("The frontier is computed for two groups and two classes.")
+        if self.federation.data.weight is not None:
+            raise InputError("The frontier is computed for rows without weights.")
         protocol, held, weighted = measured_rows(part, protocol)
         scorer = Predictor(self.network, self.fitted.w, Likeliest())
         logits = scorer.logits(data.x, data.s, data.unpack)
@@ -213,6 +228,7 @@ class Run:
         return PersonalModel(
             own, self.federation.encoder, self.federation.table.kinds, data.group_names,
             data.label_names, data.sensitive_column, self.values, name, self.key,
+            in_order(data.bands, data.sensitive_column),
         )  # fmt: skip
 
     @cached_property
@@ -235,24 +251,25 @@ class Run:
         _, rows, weighted = measured_rows(part, protocol)
         likeliest = Likeliest(outputs=outputs(self.federation.table.kinds.classes))
         plain = [replace(predictor, rule=likeliest) for predictor in self.predictors]
-        counts = count(plain, self.federation.table, rows)
-        right = metrics.measure(counts, part.shares if weighted else None)["accuracy"]
+        counts = self.counted(plain, rows)
+        shares = self.shares(rows, weighted)
+        right = metrics.measure(counts, shares)["accuracy"]
         gap = CRITERIA[self.algorithm.criterion].measure
         shown = [f"{gap}{end}" for end in ("", "_low", "_high", "_people")]
         table = self.table(protocol)[["client", "accuracy", *shown]]
         about = [{**rule.table(), **rule.facts} for rule in self.fitted.rules]
         each = pd.DataFrame(about, index=table.index)
         return pd.concat([table, each], axis=1).assign(
-            cost=right - table["accuracy"], constant=self._constant(counts, weighted)
+            cost=right - table["accuracy"], constant=self._constant(counts, shares)
         )
 
-    def _constant(self, counts: np.ndarray, weighted: bool) -> np.ndarray:
+    def _constant(self, counts: np.ndarray, shares: np.ndarray | None) -> np.ndarray:
         """The accuracy of each client's most frequent training label for everybody."""
         part, data = self.federation.partition, self.federation.data
         people, same = counts.sum(-1), np.zeros_like(counts)
         for i, rows in enumerate(part.train):
             same[i, ..., np.bincount(data.y[rows]).argmax()] = people[i]
-        return metrics.measure(same, part.shares if weighted else None)["accuracy"]
+        return metrics.measure(same, shares)["accuracy"]
 
     def retarget(self, **changes: Any) -> Self:
         """Return this run with another target_ddp or confidence: no training and no messages."""
@@ -300,6 +317,11 @@ def choose_network(
     table = federation.table
     kinds, needed = table.kinds, outputs(table.kinds.classes)
     algorithm.check(kinds)
+    if table.weight is not None and not algorithm.weighs:
+        raise InputError(
+            f"{type(algorithm).__name__} counts rows, and cannot weigh them: leave out --weight, "
+            "or take a method such as pfedfair, fedavg-kde or newton."
+        )
     if isinstance(network, str):
         data = with_model(federation.data, network)
         if data.encoding != federation.data.encoding:

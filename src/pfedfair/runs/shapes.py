@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pfedfair.data.cells import floats
+from pfedfair.data.cells import factor, floats
 from pfedfair.data.dates import needed
 from pfedfair.errors import InputError, option
 from pfedfair.federation import Federation
@@ -22,6 +22,7 @@ from pfedfair.kinds import outputs
 from pfedfair.networks import Network
 
 SHAPES = "shapes.csv"  # in a run's folder
+COLUMNS = ["column", "kind", "value", "level", "label", "contribution", "people"]
 POINTS = 101  # of a column of numbers, at the most
 
 
@@ -68,7 +69,7 @@ def shapes(federation: Federation, network: Network, w: Tensor) -> pd.DataFrame:
             about = {"column": column, "kind": cells.kind, "value": cells.values}
             about |= {"level": cells.levels, "label": label}
             found.append(pd.DataFrame(about | {"contribution": z[:, k], "people": cells.people}))
-    return pd.concat(found, ignore_index=True)
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=COLUMNS)
 
 
 def read_shapes(folder: Path) -> pd.DataFrame | None:
@@ -128,7 +129,8 @@ def _numbers(column: "pd.Series[Any]") -> Cells:
 
 def _levels(column: "pd.Series[Any]") -> Cells:
     """The levels, the most frequent first."""
-    words = column.astype(object).where(column.notna(), "").astype(str).to_numpy(object)
+    codes, named = factor(column)
+    words = np.array([*named, ""], dtype=object)[codes]
     levels, first, people = np.unique(words, return_index=True, return_counts=True)
     order = np.argsort(-people, kind="stable")
     none = [np.nan] * len(levels)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from pfedfair.data import Dataset
+from pfedfair.data.bands import checked
 from pfedfair.engines.stacked import Fitted
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation, Table
@@ -131,7 +132,8 @@ def _made(saved: Saved) -> SavedRun:
     data = Dataset(
         about["dataset"], pd.DataFrame(index=range(len(memory.y))), memory.y, memory.s, (), {},
         *names, about["columns"]["label"], about["sensitive_column"], aware=saved.kinds.aware,
-        inputs=about["data"]["inputs"],
+        inputs=about["data"]["inputs"], weight=memory.weight,
+        bands=checked(about.get("bands")),
     )  # fmt: skip
     part = Partition(
         data, memory.train, memory.validation, memory.test, memory.pool, tuple(saved.clients),

@@ -109,7 +109,7 @@ def test_manifests_that_are_wrong(folder):
         text.replace("001.jpg", "002.jpg"): "lists 002.jpg more than once",
         text.replace("001.jpg", ""): "rows without a file",
         text.partition("\n")[0] + "\n": "rows without a file, or no rows",
-        "": "is not a readable table",
+        "": "is empty: it should have a line of names",
     }
     for content, sentence in wrong.items():
         path.write_text(content)

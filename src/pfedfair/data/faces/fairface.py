@@ -16,7 +16,7 @@ from pfedfair.data.faces import people, split
 from pfedfair.data.faces.labels import Labels
 from pfedfair.data.faces.layout import Options, Source, find, list_images, places
 from pfedfair.data.faces.rows import Asked, build, gather
-from pfedfair.data.table import read_table
+from pfedfair.data.reading import read_table
 from pfedfair.errors import InputError
 
 PARTS = ("train", "val")

@@ -57,7 +57,7 @@ def read_manifest(path: Path) -> pd.DataFrame:
             f"There is no {path}: write one with a column 'file' (names of images, relative to the "
             "folder) and columns for the label and the sensitive attribute."
         )
-    from pfedfair.data.table import read_table
+    from pfedfair.data.reading import read_table
 
     frame = read_table(path).rename(columns=str)
     if "file" not in frame:

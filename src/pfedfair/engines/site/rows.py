@@ -9,7 +9,7 @@ import pandas as pd
 
 from pfedfair import seeds
 from pfedfair.data import Dataset, from_frame, load
-from pfedfair.data.table import read_table
+from pfedfair.data.reading import read_table
 from pfedfair.data.wide import COLUMN, unfold
 from pfedfair.engines.site.schema import Schema, agree, describe
 from pfedfair.engines.site.settings import Config

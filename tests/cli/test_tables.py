@@ -1,0 +1,177 @@
+"""The options about tables, as a user types them."""
+
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+import pfedfair as pff
+from pfedfair.experiment import spec
+
+OWN = ("--label", "hired", "--client", "site", "--method", "fedavg", "--rounds", 2)
+
+
+def write(frame, path, **options):
+    frame.to_csv(path, index=False, **options)
+    return path
+
+
+@pytest.fixture
+def staff(csv):
+    """People with an age, and words for the label."""
+    frame = pd.read_csv(csv).sample(frac=1, random_state=0, ignore_index=True)
+    frame["age"] = 20 + frame.index % 50
+    frame["hired"] = frame["hired"].map({0: "turned down", 1: "accepted"})
+    return frame
+
+
+def test_version(pfedfair):
+    code, out, _ = pfedfair("--version")
+    assert (code, out) == (0, f"pfedfair {pff.__version__}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pfedfair", "--version"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, out)
+
+
+def test_a_semicolon_file_of_windows_trains_and_says_so(pfedfair, staff, tmp_path):
+    staff["town"] = ["Köln", "Genève"] * (len(staff) // 2)
+    path = write(staff, tmp_path / "staff.CSV", sep=";", decimal=",", encoding="cp1252")
+    code, out, err = pfedfair("train", path, *OWN, "--sensitive", "sex")
+    assert code == 0, err
+    assert "Note: staff.CSV is not in UTF-8" in out
+    assert "Note: Commas are decimal, 1,5 is 1.5" in out
+
+
+def test_all_options_of_a_table(pfedfair, staff, tmp_path):
+    staff.loc[staff.index[:5], "site"] = "tiny"
+    train, test = staff.iloc[:200], staff.iloc[200:]
+    path = write(train, tmp_path / "train.csv.gz")
+    other = write(test, tmp_path / "test.tsv", sep="\t")
+    options = ("--sensitive", "age", "--bands", "age:40", "--positive", "accepted")
+    more = ("--test", other, "--min-rows", 6, "--out", "run")
+    code, out, err = pfedfair("train", path, *OWN, *options, *more)
+    assert code == 0, err
+    assert "S is made of bands of 'age', whose number is no input: under 40 (" in out
+    assert "1 client is left out, with fewer than 6 rows (5 rows in all): tiny (5)." in out
+    assert "held-out pool: 60 rows" in out
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["label_names"] == ["turned down", "accepted"]
+    assert about["group_names"] == ["under 40", "40 and over"]
+    assert about["bands"] == {"age": [40]}
+    results = pd.read_parquet(tmp_path / "run" / "results.parquet")
+    assert results["n_test"].sum() == 60
+    assert set(results["dataset"]) == {"train"}
+    model = pff.load_model(tmp_path / "run", "site 1")
+    held = test[test["site"] == "site 1"]
+    decided = model.predict(held, held["age"])
+    right = (pd.Series(decided, held.index) == (held["hired"] == "accepted")).mean()
+    assert results.set_index("client").loc["site 1", "accuracy"] == pytest.approx(right)
+
+
+def test_compare_takes_them_too(pfedfair, staff, tmp_path):
+    staff.loc[staff.index[:5], "site"] = "tiny"
+    path = write(staff.iloc[:200], tmp_path / "train.csv")
+    other = write(staff.iloc[200:], tmp_path / "test.csv")
+    command = ("compare", path, "--label", "hired", "--client", "site", "--methods", "fedavg",
+               "--rounds", 2, "--seeds", 1, "--jobs", 1, "--out", "grid")  # fmt: skip
+    options = ("--sensitive", "age", "--bands", "age:40", "--positive", "turned down")
+    more = ("--test", other, "--min-rows", 6)
+    code, out, err = pfedfair(*command, *options, *more)
+    assert code == 0, err
+    assert "1 client is left out" in " ".join(out.split())
+    results = pd.read_parquet(tmp_path / "grid" / "results.parquet")
+    assert results.query("method == 'fedavg'")["n_test"].sum() == 60
+    runs = json.loads((tmp_path / "grid" / "experiment.json").read_text())["runs"]
+    source = runs[0]["source"]
+    assert source["positive"] == "turned down"
+    assert source["bands"] == [["age", [40.0]]]
+    assert source["test"] == "test.csv"
+    write(staff.iloc[210:], other)  # another test is another experiment
+    for kept in (spec.load_source, spec._sha256):
+        kept.cache_clear()  # as in another process
+    code, _, err = pfedfair(*command, *options, *more)
+    assert code == 2
+    assert "holds another experiment" in err
+
+
+def test_s_that_is_dropped_is_no_input(pfedfair, csv):
+    own = ("train", csv, *OWN, "--sensitive", "sex", "--drop", "sex")
+    code, out, err = pfedfair(*own)
+    assert code == 0, err
+    assert "Note: S ('sex') is no input of the model, as it is to be dropped" in out
+    code, _, err = pfedfair(*own, "--aware")
+    assert code == 2
+    assert "--drop sex has S, --aware tells it: leave one of them out." in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--sensitive", "age"), r"make bands of them, such as --bands age:\d+"),
+        (("--sensitive", "age", "--bands", "age"), r"takes COLUMN:NUMBERS, as in age:25,45,65"),
+        (("--sensitive", "sex", "--bands", "age:30"), "Bands are for sensitive columns"),
+        (("--sensitive", "sxe"), r"no column 'sxe'.*did you mean 'sex'"),
+        (("--sensitive", "sex", "--positive", "acepted"), "did you mean 'accepted'"),
+        (("--sensitive", "sex", "--test", "no.csv"), r"There is no file no\.csv"),
+        (("--sensitive", "sex", "--min-rows", 0), "min_rows must be at least 1, got 0"),
+    ],
+)
+def test_bad_options_are_said_in_a_sentence(pfedfair, staff, tmp_path, options, message):
+    path = write(staff, tmp_path / "staff.csv")
+    code, out, err = pfedfair("train", path, *OWN, *options, "--out", "none")
+    assert (code, out) == (2, "")
+    assert pd.Series([err]).str.contains(message).all(), err
+    assert "Traceback" not in err
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("hired,sex,site\n", "but no rows"),
+        ("hired,sex,hired,site\n1,f,1,a\n", "more than one column 'hired'"),
+        ("1,f,0.5,a\n0,m,0.7,b\n", "no column 'hired' .* look like values"),
+        ("hired,sex,site\n1,f,a\n", "must have 2 to 20 different values, it has 1"),
+    ],
+)
+def test_bad_files_are_said_in_a_sentence(pfedfair, tmp_path, text, message):
+    path = tmp_path / "staff.csv"
+    path.write_text(text)
+    code, out, err = pfedfair("train", path, *OWN, "--sensitive", "sex", "--out", "none")
+    assert (code, out) == (2, "")
+    assert pd.Series([err]).str.contains(message).all(), err
+    assert not (tmp_path / "none").exists()
+
+
+def test_words_and_dates_in_columns_reach_the_shapes(pfedfair, staff, tmp_path):
+    staff["pay"] = [str(1.5 * k) for k in range(len(staff))]
+    staff.loc[staff.index[::60], "pay"] = "unknown"
+    staff["since"] = pd.date_range("2020-01-01", periods=len(staff), freq="37h").astype(str)
+    path = write(staff, tmp_path / "staff.csv")
+    code, out, err = pfedfair("train", path, *OWN, "--sensitive", "sex", "--out", "run")
+    assert code == 0, err
+    assert "count as empty (pay 5)" in out
+    shapes = pd.read_csv(tmp_path / "run" / "shapes.csv")
+    assert {"pay", "since (year)", "since (month)"} <= set(shapes["column"])
+    empty = shapes.query("column == 'pay'")["value"].isna()
+    assert empty.sum() == 1
+
+
+def test_personalise_reads_what_train_reads(pfedfair, staff, tmp_path):
+    path = write(staff, tmp_path / "staff.csv")
+    own = ("train", path, "--label", "hired", "--client", "site", "--sensitive", "age")
+    code, _, err = pfedfair(*own, "--bands", "age:40", "--method", "transport", "--out", "run")
+    assert code == 0, err
+    new = staff.drop(columns=["hired", "site"]).assign(town="Köln")
+    new.to_excel(tmp_path / "new.xlsx", index=False)
+    code, out, err = pfedfair("personalise", "run", "--input", "new.xlsx")
+    assert code == 0, err
+    assert "40 and over" in out
+    write(new, tmp_path / "new.txt", sep="|", encoding="cp1252")
+    code, out, err = pfedfair("personalise", "run", "--input", "new.txt")
+    assert code == 0, err
+    assert "Note: new.txt is not in UTF-8" in " ".join(out.split())
