@@ -42,6 +42,7 @@ def test_equal_names_are_one_client_and_keep_their_spelling():
         ([" a", "a ", "b"] * 40, ("a", "b")),
         ([True, False] * 40, ("False", "True")),
         (["10", "9", "x"] * 40, ("10", "9", "x")),
+        (["?", "a"] * 40, ("?", "a")),
     ]:
         data = made(pd.Series(cells, dtype=object) if cells[0] != 1.0 else cells)
         assert by_column("site").split(data, 0).names == names

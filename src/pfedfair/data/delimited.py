@@ -30,6 +30,8 @@ HINT = re.compile(r'"?sep=(.)"?\s*')  # a first line for spreadsheet programs
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 PACKED = {gzip.open: "gzip", bz2.open: "bz2", lzma.open: "xz"}
+SOME = 1000  # words of a column that are looked at first
+NUMBERLIKE = re.compile(r"\s*[+-]?[\d.,]+([eE][+-]?\d+)?\s*")
 MOSTLY = 0.95  # of a column's words are written as numbers
 COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?,\d+([eE][+-]?\d+)?\s*")  # 1.234,5
 POINTS = re.compile(r"\s*[+-]?\d{1,3}(\.\d{3})+\s*")  # 1.234, where commas are decimal
@@ -217,7 +219,15 @@ def _names(path: Path, rows: list[list[str]]) -> tuple[str, ...]:
 
 
 def _texts(frame: pd.DataFrame) -> list[str]:
-    return [c for c in frame.columns if pd.api.types.is_string_dtype(frame[c])]
+    """Columns of words that look like numbers, by some of them."""
+    found = []
+    for name in frame.columns:
+        if pd.api.types.is_string_dtype(frame[name]):
+            words = frame[name].dropna()
+            some = words.iloc[:: max(1, len(words) // SOME)]
+            if len(some) and some.str.fullmatch(NUMBERLIKE).mean() >= 0.5:
+                found.append(name)
+    return found
 
 
 def _has_commas(frame: pd.DataFrame) -> list[str]:

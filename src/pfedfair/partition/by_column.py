@@ -14,6 +14,7 @@ from pfedfair.errors import InputError, has_column
 from pfedfair.partition.base import Partition, Plan, Rows, hold_out
 
 FEWEST = 20  # rows of a client, if nobody says otherwise
+UNKNOWN = "?"
 NAMED = 10  # clients that a note names
 
 
@@ -80,9 +81,12 @@ def clients_of(column: pd.Series[Any]) -> dict[str, Rows]:
     """The rows of each client by its name, in the order of names.
 
     Equal names are one client, however a program read them; a name is as it is written, if all
-    cells write it alike.
+    cells write it alike. People whose client is "?" have that one.
     """
     codes, words = factor(column)
+    unknown = (column.astype(str).str.strip() == UNKNOWN).to_numpy(bool)
+    if unknown.any():
+        codes, words = np.where(unknown, len(words), codes), [*words, UNKNOWN]
     if (empty := int((codes == -1).sum())) > 0:
         raise InputError(f"The client column '{column.name}' has {empty} empty cells: fill them.")
     if not pd.api.types.is_numeric_dtype(column):
