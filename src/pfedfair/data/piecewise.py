@@ -57,12 +57,18 @@ class Levels:
     """A column of categories.
 
     Levels that are not in `names` share one; `other` is the share of such among the training rows,
-    `empty` that of empty cells.
+    `empty` that of empty cells. `shares` are those of the levels, and of others, among the rest.
     """
 
     names: tuple[str, ...]
     other: float
     empty: float
+    shares: tuple[float, ...] = ()  # encoders of old have none
+
+    @property
+    def inputs(self) -> int:
+        """How many levels have an input, that of others included."""
+        return len(self.names) + (self.other > 0)
 
     def place(self, column: pd.Series[Any]) -> np.ndarray:
         """The number of each cell's level; the number of levels if it is none of them."""
@@ -76,18 +82,20 @@ class Places(NamedTuple):
     """What cells of a column make of its inputs.
 
     Row j of the `table` ``(places, inputs)`` is what a cell at place j does, the last row what an
-    empty one does; cells may be `between` two places, and their inputs are then, too. If they may
-    not, an input is 1 at one place, which is in `where`, and 0 elsewhere.
+    empty one does; cells may be `between` two places, and their inputs are then, too. At each of
+    the first places, as many as there are `levels`, one input is 1 and the others are 0.
     """
 
     inputs: Tensor
     table: Tensor
     between: bool
-    where: Tensor
+    levels: int
 
     def narrow(self, sums: Tensor) -> Tensor:
         """From sums at places ``(places, ...)`` to sums of inputs ``(inputs, ...)``."""
-        return self.table.T @ sums if self.between else sums[self.where]
+        found = self.table[self.levels :].T @ sums[self.levels :]
+        found[: self.levels] += sums[: self.levels]
+        return found
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,8 @@ class Piecewise:
 
     `pack` keeps one number for each column: a number's place among its knots, or a level's number.
     `unpack` makes the inputs of a network of them. An empty cell has an input of its own if
-    training rows had such; its ramps have their mean values, and its levels are all 0. A ramp is
+    training rows had such; its ramps and levels have the mean values of the others, and so has a
+    cell of an unknown level, if all levels were known in training. A ramp is
     scaled so that a sum of squared coefficients does not depend on the number of ramps: it is the
     mean squared slope of the shape, were all people at equal distances.
     """
@@ -155,6 +164,12 @@ class Piecewise:
         empty = packed[..., : len(self.numbers)] == EMPTY
         if empty.any():
             slopes.masked_fill_(empty.index_select(-1, column[:ramps]), 0.0)
+        ends, share = self._levels
+        cells = packed[..., len(self.numbers) :]
+        nowhere = (cells == EMPTY) | (cells >= ends)
+        if nowhere.any():
+            own = column[ramps:].sub(len(self.numbers)).clamp(min=0)
+            flags.add_(nowhere.index_select(-1, own) * share)
         return found
 
     def transform(self, frame: Any) -> np.ndarray:
@@ -194,7 +209,8 @@ class Piecewise:
             packed[:last, k] = torch.arange(float(last))
             inputs = torch.tensor(own[name], dtype=torch.int64)
             table = self.unpack(packed)[:, inputs].double()
-            found.append(Places(inputs, table, between and last > 1, table.argmax(0)))
+            levels = 0 if isinstance(column, Numbers) else column.inputs
+            found.append(Places(inputs, table, between and last > 1, levels))
         return found
 
     @cached_property
@@ -209,13 +225,23 @@ class Piecewise:
             ramps += [(k, j, mean, scale) for j, mean in enumerate(number.means)]
             flags += [(k, EMPTY)] * (number.empty > 0)
         for k, levels in enumerate(self.categories.values(), len(self.numbers)):
-            flags += [(k, j) for j in range(len(levels.names) + (levels.other > 0))]
+            flags += [(k, j) for j in range(levels.inputs)]
             flags += [(k, EMPTY)] * (levels.empty > 0)
         columns = [k for k, *_ in (*ramps, *flags)]
         low = [j for _, j, *_ in (*ramps, *flags)]
         means, scales = ([ramp[i] for ramp in ramps] for i in (2, 3))
         numbers = (torch.tensor(part, dtype=torch.float32) for part in (low, means, scales))
         return torch.tensor(columns, dtype=torch.int64), *numbers  # type: ignore[return-value]
+
+    @cached_property
+    def _levels(self) -> tuple[Tensor, Tensor]:
+        """Of each category, the place behind its levels; of each flag, the share of its level."""
+        shares = [0.0 for number in self.numbers.values() if number.empty > 0]
+        for levels in self.categories.values():
+            shares += levels.shares or [0.0] * levels.inputs
+            shares += [0.0] * (levels.empty > 0)
+        ends = [float(levels.inputs) for levels in self.categories.values()]
+        return torch.tensor(ends), torch.tensor(shares)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "piecewise", **asdict(self)}
@@ -228,7 +254,9 @@ class Piecewise:
             for name, one in about["numbers"].items()
         }
         categories = {
-            name: Levels(tuple(one["names"]), one["other"], one["empty"])
+            name: Levels(
+                tuple(one["names"]), one["other"], one["empty"], tuple(one.get("shares", ()))
+            )
             for name, one in about["categories"].items()
         }
         return cls(numbers, categories)
@@ -271,6 +299,9 @@ def levelled(column: Counts) -> Levels:
     counts = column.levels
     often = sorted((w for w, n in counts.items() if n >= LEAST), key=lambda w: (-counts[w], w))
     names = tuple(sorted(often[:MOST], key=order))
-    other = column.other + sum(counts.values()) - sum(counts[name] for name in names)
-    total = max(column.other + column.empty + sum(counts.values()), 1)
-    return Levels(names, other / total, column.empty / total)
+    there = column.other + sum(counts.values())
+    other = there - sum(counts[name] for name in names)
+    total = max(there + column.empty, 1)
+    people = [counts[name] for name in names] + [other] * (other > 0)
+    shares = tuple(number / max(there, 1) for number in people)
+    return Levels(names, other / total, column.empty / total, shares)

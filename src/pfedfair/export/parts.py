@@ -74,8 +74,20 @@ def piecewise(graph: Graph, encoder: Piecewise) -> str:
         found.append(graph.op("Where", empty, graph.constant(0), slopes))
     if len(column) > ramps_:
         flags = graph.op("Equal", part(column[ramps_:], low[ramps_:]), graph.constant(0))
-        found.append(graph.cast(flags, "FLOAT"))
+        found.append(graph.op("Add", graph.cast(flags, "FLOAT"), _shares(graph, encoder, packed)))
     return graph.joined(found)
+
+
+def _shares(graph: Graph, encoder: Piecewise, packed: str) -> str:
+    """What flags of levels are where a cell is empty, or of no level that has one."""
+    column, numbers = encoder._parts[0][len(encoder._parts[2]) :].numpy(), len(encoder.numbers)
+    ends, share = (part.numpy() for part in encoder._levels)
+    own = np.maximum(column - numbers, 0)
+    cells = graph.op("Gather", packed, graph.constant(column, np.int64), axis=1)
+    beyond = ends[own][None] if len(ends) else np.full((1, len(own)), np.inf)
+    far = graph.op("GreaterOrEqual", cells, graph.constant(beyond))
+    nowhere = graph.op("Or", graph.op("Equal", cells, graph.constant(EMPTY)), far)
+    return graph.op("Mul", graph.cast(nowhere, "FLOAT"), graph.constant(share[None]))
 
 
 def standard(graph: Graph, encoder: Encoder) -> str:
