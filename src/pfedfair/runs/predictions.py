@@ -63,6 +63,8 @@ def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int)
             part_of["label"] = table.y[at].long().numpy()
             part_of["group"], part_of["decision"] = s.numpy(), decided.numpy()
             part_of["chance"] = chance.numpy()
+            if (weight := getattr(data, "weight", None)) is not None:
+                part_of["weight"] = weight[rows]
             columns = scores(z, data.label_names)
             columns |= {f"{LOGIT} {k}": z[:, k].numpy() for k in range(z.shape[1])}
             found.append(part_of.assign(**columns))
@@ -115,6 +117,7 @@ class Memory:
     y: np.ndarray
     s: np.ndarray
     logits: tuple[tuple[Tensor, Tensor], ...]
+    weight: np.ndarray | None = None  # of each row, if rows have weights
 
     @classmethod
     def read(cls, folder: Path, clients: Sequence[str], labels: Sequence[str],
@@ -153,4 +156,7 @@ class Memory:
             held = np.isin(split, [SPLITS.index(TEST), SPLITS.index(POOL)])
             pool = rows[(owner == 0) & held]
         train, validation, test = map(tuple, parts)
-        return cls(train, validation, test, pool, y, s, tuple(logits))
+        weight = np.zeros(len(y)) if "weight" in frame else None
+        if weight is not None:
+            weight[rows] = frame["weight"]
+        return cls(train, validation, test, pool, y, s, tuple(logits), weight)

@@ -133,6 +133,8 @@ def _made(saved: Saved) -> SavedRun:
         *names, about["columns"]["label"], about["sensitive_column"], aware=saved.kinds.aware,
         inputs=about["data"]["inputs"],
     )  # fmt: skip
+    if memory.weight is not None:
+        data = replace(data, **{"weight": memory.weight})
     part = Partition(
         data, memory.train, memory.validation, memory.test, memory.pool, tuple(saved.clients),
         shared, about["columns"]["client"],
