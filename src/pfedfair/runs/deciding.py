@@ -107,7 +107,9 @@ class Reader:
                 raise InputError("The model takes images: no table has its inputs.")
             return [COLUMN], set()
         numbers, categories = names
-        base = {name: name if name in there else base_of(name)[0] for name in sum(names, [])}
+        base = {
+            name: name if name in there else base_of(name)[0] for name in (*numbers, *categories)
+        }
         words = {base[name] for name in categories}
         words |= {base[name] for name in numbers if base[name] != name}
         return list(dict.fromkeys(base.values())), words

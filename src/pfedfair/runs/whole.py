@@ -134,7 +134,8 @@ def _made(saved: Saved) -> SavedRun:
         inputs=about["data"]["inputs"],
     )  # fmt: skip
     if memory.weight is not None:
-        data = replace(data, **{"weight": memory.weight})
+        weights: dict[str, Any] = {"weight": memory.weight}
+        data = replace(data, **weights)
     part = Partition(
         data, memory.train, memory.validation, memory.test, memory.pool, tuple(saved.clients),
         shared, about["columns"]["client"],
