@@ -125,3 +125,12 @@ def test_a_pool_in_another_thread(tmp_path):
     work.start()
     work.join()
     assert len(done[0]) == 15
+
+
+def die(spec, on_work):
+    os._exit(3)  # as the system does with a process that takes too much memory
+
+
+def test_a_worker_that_is_ended_from_outside_is_one_sentence():
+    with pytest.raises(pff.InputError, match="was ended from outside, perhaps for want of memory"):
+        pool.spread(die, grid()[:2], 2, lambda work, runs: None)

@@ -40,7 +40,7 @@ def test_adding_up_points_decides_nearly_as_the_model_does(run):
     model = run.personal_model("1")
     card = scorecard(model, run.shapes())
     assert len(card) < 50  # a page
-    rows = run.federation.data.frame.iloc[run.federation.partition.pool[:600]]
+    rows = run.federation.data.frame.iloc[run.federation.partition.pool[:250]]
     group = rows["race"].where(rows["race"] == "Caucasian", "Non-Caucasian")
     people = rows.assign(race=group)
     total = np.array([points(card, person) for _, person in people.iterrows()])

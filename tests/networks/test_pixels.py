@@ -13,7 +13,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import pfedfair as pff
 from pfedfair.algorithms import Clients
-from pfedfair.data.encoder import Encoder
+from pfedfair.data.wide import Pixels as Images
 from pfedfair.engines import stacked
 from pfedfair.federation import Federation, Table
 from pfedfair.kinds import Kinds
@@ -294,7 +294,7 @@ def bright(sizes=(40,), seed=0):
     part = pff.partition.Partition(data, rows, rows, rows, np.arange(n), names, False)
     images = torch.from_numpy(x.astype(np.uint8))
     table = Table(images, torch.from_numpy(y).float(), torch.from_numpy(s), Kinds(aware=False))
-    return Federation(data, part, Encoder({}, {}, {}), table, seed)
+    return Federation(data, part, Images(tuple(images.shape[1:])), table, seed)
 
 
 def losses(federation, network, w):

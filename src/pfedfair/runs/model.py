@@ -208,9 +208,9 @@ def _check_numbers(saved: Saved) -> None:
     if any(bool(tensor.isnan().any()) for tensor in tensors.values()):
         raise ValueError("it has values that are no numbers")
     for name in shapes:  # what an encoder makes must fit the network
-        one = torch.zeros(1, 1, *saved.encoder.shape)
+        two = torch.zeros(1, 2, *saved.encoder.shape)  # people: some networks need company
         w = tensors[name].view(-1, size)[:1]
-        saved.network.logits(w, one, torch.zeros(1, 1, dtype=torch.int64))
+        saved.network.logits(w, two, torch.zeros(1, 2, dtype=torch.int64))
 
 
 def _taken(tensors: dict[str, Tensor], mark: str) -> dict[str, Tensor]:
