@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from pfedfair.data import Dataset, from_frame
 from pfedfair.errors import InputError, has_column
+from pfedfair.notebook import some
+
+FEW = 20  # rows of a client
 
 
 def to_pandas(values: Any) -> Any:
@@ -90,6 +96,56 @@ def free(name: str, frame: pd.DataFrame) -> str:
     """
     tried = (f"{name} {k}" if k > 1 else name for k in range(1, len(frame.columns) + 2))
     return next(one for one in tried if one not in frame)
+
+
+def dataset(
+    frame: pd.DataFrame,
+    codes: np.ndarray,
+    labels: tuple[str, ...],
+    groups: pd.DataFrame | None,
+    owners: pd.DataFrame | None,
+    categorical: Sequence[str],
+    keep: Sequence[str],
+    merge_groups: bool,
+) -> tuple[Dataset, str | None]:
+    """Return inputs, codes of labels, groups and owners as a data set; and its column of owners.
+
+    Without groups everybody is in the first of two, and nobody in the second.
+    """
+    given = set(map(str, frame))
+    label = free("y", frame)
+    frame = frame.assign(**{label: codes})
+    frame, sensitive = beside(frame, groups)
+    frame, client = beside(frame, owners)
+    if groups is None:
+        sensitive = [free("S", frame)]
+        last = np.arange(len(frame)) == len(frame) - 1  # a table has two groups
+        frame = frame.assign(**{sensitive[0]: last.astype(int)})
+    data = from_frame(
+        frame,
+        label,
+        sensitive,
+        "X",
+        drop=client,
+        categorical=[c for c in categorical if c in given],
+        merge_groups=merge_groups,
+        keep=[c for c in keep if c in given],
+    )
+    for note in data.notes:
+        if note.startswith("Left out"):
+            warnings.warn(note, UserWarning, stacklevel=3)
+    data = replace(data, label_names=labels)
+    if groups is None:
+        data = replace(data, s=np.zeros_like(data.s), group_names=("everybody", "nobody"))
+    return data, client[0] if client else None
+
+
+def say_few(names: Sequence[str], sizes: np.ndarray) -> None:
+    """Warn of clients with few rows, where there are several."""
+    few = [f"{name} ({n})" for name, n in zip(names, sizes, strict=True) if n < FEW]
+    if few and len(names) > 1:
+        said = f"Clients with fewer than {FEW} rows to learn from: {some(few, 3)}."
+        warnings.warn(said, UserWarning, stacklevel=3)
 
 
 class Lots:

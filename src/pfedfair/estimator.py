@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from pfedfair import columns, partition
 from pfedfair.algorithms import Algorithm
-from pfedfair.data import Dataset, from_frame, with_model
+from pfedfair.data import Dataset, with_model
 from pfedfair.data.cells import canonical
 from pfedfair.defaults import make
 from pfedfair.engines.stacked import one_thread
@@ -38,9 +37,7 @@ except ImportError as error:
         "pip install 'pfedfair[sklearn]'."
     ) from error
 
-EVERYBODY = "everybody"
 SETTINGS = ("target_ddp", "eta", "confidence", "rounds", "criterion")
-FEW = 20  # rows of a client
 Compute = Callable[[PersonalModel, Tensor, Tensor], np.ndarray]
 
 
@@ -169,14 +166,17 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             owners = owners.map(canonical)
         seed = self._seed()
         inputs = frame.drop(columns=[*same, *self._client])
-        data, client = self._dataset(inputs, codes, groups, owners)
+        options = {name: getattr(self, name) for name in ("categorical", "keep", "merge_groups")}
+        names = tuple(map(str, self.classes_))
+        data, client = columns.dataset(inputs, codes, names, groups, owners, **options)
+        data = with_model(data, self.model)
         algorithm = self._algorithm(data, fair=groups is not None)
         plan: partition.Plan = partition.together(test=0.0)
         if client is not None:
             plan = partition.by_column(client, test=0.0, min_rows=1)
         with one_thread():
             federation = data.federate(plan, seed, self.sensitive_as_input or groups is None)
-            _say_few(federation.partition.names, federation.sizes)
+            columns.say_few(federation.partition.names, federation.sizes)
             self.run_ = train(federation, algorithm, seed)
         names = federation.partition.names
         self.models_ = {name: self.run_.personal_model(name) for name in names}
@@ -277,41 +277,6 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             return int(state)
         return int(check_random_state(state).randint(2**31))
 
-    def _dataset(
-        self,
-        frame: pd.DataFrame,
-        codes: np.ndarray,
-        groups: pd.DataFrame | None,
-        owners: pd.DataFrame | None,
-    ) -> tuple[Dataset, str | None]:
-        """Return the rows as a data set, and the name of its column of clients."""
-        given = [*map(str, frame)]
-        label = columns.free("y", frame)
-        frame = frame.assign(**{label: codes})
-        frame, sensitive = columns.beside(frame, groups)
-        frame, client = columns.beside(frame, owners)
-        if groups is None:
-            sensitive = [columns.free("S", frame)]
-            last = np.arange(len(frame)) == len(frame) - 1  # two groups are needed, see below
-            frame = frame.assign(**{sensitive[0]: last.astype(int)})
-        data = from_frame(
-            frame,
-            label,
-            sensitive,
-            "X",
-            drop=client,
-            categorical=[c for c in self.categorical if c in given],
-            merge_groups=self.merge_groups,
-            keep=[c for c in self.keep if c in given],
-        )
-        left = [note for note in data.notes if note.startswith("Left out")]
-        if left:
-            warnings.warn(left[0], UserWarning, stacklevel=3)
-        data = replace(data, label_names=tuple(map(str, self.classes_)))
-        if groups is None:  # everybody is in the first, and nobody in the second
-            data = replace(data, s=np.zeros_like(data.s), group_names=(EVERYBODY, "nobody"))
-        return with_model(data, self.model), client[0] if client else None
-
     def _algorithm(self, data: Dataset, fair: bool) -> Algorithm:
         given = {name: getattr(self, name) for name in SETTINGS}
         given = {name: value for name, value in given.items() if value is not None}
@@ -360,14 +325,3 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 "in fit: save the run (run_.save) and let pfedfair.personalise make a model for it."
             )
         return {name: np.flatnonzero(names == name) for name in sorted(set(names))}
-
-
-def _say_few(names: Sequence[str], sizes: np.ndarray) -> None:
-    few = [f"{name} ({n})" for name, n in zip(names, sizes, strict=True) if n < FEW]
-    if few and len(names) > 1:
-        rest = f" and {len(few) - 3} more" if len(few) > 3 else ""
-        warnings.warn(
-            f"Clients with fewer than {FEW} rows to learn from: {', '.join(few[:3])}{rest}.",
-            UserWarning,
-            stacklevel=3,
-        )

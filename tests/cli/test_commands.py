@@ -28,7 +28,7 @@ def test_train_prints_every_client_and_saves(pfedfair, tmp_path):
     assert len(re.findall(r"^ *[1-5] +(?:under|over) ", out, re.M)) == 5
     assert {p.name for p in (tmp_path / "first").iterdir()} == {
         "experiment.json", "model.safetensors", "run.json", "results.parquet", "rules.parquet",
-        "timings.parquet", "predictions.parquet",
+        "timings.parquet", "predictions.parquet", "history.csv", "history.png",
     }  # fmt: skip
     code, again, _ = pfedfair("report", "first")
     assert code == 0

@@ -133,7 +133,7 @@ def refused(pfedfair, *arguments):
         (["compas", "--scaling", "whiten"], "'compas' has no embeddings to scale"),
         (["compas", "--pixels", 16], "'compas' has its own columns: leave out pixels."),
         (["compas", "--encoder", "clip"], "'compas' has its own columns: leave out encoder."),
-        (["compas", "--data", "faces"], "'compas' has its own columns: leave out folder (--data)."),
+        (["compas", "--data", "faces"], "'compas' has its own columns: leave out --data."),
         (["compas", "--model", "linaer"], "Unknown model 'linaer': did you mean 'linear'?"),
         (["compas", "--model", "resnet18"], "Unknown model 'resnet18': choose one of additive, "),
         (["staff.parquet", *COLUMNS, "--model", "lienar"], "Unknown model 'lienar'"),

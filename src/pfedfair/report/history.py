@@ -29,7 +29,7 @@ def draw(history: pd.DataFrame) -> "Figure":
 
     rounds = history[history["model"] == "global"]
     end = history[history["model"] != "global"]
-    measures = [column for column in map(str, history) if column not in ("round", "model")]
+    measures = [name for name in map(str, history) if name not in ("round", "model")]
     figure = Figure(figsize=(3.4 * len(measures), 3.2), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(measures)), measures, strict=True):
         (line,) = axes.plot(rounds["round"], rounds[name], color=COLOURS[0], marker="o", ms=3)

@@ -3,7 +3,7 @@
 Test rows are not looked at, and no random number is drawn: weights are the same with and without.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 import numpy as np
@@ -22,6 +22,7 @@ from pfedfair.runs.predictor import ROWS_AT_ONCE
 
 APART = 8.0  # gradients of every row between two measurements: below a tenth of the time
 POINTS = 25  # of a curve, about
+IMAGES_AT_ONCE = 256
 
 
 def measured_rounds(algorithm: Algorithm, every: int | None = None) -> set[int]:
@@ -44,23 +45,30 @@ def measure(
     """Loss, accuracy and gap of the model `w` on training rows, each the mean over clients."""
     table, part = federation.table, federation.partition
     kinds, wide = table.kinds, outputs(table.kinds.classes)
-    rows = np.concatenate(part.train)
-    client = np.repeat(np.arange(len(federation)), federation.sizes)
-    lost, decided = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.int64)
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        here = slice(start, start + ROWS_AT_ONCE)
-        some = torch.from_numpy(rows[here])
+    lost, decided = [], []
+    for piece in _pieces(part.train, network):
+        some = torch.from_numpy(piece)
         x, y, s = table.inputs(some)[None], table.y[some][None], table.s[some][None]
         logits = network.logits(w[None], x, s)[..., :wide].detach()
-        lost[here] = losses(logits, Batch(x, y, s, y))[0].numpy()
+        lost.append(losses(logits, Batch(x, y, s, y))[0].numpy())
         best = logits[0].argmax(1) if wide > 1 else (logits[0, :, 0] > 0).long()
-        decided[here] = best.numpy()
+        decided.append(best.numpy())
+    rows = np.concatenate(part.train)
+    client = np.repeat(np.arange(len(federation)), federation.sizes)
     label, group = table.y.numpy()[rows].astype(np.int64), table.s.numpy()[rows]
-    cell = ((client * kinds.groups + group) * kinds.classes + label) * kinds.classes + decided
+    cell = ((client * kinds.groups + group) * kinds.classes + label) * kinds.classes
+    cell += np.concatenate(decided)
     shape = (len(federation), kinds.groups, kinds.classes, kinds.classes)
     counts = np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape)
-    loss = np.bincount(client, lost) / federation.sizes
+    loss = np.bincount(client, np.concatenate(lost)) / federation.sizes
     return {"loss": float(loss.mean()), **means(counts, criterion)}
+
+
+def _pieces(clients: Sequence[np.ndarray], network: Network) -> Iterator[np.ndarray]:
+    """All clients' rows in order, some at a time; a client's alone where people are not apart."""
+    most = IMAGES_AT_ONCE if network.alone else ROWS_AT_ONCE
+    for rows in clients if network.alone else [np.concatenate(clients)]:
+        yield from np.array_split(rows, ceil(len(rows) / most))
 
 
 def means(counts: np.ndarray, criterion: str) -> dict[str, float]:

@@ -135,9 +135,6 @@ def _made(saved: Saved) -> SavedRun:
         inputs=about["data"]["inputs"], weight=memory.weight,
         bands=checked(about.get("bands")),
     )  # fmt: skip
-    if memory.weight is not None:
-        weights: dict[str, Any] = {"weight": memory.weight}
-        data = replace(data, **weights)
     part = Partition(
         data, memory.train, memory.validation, memory.test, memory.pool, tuple(saved.clients),
         shared, about["columns"]["client"],
