@@ -3,6 +3,8 @@ import pytest
 
 import pfedfair as pff
 from pfedfair.experiment import COLUMNS, read_results
+from pfedfair.experiment.results import LATER
+from pfedfair.studies import comparison
 
 DESIGN = [
     "dataset", "method", "eta", "lam", "gamma", "target_ddp", "seed", "client", "role", "n_train",
@@ -32,6 +34,13 @@ def test_seconds_are_kept_apart_and_filled_in(reference):
     results = read_results(reference)
     assert (results["seconds"] > 0).all()
     assert len(results) == 30
+
+
+def test_results_of_an_earlier_version_are_read_and_shown(reference, tmp_path):
+    before = pd.read_parquet(reference / "results.parquet").drop(columns=list(LATER))
+    before.to_parquet(tmp_path / "results.parquet")
+    view = comparison(read_results(tmp_path))
+    assert view.tables[0].cells() == comparison(read_results(reference)).tables[0].cells()
 
 
 def test_corrupt_results_are_named(reference, tmp_path):

@@ -23,6 +23,8 @@ COLUMNS = [
     "ddp_people", "eo_people", "eopp_people",
     "collapsed", "one_decision", "protocol", "partition", "config", "seconds",
 ]  # fmt: skip
+# What folders of earlier versions do not have, and can be shown without.
+LATER = ("n_test_s0", "n_test_s1", "ddp_people", "eo_people", "eopp_people", "one_decision")
 
 
 def rows_of(run: Run, spec: Spec) -> pd.DataFrame:
@@ -77,7 +79,7 @@ def read_results(folder: str | Path) -> pd.DataFrame:
             f"{option('out')} first."
         )
     results = read_parquet(path)
-    absent = [c for c in COLUMNS if c not in results]
+    absent = [c for c in COLUMNS if c not in results and c not in LATER]
     if absent:
         raise InputError(f"{path} has no column '{absent[0]}': this version did not write it.")
     if (folder / "timings.parquet").exists():

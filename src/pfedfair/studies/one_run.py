@@ -255,6 +255,8 @@ def newcomer(model: PersonalModel, rates: pd.DataFrame, heading: str) -> View:
     decisions = rates.columns[2:]
 
     def rate(label: str, row: pd.Series) -> str:
+        if words.few(row, "rows"):
+            return words.TOO_FEW
         return f"{100 * row[label]:.1f}" if row["rows"] else "n/a"
 
     shown = decisions[1:] if len(decisions) == 2 else decisions
