@@ -368,9 +368,9 @@ def test_small_groups_are_merged_if_asked(pfedfair, own):
     arguments = (*own(race=rare), "--method", "fedavg", "--rounds", 1)
     code, out, err = pfedfair("train", *arguments)
     assert (code, out) == (2, "")
-    assert re.search(r"2 groups with fewer than 30 rows, 'f x d' .*merge_groups=True", err)
+    assert re.search(r"2 groups with fewer than 30 rows, 'f x d' .*--merge-groups", err)
     assert len(err.strip().splitlines()) == 1
-    code, out, err = pfedfair("train", *arguments, "merge_groups=True")
+    code, out, err = pfedfair("train", *arguments, "--merge-groups")
     assert code == 0, err
     assert "f x d + m x d" in out
 
@@ -408,7 +408,7 @@ def test_compare_for_equalised_odds(pfedfair, own):
 
 def test_bundled_data_by_another_attribute(pfedfair):
     code, out, err = pfedfair(
-        "train", "compas", "--sensitive", "race", "merge_groups=True", "--partition", "dirichlet",
+        "train", "compas", "--sensitive", "race", "--merge-groups", "--partition", "dirichlet",
         "--clients", 3, "--method", "transport", "--rounds", 8,
     )  # fmt: skip
     assert code == 0, err

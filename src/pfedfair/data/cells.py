@@ -17,7 +17,7 @@ from pfedfair.errors import InputError
 EMPTY = frozenset({"", "?", "nan", "<na>"})  # words that say that there is nothing
 WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 LARGEST = 1e300  # larger numbers count as this one: sums and differences stay finite
-DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+)")
+DECIMAL = re.compile(r"[+-]?((\d+\.\d*|\.\d+)([eE][+-]?\d+)?|\d+[eE][+-]\d+)")  # 1e5 is a code
 
 
 def canonical(cell: Any) -> str | None:
@@ -25,6 +25,8 @@ def canonical(cell: Any) -> str | None:
 
     >>> [canonical(cell) for cell in (1, "1", 1.0, " 01 ", "1.0", True, "TRUE", 0.5, "a b", "?")]
     ['1', '1', '1', '1', '1', 'True', 'True', '0.5', 'a b', None]
+    >>> canonical("0.00005"), canonical("5.0E-5"), canonical(np.float32(0.1)), canonical("3E5")
+    ('5e-05', '5e-05', '0.1', '3E5')
     """
     if cell is None or cell is pd.NA or cell is pd.NaT:
         return None
@@ -33,7 +35,7 @@ def canonical(cell: Any) -> str | None:
     if isinstance(cell, Integral):
         return str(int(cell))
     if isinstance(cell, Real):
-        number = float(cell)
+        number = float(str(cell)) if isinstance(cell, np.floating) else float(cell)
         if np.isnan(number):
             return None
         return str(int(number)) if number.is_integer() else repr(number)

@@ -10,25 +10,27 @@ import pandas as pd
 from pfedfair.errors import InputError
 
 DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T]\d.*)?")
+ZONE = re.compile(r"(\d:\d\d\S*?) ?(?:[zZ]|[+-]\d\d(?::?\d\d)?)$")
 MOST = 1000  # words that are looked at
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 PARTS = ("year", "month", "weekday", "hour")
 
 
-def are_dates(words: list[str]) -> bool:
-    """Whether texts are dates such as 2024-01-31, perhaps with times."""
+def are_dates(words: list[str], mostly: float = 1.0) -> bool:
+    """Whether texts, or most of them, are dates such as 2024-01-31, perhaps with times."""
     some = words[:: max(1, len(words) // MOST)]
-    return (
-        bool(some) and all(map(DATE.fullmatch, some)) and bool(read(pd.Series(some)).notna().all())
-    )
+    like = [word for word in some if DATE.fullmatch(word)]
+    least = max(mostly * len(some), 1)
+    return len(like) >= least and int(read(pd.Series(like)).notna().sum()) >= least
 
 
 def read(column: pd.Series[Any]) -> pd.Series[Any]:
-    """The times of a column; times with a zone as they are in UTC, what cannot be read as none."""
+    """The times of a column, by the clock of their own zone; what cannot be read is none."""
     if pd.api.types.is_datetime64_any_dtype(column):
-        return pd.to_datetime(column, utc=True)
+        return pd.Series(column.dt.tz_localize(None))
     words = column.astype(object).where(column.notna(), None).map(str, na_action="ignore")
-    return pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True)
+    words = words.astype(object).str.replace(ZONE, r"\1", regex=True)
+    return pd.to_datetime(words, format="ISO8601", errors="coerce")
 
 
 def name_of(column: str, part: str) -> str:

@@ -19,6 +19,7 @@ OWN = {"text": 0.9, "number": 0.98}  # different values for each row, of an iden
 CLOSE, LONG = 10, 1e6  # of whole numbers: numbers for each row, or the smallest of them
 FEWEST = {"text": 20, "number": 100}  # rows among which different values say so much
 COPY = 20  # rows that show that a column is a copy
+SLIPS, MOST_SLIPS = 0.01, 10  # of a copy, the part of rows that differ, and words too many
 NAMED = 4  # columns that a note names
 CODE = re.compile(r"\s*0\d+\s*")  # words with such a beginning are codes
 
@@ -33,6 +34,7 @@ class Roles:
     left: dict[str, str] = field(default_factory=dict)  # columns that are no inputs, and why
     empty: dict[str, int] = field(default_factory=dict)
     words: dict[str, int] = field(default_factory=dict)  # cells that should be numbers
+    no_dates: dict[str, int] = field(default_factory=dict)  # cells that should be dates
 
     def notes(self) -> tuple[str, ...]:
         """Say what happens to columns that are not plain."""
@@ -46,6 +48,11 @@ class Roles:
         if self.words:
             said.append(
                 f"Some cells are no finite numbers, and count as empty ({_some(self.words)}): "
+                f"{option('categorical')} makes categories of such a column."
+            )
+        if self.no_dates:
+            said.append(
+                f"Some cells are no dates, and count as empty ({_some(self.no_dates)}): "
                 f"{option('categorical')} makes categories of such a column."
             )
         if self.dates:
@@ -98,6 +105,9 @@ def sort_out(
                 roles.left[name] = "has one date"
                 continue
             roles.dates[name] = parts
+            blank = empty
+            if odd := int(dates.read(column).isna().sum()) - blank:
+                roles.no_dates[name] = odd
             roles.numeric += [dates.name_of(name, p) for p in parts if p == "year"]
             roles.categorical += [dates.name_of(name, p) for p in parts if p != "year"]
         if blank:
@@ -112,7 +122,7 @@ def _kind(column: pd.Series[Any], code: bool) -> tuple[str, np.ndarray]:
     if (numeric or types.is_timedelta64_dtype(column)) and not code:
         return "number", floats(column)
     if types.is_datetime64_any_dtype(column) and not code:
-        return "date", dates.read(column).astype("int64").to_numpy()
+        return "date", pd.factorize(column)[0]
     codes, words = factor(column)
     if code or types.is_bool_dtype(column) or isinstance(column.dtype, pd.CategoricalDtype):
         return "text", codes
@@ -122,7 +132,7 @@ def _kind(column: pd.Series[Any], code: bool) -> tuple[str, np.ndarray]:
         raw = column.dropna().astype(str)
         if not raw.str.fullmatch(CODE).any():
             return "number", floats(column)
-    if dates.are_dates(words):
+    if dates.are_dates(words, MOSTLY):
         return "date", codes
     return "text", codes
 
@@ -157,12 +167,21 @@ def _identifier(kind: str, cells: np.ndarray, part: bool) -> str:
 
 
 def _same(cells: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two columns are one, perhaps in other words."""
-    if len(cells) < COPY:
+    """Whether two columns are one, perhaps in other words, but for empty cells and a few slips."""
+    there = ~np.isnan(cells) if cells.dtype.kind == "f" else cells >= 0
+    if there.sum() < max(COPY, len(cells) / 2):
         return False
-    codes, seen = pd.factorize(cells, use_na_sentinel=False)
-    n = len(np.unique(other))
-    return len(seen) == n > 1 and len(np.unique(codes * np.int64(n) + other)) == n
+    codes, seen = pd.factorize(cells[there])
+    values, own = np.unique(other[there], return_inverse=True)
+    if len(values) < 2 or len(seen) < len(values) or len(seen) > MOST_SLIPS + len(values):
+        return False
+    pairs = np.zeros((len(seen), len(values)), dtype=np.int64)
+    np.add.at(pairs, (codes, own), 1)
+    word = pairs.argmax(0)  # by which a value is called
+    right = pairs[word, np.arange(len(values))]
+    slips = np.maximum(pairs.sum(0), pairs.sum(1)[word]) - right
+    allowed = np.maximum(1, SLIPS * right) * (right >= COPY)
+    return len(set(word.tolist())) == len(values) and bool((slips <= allowed).all())
 
 
 def _some(counts: dict[str, int]) -> str:

@@ -97,8 +97,9 @@ def from_frame(
         notes += _agreed(held, {"label": (y, label_names), "group": (s, group_names)})
     inputs = [c for c in frame.columns if c not in {*needed, *drop}]
     told = {"the label": y} | {f"'{c}'": factor(frame[c])[0] for c in attributes}
-    if cuts:
+    if cuts or len(attributes) > 1:
         told["S"] = s
+    if cuts:
         notes.append(_bands_words(cuts, s, group_names))
     rows = slice(None) if held is None else ~held
     own = {what: values[rows] for what, values in told.items()}
