@@ -79,7 +79,7 @@ def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, 
         _none_of(given, (*OF_TABLES, *OF_IMAGES), f"'{name}' has its own columns")
         data = DATASETS[name]()
         if bands and not sensitive:
-            raise InputError("Bands are for a sensitive column: say --sensitive, too.")
+            raise InputError(f"Bands are for a sensitive column: say {option('sensitive')}, too.")
         return data.by(sensitive.split(","), merge, bands) if sensitive else data
     if name in NATURAL:
         if label:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pfedfair.data.cells import canonical, factor, floats
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 
 Bands = dict[str, tuple[float, ...]]  # by column: where its bands begin, but for the first
 QUARTERS = (0.25, 0.5, 0.75)
@@ -26,9 +26,9 @@ def typed(texts: Iterable[str]) -> Bands:
     for text in texts:
         column, colon, edges = text.rpartition(":")
         if not colon or not column:
-            raise InputError(f"--bands takes COLUMN:NUMBERS, as in age:25,45,65; got '{text}'.")
+            raise InputError(f"Bands are COLUMN:NUMBERS, as in age:25,45,65; got '{text}'.")
         if column in found:
-            raise InputError(f"--bands is given twice for '{column}'.")
+            raise InputError(f"Bands are given twice for '{column}'.")
         found[column] = [edge.strip() for edge in edges.split(",")]
     return checked(found)
 
@@ -98,4 +98,7 @@ def offer(column: pd.Series[Any]) -> str:
         return ""
     at = np.quantile(there, QUARTERS, method="higher")
     texts = dict.fromkeys(f"{float(f'{edge:.2g}'):g}" for edge in at)
-    return f" It has numbers: make bands of them, such as --bands {column.name}:{','.join(texts)}."
+    edges = ",".join(texts)
+    python = f"bands={{{str(column.name)!r}: [{edges}]}}"
+    how = option("bands", f"{column.name}:{edges}", python)
+    return f" It has numbers: make bands of them, such as {how}."

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 from pfedfair.files import atomic
 
 KINDS = (".csv", ".parquet")
@@ -17,9 +17,11 @@ def check_output(path: Path, overwrite: bool, *inputs: Path) -> None:
     if path.suffix.lower() not in KINDS:
         raise InputError(f"The output must end in {' or '.join(KINDS)}, got {path}.")
     if any(path.exists() and path.samefile(one) for one in inputs if one.exists()):
-        raise InputError(f"{path} is the input: choose another --output.")
+        raise InputError(f"{path} is the input: choose another {option('output')}.")
     if path.is_dir() or (path.exists() and not overwrite):
-        raise InputError(f"{path} exists: choose another --output, or say --overwrite.")
+        raise InputError(
+            f"{path} exists: choose another {option('output')}, or say {option('overwrite', True)}."
+        )
 
 
 @contextmanager

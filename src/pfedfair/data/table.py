@@ -16,7 +16,7 @@ from pfedfair.data.encoder import ENCODINGS
 from pfedfair.data.groups import codes, columns_of, cross, joined, positive_last
 from pfedfair.data.reading import read_table as read_table
 from pfedfair.data.roles import sort_out
-from pfedfair.errors import InputError, has_column, known
+from pfedfair.errors import InputError, has_column, known, option
 
 MOST_CLASSES = 20
 
@@ -184,7 +184,8 @@ def _check(
             if again.fullmatch(other) and other not in decided:
                 raise InputError(
                     f"Column '{other}' is called like a second '{column}', which no input may "
-                    f"tell: say --drop {other}, or --keep {other} if it is another thing."
+                    f"tell: say {option('drop', other)}, or {option('keep', other)} if it is "
+                    "another thing."
                 )
     if len(frame) == 0:
         raise InputError("The table has names of columns, but no rows.")

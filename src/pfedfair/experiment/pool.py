@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from pfedfair.engines.stacked import one_thread
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 from pfedfair.experiment.spec import Spec
 
 Do = Callable[[Spec, Callable[[float], None]], None]  # a run; it tells the part that it has done
@@ -73,7 +73,7 @@ def _result(future: Future[None]) -> None:
     except BrokenProcessPool:
         raise InputError(
             "A process of the runs was ended from outside, perhaps for want of memory: take fewer "
-            "--jobs; finished runs are kept."
+            f"{option('jobs')}; finished runs are kept."
         ) from None
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 from pfedfair.files import atomic
 from pfedfair.runs import PersonalModel
 
@@ -47,7 +47,7 @@ def scorecard(model: PersonalModel, shapes: pd.DataFrame | None) -> pd.DataFrame
     if not network.linear or shapes is None:
         raise InputError(
             f"A scorecard adds up points of columns, and this model does not ({network.words}): "
-            "take --model additive or linear."
+            f"take {option('model', 'additive')} or linear."
         )
     if model.kinds.classes != 2:
         raise InputError("A scorecard is for two labels.")

@@ -71,7 +71,10 @@ def choose(
             )
         return ByColumn(column, validation=validation, min_rows=min_rows, rows=rows)
     if min_rows is not None:
-        raise InputError("--min-rows is for clients of a column: say --client, or leave it out.")
+        raise InputError(
+            f"{option('min_rows')} is for clients of a column: say {option('client')}, or leave it "
+            "out."
+        )
     if way == "column":
         needed = option("client", "COLUMN", python="column")
         raise InputError(f"{option('partition', 'column')} needs {needed}.")

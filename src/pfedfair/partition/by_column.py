@@ -10,7 +10,7 @@ import pandas as pd
 
 from pfedfair.data.cells import factor
 from pfedfair.data.dataset import Dataset
-from pfedfair.errors import InputError, has_column
+from pfedfair.errors import InputError, has_column, option
 from pfedfair.partition.base import Partition, Plan, Rows, hold_out
 
 FEWEST = 20  # rows of a client, if nobody says otherwise
@@ -57,7 +57,7 @@ class ByColumn(Plan):
             raise InputError(
                 f"Client '{small[0]}' of column '{self.column}' has {size[small[0]]} rows, at "
                 f"least {FEWEST} are needed: merge or drop it, or leave small clients out, as "
-                f"--min-rows {FEWEST} does."
+                f"{option('min_rows', FEWEST)} does."
             )
         if len(small) == len(clients):
             raise InputError(f"No client of column '{self.column}' has {self.min_rows} rows.")

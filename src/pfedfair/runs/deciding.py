@@ -19,7 +19,7 @@ from pfedfair.data.dates import base_of
 from pfedfair.data.sink import sink
 from pfedfair.data.stream import Rows
 from pfedfair.data.wide import COLUMN
-from pfedfair.errors import InputError, has_column
+from pfedfair.errors import InputError, has_column, option
 from pfedfair.runs.model import Saved
 from pfedfair.runs.personal import Decisions, PersonalModel, unseen_words
 
@@ -279,10 +279,11 @@ def reader_of(
     if client is None and client_column is None:
         if len(names) != 1:
             some = ", ".join(names if len(names) < 9 else (*names[:3], "...", *names[-1:]))
-            raise InputError(f"Say whose model decides: --client NAME, or --client-column; {some}.")
+            say = f"{option('client')}, or {option('client_column')}"
+            raise InputError(f"Say whose model decides, by {say}: {some}.")
         client = names[0]
     if client is not None and client_column is not None:
-        raise InputError("Say --client or --client-column, not both.")
+        raise InputError(f"Say {option('client')} or {option('client_column')}, not both.")
     models = [saved.of_client(client)] if client is not None else [
         saved.of_client(name) for name in names]  # fmt: skip
     if key is not None:

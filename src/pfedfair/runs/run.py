@@ -319,8 +319,8 @@ def choose_network(
     algorithm.check(kinds)
     if table.weight is not None and not algorithm.weighs:
         raise InputError(
-            f"{type(algorithm).__name__} counts rows, and cannot weigh them: leave out --weight, "
-            "or take a method such as pfedfair, fedavg-kde or newton."
+            f"{type(algorithm).__name__} counts rows, and cannot weigh them: leave out "
+            f"{option('weight')}, or take a method such as pfedfair, fedavg-kde or newton."
         )
     if isinstance(network, str):
         data = with_model(federation.data, network)

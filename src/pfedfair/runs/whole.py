@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from pfedfair.data import Dataset
 from pfedfair.data.bands import checked
 from pfedfair.engines.stacked import Fitted
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 from pfedfair.federation import Federation, Table
 from pfedfair.networks import Network
 from pfedfair.partition import Partition
@@ -88,7 +88,7 @@ class SavedRun(Run):
         found = read_shapes(self.folder)
         if found is None:
             raise InputError(
-                f"{self.network.words} has no shapes: take --model linear or additive."
+                f"{self.network.words} has no shapes: take {option('model', 'linear')} or additive."
             )
         return found
 
@@ -100,7 +100,7 @@ class SavedRun(Run):
 
 
 def load_run(folder: str | Path, module: nn.Module | None = None) -> SavedRun:
-    """Read a run whole from the folder that `Run.save` or ``train --out`` wrote.
+    """Read a run whole from the folder that `Run.save` or the command train wrote.
 
     It has what the trained run had: `table`, `rules`, `retarget`, `shapes`, `personal_model`,
     `global_model`, `seed`, `algorithm`; and `card`, what ``run.json`` says. Rows are not kept, so
