@@ -7,6 +7,7 @@ import os
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from messy import messy, write
 
@@ -59,3 +60,38 @@ def one(path, case) -> bool:
     assert chance.shape == (len(data), len(data.label_names))
     assert np.isfinite(chance).all()
     return True
+
+
+@batches
+def test_commands_give_files_that_are_whole_or_one_sentence(first, tmp_path, pfedfair):
+    """A table in each few goes through train, predict and audit as a user would type them."""
+    for seed in range(first, first + AT_ONCE, 4):
+        case, folder = messy(seed), tmp_path / str(seed)
+        folder.mkdir()
+        path, out = write(case, folder), folder / "run"
+        more = ("--rounds", ROUNDS[case.method], "--out", out, "--quiet")
+        asked = [text for key, value in case.asked.items() for text in (f"--{key}", value)]
+        code, _, err = pfedfair(
+            "train", path, *asked, "--client", "site", "--method", case.method, *more
+        )
+        assert code in (0, 2), f"table {seed}: {code} {err}"
+        if code:
+            assert is_a_sentence(err.strip()), f"table {seed}: {err}"
+            assert not out.exists(), f"table {seed}: half a run"
+            continue
+        decided = folder / "decided.csv"
+        code, _, err = pfedfair(
+            "predict", out, "--client-column", "site", "--input", path, "--output", decided,
+            "--keep-columns", "y,s,site",
+        )  # fmt: skip
+        assert code == 0, f"table {seed}: {err}"
+        rows = pd.read_csv(decided, keep_default_na=False, dtype=str)
+        assert len(rows) == len(case.frame), f"table {seed}"
+        assert ((rows["decision"] == "") == (rows["problem"] != "")).all(), f"table {seed}"
+        code, _, err = pfedfair(
+            "audit", decided, "--label", case.asked["label"], "--prediction", "decision",
+            "--sensitive", "s", "--out", folder / "audit", "--quiet",
+        )  # fmt: skip
+        assert code in (0, 2), f"table {seed}: {err}"
+        assert code == 0 or is_a_sentence(err.strip()), f"table {seed}: {err}"
+        assert code == 0 or not (folder / "audit").exists(), f"table {seed}: half an audit"

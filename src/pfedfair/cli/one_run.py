@@ -1,5 +1,6 @@
 """Commands about one run: train, personalise, theory."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from pfedfair.federation import Federation
 from pfedfair.files import read_json
 from pfedfair.runs import Run, choose_network, measured_rows, newcomer
 from pfedfair.runs import train as train_run
+from pfedfair.runs.model import UnseenWarning
 from pfedfair.studies import one_run
 from pfedfair.theory import cost_of_one_model
 
@@ -95,7 +97,9 @@ def personalise(
     with terminal.notes(quiet):
         model = newcomer.personalise(run, people, name, out, **changes)
     if not quiet:
-        rates = newcomer.rates(model, people, read_json(run / "run.json")["sensitive_column"])
+        with warnings.catch_warnings():  # the same as above
+            warnings.simplefilter("ignore", UnseenWarning)
+            rates = newcomer.rates(model, people, read_json(run / "run.json")["sensitive_column"])
         view = one_run.newcomer(model, rates, f"{name}: {len(people)} rows")
         report.terminal.show(view, terminal.console)
         if out is not None:
