@@ -273,3 +273,20 @@ def test_the_likelihood_of_tau_is_the_integral_over_intercepts():
 def test_what_it_cannot_do_is_refused(call, message):
     with pytest.raises(pff.InputError, match=message):
         call()
+
+
+def test_that_it_has_not_arrived_is_said(pfedfair, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=400), "sex": np.arange(400) % 2, "site": "a"})
+    frame["y"] = (frame["x"] > 0.3).astype(int)  # without exception
+    data = pff.from_frame(frame.assign(site=np.where(frame.index < 200, "a", "b")), "y", "sex")
+    federation = data.federate(pff.partition.by_column("site"))
+    few = pff.train(federation, pff.Newton(rounds=3, ridge=1e-9))
+    assert "has not arrived after 3 messages" in few.doubts
+    many = pff.train(federation, pff.Newton(rounds=30, ridge=1e-2))
+    assert many.doubts == ""
+    data.frame.to_csv(tmp_path / "sure.csv", index=False)
+    asked = ("--label", "y", "--sensitive", "sex", "--client", "site", "--set", "ridge=1e-9")
+    code, out, _ = pfedfair("train", "sure.csv", *asked, "--method", "newton", "--rounds", 3)
+    assert code == 0
+    assert "Note: Newton's method has not arrived" in " ".join(out.split())

@@ -150,6 +150,10 @@ class Algorithm:
         """Whether all that a client sends is models: these can be clipped, blurred, trimmed."""
         return set(_marked(self.message_keys, Model)) == set(self.message_keys.__annotations__)
 
+    def doubts(self, server: State) -> str:
+        """What a user has to know of how training ended, by what the server knows; or nothing."""
+        return ""
+
     @property
     def kept(self) -> tuple[str, ...]:
         """Names of what `scorers` needs of the server's state."""

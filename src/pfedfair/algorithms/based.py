@@ -64,6 +64,9 @@ class Based(Algorithm):
     def linear(self) -> bool:
         return self.trainer.linear
 
+    def doubts(self, server: State) -> str:
+        return self.trainer.doubts(server)
+
     def check(self, kinds: Kinds) -> None:
         super().check(kinds)
         self.trainer.check(kinds)

@@ -45,6 +45,7 @@ WIDE = 10.0 ** torch.arange(-2, 5, dtype=torch.float64)  # times MIDDLE, the fir
 NEAR = 10.0 ** (torch.arange(-3, 4, dtype=torch.float64) / 4)  # times the first choice
 ALMOST = 1e-3  # part of a loss that a smaller ridge has to gain: it is harder to converge with
 SMALL = 1e-6  # a step after which there is none
+LONG = 1e-2  # a last step that should not be the last
 DONE = -1
 BETWEEN = ("tries", "starts")  # what is kept from one message to the next alone
 
@@ -55,6 +56,7 @@ class ServerState(TypedDict):
     ridges: Tensor  # of each block; 0 if not chosen yet
     stage: Tensor  # how far the plan is, (); -1 when all is done
     useful: Tensor  # how many messages there were before, ()
+    step: Tensor  # the length of the last step, against the largest coefficient, ()
     tau: NotRequired[Tensor]  # how far clients' own intercepts scatter, ()
     starts: NotRequired[Tensor]  # models without each fold, to go on from, (folds, total)
     tries: NotRequired[Tensor]  # models without each fold, for each ridge, (folds, 7, total)
@@ -118,7 +120,17 @@ class Newton(Algorithm):
 
     @property
     def kept(self) -> tuple[str, ...]:
-        return ("w", "points", "tau") if self.intercepts == "personal" else ("w",)
+        own = ("points", "tau") if self.intercepts == "personal" else ()
+        return ("w", "step", *own)
+
+    def doubts(self, server: State) -> str:
+        if float(server["step"]) <= LONG:
+            return ""
+        return (
+            f"Newton's method has not arrived after {self.rounds} messages: its last step was "
+            f"{float(server['step']):.0%} of the largest coefficient. Perhaps some columns tell "
+            "labels apart without exception; more rounds, or a ridge, help."
+        )
 
     @property
     def plan(self) -> tuple[str, ...]:
@@ -165,6 +177,7 @@ class Newton(Algorithm):
             "ridges": torch.zeros(1, dtype=torch.float64),
             "stage": torch.tensor(0),
             "useful": torch.tensor(0),
+            "step": torch.zeros((), dtype=torch.float64),
         }
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
@@ -251,7 +264,8 @@ class Newton(Algorithm):
         elif "starts" in server:
             after["starts"] = server["starts"].clone()
         moved, size = after["points"].diff(dim=0).abs().max(), after["points"].abs().max()
-        return after, good and bool(moved <= SMALL * max(1.0, float(size)))
+        after["step"] = moved / size.clamp(min=1.0)
+        return after, good and bool(after["step"] <= SMALL)
 
 
 def least(held_loss: Tensor) -> Tensor:

@@ -71,6 +71,8 @@ def train(
         names = federation.data.group_names, federation.data.label_names
         view = one_run.view(results, rules, *names, run.fitted.rules[0])
         report.terminal.show(view, terminal.console)
+        if run.doubts:
+            terminal.say(f"Note: {run.doubts}")
         if out is not None:
             terminal.say(f"Saved to {out}: {', '.join(SAVED)}")
 

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,8 +37,6 @@ from pfedfair.runs.predictor import Predictor, count
 from pfedfair.runs.shapes import shapes
 from pfedfair.scalars import whole
 from pfedfair.theory import frontier
-
-MANY = 30  # held-out rows; that fewer get one decision is nothing unusual
 
 
 class CollapseWarning(UserWarning):
@@ -113,13 +111,6 @@ class Run:
         return metrics.one_decision(counts)
 
     @cached_property
-    def collapsed_held_out(self) -> np.ndarray:
-        """Which clients' models predict one class for all of their own held-out rows, of many."""
-        held = self.federation.partition.test
-        counts = count(self.predictors, self.federation.table, held, self.seed)
-        return np.asarray(metrics.one_decision(counts) & (counts.sum((1, 2, 3)) >= MANY))
-
-    @cached_property
     def history(self) -> pd.DataFrame:
         """The learning curve on training rows: loss, accuracy and gap, each the mean over clients.
 
@@ -130,6 +121,11 @@ class Run:
         counts = count(self.predictors, self.federation.table, rows, self.seed)
         end = history.means(counts, self.algorithm.criterion)
         return history.frame(self.curve, end, self.algorithm)
+
+    @property
+    def doubts(self) -> str:
+        """What there is to know of how training ended; nothing if all is well."""
+        return self.algorithm.doubts(self.fitted.server)
 
     @property
     def measurable(self) -> bool:
@@ -441,18 +437,11 @@ def _train(
             "use a smaller alpha."
         )
     run = Run(federation, algorithm, network, fitted, seed, seconds)
-    for about in _collapse(run) if algorithm.collapse else ():
-        warnings.warn(about, CollapseWarning, stacklevel=2)
+    if algorithm.collapse and run.collapsed.any():
+        who = ", ".join(np.array(federation.partition.names)[run.collapsed])
+        warnings.warn(
+            f"The model of client {who} predicts one class for everybody: {algorithm.collapse}.",
+            CollapseWarning,
+            stacklevel=3,
+        )
     return run
-
-
-def _collapse(run: Run) -> Iterator[str]:
-    """Say whose models decide alike for everybody, on all rows or on the held-out ones only."""
-    names, later = np.array(run.federation.partition.names), run.collapsed_held_out
-    if run.collapsed.any():
-        who = ", ".join(names[run.collapsed])
-        why = run.algorithm.collapse
-        yield f"The model of client {who} predicts one class for everybody: {why}."
-    if (later & ~run.collapsed).any():
-        who = ", ".join(names[later & ~run.collapsed])
-        yield f"The model of client {who} predicts one class for all of its held-out rows."
