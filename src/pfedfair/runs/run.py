@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,8 +27,6 @@ from pfedfair.runs.model import PersonalModel, write_model
 from pfedfair.runs.predictor import Predictor, count
 from pfedfair.runs.shapes import shapes
 from pfedfair.theory import frontier
-
-MANY = 30  # held-out rows; that fewer get one decision is nothing unusual
 
 
 class CollapseWarning(UserWarning):
@@ -82,13 +80,6 @@ class Run:
         """Which clients' models predict one class for all of their own training rows."""
         counts = count(self.predictors, self.federation.table, self.federation.partition.train)
         return metrics.one_decision(counts)
-
-    @cached_property
-    def collapsed_held_out(self) -> np.ndarray:
-        """Which clients' models predict one class for all of their own held-out rows, of many."""
-        held = self.federation.partition.test
-        counts = count(self.predictors, self.federation.table, held, self.seed)
-        return np.asarray(metrics.one_decision(counts) & (counts.sum((1, 2, 3)) >= MANY))
 
     def table(self, protocol: str | None = None) -> pd.DataFrame:
         """Per client: accuracy, DDP and negative prediction rates with intervals.
@@ -280,18 +271,12 @@ def train(
             "use a smaller alpha."
         )
     run = Run(federation, algorithm, network, fitted, seed, seconds)
-    for about in _collapse(run) if algorithm.collapse else ():
-        warnings.warn(about, CollapseWarning, stacklevel=2)
+    if algorithm.collapse and run.collapsed.any():
+        names = [n for n, c in zip(federation.partition.names, run.collapsed, strict=True) if c]
+        warnings.warn(
+            f"The model of client {', '.join(names)} predicts one class for everybody: "
+            f"{algorithm.collapse}.",
+            CollapseWarning,
+            stacklevel=2,
+        )
     return run
-
-
-def _collapse(run: Run) -> Iterator[str]:
-    """Say whose models decide alike for everybody, on all rows or on the held-out ones only."""
-    names, later = np.array(run.federation.partition.names), run.collapsed_held_out
-    if run.collapsed.any():
-        who = ", ".join(names[run.collapsed])
-        why = run.algorithm.collapse
-        yield f"The model of client {who} predicts one class for everybody: {why}."
-    if (later & ~run.collapsed).any():
-        who = ", ".join(names[later & ~run.collapsed])
-        yield f"The model of client {who} predicts one class for all of its held-out rows."
