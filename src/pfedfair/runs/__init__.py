@@ -2,14 +2,8 @@
 
 from pfedfair.runs.model import PersonalModel, UnseenWarning, load_model
 from pfedfair.runs.newcomer import personalise
-from pfedfair.runs.run import (
-    CollapseWarning,
-    Run,
-    check_model,
-    choose_network,
-    measured_rows,
-    train,
-)
+from pfedfair.runs.run import Run, measured_rows
+from pfedfair.runs.training import CollapseWarning, check_model, choose_network, train
 from pfedfair.runs.whole import SavedRun, load_run
 
 __all__ = [

@@ -1,8 +1,6 @@
 """One training run: what went in, what every client got, and how to keep it."""
 
-import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,18 +11,15 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pfedfair import metrics, seeds
-from pfedfair.algorithms import Algorithm, Clients, State
-from pfedfair.callbacks import Callback, Training
+from pfedfair import metrics
+from pfedfair.algorithms import Algorithm, Clients
 from pfedfair.criteria import CRITERIA
-from pfedfair.data import Dataset, with_model
 from pfedfair.data.bands import in_order
-from pfedfair.defaults import make_for
-from pfedfair.engines.stacked import Fitted, fit
-from pfedfair.errors import InputError, known, option
+from pfedfair.engines.stacked import Fitted
+from pfedfair.errors import InputError, known
 from pfedfair.federation import Federation, client_number
-from pfedfair.kinds import Kinds, outputs
-from pfedfair.networks import MLP, PIXELS, Network, Pixels
+from pfedfair.kinds import outputs
+from pfedfair.networks import Network
 from pfedfair.notebook import block
 from pfedfair.partition import Partition
 from pfedfair.rules import Likeliest, Rule
@@ -35,12 +30,7 @@ from pfedfair.runs.lots import key_of
 from pfedfair.runs.model import PersonalModel
 from pfedfair.runs.predictor import Predictor, count
 from pfedfair.runs.shapes import shapes
-from pfedfair.scalars import whole
 from pfedfair.theory import frontier
-
-
-class CollapseWarning(UserWarning):
-    """A personal model predicts one class for everybody."""
 
 
 def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.ndarray], bool]:
@@ -281,167 +271,3 @@ class Run:
         `command` is what was typed, for the card. See `pfedfair.runs.keeping` for the files.
         """
         keep(self, Path(folder), command)
-
-
-def usual_network(inputs: int, hidden: Sequence[int], kinds: Kinds) -> Network:
-    """Return the MLP for so many inputs; it is told S unless it is blind."""
-    return MLP(inputs, hidden, outputs(kinds.classes), kinds.groups if kinds.aware else 0)
-
-
-def check_model(data: Dataset) -> None:
-    """Refuse a network on pixels that there is not."""
-    if data.model:
-        known("model", data.model, PIXELS)
-
-
-def own_network(federation: Federation) -> Network:
-    """Return the network that goes with the data set."""
-    data, shape, kinds = federation.data, federation.table.shape, federation.table.kinds
-    if len(shape) > 1:
-        check_model(data)
-        if kinds.aware:
-            told = option("aware", python="sensitive_as_input=True")
-            raise InputError(f"A network on pixels does not look at S: leave out {told}.")
-        return Pixels(data.model or "cnn", shape[-1], outputs(kinds.classes))
-    return usual_network(federation.encoder.width, data.hidden, kinds)
-
-
-def choose_network(
-    federation: Federation, algorithm: Algorithm, network: Network | str | None = None
-) -> Network:
-    """Return the network to train: the given one, that of a model by name, or the data set's."""
-    table = federation.table
-    kinds, needed = table.kinds, outputs(table.kinds.classes)
-    algorithm.check(kinds)
-    if table.weight is not None and not algorithm.weighs:
-        raise InputError(
-            f"{type(algorithm).__name__} counts rows, and cannot weigh them: leave out "
-            f"{option('weight')}, or take a method such as pfedfair, fedavg-kde or newton."
-        )
-    if isinstance(network, str):
-        data = with_model(federation.data, network)
-        if data.encoding != federation.data.encoding:
-            raise InputError(f"These rows are encoded already: load them with model='{network}'.")
-        network = own_network(replace(federation, data=data))
-    network = network or own_network(federation)
-    w, x = network.init(seeds.generator(0, seeds.INIT))[None], table.inputs(slice(2))[None]
-    one, other = (network.logits(w, x, torch.full(x.shape[:2], s)) for s in (0, 1))
-    if not kinds.aware and not torch.equal(one, other):
-        raise InputError(f"The federation is blind, but this network looks at S: {network.words}.")
-    if one.shape[-1] != needed:
-        raise InputError(
-            f"For {kinds.classes} classes a network needs {needed} outputs, this one has "
-            f"{one.shape[-1]}."
-        )
-    return algorithm.network(network, kinds)
-
-
-def named(
-    federation: Federation, algorithm: Algorithm | str, settings: Mapping[str, Any]
-) -> Algorithm:
-    """Return the method; one that is named as it is tuned for the data and clients of this size."""
-    if not isinstance(algorithm, str):
-        if settings:
-            raise InputError(
-                f"{', '.join(settings)}: settings go with the name of a method; "
-                f"{type(algorithm).__name__}(...) has its own."
-            )
-        return algorithm
-    part = federation.partition
-    sizes = {len(own) + len(held) for own, held in zip(part.train, part.validation, strict=True)}
-    equal = len(sizes) == 1 and federation.data.paper_plan is not None
-    return make_for(sizes.pop() if equal else None, algorithm, settings, federation.data)
-
-
-def train(
-    federation: Federation,
-    algorithm: Algorithm | str,
-    seed: int = 0,
-    network: Network | str | None = None,
-    on_work: Callable[[float], None] = lambda work: None,
-    callbacks: Sequence[Callback] = (),
-    measure_every: int | None = None,
-    **settings: Any,
-) -> Run:
-    """Train one method on a federation, all clients in this process.
-
-    Parameters
-    ----------
-    algorithm
-        Or the name of a method, which is then made as tuned for the data, with `settings` such as
-        ``eta=0.9`` on top; see `make`.
-    network
-        Or the name of a model, see `pfedfair.data.with_model`. By default what goes with the data
-        set.
-    on_work
-        Called with the part of the work that has just been done, for a progress bar.
-    callbacks
-        Look on, see `pfedfair.callbacks`.
-    measure_every
-        After how many rounds the global model is measured for `Run.history`: by default so many
-        that it takes less than a tenth of the time; 0 is never.
-    """
-    algorithm, seed = named(federation, algorithm, settings), whole("seed", seed)
-    if seed < 0:
-        raise InputError(f"seed must be at least 0, got {seed}.")
-    network = choose_network(federation, algorithm, network)
-    rounds = algorithm.rounds if algorithm.federated else 0
-    state = Training(federation, algorithm, network, seed, rounds)
-    curve: list[Mapping[str, float]] = []
-    due, spent = history.measured_rounds(algorithm, measure_every), 0.0
-
-    def on_round(t: int, server: State) -> None:
-        nonlocal spent
-        start, row = time.perf_counter(), {}
-        if t + 1 in due:
-            found = history.measure(federation, network, server["w"], algorithm.criterion)
-            row = {"round": t + 1, **found}
-            curve.append(row)
-        for one in callbacks:
-            one.on_round_end(replace(state, round=t + 1, w=server["w"].clone()), row)
-        spent += time.perf_counter() - start
-
-    if due:  # the model before the first round, as `fit` draws it
-        w = network.init(seeds.generator(seed, seeds.INIT))
-        start = history.measure(federation, network, w, algorithm.criterion)
-        curve.append({"round": 0, **start})
-    try:
-        for one in callbacks:
-            one.on_train_begin(state)
-        run = _train(federation, algorithm, seed, network, on_work, on_round)
-        run = replace(run, curve=tuple(curve), seconds=run.seconds - spent)
-        for one in callbacks:
-            one.on_train_end(run)
-    except BaseException as error:
-        for one in callbacks:
-            one.on_train_fail(error)
-        raise
-    return run
-
-
-def _train(
-    federation: Federation,
-    algorithm: Algorithm,
-    seed: int,
-    network: Network,
-    on_work: Callable[[float], None],
-    on_round: Callable[[int, State], None],
-) -> Run:
-    """Return the run; refuse one that diverged, and say which clients' models collapsed."""
-    began = time.perf_counter()
-    fitted = fit(federation, algorithm, network, seed, on_work=on_work, on_round=on_round)
-    seconds = time.perf_counter() - began
-    if not bool(torch.isfinite(fitted.theta).all()):
-        raise InputError(
-            f"Training diverged: a weight is not finite after {algorithm.rounds} rounds; "
-            "use a smaller alpha."
-        )
-    run = Run(federation, algorithm, network, fitted, seed, seconds)
-    if algorithm.collapse and run.collapsed.any():
-        who = ", ".join(np.array(federation.partition.names)[run.collapsed])
-        warnings.warn(
-            f"The model of client {who} predicts one class for everybody: {algorithm.collapse}.",
-            CollapseWarning,
-            stacklevel=3,
-        )
-    return run

@@ -18,7 +18,8 @@ from pfedfair.errors import InputError
 from pfedfair.files import write_parquet
 from pfedfair.intervals import FEWEST
 from pfedfair.networks import Network
-from pfedfair.runs.run import Run, usual_network
+from pfedfair.runs.run import Run
+from pfedfair.runs.training import usual_network
 
 log = logging.getLogger("pfedfair")
 
