@@ -124,7 +124,7 @@ def test_collapse_on_held_out_rows_only_is_told(run):
     """Everybody who is held out has scores on one side; in training there are both."""
     data = run.federation.data
     model = run.personal_model(0)
-    decided = model.predict(data.frame, sensitive_features=data.s)
+    decided = model.decide(data.frame, sensitive_features=data.s)
     part = run.federation.partition
     test = [np.flatnonzero(decided == 1)[:40], *part.test[1:]]
     own = replace(run.federation, partition=replace(part, test=test))
