@@ -386,7 +386,7 @@ def test_another_target_is_refused_in_a_sentence(federation, run):
 def test_without_rules_of_its_own_a_method_costs_nothing(federation):
     rules = pff.train(federation, pff.FedAvg(rounds=8, **OPTIONS)).rules()
     gap = ["ddp", "ddp_low", "ddp_high", "ddp_people"]
-    assert list(rules) == ["client", "accuracy", *gap, "cost"]
+    assert list(rules) == ["client", "accuracy", *gap, "cost", "constant"]
     assert (rules["cost"] == 0).all()
 
 

@@ -48,7 +48,7 @@ few = RNG.integers(0, 9, N)
         ([f"0{x}" for x in few], "category"),
         (few > 4, "category"),
         (pd.Series(few > 4).astype(object).where(few > 0), "category"),
-        (["true", "FALSE"] * (N // 2 - 1) + ["", "true"], "category"),
+        (["", *(["true", "FALSE", "FALSE"] * N)[: N - 1]], "category"),
         (pd.Series(few).astype("category"), "category"),
         ([f"town {x}" for x in few], "category"),
         (pd.date_range("2020-01-01", periods=N), "date"),
@@ -99,10 +99,31 @@ def test_a_copy_of_the_label_or_of_s_is_left_out(of, words):
     assert f"'copy' is a copy of {named}" in data.notes[-1]
     kept = made({"copy": cells, "x": numbers}, keep=["copy"])
     assert "copy" in (*kept.numeric, *kept.categorical)
-    almost = cells.copy()
-    almost[0] = words[1 - half[0]]
-    data = made({"copy": almost, "x": numbers})
+    slip = cells.copy()
+    slip[0] = words[1 - half[0]]
+    data = made({"copy": slip, "x": numbers})
+    assert ("copy" in (*data.numeric, *data.categorical)) == (None in words)  # nothing but empty
+    unlike = cells.where(np.arange(N) % 20 > 0, pd.Series([words[1 - z] for z in half]))
+    data = made({"copy": unlike, "x": numbers})
     assert "copy" in (*data.numeric, *data.categorical)
+
+
+def test_an_empty_cell_does_not_hide_a_copy_nor_do_several_columns():
+    y, s = np.arange(N) % 2, np.arange(N) // 2 % 2
+    blank = pd.Series(y).astype(object).where(np.arange(N) > 2)
+    data = made({"outcome": blank, "x": numbers})
+    assert "'outcome' is a copy of the label" in data.notes[-1]
+    frame = pd.DataFrame({"y": np.arange(N) // 4 % 2, "sex": s, "race": y, "x": numbers})
+    frame["both"] = frame["sex"].astype(str) + "-" + frame["race"].astype(str)
+    data = pff.from_frame(frame, "y", "sex,race")
+    assert "'both' is a copy of S" in data.notes[-1]
+
+
+def test_a_rare_flag_beside_a_rare_label_is_no_copy():
+    y, flag = np.zeros(N, int), np.zeros(N, int)
+    y[:3], flag[4:6] = 1, 1  # they agree in 98 % of the rows
+    frame = pd.DataFrame({"y": y, "s": np.arange(N) % 2, "flag": flag, "x": numbers})
+    assert "flag" in pff.from_frame(frame, "y", "s").numeric
 
 
 def test_empty_cells_and_words_are_counted():

@@ -81,7 +81,7 @@ def test_what_cannot_be_read_in_parts_is_read_whole(tmp_path, small):
         ("a,b\n1,2\n3,4,5\n", "is not a readable table"),
         ("a,b\n1,2,3\n4,5,6\n", "is not a readable table"),
         ("a,b,a\n1,2,3\n", "more than one column 'a'"),
-        ("", "is not a readable table"),
+        ("", "is empty: it should have a line of names"),
         ('a,b\n"1,2\n', "is not a readable table"),
     ],
 )

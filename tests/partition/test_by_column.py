@@ -74,7 +74,7 @@ def test_thousands_of_clients_by_a_text_column():
 def test_small_clients_are_refused_or_left_out_and_named(table):
     sites = np.repeat(["a", "b", "c", "d"], [60, 40, 7, 3])
     data = made(sites)
-    with pytest.raises(pff.InputError, match=r"'c' .* has 7 rows, at least 20 .* --min-rows 20"):
+    with pytest.raises(pff.InputError, match=r"'c' .* has 7 rows, at least 20 .* min_rows=20"):
         by_column("site").split(data, 0)
     part = by_column("site", min_rows=20).split(data, 0)
     assert part.names == ("a", "b")
@@ -89,5 +89,5 @@ def test_small_clients_are_refused_or_left_out_and_named(table):
         by_column("site", min_rows=99).split(data, 0)
     with pytest.raises(pff.InputError, match="min_rows must be at least 1, got 0"):
         by_column("site", min_rows=0)
-    with pytest.raises(pff.InputError, match="--min-rows is for clients of a column"):
+    with pytest.raises(pff.InputError, match="min_rows is for clients of a column"):
         pff.partition.choose("together", data, min_rows=5)

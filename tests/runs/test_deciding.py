@@ -226,8 +226,8 @@ def test_what_cannot_be_is_one_sentence(folder, rows, tmp_path):
     said("no column 'color' in the rows: did you mean 'colour'", keep=["color"])
     said("There is no client '2': the names are site 0, site 1, site 2", client="2")
     said("There is no client 'site 7': did you mean 'site", client="site 7")
-    said("Say whose model decides: --client NAME", client=None)
-    said("--client or --client-column, not both", client_column="site")
+    said("Say whose model decides, by client, or client_column", client=None)
+    said("client or client_column, not both", client_column="site")
     said("column 'score' of its own", rows.assign(score=1), keep=["score"])
     said("holds lists or the like", rows.assign(a="[1]").assign(a=[[1]] * len(rows)),
          kind="parquet")  # fmt: skip

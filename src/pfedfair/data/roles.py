@@ -167,7 +167,16 @@ def _identifier(kind: str, cells: np.ndarray, part: bool) -> str:
 
 
 def _same(cells: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two columns are one, perhaps in other words, but for empty cells and a few slips."""
+    """Whether two columns are one, perhaps in other words, but for empty cells and a few slips.
+
+    Or to be empty is one of the words.
+    """
+    if len(cells) < COPY:
+        return False
+    every, words = pd.factorize(cells, use_na_sentinel=False)
+    n = len(np.unique(other))
+    if len(words) == n > 1 and len(np.unique(every * np.int64(n) + other)) == n:
+        return True
     there = ~np.isnan(cells) if cells.dtype.kind == "f" else cells >= 0
     if there.sum() < max(COPY, len(cells) / 2):
         return False

@@ -141,8 +141,10 @@ class Run:
         }
         if weighted:  # there is no gap to a group of which a client has nobody
             counts = np.where(part.shares[..., None, None] > 0, counts, 0)
-        people = counts.sum((2, 3))
-        about |= {f"n_test_s{z}": people[:, z] for z in range(people.shape[1])}
+        groups = part.shares.shape[1]
+        people = np.array([np.bincount(part.data.s[own], minlength=groups) for own in rows])
+        people = np.where(part.shares > 0, people, 0) if weighted else people
+        about |= {f"n_test_s{z}": people[:, z] for z in range(groups)}
         shares = self.shares(rows, weighted)
         found = metrics.measure(counts, shares) | metrics.certainty(counts, shares)
         return pd.DataFrame(about | found).assign(

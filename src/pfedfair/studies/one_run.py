@@ -89,7 +89,7 @@ def view(
         heading += f", {first['seconds']:.1f} s"
     tables = [clients(results, heading, shown)]
     legend = [*legend_of(first["protocol"], results["n_test"].min(), shown, groups)]
-    legend += [*no_better(results), *cost_words(frame, first["eta"], rule)]
+    legend += [*no_better(results), *cost_words(frame, first.get("eta", 0.0), rule)]
     if rule.numbers.numel():
         tables.append(rules(frame, groups, gap))
         legend += [*rule.words(labels, ()), COST]
