@@ -19,8 +19,8 @@ install: .venv/installed  # and what a developer needs: Flower, Ray, Sphinx, tes
 demo: core
 	$(BIN)/pfedfair reproduce table1 --seeds 3 --out runs/demo
 
-test: lint  # a process per core, each with one thread: more would wait for one another
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+test: lint  # three processes of one thread each: on two cores, as some tests wait for others' processes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 lint: install
 	$(BIN)/ruff check .

@@ -48,7 +48,7 @@ def test_settings_are_a_trial_of_the_search(dataset, method):
 
 def test_every_method_for_clients_is_tuned_for_every_kind_of_data():
     images = {"celeba", "utkface", "fairface", "images", "pixels"}
-    small = {"adult-additive-600", "adult-additive-240"}
+    small = {"adult-600", "adult-240", "adult-additive-600", "adult-additive-240"}
     additive = {"adult-additive", "compas-additive", "own"}
     assert set(TUNED) == {"adult", "compas", "own-mlp"} | images | small | additive
     for dataset in small:
@@ -91,7 +91,8 @@ def test_small_clients_have_sections_of_their_own():
     small = of_few_rows("adult-additive", "fedavg-kde", 240)
     assert small == TUNED["adult-additive-240"]["fedavg-kde"]
     assert of_few_rows("adult-additive", "transport", 240) == {"rounds": 16, "base": "newton"}
-    assert of_few_rows("adult", "fedavg", 240) == as_many_steps("adult", "fedavg", 240)
+    assert of_few_rows("adult", "fedavg", 240) == TUNED["adult-240"]["fedavg"]
+    assert of_few_rows("adult", "fedprox", 240) == as_many_steps("adult", "fedprox", 240)
     assert sized("my table", 100) == "own"
 
 
