@@ -7,7 +7,7 @@ import lzma
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import pfedfair as pff
@@ -215,6 +215,8 @@ WORD = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\ufeff"), mi
 WORD = WORD.map(str.strip).filter(lambda w: w and not w.lower().startswith("sep="))
 
 
+@example(names=["0", "0\t0"], cells=[[0, 0, 0, 0]], sep=",")
+@example(names=["a;b", "c"], cells=[[1, 2, 3, 4]], sep=",")
 @given(
     names=st.lists(WORD, min_size=2, max_size=4, unique=True),
     cells=st.lists(st.lists(st.integers(0, 99), min_size=4, max_size=4), min_size=1, max_size=9),

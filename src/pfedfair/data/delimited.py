@@ -174,9 +174,12 @@ def _of_windows(
 
 
 def _separator(text: str, cut: bool, hint: str | None) -> tuple[str, list[list[str]]]:
-    """The separator that gives most cells, as many in each line; and the first lines' cells."""
+    """The separator that gives most cells, as many in each line; and the first lines' cells.
+
+    One behind which quotes do not end a cell is no separator, if there is another.
+    """
     found: dict[str, list[list[str]]] = {}
-    score: dict[str, tuple[bool, int]] = {}
+    score: dict[str, tuple[bool, bool, int]] = {}
     for separator in (hint,) if hint else SEPARATORS:
         lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator,
                            skipinitialspace=True)  # fmt: skip
@@ -189,12 +192,25 @@ def _separator(text: str, cut: bool, hint: str | None) -> tuple[str, list[list[s
             continue
         width = len(rows[0])
         alike = sum(len(row) == width or not any(row[width:]) for row in rows) / len(rows)
-        found[separator], score[separator] = rows, (alike >= ALIKE, width)
+        score[separator] = alike >= ALIKE, _quoted_well(text, separator), width
+        found[separator] = rows
     if not found:
         each = map(str.strip, text.splitlines())
         return ",", [[line.strip('"')] for line in each if line]
     best = max(score, key=lambda separator: score[separator])
     return best, found[best]
+
+
+def _quoted_well(text: str, separator: str) -> bool:
+    """Whether cells that begin with a quote end with one."""
+    some = text[: text.rfind("\n") + 1] or text  # the last line may be cut
+    try:
+        for _ in csv.reader(io.StringIO(some, newline=""), delimiter=separator,
+                            skipinitialspace=True, strict=True):  # fmt: skip
+            pass
+    except csv.Error:
+        return False
+    return True
 
 
 def _names(path: Path, rows: list[list[str]]) -> tuple[str, ...]:
