@@ -34,13 +34,13 @@ def progress(what: str, total: float, quiet: bool) -> Iterator[Callable[[float, 
 
 @contextmanager
 def notes(quiet: bool) -> Iterator[None]:
-    """Show warnings as notes instead of Python's two lines."""
+    """Show warnings as notes, each once, instead of Python's two lines."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield
-    for warning in caught:
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
         if not quiet:
-            console.print(f"[yellow]Note:[/] {escape(str(warning.message))}")
+            console.print(f"[yellow]Note:[/] {escape(text)}")
 
 
 def fail(message: str, code: int) -> NoReturn:

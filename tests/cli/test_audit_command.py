@@ -75,3 +75,17 @@ def test_bad_input_is_one_sentence(pfedfair, decisions, tmp_path, arguments, mes
     assert (code, out) == (2, "")
     assert message in " ".join(err.split())
     assert not (tmp_path / "audit").exists()
+
+
+def test_how_a_file_was_read_is_a_note(pfedfair, tmp_path):
+    rows = [
+        "y;p;s;score",
+        *(f"{i % 2};{i // 2 % 2};{'fm'[i % 3 > 0]};0,{i % 9}5" for i in range(60)),
+    ]
+    (tmp_path / "d.csv").write_text("\n".join(rows))
+    asked = ("--label", "y", "--prediction", "p", "--sensitive", "s", "--score", "score")
+    code, out, err = pfedfair("audit", "d.csv", *asked)
+    assert (code, err) == (0, "")
+    assert "Note: Commas are decimal, 1,5 is 1.5, as in 'score'." in " ".join(out.split())
+    code, out, err = pfedfair("audit", "d.csv", *asked, "--quiet")
+    assert (code, out, err) == (0, "", "")

@@ -39,16 +39,17 @@ def audit(
     """
     if out is not None:
         options.new_folder(out)
-    found = measure(
-        file,
-        label=label,
-        prediction=prediction,
-        sensitive=sensitive,
-        client=client,
-        score=score,
-        against=against,
-        positive=positive,
-    )
+    with terminal.notes(quiet):
+        found = measure(
+            file,
+            label=label,
+            prediction=prediction,
+            sensitive=sensitive,
+            client=client,
+            score=score,
+            against=against,
+            positive=positive,
+        )
     paths = found.save(out) if out is not None else []
     if not quiet:
         report.terminal.show(found.view(), terminal.console)

@@ -48,10 +48,11 @@ def predict(
     check_output(output, overwrite, input)
     secret = lots.typed(key) if key is not None else None
     reader = deciding.reader_of(read_model(run), client, client_column, id, secret)
-    if keep_columns is not None:
-        every = reader.open(input).rows.columns if keep_columns == "all" else None
-        reader = replace(reader, keep=tuple(every or options.names(keep_columns)))
-    opened = reader.open(input)  # what is wrong is said before there is a bar
+    with terminal.notes(quiet):
+        if keep_columns is not None:
+            every = reader.open(input).rows.columns if keep_columns == "all" else None
+            reader = replace(reader, keep=tuple(every or options.names(keep_columns)))
+        opened = reader.open(input)  # what is wrong is said before there is a bar
     with terminal.progress(f"{input.name}", 1.0, quiet) as advance, one_thread():
         told = deciding.decide_file(reader, opened, output, lambda done: advance(done, ""))
     if quiet:
