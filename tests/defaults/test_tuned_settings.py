@@ -51,10 +51,10 @@ def test_every_method_for_clients_is_tuned_for_every_kind_of_data():
     small = {"adult-600", "adult-240", "adult-additive-600", "adult-additive-240"}
     additive = {"adult-additive", "compas-additive", "own"}
     assert set(TUNED) == {"adult", "compas", "own-mlp"} | images | small | additive
+    of_tables = {"fedavg", "fedavg-kde", "kde-local", "pfedme-kde", "pfedfair"}
     for dataset in small:
-        assert {"fedavg", "fedavg-kde", "kde-local", "pfedme-kde", "pfedfair"} <= set(
-            TUNED[dataset]
-        )
+        assert {"fedavg", "kde-local"} <= set(TUNED[dataset])
+        assert of_tables <= set(TUNED[dataset]) or "additive" not in dataset
     kinds = {name: method.kind for name, method in pff.ALGORITHMS.items()}
     tuned = {name for name, kind in kinds.items() if kind.tuned and not kind.central}
     for dataset, methods in TUNED.items():
@@ -92,7 +92,8 @@ def test_small_clients_have_sections_of_their_own():
     assert small == TUNED["adult-additive-240"]["fedavg-kde"]
     assert of_few_rows("adult-additive", "transport", 240) == {"rounds": 16, "base": "newton"}
     assert of_few_rows("adult", "fedavg", 240) == TUNED["adult-240"]["fedavg"]
-    assert of_few_rows("adult", "fedprox", 240) == as_many_steps("adult", "fedprox", 240)
+    for method in ("fedprox", "pfedfair"):  # of which the one was not tuned, the other in vain
+        assert of_few_rows("adult", method, 240) == as_many_steps("adult", method, 240)
     assert sized("my table", 100) == "own"
 
 
