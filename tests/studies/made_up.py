@@ -32,45 +32,44 @@ def two_methods(shift=0.02, seeds=4):
 
 def results(specs):
     """Rows as of these runs, every number drawn."""
-    tables = []
+    tables, parts = [], {}
+    drawn = [c for c in COLUMNS if c.startswith(("accuracy", "ddp", "eo", "npr", "share"))]
     for k, spec in enumerate(specs):
         rng = np.random.default_rng(k)
-        part = spec.plan.split(load_source(spec.source), spec.seed)
-        about = spec.algorithm.to_dict()
-        limits = FRONTIER_LIMITS if spec.frontier else [None]
+        data, plan = load_source(spec.source), json.dumps(spec.describe()["plan"], sort_keys=True)
+        key = (data.name, plan, spec.seed)
+        if key not in parts:
+            parts[key] = spec.plan.split(data, spec.seed)
+        part, about = parts[key], spec.algorithm.to_dict()
         protocols = ["pool", "validation"] if spec.validated else ["pool"]
-        for limit in limits:
+        for limit in FRONTIER_LIMITS if spec.frontier else [None]:
             for protocol in protocols:
-                n = len(part.names)
-                table = pd.DataFrame({"client": part.names, "role": part.roles})
-                for name in COLUMNS:
-                    if name.startswith(("accuracy", "ddp", "eo", "npr", "share")):
-                        table[name] = rng.uniform(0.05, 0.3, n)
+                numbers = {name: rng.uniform(0.05, 0.3, len(part.names)) for name in drawn}
+                numbers["accuracy"] = 1 - numbers["accuracy"]
                 if spec.method == "constant":
-                    table["ddp"] = 0.0
+                    numbers["ddp"] = 0.0
                 config = about if limit is None else about | {"limit": limit}
-                tables.append(
-                    table.assign(
-                        accuracy=1 - table["accuracy"],
-                        dataset=load_source(spec.source).name,
-                        inputs=load_source(spec.source).inputs,
-                        method=spec.name,
-                        model=spec.source.model or "mlp",
-                        parameters=100 + len(spec.source.model or ""),
-                        target_ddp=np.nan
-                        if spec.algorithm.target is None
-                        else spec.algorithm.target,
-                        seconds=rng.uniform(1, 2),
-                        eta=spec.algorithm.eta,
-                        lam=about.get("lam", float("nan")),
-                        level=spec.algorithm.level if limit is None else f"≤ {limit:g}",
-                        seed=spec.seed,
-                        n_train=100,
-                        n_test=100,
-                        collapsed=spec.method == "fa",
-                        protocol=protocol,
-                        partition=json.dumps(spec.describe()["plan"], sort_keys=True),
-                        config=json.dumps(config, sort_keys=True),
-                    )
-                )
+                target = spec.algorithm.target
+                about_run = {
+                    "client": part.names,
+                    "role": part.roles,
+                    "dataset": data.name,
+                    "inputs": data.inputs,
+                    "method": spec.name,
+                    "model": spec.source.model or "mlp",
+                    "parameters": 100 + len(spec.source.model or ""),
+                    "target_ddp": np.nan if target is None else target,
+                    "seconds": rng.uniform(1, 2),
+                    "eta": spec.algorithm.eta,
+                    "lam": about.get("lam", float("nan")),
+                    "level": spec.algorithm.level if limit is None else f"≤ {limit:g}",
+                    "seed": spec.seed,
+                    "n_train": 100,
+                    "n_test": 100,
+                    "collapsed": spec.method == "fa",
+                    "protocol": protocol,
+                    "partition": plan,
+                    "config": json.dumps(config, sort_keys=True),
+                }
+                tables.append(pd.DataFrame(numbers | about_run))
     return pd.concat(tables, ignore_index=True)

@@ -14,7 +14,6 @@ from safetensors.torch import load_file
 
 import pfedfair as pff
 from made_people import people
-from pfedfair.algorithms import ALGORITHMS
 from pfedfair.engines import stacked
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site import checkpoint
@@ -65,17 +64,6 @@ def spoiler(change, rounds=range(99)):
         return answer
 
     return spoil
-
-
-@pytest.mark.parametrize("method", [m for m in ALGORITHMS if not ALGORITHMS[m].kind.gathers])
-def test_every_method_gives_what_the_stacked_engine_gives(consortium, method):
-    rounds = 3 if method == "fcfl" else 2
-    grid = consortium.grid(method, rounds=rounds)
-    state = conduct(grid)
-    fitted = reference(consortium.federation, grid)
-    torch.testing.assert_close(state.server["w"], fitted.w, atol=1e-5, rtol=0)
-    for i, theta in enumerate(fitted.theta):
-        torch.testing.assert_close(consortium.theta(i), theta, atol=1e-5, rtol=0)
 
 
 def test_what_needs_all_rows_in_one_place_is_refused(consortium):

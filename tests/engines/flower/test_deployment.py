@@ -14,12 +14,12 @@ from pfedfair.engines.flower.processes import Processes, free_ports
 from pfedfair.engines.site.settings import make_algorithm
 from pfedfair.runs import choose_network
 
-METHODS = ("pfedfair", "fedavg-kde", "pfedme-kde", "transport")
+METHODS = ("pfedfair", "transport")
 
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory):
-    """Two rounds of four methods at once, on two sites; return what was left of them."""
+    """Two rounds of two methods at once, on two sites; return what was left of them."""
     home = tmp_path_factory.mktemp("deployed")
     data = pff.from_frame(people(sizes=(90, 130)), "hired", "sex", drop=["site"])
     consortium = Consortium(data.federate(pff.partition.by_column("site"), seed=3), home)
