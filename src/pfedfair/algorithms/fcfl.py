@@ -43,7 +43,6 @@ from typing import TypedDict
 
 import numpy as np
 import torch
-from scipy.optimize import linprog, nnls
 from torch import Tensor
 
 from pfedfair.algorithms.base import Algorithm, Answer, Clients, Model, State, average
@@ -190,6 +189,8 @@ def restoring(goal: Tensor, gaps: Tensor, losses: Tensor) -> Tensor:
 
 
 def descent(goal: Tensor, keep: Tensor) -> Tensor:
+    from scipy.optimize import linprog  # takes long to load
+
     r"""Return the d that serves `goal` best and harms none of `keep`, by a linear program.
 
     It maximises ``d @ goal`` over the convex hull of all these gradients, each scaled to the length
@@ -232,6 +233,8 @@ def shortest(columns: np.ndarray) -> np.ndarray:
     >>> shortest(np.array([[1.0, -3.0]]))
     array([0.75, 0.25])
     """
+    from scipy.optimize import nnls
+
     height, n = columns.shape
     try:
         a = nnls(np.vstack([columns, np.ones(n)]), np.r_[np.zeros(height), 1.0])[0]
