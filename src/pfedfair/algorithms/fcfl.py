@@ -189,8 +189,6 @@ def restoring(goal: Tensor, gaps: Tensor, losses: Tensor) -> Tensor:
 
 
 def descent(goal: Tensor, keep: Tensor) -> Tensor:
-    from scipy.optimize import linprog  # takes long to load
-
     r"""Return the d that serves `goal` best and harms none of `keep`, by a linear program.
 
     It maximises ``d @ goal`` over the convex hull of all these gradients, each scaled to the length
@@ -207,6 +205,8 @@ def descent(goal: Tensor, keep: Tensor) -> Tensor:
     >>> descent(torch.tensor([1.0, 1.0]), torch.tensor([[0.0, -1.0]]))
     tensor([0.5858, 0.0000])
     """
+    from scipy.optimize import linprog  # takes long to load
+
     rows = torch.cat([goal[None], keep]).double()
     length: Tensor = rows.norm(dim=1)
     if length[0] == 0 or not length.isfinite().all():
