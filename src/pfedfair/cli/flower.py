@@ -12,7 +12,7 @@ import typer
 
 from pfedfair import report, terminal
 from pfedfair.algorithms import ALGORITHMS
-from pfedfair.cli import options
+from pfedfair.cli import OF_FLOWER, options
 from pfedfair.cli.options import OneMethod, People, Quiet, Seed, Settings, unfold
 from pfedfair.data import FACES, NATURAL
 from pfedfair.engines.flower import require
@@ -23,7 +23,7 @@ from pfedfair.studies import View, one_run
 if TYPE_CHECKING:
     from pfedfair.engines.flower.trial import Outcome
 
-app = typer.Typer(no_args_is_help=True, help="The same methods across machines, on Flower.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=OF_FLOWER)
 Keep = Annotated[Path | None, "A new folder to keep everything in."]
 Sites = Annotated[int, "How many sites."]
 UNUSED = {
