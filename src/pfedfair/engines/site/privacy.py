@@ -1,23 +1,10 @@
-"""The rules of clipping and noise, and a site's secret; the noise itself is the framework's."""
+"""The rules of clipping and noise; the noise itself is the framework's."""
 
-import secrets
 from collections.abc import Mapping
 from math import log, sqrt
-from pathlib import Path
 from typing import Any
 
 from pfedfair.errors import InputError
-from pfedfair.files import atomic
-
-
-def secret_seed(folder: Path) -> int:
-    """A number that only this site knows, for one run: the root of noise nobody shall guess."""
-    path = folder / "secret"
-    if not path.exists():
-        with atomic(path) as beside:
-            beside.touch(mode=0o600)
-            beside.write_text(str(secrets.randbits(63)))
-    return int(path.read_text())
 
 
 def stricter(run: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[float, float, float]:

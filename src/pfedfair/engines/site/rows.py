@@ -1,6 +1,7 @@
 """A site's rows: where they are, which of them are for training, and how all sites encode them."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from pfedfair.data import Dataset, from_frame, load
 from pfedfair.data.reading import read_table
 from pfedfair.data.wide import COLUMN, unfold
 from pfedfair.engines.site.schema import Schema, agree, describe
+from pfedfair.engines.site.secret import row_marks, secret_of
 from pfedfair.engines.site.settings import Config
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation, encoded
-from pfedfair.partition import Partition, Plan, choose, stratified
+from pfedfair.partition import Partition, Plan, choose
 
 TEST_PART = 0.25
 
@@ -32,6 +34,16 @@ class Site:
     client: str = ""
     folder: Path = Path()
 
+    @cached_property
+    def secret(self) -> bytes:
+        """What only this site knows, see `secret`."""
+        return secret_of(self.folder)
+
+    @cached_property
+    def marks(self) -> np.ndarray:
+        """Secret numbers of all rows, see `row_marks`."""
+        return row_marks(self.data.frame, self.secret)
+
 
 def read_site(node: Config, run: Config) -> Site:
     """Read the rows of a site as its own settings say.
@@ -44,15 +56,32 @@ def read_site(node: Config, run: Config) -> Site:
             "This site has no data: say in its settings where they are, such as "
             "data='site.parquet' label='y' sensitive='sex'."
         )
-    seed = int(run["seed"])
-    site = _partition(where, node, seed) if "partition-id" in node else _own_table(where, seed)
+    trial = "partition-id" in node
+    if trial:
+        site, dealt = _partition(where, node, int(run["seed"])), True
+    else:
+        site, dealt = _own_table(where)
     name = str(node.get("site") or site.name)
     state = str(where.get("state-dir") or "pfedfair-sites")
     folder = Path(state) if "state-dir" in node else Path(state) / name
-    return replace(site, name=name, folder=folder)
+    site = replace(site, name=name, folder=folder)
+    return site if dealt else _held_out(site, where)
 
 
-def _own_table(where: Config, seed: int) -> Site:
+def _held_out(site: Site, where: Config) -> Site:
+    """Hold out some rows for the test: each by a coin of its own, that only the site knows.
+
+    One row more or less changes no other row's place, and a row has it in every run.
+    """
+    part = float(where.get("test-part", TEST_PART))
+    if not 0 <= part < 1:
+        raise InputError(f"test-part must be at least 0 and less than 1, got {part:g}.")
+    coin = seeds.coins(site.marks, 0, seeds.PARTITION) < part
+    return replace(site, train=np.flatnonzero(~coin), test=np.flatnonzero(coin))
+
+
+def _own_table(where: Config) -> tuple[Site, bool]:
+    """The table, and whether it says which rows are for training."""
     path = Path(str(where["data"]))
     label, sensitive = str(where.get("label") or ""), str(where.get("sensitive") or "")
     if not label or not sensitive:
@@ -74,15 +103,10 @@ def _own_table(where: Config, seed: int) -> Site:
     if images:
         marked, notes = (None, ()) if held else _marked(tables[0], where)
         data = replace(data, hidden=(), notes=(*data.notes, *notes))
-    if held:
-        train, test = np.split(np.arange(len(data)), [len(tables[0])])
-    elif marked is not None:
+    train, test = np.split(np.arange(len(data)), [len(tables[0])])
+    if marked is not None:
         train, test = np.flatnonzero(~marked), np.flatnonzero(marked)
-    else:
-        test_part = float(where.get("test-part", TEST_PART))
-        rng = seeds.generator(seed, seeds.PARTITION)
-        test, train = stratified(np.arange(len(data)), data.s, test_part, rng)
-    return Site(path.stem, 0, data, train, test)
+    return Site(path.stem, 0, data, train, test), bool(held) or marked is not None
 
 
 def _marked(table: pd.DataFrame, where: Config) -> tuple[np.ndarray | None, tuple[str, ...]]:

@@ -9,9 +9,9 @@ import re
 from pfedfair.algorithms import Algorithm, Clients, State
 from pfedfair.engines.site import memory
 from pfedfair.engines.site.checks import check_model, refusal
-from pfedfair.engines.site.privacy import secret_seed
 from pfedfair.engines.site.rows import federate_site, read_site
 from pfedfair.engines.site.schema import Schema
+from pfedfair.engines.site.secret import seed_for
 from pfedfair.engines.site.settings import Config, make_algorithm
 from pfedfair.engines.stacked import Fitted
 from pfedfair.errors import InputError
@@ -82,13 +82,14 @@ class Work:
         self.site = read_site(node, run)
         self.algorithm = make_algorithm(run)
         self.seed = int(run["seed"])
-        secret = self.algorithm.secret  # the server knows the run's seed
-        seed = secret_seed(self.site.folder / self.key) if secret else self.seed
+        seed, marks = self.seed, None
+        if self.algorithm.secret:  # the server knows the run's seed
+            seed, marks = seed_for(self.site.secret, f"run {self.key}"), self.site.marks
         schema = Schema.from_json(str(order["schema"]))
         self.federation = federate_site(self.site, schema)
         network, rows = make_network(schema, self.algorithm), self.federation.partition.train
         ids = [int(order["number"])]
-        self.clients = Clients(network, self.federation.table, rows, ids, seed)
+        self.clients = Clients(network, self.federation.table, rows, ids, seed, marks=marks)
 
     def train(self) -> tuple[State, int]:
         """Do one or several rounds; return the algorithm's message of the last, and how many."""
