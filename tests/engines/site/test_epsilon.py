@@ -24,6 +24,8 @@ RUN = {"seed": 0, "name": "model", "algorithm": json.dumps(METHOD.to_dict())}
 @pytest.fixture
 def node(tmp_path):
     """One site's settings; no file says which rows are for the test."""
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "secret").write_text("5a" * 32)
     return {"data": str(tmp_path / "p.csv"), "label": "hired", "sensitive": "sex", "drop": "site",
             "state-dir": str(tmp_path / "state")}  # fmt: skip
 
@@ -89,7 +91,7 @@ def test_the_claimed_epsilon_is_not_exceeded(node):
     for edge in np.linspace(with_her.min(), with_her.max(), 25):
         for a, b in ((with_her, without), (without, with_her)):
             bounds += [lower_bound(a > edge, b > edge), lower_bound(a < edge, b < edge)]
-    assert 0.3 < max(bounds) <= METHOD.epsilon  # the test would see it, were it much larger
+    assert 0.2 < max(bounds) <= METHOD.epsilon  # the test would see it, were it much larger
 
 
 def lower_bound(of_one, of_other, sure=0.999):
