@@ -75,12 +75,22 @@ class LocalGrid(Grid):
     def send_and_receive(self, messages, *, timeout=None): ...
 
 
+POLICY = """
+exact-counts = true
+repeat-description = true
+runs-per-day = 1000
+messages-per-day = 10000
+epsilon = 1000.0
+"""
+
+
 class Consortium:
-    """A federation's clients as sites with files of their own."""
+    """A federation's clients as sites with files of their own, and a policy that allows all."""
 
     def __init__(self, federation: pff.Federation, folder: Path) -> None:
         self.federation, self.folder = as_sites(federation, "site"), folder
         frame = federation.data.frame
+        (folder / "policy.toml").write_text(POLICY)
         for i in range(len(federation)):
             frame.iloc[federation.partition.train[i]].to_parquet(folder / f"train{i}.parquet")
             frame.iloc[federation.partition.test[i]].to_parquet(folder / f"test{i}.parquet")
@@ -95,6 +105,7 @@ class Consortium:
             "drop": "site",
             "encoding": self.federation.data.encoding,
             "state-dir": str(self.folder / f"state{i}"),
+            "policy": str(self.folder / "policy.toml"),
         }
         return about | more
 

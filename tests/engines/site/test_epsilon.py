@@ -13,7 +13,6 @@ from pfedfair.algorithms import Clients
 from pfedfair.algorithms.counting import cells_for
 from pfedfair.engines.site.rows import _held_out, federate_site, read_site
 from pfedfair.engines.site.schema import agree, describe
-from pfedfair.engines.site.secret import seed_for
 from pfedfair.engines.site.work import Work, make_network
 
 METHOD = pff.Transport(rounds=3, agree=1, epsilon=1.0, bins=50, batch=40)
@@ -63,7 +62,7 @@ def test_the_claimed_epsilon_is_not_exceeded(node):
 
     One person stands alone in a cell of the scores, the best that an attacker can hope for.
     """
-    frame = people((40,))
+    frame = people((80,))
     schema, w = set_up(node, frame)
     rng = np.random.default_rng(0)
 
@@ -83,7 +82,7 @@ def test_the_claimed_epsilon_is_not_exceeded(node):
 
     network, made = make_network(schema, METHOD), federate_site(read_site(node, RUN), schema).table
     scores = network.logits(w[None], made.inputs(slice(None))[None], made.s[None])[0]
-    cells = 50 * made.s + cells_for(METHOD.bins, schema.kinds).place(scores)
+    cells = METHOD.bins * made.s + cells_for(METHOD.bins, schema.kinds).place(scores)
     her = next(i for i, cell in enumerate(cells) if (cells == cell).sum() == 1)
     both = (drawn(table) for table in (frame, frame.drop(index=her)))
     with_her, without = (counts.reshape(len(counts), -1)[:, cells[her]] for counts in both)

@@ -10,8 +10,10 @@ import pandas as pd
 
 from pfedfair import seeds
 from pfedfair.data import Dataset, from_frame, load
+from pfedfair.data.piecewise import LEAST
 from pfedfair.data.reading import read_table
 from pfedfair.data.wide import COLUMN, unfold
+from pfedfair.engines.site.few import blended, trained_on
 from pfedfair.engines.site.schema import Schema, agree, describe
 from pfedfair.engines.site.secret import row_marks, secret_of
 from pfedfair.engines.site.settings import Config
@@ -153,37 +155,60 @@ def make_plan(where: Config, clients: int | None, data: Dataset) -> Plan:
     return choose(way, data, clients, rows, column)
 
 
-def federate_site(site: Site, schema: Schema) -> Federation:
-    """Return a federation of one client: the site, encoded as all sites are."""
+def federate_site(
+    site: Site, schema: Schema, least: int = LEAST, alone: bool = False
+) -> Federation:
+    """Return a federation of one client: the site, encoded as all sites are.
+
+    What fewer than `least` of its training rows have is put together first (`few`); or each row is
+    taken `alone`, as it is, so that no row has a say in what another counts as.
+    """
+    y, s = (
+        _recoded(codes, own, agreed)
+        for codes, own, agreed in (
+            (site.data.y, site.data.label_names, schema.labels),
+            (site.data.s, site.data.group_names, schema.groups),
+        )
+    )
+    known = (y >= 0) & (s >= 0)  # of labels and groups that all sites have agreed on
+    train, test = (rows[known[rows]] for rows in (site.train, site.test))
+    data = site.data
+    if not alone:
+        train = trained_on(data, train, least)
+        data = blended(data, [train], least, site.client)
     data = replace(
-        site.data,
-        y=_recoded(site.data.y, site.data.label_names, schema.labels),
-        s=_recoded(site.data.s, site.data.group_names, schema.groups),
+        data,
+        y=np.where(known, y, 0),
+        s=np.where(known, s, 0),
         label_names=schema.labels,
         group_names=schema.groups,
         hidden=schema.hidden,
     )
     nobody = np.zeros(0, dtype=np.int64)
-    rows = (site.train,), (nobody,), (site.test,)
-    part = Partition(data, *rows, pool=site.test, names=(site.name,), shared_conditional=False)
+    rows = (train,), (nobody,), (test,)
+    part = Partition(data, *rows, pool=test, names=(site.name,), shared_conditional=False)
     return encoded(data, part, schema.encoder, schema.aware)
 
 
-def as_sites(federation: Federation, client: str = "") -> Federation:
-    """The same people, encoded as sites agree on from what each of them tells.
+def as_sites(federation: Federation, client: str = "", least: int = LEAST) -> Federation:
+    """The same people, as sites train on them and encode them by what each of them tells.
 
     The column `client` is no input.
     """
     data, part = federation.data, federation.partition
-    told = zip(part.train, part.names, strict=True)
-    found = [describe(data, rows, name, i, client) for i, (rows, name) in enumerate(told)]
+    train = tuple(trained_on(data, rows, least) for rows in part.train)
+    told = zip(train, part.names, strict=True)
+    found = [describe(data, rows, name, i, client, least) for i, (rows, name) in enumerate(told)]
     schema, _ = agree(found)
+    data = blended(data, train, least, client)
+    part = replace(part, data=data, train=train)
     return encoded(data, part, schema.encoder, federation.table.kinds.aware, federation.seed)
 
 
 def _recoded(codes: np.ndarray, own: tuple[str, ...], agreed: tuple[str, ...]) -> np.ndarray:
-    """Number a site's values as all sites do."""
-    return np.asarray(np.array([agreed.index(name) for name in own], dtype=np.int64)[codes])
+    """Number a site's values as all sites do; -1 for those that were not agreed on."""
+    places = [agreed.index(name) if name in agreed else -1 for name in own]
+    return np.asarray(np.array(places, dtype=np.int64)[codes])
 
 
 def _words(text: Any) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -64,7 +65,7 @@ def row_marks(frame: pd.DataFrame, secret: bytes) -> np.ndarray:
     return np.array(marks, dtype=np.uint64)[place]
 
 
-def _cells(column: "pd.Series[object]", secret: bytes) -> np.ndarray:
+def _cells(column: "pd.Series[Any]", secret: bytes) -> np.ndarray:
     """64 bits for each cell: of a number its own, of a word a digest."""
     types = pd.api.types
     if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
@@ -75,7 +76,7 @@ def _cells(column: "pd.Series[object]", secret: bytes) -> np.ndarray:
     for i, word in enumerate(words):
         if np.isnan(numbers[i]):
             bits[i] = int.from_bytes(_digest(word.encode(), secret))
-    return bits[codes]
+    return np.asarray(bits[codes])
 
 
 def _bits(values: np.ndarray) -> np.ndarray:
