@@ -21,9 +21,7 @@ def test_a_table_that_changed_by_few_rows_is_not_described_anew(node, tmp_path):
     """The difference of two descriptions would tell of the person who came in between."""
     frame = pd.read_csv(node["data"])
     first = tell(node, RUN)
-    assert (
-        tell(node, RUN).to_json() == first.to_json()
-    )  # the same table, as often as it is asked for
+    assert tell(node, RUN).to_json() == first.to_json()  # as often as it is asked for
     frame.sample(frac=1, random_state=0).to_csv(node["data"], index=False)
     assert tell(node, RUN).to_json() == first.to_json()  # in whatever order
     frame.iloc[1:].to_csv(node["data"], index=False)

@@ -38,8 +38,8 @@ class Policy:
     epochs: int = 50
     largest_setting: int = 1000
     least_batch: int = 20
-    messages_per_day: int = 500
-    runs_per_day: int = 10
+    messages_per_day: int = 250
+    runs_per_day: int = 5
     least_people: int = 10
     repeat_description: bool = False
     max_change: float = 10.0
