@@ -120,6 +120,20 @@ def columns_of(schema, algorithm, way):
     return moved
 
 
+def test_a_server_cannot_ask_for_a_column_that_the_site_has_dropped(consortium):
+    grid = consortium.grid("fedavg")
+    said, server = first_round(agreed(grid), grid.run_config)
+    encoder = json.loads(said["schema"])["encoder"]
+    for change in ({"categories": encoder["categories"] | {"site": ["site 0"]}},
+                   {"categories": encoder["categories"] | {"hired": ["0", "1"]}},
+                   {"categories": encoder["categories"] | {"a": ["1.5"]}},
+                   {"mean": encoder["mean"] | {"hired": 0.0},
+                    "scale": encoder["scale"] | {"hired": 1.0}}):  # fmt: skip
+        asked = json.loads(said["schema"]) | {"encoder": encoder | change}
+        answer = order(grid, 100, "train", said | {"schema": json.dumps(asked)}, server)
+        assert answer.error.reason in FIXED
+
+
 # --- an oracle beside the noise ----------------------------------------------------------------
 
 

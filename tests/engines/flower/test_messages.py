@@ -56,7 +56,7 @@ def test_nothing_of_a_person_or_a_personal_model_is_sent(consortium, method):
             for text in answer.content.config_records.values():
                 check_description(text["description"], federation, i)
             for numbers in answer.content.metric_records.values():
-                assert set(numbers) <= {"num-examples", "rounds", "done"}
+                assert set(numbers) <= {"rounds", "done"}
             for arrays in answer.content.array_records.values():
                 tensors = unpack(arrays)
                 names |= set(tensors)

@@ -1,6 +1,7 @@
 """A site's rows."""
 
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import made_faces
 import pfedfair as pff
 from made_people import people
+from pfedfair.data.piecewise import Numbers
 from pfedfair.engines.site.rows import federate_site, make_plan, read_site
 from pfedfair.engines.site.schema import agree, describe
 
@@ -125,3 +127,17 @@ def test_a_simulated_site_leaves_out_rows_without_a_label_if_asked(tmp_path):
     with pytest.raises(pff.InputError, match="skip_missing=True"):
         read_site(node, run | {"skip-missing": False})
     assert len(read_site(node, run | {"skip-missing": True}).data) == 239
+
+
+def test_knots_of_the_servers_choice_do_not_single_anybody_out(tmp_path):
+    """A ramp that only one person is beyond is the same for all."""
+    people().to_csv(tmp_path / "p.csv", index=False)
+    site = read_site(own_table(tmp_path, drop="site", **{"test-part": 0.0}), RUN)
+    schema, _ = agree([describe(site.data, site.train, site.name, 0, "")])
+    highest = float(np.sort(site.data.frame["a"])[-1])
+    knots = Numbers((highest - 2e-6, highest - 1e-6), (0.0,), 0.0)
+    crafted = replace(schema.encoder, numbers=schema.encoder.numbers | {"a": knots})
+    for least, ends in ((1, 2), (10, 1)):
+        made = federate_site(site, replace(schema, encoder=crafted), least)
+        column = list(crafted.numbers).index("a")
+        assert len(made.table.x[made.partition.train[0], column].unique()) == ends

@@ -50,7 +50,7 @@ def train(message: Message, context: Context) -> Message:
     """Do one or several rounds; send the algorithm's message of the last."""
     work = _work(message, context)
     sent, done = work.train()
-    numbers = MetricRecord({"num-examples": len(work.site.train), "rounds": done})
+    numbers = MetricRecord({"rounds": done})
     return Message(RecordDict({"arrays": pack(sent), "metrics": numbers}), reply_to=message)
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from pfedfair import seeds
 from pfedfair.data import Dataset, from_frame, load
-from pfedfair.data.piecewise import LEAST
+from pfedfair.data.piecewise import EMPTY, LEAST, Piecewise
 from pfedfair.data.reading import read_table
 from pfedfair.data.wide import COLUMN, unfold
-from pfedfair.engines.site.few import blended, trained_on
+from pfedfair.engines.site.few import blended, numbers, trained_on
 from pfedfair.engines.site.schema import Schema, agree, describe
 from pfedfair.engines.site.secret import row_marks, secret_of
 from pfedfair.engines.site.settings import Config
@@ -163,6 +164,7 @@ def federate_site(
     What fewer than `least` of its training rows have is put together first (`few`); or each row is
     taken `alone`, as it is, so that no row has a say in what another counts as.
     """
+    _check_columns(site, schema)
     y, s = (
         _recoded(codes, own, agreed)
         for codes, own, agreed in (
@@ -187,7 +189,29 @@ def federate_site(
     nobody = np.zeros(0, dtype=np.int64)
     rows = (train,), (nobody,), (test,)
     part = Partition(data, *rows, pool=test, names=(site.name,), shared_conditional=False)
-    return encoded(data, part, schema.encoder, schema.aware)
+    found = encoded(data, part, schema.encoder, schema.aware)
+    return found if alone else _placed(found, least)
+
+
+def _check_columns(site: Site, schema: Schema) -> None:
+    """Refuse columns that are no inputs here: a server could ask for what the site has dropped."""
+    kinds = zip(schema.encoder.names, (site.data.numeric, site.data.categorical), strict=True)
+    odd = [c for asked, own in kinds for c in asked if c not in own or c == site.client]
+    if odd:
+        raise InputError(f"The run asks for the column '{odd[0]}', which is no such input here.")
+
+
+def _placed(federation: Federation, least: int) -> Federation:
+    """Put few people together once more, by the agreed knots: the server could choose such."""
+    if not isinstance(federation.encoder, Piecewise) or least <= 1:
+        return federation
+    x = federation.table.x.clone()
+    for rows in federation.partition.train:
+        for k in range(len(federation.encoder.numbers)):
+            places = x[rows, k].double().numpy()
+            found = numbers(np.where(places == EMPTY, np.nan, places), least)
+            x[rows, k] = torch.from_numpy(np.where(np.isnan(found), EMPTY, found)).float()
+    return replace(federation, table=federation.table._replace(x=x))
 
 
 def as_sites(federation: Federation, client: str = "", least: int = LEAST) -> Federation:
@@ -202,7 +226,8 @@ def as_sites(federation: Federation, client: str = "", least: int = LEAST) -> Fe
     schema, _ = agree(found)
     data = blended(data, train, least, client)
     part = replace(part, data=data, train=train)
-    return encoded(data, part, schema.encoder, federation.table.kinds.aware, federation.seed)
+    aware = federation.table.kinds.aware
+    return _placed(encoded(data, part, schema.encoder, aware, federation.seed), least)
 
 
 def _recoded(codes: np.ndarray, own: tuple[str, ...], agreed: tuple[str, ...]) -> np.ndarray:
