@@ -14,7 +14,7 @@ import pfedfair as pff
 from pfedfair.algorithms import ALGORITHMS, Clients
 from pfedfair.engines.flower import client_app
 from pfedfair.engines.flower.processes import APP, Processes, free_ports, write_toml
-from pfedfair.engines.site.rows import as_sites
+from pfedfair.engines.site.rows import _placed, as_sites
 from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.settings import make_algorithm
 from pfedfair.federation import encoded
@@ -157,7 +157,7 @@ def only(consortium: Consortium, config: dict, who: list[list[int]], sites=None)
     data, part = federation.data, federation.partition
     if sites is not None:
         found = [describe(data, part.train[i], part.names[i], 0, "site") for i in sites]
-        federation = encoded(data, part, agree(found)[0].encoder, True)
+        federation = _placed(encoded(data, part, agree(found)[0].encoder, True), 10)
     table, train = federation.table, part.train
     network = choose_network(federation, algorithm)
     sizes = torch.from_numpy(federation.sizes).float()
