@@ -174,6 +174,10 @@ class Algorithm:
         """Whether a client draws noise that nobody may guess."""
         return False
 
+    def noise(self, t: int) -> float:
+        """The epsilon of the Laplace noise on what a client sends in round t, 0 without noise."""
+        return 0.0
+
     @property
     def closing(self) -> int:
         """Rounds at the end in which nothing is trained."""

@@ -70,7 +70,7 @@ def test_a_run_survives_its_server_a_site_a_liar_and_a_stranger(tmp_path):
     (port,) = free_ports(1)
     with Processes(tmp_path) as processes:
         processes.superlink(port, "--database", str(tmp_path / "link.db"))
-        for i, more in enumerate([{}, {}, {"evil": True}, {"test": ""}]):
+        for i, more in enumerate([{}, {}, {"evil": True}, {"test": "", "test-part": 0.0}]):
             supernode(processes, f"node{i}", consortium.site(i) | more, port)
         processes.run(config, app)
 

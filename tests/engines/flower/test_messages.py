@@ -64,7 +64,7 @@ def test_models_are_the_stacked_engines_and_nothing_of_a_person_is_sent(consorti
             for text in answer.content.config_records.values():
                 check_description(text["description"], federation, i)
             for numbers in answer.content.metric_records.values():
-                assert set(numbers) <= {"num-examples", "rounds", "done"}
+                assert set(numbers) <= {"rounds", "done"}
             for arrays in answer.content.array_records.values():
                 tensors = unpack(arrays)
                 names |= set(tensors)

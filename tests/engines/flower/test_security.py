@@ -8,12 +8,15 @@ import ssl
 import stat
 import subprocess
 import time
+import tomllib
+from dataclasses import fields
 
 import httpx
 import pytest
 
 from pfedfair.engines.flower import provision
 from pfedfair.engines.flower.processes import Processes, environment, free_ports
+from pfedfair.engines.site.policy import Policy
 from pfedfair.errors import InputError
 
 
@@ -51,6 +54,16 @@ def test_the_certificate_is_for_the_servers_name(folder, tmp_path):
     text = ssl._ssl._test_decode_cert(str(tmp_path / "x" / "server" / "tls" / "server.pem"))
     names = {value for _, value in text["subjectAltName"]}
     assert {"fl.example.org", "localhost", "127.0.0.1"} <= names
+
+
+def test_every_site_gets_the_default_policy_with_all_of_its_lines(folder):
+    site = folder / "ours" / "site-1"
+    policy = site / "policy.toml"
+    assert Policy.read(policy) == Policy()
+    assert set(tomllib.loads(policy.read_text())) == {
+        field.name.replace("_", "-") for field in fields(Policy)
+    }
+    assert tomllib.loads((site / "site.toml").read_text())["policy"] == "policy.toml"
 
 
 def test_a_folder_with_something_in_it_is_left_alone(folder):

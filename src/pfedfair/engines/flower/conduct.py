@@ -98,9 +98,8 @@ class Conductor:
             answers = -(-settings.rounds // settings.local_rounds)
             log.info(
                 "pfedfair: differential privacy of a whole site: epsilon %g and delta %g for one "
-                "answer, for all %d epsilon %g and delta %g; a repeated round is one answer more",
-                settings.epsilon, settings.delta, answers,
-                answers * settings.epsilon, answers * settings.delta,
+                "answer, for all %d epsilon %.3g and delta %g; a repeated round is one answer more",
+                settings.epsilon, settings.delta, *settings.spent(answers).values(),
             )  # fmt: skip
         state = Checkpoint(settings.key(schema), schema, places, server)
         state.save(settings.out)

@@ -84,6 +84,7 @@ def create(
         _write(server / "sites" / f"{name}.pub", public + b"\n")
         _write(site / "ca.pem", ca)
         _fill(site / "site.toml", name=name)
+        _fill(site / "policy.toml")
         address = f"{host}:{port}" if proxied else f"{host}:{inside}"
         node_port = node_ports[i] if node_ports else 9094 + i
         _fill(site / "start-supernode.sh", 0o700, address=address, port=node_port)

@@ -61,7 +61,8 @@ def conduct(grid: Grid, context: Context, out: Path) -> None:
         write_json(status, {"done": False, "error": text})
         raise
     write_json(status, {"done": True, "sites": [place.name for place in state.places],
-                        "seconds": state.seconds})  # fmt: skip
+                        "seconds": state.seconds,
+                        "privacy": settings.spent(len(state.seconds))})  # fmt: skip
     log.info("pfedfair: the run is done; the global model is in %s", settings.out)
 
 

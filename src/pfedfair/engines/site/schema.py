@@ -1,6 +1,7 @@
 """What the sites' tables must have in common, agreed before the first round.
 
-A site describes its table by aggregates of its training rows, at least `LEAST_ROWS` of them. For
+A site describes its table by aggregates of its training rows, at least `LEAST_ROWS` of them, after
+what few people have was put together (`few`), `LEAST` people unless the site says otherwise. For
 ramps: how many people have a level, where `LEAST` or more have it, and how many are near a number,
 which is the mean of `LEAST` people or a value that so many have. For the standard encoding: sums
 and sums of squared deviations, and the categories. From these the server makes the encoding that
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum, isfinite, sqrt
 from typing import Any
 
@@ -23,6 +24,7 @@ from pfedfair.data.dates import needed
 from pfedfair.data.encoder import Encoder, from_dict
 from pfedfair.data.piecewise import LEAST, Piecewise
 from pfedfair.data.summary import Summary
+from pfedfair.engines.site.few import OTHER, blended, trained_on
 from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds
 
@@ -121,19 +123,38 @@ class Schema:
         return cls(encoder, **_tuples(given))
 
 
-def describe(data: Dataset, rows: np.ndarray, site: str, place: int, exclude: str) -> Description:
-    """Describe the given rows of a table; the column `exclude` is not an input."""
+def describe(
+    data: Dataset, rows: np.ndarray, site: str, place: int, exclude: str, least: int = LEAST
+) -> Description:
+    """Describe the given rows of a table; the column `exclude` is not an input.
+
+    What fewer than `least` of them have is not told, see `few`.
+    """
+    every, rows = rows, trained_on(data, rows, least)
     if len(rows) < LEAST_ROWS:
+        few = f", {len(rows)} of them of a label and a group that {least} people have"
+        few *= len(rows) < len(every)
         raise InputError(
-            f"Site '{site}' has {len(rows)} training rows, at least {LEAST_ROWS} are needed."
+            f"Site '{site}' has {len(every)} training rows{few}: at least {LEAST_ROWS} are needed."
         )
-    names = data.label_names, data.group_names, (data.label_column, data.sensitive_column)
+    labels, groups = (
+        tuple(name for code, name in enumerate(words) if (codes[rows] == code).any())
+        for codes, words in ((data.y, data.label_names), (data.s, data.group_names))
+    )
+    names = labels, groups, (data.label_column, data.sensitive_column)
+    data = replace(data, frame=data.frame.iloc[rows].reset_index(drop=True))
+    rows = np.arange(len(rows))
+    data = blended(data, [rows], least, exclude)
     if data.encoding == "piecewise":
-        summary = Summary.of(data, rows, exclude, LEAST)
+        summary = Summary.of(data, rows, exclude, least)
+        for column, counts in summary.categories.items():
+            others = counts.other + counts.levels.pop(OTHER, 0)
+            summary.categories[column] = replace(counts, other=others)
         return Description(site, place, len(rows), {}, {}, *names, data.hidden, summary)
     numeric = [column for column in data.numeric if column != exclude]
     numbers = {c: _sums(floats(needed(data.frame, c).iloc[rows])) for c in numeric}
-    levels = Encoder.fit(data, rows, exclude=exclude or None).categories
+    fitted = Encoder.fit(data, rows, exclude=exclude or None).categories
+    levels = {c: tuple(level for level in seen if level != OTHER) for c, seen in fitted.items()}
     for column, seen in levels.items():  # they are told to all sites
         if not data.categorical[column] and len(seen) > max(FEW_LEVELS, len(rows) / 5):
             raise InputError(
