@@ -1,5 +1,6 @@
 """The conduct of a run with every fault that a site can have, all in this process."""
 
+import json
 import logging
 import stat
 import time
@@ -20,7 +21,9 @@ from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site import checkpoint
 from pfedfair.engines.site.settings import Settings, make_algorithm
 from pfedfair.engines.site.work import play
+from pfedfair.rules import Likeliest
 from pfedfair.runs import choose_network
+from pfedfair.runs.predictor import Predictor
 
 
 @pytest.fixture
@@ -170,6 +173,85 @@ def test_the_server_refuses_a_bad_answer_and_goes_on(consortium, log, change, wo
     others = [0, 2]
     expected = only(consortium, grid.run_config, [others, others])
     torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """Four sites, of which the first may lie; what honest ones reach, and how it is measured."""
+    data = pff.from_frame(people(sizes=(300,) * 4), "hired", "sex", drop=["site"])
+    federation = data.federate(pff.partition.by_column("site"), seed=3)
+    consortium = Consortium(federation, tmp_path_factory.mktemp("crowd"))
+    table = consortium.federation.table
+
+    def accuracy(spoil, name, **more):
+        more = {"rounds": 6, "out": str(consortium.folder / name), **more}
+        grid = consortium.grid("fedavg", spoil, **more)
+        w = conduct(grid).server["w"]
+        network = choose_network(consortium.federation, make_algorithm(grid.run_config))
+        z = Predictor(network, w, Likeliest()).logits(table.x, table.s, table.unpack)[:, 0]
+        held = np.concatenate(consortium.federation.partition.test)
+        return float(((z > 0).float() == table.y)[held].float().mean())
+
+    return accuracy
+
+
+def scaled(factor):
+    """A site whose update is so many times what it found."""
+
+    def spoil(message, answer):
+        if message.metadata.message_type == "train":
+            before = message.content.array_records["arrays"]["w"].numpy()
+            way = np.float32(factor)
+            return changed(answer, "w", lambda w: before + way * (w - before))
+        return answer
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [(-10, "points against the others': not used"), (10, "is shortened to theirs")],
+    ids=["against", "with"],
+)
+def test_an_update_ten_times_too_long_costs_less_than_a_point(crowd, log, factor, words):
+    honest = crowd({}, "honest")
+    assert not any("the update of site" in r.getMessage() for r in log.records)
+    assert honest > 0.6
+    assert crowd({0: scaled(factor)}, f"times {factor}") >= honest - 0.01
+    told = [r.getMessage() for r in log.records if "the update of site" in r.getMessage()]
+    assert len(told) == 6  # in every round
+    assert all(text.startswith("pfedfair: the update of site 'site 0': 'w'") for text in told)
+    assert all(words in text for text in told)
+
+
+def test_lying_about_rows_does_not_help_to_go_against_the_others(crowd, log):
+    def lies(message, answer):
+        if message.metadata.message_type == "query.describe":
+            told = answer.content.config_records["config"]
+            found = json.loads(str(told["description"]))
+            told["description"] = json.dumps(found | {"rows": 9000})
+        return scaled(-10)(message, answer)
+
+    honest = crowd({}, "honest, once more")
+    assert crowd({0: lies}, "lies", options={"weighting": "size"}) >= honest - 0.01
+    texts = [r.getMessage() for r in log.records]
+    assert any("'site 0' says that it has more rows than all others together" in t for t in texts)
+
+
+@pytest.mark.parametrize("rows", [10**12, 10**7])
+def test_a_lying_description_is_refused_and_the_run_goes_on(consortium, log, rows):
+    def lies(message, answer):
+        if message.metadata.message_type == "query.describe":
+            told = answer.content.config_records["config"]
+            found = json.loads(str(told["description"]))
+            numbers = {c: [1e300, 1e308, n] for c, (_, _, n) in found["numbers"].items()}
+            told["description"] = json.dumps(found | {"rows": rows, "numbers": numbers})
+        return answer
+
+    grid = consortium.grid("fedavg", {1: lies}, **{"min-sites": 2})
+    state = conduct(grid)
+    assert [place.name for place in state.places] == ["site 0", "site 2"]
+    assert any("site 'site 1' is refused: " in r.getMessage() for r in log.records)
 
 
 def test_other_names_than_the_others_are_refused(consortium, log):

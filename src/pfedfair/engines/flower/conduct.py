@@ -22,8 +22,9 @@ from pfedfair.engines.flower.post import ask
 from pfedfair.engines.flower.records import pack, unpack
 from pfedfair.engines.flower.robust import robust
 from pfedfair.engines.flower.roster import Roster
+from pfedfair.engines.site.belief import bounded_rows
 from pfedfair.engines.site.checkpoint import Checkpoint, Place
-from pfedfair.engines.site.checks import check_model, odd_ones, refusal
+from pfedfair.engines.site.checks import check_model, odd_ones, refusal, shortened
 from pfedfair.engines.site.schema import agree
 from pfedfair.engines.site.settings import Settings
 from pfedfair.engines.site.work import make_network
@@ -166,6 +167,10 @@ class Conductor:
         for number, why in odd.items():
             refuse(number, why)
             del good[number]
+        rows = {number: place.rows for number, place in enumerate(state.places)}
+        good, long = shortened(good, state.server, models, rows)
+        for number, why in long.items():
+            log.warning("pfedfair: the update of site '%s': %s", state.places[number].name, why)
         return good, usual[0][0] if usual else 1
 
     def combine(self, algorithm: Algorithm, state: Checkpoint, messages: dict[int, State]) -> State:
@@ -236,4 +241,6 @@ class Conductor:
 
 
 def _sizes(places: list[Place], numbers: Iterable[int]) -> Tensor:
-    return torch.tensor([float(places[number].rows) for number in numbers])
+    """How many people each site counts for."""
+    rows = bounded_rows([places[number].rows for number in numbers])
+    return torch.tensor(rows, dtype=torch.float32)

@@ -7,6 +7,7 @@ from flwr.serverapp import Grid
 
 from pfedfair.engines.flower import log
 from pfedfair.engines.flower.post import ask
+from pfedfair.engines.site.belief import impossible
 from pfedfair.engines.site.checkpoint import Checkpoint, Place
 from pfedfair.engines.site.schema import Description, difference
 from pfedfair.engines.site.settings import Settings
@@ -54,7 +55,7 @@ class Roster:
 
     def seat(self, state: Checkpoint, found: Description) -> bool:
         """Give a site that comes late, or back, its place; say why not if it cannot have one."""
-        why = difference(state.schema.agreed, found)
+        why = impossible(found) or difference(state.schema.agreed, found)
         known = [place for place in state.places if place.name == found.site]
         if why is None and not known and self.settings.algorithm.keeps_clients:
             why = "this method cannot take in sites after the first round"
