@@ -17,6 +17,7 @@ import pfedfair as pff
 from made_people import people
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.engines import stacked
+from pfedfair.engines.flower import sizes
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site import checkpoint
 from pfedfair.engines.site.settings import Settings, make_algorithm
@@ -252,6 +253,14 @@ def test_a_lying_description_is_refused_and_the_run_goes_on(consortium, log, row
     state = conduct(grid)
     assert [place.name for place in state.places] == ["site 0", "site 2"]
     assert any("site 'site 1' is refused: " in r.getMessage() for r in log.records)
+
+
+def test_an_answer_that_is_too_large_is_refused_by_name(consortium, log, monkeypatch):
+    monkeypatch.setattr(sizes, "MOST", 4096)
+    large = spoiler(lambda answer: changed(answer, "w", lambda w: np.zeros(10_000, "f4")))
+    conduct(consortium.grid("fedavg", {1: large}, **{"min-sites": 2}))
+    texts = [r.getMessage() for r in log.records]
+    assert sum("'site 1' cannot be read" in t and "was not read" in t for t in texts) == 2
 
 
 def test_other_names_than_the_others_are_refused(consortium, log):

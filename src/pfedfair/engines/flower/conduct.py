@@ -22,6 +22,7 @@ from pfedfair.engines.flower.post import ask
 from pfedfair.engines.flower.records import pack, unpack
 from pfedfair.engines.flower.robust import robust
 from pfedfair.engines.flower.roster import Roster
+from pfedfair.engines.flower.sizes import allowed, check_arrays
 from pfedfair.engines.site.belief import bounded_rows
 from pfedfair.engines.site.checkpoint import Checkpoint, Place
 from pfedfair.engines.site.checks import check_model, odd_ones, refusal, shortened
@@ -146,7 +147,9 @@ class Conductor:
                 log.error("pfedfair: site '%s' failed: %s", name, answer.error.reason)
                 continue
             try:
-                message = unpack(answer.content.array_records["arrays"])
+                arrays = answer.content.array_records["arrays"]
+                check_arrays(arrays, allowed(state.server))
+                message = unpack(arrays)
                 steps[number] = int(str(answer.content.metric_records["metrics"]["rounds"]))
             except Exception as error:
                 log.error("pfedfair: the answer of site '%s' cannot be read: %r", name, error)
@@ -229,7 +232,8 @@ class Conductor:
         quiet = self.silent.intersection(seated.values())
         optional = quiet if len(quiet) < len(seated) else set()
         limit, poll = self.settings.round_timeout, self.settings.poll
-        found = ask(self.grid, contents, kind, limit, poll, str(state.done + 1), optional)
+        most = allowed(state.server)
+        found = ask(self.grid, contents, kind, limit, poll, str(state.done + 1), optional, most)
         for number, node in seated.items():
             if node not in found:
                 name = state.places[number].name

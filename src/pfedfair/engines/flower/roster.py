@@ -7,6 +7,7 @@ from flwr.serverapp import Grid
 
 from pfedfair.engines.flower import log
 from pfedfair.engines.flower.post import ask
+from pfedfair.engines.flower.sizes import check_text
 from pfedfair.engines.site.belief import impossible
 from pfedfair.engines.site.checkpoint import Checkpoint, Place
 from pfedfair.engines.site.schema import Description, difference
@@ -40,7 +41,7 @@ class Roster:
                 continue
             try:
                 text = str(answer.content.config_records["config"]["description"])
-                found = Description.from_json(text)
+                found = Description.from_json(check_text(text))
             except Exception as error:
                 log.error("pfedfair: node %d has no readable description: %r", node, error)
                 continue

@@ -185,7 +185,7 @@ def _fewer(one: Description, rows: int) -> Description:
 
 
 def _narrower(one: Description, wide: Mapping[str, Usual]) -> Description:
-    """The same people with these columns' numbers no further out than `WIDE` times what is usual."""
+    """The same people with numbers no further out than `WIDE` times what is usual."""
     numbers, summary = dict(one.numbers), one.summary
     for column, (centre, scale) in wide.items():
         low, high = centre - WIDE * scale, centre + WIDE * scale
