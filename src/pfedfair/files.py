@@ -57,7 +57,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 def write_json(path: Path, content: Any) -> None:
     with atomic(path) as beside:
-        beside.write_text(json.dumps(content, indent=1) + "\n")
+        beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def write_parquet(path: Path, frame: pd.DataFrame) -> None:
@@ -67,7 +67,7 @@ def write_parquet(path: Path, frame: pd.DataFrame) -> None:
 
 def read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({first_line(error)}).") from error
 

@@ -52,7 +52,7 @@ def init(
 
     provision.create(folder, sites, host, port, days=days)
     if not quiet:
-        terminal.say((folder / "README.txt").read_text())
+        terminal.say((folder / "README.txt").read_text(encoding="utf-8"))
         terminal.say(f"Written to {folder}. Private keys can be read by their owner only.")
 
 

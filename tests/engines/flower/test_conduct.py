@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 import torch
 from flower_sites import Consortium, only
-from flwr.app import Array, ArrayRecord, Message
+from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from safetensors.torch import load_file
 
 import pfedfair as pff
 from made_people import people
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.engines import stacked
-from pfedfair.engines.flower import sizes
+from pfedfair.engines.flower import server_app, sizes
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site import checkpoint
 from pfedfair.engines.site.settings import Settings, make_algorithm
@@ -390,7 +390,7 @@ def test_nobody_is_waited_for_if_all_sites_refuse(consortium):
 
 def test_fewer_sites_will_do_if_asked(consortium, log):
     conduct(consortium.grid("fedavg", sites=4, wait=0.2, **{"min-sites": 3}))
-    assert any("beginning with 3 of 4 sites" in r.getMessage() for r in log.records)
+    assert any("going on with 3 of 4 sites" in r.getMessage() for r in log.records)
 
 
 def test_too_few_good_answers_twice_is_an_error(consortium):
@@ -471,6 +471,82 @@ def test_another_run_in_the_same_folder_is_refused(consortium):
     grid.run_config["seed"] = 1
     with pytest.raises(pff.InputError, match="holds another run"):
         conduct(grid)
+
+
+def leaves(grid, node, looks):
+    """A node that goes after the first round, and is back after so many looks for it."""
+    away, seen = [], []
+
+    def goes(message, answer):
+        if message.metadata.message_type == "train":
+            away.append(grid.contexts.pop(node))
+        return answer
+
+    def look():
+        seen.extend(away)
+        if away and len(seen) == looks:
+            grid.contexts[node] = away[0]
+        return list(grid.contexts)
+
+    grid.spoil[node], grid.get_node_ids = goes, look
+
+
+def test_a_site_that_returns_before_the_end_of_the_wait_gets_its_model(consortium, log):
+    grid = consortium.grid("ditto", rounds=1, **{"min-sites": 2})
+    leaves(grid, 102, looks=20)
+    conductor = Conductor(grid, Settings.read(grid.run_config))
+    conductor.run()
+    assert conductor.lacking == {}
+    assert (consortium.folder / "state2" / "model" / "run.json").exists()
+    asked = [m.metadata.dst_node_id for m in grid.sent if m.metadata.message_type[6:] == "finish"]
+    assert asked == [100, 101, 102]  # nobody makes a model twice
+    texts = [r.getMessage() for r in log.records]
+    assert any("'site 2' has no personal model: it is not here." in text for text in texts)
+
+
+@pytest.mark.parametrize("how", ["away", "fails"])
+def test_the_status_names_a_site_without_its_model(consortium, log, how):
+    grid = consortium.grid("ditto", rounds=1, wait=0.2, **{"min-sites": 2})
+    if how == "away":
+        leaves(grid, 102, looks=10**9)
+    out = consortium.folder / "out-ditto"
+    out.mkdir()
+    if how == "fails":  # from the second message on
+        broken = consortium.folder / "train2.parquet"
+        whole = broken.read_bytes()
+        kinds = {"query.describe": whole, "train": b"", "train.finish": b""}
+
+        def breaks(message, answer):
+            broken.write_bytes(kinds[message.metadata.message_type])
+            return answer
+
+        grid.spoil[102] = breaks
+    context = Context(1, 1, {}, RecordDict(), grid.run_config)
+    server_app.conduct(grid, context, out)
+    said = json.loads((out / "status.json").read_text())
+    assert said["done"] is False
+    assert list(said["lacking"]) == ["site 2"]
+    why = "it is not here." if how == "away" else "at the site; its own log says more."
+    assert said["lacking"]["site 2"].endswith(why)
+    assert said["error"].startswith("Site 'site 2' has no model: ")
+    assert (out / "model.safetensors").exists()
+    assert (consortium.folder / "state0" / "model" / "run.json").exists()
+
+
+def test_a_name_cannot_write_in_the_log_of_others(consortium, log):
+    """Codes and line ends in what a site says stay within its line."""
+
+    def shouts(message, answer):
+        if message.metadata.message_type == "query.describe":
+            told = answer.content.config_records["config"]
+            name = "x\x1b[2J\npfedfair: the run is done"
+            told["description"] = json.dumps(json.loads(told["description"]) | {"site": name})
+        return answer
+
+    conduct(consortium.grid("fedavg", {1: shouts}, rounds=1, wait=0.2, **{"min-sites": 2}))
+    texts = [r.getMessage() for r in log.records]
+    assert all("\x1b" not in text and "\n" not in text for text in texts)
+    assert any("is refused: its name has characters that cannot be shown" in t for t in texts)
 
 
 def test_a_finished_run_only_asks_for_the_models_again(consortium):
@@ -721,7 +797,7 @@ def test_a_resumed_run_waits_for_everybody(consortium, log):
     grid.run_config["wait"] = 0.3
     late = grid.contexts.pop(102)
     conduct(grid)
-    assert any("beginning with 2 of 3 sites" in r.getMessage() for r in log.records)
+    assert any("going on with 2 of 3 sites" in r.getMessage() for r in log.records)
     grid.contexts[102] = late
     conduct(grid)
 

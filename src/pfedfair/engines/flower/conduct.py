@@ -6,7 +6,7 @@ the state is on disk, and a run that is started again goes on from there.
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +40,7 @@ class Conductor:
         self.grid = grid
         self.settings = settings
         self.roster = Roster(grid, settings)
+        self.lacking: dict[str, str] = {}  # sites without a personal model at the end, and why
         self.silent: set[int] = set()  # nodes that were waited for in vain, the last time
 
     def run(self) -> Checkpoint:
@@ -204,24 +205,40 @@ class Conductor:
         return algorithm.server_round(state.server, stacked, sizes)
 
     def finish(self, state: Checkpoint) -> None:
-        """Let every site make and keep its own model."""
-        self.roster.gather(state)
-        answers = self.send(state, "train.finish")
-        for number, place in enumerate(state.places):
-            answer = answers.get(number)
-            if answer is None or answer.has_error():
-                why = "it did not answer" if answer is None else answer.error.reason
-                log.error("pfedfair: site '%s' has no personal model: %s The same command asks it "
-                          "again.", place.name, why)  # fmt: skip
-            else:
+        """Let every site make and keep its own model.
+
+        Who is away or fails is asked once more: it has `wait` seconds to come back. Who has none
+        in the end is in `lacking`.
+        """
+        self.lacking = {place.name: "it is not here." for place in state.places}
+        for attempt in (1, 2):
+            self.roster.gather(state, everybody=attempt == 2, least=2 - attempt)
+            answers = self.send(state, "train.finish", set(self.lacking))
+            for number, place in enumerate(state.places):
+                if place.name not in self.lacking or number not in answers:
+                    continue
+                answer = answers[number]
+                if answer.has_error():
+                    self.lacking[place.name] = str(answer.error.reason)
+                    continue
+                del self.lacking[place.name]
                 told = dict(answer.content.metric_records.get("metrics") or MetricRecord())
                 numbers = {k: v for k, v in told.items() if isinstance(v, float)}
                 words = ", ".join(f"{name} {value:.3f}" for name, value in numbers.items())
                 log.info("pfedfair: site '%s' has its model%s", place.name, words and f": {words}")
+            if not self.lacking:
+                return
+            for name, why in self.lacking.items():
+                log.error("pfedfair: site '%s' has no personal model: %s The same command asks it "
+                          "again.", name, why)  # fmt: skip
 
-    def send(self, state: Checkpoint, kind: str) -> dict[int, Message]:
-        """Send the server's state to all seated sites; return their answers by number."""
+    def send(
+        self, state: Checkpoint, kind: str, only: Collection[str] | None = None
+    ) -> dict[int, Message]:
+        """Send the server's state to all seated sites, or some; return their answers by number."""
         seated = self.roster.seated(state)
+        if only is not None:
+            seated = {i: node for i, node in seated.items() if state.places[i].name in only}
         arrays, contents = pack(state.server), {}
         order: dict[str, Any] = {"round": state.done, "key": state.name}
         order |= {"schema": state.schema.to_json(), "max-change": self.settings.max_change}

@@ -103,7 +103,7 @@ def create(
 
 def _fill(path: Path, mode: int = 0o644, **words: object) -> None:
     """Write the template of a file's name, with these words in it."""
-    text = (TEMPLATES / path.name).read_text()
+    text = (TEMPLATES / path.name).read_text(encoding="utf-8")
     _write(path, text.format(exports=EXPORTS, **words), mode)
 
 

@@ -83,13 +83,17 @@ class Roster:
             if place.name in self.nodes
         }
 
-    def gather(self, state: Checkpoint | None = None, everybody: bool = False) -> None:
-        """Wait until all sites are there; after `wait` seconds `min_sites` will do, fewer not.
+    def gather(
+        self, state: Checkpoint | None = None, everybody: bool = False, least: int | None = None
+    ) -> None:
+        """Wait until all sites are there; after `wait` seconds `least` will do, fewer not.
 
-        In the midst of a run `min_sites` will do at once, unless it is to be `everybody`.
+        In the midst of a run `least` will do at once, unless it is to be `everybody`. It is
+        `min_sites` if left out.
         """
         midst = state is not None and not everybody
         settings = self.settings
+        least = settings.min_sites if least is None else least
         wanted = settings.sites if state is None else len(state.places)
         end = time.monotonic() + settings.wait
         told = -1
@@ -105,7 +109,7 @@ class Roster:
                 log.warning("pfedfair: site '%s' has gone", site)
                 del self.nodes[site]
             here = len(self.nodes if state is None else self.seated(state))
-            if here >= wanted or (midst and here >= settings.min_sites):
+            if here >= wanted or (midst and here >= least):
                 return
             if time.monotonic() >= end:
                 break
@@ -113,12 +117,12 @@ class Roster:
                 log.info("pfedfair: %d of %d sites are here, waiting", here, wanted)
                 told = here
             time.sleep(settings.poll)
-        if here >= settings.min_sites:
-            log.warning("pfedfair: beginning with %d of %d sites", here, wanted)
+        if here >= least:
+            log.warning("pfedfair: going on with %d of %d sites", here, wanted)
             return
         names = ", ".join(sorted(self.nodes)) or "none"
         turned_away = "".join(f" Site '{s}' was refused: {w}." for s, w in self.refused.items())
         raise InputError(
-            f"After {settings.wait:g} seconds {here} of at least {settings.min_sites} sites are "
+            f"After {settings.wait:g} seconds {here} of at least {least} sites are "
             f"here ({names}): start the others, then start the run again.{turned_away}"
         )

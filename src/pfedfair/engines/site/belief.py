@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pfedfair.data.summary import Counts, Summary, Values
+from pfedfair.plain import plain
 
 if TYPE_CHECKING:
     from pfedfair.engines.site.schema import Description
@@ -69,6 +70,8 @@ def impossible(one: Description) -> str | None:
     if one.rows > MOST_ROWS:
         return f"it says that it has {one.rows:,} rows, at most {MOST_ROWS:,} can be"
     names = [one.site, *one.columns, *one.labels, *one.groups, *(c for k in one.names for c in k)]
+    if plain(one.site) != one.site or len(one.site.splitlines()) != 1:
+        return "its name has characters that cannot be shown"
     levels = dict(one.categories)
     if one.summary is not None:
         levels = {c: tuple(counts.levels) for c, counts in one.summary.categories.items()}
