@@ -11,6 +11,7 @@ import pytest
 import torch
 from flower_sites import Consortium, only
 from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
 from safetensors.torch import load_file
 
 import pfedfair as pff
@@ -531,6 +532,17 @@ def test_the_status_names_a_site_without_its_model(consortium, log, how):
     assert said["error"].startswith("Site 'site 2' has no model: ")
     assert (out / "model.safetensors").exists()
     assert (consortium.folder / "state0" / "model" / "run.json").exists()
+
+
+def test_a_site_cannot_take_the_name_of_anothers_key(consortium, log):
+    grid = consortium.grid("fedavg", rounds=1, wait=0.2, **{"min-sites": 2})
+    names = {100: "site 0", 101: "site 1", 102: ""}  # whose keys are registered by a name
+    grid.get_nodes = lambda: [NodeInfo(node_id=k, name=v) for k, v in names.items()]
+    grid.contexts[101].node_config["site"] = "site 0"
+    state = conduct(grid)
+    assert [place.name for place in state.places] == ["site 0", "site 2"]
+    words = "its key is registered as 'site 1', it calls itself 'site 0'"
+    assert any(words in r.getMessage() for r in log.records)
 
 
 def test_a_name_cannot_write_in_the_log_of_others(consortium, log):

@@ -28,7 +28,8 @@ class Roster:
 
     def meet(self, state: Checkpoint | None) -> set[int]:
         """Ask nodes that are new for a description; return the nodes that are there."""
-        online = set(self.grid.get_node_ids())
+        registered = {node.node_id: node.name for node in self.grid.get_nodes()}
+        online = set(registered)
         new = {node: RecordDict() for node in online if node not in self.known}
         if not new:
             return online
@@ -44,6 +45,11 @@ class Roster:
                 found = Description.from_json(check_text(text))
             except Exception as error:
                 log.error("pfedfair: node %d has no readable description: %r", node, error)
+                continue
+            if registered[node] not in ("", found.site):  # whose key it is, the server knows
+                why = f"its key is registered as '{registered[node]}', it calls itself"
+                self.failed[node] = f"{why} '{found.site}'"
+                log.error("pfedfair: node %d is refused: %s", node, self.failed[node])
                 continue
             self.known[node] = found
             if state is None or self.seat(state, found):
