@@ -38,9 +38,14 @@ def inert(frame: pd.DataFrame) -> pd.DataFrame:
     A text that would be a formula begins with an apostrophe, as spreadsheets themselves write it.
     """
     texts = [c for c in frame if not pd.api.types.is_numeric_dtype(frame[c].dtype)]
-    changed = {c: frame[c].map(_inert) for c in texts if frame[c].map(_formula).any()}
+    odd = [c for c in texts if frame[c].map(_formula).any()]
     names = {c: _inert(c) for c in frame if _formula(c)}
-    return frame.assign(**changed).rename(columns=names) if changed or names else frame
+    if not odd and not names:
+        return frame
+    made = frame.copy()
+    for c in odd:
+        made[c] = frame[c].map(_inert)
+    return made.rename(columns=names)
 
 
 def alive(column: "pd.Series[str]") -> "pd.Series[str]":

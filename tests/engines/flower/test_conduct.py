@@ -2,8 +2,11 @@
 
 import json
 import logging
+import resource
+import signal
 import stat
 import time
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pandas as pd
@@ -20,7 +23,7 @@ from pfedfair.algorithms import ALGORITHMS
 from pfedfair.engines import stacked
 from pfedfair.engines.flower import server_app, sizes
 from pfedfair.engines.flower.conduct import Conductor
-from pfedfair.engines.site import checkpoint
+from pfedfair.engines.site import checkpoint, memory
 from pfedfair.engines.site.settings import Settings, make_algorithm
 from pfedfair.engines.site.work import play
 from pfedfair.rules import Likeliest
@@ -464,6 +467,54 @@ def test_a_killed_server_goes_on_to_the_same_weights(consortium, method, monkeyp
     torch.testing.assert_close(state.server["w"], fitted.w, atol=1e-5, rtol=0)
     for i, theta in enumerate(fitted.theta):
         torch.testing.assert_close(consortium.theta(i), theta, atol=1e-5, rtol=0)
+
+
+@contextmanager
+def full_disk():
+    """Nothing of more than 100 bytes can be written."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    kept = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, kept)
+
+
+def test_a_server_whose_disk_is_full_goes_on_to_the_same_weights(consortium, monkeypatch):
+    grid = consortium.grid("ditto-kde", rounds=3)
+    save = checkpoint.Checkpoint.save
+
+    def fails(self, folder):
+        with full_disk() if self.done == 2 else nullcontext():
+            save(self, folder)
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "save", fails)
+    with pytest.raises(Exception, match="File too large"):
+        conduct(grid)
+    monkeypatch.setattr(checkpoint.Checkpoint, "save", save)
+    out = consortium.folder / "out-ditto-kde"
+    assert checkpoint.Checkpoint.load(out).done == 1
+    assert not list(out.glob(".*"))  # nothing half-written
+    state = conduct(grid)
+    fitted = reference(consortium.federation, grid)
+    torch.testing.assert_close(state.server["w"], fitted.w, atol=1e-5, rtol=0)
+
+
+def test_a_site_whose_disk_is_full_is_left_out_and_comes_back(consortium, log, monkeypatch):
+    remember = memory.remember
+
+    def fails(folder, held, key, done, own):
+        with full_disk() if folder.name == "state1" and done == 2 else nullcontext():
+            remember(folder, held, key, done, own)
+
+    monkeypatch.setattr(memory, "remember", fails)
+    grid = consortium.grid("fedavg", rounds=3, **{"min-sites": 2})
+    state = conduct(grid)
+    assert any("'site 1' failed: " in r.getMessage() for r in log.records)
+    expected = only(consortium, grid.run_config, [[0, 1, 2], [0, 2], [0, 1, 2]])
+    torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
 
 
 def test_another_run_in_the_same_folder_is_refused(consortium):

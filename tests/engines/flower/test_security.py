@@ -137,6 +137,7 @@ def test_a_client_without_the_authority_or_without_tls_is_refused(link):
         assert b"HTTP" not in answer
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_site_runs_the_signed_app_and_no_other(link, folder):
     """The same app, unsigned and signed, at a site that trusts the consortium's key alone."""
