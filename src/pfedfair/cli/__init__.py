@@ -5,6 +5,7 @@ moment.
 """
 
 import ast
+import io
 import os
 import sys
 from importlib import import_module
@@ -92,8 +93,21 @@ INTERRUPTED = 130  # typer's exit code for Ctrl-C
 RESUMES = ("compare", "reproduce", "tune")  # commands that keep finished runs
 
 
+def _typed(word: str) -> str:
+    """What was typed, whatever the system's language; names of files are as the system has them."""
+    try:
+        found = os.fsencode(word).decode()
+    except UnicodeError:
+        return word
+    return word if found == word or Path(word).exists() else found
+
+
 def main() -> None:
     """Run the command line: exit code 2 and one sentence on bad input."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without our letters shows others
+            stream.reconfigure(errors="replace")
+    sys.argv[1:] = map(_typed, sys.argv[1:])
     try:
         with in_a_command():
             code = app(standalone_mode=False) or 0
@@ -117,5 +131,9 @@ def main() -> None:
         terminal.fail(error.format_message(), 2)
     except InputError as error:
         terminal.fail(str(error), 2)
+    except UnicodeEncodeError as error:  # of a file's name: all else is UTF-8
+        terminal.fail(
+            f"This system's language setting cannot write '{error.object}': set LC_ALL=C.UTF-8.", 2
+        )
     except OSError as error:
         terminal.fail(f"{error.filename or 'A file'}: {error.strerror or error}.", 2)

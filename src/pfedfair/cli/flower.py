@@ -52,8 +52,27 @@ def init(
 
     provision.create(folder, sites, host, port, days=days)
     if not quiet:
-        terminal.say((folder / "README.txt").read_text())
+        terminal.say((folder / "README.txt").read_text(encoding="utf-8"))
         terminal.say(f"Written to {folder}. Private keys can be read by their owner only.")
+
+
+@app.command("start-run")
+@unfold
+def start_run(
+    folder: Annotated[Path, typer.Argument(help="The folder 'server' that init made.")],
+    stream: Annotated[bool, "Show what the server says until the run has ended."] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Start a run of the signed app with the settings in run.toml; run.sh does it, too.
+
+    Example: pfedfair flower start-run consortium/server --stream
+    """
+    require()
+    from pfedfair.engines.flower import signing
+
+    number = signing.start_run(folder, stream)
+    if not quiet:
+        terminal.say(f"Run {number} is started.")
 
 
 @app.command()

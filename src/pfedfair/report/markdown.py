@@ -1,19 +1,20 @@
 """A view as Markdown: one table after the other."""
 
+from pfedfair.plain import marked
 from pfedfair.studies.view import Table, View
 
 
 def text(view: View) -> str:
     """The whole view: tables, what is said of them, pictures, and what the numbers mean."""
-    lines = [f"# {view.title}"]
+    lines = [f"# {_line(view.title)}"]
     for one in view.tables:
-        lines += ["", f"## {one.heading}", "", *table(one)]
+        lines += ["", f"## {_line(one.heading)}", "", *table(one)]
         if one.lines:
-            lines += ["", one.lines_heading, "", *(f"- {line}" for line in one.lines)]
+            lines += ["", _line(one.lines_heading), "", *(f"- {_line(line)}" for line in one.lines)]
     for picture in view.pictures:
-        lines += ["", f"![{picture.words.get('title', picture.name)}]({picture.name}.png)"]
-    lines += ["", "## What the numbers are", "", *(f"- {line}" for line in view.legend)]
-    lines += ["", *(f"Note: {note}" for note in view.notes)] if view.notes else []
+        lines += ["", f"![{_line(picture.words.get('title', picture.name))}]({picture.name}.png)"]
+    lines += ["", "## What the numbers are", "", *(f"- {_line(line)}" for line in view.legend)]
+    lines += ["", *(f"Note: {_line(note)}" for note in view.notes)] if view.notes else []
     return "\n".join(lines) + "\n"
 
 
@@ -30,5 +31,10 @@ def _join(cell: str, between: str) -> str:
     return between.join(line.strip() for line in whole.split("\n") if line.strip())
 
 
+def _line(text: str) -> str:
+    """A text that stays within its line."""
+    return marked(" ".join(text.splitlines()))
+
+
 def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(marked(cell).replace("|", "\\|") for cell in cells) + " |"

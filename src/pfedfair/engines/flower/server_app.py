@@ -50,20 +50,27 @@ def conduct(grid: Grid, context: Context, out: Path) -> None:
     """Conduct the only run in a folder; say there how it ended."""
     status = out / "status.json"
     status.unlink(missing_ok=True)
-    log.addHandler(logging.FileHandler(out / "server.log"))
+    log.addHandler(logging.FileHandler(out / "server.log", encoding="utf-8"))
     try:
         settings = Settings.read(context.run_config)
-        state = Conductor(grid, settings).run()
+        conductor = Conductor(grid, settings)
+        state = conductor.run()
         keep(settings, state)
     except Exception as error:
         text = str(error) if isinstance(error, InputError) else repr(error)
         log.error("pfedfair: %s", text)
         write_json(status, {"done": False, "error": text})
         raise
-    write_json(status, {"done": True, "sites": [place.name for place in state.places],
-                        "seconds": state.seconds,
-                        "privacy": settings.spent(len(state.seconds))})  # fmt: skip
-    log.info("pfedfair: the run is done; the global model is in %s", settings.out)
+    lacking = conductor.lacking
+    said: dict[str, Any] = {"done": not lacking, "sites": [place.name for place in state.places]}
+    said |= {"seconds": state.seconds, "lacking": lacking}
+    said["privacy"] = settings.spent(len(state.seconds))
+    if lacking:
+        whom = " ".join(f"Site '{name}' has no model: {why}" for name, why in lacking.items())
+        said["error"] = f"{whom} The same command asks again."
+    write_json(status, said)
+    what = "all rounds are done, but not every site has its model" if lacking else "the run is done"
+    log.info("pfedfair: %s; the global model is in %s", what, settings.out)
 
 
 def keep(settings: Settings, state: Checkpoint) -> None:

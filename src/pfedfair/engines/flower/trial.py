@@ -96,7 +96,7 @@ def follow(processes: Processes, status: Path, log: Path, say: Say) -> dict[str,
             if why is not None and not status.exists():
                 raise InputError(f"The run failed: {why}")
             look = time.monotonic() + SILENCE
-        lines = log.read_text().splitlines() if log.exists() else []
+        lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         for line in lines[told:]:
             if line.startswith("pfedfair: "):
                 say(line.removeprefix("pfedfair: "))

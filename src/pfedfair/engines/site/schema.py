@@ -24,6 +24,7 @@ from pfedfair.data.dates import needed
 from pfedfair.data.encoder import Encoder, from_dict
 from pfedfair.data.piecewise import LEAST, Piecewise
 from pfedfair.data.summary import Summary
+from pfedfair.engines.site.belief import bounded, unbelievable
 from pfedfair.engines.site.few import OTHER, blended, trained_on
 from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds
@@ -214,11 +215,16 @@ def agree(
         whys = {one.site: difference(first.agreed, one) for one in found}
         return {site: why for site, why in whys.items() if why is not None}
 
+    lies = unbelievable(found)
+    found = [one for one in found if one.site not in lies]
+    if not found:
+        whys = " ".join(f"Site '{site}': {why}." for site, why in lies.items())
+        raise InputError(f"No site's description can be believed. {whys}")
     forms = {repr(one.agreed): one for one in reversed(found)}  # of several alike, the first
     refused, first = min(
         ((unlike(one), one) for one in reversed(forms.values())), key=lambda pair: len(pair[0])
     )
-    fit = [one for one in found if one.site not in refused]
+    fit = bounded([one for one in found if one.site not in refused])
     for k, role, values in ((0, "label", first.labels), (1, "sensitive", first.groups)):
         if len(values) < 2:
             raise InputError(
@@ -229,7 +235,7 @@ def agree(
     if encoder.width == 0 and blind:
         raise InputError("The sites' tables have no column to predict from.")
     names = first.labels, first.groups, first.columns
-    return Schema(encoder, *names, hidden or first.hidden, not blind), refused
+    return Schema(encoder, *names, hidden or first.hidden, not blind), refused | lies
 
 
 def _encoder(sites: Sequence[Description]) -> Encoder | Piecewise:
