@@ -1,7 +1,6 @@
 """Commands that do many runs, or show them: compare, reproduce, report."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -86,7 +85,7 @@ def compare(
     notes = (*images.notes_on(data, plan, part), *part.notes)
     results = do(specs, out, jobs, quiet, f"{len(names)} methods on {people.data}", notes=notes)
     view = comparison(results)
-    show(replace(view, notes=(*view.notes, *notes)), out, quiet)
+    show(view.noting(notes), out, quiet)
 
 
 @unfold
@@ -146,7 +145,7 @@ def reproduce(
         runs = out / "runs" if what == "all" else None  # figures have many runs in common
         told = f"{name} on {' and '.join(dict.fromkeys(spec.source.name for spec in specs))}"
         view = study.view(do(specs, folder, jobs, quiet, told, name, runs, notes))
-        show(replace(view, notes=(*view.notes, *notes)), folder, quiet)
+        show(view.noting(notes), folder, quiet)
         if not quiet:
             terminal.say(f"{study.title}: {time.monotonic() - began:.0f} s")
 
@@ -166,7 +165,7 @@ def report(
     part = about.get("part")
     make = STUDIES[part].view if part in STUDIES else comparison
     view = one_run.saved(folder, results) if part == "train" else make(results)
-    show(replace(view, notes=(*view.notes, *about.get("notes", ()))), folder, quiet)
+    show(view.noting(about.get("notes", ())), folder, quiet)
 
 
 def do(

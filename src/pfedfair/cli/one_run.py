@@ -68,8 +68,7 @@ def train(
         write_results(out, results, rules)
         report.history.write(run.history, out)
     if not quiet:
-        names = federation.data.group_names, federation.data.label_names
-        view = one_run.view(results, rules, *names, run.fitted.rules[0])
+        view = one_run.of_run(run, results, rules)
         report.terminal.show(view, terminal.console)
         if run.doubts:
             terminal.say(f"Note: {run.doubts}")

@@ -4,8 +4,10 @@ from pfedfair.studies.view import Table, View
 
 
 def text(view: View) -> str:
-    """The whole view: tables, what is said of them, pictures, and what the numbers mean."""
+    """The whole view: the sentence, tables, what is said of them, pictures, and what the numbers mean."""
     lines = [f"# {view.title}"]
+    if view.sentence:
+        lines += ["", f"**{view.sentence}**", *(f"\n{line}" for line in view.more)]
     for one in view.tables:
         lines += ["", f"## {one.heading}", "", *table(one)]
         if one.lines:
