@@ -104,6 +104,7 @@ class Algorithm:
     message_keys: ClassVar[type] = MessageState
     own_keys: ClassVar[type] = OwnState
     federated: ClassVar[bool] = True  # whether there are rounds at all
+    alone: ClassVar[bool] = False  # whether clients train, and each by itself
     keeps: ClassVar[bool] = False  # whether `rules` may be asked again for another target
     binary: ClassVar[bool] = False  # whether it is made for two groups, two classes and "dp" alone
     personal: ClassVar[bool] = False  # whether a client trains, or adapts, a model of its own
@@ -173,6 +174,11 @@ class Algorithm:
     def secret(self) -> bool:
         """Whether a client draws noise that nobody may guess."""
         return False
+
+    @property
+    def privacy(self) -> float | None:
+        """The epsilon of what a client sends besides models, if there is noise on it."""
+        return None
 
     @property
     def closing(self) -> int:

@@ -49,7 +49,7 @@ from pfedfair.algorithms import checks, counting
 from pfedfair.algorithms.base import Answer, Clients, State
 from pfedfair.algorithms.based import Based
 from pfedfair.algorithms.counting import aside, cells_for, count, learn, likeness, noisy
-from pfedfair.algorithms.solver import Solver
+from pfedfair.algorithms.solver import Facts, Solver
 from pfedfair.errors import InputError, known
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import Both, Network
@@ -130,6 +130,10 @@ class Transport(Based):
     @property
     def secret(self) -> bool:
         return self.epsilon is not None
+
+    @property
+    def privacy(self) -> float | None:
+        return self.epsilon
 
     @property
     def level(self) -> str:
@@ -260,5 +264,5 @@ class Transport(Based):
             rule = Thresholds(numbers.view(kinds.groups, 4))
         else:
             rule = Lookup(numbers, cells_for(self.bins, kinds).settings)
-        rule.facts = {"known_to": found.known_to, "certainty_cost": found.certainty_cost}
+        rule.facts = Facts(found)
         return rule

@@ -4,7 +4,7 @@ from pfedfair.studies.view import Table, View
 
 
 def text(view: View) -> str:
-    """The whole view: the sentence, tables, what is said of them, pictures, and what the numbers mean."""
+    """The sentence, tables, what is said of them, pictures, and what the numbers mean."""
     lines = [f"# {view.title}"]
     if view.sentence:
         lines += ["", f"**{view.sentence}**", *(f"\n{line}" for line in view.more)]

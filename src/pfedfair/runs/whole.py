@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from pfedfair.data import Dataset
 from pfedfair.data.bands import checked
-from pfedfair.engines.stacked import Fitted
+from pfedfair.engines.stacked import Fitted, Sent
 from pfedfair.errors import InputError, option
 from pfedfair.federation import Federation, Table
 from pfedfair.networks import Network
@@ -148,11 +148,13 @@ def _made(saved: Saved) -> SavedRun:
         rule.facts = dict(zip(about["facts"], facts.tolist(), strict=True))
     own = {name: tensor.double() if tensor.dtype == torch.int32 else tensor
            for name, tensor in _named(tensors, "own.").items()}  # fmt: skip
+    sent = tuple(Sent(tuple(one["tensors"]), int(one["messages"]), int(one["bytes"]))
+                 for one in about.get("sent", ()))  # fmt: skip
     return SavedRun(
         federation=Federation(data, part, saved.encoder, table, about["seed"]),
         algorithm=saved.algorithm,
         network=saved.network,
-        fitted=Fitted(tensors["w"], tensors["theta"], rules, server, own),
+        fitted=Fitted(tensors["w"], tensors["theta"], rules, server, own, sent),
         seed=about["seed"],
         seconds=float("nan"),
         folder=saved.folder,

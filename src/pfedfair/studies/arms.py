@@ -17,14 +17,16 @@ ENDS = ("", "_low", "_high")
 class Arm:
     """A method at one level.
 
-    `frame` has a row for each client of the part, in its order: accuracy and gap with the ends of
-    their intervals, of one seed those of the run, of several those of the mean over seeds.
+    `config` is all its settings, as JSON. `frame` has a row for each client of the part, in its
+    order: accuracy and gap with the ends of their intervals, of one seed those of the run, of
+    several those of the mean over seeds.
     """
 
     method: str
     level: str
     target: float | None
     seeds: int
+    config: str
     frame: pd.DataFrame
 
     @property
@@ -45,15 +47,16 @@ def arms(part: pd.DataFrame) -> list[Arm]:
     sites = list(dict.fromkeys(part["client"]))
     several = part.groupby("method")["level"].nunique() > 1
     found = []
-    for (method, level, _), runs in part.groupby(["method", "level", "config"], sort=False):
+    for (method, level, config), runs in part.groupby(["method", "level", "config"], sort=False):
         target = float(runs["target_ddp"].iloc[0]) if "target_ddp" in runs else words.NAN
-        shown = words.level(level) if level and (level != "0" or several[method]) else ""
+        told = str(level) if level != "0" or several.get(method, False) else ""
         found.append(
             Arm(
                 method=str(method),
-                level=shown,
+                level=words.level(told) if told else "",
                 target=None if target != target else target,
                 seeds=runs["seed"].nunique(),
+                config=str(config),
                 frame=_over_seeds(runs, gap).reindex(sites).reset_index(),
             )
         )
@@ -71,7 +74,7 @@ def _over_seeds(runs: pd.DataFrame, gap: str) -> pd.DataFrame:
     from scipy.stats import t  # takes long to load
 
     each = runs.groupby("client", sort=False)
-    columns = {}
+    columns: dict[str, pd.Series] = {}
     for name in ("accuracy", gap):
         mean, n = each[name].mean(), each[name].count()
         half = t.ppf(0.975, np.maximum(n - 1, 1)) * each[name].std() / np.sqrt(n)

@@ -78,7 +78,7 @@ def of_run(run: Run, results: pd.DataFrame, frame: pd.DataFrame) -> View:
     """The view of a run with its people at hand: they tell more of why a target is not kept."""
     data, protocol = run.federation.data, str(results["protocol"].iloc[0])
     above = np.flatnonzero(judged(results, frame).found == verdicts.ABOVE)
-    differs = differing(run, above, protocol)
+    differs = differing(run, above.tolist(), protocol)
     left = columns_of(run.federation)["left_out"]
     if isinstance(run, SavedRun):
         left = run.card["columns"]["left_out"]
@@ -131,7 +131,7 @@ def view(
     first, gap = results.iloc[0], summary.gap_of(results)
     shown = gaps(gap, groups, labels)
     heading = f"{first['method']} on {first['dataset']}, seed {first['seed']}"
-    heading += f", {words.level(first['level'])}" if first["level"] else ""
+    heading += f", {level}" if (level := level_of(first)) else ""
     if first["seconds"] == first["seconds"]:
         heading += f", {first['seconds']:.1f} s"
     tables = [clients(results, heading, shown)]
@@ -152,7 +152,13 @@ def view(
         tables=tuple(tables),
         legend=tuple(legend),
         cautions=(*cautions.cautions(results, groups), *cautions.left_out(left or {})),
+        differs=differs or {},
     )
+
+
+def level_of(row: pd.Series) -> str:
+    """How fair a run was asked to be, in words; nothing if it cannot be asked."""
+    return words.level(row["level"]) if row["level"] else ""
 
 
 def sites(frame: pd.DataFrame, data: Dataset, algorithm: Algorithm, heading: str) -> View:

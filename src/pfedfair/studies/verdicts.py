@@ -182,7 +182,7 @@ def largest(frame: pd.DataFrame, gap: str) -> str:
     known = frame[frame[gap].notna() & ~few]
     if not len(known):
         return f"Of no client the gap ({gap.upper()}) can be told: too few people of two groups."
-    row = known.loc[known[gap].idxmax()]
+    row = known.iloc[int(known[gap].to_numpy().argmax())]
     of = f" of {len(frame)} clients" if len(frame) > 1 else ""
     told = f"The largest gap{of} is {words.interval(row, gap)} ({gap.upper()}), at client"
     return f"{told} {row['client']}; no target was set."

@@ -70,7 +70,8 @@ class View:
     """Tables, pictures, what the numbers mean (`legend`), what to beware of (`cautions`).
 
     `sentence` is the first thing to read, `more` what belongs to it; `cautions` have a kind, see
-    `pfedfair.studies.cautions`, and a sentence. `files` are frames to be kept as CSV, by file name.
+    `pfedfair.studies.cautions`, and a sentence. `differs` says of clients, by number, how their
+    people differ from other clients'. `files` are frames to be kept as CSV, by file name.
     """
 
     title: str = ""
@@ -80,6 +81,7 @@ class View:
     pictures: tuple[Picture, ...] = ()
     legend: tuple[str, ...] = ()
     cautions: tuple[tuple[str, str], ...] = ()
+    differs: Mapping[int, str] = field(default_factory=dict)
     files: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
