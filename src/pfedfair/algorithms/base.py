@@ -263,6 +263,14 @@ class Algorithm:
         """Return the method with another target, where that needs no training."""
         raise InputError(f"{type(self).__name__} has to train again for another target.")
 
+    def sweep(
+        self, targets: Sequence[float], server: State, own: State, clients: Clients
+    ) -> Iterator[tuple[Algorithm, Sequence[Rule]]]:
+        """The method with each of some targets, and everybody's rules; see `change`."""
+        for target in targets:
+            method = self.change(target_ddp=target)
+            yield method, method.rules(server, own, clients)
+
     def newcomer(
         self, server: State, logits: Tensor, s: Tensor, rng: np.random.Generator, kinds: Kinds
     ) -> Rule:

@@ -36,7 +36,7 @@ counted in cells of both networks' scores; the decision is by cell (`pfedfair.ru
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -192,9 +192,22 @@ class Transport(Based):
 
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
         """Step 5, at every client."""
+        return self.by_beliefs(self.beliefs(server, own, clients), server, clients)
+
+    def sweep(
+        self, targets: Sequence[float], server: State, own: State, clients: Clients
+    ) -> Iterator[tuple[Transport, Sequence[Rule]]]:
+        beliefs = self.beliefs(server, own, clients)  # whatever the target is
+        for target in targets:
+            method = self.change(target_ddp=target)
+            yield method, method.by_beliefs(beliefs, server, clients)
+
+    def by_beliefs(
+        self, beliefs: Sequence[Belief], server: State, clients: Clients
+    ) -> Sequence[Rule]:
         kinds = clients.table.kinds
         found = []
-        each = zip(self.beliefs(server, own, clients), clients.rows, strict=True)
+        each = zip(beliefs, clients.rows, strict=True)
         for i, (belief, rows) in enumerate(each):
             s = clients.table.s[torch.from_numpy(rows)]
             shares = torch.bincount(s, minlength=kinds.groups).double().numpy() / len(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -82,6 +82,11 @@ class SavedRun(Run):
         """Return this run with another target_ddp or confidence: no training and no rows."""
         found = Run.retarget(replace(self, network=Rowless()), **changes)
         return replace(found, network=self.network)
+
+    def sweep(self, targets: Sequence[float]) -> Iterator[Self]:
+        """Yield the run with each of some targets, as `retarget`; quicker than one by one."""
+        for found in Run.sweep(replace(self, network=Rowless()), targets):
+            yield replace(found, network=self.network)
 
     def shapes(self) -> pd.DataFrame:
         """What the global model adds to a score for each value of each column, see `shapes.py`."""

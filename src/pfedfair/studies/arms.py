@@ -10,8 +10,6 @@ from pfedfair.experiment import FRONTIER
 from pfedfair.studies import summary, verdicts, words
 from pfedfair.studies.rows import CONSTANT, TARGET
 
-ENDS = ("", "_low", "_high")
-
 
 @dataclass(frozen=True, eq=False)
 class Arm:
@@ -66,7 +64,7 @@ def arms(part: pd.DataFrame) -> list[Arm]:
 def _over_seeds(runs: pd.DataFrame, gap: str) -> pd.DataFrame:
     """Accuracy and gap of each client; of several seeds the mean and its interval."""
     people = f"{gap}_people"
-    measures = [f"{name}{end}" for name in ("accuracy", gap) for end in ENDS]
+    measures = [f"{name}{end}" for name in ("accuracy", gap) for end in words.ENDS]
     one = runs["seed"].nunique() == 1
     if one:
         kept = [name for name in (*measures, people, "one_decision") if name in runs]

@@ -156,6 +156,12 @@ def view(
     )
 
 
+def small_columns(results: pd.DataFrame) -> list[str]:
+    """The columns of results that a notebook has room for."""
+    named = ("accuracy", summary.gap_of(results))
+    return ["client", "role", "n_train", *(f"{n}{end}" for n in named for end in words.ENDS)]
+
+
 def level_of(row: pd.Series) -> str:
     """How fair a run was asked to be, in words; nothing if it cannot be asked."""
     return words.level(row["level"]) if row["level"] else ""

@@ -22,7 +22,7 @@ NAME = "targets.parquet"
 LARGEST = 0.3
 MOST, LEAST = 25, 5  # targets
 PATIENCE = 20.0  # seconds, about, that they may take
-PER_CLIENT, PER_ROW = 4e-3, 2.5e-7  # seconds, measured on one core
+PER_CLIENT, PER_ROW = 2e-3, 2.5e-7  # seconds, measured on one core
 SURELY = 25.0  # how much longer it takes with confidence
 THRESHOLDS = 400  # sites, at the most, whose thresholds are shown at every target
 Advance = Callable[[float, str], None]
@@ -53,18 +53,16 @@ def compute(run: Run, protocol: str | None, advance: Advance) -> pd.DataFrame | 
     asked = targets_of(run, protocol)
     gap = CRITERIA[run.algorithm.criterion].measure
     measures = [f"{name}{end}" for name in ("accuracy", gap) for end in ("", "_low", "_high")]
+    kept = ["client", *measures, f"{gap}_people", "one_decision"]
     found = []
-    for k, target in enumerate(asked):
-        try:
-            other = run.retarget(target_ddp=target)
-            table = other.table(protocol)
-        except InputError:
-            return None
-        kept = ["client", *measures, f"{gap}_people", "one_decision"]
-        table = table[[name for name in kept if name in table]]
-        rules = pd.DataFrame([rule.table() for rule in other.fitted.rules], index=table.index)
-        found.append(pd.concat([table, rules], axis=1).assign(target_ddp=target))
-        advance((k + 1) / len(asked), f"{k + 1}/{len(asked)} targets")
+    try:
+        for k, (target, other) in enumerate(zip(asked, run.sweep(asked), strict=True)):
+            table = other.measured(protocol)[kept]
+            rules = pd.DataFrame([rule.table() for rule in other.fitted.rules], index=table.index)
+            found.append(pd.concat([table, rules], axis=1).assign(target_ddp=target))
+            advance((k + 1) / len(asked), f"{k + 1}/{len(asked)} targets")
+    except InputError:  # it needs rows that are not kept, or has no other target
+        return None
     return pd.concat(found, ignore_index=True) if found else None
 
 
