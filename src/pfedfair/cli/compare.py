@@ -16,6 +16,7 @@ from pfedfair.errors import InputError, known
 from pfedfair.experiment import Spec, do_runs, prepare
 from pfedfair.experiment.grid import RUNS
 from pfedfair.report import show
+from pfedfair.report.whole import NAME
 from pfedfair.studies import STUDIES, comparison
 from pfedfair.studies.page import of_results
 from pfedfair.studies.rows import CONSTANT
@@ -202,4 +203,9 @@ def do(
             if watch is not None:
                 watch(done, work, finished)
 
-        return do_runs(specs, out, jobs, on_work, runs)
+        try:
+            return do_runs(specs, out, jobs, on_work, runs)
+        except Exception:
+            if live:  # nobody's: a corrected command may have the folder
+                (out / NAME).unlink(missing_ok=True)
+            raise

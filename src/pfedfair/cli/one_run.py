@@ -58,7 +58,7 @@ def train(
         raise InputError("--live writes the page to the folder of --out: name one.")
     card = {"part": "train", "runs": [spec.describe()]}
     if out is not None:
-        claim(out, card, write=False)
+        claim(out, card, write=live)
     if not quiet:
         for note in images.notes_on(federation.data, plan, federation.partition):
             terminal.say(f"Note: {note}")

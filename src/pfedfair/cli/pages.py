@@ -11,12 +11,13 @@ from pfedfair import auditing, report, terminal
 from pfedfair.callbacks import Callback, Training
 from pfedfair.errors import InputError
 from pfedfair.experiment import Spec, read_results
+from pfedfair.experiment.grid import CARD
 from pfedfair.files import read_json, read_parquet
 from pfedfair.report.live import Live
 from pfedfair.report.whole import NAME, Report, open_page, report_of
 from pfedfair.runs import load_run
 from pfedfair.studies import STUDIES, View, arms, comparison, one_run, summary
-from pfedfair.studies.page import Page, of_results, of_run
+from pfedfair.studies.page import Page, of_results, of_run, slider
 from pfedfair.studies.page.left import kept_copies
 
 IsLive = Annotated[bool, "Write the page, report.html, while the work goes on, and open it."]
@@ -39,7 +40,7 @@ def saved(folder: Path, sent: Path | None = None, quiet: bool = False) -> Report
 
 def _of_results(folder: Path, quiet: bool) -> Report:
     results = read_results(folder)
-    card = folder / "experiment.json"
+    card = folder / CARD
     about: dict[str, Any] = read_json(card) if card.exists() else {}
     part, notes = str(about.get("part")), about.get("notes", ())
     if part == "train":
@@ -59,7 +60,8 @@ def one(folder: Path, results: pd.DataFrame, quiet: bool) -> Report:
         view = one_run.saved(folder, results)
         return Report(replace(of_results(results, view, "comparison", folder), kind="run"), view)
     view = one_run.of_run(run, results, rules)
-    with terminal.progress("other targets", 1.0, quiet) as advance:
+    short = not slider.targets_of(run) or (folder / slider.NAME).exists()
+    with terminal.progress("other targets", 1.0, quiet or short) as advance:
         page = of_run(run, results, rules, folder, advance=advance, view=view)
     return Report(page, view)
 
@@ -91,6 +93,11 @@ class Watch(Callback):
             self.last = f"After round {training.round}, on training rows, mean of clients: {told}."
         done, of = training.round, training.rounds
         self.live.tell(done, of, f"{done} of {of} rounds")
+
+    def on_train_fail(self, error: BaseException) -> None:
+        """Leave the folder as it was: a corrected command may have it."""
+        for name in (NAME, CARD):
+            (self.live.path.parent / name).unlink(missing_ok=True)
 
 
 def watch_runs(

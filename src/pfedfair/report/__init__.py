@@ -35,6 +35,7 @@ def show(view: View, out: Path, quiet: bool, page: Page, html: Path | None = Non
     paths = [*write(view, out), live.write(page, html or out / whole.NAME)]
     if not quiet:
         terminal.show(view, screen.console)
-        names = ", ".join(path.name for path in paths)
+        there = [out / "results.parquet"] if (out / "results.parquet").exists() else []
+        names = ", ".join(path.name for path in (*there, *paths))
         screen.say(f"Written to {out}: {names}")
     return paths[-1]

@@ -88,7 +88,7 @@ def of_run(
         left=left.left(run.algorithm, run.fitted.sent),
         warnings=[*shown.cautions, *few, *([("note", run.doubts)] if run.doubts else [])],
         about=[*about.of_card(card, protocol, run.network.words), *_files(folder)],
-        hints={"alone": site.ALONE.strip()},
+        hints={"alone": site.ALONE},
     )
 
 

@@ -15,7 +15,7 @@ BINS = 20  # of the score
 MOST = 400  # sites with details: those with the largest lower ends of their gaps
 ALONE = (
     "What this site gains over training alone is not known from one run: compare it with a method "
-    "that trains alone, as in pfedfair compare DATA --methods erm-local,... "
+    "that trains alone, such as pfedfair compare DATA --methods erm-local,transport."
 )
 
 

@@ -14,7 +14,7 @@ from pfedfair.criteria import CRITERIA
 from pfedfair.errors import InputError
 from pfedfair.files import read_parquet, write_parquet
 from pfedfair.rules.thresholds import PARTS
-from pfedfair.runs import Run, measured_rows
+from pfedfair.runs import Run, SavedRun, measured_rows
 from pfedfair.studies import verdicts
 from pfedfair.studies.page.document import column
 
@@ -22,7 +22,9 @@ NAME = "targets.parquet"
 LARGEST = 0.3
 MOST, LEAST = 25, 5  # targets
 PATIENCE = 20.0  # seconds, about, that they may take
+LONGEST = 300.0  # seconds, beyond which there is no slider
 PER_CLIENT, PER_ROW = 2e-3, 2.5e-7  # seconds, measured on one core
+PER_WEIGHT = 2e-10  # seconds to score a row, for each parameter of the network
 SURELY = 25.0  # how much longer it takes with confidence
 THRESHOLDS = 400  # sites, at the most, whose thresholds are shown at every target
 Advance = Callable[[float, str], None]
@@ -37,8 +39,11 @@ def targets_of(run: Run, protocol: str | None = None) -> list[float]:
     if own is None or not run.algorithm.keeps:
         return []
     _, rows, _ = measured_rows(run.federation.partition, protocol)
-    each = PER_CLIENT * len(rows) + PER_ROW * sum(map(len, rows))
+    scored = 0.0 if isinstance(run, SavedRun) else PER_WEIGHT * run.network.size
+    each = PER_CLIENT * len(rows) + (PER_ROW + scored) * sum(map(len, rows))
     each *= SURELY if getattr(run.algorithm, "confidence", None) else 1.0
+    if LEAST * each > LONGEST:
+        return []
     number = int(np.clip(PATIENCE / each, LEAST, MOST))
     # Small targets are what people ask for: steps grow towards the end.
     grid = LARGEST * np.linspace(0, 1, number) ** 1.5
