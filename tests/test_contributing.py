@@ -42,6 +42,7 @@ from pfedfair.algorithms.fedavgm import FedAvgM
 from pfedfair.defaults import settings
 from pfedfair.engines.site.settings import make_algorithm
 from pfedfair.report import figures
+from pfedfair.studies import rows
 from pfedfair.studies import STUDIES, tune
 make = pff.make
 assert settings("compas", "fedavgm") == {}
@@ -58,7 +59,7 @@ assert {"fedavgm", "fedavgm-kde"} <= {s.method for s in STUDIES["scores"].specs(
 assert ALGORITHMS["fedavgm"].levels([0.1]) == ({},)
 assert ALGORITHMS["fedavgm-kde"].levels([0.1, 0.9]) == ({"eta": 0.1}, {"eta": 0.9})
 assert figures.style("fedavgm") != figures.style("fedavgm-kde")
-assert figures.PLACES["fedavgm-kde"] == figures.PLACES["fedavg-kde"] + 2
+assert rows.PLACES["fedavgm-kde"] == rows.PLACES["fedavg-kde"] + 2
 print(pff.__file__)
 """
 PFEDFAIR = """

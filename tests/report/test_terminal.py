@@ -78,7 +78,7 @@ def test_markdown_has_a_row_for_each_and_no_stray_bars():
         heading="One", frame=pd.DataFrame({"a": ["x|y", "z"]}),
         columns=(Column("two\nlines", lambda row: f"{row['a']}\n±1"),),
     )  # fmt: skip
-    view = View(title="Title", tables=(table,), legend=("what",), notes=("beware",))
+    view = View(title="Title", tables=(table,), legend=("what",), cautions=(("note", "beware"),))
     lines = markdown.text(view).splitlines()
     assert lines[0] == "# Title"
     assert "| two lines |" in lines

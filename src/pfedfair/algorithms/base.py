@@ -104,6 +104,7 @@ class Algorithm:
     message_keys: ClassVar[type] = MessageState
     own_keys: ClassVar[type] = OwnState
     federated: ClassVar[bool] = True  # whether there are rounds at all
+    alone: ClassVar[bool] = False  # whether clients train, and each by itself
     keeps: ClassVar[bool] = False  # whether `rules` may be asked again for another target
     binary: ClassVar[bool] = False  # whether it is made for two groups, two classes and "dp" alone
     personal: ClassVar[bool] = False  # whether a client trains, or adapts, a model of its own
@@ -177,6 +178,11 @@ class Algorithm:
     def noise(self, t: int) -> float:
         """The epsilon of the Laplace noise on what a client sends in round t, 0 without noise."""
         return 0.0
+
+    @property
+    def privacy(self) -> float | None:
+        """The epsilon of what a client sends besides models, if there is noise on it."""
+        return None
 
     @property
     def closing(self) -> int:
@@ -260,6 +266,14 @@ class Algorithm:
     def change(self, **changes: Any) -> Algorithm:
         """Return the method with another target, where that needs no training."""
         raise InputError(f"{type(self).__name__} has to train again for another target.")
+
+    def sweep(
+        self, targets: Sequence[float], server: State, own: State, clients: Clients
+    ) -> Iterator[tuple[Algorithm, Sequence[Rule]]]:
+        """The method with each of some targets, and everybody's rules; see `change`."""
+        for target in targets:
+            method = self.change(target_ddp=target)
+            yield method, method.rules(server, own, clients)
 
     def newcomer(
         self, server: State, logits: Tensor, s: Tensor, rng: np.random.Generator, kinds: Kinds

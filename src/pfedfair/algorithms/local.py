@@ -22,6 +22,7 @@ class Local(Algorithm):
     """`rounds` times `epochs` passes over the client's own rows, from the common initial model."""
 
     federated = False
+    alone = True
     personal = True
 
     def cost(self) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """What a client of `Transport` does by itself: from counts of scores to its fair rule."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,14 +28,39 @@ class Solved:
     numbers
         Of each group low, high, chance and below; or of each cell the chances of decisions.
     known_to
-        How well these rows tell the client's gap: 95 % of what it may be is within so much.
+        How well these rows tell the client's gap: 95 % of what it may be is within so much. It is
+        drawn when it is asked for: another target does not need it.
     certainty_cost
         The accuracy that confidence costs, by the calibrated scores; 0 without.
     """
 
     numbers: np.ndarray
-    known_to: float
+    known_to: Callable[[], float]
     certainty_cost: float
+
+
+class Facts(Mapping[str, float]):
+    """How well a client's gap is known, and what certainty costs; each is computed once."""
+
+    def __init__(self, solved: Solved) -> None:
+        self.known: dict[str, float | Callable[[], float]] = {
+            "known_to": solved.known_to, "certainty_cost": solved.certainty_cost,
+        }  # fmt: skip
+
+    def __getitem__(self, name: str) -> float:
+        found = self.known[name]
+        if callable(found):
+            found = self.known[name] = found()
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.known)
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, float]]]:
+        return dict, (dict(self),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,17 +120,22 @@ class Solver:
                 alike = 1 - self.target_ddp / gap
                 decision = (1 - alike) * decision
                 decision[..., usual] += alike
-        known_to = cost = 0.0
-        if len(here) > 1:
-            drawn = belief.draws(DRAWS if self.confidence else FEW, rng)[here]
+        cost, sure_to = 0.0, None
+        if len(here) > 1 and self.confidence is not None:
 
             def right(chances: np.ndarray) -> float:
                 return float((mass.transpose(0, 2, 1) * chances).sum())
 
-            if self.confidence is not None:
-                found = self.surely(decide, drawn, mass, eta[here], usual, by_cell)
-                cost, decision = right(decision) - right(found), found
-            known_to = doubt(self.gaps(decision, drawn, eta[here]))
+            drawn = belief.draws(DRAWS, rng)[here]
+            found = self.surely(decide, drawn, mass, eta[here], usual, by_cell)
+            cost, decision = right(decision) - right(found), found
+            sure_to = doubt(self.gaps(decision, drawn, eta[here]))
+
+        def known_to() -> float:
+            if len(here) < 2 or sure_to is not None:
+                return sure_to or 0.0
+            return doubt(self.gaps(decision, belief.draws(FEW, rng)[here], eta[here]))
+
         everywhere = sure(eta) if kinds.aware else decision  # also for groups that it has not
         if kinds.aware:
             everywhere[here] = decision

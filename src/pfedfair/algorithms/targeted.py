@@ -93,6 +93,10 @@ class Targeted(Algorithm):
         return self.method.federated
 
     @property
+    def alone(self) -> bool:  # type: ignore[override]
+        return self.method.alone
+
+    @property
     def models(self) -> tuple[str, ...]:
         return self.method.models
 

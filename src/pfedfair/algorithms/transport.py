@@ -36,7 +36,7 @@ counted in cells of both networks' scores; the decision is by cell (`pfedfair.ru
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -49,7 +49,7 @@ from pfedfair.algorithms import checks, counting
 from pfedfair.algorithms.base import Answer, Clients, State
 from pfedfair.algorithms.based import Based
 from pfedfair.algorithms.counting import aside, cells_for, count, learn, likeness, noisy
-from pfedfair.algorithms.solver import Solver
+from pfedfair.algorithms.solver import Facts, Solver
 from pfedfair.errors import InputError, known
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import Both, Network
@@ -136,6 +136,10 @@ class Transport(Based):
         return self.epsilon if counting and self.epsilon is not None else 0.0
 
     @property
+    def privacy(self) -> float | None:
+        return self.epsilon
+
+    @property
     def level(self) -> str:
         marks = {None: "", OWN: " own", POOL: " pool"}
         sure = f" {self.confidence:.0%}" if self.confidence else ""
@@ -192,9 +196,22 @@ class Transport(Based):
 
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
         """Step 5, at every client."""
+        return self.by_beliefs(self.beliefs(server, own, clients), server, clients)
+
+    def sweep(
+        self, targets: Sequence[float], server: State, own: State, clients: Clients
+    ) -> Iterator[tuple[Transport, Sequence[Rule]]]:
+        beliefs = self.beliefs(server, own, clients)  # whatever the target is
+        for target in targets:
+            method = self.change(target_ddp=target)
+            yield method, method.by_beliefs(beliefs, server, clients)
+
+    def by_beliefs(
+        self, beliefs: Sequence[Belief], server: State, clients: Clients
+    ) -> Sequence[Rule]:
         kinds = clients.table.kinds
         found = []
-        each = zip(self.beliefs(server, own, clients), clients.rows, strict=True)
+        each = zip(beliefs, clients.rows, strict=True)
         for i, (belief, rows) in enumerate(each):
             s = clients.table.s[torch.from_numpy(rows)]
             shares = torch.bincount(s, minlength=kinds.groups).double().numpy() / len(rows)
@@ -264,5 +281,5 @@ class Transport(Based):
             rule = Thresholds(numbers.view(kinds.groups, 4))
         else:
             rule = Lookup(numbers, cells_for(self.bins, kinds).settings)
-        rule.facts = {"known_to": found.known_to, "certainty_cost": found.certainty_cost}
+        rule.facts = Facts(found)
         return rule

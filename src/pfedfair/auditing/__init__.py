@@ -11,19 +11,22 @@ import pandas as pd
 
 from pfedfair.auditing import measures, paired
 from pfedfair.auditing.notes import remarks
-from pfedfair.auditing.rows import Rows, columns_of, read
+from pfedfair.auditing.page import CARD, page, read
+from pfedfair.auditing.rows import Rows, columns_of
+from pfedfair.auditing.rows import read as read_rows
 from pfedfair.auditing.view import view
 from pfedfair.data.cells import canonical
-from pfedfair.files import atomic, write_parquet
+from pfedfair.files import atomic, write_json, write_parquet
 from pfedfair.intervals import FEWEST
 from pfedfair.plain import inert
 from pfedfair.report import markdown
+from pfedfair.report.whole import NAME, Report
 from pfedfair.studies.view import View
 
 if TYPE_CHECKING:
     from fairlearn.metrics import MetricFrame
 
-__all__ = ["Audit", "audit"]
+__all__ = ["Audit", "audit", "saved"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +106,30 @@ class Audit:
         """What `pfedfair audit` shows."""
         return view(self.frame, self.calibration, self.notes, self.rows.labels[-1], self.columns)
 
-    def save(self, folder: str | Path) -> list[Path]:
-        """Write ``audit.parquet``, ``audit.csv``, ``audit.md``, and ``calibration.csv`` if any."""
+    def card(self, command: str = "") -> dict[str, Any]:
+        """What the numbers do not say: columns, labels, groups, notes, and what was typed."""
+        return {
+            "columns": self.columns,
+            "labels": list(self.rows.labels),
+            "groups": list(self.rows.groups),
+            "rows": len(self.rows.y),
+            "notes": list(self.notes),
+            "command": command,
+        }
+
+    def report(self, path: str | Path | None = None) -> Report:
+        """Make the page that people look at; a notebook shows it, `path` is where to write it."""
+        shown = self.view()
+        found = Report(page(self.frame, self.card(), shown), shown)
+        if path is not None:
+            found.save(path)
+        return found
+
+    def save(self, folder: str | Path, command: str = "") -> list[Path]:
+        """Write ``audit.parquet``, ``.csv``, ``.md``, ``.json`` and the page, ``report.html``.
+
+        And ``calibration.csv``, if there is a calibration. `command` is what was typed.
+        """
         folder = Path(folder)
         texts = {
             "audit.csv": inert(self.frame).to_csv(index=False),
@@ -116,7 +141,20 @@ class Audit:
         for name, text in texts.items():
             with atomic(folder / name) as beside:
                 beside.write_text(text, encoding="utf-8")
-        return [folder / name for name in ("audit.parquet", *texts)]
+        write_json(folder / CARD, self.card(command))
+        return [*(folder / name for name in ("audit.parquet", *texts, CARD)), rewrite(folder)]
+
+
+def saved(folder: Path) -> Report:
+    """The report of an audit that `Audit.save` kept in a folder."""
+    frame, tenths, about = read(folder)
+    shown = view(frame, tenths, about["notes"], about["labels"][-1], about["columns"])
+    return Report(page(frame, about, shown, folder), shown)
+
+
+def rewrite(folder: Path) -> Path:
+    """Write the page of an audit's folder anew."""
+    return saved(folder).save(folder / NAME)
 
 
 def audit(
@@ -159,7 +197,7 @@ def audit(
     >>> audit(people, label="hired", prediction="model", sensitive="sex")
     Audit of 8 rows, 2 groups: accuracy 0.750, ddp 0.500, eo 0.500
     """
-    frame, rows = read(table, label, prediction, sensitive, client, score, against, positive)
+    frame, rows = read_rows(table, label, prediction, sensitive, client, score, against, positive)
     parts = [measures.tidy(rows, prediction, rows.decided)]
     tenths = pd.DataFrame()
     if rows.score is not None and score is not None:

@@ -85,7 +85,8 @@ def view(
         tables.append(tenths(calibration))
     legend += [*LEGEND, *(OF_SCORES if columns["score"] else ())]
     legend += [measure.words for measure in MEASURES.values()]
-    return View(title="Audit", tables=tuple(tables), legend=tuple(legend), notes=tuple(notes))
+    shown = View(title="Audit", tables=tuple(tables), legend=tuple(legend))
+    return shown.noting(notes)
 
 
 def wide(frame: pd.DataFrame) -> pd.DataFrame:

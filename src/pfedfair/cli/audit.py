@@ -30,7 +30,9 @@ def audit(
     positive: Annotated[
         Text, "The label that counts as positive; the last one if left out."
     ] = None,
-    out: Annotated[Path | None, "Folder for audit.parquet, audit.csv and audit.md."] = None,
+    out: Annotated[
+        Path | None, "Folder for audit.parquet, audit.csv, audit.md and the page, report.html."
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Measure how decisions of any model differ between groups, with intervals.
@@ -50,7 +52,7 @@ def audit(
             against=against,
             positive=positive,
         )
-    paths = found.save(out) if out is not None else []
+    paths = found.save(out, options.command_line()) if out is not None else []
     if not quiet:
         report.terminal.show(found.view(), terminal.console)
         if paths:

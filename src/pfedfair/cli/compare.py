@@ -1,7 +1,6 @@
 """Commands that do many runs, or show them: compare, reproduce, report."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +9,16 @@ import typer
 
 from pfedfair import terminal
 from pfedfair.algorithms import ALGORITHMS
-from pfedfair.cli import images, options
+from pfedfair.cli import images, options, pages
 from pfedfair.cli.options import Jobs, People, Protocol, Quiet, Seeds, Settings, unfold
 from pfedfair.defaults import takes, trainer
 from pfedfair.errors import InputError, known
-from pfedfair.experiment import Spec, do_runs, prepare, read_results
-from pfedfair.files import read_json
+from pfedfair.experiment import Spec, do_runs, prepare
+from pfedfair.experiment.grid import RUNS
 from pfedfair.report import show
-from pfedfair.studies import STUDIES, comparison, one_run
+from pfedfair.report.whole import NAME
+from pfedfair.studies import STUDIES, comparison
+from pfedfair.studies.page import of_results
 from pfedfair.studies.rows import CONSTANT
 
 
@@ -39,6 +40,7 @@ def compare(
     ] = 0.0,
     out: Annotated[Path, "Folder for results; a second call resumes."] = Path("runs/compare"),
     jobs: Jobs = None,
+    live: pages.IsLive = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare methods over how fair they are, and over seeds: a table and a figure.
@@ -84,9 +86,10 @@ def compare(
     ]  # fmt: skip
     part = plan.split(data, 0)
     notes = (*images.notes_on(data, plan, part), *part.notes)
-    results = do(specs, out, jobs, quiet, f"{len(names)} methods on {people.data}", notes=notes)
-    view = comparison(results)
-    show(replace(view, notes=(*view.notes, *notes)), out, quiet)
+    what = f"{len(names)} methods on {people.data}"
+    results = do(specs, out, jobs, quiet, what, notes=notes, live=live)
+    view = comparison(results).noting(notes)
+    show(view, out, quiet, of_results(results, view, "comparison", out, options.command_line()))
 
 
 @unfold
@@ -111,6 +114,7 @@ def reproduce(
     ] = None,
     out: Annotated[Path | None, "Folder; by default runs/WHAT."] = None,
     jobs: Jobs = None,
+    live: pages.IsLive = False,
     quiet: Quiet = False,
 ) -> None:
     """Redo a table or figure of the paper on the real data, the paper's numbers beside ours.
@@ -145,28 +149,34 @@ def reproduce(
         began = time.monotonic()
         runs = out / "runs" if what == "all" else None  # figures have many runs in common
         told = f"{name} on {' and '.join(dict.fromkeys(spec.source.name for spec in specs))}"
-        view = study.view(do(specs, folder, jobs, quiet, told, name, runs, notes))
-        show(replace(view, notes=(*view.notes, *notes)), folder, quiet)
+        results = do(specs, folder, jobs, quiet, told, name, runs, notes, live)
+        view = study.view(results).noting(notes)
+        page = of_results(results, view, "study", folder, options.command_line())
+        show(view, folder, quiet, page)
         if not quiet:
             terminal.say(f"{study.title}: {time.monotonic() - began:.0f} s")
 
 
 @unfold
 def report(
-    folder: Annotated[Path, typer.Argument(help="A folder with results.parquet.")],
+    folder: Annotated[
+        Path, typer.Argument(help="A folder of train, compare, reproduce, audit, or of a site.")
+    ],
+    open: Annotated[bool, "Open the page in a browser."] = False,
+    out: Annotated[Path | None, "Where to write the page; by default report.html beside."] = None,
+    sent: Annotated[
+        Path | None, "Of a site on Flower: its audit-dir, the copies of what it sent."
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Show the results in a folder of train, compare or reproduce again: tables and figures.
+    """Make the page that people look at, report.html; and show tables and figures again.
 
-    Example: pfedfair report runs/compas
+    Example: pfedfair report runs/compas --open
     """
-    results = read_results(folder)
-    card = folder / "experiment.json"
-    about = read_json(card) if card.exists() else {}
-    part = about.get("part")
-    make = STUDIES[part].view if part in STUDIES else comparison
-    view = one_run.saved(folder, results) if part == "train" else make(results)
-    show(replace(view, notes=(*view.notes, *about.get("notes", ()))), folder, quiet)
+    found = pages.saved(folder, sent, quiet)
+    path = pages.write(found, folder, quiet, out)
+    if open:
+        pages.opened(path, quiet)
 
 
 def do(
@@ -178,9 +188,24 @@ def do(
     part: str | None = None,
     runs: Path | None = None,
     notes: tuple[str, ...] = (),
+    live: bool = False,
 ) -> pd.DataFrame:
     """Do all runs with a progress bar; return the results."""
-    jobs = prepare(specs, out, jobs, part, notes)  # what is wrong is said before there is a bar
+    command = options.command_line()
+    jobs = prepare(specs, out, jobs, part, notes, command)  # what is wrong is said before the bar
     n, work = len(specs), sum(spec.work for spec in specs)
+    kind = "comparison" if part is None else "study"
+    watch = pages.watch_runs(specs, out, runs or out / RUNS, kind, what) if live else None
     with terminal.progress(what, work, quiet) as advance:
-        return do_runs(specs, out, jobs, lambda w, done: advance(w, f"{done}/{n} runs"), runs)
+
+        def on_work(done: float, finished: int) -> None:
+            advance(done, f"{finished}/{n} runs")
+            if watch is not None:
+                watch(done, work, finished)
+
+        try:
+            return do_runs(specs, out, jobs, on_work, runs)
+        except Exception:
+            if live:  # nobody's: a corrected command may have the folder
+                (out / NAME).unlink(missing_ok=True)
+            raise

@@ -1,6 +1,7 @@
 """Commands about one run: train, personalise, theory."""
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,8 @@ import typer
 
 from pfedfair import defaults, report, terminal
 from pfedfair.algorithms import Algorithm
-from pfedfair.cli import images, options
+from pfedfair.callbacks import Callback
+from pfedfair.cli import images, options, pages
 from pfedfair.cli.options import OneMethod, People, Protocol, Quiet, Seed, Settings, unfold
 from pfedfair.data.reading import read_table
 from pfedfair.engines.stacked import one_thread
@@ -16,6 +18,7 @@ from pfedfair.errors import InputError
 from pfedfair.experiment import FRONTIER_LIMITS, Spec, claim, rows_of, write_results
 from pfedfair.federation import Federation
 from pfedfair.files import read_json
+from pfedfair.report.whole import NAME
 from pfedfair.runs import Run, choose_network, measured_rows, newcomer
 from pfedfair.runs import train as train_run
 from pfedfair.runs.model import UnseenWarning
@@ -23,7 +26,7 @@ from pfedfair.studies import one_run
 from pfedfair.theory import cost_of_one_model
 
 SAVED = (
-    "model.safetensors", "run.json", "predictions.parquet", "results.parquet", "history.csv",
+    "model.safetensors", "run.json", "predictions.parquet", "results.parquet", "history.csv", NAME,
 )  # fmt: skip
 
 
@@ -34,7 +37,8 @@ def train(
     settings: Settings,
     seed: Seed = 0,
     protocol: Protocol = None,
-    out: Annotated[Path | None, "Folder for models and results."] = None,
+    out: Annotated[Path | None, "Folder for models, results and the page, report.html."] = None,
+    live: pages.IsLive = False,
     quiet: Quiet = False,
 ) -> None:
     """Train one method and show what every client got.
@@ -50,9 +54,11 @@ def train(
     federation = people.federate(plan, seed, settings.blind)
     measured_rows(federation.partition, protocol)
     choose_network(federation, algorithm)
+    if live and out is None:
+        raise InputError("--live writes the page to the folder of --out: name one.")
     card = {"part": "train", "runs": [spec.describe()]}
     if out is not None:
-        claim(out, card, write=False)
+        claim(out, card, write=live)
     if not quiet:
         for note in images.notes_on(federation.data, plan, federation.partition):
             terminal.say(f"Note: {note}")
@@ -60,16 +66,18 @@ def train(
             terminal.say(f"{line}.")
         terminal.say(federation.describe())
         terminal.say(defaults.words(people.dataset, method.method, algorithm))
-    run = _train(method.method, federation, algorithm, seed, quiet)
+    title = f"{method.method} on {federation.data.name}"
+    watch = [pages.Watch(out, title)] if live and out is not None else []
+    run = _train(method.method, federation, algorithm, seed, quiet, watch)
     results, rules = rows_of(run, spec), run.rules(protocol)
     if out is not None:
         claim(out, card)
         run.save(out, options.command_line())
         write_results(out, results, rules)
         report.history.write(run.history, out)
+        pages.one(out, results, quiet).save(out / NAME)
     if not quiet:
-        names = federation.data.group_names, federation.data.label_names
-        view = one_run.view(results, rules, *names, run.fitted.rules[0])
+        view = one_run.of_run(run, results, rules)
         report.terminal.show(view, terminal.console)
         if run.doubts:
             terminal.say(f"Note: {run.doubts}")
@@ -133,7 +141,8 @@ def theory(
         report.terminal.show(view, terminal.console)
 
 
-def _train(name: str, federation: Federation, algorithm: Algorithm, seed: int, quiet: bool) -> Run:
+def _train(name: str, federation: Federation, algorithm: Algorithm, seed: int, quiet: bool,
+           watch: Sequence[Callback] = ()) -> Run:  # fmt: skip
     """Train with a progress bar; on one thread, so that weights are the same on every machine."""
     done, what = 0.0, f"{name} on {federation.data.name}"
     with terminal.progress(what, 1.0, quiet) as advance, terminal.notes(quiet), one_thread():
@@ -143,4 +152,4 @@ def _train(name: str, federation: Federation, algorithm: Algorithm, seed: int, q
             done += part
             advance(done, "")
 
-        return train_run(federation, algorithm, seed, on_work=on_work)
+        return train_run(federation, algorithm, seed, on_work=on_work, callbacks=watch)

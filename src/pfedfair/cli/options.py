@@ -290,10 +290,11 @@ def at_least(option: str, number: int, least: int = 1) -> int:
 
 
 def command_line() -> str:
-    """What was typed, without the folder to write to: that is where it will be read."""
+    """What was typed, without what changes no number: where to write it, and --live."""
     words, kept = ["pfedfair", *sys.argv[1:]], []
     for before, word in pairwise(["", *words]):
-        if before != "--out" and word != "--out" and not word.startswith("--out="):
+        out = "--out" in (before, word) or word.startswith("--out=")
+        if not out and word not in ("--live", "--open"):
             kept.append(word)
     return shlex.join(kept)
 

@@ -17,11 +17,19 @@ from pfedfair.rules import Rule
 MEMORY = 512 * 2**20  # bytes for one chunk's models, gradients, moments and rows
 
 
+class Sent(NamedTuple):
+    """Messages of one kind that a client sent: the names of their tensors, how many, how large."""
+
+    tensors: tuple[str, ...]
+    messages: int
+    bytes: int
+
+
 class Fitted(NamedTuple):
     """The global model ``(p,)``, the clients' personal models ``(clients, p)`` and their rules.
 
     `server` is what the server knows at the end, by name; `own` what the clients do, where the
-    algorithm keeps it.
+    algorithm keeps it; `sent` what each of them sent, or would have from a place of its own.
     """
 
     w: Tensor
@@ -29,6 +37,7 @@ class Fitted(NamedTuple):
     rules: Sequence[Rule]
     server: State
     own: State
+    sent: tuple[Sent, ...] = ()
 
 
 @contextmanager
@@ -106,12 +115,16 @@ def fit(
     w = network.init(seeds.generator(seed, seeds.INIT))
     server = algorithm.start_server(w, sizes)
     own = [algorithm.start(server, clients) for _, clients in groups]
+    posted: dict[tuple[str, ...], list[int]] = {}
     for t in range(rounds):
         messages: State = {}
         for k, (ids, clients) in enumerate(groups):
             sent, own[k] = algorithm.client_round(server, own[k], clients, t)
             _scatter(messages, ids, sent, len(federation))
             on_work(per_round / total)
+        posted.setdefault(tuple(messages), []).append(
+            sum(rows[0].numel() * rows.element_size() for rows in messages.values())
+        )
         server = algorithm.server_round(server, messages, sizes)
         on_round(t, server)
     if rounds and network.measured:
@@ -128,7 +141,8 @@ def fit(
         own[k] = {}
         on_work(at_end / total)
     in_order = [rules[i] for i in range(len(federation))]
-    return Fitted(server["w"], personal.pop("theta"), in_order, server, personal)
+    post = tuple(Sent(names, len(each), sum(each)) for names, each in posted.items())
+    return Fitted(server["w"], personal.pop("theta"), in_order, server, personal, post)
 
 
 def _settled(w: Tensor, groups: Sequence[Clients], algorithm: Algorithm) -> Tensor:

@@ -112,10 +112,12 @@ def prepare(
     jobs: int | None = None,
     part: str | None = None,
     notes: Sequence[str] = (),
+    command: str = "",
 ) -> int:
     """Find out what is wrong before anything is written; then make `out` ours.
 
-    `notes` on the data are kept in the folder's card. Returns the number of processes.
+    `notes` on the data and the `command` are kept in the folder's card. Returns the number of
+    processes.
     """
     jobs = os.cpu_count() or 1 if jobs is None else jobs
     if jobs < 1:
@@ -136,8 +138,9 @@ def prepare(
         if validated:
             measured_rows(part_of, "validation")
     runs = [spec.describe() for spec in specs]
-    about = {"version": __version__, "part": part, "runs": runs}
-    claim(out, about | ({"notes": list(notes)} if notes else {}))
+    about: dict[str, Any] = {"version": __version__, "part": part, "runs": runs}
+    about |= {"notes": list(notes)} if notes else {}
+    claim(out, about | ({"command": command} if command else {}))
     return jobs
 
 
@@ -150,7 +153,7 @@ def claim(out: Path, description: dict[str, Any], write: bool = True) -> None:
     card = out / CARD
     description = json.loads(json.dumps(description))
     if card.exists():
-        if read_json(card) != description:
+        if _runs(read_json(card)) != _runs(description):
             raise InputError(
                 f"{out} holds another experiment: choose another {option('out')}, or delete that "
                 "folder."
@@ -162,6 +165,11 @@ def claim(out: Path, description: dict[str, Any], write: bool = True) -> None:
         out.mkdir(parents=True, exist_ok=True)
         if write:
             write_json(card, description)
+
+
+def _runs(card: dict[str, Any]) -> dict[str, Any]:
+    """What an experiment is, whatever was typed to have it."""
+    return {name: value for name, value in card.items() if name != "command"}
 
 
 def _left(path: Path) -> bool:

@@ -5,10 +5,11 @@ from pathlib import Path
 from pfedfair import terminal as screen
 from pfedfair.files import atomic
 from pfedfair.plain import inert
-from pfedfair.report import history, markdown, terminal
+from pfedfair.report import history, live, markdown, terminal, whole
+from pfedfair.studies.page import Page
 from pfedfair.studies.view import View
 
-__all__ = ["history", "markdown", "show", "terminal", "write"]
+__all__ = ["history", "live", "markdown", "show", "terminal", "whole", "write"]
 
 
 def write(view: View, out: Path) -> list[Path]:
@@ -27,10 +28,15 @@ def write(view: View, out: Path) -> list[Path]:
     return paths
 
 
-def show(view: View, out: Path, quiet: bool) -> None:
-    """Write a view to `out`, and print it."""
-    paths = write(view, out)
+def show(view: View, out: Path, quiet: bool, page: Page, html: Path | None = None) -> Path:
+    """Write a view and its page to `out`, and print the view; return where the page is.
+
+    The page is ``report.html``, or in the file `html`.
+    """
+    paths = [*write(view, out), live.write(page, html or out / whole.NAME)]
     if not quiet:
         terminal.show(view, screen.console)
-        names = ", ".join(["results.parquet", *(path.name for path in paths)])
+        there = [out / "results.parquet"] if (out / "results.parquet").exists() else []
+        names = ", ".join(path.name for path in (*there, *paths))
         screen.say(f"Written to {out}: {names}")
+    return paths[-1]

@@ -1,10 +1,8 @@
 """Pictures of a view, drawn with matplotlib, as PNG and SVG.
 
-A method has the same colour and marker in every figure: they follow from its place in `ALGORITHMS`,
-methods for clients first.
+A method has the same colour and marker in every figure: they follow from its place among methods.
 """
 
-import zlib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,26 +12,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from pfedfair.algorithms import ALGORITHMS
 from pfedfair.files import atomic
-from pfedfair.studies.rows import CENTRAL, FAIR, WITH_TARGET
+from pfedfair.studies.rows import place
 from pfedfair.studies.view import Picture
 
 # Okabe and Ito's colours, for eyes that see fewer; without yellow, which is pale on white.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
-OF_CLIENTS = [name for name, method in ALGORITHMS.items() if not method.kind.central]
-IN_ONE_PLACE = [name for name in ALGORITHMS if name not in OF_CLIENTS]
-ORDER = (*OF_CLIENTS, *WITH_TARGET, *IN_ONE_PLACE, *CENTRAL, *FAIR)
-PLACES = {name: k for k, name in enumerate(ORDER)}
 ROLE = {"underrepresented": "#D55E00", "overrepresented": "#0072B2"}
 GREY = "#555555"
 
 
 def style(method: str) -> tuple[str, str]:
     """Colour and marker of a method; also of one that nobody knows, always the same."""
-    place = PLACES.get(method, zlib.crc32(method.encode()))
-    return COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+    k = place(method)
+    return COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)]
 
 
 def draw(picture: Picture) -> Figure:

@@ -5,8 +5,10 @@ from pfedfair.studies.view import Table, View
 
 
 def text(view: View) -> str:
-    """The whole view: tables, what is said of them, pictures, and what the numbers mean."""
+    """The sentence, tables, what is said of them, pictures, and what the numbers mean."""
     lines = [f"# {_line(view.title)}"]
+    if view.sentence:
+        lines += ["", f"**{_line(view.sentence)}**", *(f"\n{_line(line)}" for line in view.more)]
     for one in view.tables:
         lines += ["", f"## {_line(one.heading)}", "", *table(one)]
         if one.lines:

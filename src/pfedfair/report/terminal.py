@@ -11,8 +11,15 @@ from pfedfair.studies.view import Table, View
 
 
 def show(view: View, console: Console) -> None:
-    """Print the tables, what is said of them, what the numbers mean, and notes."""
+    """Print the sentence, the tables, what is said of them, what the numbers mean, and notes."""
     title = view.title
+    if view.sentence:
+        console.print()
+        for text in filter(None, (title, view.sentence)):
+            console.print(Text(text, style="bold"))
+        for line in view.more:
+            console.print(Text(line))
+        title = ""
     for one in view.tables:
         if not one.detail:
             print_table(one, console, title)

@@ -43,6 +43,7 @@ def card_of(run: Run, command: str = "") -> dict[str, Any]:
         "data": {"rows": len(data), "inputs": data.inputs, "sha256": data.digest},
         "versions": versions(),
         "command": command,
+        "sent": [one._asdict() | {"tensors": list(one.tensors)} for one in run.fitted.sent],
         "metrics": metrics_of(run),
     }
 

@@ -1,10 +1,10 @@
 """One training run: what went in, what every client got, and how to keep it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,9 @@ from pfedfair.runs.model import PersonalModel
 from pfedfair.runs.predictor import Predictor, count
 from pfedfair.runs.shapes import shapes
 from pfedfair.theory import frontier
+
+if TYPE_CHECKING:
+    from pfedfair.report.whole import Report
 
 
 def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.ndarray], bool]:
@@ -74,12 +77,22 @@ class Run:
         return f"<{self._heading}>"
 
     def _repr_html_(self) -> str:
-        lines = [f"{line}." for line in self.federation.words()]
         if not self.measurable:
+            lines = [f"{line}." for line in self.federation.words()]
             return block(self._heading, [*lines, "No rows are held out to measure it on."])
-        gap = CRITERIA[self.algorithm.criterion].measure
-        names = [f"{name}{end}" for name in ("accuracy", gap) for end in ("", "_low", "_high")]
-        return block(self._heading, lines, self.table()[["client", "role", "n_train", *names]])
+        from pfedfair.report.whole import small  # it knows what there is to say
+
+        return small(self)
+
+    def report(self, path: str | Path | None = None, protocol: str | None = None) -> "Report":
+        """Make the page that people look at; a notebook shows it, `path` is where to write it.
+
+        It has `html`, `text` (Markdown), `document` (all its numbers) and `save`. For `protocol`
+        see `measured_rows`.
+        """
+        from pfedfair.report.whole import report_of
+
+        return report_of(self, path, protocol)
 
     @property
     def _heading(self) -> str:
@@ -129,6 +142,10 @@ class Run:
         `metrics.certainty`; where all people measured get `one_decision`, it is 0 for that reason.
         For `protocol` see `measured_rows`.
         """
+        return self.measured(protocol).assign(collapsed=self.collapsed)
+
+    def measured(self, protocol: str | None = None) -> pd.DataFrame:
+        """`table`, but for whether models collapsed, which takes a look at the training rows."""
         part = self.federation.partition
         protocol, rows, weighted = measured_rows(part, protocol)
         counts = self.counted(self.predictors, rows)
@@ -148,7 +165,7 @@ class Run:
         shares = self.shares(rows, weighted)
         found = metrics.measure(counts, shares) | metrics.certainty(counts, shares)
         return pd.DataFrame(about | found).assign(
-            collapsed=self.collapsed, one_decision=metrics.one_decision(counts), protocol=protocol
+            one_decision=metrics.one_decision(counts), protocol=protocol
         )
 
     def counted(self, predictors: Sequence[Predictor], rows: Sequence[np.ndarray]) -> np.ndarray:
@@ -262,10 +279,19 @@ class Run:
     def retarget(self, **changes: Any) -> Self:
         """Return this run with another target_ddp or confidence: no training and no messages."""
         algorithm = self.algorithm.change(**changes)
-        table, rows = self.federation.table, self.federation.partition.train
-        clients = Clients(self.network, table, rows, range(len(rows)), self.seed)
-        rules = list(algorithm.rules(self.fitted.server, self.fitted.own, clients))
+        rules = list(algorithm.rules(self.fitted.server, self.fitted.own, self._clients()))
         return replace(self, algorithm=algorithm, fitted=self.fitted._replace(rules=rules))
+
+    def sweep(self, targets: Sequence[float]) -> Iterator[Self]:
+        """Yield the run with each of some targets, as `retarget`; quicker than one by one."""
+        known = self.fitted.server, self.fitted.own, self._clients()
+        for algorithm, rules in self.algorithm.sweep(targets, *known):
+            fitted = self.fitted._replace(rules=list(rules))
+            yield replace(self, algorithm=algorithm, fitted=fitted)
+
+    def _clients(self) -> Clients:
+        table, rows = self.federation.table, self.federation.partition.train
+        return Clients(self.network, table, rows, range(len(rows)), self.seed)
 
     def save(self, folder: str | Path, command: str = "") -> None:
         """Write all that `load_run` needs: models, a card, everybody's scores, and shapes.

@@ -1,10 +1,11 @@
 """What is shown of one run: its clients, their rules, a new client, and what the theory says."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,18 +14,20 @@ from pfedfair import rules as rule_kinds
 from pfedfair.algorithms import Algorithm
 from pfedfair.criteria import CRITERIA, MEASURES
 from pfedfair.data import Dataset
+from pfedfair.errors import InputError
 from pfedfair.files import read_parquet
 from pfedfair.intervals import FEWEST
 from pfedfair.notebook import some
 from pfedfair.rules import Rule
 from pfedfair.rules.thresholds import PARTS, threshold
-from pfedfair.runs import PersonalModel
+from pfedfair.runs import PersonalModel, Run, SavedRun, load_run
+from pfedfair.runs.card import columns_of
 from pfedfair.runs.model import read_model
-from pfedfair.studies import summary, words
+from pfedfair.studies import cautions, summary, verdicts, words
+from pfedfair.studies.decided import differing
 from pfedfair.studies.view import Column, Table, View
 
 Names = Sequence[str]
-FEW = 10  # people of a group at a client
 CLIENT = Column("client", "{client}")
 ROLE = Column("role", lambda row: row["role"].removesuffix("represented"))
 SHARE = Column("share\nS=1", "{share_s1:.2f}")
@@ -52,10 +55,6 @@ NPR = (
     "NPR: negative prediction rate, the share of a group that is predicted the first label; few: "
     f"fewer than {FEWEST} people of the group."
 )
-BEST_GUESS = (
-    "It was aimed at by the best guess, which is too low for some: --confidence 0.95 aims lower, "
-    "so that it is kept for 95 % of what a client's gap may be."
-)
 THEORY = (
     "cost: what a single fair model must cost the client in accuracy, in percentage points, if "
     "labels were a function of X and S (Proposition 1; with noisy labels it is less).",
@@ -65,40 +64,107 @@ THEORY = (
 
 
 def saved(folder: Path, results: pd.DataFrame) -> View:
-    """The view of a run that train kept in a folder."""
+    """The view of a run that train kept in a folder; it may be of an older version."""
     found = read_model(folder)
-    rule = rule_kinds.from_dict(found.about["rule"], found.tensors["rule"][0])
     frame = read_parquet(folder / "rules.parquet")
-    return view(results, frame, found.about["group_names"], found.about["label_names"], rule)
+    try:
+        return of_run(load_run(folder), results, frame)
+    except InputError:
+        rule = rule_kinds.from_dict(found.about["rule"], found.tensors["rule"][0])
+        return view(results, frame, found.about["group_names"], found.about["label_names"], rule)
+
+
+def of_run(run: Run, results: pd.DataFrame, frame: pd.DataFrame) -> View:
+    """The view of a run with its people at hand: they tell more of why a target is not kept."""
+    data, protocol = run.federation.data, str(results["protocol"].iloc[0])
+    above = np.flatnonzero(judged(results, frame).found == verdicts.ABOVE)
+    differs = differing(run, above.tolist(), protocol)
+    left = columns_of(run.federation)["left_out"]
+    if isinstance(run, SavedRun):
+        left = run.card["columns"]["left_out"]
+    rule = run.fitted.rules[0]
+    return view(results, frame, data.group_names, data.label_names, rule, differs, left)
+
+
+class Judged(NamedTuple):
+    """Of every client whether it keeps the target and why not, and the sentence on all of them.
+
+    Without a target nothing is said of each.
+    """
+
+    found: np.ndarray
+    why: list[str | None]
+    sentence: str
+
+
+def judged(
+    results: pd.DataFrame, frame: pd.DataFrame, differs: Mapping[int, str] | None = None
+) -> Judged:
+    """Judge a run by its results and its rules `frame`; for `differs` see `verdicts.reasons`."""
+    gap, target = summary.gap_of(results), results["target_ddp"].iloc[0]
+    if target != target:
+        nothing: list[str | None] = [None] * len(results)
+        return Judged(np.array(nothing), nothing, verdicts.largest(results, gap))
+    known_to = frame["known_to"].to_list() if "known_to" in frame else None
+    found = verdicts.verdicts(results, target, gap)
+    why = verdicts.reasons(results, list(found), target, gap, known_to, differs)
+    names = results["client"].astype(str).to_list()
+    return Judged(found, why, verdicts.sentence(names, list(found), why, target, gap))
 
 
 def view(
-    results: pd.DataFrame, frame: pd.DataFrame, groups: Names, labels: Names, rule: Rule
+    results: pd.DataFrame,
+    frame: pd.DataFrame,
+    groups: Names,
+    labels: Names,
+    rule: Rule,
+    differs: Mapping[int, str] | None = None,
+    left: Mapping[str, str] | None = None,
 ) -> View:
     """Every client of a run; its rules `frame` and whether it kept its target, if it has them.
 
-    `rule` is one of the clients', for what all have in common.
+    `rule` is one of the clients', for what all have in common; `differs` as in
+    `verdicts.reasons`; `left` are columns that are no inputs, and why.
     """
     if "constant" in frame:  # runs of older versions have it not
         results = results.assign(constant=frame["constant"].to_numpy())
     first, gap = results.iloc[0], summary.gap_of(results)
     shown = gaps(gap, groups, labels)
     heading = f"{first['method']} on {first['dataset']}, seed {first['seed']}"
-    heading += f", {words.level(first['level'])}" if first["level"] else ""
+    heading += f", {level}" if (level := level_of(first)) else ""
     if first["seconds"] == first["seconds"]:
         heading += f", {first['seconds']:.1f} s"
     tables = [clients(results, heading, shown)]
     legend = [*legend_of(first["protocol"], results["n_test"].min(), shown, groups)]
-    legend += [*no_better(results), *cost_words(frame, first.get("eta", 0.0), rule)]
+    legend += no_better(results)
     if rule.numbers.numel():
         tables.append(rules(frame, groups, gap))
         legend += [*rule.words(labels, ()), COST]
         legend += [KNOWN_TO] if set(FACTS_OF) <= set(frame) else []
+    judgement = judged(results, frame, differs)
     if first["target_ddp"] == first["target_ddp"]:
-        lines = target_words(results, first["target_ddp"], gap, json.loads(first["config"]))
+        config = json.loads(first["config"])
+        lines = verdicts.target_words(results, first["target_ddp"], gap, config)
         tables[-1] = replace(tables[-1], lines_heading="The target:", lines=lines)
-    notes = (*too_few(results, groups), *held_out(results, groups), *one_decision(results))
-    return View(tables=tuple(tables), legend=tuple(legend), notes=notes)
+    return View(
+        sentence=judgement.sentence,
+        more=tuple(cost_words(frame, first.get("eta", 0.0), rule)),
+        tables=tuple(tables),
+        legend=tuple(legend),
+        cautions=(*cautions.cautions(results, groups), *cautions.left_out(left or {})),
+        differs=differs or {},
+    )
+
+
+def small_columns(results: pd.DataFrame) -> list[str]:
+    """The columns of results that a notebook has room for."""
+    named = ("accuracy", summary.gap_of(results))
+    return ["client", "role", "n_train", *(f"{n}{end}" for n in named for end in words.ENDS)]
+
+
+def level_of(row: pd.Series) -> str:
+    """How fair a run was asked to be, in words; nothing if it cannot be asked."""
+    return words.level(row["level"]) if row["level"] else ""
 
 
 def sites(frame: pd.DataFrame, data: Dataset, algorithm: Algorithm, heading: str) -> View:
@@ -106,8 +172,10 @@ def sites(frame: pd.DataFrame, data: Dataset, algorithm: Algorithm, heading: str
     gap = CRITERIA[algorithm.criterion].measure
     shown = gaps(gap, data.group_names, data.label_names)
     legend = legend_of("own", 0, shown, data.group_names)
-    notes = (*held_out(frame, data.group_names), *one_decision(frame))
-    return View(tables=(clients(frame, heading, shown),), legend=legend, notes=notes)
+    few = ((cautions.FEW, text) for text in cautions.held_out(frame, data.group_names))
+    same = ((cautions.COLLAPSED, text) for text in cautions.one_decision(frame))
+    table = clients(frame, heading, shown)
+    return View(tables=(table,), legend=legend, cautions=(*few, *same))
 
 
 def gaps(gap: str, groups: Names, labels: Names) -> list[str]:
@@ -128,42 +196,6 @@ def legend_of(protocol: str, rows: int, gaps: Names, groups: Names) -> tuple[str
         *([NPR] if len(gaps) == 1 else []),
         f"Groups: {names}.",
     )
-
-
-def too_few(results: pd.DataFrame, groups: Names) -> tuple[str, ...]:
-    """Say which clients have too few people of a group for its rates to be told."""
-    shares = results[[f"share_s{z}" for z in range(1, len(groups))]].to_numpy()
-    shares = np.column_stack([1 - shares.sum(1), shares])
-    people = np.rint(shares * results[["n_train"]].to_numpy()).astype(int)
-    each = _people(results, people, groups, FEW)
-    return (f"few people of a group to train on: client {each}.",) if each else ()
-
-
-def held_out(results: pd.DataFrame, groups: Names) -> tuple[str, ...]:
-    """Say which clients have too few people of a group to measure anything on."""
-    columns = [f"n_test_s{z}" for z in range(len(groups))]
-    if not set(columns) <= set(results):
-        return ()
-    each = _people(results, results[columns].fillna(0).to_numpy(int), groups, FEWEST)
-    return (f"{words.TOO_FEW} on held-out rows: client {each}.",) if each else ()
-
-
-def _people(results: pd.DataFrame, people: np.ndarray, groups: Names, enough: int) -> str:
-    """Clients with somebody of a group, but not enough; the first three of them."""
-    few = [
-        f"{results['client'].iloc[i]} ({people[i, z]} of {groups[z]})"
-        for i, z in np.argwhere((people > 0) & (people < enough))
-    ]
-    return ", ".join(few[:3]) + (f" and {len(few) - 3} more" if len(few) > 3 else "")
-
-
-def one_decision(results: pd.DataFrame) -> tuple[str, ...]:
-    """Say at which clients everybody who is held out gets the same decision."""
-    if not results.get("one_decision", pd.Series(False)).any():
-        return ()
-    alike = results.loc[results["one_decision"], "client"].astype(str)
-    who = f"client {', '.join(alike)}" if len(alike) < len(results) else "every client"
-    return (f"on held-out rows everybody gets the same decision at {who}: a gap of 0 is no merit.",)
 
 
 def no_better(results: pd.DataFrame) -> list[str]:
@@ -229,27 +261,6 @@ def rules(frame: pd.DataFrame, groups: Names, gap: str = "ddp") -> Table:
     return Table(heading="The decision rules", frame=frame, columns=columns)
 
 
-def target_words(
-    frame: pd.DataFrame, target: float, gap: str, config: dict[str, object]
-) -> tuple[str, ...]:
-    """Say whether the target was reached, client by client."""
-    few = frame.apply(words.few, axis=1, people=f"{gap}_people")
-    known = frame[frame[gap].notna() & ~few]
-    within = known[gap] <= target
-    above = ", ".join(known.loc[known[f"{gap}_low"] > target, "client"].astype(str))
-    text = f"{gap.upper()} at most {target:g}: {within.sum()} of {len(known)} clients are within it"
-    alike = int((within & known["one_decision"]).sum()) if "one_decision" in known else 0
-    text += f", {alike} of them because everybody gets the same decision" if alike else ""
-    text += f"; clearly above it (95 % interval): {above}." if above else (
-        "; none is clearly above it (95 % interval).")  # fmt: skip
-    lines = [text]
-    if few.any():
-        who = ", ".join(frame.loc[few, "client"].astype(str))
-        lines.append(f"{words.TOO_FEW} at {few.sum()} of the other clients: {who}.")
-    sure = config.get("confidence") is not None or within.all()
-    return (*lines,) if sure else (*lines, BEST_GUESS)
-
-
 def newcomer(model: PersonalModel, rates: pd.DataFrame, heading: str) -> View:
     """The groups of a new client: their numbers, and what the rule does to them."""
     decisions = rates.columns[2:]
@@ -269,7 +280,8 @@ def newcomer(model: PersonalModel, rates: pd.DataFrame, heading: str) -> View:
         notes.append("everybody gets the same decision: these rows do not allow more.")
     columns = [Column("group", "{group}"), Column("rows", "{rows:g}"), *columns]
     table = Table(heading=heading, frame=rates, columns=tuple(columns))
-    return View(tables=(table,), legend=tuple(model.words()), notes=tuple(notes))
+    found = View(tables=(table,), legend=tuple(model.words()))
+    return found.noting(notes)
 
 
 def decided(rates: pd.DataFrame, model: PersonalModel, heading: str, drawn: int) -> View:

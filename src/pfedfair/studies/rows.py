@@ -5,6 +5,7 @@ in the place of eta; the frontier, the best thresholds on FedAvg's scores; and t
 place, which is local training where all rows are one client's.
 """
 
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,9 +34,18 @@ SETTINGS: dict[str, dict[str, Any]] = {  # that make a row what it is
 }
 MODEL = {row: model for row, (_, model) in BASES.items() if model} | FAIR
 MODEL |= {name: "linear" for name, method in ALGORITHMS.items() if method.kind().linear}
+OF_CLIENTS = [name for name, method in ALGORITHMS.items() if not method.kind.central]
+IN_ONE_PLACE = [name for name in ALGORITHMS if name not in OF_CLIENTS]
+ORDER = (*OF_CLIENTS, *WITH_TARGET, *IN_ONE_PLACE, *CENTRAL, *FAIR)
+PLACES = {name: k for k, name in enumerate(ORDER)}
 TARGETS = (0.1, 0.05, 0.02)
 ETA, TARGET = 0.9, 0.05  # where a table has one level of each row
 Level = dict[str, Any]
+
+
+def place(method: str) -> int:
+    """The number of a method, by which it has its colour; also of one that nobody knows."""
+    return PLACES.get(method, zlib.crc32(method.encode()))
 
 
 def at_target(row: str, target: float) -> Level:

@@ -12,12 +12,13 @@ from pfedfair.defaults import make, of_few_rows, trainer
 from pfedfair.errors import known
 from pfedfair.experiment import FRONTIER, Source, Spec
 from pfedfair.partition import Plan
-from pfedfair.studies import parts, summary, words
+from pfedfair.studies import arms, cautions, parts, summary, words
 from pfedfair.studies.rows import BASES, CONSTANT, METHOD, MODEL, SETTINGS, Level, levels
 from pfedfair.studies.view import Picture, Table, View
 
 Files = Callable[[pd.DataFrame, pd.DataFrame, Sequence[Table]], dict[str, pd.DataFrame]]
 ON_PIXELS = "pixels"  # whose settings networks on pixels have
+MORE = 4  # lines beside a sentence
 ROWS = 12_000  # of all clients together, where Adult has 20 or 50 of them
 
 
@@ -125,11 +126,15 @@ class Study:
             tables.append(replace(table, heading=words.heading(part) + table.heading))
         kept = {"summary.csv": rows, "clients.csv": clients}
         kept = {name: frame.drop(columns="model") for name, frame in kept.items()}
-        return View(
+        first = next(summary.parts(held))
+        shown = View(
             title=self.title,
             tables=(*tables, *(parts.client_table(part, gap) for part in summary.parts(clients))),
             pictures=tuple(self.pictures(held, rows)),
             legend=self.legend(gap),
-            notes=(*parts.collapsed(results), *parts.few_people(held)),
             files=kept | self.files(held, rows, tables),
+            sentence=arms.sentence(arms.arms(first), summary.gap_of(first)),
+            more=tuple(line for table in tables[:1] for line in table.lines[:MORE]),
         )
+        shown = shown.noting(parts.collapsed(results), cautions.COLLAPSED)
+        return shown.noting(parts.few_people(held), cautions.FEW)

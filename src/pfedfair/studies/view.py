@@ -4,8 +4,8 @@ A view is data: frames of numbers, and for each column of a table how a row's nu
 renderer computes nothing, so the screen, Markdown and a page show the same.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -67,14 +67,28 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """Tables, pictures, what the numbers mean (`legend`), what to beware of (`notes`).
+    """Tables, pictures, what the numbers mean (`legend`), what to beware of (`cautions`).
 
-    `files` are frames to be kept as CSV, by file name.
+    `sentence` is the first thing to read, `more` what belongs to it; `cautions` have a kind, see
+    `pfedfair.studies.cautions`, and a sentence. `differs` says of clients, by number, how their
+    people differ from other clients'. `files` are frames to be kept as CSV, by file name.
     """
 
     title: str = ""
+    sentence: str = ""
+    more: tuple[str, ...] = ()
     tables: tuple[Table, ...]
     pictures: tuple[Picture, ...] = ()
     legend: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    cautions: tuple[tuple[str, str], ...] = ()
+    differs: Mapping[int, str] = field(default_factory=dict)
     files: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to beware of, as sentences."""
+        return tuple(text for _, text in self.cautions)
+
+    def noting(self, notes: Iterable[str], kind: str = "note") -> "View":
+        """The same view, with more to beware of."""
+        return replace(self, cautions=(*self.cautions, *((kind, text) for text in notes)))

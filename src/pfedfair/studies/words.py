@@ -9,6 +9,7 @@ from pfedfair import partition
 from pfedfair.intervals import FEWEST
 
 NAN = float("nan")
+ENDS = ("", "_low", "_high")  # of a measure: itself and its interval
 NAME = 13  # letters of a method's name in one line: 80 columns are few
 SURE = (
     "±: how sure a mean over seeds is: half the width of its 95 % interval (Student t); it takes "

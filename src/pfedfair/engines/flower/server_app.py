@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from pfedfair.engines.flower import log
+from pfedfair.engines.flower import log, page
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site.checkpoint import Checkpoint
 from pfedfair.engines.site.settings import Settings
@@ -54,7 +54,8 @@ def conduct(grid: Grid, context: Context, out: Path) -> None:
     try:
         settings = Settings.read(context.run_config)
         conductor = Conductor(grid, settings)
-        state = conductor.run()
+        with page.shown(conductor):
+            state = conductor.run()
         keep(settings, state)
     except Exception as error:
         text = str(error) if isinstance(error, InputError) else repr(error)

@@ -1,0 +1,174 @@
+"""The page of a comparison or a study: every arm of every part, and the trade-off of all."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pfedfair.algorithms import from_dict
+from pfedfair.errors import InputError
+from pfedfair.experiment import FRONTIER
+from pfedfair.studies import arms as arms_of
+from pfedfair.studies import summary, verdicts, words
+from pfedfair.studies.arms import Arm
+from pfedfair.studies.page import about
+from pfedfair.studies.page.document import Page, column, whole
+from pfedfair.studies.rows import BEST, CONSTANT, place
+from pfedfair.studies.view import Table, View
+
+NO_ALONE = (
+    "What a site gains over training alone is not known from these methods: add one that trains "
+    "alone, such as erm-local or kde-local, to --methods."
+)
+
+
+def of_results(
+    results: pd.DataFrame,
+    view: View,
+    kind: str,
+    folder: Path | None = None,
+    command: str = "",
+) -> Page:
+    """The page of all runs in a folder; `kind` is "comparison" or "study"."""
+    held, gap = summary.held_out(results), summary.gap_of(results)
+    rows = summary.summary(held)
+    number = sum(1 for _ in summary.parts(held))
+    tables, parts, every = list(view.tables), [], []
+    for k, part in enumerate(summary.parts(held)):
+        found = arms_of.arms(part)
+        every.append(found)
+        own = tables[k::number]  # one of each kind for each part
+        parts.append(_part(part, found, summary.rows_of(rows, part), gap, own))
+    first = every[0]
+    best = first[parts[0]["chosen"]] if first else None
+    alone = _alone(next(summary.parts(held)), first, gap)
+    return Page(
+        kind=kind,
+        title=view.title if kind == "study" else f"{view.title} on {held['dataset'].iloc[0]}",
+        sentence=view.sentence or f"{view.title}.",
+        more=list(view.more)[:4],
+        gap=gap,
+        target=None if best is None else best.target,
+        groups=_groups(held),
+        parts=parts,
+        details=alone,
+        warnings=list(view.cautions),
+        about=[*about.of_results(results, command), *([] if folder is None else
+               about.hashes(folder))],
+        hints=None if alone else {"alone": NO_ALONE},
+    )  # fmt: skip
+
+
+def _groups(held: pd.DataFrame) -> list[str]:
+    return [f"S={name.removeprefix('npr_s')}" for name in map(str, held)
+            if name.startswith("npr_s") and name.removeprefix("npr_s").isdigit()]  # fmt: skip
+
+
+def _part(
+    part: pd.DataFrame, found: Sequence[Arm], rows: pd.DataFrame, gap: str, tables: Sequence[Table]
+) -> dict[str, Any]:
+    sites = list(dict.fromkeys(part["client"]))
+    about_sites = part.drop_duplicates("client").set_index("client").loc[sites]
+    flat = next((arm for arm in found if arm.method == CONSTANT), None)
+    constant = None if flat is None else column(flat.frame["accuracy"])
+    return {
+        "name": words.heading(part),
+        "sites": {
+            "name": [str(name) for name in sites],
+            "role": about_sites["role"].to_list() if "role" in about_sites else None,
+            "n_train": _counts(about_sites, "n_train"),
+            "n_test": _counts(about_sites, "n_test"),
+        },
+        "arms": [_arm(arm, gap, constant) for arm in found],
+        "chosen": arms_of.chosen(found, gap),
+        "tradeoff": _tradeoff(found, rows, gap),
+        "tables": [_table(one) for one in tables if not one.detail],
+    }
+
+
+def _counts(frame: pd.DataFrame, name: str) -> list[int | None] | None:
+    return whole(frame[name]) if name in frame else None
+
+
+def _arm(arm: Arm, gap: str, constant: list[float] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"method": arm.method, "level": arm.level, "words": arm.words}
+    found["target"] = arm.target
+    for name in ("gap", "accuracy"):
+        for end in ("", "_low", "_high"):
+            source = f"{name.replace('gap', gap)}{end}"
+            known = source in arm.frame
+            found[f"{name}{end}"] = column(arm.frame[source]) if known else [None] * len(arm.frame)
+    people = f"{gap}_people"
+    found["constant"] = constant
+    found["people"] = whole(arm.frame[people]) if people in arm.frame else None
+    judged = arm.verdicts(gap)
+    found["verdict"] = judged
+    found["why"] = [None] * len(arm.frame)
+    if judged is not None and arm.target is not None:
+        found["why"] = verdicts.reasons(arm.frame, judged, arm.target, gap)
+    return found
+
+
+def _table(table: Table) -> dict[str, Any]:
+    return {
+        "heading": table.heading,
+        "heads": [one.heading for one in table.columns],
+        "cells": table.cells(),
+        "keys": table.keys,
+        "lines_heading": table.lines_heading,
+        "lines": list(table.lines),
+        "detail": table.detail,
+    }
+
+
+def _tradeoff(found: Sequence[Arm], rows: pd.DataFrame, gap: str) -> dict[str, Any]:
+    """The worst client's error against its gap, a curve over levels for each method."""
+    numbers = {(arm.method, arm.config): k for k, arm in enumerate(found)}
+    curves = []
+    for method, curve in rows.groupby("method", sort=False):
+        curve = curve.sort_values("eta", kind="stable")
+        kind = {CONSTANT: "constant", FRONTIER: "frontier"}.get(str(method), "method")
+        points = []
+        for _, row in curve.iterrows():
+            x, y = row[f"worst_{gap}"], 1 - row["worst_accuracy"]
+            x_half, y_half = row[f"worst_{gap}_half"], row["worst_accuracy_half"]
+            points.append({
+                "arm": numbers.get((str(method), row["config"])),
+                "level": words.level(row["level"]) if row["level"] else "",
+                "gap": x, "gap_low": max(0.0, x - x_half), "gap_high": x + x_half,
+                "error": y, "error_low": max(0.0, y - y_half), "error_high": min(1.0, y + y_half),
+            })  # fmt: skip
+            if x_half != x_half:  # one seed
+                points[-1] |= dict.fromkeys(("gap_low", "gap_high", "error_low", "error_high"))
+        k = place(str(method))
+        curve_of = {"method": method, "kind": kind, "colour": k % 7, "marker": k % 11}
+        name = {"words": BEST} if kind == "frontier" else {}
+        curves.append(curve_of | name | {"points": points})
+    return {"who": "worst client", "x": gap.upper(), "y": "error %", "curves": curves}
+
+
+def _alone(part: pd.DataFrame, found: Sequence[Arm], gap: str) -> list[dict[str, Any]] | None:
+    """What training alone gives each site, by the method that declares that clients are alone.
+
+    Of several levels the one whose sum of error and gap is the least at the worst client.
+    """
+    each = [arm for arm in found if arm.method != CONSTANT and _trains_alone(part, arm)]
+    if not each:
+        return None
+    best = each[arms_of.chosen(each, gap)]
+    empty: dict[str, Any] = dict.fromkeys(("changed", "scores", "thresholds", "cost"))
+    said = f"{best.words}: every client by itself, nothing sent"
+    return [
+        {"rates": [], **empty, "rule": [], "facts": [],
+         "alone": {"accuracy": row["accuracy"], "gap": row[gap], "words": said}}
+        for _, row in best.frame.iterrows()
+    ]  # fmt: skip
+
+
+def _trains_alone(part: pd.DataFrame, arm: Arm) -> bool:
+    try:
+        return bool(from_dict(json.loads(arm.config)).alone)
+    except (InputError, TypeError, ValueError):  # results of another version, or made by hand
+        return False

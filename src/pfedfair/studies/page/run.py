@@ -1,0 +1,169 @@
+"""The page of one run: its folder, or the run itself."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pfedfair.errors import InputError
+from pfedfair.runs import Run, SavedRun
+from pfedfair.runs.card import card_of
+from pfedfair.studies import one_run, summary, verdicts
+from pfedfair.studies.cautions import UNLUCKY
+from pfedfair.studies.page import about, left, shapes, site, slider
+from pfedfair.studies.page.document import Page, column, whole
+from pfedfair.studies.rows import CONSTANT, place
+from pfedfair.studies.view import View
+
+Advance = Callable[[float, str], None]
+
+
+def of_run(
+    run: Run,
+    results: pd.DataFrame | None = None,
+    rules: pd.DataFrame | None = None,
+    folder: Path | None = None,
+    protocol: str | None = None,
+    advance: Advance = lambda done, note: None,
+    view: View | None = None,
+) -> Page:
+    """The page of a run.
+
+    Parameters
+    ----------
+    results, rules
+        What ``results.parquet`` and ``rules.parquet`` have; measured if they are not given.
+    folder
+        Where other targets are kept, and whose files are named with their hashes.
+    advance
+        Told how much of the work is done, from 0 to 1.
+    view
+        What `one_run.of_run` made, if that is at hand.
+    """
+    results = results_of(run, protocol) if results is None else results
+    protocol = str(results["protocol"].iloc[0])
+    rules = run.rules(protocol) if rules is None else rules
+    shown = view or one_run.of_run(run, results, rules)
+    first, gap = results.iloc[0], summary.gap_of(results)
+    data, target = run.federation.data, first["target_ddp"]
+    judged = one_run.judged(results, rules, shown.differs)
+    targets = slider.kept(run, protocol, folder, advance)
+    arm = _arm(results, rules, gap, judged)
+    part = {
+        "name": f"{first['dataset']}, {len(results):,} clients",
+        "sites": {
+            "name": results["client"].astype(str).to_list(),
+            "role": results["role"].to_list() if "role" in results else None,
+            "n_train": whole(results["n_train"]),
+            "n_test": whole(results["n_test"]),
+        },
+        "arms": [arm],
+        "chosen": 0,
+        "tradeoff": _tradeoff(arm, targets, gap),
+        "tables": [],
+    }
+    card = run.card if isinstance(run, SavedRun) else card_of(run)
+    lucky = verdicts.chance(list(judged.found), results, target, gap)
+    few = [(UNLUCKY, f"{names} may be above the target by bad luck alone: of so many clients that "
+            "keep it, one in forty is found above it.")
+           for names in [", ".join(results["client"].astype(str)[lucky])] if names]  # fmt: skip
+    return Page(
+        kind="run",
+        title=f"{first['method']} on {first['dataset']}",
+        sentence=judged.sentence,
+        more=_more(shown),
+        gap=gap,
+        target=None if target != target else float(target),
+        groups=data.group_names,
+        labels=data.label_names,
+        positive=data.label_names[-1],
+        parts=[part],
+        slider=None
+        if targets is None
+        else slider.slider(targets, float(target), gap, len(data.group_names)),
+        details=site.details(run, results, rules, gap),
+        shapes=_shapes(run),
+        left=left.left(run.algorithm, run.fitted.sent),
+        warnings=[*shown.cautions, *few, *([("note", run.doubts)] if run.doubts else [])],
+        about=[*about.of_card(card, protocol, run.network.words), *_files(folder)],
+        hints={"alone": site.ALONE},
+    )
+
+
+def results_of(run: Run, protocol: str | None = None) -> pd.DataFrame:
+    """What ``results.parquet`` has of a run, as far as a page needs it."""
+    if not run.measurable and protocol is None:
+        raise InputError("No rows are held out to measure this run on: there is nothing to report.")
+    algorithm = run.algorithm
+    return run.table(protocol).assign(
+        dataset=run.federation.data.name,
+        method=type(algorithm).__name__,
+        model=run.network.words,
+        seed=run.seed,
+        level=algorithm.level,
+        eta=float(algorithm.eta),
+        target_ddp=float("nan") if algorithm.target is None else algorithm.target,
+        config=json.dumps(algorithm.to_dict(), sort_keys=True),
+        seconds=run.seconds,
+    )
+
+
+def _more(view: View) -> list[str]:
+    lines = [line for table in view.tables for line in table.lines]
+    return [*view.more, *lines][:4]
+
+
+def _arm(
+    results: pd.DataFrame, rules: pd.DataFrame, gap: str, judged: one_run.Judged
+) -> dict[str, Any]:
+    first, people = results.iloc[0], f"{gap}_people"
+    target = first["target_ddp"]
+    level = one_run.level_of(first)
+    found = {"method": first["method"], "level": level, "target": target}
+    found["words"] = f"{first['method']}, {level}" if level else first["method"]
+    for name in ("gap", "accuracy"):
+        for end in ("", "_low", "_high"):
+            found[f"{name}{end}"] = column(results[f"{name.replace('gap', gap)}{end}"])
+    found["constant"] = column(rules["constant"]) if "constant" in rules else None
+    found["people"] = whole(results[people]) if people in results else None
+    found["verdict"] = list(judged.found) if target == target else None
+    found["why"] = judged.why
+    return found
+
+
+def _tradeoff(arm: dict[str, Any], targets: pd.DataFrame | None, gap: str) -> dict[str, Any]:
+    """The run's own point among other targets, and the constant classifier."""
+    gaps = [one for one in arm["gap"] if one is not None]
+    worst: dict[str, Any] = {"arm": 0, "level": arm["level"], "gap": max(gaps, default=None)}
+    points = [worst | {"error": 1 - min(arm["accuracy"])}]
+    if targets is not None:
+        points = []
+        for target, rows in targets.groupby("target_ddp"):
+            error = 1 - float(rows["accuracy"].min())
+            own = target == arm["target"]
+            point: dict[str, Any] = {"arm": 0 if own else None, "level": f"gap ≤ {target:g}"}
+            points.append(point | {"gap": float(rows[gap].max()), "error": error})
+    ends = dict.fromkeys(("gap_low", "gap_high", "error_low", "error_high"))
+    k = place(arm["method"])
+    curves = [{"method": arm["method"], "kind": "method", "colour": k % 7, "marker": k % 11,
+               "points": [ends | point for point in points]}]  # fmt: skip
+    if arm["constant"]:
+        point = {"arm": None, "level": "", "gap": 0.0, "error": 1 - min(arm["constant"])}
+        curves.append({"method": CONSTANT, "kind": "constant", "colour": 6, "marker": 0,
+                       "points": [ends | point]})  # fmt: skip
+    return {"who": "worst client", "x": gap.upper(), "y": "error %", "curves": curves}
+
+
+def _shapes(run: Run) -> list[dict[str, Any]] | None:
+    if not run.network.linear or run.federation.data.array is not None:
+        return None
+    try:
+        return shapes.shapes(run.shapes())
+    except InputError:
+        return None
+
+
+def _files(folder: Path | None) -> about.About:
+    return [] if folder is None else about.hashes(folder)

@@ -1,0 +1,59 @@
+"""The shapes of an additive model, with no more points than a curve needs."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair.studies.page.document import column, whole
+
+STRAIGHT = 0.004  # of a curve's height: what a left-out point may be off the line
+LEVELS = 25  # of a category: the most frequent ones
+SHAPES = 60  # columns, those that move scores most
+
+
+def shapes(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Each column's curve, or points, the ones that move scores most first."""
+    found = []
+    for (name, label), rows in frame.groupby(["column", "label"], sort=False):
+        number = rows["kind"].iloc[0] == "number"
+        empty = rows[rows["value"].isna()] if number else rows[rows["level"] == ""]
+        none = float(empty["contribution"].iloc[0]) if number and len(empty) else None
+        rows = rows[rows["value"].notna()] if number else rows.head(LEVELS)
+        if not len(rows):
+            continue
+        added = rows["contribution"].to_numpy(float)
+        spread = float(np.ptp(added))
+        if number:
+            keep = needed(rows["value"].to_numpy(float), added, STRAIGHT * max(spread, 1e-9))
+            people = np.add.reduceat(rows["people"].to_numpy(), keep)
+            rows = rows.iloc[keep].assign(people=people)
+        values = column(rows["value"]) if number else rows["level"].replace("", "empty").to_list()
+        found.append((spread, {
+            "column": name, "label": label, "kind": "number" if number else "category",
+            "values": values, "added": column(rows["contribution"]),
+            "people": whole(rows["people"]), "empty": none,
+        }))  # fmt: skip
+    found.sort(key=lambda pair: -pair[0])
+    return [shape for _, shape in found[:SHAPES]]
+
+
+def needed(x: np.ndarray, y: np.ndarray, off: float) -> list[int]:
+    """The points that a curve of straight lines needs (Douglas and Peucker).
+
+    >>> needed(np.arange(5.0), np.array([0.0, 1.0, 2.0, 1.0, 0.0]), 0.01)
+    [0, 2, 4]
+    """
+    kept, open_ends = {0, len(x) - 1}, [(0, len(x) - 1)]
+    while open_ends:
+        first, last = open_ends.pop()
+        if last - first < 2:
+            continue
+        line = np.interp(x[first + 1 : last], x[[first, last]], y[[first, last]])
+        apart = np.abs(y[first + 1 : last] - line)
+        worst = int(apart.argmax())
+        if apart[worst] > off:
+            middle = first + 1 + worst
+            kept.add(middle)
+            open_ends += [(first, middle), (middle, last)]
+    return sorted(kept)

@@ -1,0 +1,122 @@
+"""Other targets: what every site would have got, computed beforehand.
+
+The numbers are kept beside the page as ``targets.parquet``, and read from there the next time.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair.criteria import CRITERIA
+from pfedfair.errors import InputError
+from pfedfair.files import read_parquet, write_parquet
+from pfedfair.rules.thresholds import PARTS
+from pfedfair.runs import Run, SavedRun, measured_rows
+from pfedfair.studies import verdicts
+from pfedfair.studies.page.document import column
+
+NAME = "targets.parquet"
+LARGEST = 0.3
+MOST, LEAST = 25, 5  # targets
+PATIENCE = 20.0  # seconds, about, that they may take
+LONGEST = 300.0  # seconds, beyond which there is no slider
+PER_CLIENT, PER_ROW = 2e-3, 2.5e-7  # seconds, measured on one core
+PER_WEIGHT = 2e-10  # seconds to score a row, for each parameter of the network
+SURELY = 25.0  # how much longer it takes with confidence
+THRESHOLDS = 400  # sites, at the most, whose thresholds are shown at every target
+Advance = Callable[[float, str], None]
+
+
+def targets_of(run: Run, protocol: str | None = None) -> list[float]:
+    """The targets to compute, the run's own among them; fewer where there are many sites.
+
+    By the number of sites and rows, not by the clock: the same run has the same targets.
+    """
+    own = run.algorithm.target
+    if own is None or not run.algorithm.keeps:
+        return []
+    _, rows, _ = measured_rows(run.federation.partition, protocol)
+    scored = 0.0 if isinstance(run, SavedRun) else PER_WEIGHT * run.network.size
+    each = PER_CLIENT * len(rows) + (PER_ROW + scored) * sum(map(len, rows))
+    each *= SURELY if getattr(run.algorithm, "confidence", None) else 1.0
+    if LEAST * each > LONGEST:
+        return []
+    number = int(np.clip(PATIENCE / each, LEAST, MOST))
+    # Small targets are what people ask for: steps grow towards the end.
+    grid = LARGEST * np.linspace(0, 1, number) ** 1.5
+    near = int(np.abs(grid - own).argmin())
+    grid[near] = own if own <= LARGEST else grid[near]
+    found = {round(float(t), 3) for k, t in enumerate(grid) if k != near} | {float(own)}
+    return sorted(found)
+
+
+def compute(run: Run, protocol: str | None, advance: Advance) -> pd.DataFrame | None:
+    """A row for each target and site; None where the method would have to train again."""
+    asked = targets_of(run, protocol)
+    gap = CRITERIA[run.algorithm.criterion].measure
+    measures = [f"{name}{end}" for name in ("accuracy", gap) for end in ("", "_low", "_high")]
+    kept = ["client", *measures, f"{gap}_people", "one_decision"]
+    found = []
+    try:
+        for k, (target, other) in enumerate(zip(asked, run.sweep(asked), strict=True)):
+            table = other.measured(protocol)[kept]
+            rules = pd.DataFrame([rule.table() for rule in other.fitted.rules], index=table.index)
+            found.append(pd.concat([table, rules], axis=1).assign(target_ddp=target))
+            advance((k + 1) / len(asked), f"{k + 1}/{len(asked)} targets")
+    except InputError:  # it needs rows that are not kept, or has no other target
+        return None
+    return pd.concat(found, ignore_index=True) if found else None
+
+
+def kept(
+    run: Run, protocol: str | None, folder: Path | None, advance: Advance
+) -> pd.DataFrame | None:
+    """The targets that a folder has, or else computed, and written there."""
+    path = None if folder is None else folder / NAME
+    if path is not None and path.exists():
+        found = read_parquet(path)
+        names = list(run.federation.partition.names)
+        whole = "target_ddp" in found and "client" in found
+        if whole and list(dict.fromkeys(found["client"].astype(str))) == names:
+            return found
+    made = compute(run, protocol, advance)
+    if made is not None and path is not None:
+        write_parquet(path, made)
+    return made
+
+
+def slider(frame: pd.DataFrame, own: float, gap: str, groups: int) -> dict[str, Any]:
+    """The document's part: arrays by target and site."""
+    asked = sorted(frame["target_ddp"].unique())
+    parts = [frame[frame["target_ddp"] == target] for target in asked]
+    found: dict[str, Any] = {"targets": column(asked)}
+    found["start"] = int(np.abs(np.array(asked) - own).argmin())
+    for name in ("accuracy", "gap", "gap_low", "gap_high"):
+        source = name.replace("gap", gap)
+        found[name] = [column(part[source]) for part in parts]
+    judged = [[*verdicts.verdicts(p, t, gap)] for p, t in zip(parts, asked, strict=True)]
+    found["verdict"] = judged
+    found["within"] = [one.count(verdicts.WITHIN) for one in judged]
+    found["mean_accuracy"] = column([part["accuracy"].mean() for part in parts])
+    found["worst_accuracy"] = column([part["accuracy"].min() for part in parts])
+    found["sentence"] = [_sentence(p, v, t, gap)
+                         for p, v, t in zip(parts, judged, asked, strict=True)]  # fmt: skip
+    found["thresholds"] = None
+    if f"low_s{groups - 1}" in frame and len(parts[0]) <= THRESHOLDS:
+        found["thresholds"] = [_thresholds(part, groups) for part in parts]
+    return found
+
+
+def _sentence(part: pd.DataFrame, found: Sequence[str], target: float, gap: str) -> str:
+    names = part["client"].astype(str).to_list()
+    why = verdicts.reasons(part, found, target, gap)
+    return verdicts.sentence(names, found, why, target, gap)
+
+
+def _thresholds(part: pd.DataFrame, groups: int) -> list[Any]:
+    each = [[column(part[f"{name}_s{z}"]) for name in PARTS] for z in range(groups)]
+    return [[dict(zip(PARTS, (values[i] for values in of_group), strict=True))
+             for of_group in each] for i in range(len(part))]  # fmt: skip
