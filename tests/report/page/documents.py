@@ -1,6 +1,7 @@
 """Documents as the page gets them, of every kind, with numbers that could be real."""
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -282,11 +283,13 @@ def study(n_methods=20, n_sites=12):
                     parts, left=LEFT, warnings=WARNINGS)  # fmt: skip
 
 
+@cache
 def many(n=2410):
     """A run with as many sites as there are counties."""
     names = [f"{STATES[k % 24]} county {k // 24 + 1:03d}" for k in range(n)]
     made = run(names, seed=2)
     made["title"] = f"transport on {n} sites"
+    made["slider"]["thresholds"] = None
     return made
 
 

@@ -17,7 +17,8 @@ from pfedfair.report.page import formats
 
 FOLDER = Path(__file__).parent
 SCRIPTS = (
-    "base", "marks", "overview", "strip", "tradeoff", "slider", "site", "shapes", "main",
+    "base", "marks", "overview", "rows", "strip", "curves", "tradeoff", "slider",
+    "people", "site", "shapes", "main",
 )  # fmt: skip
 STYLES = ("page", "charts", "print")
 STATIC = 300  # rows of a table without JavaScript

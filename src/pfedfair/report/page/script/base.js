@@ -19,10 +19,8 @@ function fill(node, attributes, children) {
   node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return node;
 }
-const el = (tag, attributes, ...children) =>
-  fill(document.createElement(tag), attributes, children);
-const svg = (tag, attributes, ...children) =>
-  fill(document.createElementNS(SVG, tag), attributes, children);
+const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
 // Text that came from the data: its direction is its own.
 const own = (text, tag = 'bdi') => el(tag, { dir: tag === 'bdi' ? null : 'auto', text });
@@ -32,15 +30,24 @@ const known = (value) => value !== null && value !== undefined;
 const say = {
   gap: (v) => (known(v) ? v.toFixed(3) : NOT_KNOWN),
   percent: (v) => (known(v) ? `${(100 * v).toFixed(1)}\u00a0%` : NOT_KNOWN),
-  count: (v) => (typeof v === 'number' ? v.toLocaleString('en') : v ?? NOT_KNOWN),
+  count: (v) => (typeof v === 'number' ? v.toLocaleString('en') : (v ?? NOT_KNOWN)),
   short: (v) => (known(v) ? String(Number(v.toPrecision(4))) : NOT_KNOWN),
   range: (low, high, how) => (known(low) && known(high) ? `${how(low)} to ${how(high)}` : ''),
 };
 
 // What is chosen. `set` tells everybody who asked for one of the names that changed.
 const state = {
-  part: 0, arm: parts[0]?.chosen ?? 0, site: null, method: null, hover: null, hidden: new Set(),
-  sort: 'gap', down: true, text: '', verdict: null, step: slider?.start ?? 0,
+  part: 0,
+  arm: parts[0]?.chosen ?? 0,
+  site: null,
+  method: null,
+  hover: null,
+  hidden: new Set(),
+  sort: 'gap',
+  down: true,
+  text: '',
+  verdict: null,
+  step: slider?.start ?? 0,
 };
 const watchers = [];
 function watch(names, tell) {
@@ -55,8 +62,7 @@ function set(change) {
 
 const part = () => parts[state.part];
 const methodOf = (arm) => part().arms[arm]?.method ?? null;
-const slides = () =>
-  slider !== null && state.part === 0 && state.arm === (parts[0].chosen ?? 0);
+const slides = () => slider !== null && state.part === 0 && state.arm === (parts[0].chosen ?? 0);
 const moved = () => slides() && state.step !== slider.start;
 
 // The numbers of all sites as they are shown now: those of an arm, or of another target.
@@ -65,9 +71,17 @@ function shown() {
   if (!moved()) return { ...arm, target: arm.target ?? doc.target ?? null };
   const at = (name) => slider[name]?.[state.step] ?? null;
   return {
-    ...arm, target: slider.targets[state.step], gap: at('gap'), gap_low: at('gap_low'),
-    gap_high: at('gap_high'), accuracy: at('accuracy'), accuracy_low: null, accuracy_high: null,
-    verdict: at('verdict'), people: null, why: null,
+    ...arm,
+    target: slider.targets[state.step],
+    gap: at('gap'),
+    gap_low: at('gap_low'),
+    gap_high: at('gap_high'),
+    accuracy: at('accuracy'),
+    accuracy_low: null,
+    accuracy_high: null,
+    verdict: at('verdict'),
+    people: null,
+    why: null,
   };
 }
 

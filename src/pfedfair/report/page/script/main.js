@@ -4,12 +4,19 @@ function themeSwitch() {
   const root = document.documentElement;
   const dark = window.matchMedia('(prefers-color-scheme: dark)');
   const now = () => root.dataset.theme ?? (dark.matches ? 'dark' : 'light');
-  const press = el('button', { type: 'button', class: 'theme', onclick: () => {
-    root.dataset.theme = now() === 'dark' ? 'light' : 'dark';
-    keep.set('localStorage', 'theme', root.dataset.theme);
-    name();
-  } });
-  const name = () => { press.textContent = now() === 'dark' ? 'Light' : 'Dark'; press.setAttribute('aria-label', `${press.textContent} page`); };
+  const press = el('button', {
+    type: 'button',
+    class: 'theme',
+    onclick: () => {
+      root.dataset.theme = now() === 'dark' ? 'light' : 'dark';
+      keep.set('localStorage', 'theme', root.dataset.theme);
+      name();
+    },
+  });
+  const name = () => {
+    press.textContent = now() === 'dark' ? 'Light' : 'Dark';
+    press.setAttribute('aria-label', `${press.textContent} page`);
+  };
   const kept = keep.get('localStorage', 'theme');
   if (kept === 'light' || kept === 'dark') root.dataset.theme = kept;
   dark.addEventListener('change', name);
@@ -18,16 +25,35 @@ function themeSwitch() {
 }
 
 function partPicker(root) {
-  const pick = el('select', { id: 'part', onchange: () => {
-    const k = Number(pick.value);
-    set({ part: k, arm: parts[k].chosen ?? 0, site: null, method: null, hover: null, text: '', verdict: null, step: slider?.start ?? 0 });
-  } }, parts.map((one, k) => el('option', { value: k, text: one.name })));
+  const pick = el(
+    'select',
+    {
+      id: 'part',
+      onchange: () => {
+        const k = Number(pick.value);
+        set({
+          part: k,
+          arm: parts[k].chosen ?? 0,
+          site: null,
+          method: null,
+          hover: null,
+          text: '',
+          verdict: null,
+          step: slider?.start ?? 0,
+        });
+      },
+    },
+    parts.map((one, k) => el('option', { value: k, text: one.name })),
+  );
   pick.value = state.part;
   root.append(el('label', { for: 'part', class: 'field' }, el('span', { text: 'data and clients' }), pick));
-  watch(['part'], () => { pick.value = state.part; });
+  watch(['part'], () => {
+    pick.value = state.part;
+  });
 }
 function showPart() {
-  for (const block of document.querySelectorAll('[data-part]')) block.hidden = Number(block.dataset.part) !== state.part;
+  for (const block of document.querySelectorAll('[data-part]'))
+    block.hidden = Number(block.dataset.part) !== state.part;
   const trade = $('tradeoff');
   if (trade) trade.hidden = !part().tradeoff;
   const tables = $('tables');
@@ -35,7 +61,8 @@ function showPart() {
 }
 
 function contents() {
-  const items = [...document.querySelectorAll('main > section')].filter((one) => !one.hidden)
+  const items = [...document.querySelectorAll('main > section')]
+    .filter((one) => !one.hidden)
     .map((one) => el('li', {}, el('a', { href: `#${one.id}`, text: one.querySelector('h2').textContent })));
   if (items.length > 2) $('contents').replaceChildren(el('ul', {}, items));
 }
@@ -43,16 +70,23 @@ function contents() {
 function copyButtons() {
   for (const line of document.querySelectorAll('.command dd')) {
     const code = line.querySelector('code');
-    const press = el('button', { type: 'button', class: 'copy', text: 'Copy', onclick: async () => {
-      try {
-        await navigator.clipboard.writeText(code.textContent);
-      } catch {
-        window.getSelection().selectAllChildren(code);
-        document.execCommand('copy');
-      }
-      press.textContent = 'Copied';
-      setTimeout(() => { press.textContent = 'Copy'; }, 2000);
-    } });
+    const press = el('button', {
+      type: 'button',
+      class: 'copy',
+      text: 'Copy',
+      onclick: async () => {
+        try {
+          await navigator.clipboard.writeText(code.textContent);
+        } catch {
+          window.getSelection().selectAllChildren(code);
+          document.execCommand('copy');
+        }
+        press.textContent = 'Copied';
+        setTimeout(() => {
+          press.textContent = 'Copy';
+        }, 2000);
+      },
+    });
     line.append(press);
   }
 }
@@ -80,7 +114,11 @@ function liveBanner(scroll) {
   if (doc.live.finished || !doc.live.refresh) return;
   let timer = null;
   const again = () => {
-    keep.set('sessionStorage', place(), JSON.stringify({ scroll: window.scrollY, ...Object.fromEntries(KEPT.map((key) => [key, state[key]])) }));
+    keep.set(
+      'sessionStorage',
+      place(),
+      JSON.stringify({ scroll: window.scrollY, ...Object.fromEntries(KEPT.map((key) => [key, state[key]])) }),
+    );
     window.location.reload();
   };
   const press = el('button', { type: 'button', class: 'plain', onclick: () => flip() });
@@ -103,7 +141,10 @@ function start() {
     if ($('chart')) tradeoffSection($('chart'));
     if (slider) sliderSection($('steps'), $('dock'));
     siteSection($('panel'), order);
-    watch(['part'], () => { showPart(); contents(); });
+    watch(['part'], () => {
+      showPart();
+      contents();
+    });
     showPart();
   }
   if ($('groups')) auditSection($('groups'));

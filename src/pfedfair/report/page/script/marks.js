@@ -9,14 +9,43 @@ const turn = (n, start) =>
 const UP = -Math.PI / 2;
 const SHAPES = [
   null,
-  [[-0.8, -0.8], [0.8, -0.8], [0.8, 0.8], [-0.8, 0.8]],
+  [
+    [-0.8, -0.8],
+    [0.8, -0.8],
+    [0.8, 0.8],
+    [-0.8, 0.8],
+  ],
   turn(3, UP),
   turn(4, UP),
   turn(3, -UP),
-  [[-0.35, -1], [0.35, -1], [0.35, -0.35], [1, -0.35], [1, 0.35], [0.35, 0.35], [0.35, 1],
-    [-0.35, 1], [-0.35, 0.35], [-1, 0.35], [-1, -0.35], [-0.35, -0.35]],
-  [[-1, -0.6], [-0.6, -1], [0, -0.4], [0.6, -1], [1, -0.6], [0.4, 0], [1, 0.6], [0.6, 1],
-    [0, 0.4], [-0.6, 1], [-1, 0.6], [-0.4, 0]],
+  [
+    [-0.35, -1],
+    [0.35, -1],
+    [0.35, -0.35],
+    [1, -0.35],
+    [1, 0.35],
+    [0.35, 0.35],
+    [0.35, 1],
+    [-0.35, 1],
+    [-0.35, 0.35],
+    [-1, 0.35],
+    [-1, -0.35],
+    [-0.35, -0.35],
+  ],
+  [
+    [-1, -0.6],
+    [-0.6, -1],
+    [0, -0.4],
+    [0.6, -1],
+    [1, -0.6],
+    [0.4, 0],
+    [1, 0.6],
+    [0.6, 1],
+    [0, 0.4],
+    [-0.6, 1],
+    [-1, 0.6],
+    [-0.4, 0],
+  ],
   turn(3, Math.PI),
   turn(3, 0),
   turn(5, UP),
@@ -40,17 +69,25 @@ const verdictClass = (verdict) => `v-${(verdict ?? 'unknown').replace(' ', '-')}
 
 function verdictMark(verdict) {
   const path = svg('path', { d: mark(VERDICT_MARKS[verdict] ?? 0, 5), class: 'mark' });
-  return svg('svg', { class: `sign ${verdictClass(verdict)}`, viewBox: '-6 -6 12 12', 'aria-hidden': 'true' }, path);
+  return svg(
+    'svg',
+    { class: `sign ${verdictClass(verdict)}`, viewBox: '-6 -6 12 12', 'aria-hidden': 'true' },
+    path,
+  );
 }
 
 function swatch(curve) {
   const line = svg('line', { x1: 0, x2: 30, y1: 7, y2: 7, 'stroke-dasharray': dash(curve) });
-  const dot = svg('path', { d: mark(curve.kind === 'constant' ? 6 : curve.marker, 5, 15, 7), class: 'mark' });
+  const dot = svg('path', { d: mark(markOf(curve), 5, 15, 7), class: 'mark' });
   const shape = curve.kind === 'frontier' ? [line] : curve.kind === 'constant' ? [dot] : [line, dot];
-  return svg('svg', { class: `swatch ${curveClass(curve)}`, viewBox: '0 0 30 14', 'aria-hidden': 'true' }, shape);
+  return svg(
+    'svg',
+    { class: `swatch ${curveClass(curve)}`, viewBox: '0 0 30 14', 'aria-hidden': 'true' },
+    shape,
+  );
 }
-const curveClass = (curve) =>
-  curve.kind === 'method' ? `c${curve.colour % 7}` : curve.kind;
+const markOf = (curve) => (curve.kind === 'constant' ? 6 : curve.marker);
+const curveClass = (curve) => (curve.kind === 'method' ? `c${curve.colour % 7}` : curve.kind);
 const dash = (curve) =>
   curve.kind === 'frontier' ? '5 4' : DASHES[Math.floor(curve.marker / 3) % DASHES.length];
 
@@ -92,7 +129,9 @@ function spread(items, gap, top, bottom) {
 const tip = el('div', { class: 'tip', 'aria-hidden': 'true', hidden: true });
 document.body.append(tip);
 function showTip(x, y, lines) {
-  tip.replaceChildren(...lines.filter(Boolean).map((line, k) => el(k ? 'p' : 'b', { dir: 'auto', text: line })));
+  tip.replaceChildren(
+    ...lines.filter(Boolean).map((line, k) => el(k ? 'p' : 'b', { dir: 'auto', text: line })),
+  );
   tip.hidden = false;
   const { width, height } = tip.getBoundingClientRect();
   const left = Math.min(Math.max(8, x + 14), window.innerWidth - width - 8);
@@ -102,5 +141,7 @@ function showTip(x, y, lines) {
 const hideTip = () => {
   tip.hidden = true;
 };
-window.addEventListener('scroll', () => document.activeElement?.matches('.stage') || hideTip(), { passive: true });
+window.addEventListener('scroll', () => document.activeElement?.matches('.stage') || hideTip(), {
+  passive: true,
+});
 window.addEventListener('keydown', (event) => event.key === 'Escape' && hideTip());

@@ -25,22 +25,38 @@ function overviewChart(frame, now, pick) {
       const [spans, dots] = lines.get(key);
       const at = x(k).toFixed(1);
       const low = numbers.gap_low?.[i];
-      if (known(low)) spans.push(`M${at} ${y(low).toFixed(1)}V${y(Math.min(numbers.gap_high[i], top)).toFixed(1)}`);
+      if (known(low))
+        spans.push(`M${at} ${y(low).toFixed(1)}V${y(Math.min(numbers.gap_high[i], top)).toFixed(1)}`);
       dots.push(`M${at} ${(y(Math.min(numbers.gap[i], top)) - size).toFixed(1)}v${(2 * size).toFixed(1)}`);
     });
     const drawn = ticks(0, top, 3).map((v) => [
       svg('line', { class: 'grid', x1: 36, x2: width, y1: y(v), y2: y(v) }),
-      svg('text', { x: 30, y: y(v) + 4, class: 'end', text: say.short(v) })]);
+      svg('text', { x: 30, y: y(v) + 4, class: 'end', text: say.short(v) }),
+    ]);
     for (const [key, [spans, dots]] of lines) {
-      drawn.push(svg('path', { class: `spans ${verdictClass(key)}`, d: spans.join(''), 'stroke-width': Math.max(0.5, size * 0.7) }));
-      drawn.push(svg('path', { class: `dots ${verdictClass(key)}`, d: dots.join(''), 'stroke-width': 2 * size }));
+      drawn.push(
+        svg('path', {
+          class: `spans ${verdictClass(key)}`,
+          d: spans.join(''),
+          'stroke-width': Math.max(0.5, size * 0.7),
+        }),
+      );
+      drawn.push(
+        svg('path', { class: `dots ${verdictClass(key)}`, d: dots.join(''), 'stroke-width': 2 * size }),
+      );
     }
-    if (known(numbers.target)) drawn.push(svg('line', { class: 'target', x1: 36, x2: width, y1: y(numbers.target), y2: y(numbers.target) }));
+    if (known(numbers.target))
+      drawn.push(
+        svg('line', { class: 'target', x1: 36, x2: width, y1: y(numbers.target), y2: y(numbers.target) }),
+      );
     const at = state.site === null ? -1 : order.indexOf(state.site);
     if (at >= 0) drawn.push(svg('line', { class: 'here', x1: x(at), x2: x(at), y1: 0, y2: height }));
     picture.replaceChildren(...drawn.flat());
     const found = [...counts(order.map((i) => numbers.verdict?.[i]))].filter(([key]) => key);
-    picture.setAttribute('aria-label', `The gaps of ${say.count(n)} sites side by side, in the order of the list: ${found.map(([key, k]) => `${say.count(k)} ${key}`).join(', ') || 'no target'}.`);
+    picture.setAttribute(
+      'aria-label',
+      `The gaps of ${say.count(n)} sites side by side, in the order of the list: ${found.map(([key, k]) => `${say.count(k)} ${key}`).join(', ') || 'no target'}.`,
+    );
     picture.place = (px) => Math.round(((px - 36) / (width - 40)) * Math.max(n, 1) - 0.5);
   }
   picture.addEventListener('pointermove', (event) => {
@@ -48,7 +64,11 @@ function overviewChart(frame, now, pick) {
     const i = order[picture.place(event.offsetX)];
     if (i === undefined) return hideTip();
     const why = numbers.verdict?.[i];
-    return showTip(event.clientX, event.clientY, [part().sites.name[i], `gap ${say.gap(numbers.gap[i])} (${say.range(numbers.gap_low?.[i], numbers.gap_high?.[i], say.gap)})`, why]);
+    return showTip(event.clientX, event.clientY, [
+      part().sites.name[i],
+      `gap ${say.gap(numbers.gap[i])} (${say.range(numbers.gap_low?.[i], numbers.gap_high?.[i], say.gap)})`,
+      why,
+    ]);
   });
   picture.addEventListener('pointerleave', hideTip);
   picture.addEventListener('click', (event) => {

@@ -3,15 +3,34 @@
 function sliderSection(root, dock) {
   const own = slider.start;
   const n = parts[0].sites.name.length;
-  const input = el('input', { type: 'range', id: 'slide', min: 0, max: slider.targets.length - 1, step: 1,
-    oninput: () => move(Number(input.value)) });
+  const input = el('input', {
+    type: 'range',
+    id: 'slide',
+    min: 0,
+    max: slider.targets.length - 1,
+    step: 1,
+    oninput: () => move(Number(input.value)),
+  });
   const value = el('output', { for: 'slide' });
   const told = el('p', { class: 'told', role: 'status' });
-  const back = el('button', { type: 'button', class: 'plain', onclick: () => move(own), text: `back to ${say.short(slider.targets[own])}` });
+  const back = el('button', {
+    type: 'button',
+    class: 'plain',
+    onclick: () => move(own),
+    text: `back to ${say.short(slider.targets[own])}`,
+  });
   const picture = svg('svg', { class: 'costs', role: 'img' });
   const frame = el('div', { class: 'frame' }, picture);
   root.append(frame);
-  dock.append(el('div', { class: 'slide' }, el('label', { for: 'slide' }, 'Target ', value), input, el('div', { class: 'result' }, told, back)));
+  dock.append(
+    el(
+      'div',
+      { class: 'slide' },
+      el('label', { for: 'slide' }, 'Target ', value),
+      input,
+      el('div', { class: 'result' }, told, back),
+    ),
+  );
   const sentence = $('sentence');
   const first = sentence.textContent;
   const more = document.querySelectorAll('.lead .more');
@@ -32,9 +51,22 @@ function sliderSection(root, dock) {
     value.textContent = say.short(slider.targets[step]);
     input.setAttribute('aria-valuetext', `target ${say.short(slider.targets[step])}`);
     told.replaceChildren(
-      el('span', {}, el('b', { text: `${say.count(slider.within[step])} of ${say.count(n)}` }), ' sites keep it'), ' ',
-      el('span', {}, 'mean accuracy ', el('b', { text: say.percent(slider.mean_accuracy?.[step]) })), ' ',
-      el('span', { class: 'worst' }, 'worst site ', el('b', { text: say.percent(slider.worst_accuracy?.[step]) })));
+      el(
+        'span',
+        {},
+        el('b', { text: `${say.count(slider.within[step])} of ${say.count(n)}` }),
+        ' sites keep it',
+      ),
+      ' ',
+      el('span', {}, 'mean accuracy ', el('b', { text: say.percent(slider.mean_accuracy?.[step]) })),
+      ' ',
+      el(
+        'span',
+        { class: 'worst' },
+        'worst site ',
+        el('b', { text: say.percent(slider.worst_accuracy?.[step]) }),
+      ),
+    );
     back.hidden = step === own;
     dock.classList.toggle('moved', step !== own);
     sentence.textContent = step === own ? first : words(step);
@@ -56,9 +88,32 @@ function sliderSection(root, dock) {
     const rights = [...(slider.mean_accuracy ?? []), ...(slider.worst_accuracy ?? [])].filter(known);
     const [low, high] = [Math.min(...rights), Math.max(...rights)];
     picture.replaceChildren(
-      ...panel(0, 0, half, 'accuracy', [['mean of sites', slider.mean_accuracy, 'mean'], ['worst site', slider.worst_accuracy, 'worst']], [Math.max(0, low - 0.1 * (high - low)), high + 0.1 * (high - low || 0.1)], say.percent),
-      ...panel(gap ? half + gap : 0, gap ? 0 : tall, half, 'sites that keep the target', [['', slider.within, 'mean']], [0, n], say.count));
-    picture.setAttribute('aria-label', `Accuracy and the number of sites that keep the target, against the target. Now ${say.short(slider.targets[state.step])}: ${words(state.step)}`);
+      ...panel(
+        0,
+        0,
+        half,
+        'accuracy',
+        [
+          ['mean of sites', slider.mean_accuracy, 'mean'],
+          ['worst site', slider.worst_accuracy, 'worst'],
+        ],
+        [Math.max(0, low - 0.1 * (high - low)), high + 0.1 * (high - low || 0.1)],
+        say.percent,
+      ),
+      ...panel(
+        gap ? half + gap : 0,
+        gap ? 0 : tall,
+        half,
+        'sites that keep the target',
+        [['', slider.within, 'mean']],
+        [0, n],
+        say.count,
+      ),
+    );
+    picture.setAttribute(
+      'aria-label',
+      `Accuracy and the number of sites that keep the target, against the target. Now ${say.short(slider.targets[state.step])}: ${words(state.step)}`,
+    );
   }
   function panel(left, top, width, title, lines, [low, high], how) {
     const x = scale(slider.targets[0], slider.targets.at(-1), left + 50, left + width - 16);
@@ -66,17 +121,35 @@ function sliderSection(root, dock) {
     const drawn = [svg('text', { class: 'title', x: left, y: top + 14, text: title })];
     for (const v of ticks(low, high, 3)) {
       if (how === say.count && v % 1) continue;
-      drawn.push(svg('line', { class: 'grid', x1: left + 50, x2: left + width, y1: y(v), y2: y(v) }), svg('text', { class: 'end', x: left + 43, y: y(v) + 4, text: how === say.percent ? `${say.short(100 * v)} %` : how(v) }));
+      drawn.push(
+        svg('line', { class: 'grid', x1: left + 50, x2: left + width, y1: y(v), y2: y(v) }),
+        svg('text', {
+          class: 'end',
+          x: left + 43,
+          y: y(v) + 4,
+          text: how === say.percent ? `${say.short(100 * v)} %` : how(v),
+        }),
+      );
     }
-    for (const v of ticks(x.low, x.high, 4)) drawn.push(svg('text', { class: 'middle', x: x(v), y: top + 156, text: say.short(v) }));
+    for (const v of ticks(x.low, x.high, 4))
+      drawn.push(svg('text', { class: 'middle', x: x(v), y: top + 156, text: say.short(v) }));
     const now = slider.targets[state.step];
     drawn.push(svg('line', { class: 'target', x1: x(now), x2: x(now), y1: top + 28, y2: top + 140 }));
     for (const [name, values, kind] of lines) {
       if (!values) continue;
       const steps = values.map((v, k) => [x(slider.targets[k]), y(v)]).filter((_, k) => known(values[k]));
       drawn.push(svg('path', { class: `path ${kind}`, d: `M${steps.map((s) => s.join(' ')).join('L')}` }));
-      if (name) drawn.push(svg('text', { class: 'end name', x: left + width - 16, y: y(values.at(-1)) + (kind === 'worst' ? 16 : -7), text: name }));
-      if (known(values[state.step])) drawn.push(svg('circle', { class: `dot ${kind}`, r: 4.5, cx: x(now), cy: y(values[state.step]) }));
+      if (name)
+        drawn.push(
+          svg('text', {
+            class: 'end name',
+            x: left + width - 16,
+            y: y(values.at(-1)) + (kind === 'worst' ? 16 : -7),
+            text: name,
+          }),
+        );
+      if (known(values[state.step]))
+        drawn.push(svg('circle', { class: `dot ${kind}`, r: 4.5, cx: x(now), cy: y(values[state.step]) }));
     }
     return drawn;
   }
