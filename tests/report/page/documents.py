@@ -347,5 +347,33 @@ def live():
     return made
 
 
+def sparse():
+    """A comparison with as little as there may be: no target, no interval, three groups, a seed."""
+    names = ["a", "b", "c"]
+    arms = [{"method": method, "level": "", "words": method, "target": None, "gap": [0.1, None, 0.3],
+             "gap_low": None, "gap_high": None, "accuracy": None, "accuracy_low": None,
+             "accuracy_high": None, "constant": None, "people": None, "verdict": None, "why": None}
+            for method in ("local", "fedavg")]  # fmt: skip
+    point = {"arm": 0, "level": "", "gap": 0.1, "gap_low": None, "gap_high": None, "error": 0.2,
+             "error_low": None, "error_high": None}  # fmt: skip
+    lines = [{"method": "local", "kind": "method", "colour": 0, "marker": 0, "points": [point]},
+             {"method": "fedavg", "kind": "method", "colour": 1, "marker": 1, "points": []}]  # fmt: skip
+    rate = {"group": "x", "train": None, "people": 12, "rate": 0.5, "low": None, "high": None,
+            "before": None, "before_low": None, "before_high": None}  # fmt: skip
+    told = {"rates": [rate, rate, rate], "changed": None, "scores": None, "thresholds": None,
+            "rule": [], "cost": None, "alone": None, "facts": []}  # fmt: skip
+    return {
+        "version": 1, "kind": "comparison", "title": "two methods", "sentence": "Nobody set a target.",
+        "gap": {"key": "eo", "name": "DEO", "words": "the difference of equalised odds"},
+        "groups": ["x", "y", "z"],
+        "parts": [{"name": "mine", "sites": {"name": names, "role": None, "n_train": None,
+                                             "n_test": None},
+                   "arms": arms, "chosen": 0, "tables": [],
+                   "tradeoff": {"who": "mean of clients", "x": "DEO", "y": "error %",
+                                "curves": lines}}],
+        "details": [told, None, told],
+    }  # fmt: skip
+
+
 ALL = {"run": run, "study": study, "many": many, "evil": evil, "audit": audit, "server": server,
-       "live": live}  # fmt: skip
+       "live": live, "sparse": sparse}  # fmt: skip

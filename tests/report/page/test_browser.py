@@ -234,6 +234,7 @@ def test_the_slider_changes_list_site_and_sentence(visit):
     settle(page)
     last, slider = len(document["slider"]["targets"]) - 1, document["slider"]
     gaps = sorted(slider["gap"][last], reverse=True)
+    assert "target 0.2" in page.locator(".sites .axis text").all_text_contents()
     assert column(page, "gap") == [f"{gap:.3f}" for gap in gaps]
     within = slider["within"][last]
     assert f"{within} of 5 sites" in page.inner_text("#sentence")
@@ -348,6 +349,18 @@ def test_an_audit_shows_the_groups_of_the_marked_site(visit):
     text = page.inner_text("#groups")
     assert all(f"{100 * row['value']:.1f}\u00a0%" in text for row in rows)
     assert page.locator("#groups tbody tr").count() == len(rows)
+
+
+def test_what_is_not_known_is_left_out(visit):
+    page = visit("sparse")
+    assert column(page, "gap") == ["0.300", "0.100", "–"]
+    assert page.locator(".sites .axis text").all_text_contents() == ["0", "0.2"]
+    assert page.locator(".sites .verdict:visible, .sites .accuracy:visible").count() == 0
+    assert page.locator(".chip, .target:visible, #dock, #shapes, #left, #warnings, #about").count() == 0
+    page.select_option("#arm", label="fedavg")
+    page.locator(".sites tbody tr", has_text="b").click()
+    assert page.inner_text(".site-name") == "b"
+    assert page.inner_text("#panel .figures").split() == ["gap", "(DEO)", "–"]
 
 
 def test_a_live_page_comes_back_as_it_was(visit):

@@ -26,9 +26,10 @@ function stripSection(root) {
   const headRow = COLUMNS.map(([key, text, kind]) => {
     const press = el('button', { type: 'button', onclick: () => sortBy(key) }, el('span', { text }));
     heads.set(key, headCell(kind, press, el('span', { class: 'paper', 'aria-hidden': 'true', text })));
-    const drawn = headCell('chart', axis, el('span', { class: 'quiet', text: 'interval, drawn' }));
-    return key === 'gap' ? [heads.get(key), drawn] : heads.get(key);
+    return heads.get(key);
   });
+  const interval = el('span', { class: 'quiet', text: 'interval, drawn' });
+  headRow.splice(2, 0, headCell('chart', axis, interval));
   const caption = el('caption', { class: 'quiet' });
   const thead = el('thead', { role: 'rowgroup' }, el('tr', { role: 'row' }, headRow));
   const body = el('tbody', { role: 'rowgroup' });
@@ -181,7 +182,7 @@ function stripSection(root) {
 
   function newPart() {
     const names = part().sites.name;
-    lower = names.map((name) => name.toLowerCase());
+    lower = names.map((name) => String(name).toLowerCase());
     rank = [];
     const sorted = [...names.keys()].sort((a, b) => collator.compare(names[a], names[b]));
     sorted.forEach((i, k) => {
@@ -201,6 +202,8 @@ function stripSection(root) {
   function renew(up) {
     numbers = shown();
     arms.value = state.arm;
+    const there = { accuracy: numbers.accuracy, people: part().sites.n_test, verdict: numbers.verdict };
+    for (const key of Object.keys(there)) table.classList.toggle(`no-${key}`, !there[key]?.some(known));
     limits();
     judge();
     reorder();
