@@ -61,6 +61,11 @@ function set(change) {
 }
 
 const part = () => parts[state.part];
+// A site that is only a number is called a site.
+const siteName = (i) => {
+  const name = String(part().sites.name[i]);
+  return /^\d+$/.test(name) ? `site ${name}` : name;
+};
 const methodOf = (arm) => part().arms[arm]?.method ?? null;
 const slides = () => slider !== null && state.part === 0 && state.arm === (parts[0].chosen ?? 0);
 const moved = () => slides() && state.step !== slider.start;

@@ -143,6 +143,7 @@ function scores(i, detail) {
   const { edges, shares } = detail.scores;
   const most = Math.max(...shares.flat().filter(known), 0.01);
   const lines = cuts(i, detail);
+  const tall = (v) => 92 * Math.sqrt((v ?? 0) / most); // that few people can be seen, too
   const groups = shares.map((values, g) => {
     const group = detail.rates?.[g]?.group ?? doc.groups[g] ?? '';
     const line = lines?.[g];
@@ -151,8 +152,8 @@ function scores(i, detail) {
         class: `bin${line && edges[k] >= line.low - 1e-9 ? ' yes' : ''}`,
         x: across(edges[k]),
         width: across(edges[k + 1] - edges[k] - 0.004),
-        y: `${100 - (92 * v) / most}%`,
-        height: `${(92 * v) / most}%`,
+        y: `${100 - tall(v)}%`,
+        height: `${tall(v)}%`,
       }),
     );
     const drawn = line
@@ -196,7 +197,7 @@ function scores(i, detail) {
     el('h3', { text: 'Scores, and where the rule cuts' }),
     el('p', {
       class: 'note',
-      text: `Share of each group's people by score: how likely the model finds “${doc.positive ?? 'yes'}”. The line is the group's threshold; in the grey band a lot decides.`,
+      text: `Share of each group's people by score: how likely the model finds “${doc.positive ?? 'yes'}”. The line is the group's threshold; in the grey band a lot decides. Heights are roots of shares, so that few people can be seen, too.`,
     }),
     el('div', { class: 'histograms' }, groups),
   );
@@ -228,7 +229,8 @@ function rule(i, detail) {
 }
 function facts(detail) {
   const rows = [...(detail.facts ?? [])];
-  const lines = detail.alone?.words ? [own(detail.alone.words, 'p')] : [];
+  const alone = detail.alone?.words ?? doc.hints?.alone;
+  const lines = alone ? [own(alone, 'p')] : [];
   if (!rows.length && !lines.length) return null;
   return el(
     'div',

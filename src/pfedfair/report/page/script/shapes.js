@@ -3,8 +3,7 @@
 const LEVELS = 14; // of a category, the most frequent ones
 
 function shapesSection(root) {
-  const every = doc.shapes.flatMap((shape) => shape.added).filter(known);
-  const y = [Math.min(...every, 0), Math.max(...every, 0)];
+  const y = commonScale(doc.shapes);
   const several = new Set(doc.shapes.map((shape) => shape.label)).size > 1;
   root.replaceChildren(
     el(
@@ -35,11 +34,23 @@ function shapesSection(root) {
     ),
   );
 }
+// One scale for all columns: what 99 of 100 people get; the rest is cut at its ends.
+function commonScale(shapes) {
+  const every = shapes.flatMap((shape) => shape.added.map((v, k) => [v, shape.people?.[k] ?? 1]));
+  every.sort(([a], [b]) => a - b);
+  const all = every.reduce((sum, [, n]) => sum + n, 0);
+  const at = (share) => {
+    let sum = 0;
+    return (every.find(([, n]) => (sum += n) >= share * all) ?? every.at(-1))[0];
+  };
+  return [Math.min(at(0.005), -0.25), Math.max(at(0.995), 0.25)];
+}
 function numberShape(shape, [low, high], words) {
   const [w, h] = [260, 150];
   const values = shape.values;
   const x = scale(values[0], values.at(-1), 30, w - 8);
   const y = scale(low, high, h - 24, 10);
+  const inside = (v) => y(Math.max(low, Math.min(high, v)));
   const most = Math.max(...(shape.people ?? []).filter(known), 1);
   const bin = Math.max(1, (w - 38) / Math.max(values.length, 1) - 0.5);
   const bars = (shape.people ?? []).map((v, k) =>
@@ -51,7 +62,7 @@ function numberShape(shape, [low, high], words) {
       height: (34 * (v ?? 0)) / most,
     }),
   );
-  const line = values.map((v, k) => `${x(v).toFixed(1)} ${y(shape.added[k]).toFixed(1)}`).join('L');
+  const line = values.map((v, k) => `${x(v).toFixed(1)} ${inside(shape.added[k]).toFixed(1)}`).join('L');
   const zero = y(0);
   return svg(
     'svg',
@@ -67,7 +78,8 @@ function numberShape(shape, [low, high], words) {
 }
 function categoryShape(shape, [low, high], words) {
   const most = Math.max(...(shape.people ?? []).filter(known), 1);
-  const x = scale(low, high, 4, 96);
+  const linear = scale(low, high, 4, 96);
+  const x = (v) => linear(Math.max(low, Math.min(high, v)));
   const shownLevels = shape.values.slice(0, LEVELS);
   const rows = shownLevels.map((value, k) =>
     el(
@@ -97,7 +109,9 @@ function categoryShape(shape, [low, high], words) {
     {},
     el('p', { class: 'quiet', text: words }),
     el('ul', { class: 'levels' }, rows),
-    rest > 0 ? el('p', { class: 'note', text: `and ${say.count(rest)} rarer ones` }) : null,
+    rest > 0
+      ? el('p', { class: 'note', text: rest === 1 ? 'and a rarer one' : `and ${say.count(rest)} rarer ones` })
+      : null,
   );
 }
 

@@ -2,7 +2,6 @@
 
 function siteSection(root, order) {
   const section = $('site');
-  const title = $('site-title');
   const pick = el('select', { id: 'which', onchange: () => set({ site: Number(pick.value) }) });
   const label = el('label', { for: 'which', class: 'field' }, el('span', { text: 'site' }), pick);
   const go = (step) => () => {
@@ -33,9 +32,10 @@ function siteSection(root, order) {
     pick.value = i;
     const sites = part().sites;
     const numbers = shown();
-    const detail = state.part === 0 && slides() ? (doc.details?.[i] ?? null) : null;
-    name.textContent = sites.name[i];
-    title.textContent = 'One site';
+    const whole = state.part === 0 ? doc.details?.[i] : undefined;
+    const other = state.arm !== (part().chosen ?? 0); // details are of the arm shown first
+    const detail = whole && other ? { alone: whole.alone } : (whole ?? null);
+    name.textContent = siteName(i);
     body.replaceChildren(
       ...[
         figures(i, sites, numbers, detail),
@@ -48,7 +48,7 @@ function siteSection(root, order) {
             })
           : null,
         ...(detail ? people(i, detail) : []),
-        !detail && doc.details && state.part === 0
+        whole === null
           ? el('p', {
               class: 'note',
               text: 'Rates and scores of this site are not in this page: it has those of the sites with the largest gaps.',
@@ -108,7 +108,11 @@ function siteSection(root, order) {
       list.push(
         item('rows', say.count(sites.n_train[i]), `to train; ${say.count(sites.n_test?.[i])} held out`),
       );
-    if (known(sites.role?.[i])) list.push(item('role', sites.role[i]));
+    if (known(sites.role?.[i])) {
+      const role = item('role', sites.role[i]);
+      role.className = 'word';
+      list.push(role);
+    }
     return el('dl', { class: 'figures' }, list);
   }
   function verdict(i, numbers) {

@@ -177,7 +177,7 @@ function stripSection(root) {
       onclick: () => set({ site: null }),
     });
     const link = el('a', { href: '#site', text: 'See this site' });
-    marked.replaceChildren('Marked: ', own(part().sites.name[state.site]), '. ', link, ' ', off);
+    marked.replaceChildren('Marked: ', own(siteName(state.site)), '. ', link, ' ', off);
   }
 
   function newPart() {
