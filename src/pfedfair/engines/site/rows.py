@@ -11,10 +11,12 @@ import torch
 
 from pfedfair import seeds
 from pfedfair.data import Dataset, from_frame, load
+from pfedfair.data.dates import base_of
 from pfedfair.data.piecewise import EMPTY, LEAST, Piecewise
 from pfedfair.data.reading import read_table
 from pfedfair.data.wide import COLUMN, unfold
 from pfedfair.engines.site.few import blended, numbers, trained_on
+from pfedfair.engines.site.lacking import is_empty, midnight
 from pfedfair.engines.site.schema import Schema, agree, describe
 from pfedfair.engines.site.secret import row_marks, secret_of
 from pfedfair.engines.site.settings import Config
@@ -195,8 +197,12 @@ def federate_site(
 
 def _check_columns(site: Site, schema: Schema) -> None:
     """Refuse columns that are no inputs here: a server could ask for what the site has dropped."""
-    kinds = zip(schema.encoder.names, (site.data.numeric, site.data.categorical), strict=True)
+    data = site.data
+    kinds = zip(schema.encoder.names, (data.numeric, data.categorical), strict=True)
     odd = [c for asked, own in kinds for c in asked if c not in own or c == site.client]
+    inputs = {*data.numeric, *data.categorical} - {site.client}
+    odd = [c for c in odd if base_of(c)[0] not in inputs or not is_empty(data, base_of(c)[0])]
+    odd = [c for c in odd if not midnight(c, data.categorical)]
     if odd:
         raise InputError(f"The run asks for the column '{odd[0]}', which is no such input here.")
 

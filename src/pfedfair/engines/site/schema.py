@@ -20,12 +20,13 @@ import numpy as np
 
 from pfedfair.data.cells import floats
 from pfedfair.data.dataset import Dataset
-from pfedfair.data.dates import needed
+from pfedfair.data.dates import base_of, needed
 from pfedfair.data.encoder import Encoder, from_dict
 from pfedfair.data.piecewise import LEAST, Piecewise
 from pfedfair.data.summary import Summary
 from pfedfair.engines.site.belief import bounded, unbelievable
 from pfedfair.engines.site.few import OTHER, blended, trained_on
+from pfedfair.engines.site.lacking import alike, is_empty, midnight
 from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds
 
@@ -55,6 +56,7 @@ class Description:
     columns: tuple[str, ...]
     hidden: tuple[int, ...]
     summary: Summary | None = None
+    empty: tuple[str, ...] = ()  # columns without a cell: whatever the others have there will do
 
     @property
     def encoding(self) -> str:
@@ -145,13 +147,15 @@ def describe(
     names = labels, groups, (data.label_column, data.sensitive_column)
     data = replace(data, frame=data.frame.iloc[rows].reset_index(drop=True))
     rows = np.arange(len(rows))
+    inputs = [c for c in (*data.numeric, *data.categorical) if c != exclude]
+    empty = tuple(c for c in inputs if is_empty(data, c))
     data = blended(data, [rows], least, exclude)
     if data.encoding == "piecewise":
         summary = Summary.of(data, rows, exclude, least)
         for column, counts in summary.categories.items():
             others = counts.other + counts.levels.pop(OTHER, 0)
             summary.categories[column] = replace(counts, other=others)
-        return Description(site, place, len(rows), {}, {}, *names, data.hidden, summary)
+        return Description(site, place, len(rows), {}, {}, *names, data.hidden, summary, empty)
     numeric = [column for column in data.numeric if column != exclude]
     numbers = {c: _sums(floats(needed(data.frame, c).iloc[rows])) for c in numeric}
     fitted = Encoder.fit(data, rows, exclude=exclude or None).categories
@@ -163,7 +167,7 @@ def describe(
                 f"{len(rows)} rows, like a name or a number of a person: drop it, or make fewer "
                 "categories of it."
             )
-    return Description(site, place, len(rows), numbers, levels, *names, data.hidden)
+    return Description(site, place, len(rows), numbers, levels, *names, data.hidden, None, empty)
 
 
 def _sums(values: np.ndarray) -> Sums:
@@ -181,16 +185,20 @@ def difference(agreed: Agreed, other: Description) -> str | None:
     if encoding != other.encoding:
         return f"its encoding is {other.encoding}, it should be {encoding}"
     own_numbers, own_categories = other.names
+    every, there = [*numbers, *categories], [*own_numbers, *own_categories]
+    lacks = {c for c in every if base_of(c)[0] in other.empty or midnight(c, there)}  # and may
     for column in numbers:
-        if column not in own_numbers:
+        if column not in own_numbers and column not in lacks:
             what = "has words in it" if column in own_categories else "is missing"
             return f"column '{column}' {what}, it should be a column of numbers"
     for column in categories:
-        if column not in own_categories:
+        if column not in own_categories and column not in lacks:
             what = "has numbers in it" if column in own_numbers else "is missing"
             return f"column '{column}' {what}, it should be a column of categories"
-    for column in (*own_numbers, *own_categories):
-        if column not in numbers and column not in categories:
+    bases = {base_of(column)[0] for column in every}
+    for column in there:
+        beside = (column in other.empty and column in bases) or midnight(column, every)
+        if column not in every and not beside:
             return f"column '{column}' is not one of the agreed columns; drop it"
     roles = zip(("label", "sensitive"), other.columns, values, strict=True)
     for (role, column, known), own in zip(roles, (other.labels, other.groups), strict=True):
@@ -220,11 +228,13 @@ def agree(
     if not found:
         whys = " ".join(f"Site '{site}': {why}." for site, why in lies.items())
         raise InputError(f"No site's description can be believed. {whys}")
-    forms = {repr(one.agreed): one for one in reversed(found)}  # of several alike, the first
+    forms: dict[str, Description] = {}
+    for one in found:
+        forms.setdefault(repr(one.agreed), one)  # of several alike, the first
     refused, first = min(
-        ((unlike(one), one) for one in reversed(forms.values())), key=lambda pair: len(pair[0])
+        ((unlike(one), one) for one in forms.values()), key=lambda pair: len(pair[0])
     )
-    fit = bounded([one for one in found if one.site not in refused])
+    fit = bounded([alike(one, first) for one in found if one.site not in refused])
     for k, role, values in ((0, "label", first.labels), (1, "sensitive", first.groups)):
         if len(values) < 2:
             raise InputError(
