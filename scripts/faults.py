@@ -1,11 +1,13 @@
 """Run the tests of tests/faults.toml and write docs/faults.md from what they did.
 
-    python scripts/faults.py
+    python scripts/faults.py [WORD ...]
 
-A test that is not there, or fails, is an error and nothing is written; one that was skipped (no
-nginx, no Ray) is "not run" in the table, with the reason.
+With words, only tests that have one of them in their name; of the others what the last call found
+is taken, from build/faults.json. A test that was not run, or fails, is an error and nothing is
+written; one that was skipped (no nginx, no Ray) is "not run" in the table, with the reason.
 """
 
+import json
 import sys
 import tomllib
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
+KEPT = ROOT / "build" / "faults.json"
 NEVER = """\
 - A clock that jumps, or runs at another speed than the server's. (Flower refuses requests that are
   some minutes off; our own waits use a clock that does not jump.)
@@ -28,34 +31,37 @@ NEVER = """\
 
 
 class Seen:
-    """What pytest reports of each test: all its cases together."""
+    """What pytest reports of each test, all its cases together: kept from one call to the next."""
 
     def __init__(self) -> None:
-        self.cases: dict[str, list[str]] = {}
-        self.told: dict[str, dict[str, Any]] = {}
-        self.why: dict[str, str] = {}
+        self.tests: dict[str, dict[str, Any]] = {}
+        if KEPT.exists():
+            self.tests = json.loads(KEPT.read_text(encoding="utf-8"))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name = report.nodeid.split("[")[0]
-        told = self.told.setdefault(name, {"took": 0.0})
-        told["took"] += report.duration
+        name, _, case = report.nodeid.partition("[")
+        told = self.tests.setdefault(name, {"cases": {}, "why": ""})
         if report.when == "call" or report.outcome != "passed":
-            self.cases.setdefault(name, []).append(report.outcome)
+            told["cases"][case] = report.outcome
         if report.when == "call":
             told |= dict(report.user_properties)
         if report.skipped and isinstance(report.longrepr, tuple):
-            self.why[name] = str(report.longrepr[2]).removeprefix("Skipped: ")
+            told["why"] = str(report.longrepr[2]).removeprefix("Skipped: ")
+
+    def keep(self) -> None:
+        KEPT.parent.mkdir(exist_ok=True)
+        KEPT.write_text(json.dumps(self.tests, indent=1), encoding="utf-8")
 
 
 def row(fault: dict[str, Any], seen: Seen) -> str:
     names = fault["tests"]
-    cases = [outcome for name in names for outcome in seen.cases[name]]
+    cases = [outcome for name in names for outcome in seen.tests[name]["cases"].values()]
     ran = cases.count("passed")
     if not ran:
-        said = f"not run: {seen.why.get(names[0], 'skipped')}"
+        said = f"not run: {seen.tests[names[0]]['why']}"
     else:
         said = f"as expected, {ran} case{'s' * (ran > 1)}"
-    recovered = seen.told[names[0]].get(fault.get("seconds", ""))
+    recovered = seen.tests[names[0]].get(fault.get("seconds", ""))
     seconds = "" if recovered is None else f"{recovered:.0f}"
     kind = "processes" if fault.get("real") else "one process"
     tests = ", ".join(f"`{name.split('::')[1]}`" for name in names)
@@ -66,14 +72,16 @@ def row(fault: dict[str, Any], seen: Seen) -> str:
 def main() -> None:
     faults = tomllib.loads((ROOT / "tests" / "faults.toml").read_text(encoding="utf-8"))["fault"]
     names = list(dict.fromkeys(name for fault in faults for name in fault["tests"]))
+    chosen = [name for name in names if any(word in name for word in sys.argv[1:] or [""])]
     seen = Seen()
-    code = pytest.main(
-        ["-q", "-m", "", f"--rootdir={ROOT}", *(str(ROOT / n) for n in names)], [seen]
-    )
-    absent = [name for name in names if name not in seen.cases]
-    failed = [name for name, cases in seen.cases.items() if "failed" in cases]
-    if code or absent or failed:
-        sys.exit(f"Nothing is written: absent {absent}, failed {failed}, pytest says {code}.")
+    for name in chosen:
+        seen.tests.pop(name, None)
+    pytest.main(["-q", "-m", "", f"--rootdir={ROOT}", *(str(ROOT / n) for n in chosen)], [seen])
+    seen.keep()
+    absent = [name for name in names if not seen.tests.get(name, {}).get("cases")]
+    failed = [n for n in names if n not in absent and "failed" in seen.tests[n]["cases"].values()]
+    if absent or failed:
+        sys.exit(f"docs/faults.md is as it was: not run {absent}, failed {failed}.")
     heads = ("what fails or attacks", "when", "expected", "seen", "seconds to recover", "weights")
     head = "| " + " | ".join((*heads, "ran in", "test")) + " |"
     lines = [
@@ -88,7 +96,7 @@ def main() -> None:
         "|" + "---|" * 8,
         *(row(fault, seen) for fault in faults),
         "",
-        f"{len(faults)} faults, {sum(len(c) for c in seen.cases.values())} cases. "
+        f"{len(faults)} faults, {sum(len(seen.tests[n]['cases']) for n in names)} cases. "
         "The slow ones are not in `make test`.",
         "",
         "## What was never tried",

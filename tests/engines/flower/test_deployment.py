@@ -69,6 +69,7 @@ def test_weights_are_those_of_the_stacked_engine(deployed, expected, method):
         torch.testing.assert_close(theta, expected[method].theta[i], atol=1e-5, rtol=0)
 
 
+@pytest.mark.timeout(600)
 def test_no_row_label_group_or_personal_weight_is_on_the_wire(deployed, expected):
     consortium, _, tap = deployed
     federation, wire = consortium.federation, tap.everything()

@@ -28,7 +28,7 @@ PATIENCE = 30.0  # seconds
 def main(grid: Grid, context: Context) -> None:
     out = Path(str(context.run_config["out"]))
     out.mkdir(parents=True, exist_ok=True)
-    with alone(out):
+    with alone(out), told_in(out / "server.log"):
         conduct(grid, context, out)
 
 
@@ -46,11 +46,22 @@ def alone(out: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def told_in(path: Path) -> Iterator[None]:
+    """Keep in a file what the server says."""
+    handler = logging.FileHandler(path, encoding="utf-8")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        handler.close()
+
+
 def conduct(grid: Grid, context: Context, out: Path) -> None:
     """Conduct the only run in a folder; say there how it ended."""
     status = out / "status.json"
     status.unlink(missing_ok=True)
-    log.addHandler(logging.FileHandler(out / "server.log", encoding="utf-8"))
     try:
         settings = Settings.read(context.run_config)
         conductor = Conductor(grid, settings)
