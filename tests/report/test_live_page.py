@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +98,12 @@ def test_a_report_in_python_and_in_a_notebook(federation, tmp_path):
     assert found.document["sentence"] in repr(found)
     assert found.save(tmp_path).name == "report.html"
     assert found.document["sentence"].split(" is ")[0] in run._repr_html_()
+
+
+def test_the_example_of_the_docs_runs(tmp_path, monkeypatch):
+    text = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(compile(block, "report.md", "exec"), names)
+    assert document(tmp_path / "compas.html")["sentence"] == names["report"].document["sentence"]

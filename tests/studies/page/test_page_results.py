@@ -59,6 +59,11 @@ def test_the_one_with_a_target_is_shown_first_and_the_sentence_is_on_it(document
     assert part["arms"][part["chosen"]]["method"] == "transport"
     assert document["sentence"].startswith("transport, gap ≤ 0.05, mean of 3 seeds: ")
     assert document["target"] == 0.05
+    for verdict, why in zip(*(part["arms"][part["chosen"]][k] for k in ("verdict", "why")),
+                            strict=True):  # fmt: skip
+        assert (verdict == "within") == (why is None)
+        if verdict == "not clear":
+            assert why.startswith("its interval over 3 seeds [")
 
 
 def test_the_trade_off_has_every_method_and_its_arm(results, document):

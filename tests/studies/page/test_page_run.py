@@ -15,7 +15,7 @@ from pfedfair.experiment import read_results
 from pfedfair.studies import one_run, page
 from pfedfair.studies.page import shapes, site, slider
 
-NAMES = ['<script>alert("x")</script>', "O'Neil & \"Co\" \\", "🏥 Süd", "مستشفى", "x" * 200]
+NAMES = ['<script>alert("x")</script>', 'O\'Neil & "Co" \\', "🏥 Süd", "مستشفى", "x" * 200]
 DIGITS = 1e-6
 
 

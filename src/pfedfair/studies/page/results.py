@@ -11,7 +11,7 @@ from pfedfair.algorithms import from_dict
 from pfedfair.errors import InputError
 from pfedfair.experiment import FRONTIER
 from pfedfair.studies import arms as arms_of
-from pfedfair.studies import summary, verdicts, words
+from pfedfair.studies import summary, words
 from pfedfair.studies.arms import Arm
 from pfedfair.studies.page import about
 from pfedfair.studies.page.document import Page, column, whole
@@ -103,12 +103,7 @@ def _arm(arm: Arm, gap: str, constant: list[float] | None) -> dict[str, Any]:
     people = f"{gap}_people"
     found["constant"] = constant
     found["people"] = whole(arm.frame[people]) if people in arm.frame else None
-    judged = arm.verdicts(gap)
-    found["verdict"] = judged
-    found["why"] = [None] * len(arm.frame)
-    if judged is not None and arm.target is not None:
-        found["why"] = verdicts.reasons(arm.frame, judged, arm.target, gap)
-    return found
+    return found | {"verdict": arm.verdicts(gap), "why": arm.reasons(gap)}
 
 
 def _table(table: Table) -> dict[str, Any]:
