@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pfedfair.errors import option
 from pfedfair.intervals import FEWEST, quantile
 from pfedfair.notebook import some
 from pfedfair.studies import words
@@ -19,10 +20,6 @@ FEW, SAME, NONE = "few", "same", "none"  # too few people; one decision for all;
 KINDS = (WITHIN, UNSURE, ABOVE, FEW, SAME, NONE)
 LEVEL = 0.95  # of all intervals
 NAMED = 3  # clients in a sentence
-BEST_GUESS = (
-    "It was aimed at by the best guess, which is too low for some: --confidence 0.95 aims lower, "
-    "so that it is kept for 95 % of what a client's gap may be."
-)
 UNKNOWN = "the numbers do not say why"
 
 
@@ -212,4 +209,13 @@ def target_words(
         who = some(list(few["client"].astype(str)))
         lines.append(f"{words.TOO_FEW} at {len(few)} of the other clients: {who}.")
     sure = config.get("confidence") is not None or within.all()
-    return (*lines,) if sure else (*lines, BEST_GUESS)
+    return (*lines,) if sure else (*lines, best_guess())
+
+
+def best_guess() -> str:
+    """What to do where some clients are above a target that nobody promised for sure."""
+    return (
+        "It was aimed at by the best guess, which is too low for some: "
+        f"{option('confidence', 0.95)} aims lower, so that it is kept for 95 % of what a client's "
+        "gap may be."
+    )

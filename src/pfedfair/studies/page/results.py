@@ -14,13 +14,13 @@ from pfedfair.studies import arms as arms_of
 from pfedfair.studies import summary, words
 from pfedfair.studies.arms import Arm
 from pfedfair.studies.page import about
-from pfedfair.studies.page.document import Page, column, whole
+from pfedfair.studies.page.document import Page, column, more_of, whole
 from pfedfair.studies.rows import BEST, CONSTANT, place
 from pfedfair.studies.view import Table, View
 
 NO_ALONE = (
     "What a site gains over training alone is not known from these methods: add one that trains "
-    "alone, such as erm-local or kde-local, to --methods."
+    "alone, such as erm-local or kde-local."
 )
 
 
@@ -48,7 +48,7 @@ def of_results(
         kind=kind,
         title=view.title if kind == "study" else f"{view.title} on {held['dataset'].iloc[0]}",
         sentence=view.sentence or f"{view.title}.",
-        more=list(view.more)[:4],
+        more=more_of(view),
         gap=gap,
         target=None if best is None else best.target,
         groups=_groups(held),
