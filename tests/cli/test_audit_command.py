@@ -27,7 +27,8 @@ def test_audit_shows_and_writes(pfedfair, decisions, tmp_path):
     for words in ("every group", "80 % rule", "3 clients", "other against model", "What can be"):
         assert words in out
     folder = tmp_path / "audit"
-    names = {"audit.parquet", "audit.csv", "audit.md", "calibration.csv"}
+    names = {"audit.parquet", "audit.csv", "audit.md", "calibration.csv", "audit.json"}
+    names.add("report.html")
     assert {path.name for path in folder.iterdir()} == names
     kept = pd.read_parquet(folder / "audit.parquet")
     frame = pd.read_csv(decisions)

@@ -29,6 +29,7 @@ def test_train_prints_every_client_and_saves(pfedfair, tmp_path):
     assert {p.name for p in (tmp_path / "first").iterdir()} == {
         "experiment.json", "model.safetensors", "run.json", "results.parquet", "rules.parquet",
         "timings.parquet", "predictions.parquet", "history.csv", "history.png",
+        "report.html",
     }  # fmt: skip
     code, again, _ = pfedfair("report", "first")
     assert code == 0

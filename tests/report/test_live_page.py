@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +41,8 @@ def test_it_is_written_every_two_seconds_at_most_and_opened_once(tmp_path, brows
         now[0] = tenth / 10
         page.tell(tenth, 100, f"{tenth} of 100 rounds")
     assert made == [0.0, 2.0, 4.0, 6.0, 8.0]
-    assert len(browser) == 1 and browser[0].endswith("report.html")
+    assert len(browser) == 1
+    assert browser[0].endswith("report.html")
     told = document(tmp_path / "report.html")["live"]
     assert told == {"done": 80, "of": 100, "words": "80 of 100 rounds, about 2 s left",
                     "refresh": live.REFRESH, "finished": False}  # fmt: skip
@@ -70,20 +72,21 @@ def test_no_browser_no_harm(monkeypatch, tmp_path):
 
 
 def test_a_run_is_watched_and_a_failed_one_leaves_nothing(federation, tmp_path, browser):
-    class Stop(Exception):
+    class StopError(Exception):
         pass
 
     class Stopper(pff.callbacks.Callback):
         def on_round_end(self, training, metrics):
             told.append(document(tmp_path / "report.html"))
             if training.round == 2:
-                raise Stop
+                raise StopError
 
     told = []
     watch = pages.Watch(tmp_path, "fedavg on table")
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         pff.train(federation, "fedavg", rounds=3, callbacks=[watch, Stopper()])
-    assert told[0]["title"] == "fedavg on table" and told[0]["live"]["finished"] is False
+    assert told[0]["title"] == "fedavg on table"
+    assert told[0]["live"]["finished"] is False
     assert not list(tmp_path.iterdir())
 
 
@@ -97,3 +100,12 @@ def test_a_report_in_python_and_in_a_notebook(federation, tmp_path):
     assert found.document["sentence"] in repr(found)
     assert found.save(tmp_path).name == "report.html"
     assert found.document["sentence"].split(" is ")[0] in run._repr_html_()
+
+
+def test_the_example_of_the_docs_runs(tmp_path, monkeypatch):
+    text = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(compile(block, "report.md", "exec"), names)
+    assert document(tmp_path / "compas.html")["sentence"] == names["report"].document["sentence"]

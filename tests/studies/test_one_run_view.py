@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from pfedfair.errors import in_a_command
 from pfedfair.report import markdown
 from pfedfair.rules import Likeliest
 from pfedfair.studies import one_run
@@ -30,7 +31,9 @@ def test_who_keeps_the_target():
     assert line == (
         "DDP at most 0.05: 3 of 4 clients are within it; clearly above it (95 % interval): d."
     )
-    assert "--confidence" in more
+    assert "confidence=0.95" in more
+    with in_a_command():
+        assert "--confidence 0.95" in view(results()).tables[0].lines[1]
 
 
 def test_one_decision_for_everybody_is_no_merit():
@@ -82,3 +85,10 @@ def test_the_heading_says_how_fair_it_was_to_be():
     eta = results(level="0.9", target_ddp=float("nan"))
     assert "seed 0, eta 0.9" in markdown.text(view(eta))
     assert view(results(level="")).tables[0].heading == "transport on table, seed 0, 1.5 s"
+
+
+def test_the_sentence_comes_first_and_says_what_is_sure():
+    shown = view(results())
+    assert shown.sentence.startswith("0 of 4 sites keep a gap (DDP) of at most 0.05 with 95 %")
+    assert "client d clearly does not" in shown.sentence
+    assert markdown.text(shown).startswith(f"# \n\n**{shown.sentence}**")

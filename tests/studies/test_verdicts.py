@@ -32,7 +32,8 @@ BAD = (0.09, 0.07, 0.11, 500, False)
 def test_all_keep_it():
     text, found, why = said(clients(GOOD, GOOD))
     assert text == "All 2 sites keep a gap (DDP) of at most 0.05 with 95 % confidence."
-    assert found == [WITHIN, WITHIN] and why == [None, None]
+    assert found == [WITHIN, WITHIN]
+    assert why == [None, None]
     only, *_ = said(clients(GOOD))
     assert only == "The only site keeps a gap (DDP) of at most 0.05 with 95 % confidence."
 
@@ -61,9 +62,9 @@ def test_what_cannot_be_told_is_not_counted_as_kept():
     text, found, why = said(frame)
     assert found == [WITHIN, UNSURE, FEW, SAME, NONE]
     assert text == (
-        "1 of 5 sites keeps a gap (DDP) of at most 0.05 with 95 % confidence; at client b it is not "
-        "clear; client c has too few people to tell; client d gives everybody the same decision, "
-        "which is no merit; client e has people of one group only."
+        "1 of 5 sites keeps a gap (DDP) of at most 0.05 with 95 % confidence; at client b it is "
+        "not clear; client c has too few people to tell; client d gives everybody the same "
+        "decision, which is no merit; client e has people of one group only."
     )
     assert why[1] == (
         "its interval [.000, .090] reaches above 0.05: its 80 people of the smaller group tell no "
@@ -81,7 +82,8 @@ def test_bad_luck_is_a_reason_where_it_can_be_one():
     """Of 40 clients one is found above by chance; far above is no luck, nor are many."""
     near = (0.07, 0.051, 0.089, 200, False)
     _, _, why = said(clients(*[GOOD] * 39, near))
-    assert why[-1] is not None and why[-1].startswith("maybe bad luck")
+    assert why[-1] is not None
+    assert why[-1].startswith("maybe bad luck")
     for rows in ([*[GOOD] * 39, (0.3, 0.25, 0.35, 200, False)], [*[GOOD] * 30, *[near] * 10]):
         _, _, why = said(clients(*rows))
         assert why[-1] == verdicts.UNKNOWN
@@ -95,7 +97,8 @@ numbers = st.floats(0, 1) | st.just(NAN)
 def test_everybody_has_one_verdict(rows, target):
     frame = clients(*rows)
     text, found, why = said(frame, target)
-    assert len(found) == len(why) == len(rows) and set(found) <= set(KINDS)
+    assert len(found) == len(why) == len(rows)
+    assert set(found) <= set(KINDS)
     for verdict, reason, (gap, low, high, people, same) in zip(found, why, rows, strict=True):
         if np.isnan(gap):
             expected = NONE

@@ -130,7 +130,7 @@ def _about(about: Mapping[str, Any], folder: Path | None) -> About:
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
     """What `Audit.save` wrote: numbers, calibration, and the card."""
     if not (folder / CARD).exists():
-        raise InputError(f"{folder} has no {CARD}: run the audit again, with --out.")
+        raise InputError(f"{folder} has no {CARD}: run the audit again.")
     about: dict[str, Any] = read_json(folder / CARD)
     tenths = pd.DataFrame()
     if (folder / "calibration.csv").exists():

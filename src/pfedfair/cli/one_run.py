@@ -75,9 +75,10 @@ def train(
         run.save(out, options.command_line())
         write_results(out, results, rules)
         report.history.write(run.history, out)
-        pages.one(out, results, quiet).save(out / NAME)
+        found = pages.one(out, results, quiet)
+        found.save(out / NAME)
     if not quiet:
-        view = one_run.of_run(run, results, rules)
+        view = one_run.of_run(run, results, rules) if out is None else found.view
         report.terminal.show(view, terminal.console)
         if run.doubts:
             terminal.say(f"Note: {run.doubts}")

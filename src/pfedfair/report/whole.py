@@ -13,10 +13,12 @@ from typing import Any
 from pfedfair.files import atomic
 from pfedfair.notebook import block
 from pfedfair.report import markdown
-from pfedfair.runs import Run
+from pfedfair.runs import Run, SavedRun
 from pfedfair.studies import one_run
+from pfedfair.studies.cautions import cautions
 from pfedfair.studies.page import Page, of_run
 from pfedfair.studies.page.run import results_of
+from pfedfair.studies.page.slider import NAME as TARGETS
 from pfedfair.studies.view import View
 
 NAME = "report.html"
@@ -76,7 +78,8 @@ def report_of(
     results = results_of(run, protocol)
     rules = run.rules(str(results["protocol"].iloc[0]))
     shown = one_run.of_run(run, results, rules)
-    page = of_run(run, results, rules, protocol=protocol, advance=advance, view=shown)
+    kept = run.folder if isinstance(run, SavedRun) and (run.folder / TARGETS).exists() else None
+    page = of_run(run, results, rules, kept, protocol, advance, shown)
     found = Report(page, shown)
     if path is not None:
         found.save(path)
@@ -84,14 +87,11 @@ def report_of(
 
 
 def small(run: Run) -> str:
-    """What a notebook shows of a run: the sentence and a small table."""
+    """What a notebook shows of a run: the sentence, what to beware of, and a small table."""
     results = results_of(run)
-    rules = run.rules(str(results["protocol"].iloc[0]))
-    shown = one_run.of_run(run, results, rules)
-    columns = one_run.small_columns(results)
-    heading = f"{run!r}".strip("<>")
-    lines = [shown.sentence, *shown.more, *(f"Note: {note}" for note in shown.notes)]
-    return block(heading, lines, results[columns])
+    notes = [text for _, text in cautions(results, run.federation.data.group_names)]
+    lines = [one_run.judged_run(run, results).sentence, *(f"Note: {note}" for note in notes)]
+    return block(f"{run!r}".strip("<>"), lines, results[one_run.small_columns(results)])
 
 
 def open_page(path: Path) -> bool:

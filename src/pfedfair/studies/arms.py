@@ -37,6 +37,13 @@ class Arm:
             return None
         return [*verdicts.verdicts(self.frame, self.target, gap)]
 
+    def reasons(self, gap: str) -> list[str | None]:
+        """Why each client does not keep it."""
+        found = self.verdicts(gap)
+        if found is None or self.target is None:
+            return [None] * len(self.frame)
+        return verdicts.reasons(self.frame, found, self.target, gap, seeds=self.seeds)
+
 
 def arms(part: pd.DataFrame) -> list[Arm]:
     """All arms of the held-out results of one data set and partition; the frontier is none."""
@@ -107,7 +114,7 @@ def sentence(every: Sequence[Arm], gap: str) -> str:
     found = best.verdicts(gap)
     if found is not None and best.target is not None:
         names = best.frame["client"].astype(str).to_list()
-        why = verdicts.reasons(best.frame, found, best.target, gap)
+        why = best.reasons(gap)
         over = f", mean of {best.seeds} seeds" if best.seeds > 1 else ""
         said = verdicts.sentence(names, found, why, best.target, gap)
         return f"{best.words}{over}: {said[:1].lower()}{said[1:]}"

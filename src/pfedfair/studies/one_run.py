@@ -86,6 +86,15 @@ def of_run(run: Run, results: pd.DataFrame, frame: pd.DataFrame) -> View:
     return view(results, frame, data.group_names, data.label_names, rule, differs, left)
 
 
+def judged_run(run: Run, results: pd.DataFrame) -> "Judged":
+    """Judge a run with its people at hand, and no more of its rules than that takes."""
+    above = judged(results, pd.DataFrame()).found == verdicts.ABOVE
+    differs = differing(run, np.flatnonzero(above).tolist(), str(results["protocol"].iloc[0]))
+    known_to = [rule.facts["known_to"] if asked and "known_to" in rule.facts else words.NAN
+                for asked, rule in zip(above, run.fitted.rules, strict=True)]  # fmt: skip
+    return judged(results, pd.DataFrame({"known_to": known_to}), differs)
+
+
 class Judged(NamedTuple):
     """Of every client whether it keeps the target and why not, and the sentence on all of them.
 

@@ -18,7 +18,6 @@ from pfedfair.studies.view import Picture, Table, View
 
 Files = Callable[[pd.DataFrame, pd.DataFrame, Sequence[Table]], dict[str, pd.DataFrame]]
 ON_PIXELS = "pixels"  # whose settings networks on pixels have
-MORE = 4  # lines beside a sentence
 ROWS = 12_000  # of all clients together, where Adult has 20 or 50 of them
 
 
@@ -134,7 +133,6 @@ class Study:
             legend=self.legend(gap),
             files=kept | self.files(held, rows, tables),
             sentence=arms.sentence(arms.arms(first), summary.gap_of(first)),
-            more=tuple(line for table in tables[:1] for line in table.lines[:MORE]),
         )
         shown = shown.noting(parts.collapsed(results), cautions.COLLAPSED)
         return shown.noting(parts.few_people(held), cautions.FEW)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pfedfair.errors import option
 from pfedfair.intervals import FEWEST, quantile
 from pfedfair.notebook import some
 from pfedfair.studies import words
@@ -19,10 +20,6 @@ FEW, SAME, NONE = "few", "same", "none"  # too few people; one decision for all;
 KINDS = (WITHIN, UNSURE, ABOVE, FEW, SAME, NONE)
 LEVEL = 0.95  # of all intervals
 NAMED = 3  # clients in a sentence
-BEST_GUESS = (
-    "It was aimed at by the best guess, which is too low for some: --confidence 0.95 aims lower, "
-    "so that it is kept for 95 % of what a client's gap may be."
-)
 UNKNOWN = "the numbers do not say why"
 
 
@@ -47,6 +44,7 @@ def reasons(
     gap: str,
     known_to: Sequence[float] | None = None,
     differs: Mapping[int, str] | None = None,
+    seeds: int = 1,
 ) -> list[str | None]:
     """Say of each client that is not surely within the target why; None of the others.
 
@@ -56,6 +54,8 @@ def reasons(
         How well each client's rows told its gap when its rule was made, if that is known.
     differs
         By the number of a client, how its people differ from other clients'.
+    seeds
+        Over how many the gaps are means.
     """
     lucky = chance(found, frame, target, gap)
     lines: list[str | None] = []
@@ -70,17 +70,19 @@ def reasons(
         elif verdict == SAME:
             lines.append("everybody gets the same decision: a gap of 0 is no merit")
         elif verdict == UNSURE:
-            lines.append(_unsure(row, gap, target))
+            lines.append(_unsure(row, gap, target, seeds))
         else:
             of_rows = None if known_to is None else known_to[i]
             lines.append(_above(row, gap, target, of_rows, (differs or {}).get(i), lucky[i]))
     return lines
 
 
-def _unsure(row: pd.Series, gap: str, target: float) -> str:
+def _unsure(row: pd.Series, gap: str, target: float, seeds: int) -> str:
     low, high = row.get(f"{gap}_low", words.NAN), row.get(f"{gap}_high", words.NAN)
     if low != low or high != high:
         return "its interval is not known"
+    if seeds > 1:
+        return f"its interval over {seeds} seeds {_ends(low, high)} reaches above {target:g}"
     people = row.get(f"{gap}_people", words.NAN)
     few = f" its {people:,.0f} people of the smaller group tell no more" if people > 0 else ""
     return f"its interval {_ends(low, high)} reaches above {target:g}:{few}".rstrip(":")
@@ -207,4 +209,13 @@ def target_words(
         who = some(list(few["client"].astype(str)))
         lines.append(f"{words.TOO_FEW} at {len(few)} of the other clients: {who}.")
     sure = config.get("confidence") is not None or within.all()
-    return (*lines,) if sure else (*lines, BEST_GUESS)
+    return (*lines,) if sure else (*lines, best_guess())
+
+
+def best_guess() -> str:
+    """What to do where some clients are above a target that nobody promised for sure."""
+    return (
+        "It was aimed at by the best guess, which is too low for some: "
+        f"{option('confidence', 0.95)} aims lower, so that it is kept for 95 % of what a client's "
+        "gap may be."
+    )

@@ -50,7 +50,8 @@ def test_names_states_and_shared_numbers_only(consortium):
     grid.add(102, consortium.site(2, sensitive="colour"))  # another table: it is refused
     state = conduct(grid)
     found = document(consortium.folder / "out-fedavg" / "report.html")
-    assert found["kind"] == "server" and found["live"]["finished"]
+    assert found["kind"] == "server"
+    assert found["live"]["finished"]
     assert found["server"]["rounds"] == found["server"]["of"] == state.done == 2
     states = {site["name"]: site["state"] for site in found["server"]["sites"]}
     assert states == {"site 0": "present", "site 1": "present", "site 2": "refused"}
@@ -59,7 +60,8 @@ def test_names_states_and_shared_numbers_only(consortium):
         own = pd.read_parquet(consortium.folder / f"state{i}" / "model" / "clients.parquet")
         number = f"accuracy {own['accuracy'].iloc[0]:.3f}"
         lines = [line for line in found["server"]["log"] if f"'site {i}' has its model" in line]
-        assert len(lines) == 1 and (number in lines[0]) == shared
+        assert len(lines) == 1
+        assert (number in lines[0]) == shared
         assert ("accuracy" in lines[0]) == shared
 
 

@@ -8,9 +8,11 @@ import numpy as np
 
 from pfedfair.criteria import MEASURES
 from pfedfair.intervals import FEWEST
+from pfedfair.studies.view import View
 
 VERSION = 1
 DIGITS = 6
+MORE = 4  # lines beside a sentence
 Document = dict[str, Any]
 CONFIDENCE = 0.95  # of all intervals
 KINDS = ("run", "comparison", "study", "audit", "server")
@@ -51,6 +53,11 @@ class Page:
                           for heading, rows in self.about if rows]  # fmt: skip
         plainly: Document = plain(found)
         return plainly
+
+
+def more_of(view: View) -> list[str]:
+    """A few lines that belong to the sentence: what is said of the first tables."""
+    return [*view.more, *(line for table in view.tables for line in table.lines)][:MORE]
 
 
 def gap_words(gap: str) -> Document:

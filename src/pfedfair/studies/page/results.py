@@ -11,16 +11,16 @@ from pfedfair.algorithms import from_dict
 from pfedfair.errors import InputError
 from pfedfair.experiment import FRONTIER
 from pfedfair.studies import arms as arms_of
-from pfedfair.studies import summary, verdicts, words
+from pfedfair.studies import summary, words
 from pfedfair.studies.arms import Arm
 from pfedfair.studies.page import about
-from pfedfair.studies.page.document import Page, column, whole
+from pfedfair.studies.page.document import Page, column, more_of, whole
 from pfedfair.studies.rows import BEST, CONSTANT, place
 from pfedfair.studies.view import Table, View
 
 NO_ALONE = (
     "What a site gains over training alone is not known from these methods: add one that trains "
-    "alone, such as erm-local or kde-local, to --methods."
+    "alone, such as erm-local or kde-local."
 )
 
 
@@ -48,7 +48,7 @@ def of_results(
         kind=kind,
         title=view.title if kind == "study" else f"{view.title} on {held['dataset'].iloc[0]}",
         sentence=view.sentence or f"{view.title}.",
-        more=list(view.more)[:4],
+        more=more_of(view),
         gap=gap,
         target=None if best is None else best.target,
         groups=_groups(held),
@@ -103,12 +103,7 @@ def _arm(arm: Arm, gap: str, constant: list[float] | None) -> dict[str, Any]:
     people = f"{gap}_people"
     found["constant"] = constant
     found["people"] = whole(arm.frame[people]) if people in arm.frame else None
-    judged = arm.verdicts(gap)
-    found["verdict"] = judged
-    found["why"] = [None] * len(arm.frame)
-    if judged is not None and arm.target is not None:
-        found["why"] = verdicts.reasons(arm.frame, judged, arm.target, gap)
-    return found
+    return found | {"verdict": arm.verdicts(gap), "why": arm.reasons(gap)}
 
 
 def _table(table: Table) -> dict[str, Any]:

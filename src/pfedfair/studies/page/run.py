@@ -13,7 +13,7 @@ from pfedfair.runs.card import card_of
 from pfedfair.studies import one_run, summary, verdicts
 from pfedfair.studies.cautions import UNLUCKY
 from pfedfair.studies.page import about, left, shapes, site, slider
-from pfedfair.studies.page.document import Page, column, whole
+from pfedfair.studies.page.document import Page, column, more_of, whole
 from pfedfair.studies.rows import CONSTANT, place
 from pfedfair.studies.view import View
 
@@ -73,7 +73,7 @@ def of_run(
         kind="run",
         title=f"{first['method']} on {first['dataset']}",
         sentence=judged.sentence,
-        more=_more(shown),
+        more=more_of(shown),
         gap=gap,
         target=None if target != target else float(target),
         groups=data.group_names,
@@ -108,11 +108,6 @@ def results_of(run: Run, protocol: str | None = None) -> pd.DataFrame:
         config=json.dumps(algorithm.to_dict(), sort_keys=True),
         seconds=run.seconds,
     )
-
-
-def _more(view: View) -> list[str]:
-    lines = [line for table in view.tables for line in table.lines]
-    return [*view.more, *lines][:4]
 
 
 def _arm(

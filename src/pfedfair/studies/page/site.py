@@ -14,8 +14,8 @@ from pfedfair.studies.page.document import column
 BINS = 20  # of the score
 MOST = 400  # sites with details: those with the largest lower ends of their gaps
 ALONE = (
-    "What this site gains over training alone is not known from one run: compare it with a method "
-    "that trains alone, such as pfedfair compare DATA --methods erm-local,transport."
+    "What this site gains over training alone is not known from one run: compare the method with "
+    "one that trains alone, such as erm-local."
 )
 
 

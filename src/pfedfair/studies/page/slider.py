@@ -25,7 +25,7 @@ PATIENCE = 20.0  # seconds, about, that they may take
 LONGEST = 300.0  # seconds, beyond which there is no slider
 PER_CLIENT, PER_ROW = 2e-3, 2.5e-7  # seconds, measured on one core
 PER_WEIGHT = 2e-10  # seconds to score a row, for each parameter of the network
-SURELY = 25.0  # how much longer it takes with confidence
+SURELY = 20.0  # how much longer a client takes with confidence
 THRESHOLDS = 400  # sites, at the most, whose thresholds are shown at every target
 Advance = Callable[[float, str], None]
 
@@ -40,8 +40,8 @@ def targets_of(run: Run, protocol: str | None = None) -> list[float]:
         return []
     _, rows, _ = measured_rows(run.federation.partition, protocol)
     scored = 0.0 if isinstance(run, SavedRun) else PER_WEIGHT * run.network.size
-    each = PER_CLIENT * len(rows) + (PER_ROW + scored) * sum(map(len, rows))
-    each *= SURELY if getattr(run.algorithm, "confidence", None) else 1.0
+    longer = SURELY if getattr(run.algorithm, "confidence", None) else 1.0
+    each = longer * PER_CLIENT * len(rows) + (PER_ROW + scored) * sum(map(len, rows))
     if LEAST * each > LONGEST:
         return []
     number = int(np.clip(PATIENCE / each, LEAST, MOST))

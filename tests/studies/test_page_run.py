@@ -15,7 +15,7 @@ from pfedfair.experiment import read_results
 from pfedfair.studies import one_run, page
 from pfedfair.studies.page import shapes, site, slider
 
-NAMES = ['<script>alert("x")</script>', "O'Neil & \"Co\" \\", "🏥 Süd", "مستشفى", "x" * 200]
+NAMES = ['<script>alert("x")</script>', 'O\'Neil & "Co" \\', "🏥 Süd", "مستشفى", "x" * 200]
 DIGITS = 1e-6
 
 
@@ -107,7 +107,8 @@ def test_the_slider_is_in_a_file_and_agrees_with_another_target(folder, document
     kept = pd.read_parquet(folder / "targets.parquet")
     told = document["slider"]
     assert told["targets"] == sorted(kept["target_ddp"].unique())
-    assert told["targets"][told["start"]] == 0.1 and 20 <= len(told["targets"]) <= 25
+    assert told["targets"][told["start"]] == 0.1
+    assert 20 <= len(told["targets"]) <= 25
     close(told["gap"][told["start"]], document["parts"][0]["arms"][0]["gap"])
     close(told["accuracy"][told["start"]], document["parts"][0]["arms"][0]["accuracy"])
     run = pff.load_run(folder)
@@ -145,10 +146,12 @@ def test_people_of_a_live_run_and_of_its_folder_are_the_same(federation):
 
 def test_a_method_without_a_target_has_no_slider(federation):
     found = page.of_run(pff.train(federation, "kde-local", eta=0.5, rounds=1)).to_json()
-    assert found["slider"] is None and found["target"] is None
+    assert found["slider"] is None
+    assert found["target"] is None
     assert found["sentence"].startswith("The largest gap of 3 clients is")
     assert found["parts"][0]["arms"][0]["verdict"] is None
-    assert found["left"]["rows"] == [] and "Nothing would leave" in found["left"]["words"][0]
+    assert found["left"]["rows"] == []
+    assert "Nothing would leave" in found["left"]["words"][0]
     assert found["details"][0]["changed"] is None
     assert found["details"][0]["rates"][0]["before"] is None
 
@@ -171,7 +174,8 @@ def test_fewer_targets_for_more_sites(folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slider, "PER_CLIENT", 1.0)
         few = slider.targets_of(run)
-        assert len(few) == slider.LEAST and 0.1 in few
+        assert len(few) == slider.LEAST
+        assert 0.1 in few
         patch.setattr(slider, "PER_CLIENT", 100.0)
         assert slider.targets_of(run) == []
 
@@ -183,5 +187,6 @@ def test_curves_keep_the_points_that_they_need():
         "contribution": np.where(x < 0.5, x, 1 - x), "people": 1,
     })  # fmt: skip
     (shape,) = shapes.shapes(frame)
-    assert shape["values"] == [0.0, 0.5, 1.0] and sum(shape["people"]) == 101
+    assert shape["values"] == [0.0, 0.5, 1.0]
+    assert sum(shape["people"]) == 101
     close(np.interp(x, shape["values"], shape["added"]).tolist(), frame["contribution"].to_list())

@@ -43,7 +43,8 @@ def document(results):
 def test_arms_are_means_over_seeds_with_students_interval(results, document):
     part = document["parts"][0]
     arm = next(arm for arm in part["arms"] if arm["method"] == "transport")
-    assert arm["words"] == "transport, gap ≤ 0.05" and arm["target"] == 0.05
+    assert arm["words"] == "transport, gap ≤ 0.05"
+    assert arm["target"] == 0.05
     values = results[(results["method"] == "transport") & (results["client"] == "b")]["accuracy"]
     k = part["sites"]["name"].index("b")
     assert arm["accuracy"][k] == pytest.approx(values.mean(), abs=1e-6)
@@ -59,6 +60,11 @@ def test_the_one_with_a_target_is_shown_first_and_the_sentence_is_on_it(document
     assert part["arms"][part["chosen"]]["method"] == "transport"
     assert document["sentence"].startswith("transport, gap ≤ 0.05, mean of 3 seeds: ")
     assert document["target"] == 0.05
+    for verdict, why in zip(*(part["arms"][part["chosen"]][k] for k in ("verdict", "why")),
+                            strict=True):  # fmt: skip
+        assert (verdict == "within") == (why is None)
+        if verdict == "not clear":
+            assert why.startswith("its interval over 3 seeds [")
 
 
 def test_the_trade_off_has_every_method_and_its_arm(results, document):
@@ -79,7 +85,8 @@ def test_training_alone_is_what_the_method_declares(results, document):
     assert "every client by itself" in told[0]["words"]
     without = results[results["method"] != "kde-local"]
     found = page.of_results(without, comparison(without), "comparison").to_json()
-    assert found["details"] is None and "trains alone" in found["hints"]["alone"]
+    assert found["details"] is None
+    assert "trains alone" in found["hints"]["alone"]
 
 
 def test_tables_are_cells_of_text(document):
@@ -125,7 +132,9 @@ def test_the_server_page_has_names_and_states_and_no_numbers_of_sites():
     assert found["sentence"] == (
         "2 of 5 rounds are done; 1 of 3 sites are present; missing: b; refused: c."
     )
-    assert found["live"]["finished"] is False and found["parts"] == []
+    assert found["live"]["finished"] is False
+    assert found["parts"] == []
     assert found["server"]["sites"][2] == {"name": "c", "state": "refused", "words": "no label"}
     ended = page.of_server("x", 2, 5, sites, [], error="Too few sites.").to_json()
-    assert ended["live"]["finished"] and ended["sentence"].startswith("The run stopped: Too few")
+    assert ended["live"]["finished"]
+    assert ended["sentence"].startswith("The run stopped: Too few")
