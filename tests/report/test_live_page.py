@@ -11,13 +11,11 @@ from pfedfair.cli import pages
 from pfedfair.report import live, whole
 from pfedfair.studies.page import Page
 
-pytest.importorskip("pfedfair.report.page")
-
 
 def document(path):
     """The document that stands in a page."""
     text = path.read_text(encoding="utf-8")
-    (found,) = re.findall(r"<script[^>]*application/json[^>]*>(.*?)</script>", text, re.DOTALL)
+    (found,) = re.findall(r'<script[^>]*id="data"[^>]*>(.*?)</script>', text, re.DOTALL)
     return json.loads(found)
 
 
