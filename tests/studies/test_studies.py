@@ -100,6 +100,11 @@ def test_table1_uses_eta_09_and_the_papers_plan():
     assert {spec.plan for spec in specs} == {pff.partition.fixed_shares()}
 
 
+def test_figure6_shows_one_partition_and_trains_nothing():
+    specs = STUDIES["figure6"].specs(("adult",), seeds=5)
+    assert [(spec.seed, spec.algorithm.cost()) for spec in specs] == [(0, (0.0, 0.0))] * 2
+
+
 def test_rounds_can_be_cut():
     for study in STUDIES.values():
         for spec in study.specs(study.datasets or study.elsewhere, 1, rounds=2):
