@@ -161,9 +161,9 @@ def slider(rng, n, first):
         out["mean_accuracy"].append(round(float(right.mean()), 6))
         out["worst_accuracy"].append(round(float(right.min()), 6))
         shift = max(0.17 - target, 0)
-        first, second = round(0.5 - 1.2 * shift, 3), round(0.5 + 0.6 * shift, 3)
-        cuts = [{"low": first, "high": round(first + 0.02, 3), "chance": 0.4},
-                {"low": second, "high": second, "chance": 0.0}]  # fmt: skip
+        one, two = round(0.5 - 1.2 * shift, 3), round(0.5 + 0.6 * shift, 3)
+        cuts = [{"low": one, "high": round(one + 0.02, 3), "chance": 0.4},
+                {"low": two, "high": two, "chance": 0.0}]  # fmt: skip
         thresholds.append([cuts] * n)
     for name in ("gap", "gap_low", "gap_high", "accuracy", "verdict"):
         out[name][5] = first[name]  # the run's own
