@@ -24,7 +24,7 @@ window.tasks = [];
 new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((e) => e.duration)))
   .observe({ type: 'longtask', buffered: true });
 """
-OPENED = "(() => { const [n] = performance.getEntriesByType('navigation'); return n.loadEventEnd })()"
+OPENED = "performance.getEntriesByType('navigation')[0].loadEventEnd"
 
 
 def type_names(page: Page) -> None:

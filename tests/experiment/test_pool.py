@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
 
@@ -127,10 +128,17 @@ def test_a_pool_in_another_thread(tmp_path):
     assert len(done[0]) == 15
 
 
+def test_runs_that_do_not_train_are_not_worth_a_process():
+    flat = [replace(spec, algorithm=pff.Constant()) for spec in grid()]
+    where = []
+    pool.spread(lambda spec, on_work: where.append(os.getpid()), flat, 2, lambda work, runs: None)
+    assert where == [os.getpid()] * len(flat)
+
+
 def die(spec, on_work):
     os._exit(3)  # as the system does with a process that takes too much memory
 
 
 def test_a_worker_that_is_ended_from_outside_is_one_sentence():
     with pytest.raises(pff.InputError, match="was ended from outside, perhaps for want of memory"):
-        pool.spread(die, grid()[:2], 2, lambda work, runs: None)
+        pool.spread(die, grid()[2:4], 2, lambda work, runs: None)

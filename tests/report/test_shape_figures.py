@@ -30,6 +30,6 @@ def test_numbers_are_lines_and_levels_dots_over_their_people(labels):
 
 def test_files_are_numbered_and_have_plain_names(tmp_path):
     paths = shapes.write(table(), tmp_path)
-    names = ["01-age.png", "01-age.svg", "02-a-b.png", "02-a-b.svg"]
+    names = [f"{name}.{kind}" for name in ("01-age", "02-a-b") for kind in ("png", "svg", "pdf")]
     assert [path.name for path in paths] == names
     assert all(path.stat().st_size > 1000 for path in paths)

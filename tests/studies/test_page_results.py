@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import two_methods
 from scipy import stats
 
+from made_up import two_methods
 from pfedfair.studies import comparison, page
 from pfedfair.studies.arms import arms
 from pfedfair.studies.page.document import plain

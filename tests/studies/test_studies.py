@@ -4,11 +4,11 @@ import io
 import re
 
 import pytest
-from made_up import results
 from rich.console import Console
 
 import made_faces
 import pfedfair as pff
+from made_up import results
 from pfedfair import report
 from pfedfair.algorithms.targeted import Targeted
 from pfedfair.defaults import make
@@ -99,6 +99,11 @@ def test_table1_uses_eta_09_and_the_papers_plan():
     assert len(specs) == 2 * len(table1.METHODS)
     assert {spec.algorithm.eta for spec in specs} == {0.0, 0.9}
     assert {spec.plan for spec in specs} == {pff.partition.fixed_shares()}
+
+
+def test_figure6_shows_one_partition_and_trains_nothing():
+    specs = STUDIES["figure6"].specs(("adult",), seeds=5)
+    assert [(spec.seed, spec.algorithm.cost()) for spec in specs] == [(0, (0.0, 0.0))] * 2
 
 
 def test_rounds_can_be_cut():

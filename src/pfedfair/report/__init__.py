@@ -13,7 +13,7 @@ __all__ = ["history", "live", "markdown", "show", "terminal", "whole", "write"]
 
 
 def write(view: View, out: Path) -> list[Path]:
-    """Write a view as Markdown, its numbers as CSV, and its pictures as PNG and SVG."""
+    """Write a view as Markdown, its numbers as CSV, and its pictures as PNG, SVG and PDF."""
     contents = {"report.md": markdown.text(view)}
     contents |= {name: inert(frame).to_csv(index=False) for name, frame in view.files.items()}
     paths = [out / name for name in contents]

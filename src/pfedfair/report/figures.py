@@ -1,16 +1,20 @@
-"""Pictures of a view, drawn with matplotlib, as PNG and SVG.
+"""Pictures of a view, drawn with matplotlib, as PNG, SVG and PDF.
 
 A method has the same colour and marker in every figure: they follow from its place among methods.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from pfedfair.files import atomic
 from pfedfair.studies.rows import place
@@ -21,6 +25,11 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
 ROLE = {"underrepresented": "#D55E00", "overrepresented": "#0072B2"}
 GREY = "#555555"
+NO_TIME: dict[str, dict[str, None] | None] = {
+    "png": None, "svg": {"Date": None}, "pdf": {"CreationDate": None},
+}  # fmt: skip
+MANY = 14  # methods that can be told apart in one panel
+TOO_WIDE = "Not drawn: intervals wider than half the picture, as with few seeds."
 
 
 def style(method: str) -> tuple[str, str]:
@@ -35,17 +44,28 @@ def draw(picture: Picture) -> Figure:
 
 
 def curves(picture: Picture) -> Figure:
-    """A curve per method with error bars; dashed lines and hollow marks to compare with."""
+    """A curve per method with error bars; dashed lines and hollow marks to compare with.
+
+    With more than `MANY` methods each has a small panel of its own: see `multiples`.
+    """
     frames = picture.frames
+    if frames["curves"].loc[~frames["curves"]["mark"], "method"].nunique() > MANY:
+        from pfedfair.report import multiples  # which draws with what is here
+
+        return multiples.draw(picture)
     figure, panels = _panels(picture, 5, 4.2)
+    left_out = False
     for axes, here in panels:
+        limits(axes, here["curves"], here["marks"])
         for method, rows in here["curves"].groupby("method", sort=False):
             if rows["mark"].any():
                 axes.plot(rows["x"], rows["y"], color="black", linestyle="--", linewidth=1)
                 continue
             colour, marker = style(str(method))
+            y_half, x_half = fitting(axes, rows)
+            left_out |= bool(y_half.isna().any() or x_half.isna().any())
             axes.errorbar(
-                rows["x"], rows["y"], rows["y_half"], rows["x_half"], color=colour, marker=marker,
+                rows["x"], rows["y"], y_half, x_half, color=colour, marker=marker,
                 markersize=7, linewidth=1.2, elinewidth=0.8, capsize=2,
             )  # fmt: skip
         for _, row in here["marks"].iterrows():
@@ -53,9 +73,6 @@ def curves(picture: Picture) -> Figure:
             axes.plot(row["x"], row["y"], color=colour, **_dot(marker, markerfacecolor="none"))
         for note in here["notes"]["text"]:
             axes.annotate(note, (0.98, 0.97), xycoords="axes fraction", ha="right", va="top")
-        reach = pd.concat([here["curves"]["x"], here["marks"]["x"].astype(float)]).max()
-        if reach == reach:  # with few seeds an interval may reach far out
-            axes.set_xlim(-0.005, 1.15 * max(reach, 0) + 0.01)
     names = frames["curves"].drop_duplicates("method")
     handles = [method_line(m) for m in names.loc[~names["mark"], "method"]]
     for label in names.loc[names["mark"], "label"]:
@@ -63,8 +80,27 @@ def curves(picture: Picture) -> Figure:
     if len(frames["marks"]):
         label = "hollow: the paper's figure"
         handles.append(Line2D([], [], color=GREY, label=label, **_dot("o", markerfacecolor="none")))
-    legend(figure, handles, 5 if len(panels) > 1 else 2)
+    legend(figure, handles, 5 if len(panels) > 1 else 2, TOO_WIDE if left_out else "")
     return figure
+
+
+def limits(axes: Axes, curves: pd.DataFrame, marks: pd.DataFrame) -> None:
+    """Fit the axes to what was measured, not to its intervals, and to what is possible."""
+    x = pd.concat([curves["x"], marks["x"].astype(float)]).dropna()
+    y = pd.concat([curves["y"], marks["y"].astype(float)]).dropna()
+    if len(x):
+        axes.set_xlim(-0.005, 1.15 * max(x.max(), 0) + 0.01)
+    if len(y):
+        low, high = min(0.0, y.min()), max(100.0, y.max())  # percent
+        space = max(0.12 * (y.max() - y.min()), 0.03 * y.abs().max(), 1e-3)
+        axes.set_ylim(max(y.min() - space, low), min(y.max() + space, high))
+
+
+def fitting(axes: Axes, rows: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Halves of intervals; NaN for those that are wider than half the picture, and say nothing."""
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    x_half, y_half = rows["x_half"].astype(float), rows["y_half"].astype(float)
+    return y_half.where(4 * y_half < high - low), x_half.where(4 * x_half < right - left)
 
 
 def rates(picture: Picture) -> Figure:
@@ -96,11 +132,17 @@ def clients(picture: Picture) -> Figure:
 def shares(picture: Picture) -> Figure:
     """Each client's shares of the two groups."""
     figure, panels = _panels(picture, 5.5, 3.2)
+    groups = {"S=1": COLOURS[0], "S=0": COLOURS[1]}
     for axes, here in panels:
         x, share = here["shares"]["x"], here["shares"]["share_s1"].to_numpy()
-        axes.bar(x, share, color=COLOURS[0], label="S=1")
-        axes.bar(x, 1 - share, bottom=share, color=COLOURS[1], label="S=0")
-        axes.legend(loc="lower left", ncols=2)
+        first, second = groups.values()
+        axes.bar(x, share, color=first)
+        axes.bar(x, 1 - share, bottom=share, color=second)
+        axes.set_xlim(0.4, len(x) + 0.6)
+        axes.set_ylim(0, 1)
+        axes.grid(visible=False)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
+    legend(figure, [Patch(color=colour, label=name) for name, colour in groups.items()], 2)
     return figure
 
 
@@ -175,17 +217,19 @@ def method_line(method: str) -> Line2D:
     return Line2D([], [], color=colour, label=method, **_dot(marker))
 
 
-def legend(figure: Figure, handles: list[Line2D], columns: int) -> None:
-    """One legend for all panels, below them."""
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
+def legend(figure: Figure, handles: Sequence[Artist], columns: int, note: str = "") -> None:
+    """One legend for all panels, below them; a note stands above it."""
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=columns, frameon=False,
+        title=note or None, title_fontsize=9,
+    )  # fmt: skip
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
-    """Write PNG and SVG, the same bytes for the same figure."""
-    paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-    with matplotlib.rc_context({"svg.hashsalt": "pfedfair"}):
-        for path in paths:
-            meta = {"Date": None} if path.suffix == ".svg" else None
+    """Write PNG, SVG and PDF, the same bytes for the same figure."""
+    paths = [stem.with_suffix(f".{kind}") for kind in NO_TIME]
+    with matplotlib.rc_context({"svg.hashsalt": "pfedfair", "pdf.fonttype": 42}):
+        for path, meta in zip(paths, NO_TIME.values(), strict=True):
             with atomic(path) as beside:
                 figure.savefig(beside, dpi=150, metadata=meta)
     return paths

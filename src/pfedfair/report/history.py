@@ -24,6 +24,7 @@ def write(history: pd.DataFrame, folder: str | Path) -> list[Path]:
 def draw(history: pd.DataFrame) -> "Figure":
     """Draw loss, accuracy and gap against the round; and a mark for what clients end with."""
     from matplotlib.figure import Figure  # matplotlib takes a second to load
+    from matplotlib.ticker import MaxNLocator
 
     from pfedfair.report.figures import COLOURS, legend, tidy
 
@@ -34,6 +35,7 @@ def draw(history: pd.DataFrame) -> "Figure":
     for axes, name in zip(figure.subplots(1, len(measures)), measures, strict=True):
         (line,) = axes.plot(rounds["round"], rounds[name], color=COLOURS[0], marker="o", ms=3)
         (mark,) = axes.plot(end["round"], end[name], color=COLOURS[5], marker="D", ls="")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # no half rounds
         line.set_label("the global model")
         mark.set_label("the clients' own models and rules")
         tidy(axes, "round", name.upper() if name not in ("loss", "accuracy") else name)

@@ -61,7 +61,7 @@ def _people(axes: Axes, rows: pd.DataFrame, number: bool) -> None:
 
 
 def write(shapes: pd.DataFrame, folder: str | Path) -> list[Path]:
-    """Write a figure for each column, as PNG and SVG; files are numbered as columns are."""
+    """Write a figure for each column, as PNG, SVG and PDF; files are numbered as columns are."""
     paths = []
     for k, column in enumerate(dict.fromkeys(shapes["column"]), 1):
         word = "".join(c if c.isalnum() else "-" for c in str(column))

@@ -15,7 +15,7 @@ from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, tradeoff, words
 from pfedfair.studies.rows import WITH_TARGET
 from pfedfair.studies.study import Cell, Study, cells_of
-from pfedfair.studies.view import Column, Table, View
+from pfedfair.studies.view import Column, Picture, Table, View
 
 REFERENCE = "pfedfair"  # the method whose trade-off the paper calls the best
 MANY = (0.0, 0.6, 0.9, 0.97)
@@ -136,6 +136,14 @@ def files(
     return {"scores.csv": scored, "points.csv": points}
 
 
+def pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
+    """The worst client's trade-off, a picture for each data set and partition: a page each."""
+    each = list(summary.parts(results))
+    names = [f"scores-{k}" for k in range(1, len(each) + 1)] if len(each) > 1 else ["scores"]
+    both = zip(names, each, strict=True)
+    return [parts.trade_off(name, part, rows, ("worst",)) for name, part in both]
+
+
 def comparison(results: pd.DataFrame) -> View:
     """What `compare` shows, and `report` of any folder with results.
 
@@ -152,7 +160,7 @@ STUDY = Study(
     cells=cells,
     table=score_table,
     datasets=("adult", "compas", "adult-additive", "compas-additive"),
-    pictures=lambda results, rows: [parts.trade_off("scores", results, rows, ("worst",))],
+    pictures=pictures,
     files=files,
     legend=legend,
     in_paper=False,

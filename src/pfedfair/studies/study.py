@@ -92,6 +92,7 @@ class Study:
     tidy: Callable[[pd.DataFrame], pd.DataFrame] = lambda results: results
     elsewhere: tuple[str, ...] = ()  # data sets that are not bundled and that it can do, too
     in_paper: bool = True
+    most_seeds: int | None = None  # of which it shows something
 
     def specs(
         self,
@@ -110,7 +111,7 @@ class Study:
             cell.spec(source, seed, protocol, rounds)
             for source, cell in cells
             if not shown or cell.row in {*shown, CONSTANT}
-            for seed in range(seeds)
+            for seed in range(min(seeds, self.most_seeds or seeds))
         ]
 
     def view(self, results: pd.DataFrame) -> View:

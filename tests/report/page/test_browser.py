@@ -356,7 +356,10 @@ def test_what_is_not_known_is_left_out(visit):
     assert column(page, "gap") == ["0.300", "0.100", "–"]
     assert page.locator(".sites .axis text").all_text_contents() == ["0", "0.2"]
     assert page.locator(".sites .verdict:visible, .sites .accuracy:visible").count() == 0
-    assert page.locator(".chip, .target:visible, #dock, #shapes, #left, #warnings, #about").count() == 0
+    assert (
+        page.locator(".chip, .target:visible, #dock, #shapes, #left, #warnings, #about").count()
+        == 0
+    )
     page.select_option("#arm", label="fedavg")
     page.locator(".sites tbody tr", has_text="b").click()
     assert page.inner_text(".site-name") == "b"

@@ -1,4 +1,4 @@
-"""One self-contained HTML page from one JSON document: it draws, sorts and filters, and computes nothing.
+"""One self-contained HTML page from one JSON document: it draws, sorts, filters, computes nothing.
 
 The document stands in the page once, as JSON. What a reader without JavaScript needs is plain HTML
 from the same document; the script makes it alive. Nothing is loaded: a Content-Security-Policy
@@ -68,10 +68,10 @@ def render(document: Mapping[str, Any]) -> str:
 
 
 def escape(value: Any) -> str:
-    """JSON that may stand in HTML: no character that HTML knows, no NaN.
+    r"""JSON that may stand in HTML: no character that HTML knows, no NaN.
 
-    >>> escape({"a": "</script> & \\u2028"})
-    '{"a":"\\\\u003c/script\\\\u003e \\\\u0026 \\\\u2028"}'
+    >>> print(escape({"a": "</script> & \u2028"}))
+    {"a":"\u003c/script\u003e \u0026 \u2028"}
     """
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     for character in "<>&":

@@ -15,9 +15,9 @@ def gap(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share as percent.
+    r"""A share as percent.
 
-    >>> percent(0.8291).replace("\\u00a0", "_")
+    >>> percent(0.8291).replace("\u00a0", "_")
     '82.9_%'
     """
     return UNKNOWN if value is None else f"{100 * value:.1f}\u00a0%"
@@ -35,9 +35,9 @@ def count(value: Any) -> str:
 
 
 def size(value: int | None) -> str:
-    """Bytes.
+    r"""Bytes.
 
-    >>> size(640).replace("\\u00a0", "_"), size(1843200).replace("\\u00a0", "_")
+    >>> size(640).replace("\u00a0", "_"), size(1843200).replace("\u00a0", "_")
     ('640_B', '1.8_MB')
     """
     if value is None:
