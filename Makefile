@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: core install demo test lint fuzz bench clean
+.PHONY: core install demo test lint fuzz bench clean faults licences
 
 core: .venv/core  # what a user needs
 install: .venv/installed  # and what a developer needs: Flower, Ray, Sphinx, test tools
@@ -30,6 +30,12 @@ lint: install
 
 fuzz: install  # thousands of messy tables; `make test` tries some hundred
 	FUZZ_TABLES=2000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto tests/fuzz
+
+faults: install  # the slow ones as well; writes docs/faults.md from what happened
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/faults.py
+
+licences: install
+	$(BIN)/python scripts/licences.py
 
 bench: install
 	$(BIN)/python benchmarks/run.py

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 import pytest
-import typer
 
 from pfedfair import cli
 from pfedfair.algorithms import ALGORITHMS, Algorithm
@@ -119,13 +118,12 @@ def test_every_command_parses(site):
 
     CONTRIBUTING has a method that is yet to be written, and a test of its own.
     """
-    app = typer.main.get_command(cli.app)
     found = list(commands(site))
     assert len(found) >= len(ALGORITHMS)
     for page, (name, *arguments) in found:
         where = f"on {page}: pfedfair {name} {' '.join(arguments)}"
         try:
-            command = app.commands[name]
+            command = cli.loaded(name)
             if isinstance(command, click.Group):
                 command, arguments = command.commands[arguments[0]], arguments[1:]
             given = command.make_context(name, list(arguments)).params

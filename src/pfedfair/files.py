@@ -3,13 +3,13 @@
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from pfedfair.errors import InputError
+from pfedfair.errors import InputError, option
 
 
 @contextmanager
@@ -26,26 +26,55 @@ def atomic(path: Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Work in a folder if no other process does, or refuse.
+
+    The lock is on the folder itself: there is no file to forget, and it ends with its process,
+    however that ends. Where folders cannot be locked (Windows, some network disks) nobody is kept
+    out.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"Another command is at work in {folder}: wait for its end, or choose another "
+                    f"{option('out')}."
+                ) from None
+        yield
+    finally:
+        os.close(held)
+
+
 def write_json(path: Path, content: Any) -> None:
     with atomic(path) as beside:
-        beside.write_text(json.dumps(content, indent=1) + "\n")
+        beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def write_parquet(path: Path, frame: pd.DataFrame) -> None:
     with atomic(path) as beside:
-        frame.to_parquet(beside, index=False, compression="zstd")
+        frame.to_parquet(beside, index=False, compression="zstd", write_page_checksum=True)
 
 
 def read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({first_line(error)}).") from error
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
     try:
-        return pd.read_parquet(path)
+        return pd.read_parquet(path, page_checksum_verification=True)
     except Exception as error:  # pyarrow raises many kinds
         raise InputError(
             f"{path} is not a readable Parquet file ({first_line(error)}): delete it and run the "

@@ -215,12 +215,14 @@ def mean_interval(values: Sequence[float] | np.ndarray, level: float = 0.95) -> 
     >>> [round(v, 2) for v in mean_interval([1.0, 2.0, 3.0])]
     [2.0, -0.48, 4.48]
     """
+    values = np.asarray(values, dtype=float)
+    mean, n = float(values.mean()), len(values)
+    half = half_width(n, level) * float(values.std(ddof=1)) if n > 1 else float("nan")
+    return mean, mean - half, mean + half
+
+
+def half_width(n: int, level: float = 0.95) -> float:
+    """Standard deviations of `n` values from their mean to the end of its Student-t interval."""
     from scipy.stats import t
 
-    values = np.asarray(values, dtype=float)
-    n = len(values)
-    mean = float(values.mean())
-    if n < 2:
-        return mean, float("nan"), float("nan")
-    half = float(t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
-    return mean, mean - half, mean + half
+    return float(t.ppf((1 + level) / 2, n - 1) / np.sqrt(n)) if n > 1 else float("nan")

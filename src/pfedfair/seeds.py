@@ -15,3 +15,22 @@ def generator(seed: int, *purpose: int) -> np.random.Generator:
     np.True_
     """
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=purpose))
+
+
+def mixed(numbers: np.ndarray) -> np.ndarray:
+    """Spread 64-bit numbers, one to one: near ones have nothing in common (SplitMix64)."""
+    x = np.array(numbers, dtype=np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def coins(marks: np.ndarray, seed: int, *purpose: int) -> np.ndarray:
+    """A number in [0, 1) for each mark: the same mark, the same number, whatever others there are.
+
+    >>> marks = np.array([3, 8, 5], dtype=np.uint64)
+    >>> (coins(marks, 0, HELD)[1:] == coins(marks[1:], 0, HELD)).all()
+    np.True_
+    """
+    key, more = np.random.SeedSequence(seed, spawn_key=purpose).generate_state(2, np.uint64)
+    return np.asarray((mixed(mixed(marks ^ key) + more) >> np.uint64(11)) * 2.0**-53)

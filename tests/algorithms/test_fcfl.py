@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import pfedfair as pff
-from pfedfair.algorithms import Clients, fcfl
+from pfedfair.algorithms import Clients
 from pfedfair.algorithms.fcfl import FCFL, descent, parity_gap, restoring
 from pfedfair.engines import stacked
 from pfedfair.federation import Batch
@@ -97,7 +97,9 @@ def test_the_direction_harms_nobody_and_none_of_the_hull_is_better(rows):
 
 
 def test_the_shortest_vector_of_the_hull_stands_in_for_a_failed_solver(monkeypatch):
-    monkeypatch.setattr(fcfl, "linprog", lambda *args, **kwargs: type("Failed", (), {"status": 4}))
+    monkeypatch.setattr(
+        "scipy.optimize.linprog", lambda *args, **kwargs: type("Failed", (), {"status": 4})
+    )
     d = descent(torch.tensor([2.0, 0.0]), tensor([-0.6, 0.8]))
     torch.testing.assert_close(d, torch.tensor([0.4, 0.8]))  # the middle of (2, 0), (-1.2, 1.6)
 

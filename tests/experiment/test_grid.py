@@ -1,11 +1,22 @@
 """Grids of runs: what is done, what is kept, and what is refused."""
 
+import shutil
+import subprocess
+import sys
+
 import pandas as pd
 import pytest
 from grids import grid
 
 import pfedfair as pff
-from pfedfair.experiment import Source, Spec, load_source, run_experiment, spec
+from pfedfair.experiment import (
+    Source,
+    Spec,
+    load_source,
+    read_results,
+    run_experiment,
+    spec,
+)
 
 
 def test_what_is_finished_is_not_done_again(reference):
@@ -95,3 +106,60 @@ def test_bad_runs_are_refused_before_anything_is_written(tmp_path):
         with pytest.raises(pff.InputError, match=message):
             run_experiment(specs, tmp_path / "out", jobs=1)
     assert not (tmp_path / "out").exists()
+
+
+def test_two_commands_in_one_folder_do_not_mix(reference, tmp_path):
+    """The second is refused with a sentence; the lock dies with the first, however it ends."""
+    code = (
+        "import sys, time; from pathlib import Path; from pfedfair.files import alone\n"
+        "with alone(Path(sys.argv[1])):\n"
+        "    print('held', flush=True); time.sleep(60)\n"
+    )
+    out = shutil.copytree(reference, tmp_path / "out")
+    before = (out / "results.parquet").read_bytes()
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(out / "runs")], stdout=subprocess.PIPE, text=True
+    ) as first:
+        assert first.stdout.readline() == "held\n"
+        with pytest.raises(pff.InputError, match=r"Another command is at work in .*: wait for its"):
+            run_experiment(grid(), out, jobs=1)
+        first.kill()
+    run_experiment(grid(), out, jobs=1)
+    assert (out / "results.parquet").read_bytes() == before
+
+
+FORGED = {
+    "too good": (lambda f: f.assign(accuracy=1.2), "'accuracy' must be between 0 and 1"),
+    "words": (lambda f: f.assign(accuracy="high"), "'accuracy' must be between 0 and 1"),
+    "ends": (lambda f: f.assign(ddp_low=0.9, ddp_high=0.1), "ends before it begins"),
+    "method": (lambda f: f.assign(method="pfedfair"), "not the run .*another method"),
+    "seed": (lambda f: f.assign(seed=9), "not the run that its name says .another seed"),
+    "config": (lambda f: f.assign(config="{}"), "not the run .*another config"),
+    "nobody": (lambda f: f.head(0), "no rows"),
+    "column": (lambda f: f.drop(columns="ddp"), "has no column 'ddp'"),
+}
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_forged_run_is_not_believed(reference, tmp_path, how):
+    change, words = FORGED[how]
+    out = shutil.copytree(reference, tmp_path / "out")
+    path = out / "runs" / f"{grid()[0].key}.parquet"
+    change(pd.read_parquet(path)).to_parquet(path)
+    with pytest.raises(pff.InputError, match=words) as why:
+        run_experiment(grid(), out, jobs=1)
+    assert path.name in str(why.value)
+
+
+def test_results_that_lost_a_bit_or_cannot_be_are_not_shown(reference, tmp_path):
+    out = shutil.copytree(reference, tmp_path / "out")
+    path = out / "results.parquet"
+    whole = path.read_bytes()
+    at = len(whole) // 8  # among the numbers, not in the list of columns at the end
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    with pytest.raises(pff.InputError, match="is not a readable Parquet file"):
+        read_results(out)
+    path.write_bytes(whole)
+    pd.read_parquet(path).assign(npr_s0=-1.0).to_parquet(path)
+    with pytest.raises(pff.InputError, match="cannot be believed: 'npr_s0'"):
+        read_results(out)

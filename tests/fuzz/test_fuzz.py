@@ -13,7 +13,7 @@ from messy import messy, write
 
 import pfedfair as pff
 
-TABLES, AT_ONCE = int(os.environ.get("FUZZ_TABLES", "300")), 20
+TABLES, AT_ONCE = int(os.environ.get("FUZZ_TABLES", "100")), 20
 ROUNDS = {"newton": 4, "transport": 9, "fedavg-kde": 1}
 batches = pytest.mark.parametrize("first", range(0, TABLES, AT_ONCE))
 

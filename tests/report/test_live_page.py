@@ -11,13 +11,11 @@ from pfedfair.cli import pages
 from pfedfair.report import live, whole
 from pfedfair.studies.page import Page
 
-pytest.importorskip("pfedfair.report.page")
-
 
 def document(path):
     """The document that stands in a page."""
     text = path.read_text(encoding="utf-8")
-    (found,) = re.findall(r"<script[^>]*application/json[^>]*>(.*?)</script>", text, re.DOTALL)
+    (found,) = re.findall(r'<script[^>]*id="data"[^>]*>(.*?)</script>', text, re.DOTALL)
     return json.loads(found)
 
 
@@ -96,7 +94,8 @@ def test_a_report_in_python_and_in_a_notebook(federation, tmp_path):
     assert document(tmp_path / "page.html") == json.loads(json.dumps(found.document))
     shown = found._repr_html_()
     assert shown.startswith('<iframe sandbox="allow-scripts" srcdoc="&lt;!')
-    assert found.document["sentence"] in found.text
+    assert found.text.startswith(f"# {found.document['title']}")
+    assert found.document["sentence"] in found.text.replace("\\[", "[")
     assert found.document["sentence"] in repr(found)
     assert found.save(tmp_path).name == "report.html"
     assert found.document["sentence"].split(" is ")[0] in run._repr_html_()

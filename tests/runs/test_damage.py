@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import pfedfair as pff
+from made_bits import flips
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,35 @@ def test_weights_that_are_others(folder, how):
     path = folder / "model.safetensors"
     save_file(change(load_file(path)), path)
     refused(folder, message)
+
+
+def test_numbers_that_were_changed_or_added_do_not_load_in_silence(folder):
+    """Each is a file of models that could be read: it is not the one that was written."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    changes = {name: {name: t + 1} for name, t in tensors.items()}
+    changes["more"] = {"more": torch.ones(3)}
+    for change in changes.values():
+        save_file(tensors | change, path)
+        refused(folder, "its checksum is not the one in run.json")
+
+
+def test_one_lost_bit_is_noticed(folder):
+    path = folder / "model.safetensors"
+    for flipped in flips(path, tries=25):
+        path.write_bytes(flipped)
+        refused(folder, r"model\.safetensors is damaged")
+
+
+def test_an_older_folder_has_no_checksum_and_is_read(folder):
+    card = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(drop(card, "sha256")))
+    pff.load_run(folder)
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    wide = torch.cat([tensors["rule"]] * 2, -1)
+    save_file(tensors | {"rule": wide}, path)  # a surplus of numbers
+    refused(folder, "is damaged")
 
 
 CARDS = {

@@ -175,6 +175,10 @@ class Algorithm:
         """Whether a client draws noise that nobody may guess."""
         return False
 
+    def noise(self, t: int) -> float:
+        """The epsilon of the Laplace noise on what a client sends in round t, 0 without noise."""
+        return 0.0
+
     @property
     def privacy(self) -> float | None:
         """The epsilon of what a client sends besides models, if there is noise on it."""

@@ -27,7 +27,8 @@ class Clients:
 
     `ids` are the clients' numbers in the federation, `rows` the row numbers of each in `table`.
     `sizes`, if given, are the numbers of rows that say how many minibatches an epoch has: clients
-    side by side must have as many, also when each has set some rows aside.
+    side by side must have as many, also when each has set some rows aside. `marks`, if given, are
+    secret numbers of the table's rows, from which coins are drawn that no other row has a say in.
     """
 
     network: Network
@@ -36,6 +37,7 @@ class Clients:
     ids: Sequence[int]
     seed: int
     sizes: Sequence[int] | None = None
+    marks: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -91,14 +91,21 @@ def aside(clients: Clients, part: float, private: bool) -> tuple[Clients, Client
     if not private:
         return set_aside(clients, part)
     trained, held = [], []
-    for rows, client in zip(clients.rows, clients.ids, strict=True):
-        rng = seeds.generator(clients.seed, seeds.HELD, client, 0)
-        coin = rng.random(len(rows)) < part
+    for i, rows in enumerate(clients.rows):
+        coin = _coins(clients, i, 0) < part
         coin &= not coin.all()  # one or two rows are all trained on
         trained.append(rows[~coin])
         held.append(rows[coin])
     sizes = clients.sizes or [len(rows) for rows in clients.rows]
     return replace(clients, rows=trained, sizes=sizes), replace(clients, rows=held)
+
+
+def _coins(clients: Clients, i: int, purpose: int) -> np.ndarray:
+    """A number in [0, 1) for each row of client i: by the rows' marks, or else by their order."""
+    rows, stream = clients.rows[i], (clients.seed, seeds.HELD, clients.ids[i], purpose)
+    if clients.marks is None:
+        return seeds.generator(*stream).random(len(rows))
+    return seeds.coins(clients.marks[rows], *stream)
 
 
 def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: bool) -> State:
@@ -120,9 +127,8 @@ def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: boo
                                                     table.s[some][None])[0]
                                 for some in torch.split(rows, AT_ONCE)])  # fmt: skip
             half = torch.arange(len(rows)) % 2
-            if private:  # by a coin, see `aside`
-                rng = seeds.generator(held.seed, seeds.HELD, held.ids[i], 1)
-                half = torch.from_numpy(rng.integers(0, 2, len(rows)))
+            if private and name == "held":  # by a coin, see `aside`
+                half = torch.from_numpy((_coins(held, i, 1) < 0.5).astype(np.int64))
             place = cells.place(logits)
             at = (half, s, y, place) if name == "held" else (s, place)
             counts[name][i].index_put_(at, one, accumulate=True)

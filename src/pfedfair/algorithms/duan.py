@@ -36,7 +36,6 @@ from typing import TypedDict
 
 import numpy as np
 import torch
-from scipy.optimize import linprog
 from torch import Tensor
 
 from pfedfair.algorithms import checks
@@ -118,6 +117,8 @@ def best_mix(counts: np.ndarray, local: float, whole: float) -> np.ndarray:
     local, whole
         The limits on the gap at every client and over all of them.
     """
+    from scipy.optimize import linprog  # takes long to load
+
     clients = len(counts)
     people = counts.sum((2, 3))  # (clients, groups)
     label, given = counts.sum(3), counts.sum(2)

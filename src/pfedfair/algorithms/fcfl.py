@@ -43,7 +43,6 @@ from typing import TypedDict
 
 import numpy as np
 import torch
-from scipy.optimize import linprog, nnls
 from torch import Tensor
 
 from pfedfair.algorithms.base import Algorithm, Answer, Clients, Model, State, average
@@ -206,6 +205,8 @@ def descent(goal: Tensor, keep: Tensor) -> Tensor:
     >>> descent(torch.tensor([1.0, 1.0]), torch.tensor([[0.0, -1.0]]))
     tensor([0.5858, 0.0000])
     """
+    from scipy.optimize import linprog  # takes long to load
+
     rows = torch.cat([goal[None], keep]).double()
     length: Tensor = rows.norm(dim=1)
     if length[0] == 0 or not length.isfinite().all():
@@ -232,6 +233,8 @@ def shortest(columns: np.ndarray) -> np.ndarray:
     >>> shortest(np.array([[1.0, -3.0]]))
     array([0.75, 0.25])
     """
+    from scipy.optimize import nnls
+
     height, n = columns.shape
     try:
         a = nnls(np.vstack([columns, np.ones(n)]), np.r_[np.zeros(height), 1.0])[0]

@@ -85,8 +85,8 @@ class Transport(Based):
     epsilon
         Privacy: each client adds Laplace noise to its counts, which are then
         epsilon-differentially private for each of its rows, if nobody can guess the noise, nor the
-        coins by which rows are held: here they are drawn from the run's seed. It sends nothing in
-        the `agree` rounds then. None: no noise.
+        coins by which rows are held: in one process they are drawn from the run's seed, at a site
+        from its own secret. It sends nothing in the `agree` rounds then. None: no noise.
         With noise take few bins, such as 20.
     """
 
@@ -130,6 +130,10 @@ class Transport(Based):
     @property
     def secret(self) -> bool:
         return self.epsilon is not None
+
+    def noise(self, t: int) -> float:
+        counting = t == self.rounds - self.closing
+        return self.epsilon if counting and self.epsilon is not None else 0.0
 
     @property
     def privacy(self) -> float | None:

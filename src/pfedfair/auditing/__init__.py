@@ -18,6 +18,7 @@ from pfedfair.auditing.view import view
 from pfedfair.data.cells import canonical
 from pfedfair.files import atomic, write_json, write_parquet
 from pfedfair.intervals import FEWEST
+from pfedfair.plain import inert
 from pfedfair.report import markdown
 from pfedfair.report.whole import NAME, Report
 from pfedfair.studies.view import View
@@ -131,11 +132,11 @@ class Audit:
         """
         folder = Path(folder)
         texts = {
-            "audit.csv": self.frame.to_csv(index=False),
+            "audit.csv": inert(self.frame).to_csv(index=False),
             "audit.md": markdown.text(self.view()),
         }
         if len(self.calibration):
-            texts["calibration.csv"] = self.calibration.to_csv(index=False)
+            texts["calibration.csv"] = inert(self.calibration).to_csv(index=False)
         write_parquet(folder / "audit.parquet", self.frame)
         for name, text in texts.items():
             with atomic(folder / name) as beside:

@@ -12,7 +12,7 @@ import typer
 
 from pfedfair import report, terminal
 from pfedfair.algorithms import ALGORITHMS
-from pfedfair.cli import options
+from pfedfair.cli import OF_FLOWER, options
 from pfedfair.cli.options import OneMethod, People, Quiet, Seed, Settings, unfold
 from pfedfair.data import FACES, NATURAL
 from pfedfair.engines.flower import require
@@ -23,7 +23,7 @@ from pfedfair.studies import View, one_run
 if TYPE_CHECKING:
     from pfedfair.engines.flower.trial import Outcome
 
-app = typer.Typer(no_args_is_help=True, help="The same methods across machines, on Flower.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=OF_FLOWER)
 Keep = Annotated[Path | None, "A new folder to keep everything in."]
 Sites = Annotated[int, "How many sites."]
 UNUSED = {
@@ -52,8 +52,27 @@ def init(
 
     provision.create(folder, sites, host, port, days=days)
     if not quiet:
-        terminal.say((folder / "README.txt").read_text())
+        terminal.say((folder / "README.txt").read_text(encoding="utf-8"))
         terminal.say(f"Written to {folder}. Private keys can be read by their owner only.")
+
+
+@app.command("start-run")
+@unfold
+def start_run(
+    folder: Annotated[Path, typer.Argument(help="The folder 'server' that init made.")],
+    stream: Annotated[bool, "Show what the server says until the run has ended."] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Start a run of the signed app with the settings in run.toml; run.sh does it, too.
+
+    Example: pfedfair flower start-run consortium/server --stream
+    """
+    require()
+    from pfedfair.engines.flower import signing
+
+    number = signing.start_run(folder, stream)
+    if not quiet:
+        terminal.say(f"Run {number} is started.")
 
 
 @app.command()

@@ -10,6 +10,7 @@ from pfedfair.cli.options import Jobs, People, Quiet, unfold
 from pfedfair.defaults import section
 from pfedfair.errors import InputError, known
 from pfedfair.files import atomic
+from pfedfair.plain import inert
 from pfedfair.studies import tune as search
 
 WHAT = ("settings", "changes", "small")
@@ -51,12 +52,12 @@ def tune(
             )
     specs = search.specs(source, trials, options.at_least("--seeds", seeds))
     table = search.score(do(specs, out, jobs, quiet, f"{len(trials)} trials on {people.data}"))
-    written = {"trials.csv": table.to_csv(index=False)}
+    written = {"trials.csv": inert(table).to_csv(index=False)}
     if what == "settings":
         written["tuned.toml"] = search.toml(search.tuned_for(people.dataset, plan), table)
     for name, text in written.items():
         with atomic(out / name) as beside:
-            beside.write_text(text)
+            beside.write_text(text, encoding="utf-8")
     if not quiet:
         terminal.say(written.get("tuned.toml") or search.told(table))
         terminal.say(f"Written to {out}: {', '.join(written)}")

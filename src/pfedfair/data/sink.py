@@ -8,6 +8,7 @@ import pandas as pd
 
 from pfedfair.errors import InputError, option
 from pfedfair.files import atomic
+from pfedfair.plain import inert
 
 KINDS = (".csv", ".parquet")
 
@@ -40,7 +41,7 @@ def sink(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
 
             def write_csv(frame: pd.DataFrame) -> None:
                 nonlocal first
-                frame.to_csv(file, index=False, header=first, float_format="%.6g")
+                inert(frame).to_csv(file, index=False, header=first, float_format="%.6g")
                 first = False
 
             yield write_csv

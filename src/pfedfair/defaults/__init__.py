@@ -249,7 +249,7 @@ def space(data: str | Dataset, name: str) -> dict[str, list[Any]]:
 
 @cache
 def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads((files(__package__) / name).read_text())
+    return tomllib.loads((files(__package__) / name).read_text(encoding="utf-8"))
 
 
 def _nested(given: dict[str, Any], name: str, data: str | Dataset | None) -> dict[str, Any]:

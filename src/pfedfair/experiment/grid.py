@@ -13,10 +13,10 @@ import pandas as pd
 from pfedfair import __version__
 from pfedfair.errors import InputError, option
 from pfedfair.experiment import pool
-from pfedfair.experiment.results import rows_of, write_results
+from pfedfair.experiment.results import read_run, rows_of, write_results
 from pfedfair.experiment.spec import Source, Spec, load_source
 from pfedfair.federation import Federation
-from pfedfair.files import read_json, read_parquet, write_json, write_parquet
+from pfedfair.files import alone, read_json, write_json, write_parquet
 from pfedfair.kinds import Kinds
 from pfedfair.partition import Plan
 from pfedfair.runs import CollapseWarning, check_model, measured_rows, train
@@ -74,6 +74,17 @@ def do_runs(
 ) -> pd.DataFrame:
     """Do what `run_experiment` does after `prepare`."""
     runs = runs or out / RUNS
+    with alone(runs):
+        return _do_runs(specs, out, jobs, on_work, runs)
+
+
+def _do_runs(
+    specs: Sequence[Spec],
+    out: Path,
+    jobs: int,
+    on_work: Callable[[float, int], None],
+    runs: Path,
+) -> pd.DataFrame:
     for left_over in runs.glob(".*"):  # of a process that was killed while writing
         left_over.unlink()
     files = [runs / f"{spec.key}.parquet" for spec in specs]
@@ -90,7 +101,7 @@ def do_runs(
         if not (out / RESULTS).exists():  # a corrected command may have the folder
             (out / CARD).unlink(missing_ok=True)
         raise
-    results = pd.concat(map(read_parquet, files), ignore_index=True)
+    results = pd.concat(map(read_run, files, specs), ignore_index=True)
     write_results(out, results)
     return results
 

@@ -23,6 +23,7 @@ COLUMNS = [
     "ddp_people", "eo_people", "eopp_people",
     "collapsed", "one_decision", "protocol", "partition", "config", "seconds",
 ]  # fmt: skip
+PARTS = ("accuracy", "npr_s", "share_s", "collapsed", "one_decision")  # of people: 0 to 1
 # What folders of earlier versions do not have, and can be shown without.
 LATER = ("n_test_s0", "n_test_s1", "ddp_people", "eo_people", "eopp_people", "one_decision")
 
@@ -60,6 +61,47 @@ def rows_of(run: Run, spec: Spec) -> pd.DataFrame:
     ).reindex(columns=[*COLUMNS, *more])
 
 
+def check_numbers(results: pd.DataFrame, path: Path) -> None:
+    """Refuse results that no measurement gives: who changed them, or what lost them."""
+    absent = [c for c in COLUMNS if c not in results and c not in LATER]
+    if absent:
+        raise InputError(f"{path} has no column '{absent[0]}': this version did not write it.")
+    for name in COLUMNS:
+        if not name.startswith(PARTS) or name not in results:
+            continue
+        values = pd.to_numeric(results[name], errors="coerce")
+        if bool((results[name].notna() & ~values.between(0, 1)).any()):
+            raise InputError(
+                f"{path} cannot be believed: '{name}' must be between 0 and 1. Delete it and run "
+                "the command that made it again."
+            )
+    for name in ("accuracy", "ddp"):
+        low, high = results[f"{name}_low"], results[f"{name}_high"]
+        if bool((low > high).any()):
+            raise InputError(
+                f"{path} cannot be believed: an interval of '{name}' ends before it begins. Delete "
+                "it and run the command that made it again."
+            )
+
+
+def read_run(path: Path, spec: Spec) -> pd.DataFrame:
+    """Read a finished run's rows, if they are this run's."""
+    results = read_parquet(path)
+    check_numbers(results, path)
+    plan = json.dumps(spec.plan.to_dict(), sort_keys=True)
+    wanted = {"method": spec.name, "seed": spec.seed, "partition": plan}
+    if not spec.frontier:
+        wanted["config"] = json.dumps(spec.algorithm.to_dict(), sort_keys=True)
+    other = [c for c, value in wanted.items() if not bool((results[c] == value).all())]
+    if other or not len(results):
+        what = f"another {other[0]}" if other else "no rows"
+        raise InputError(
+            f"{path} is not the run that its name says ({what}): delete it, and the same command "
+            "does the run again."
+        )
+    return results
+
+
 def write_results(out: Path, results: pd.DataFrame, rules: pd.DataFrame | None = None) -> None:
     """Write the results, the seconds that are not the same twice, and one run's rules if given."""
     keys = [*RUN, "seed"]
@@ -79,9 +121,7 @@ def read_results(folder: str | Path) -> pd.DataFrame:
             f"{option('out')} first."
         )
     results = read_parquet(path)
-    absent = [c for c in COLUMNS if c not in results and c not in LATER]
-    if absent:
-        raise InputError(f"{path} has no column '{absent[0]}': this version did not write it.")
+    check_numbers(results, path)
     if (folder / "timings.parquet").exists():
         timings = read_parquet(folder / "timings.parquet")
         keys = [c for c in timings.columns if c != "seconds"]

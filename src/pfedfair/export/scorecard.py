@@ -18,6 +18,7 @@ import torch
 
 from pfedfair.errors import InputError, option
 from pfedfair.files import atomic
+from pfedfair.plain import inert
 from pfedfair.runs import PersonalModel
 
 DOUBLE = 20  # points that double the odds
@@ -31,7 +32,7 @@ def write_scorecard(model: PersonalModel, path: Path, shapes: pd.DataFrame | Non
     """Write the card as CSV."""
     card = scorecard(model, shapes)
     with atomic(path) as beside:
-        card.to_csv(beside, index=False)
+        inert(card).to_csv(beside, index=False)
     return [path]
 
 

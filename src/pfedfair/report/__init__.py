@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pfedfair import terminal as screen
 from pfedfair.files import atomic
+from pfedfair.plain import inert
 from pfedfair.report import history, live, markdown, terminal, whole
 from pfedfair.studies.page import Page
 from pfedfair.studies.view import View
@@ -14,11 +15,11 @@ __all__ = ["history", "live", "markdown", "show", "terminal", "whole", "write"]
 def write(view: View, out: Path) -> list[Path]:
     """Write a view as Markdown, its numbers as CSV, and its pictures as PNG and SVG."""
     contents = {"report.md": markdown.text(view)}
-    contents |= {name: frame.to_csv(index=False) for name, frame in view.files.items()}
+    contents |= {name: inert(frame).to_csv(index=False) for name, frame in view.files.items()}
     paths = [out / name for name in contents]
     for path in paths:
         with atomic(path) as beside:
-            beside.write_text(contents[path.name])
+            beside.write_text(contents[path.name], encoding="utf-8")
     if view.pictures:
         from pfedfair.report import figures  # matplotlib takes a second to load
 

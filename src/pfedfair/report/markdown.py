@@ -1,21 +1,22 @@
 """A view as Markdown: one table after the other."""
 
+from pfedfair.plain import marked
 from pfedfair.studies.view import Table, View
 
 
 def text(view: View) -> str:
     """The sentence, tables, what is said of them, pictures, and what the numbers mean."""
-    lines = [f"# {view.title}"]
+    lines = [f"# {_line(view.title)}"]
     if view.sentence:
-        lines += ["", f"**{view.sentence}**", *(f"\n{line}" for line in view.more)]
+        lines += ["", f"**{_line(view.sentence)}**", *(f"\n{_line(line)}" for line in view.more)]
     for one in view.tables:
-        lines += ["", f"## {one.heading}", "", *table(one)]
+        lines += ["", f"## {_line(one.heading)}", "", *table(one)]
         if one.lines:
-            lines += ["", one.lines_heading, "", *(f"- {line}" for line in one.lines)]
+            lines += ["", _line(one.lines_heading), "", *(f"- {_line(line)}" for line in one.lines)]
     for picture in view.pictures:
-        lines += ["", f"![{picture.words.get('title', picture.name)}]({picture.name}.png)"]
-    lines += ["", "## What the numbers are", "", *(f"- {line}" for line in view.legend)]
-    lines += ["", *(f"Note: {note}" for note in view.notes)] if view.notes else []
+        lines += ["", f"![{_line(picture.words.get('title', picture.name))}]({picture.name}.png)"]
+    lines += ["", "## What the numbers are", "", *(f"- {_line(line)}" for line in view.legend)]
+    lines += ["", *(f"Note: {_line(note)}" for note in view.notes)] if view.notes else []
     return "\n".join(lines) + "\n"
 
 
@@ -32,5 +33,10 @@ def _join(cell: str, between: str) -> str:
     return between.join(line.strip() for line in whole.split("\n") if line.strip())
 
 
+def _line(text: str) -> str:
+    """A text that stays within its line."""
+    return marked(" ".join(text.splitlines()))
+
+
 def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(marked(cell).replace("|", "\\|") for cell in cells) + " |"

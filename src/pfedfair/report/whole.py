@@ -4,7 +4,7 @@ import os
 import sys
 import webbrowser
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -50,7 +50,7 @@ class Report:
     @property
     def text(self) -> str:
         """The same as Markdown."""
-        return markdown.text(self.view)
+        return markdown.text(replace(self.view, title=self.view.title or self.page.title))
 
     def save(self, path: str | Path) -> Path:
         """Write the page to a file, or to ``report.html`` in a folder; return where it is."""

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from pfedfair.files import atomic, write_parquet
+from pfedfair.plain import inert
 from pfedfair.runs import predictions
 from pfedfair.runs.card import card_of
 from pfedfair.runs.model import write_model
@@ -43,7 +44,7 @@ def keep(run: Run, folder: Path, command: str = "") -> None:
     write_parquet(folder / predictions.NAME, told)
     if shapes is not None:
         with atomic(folder / SHAPES) as beside:
-            shapes.to_csv(beside, index=False)
+            inert(shapes).to_csv(beside, index=False)
 
 
 def _counts(tensor: Tensor) -> Tensor:

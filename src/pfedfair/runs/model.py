@@ -1,5 +1,6 @@
 """The files that keep clients' models: ``model.safetensors`` and ``run.json``."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -61,6 +62,7 @@ def write_model(
         "rule": rule[0].to_dict() if rule else None,
         "encoder": encoder.to_dict(),
         "kinds": asdict(kinds),
+        "sha256": hashlib.sha256(whole).hexdigest(),  # of the weights beside it
     }
     write_json(folder / "run.json", about | what)
 
@@ -142,7 +144,8 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
     if found not in READABLE:
         raise InputError(f"{folder} was written by another version of pfedfair: train again.")
     try:
-        tensors = load(weights.read_bytes())
+        whole = weights.read_bytes()
+        tensors = load(whole)
     except FileNotFoundError:
         raise InputError(f"{folder} has no model.safetensors: copy the whole folder.") from None
     except (SafetensorError, *DAMAGE) as error:
@@ -150,6 +153,7 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
             f"{weights} is damaged, or no file of models ({first_line(error)}): copy it again or "
             "train again."
         ) from error
+    lost = any(bool(tensor.isnan().any()) for tensor in tensors.values())
     with damage(card):
         scales = {name: tensor.numpy() for name, tensor in _taken(tensors, "encoder.").items()}
         encoder = inputs.from_dict(about["encoder"], scales)
@@ -159,12 +163,16 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
         _check_card(saved)
     with damage(weights):
         _check_numbers(saved)
+        if lost:
+            raise ValueError("it has values that are no numbers")
+        if about.get("sha256", written := hashlib.sha256(whole).hexdigest()) != written:
+            raise ValueError("its checksum is not the one in run.json")
     return saved
 
 
 # What stands in a card, if it does; the lists are of names.
 CARD = {"dataset": str, "sensitive_column": str, "seed": int, "key": str, "command": str,
-        "shared_conditional": bool, "algorithm": dict, "columns": dict, "data": dict,
+        "sha256": str, "shared_conditional": bool, "algorithm": dict, "columns": dict, "data": dict,
         "values": dict, "bands": dict, "group_names": list, "label_names": list, "clients": list,
         "facts": list}  # fmt: skip
 
@@ -205,12 +213,13 @@ def _check_numbers(saved: Saved) -> None:
             raise ValueError(f"'{name}' has the shape {tuple(tensors[name].shape)}, not {shape}")
         if not bool(tensors[name].isfinite().all()):
             raise ValueError(f"'{name}' has values that are no finite numbers")
-    if any(bool(tensor.isnan().any()) for tensor in tensors.values()):
-        raise ValueError("it has values that are no numbers")
     for name in shapes:  # what an encoder makes must fit the network
         two = torch.zeros(1, 2, *saved.encoder.shape)  # people: some networks need company
         w = tensors[name].view(-1, size)[:1]
-        saved.network.logits(w, two, torch.zeros(1, 2, dtype=torch.int64))
+        s = torch.zeros(1, 2, dtype=torch.int64)
+        logits = saved.network.logits(w, two, s)
+        if name == "theta":  # and what the network makes, the rule
+            rules.from_dict(saved.about["rule"], tensors["rule"][0]).lots(logits[0], s[0])
 
 
 def _taken(tensors: dict[str, Tensor], mark: str) -> dict[str, Tensor]:

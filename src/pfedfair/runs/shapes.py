@@ -20,6 +20,7 @@ from pfedfair.federation import Federation
 from pfedfair.files import first_line
 from pfedfair.kinds import outputs
 from pfedfair.networks import Network
+from pfedfair.plain import alive
 
 SHAPES = "shapes.csv"  # in a run's folder
 COLUMNS = ["column", "kind", "value", "level", "label", "contribution", "people"]
@@ -78,7 +79,7 @@ def read_shapes(folder: Path) -> pd.DataFrame | None:
     if not path.exists():
         return None
     try:
-        found = pd.read_csv(path, dtype=str, keep_default_na=False)
+        found = pd.read_csv(path, dtype=str, keep_default_na=False).apply(alive)
         value = found["value"].replace("", "nan").astype(float)
         return found.assign(value=value).astype({"contribution": float, "people": "int64"})
     except (ValueError, KeyError) as error:

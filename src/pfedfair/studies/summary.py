@@ -8,7 +8,7 @@ import pandas as pd
 
 from pfedfair.criteria import CRITERIA
 from pfedfair.experiment import RUN
-from pfedfair.metrics import mean_interval
+from pfedfair.metrics import half_width, mean_interval
 
 ROLES = ("underrepresented", "overrepresented")
 WHO = (*ROLES, "worst", "joint_worst", "mean")
@@ -56,38 +56,45 @@ def over_clients(results: pd.DataFrame, more: Sequence[str] = ()) -> pd.DataFram
     Worst accuracy and worst gap may be those of different clients, as in the paper; the joint worst
     client is the one with the largest sum of error and gap. Of `more` columns there is the mean.
     """
-    keys = [*RUN, "seed"]
-    gap = gap_of(results)
-    rows = []
-    for key, run in results.groupby(keys, sort=False, dropna=False):
-        if run["client"].duplicated().any():
-            raise ValueError(f"two results for one client in the run {key}")
-        joint = run.iloc[int(np.argmax(run[gap].fillna(0) - run["accuracy"]))]
-        row = dict(zip(keys, key, strict=True))
-        row |= {"worst_accuracy": run["accuracy"].min(), f"worst_{gap}": run[gap].max()}
-        row |= {f"mean_{name}": run[name].mean() for name in ("accuracy", gap)}
-        row |= {f"joint_worst_{name}": joint[name] for name in ("client", "accuracy", gap)}
-        for role in ROLES:
-            part = run[run["role"] == role]
-            measures = ("accuracy", gap, "npr_s0", "npr_s1")
-            row |= {f"{role}_{name}": part[name].mean() for name in measures}
-        row |= {name: run[name].mean() for name in more}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    gap, keys = gap_of(results), [*RUN, "seed"]
+    results = results.reset_index(drop=True)
+    run = results.groupby(keys, sort=False, dropna=False).ngroup()
+    first, number = run.drop_duplicates().index, run.nunique()
+    if (twice := results.assign(run=run).duplicated(["run", "client"])).any():
+        key = tuple(results.loc[twice, keys].iloc[0])
+        raise ValueError(f"two results for one client in the run {key}")
+    each = results.groupby(run)
+    joint = results.loc[(results[gap].fillna(0) - results["accuracy"]).groupby(run).idxmax()]
+    found = {name: results.loc[first, name].to_numpy() for name in keys}
+    found |= {"worst_accuracy": each["accuracy"].min(), f"worst_{gap}": each[gap].max()}
+    found |= {f"mean_{name}": each[name].mean() for name in ("accuracy", gap)}
+    found |= {f"joint_worst_{name}": joint[name].array for name in ("client", "accuracy", gap)}
+    for role in ROLES:
+        part = results[results["role"] == role].groupby(run)
+        for name in ("accuracy", gap, "npr_s0", "npr_s1"):
+            found[f"{role}_{name}"] = part[name].mean().reindex(range(number))
+    return pd.DataFrame(found | {name: each[name].mean() for name in more})
 
 
 def over_seeds(frame: pd.DataFrame, keys: list[str], measures: Sequence[str]) -> pd.DataFrame:
-    """Mean over seeds of each measure, and the half-width of its interval (``*_half``)."""
-    rows = []
-    for key, group in frame.groupby(keys, sort=False, dropna=False):
-        row = dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True))
-        if group["seed"].duplicated().any():
-            raise ValueError(f"two results for one seed: {key}")
-        for name in measures:
-            mean, low, _ = mean_interval(group[name].to_numpy())
-            row |= {name: mean, f"{name}_half": mean - low}
-        rows.append(row | {"seeds": group["seed"].nunique()})
-    return pd.DataFrame(rows)
+    """Mean over seeds of each measure, and the half-width of its interval (``*_half``).
+
+    It is `mean_interval` of each: unknown where a seed has none.
+    """
+    frame = frame.reset_index(drop=True)
+    group = frame.groupby(keys, sort=False, dropna=False).ngroup()
+    if (twice := frame.assign(group=group).duplicated(["group", "seed"])).any():
+        key = tuple(frame.loc[twice, keys].iloc[0])
+        raise ValueError(f"two results for one seed: {key}")
+    found = frame.loc[group.drop_duplicates().index, keys].reset_index(drop=True)
+    each = frame.groupby(group)
+    seeds = each.size()
+    wide = seeds.map({n: half_width(n) for n in seeds.unique()})
+    for name in measures:
+        known = each[name].count() == seeds
+        found[name] = each[name].mean().where(known)
+        found[f"{name}_half"] = (wide * each[name].std(ddof=1)).where(known)
+    return found.assign(seeds=seeds)
 
 
 def summary(results: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,6 @@ temperature is one a for all of them.
 """
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit, log_expit, log_softmax, logit, softmax
 
 KINDS = ("score", "temperature", "beta")
@@ -43,6 +42,8 @@ def calibrate(counts: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, str]
 
 def fit(counts: np.ndarray, z: np.ndarray, kind: str) -> np.ndarray:
     """Return a, b and c for counts ``(2, bins)`` of labels 0 and 1."""
+    from scipy.optimize import minimize  # takes long to load
+
     start = np.array([1.0, 1.0, 0.0])
     if kind == "score":
         return start
@@ -89,6 +90,8 @@ def _many(counts: np.ndarray, logs: np.ndarray) -> tuple[np.ndarray, str]:
 
 def fit_many(counts: np.ndarray, logs: np.ndarray, kind: str) -> np.ndarray:
     """Return a and b of every class, ``(2, classes)``, for counts ``(classes, cells)``."""
+    from scipy.optimize import minimize  # takes long to load
+
     classes = logs.shape[1]
     start = np.stack([np.ones(classes), np.zeros(classes)])
     if kind == "score":

@@ -7,7 +7,6 @@ that probability, the frontier looks at all pairs of thresholds and takes the be
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.ndimage import maximum_filter1d
 
 GRID = 4001  # rates of positive decisions, from 0 to 1
 
@@ -30,6 +29,8 @@ def frontier(
     >>> frontier(score, y, np.array([0, 0, 1, 1]), 0.5, [0.0, 0.5])
     [(0.75, 0.0), (1.0, 0.5)]
     """
+    from scipy.ndimage import maximum_filter1d
+
     if not (0 < share_s1 < 1 and 0 < s.mean() < 1):  # one group: no gap, one threshold
         mine = s == int(share_s1 > 0.5) if 0 < s.mean() < 1 else slice(None)
         return [(float(_accuracies(score[mine], y[mine]).max()), float("nan"))] * len(limits)

@@ -12,8 +12,6 @@ closed form.
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import linprog
 
 from pfedfair.criteria import CRITERIA
 
@@ -36,6 +34,9 @@ def fair_program(
     aware
         Whether decisions may differ by group.
     """
+    from scipy import sparse
+    from scipy.optimize import linprog  # takes long to load
+
     _, classes, cells = mass.shape
     gain = mass.transpose(0, 2, 1) if aware else mass.sum(0).T[None]  # (tables, cells, classes)
     limits = list(rates(mass, criterion))

@@ -14,7 +14,7 @@ import pfedfair as pff
 from pfedfair.algorithms import ALGORITHMS, Clients
 from pfedfair.engines.flower import client_app
 from pfedfair.engines.flower.processes import APP, Processes, free_ports, write_toml
-from pfedfair.engines.site.rows import as_sites
+from pfedfair.engines.site.rows import _placed, as_sites
 from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.settings import make_algorithm
 from pfedfair.federation import encoded
@@ -75,12 +75,22 @@ class LocalGrid(Grid):
     def send_and_receive(self, messages, *, timeout=None): ...
 
 
+POLICY = """
+exact-counts = true
+repeat-description = true
+runs-per-day = 1000
+messages-per-day = 10000
+epsilon = 1000.0
+"""
+
+
 class Consortium:
-    """A federation's clients as sites with files of their own."""
+    """A federation's clients as sites with files of their own, and a policy that allows all."""
 
     def __init__(self, federation: pff.Federation, folder: Path) -> None:
         self.federation, self.folder = as_sites(federation, "site"), folder
         frame = federation.data.frame
+        (folder / "policy.toml").write_text(POLICY)
         for i in range(len(federation)):
             frame.iloc[federation.partition.train[i]].to_parquet(folder / f"train{i}.parquet")
             frame.iloc[federation.partition.test[i]].to_parquet(folder / f"test{i}.parquet")
@@ -95,6 +105,7 @@ class Consortium:
             "drop": "site",
             "encoding": self.federation.data.encoding,
             "state-dir": str(self.folder / f"state{i}"),
+            "policy": str(self.folder / "policy.toml"),
         }
         return about | more
 
@@ -146,7 +157,7 @@ def only(consortium: Consortium, config: dict, who: list[list[int]], sites=None)
     data, part = federation.data, federation.partition
     if sites is not None:
         found = [describe(data, part.train[i], part.names[i], 0, "site") for i in sites]
-        federation = encoded(data, part, agree(found)[0].encoder, True)
+        federation = _placed(encoded(data, part, agree(found)[0].encoder, True), 10)
     table, train = federation.table, part.train
     network = choose_network(federation, algorithm)
     sizes = torch.from_numpy(federation.sizes).float()

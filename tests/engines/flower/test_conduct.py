@@ -1,26 +1,33 @@
 """The conduct of a run with every fault that a site can have, all in this process."""
 
+import json
 import logging
+import resource
+import signal
 import stat
 import time
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from flower_sites import Consortium, only
-from flwr.app import Array, ArrayRecord, Message
+from flower_sites import Consortium, defaults, only
+from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
 from safetensors.torch import load_file
 
 import pfedfair as pff
 from made_people import people
-from pfedfair.algorithms import ALGORITHMS
 from pfedfair.engines import stacked
+from pfedfair.engines.flower import server_app, sizes
 from pfedfair.engines.flower.conduct import Conductor
-from pfedfair.engines.site import checkpoint
+from pfedfair.engines.site import checkpoint, memory
 from pfedfair.engines.site.settings import Settings, make_algorithm
 from pfedfair.engines.site.work import play
+from pfedfair.rules import Likeliest
 from pfedfair.runs import choose_network
+from pfedfair.runs.predictor import Predictor
 
 
 @pytest.fixture
@@ -65,17 +72,6 @@ def spoiler(change, rounds=range(99)):
         return answer
 
     return spoil
-
-
-@pytest.mark.parametrize("method", [m for m in ALGORITHMS if not ALGORITHMS[m].kind.gathers])
-def test_every_method_gives_what_the_stacked_engine_gives(consortium, method):
-    rounds = 3 if method == "fcfl" else 2
-    grid = consortium.grid(method, rounds=rounds)
-    state = conduct(grid)
-    fitted = reference(consortium.federation, grid)
-    torch.testing.assert_close(state.server["w"], fitted.w, atol=1e-5, rtol=0)
-    for i, theta in enumerate(fitted.theta):
-        torch.testing.assert_close(consortium.theta(i), theta, atol=1e-5, rtol=0)
 
 
 def test_what_needs_all_rows_in_one_place_is_refused(consortium):
@@ -170,6 +166,93 @@ def test_the_server_refuses_a_bad_answer_and_goes_on(consortium, log, change, wo
     others = [0, 2]
     expected = only(consortium, grid.run_config, [others, others])
     torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """Four sites, of which the first may lie; what honest ones reach, and how it is measured."""
+    data = pff.from_frame(people(sizes=(300,) * 4), "hired", "sex", drop=["site"])
+    federation = data.federate(pff.partition.by_column("site"), seed=3)
+    consortium = Consortium(federation, tmp_path_factory.mktemp("crowd"))
+    table = consortium.federation.table
+
+    def accuracy(spoil, name, **more):
+        more = {"rounds": 6, "out": str(consortium.folder / name), **more}
+        grid = consortium.grid("fedavg", spoil, **more)
+        w = conduct(grid).server["w"]
+        network = choose_network(consortium.federation, make_algorithm(grid.run_config))
+        z = Predictor(network, w, Likeliest()).logits(table.x, table.s, table.unpack)[:, 0]
+        held = np.concatenate(consortium.federation.partition.test)
+        return float(((z > 0).float() == table.y)[held].float().mean())
+
+    return accuracy
+
+
+def scaled(factor):
+    """A site whose update is so many times what it found."""
+
+    def spoil(message, answer):
+        if message.metadata.message_type == "train":
+            before = message.content.array_records["arrays"]["w"].numpy()
+            way = np.float32(factor)
+            return changed(answer, "w", lambda w: before + way * (w - before))
+        return answer
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [(-10, "points against the others': not used"), (10, "is shortened to theirs")],
+    ids=["against", "with"],
+)
+def test_an_update_ten_times_too_long_costs_less_than_a_point(crowd, log, factor, words):
+    honest = crowd({}, "honest")
+    assert not any("the update of site" in r.getMessage() for r in log.records)
+    assert honest > 0.6
+    assert crowd({0: scaled(factor)}, f"times {factor}") >= honest - 0.01
+    told = [r.getMessage() for r in log.records if "the update of site" in r.getMessage()]
+    assert len(told) == 6  # in every round
+    assert all(text.startswith("pfedfair: the update of site 'site 0': 'w'") for text in told)
+    assert all(words in text for text in told)
+
+
+def test_lying_about_rows_does_not_help_to_go_against_the_others(crowd, log):
+    def lies(message, answer):
+        if message.metadata.message_type == "query.describe":
+            told = answer.content.config_records["config"]
+            found = json.loads(str(told["description"]))
+            told["description"] = json.dumps(found | {"rows": 9000})
+        return scaled(-10)(message, answer)
+
+    honest = crowd({}, "honest, once more")
+    assert crowd({0: lies}, "lies", options={"weighting": "size"}) >= honest - 0.01
+    texts = [r.getMessage() for r in log.records]
+    assert any("'site 0' says that it has more rows than all others together" in t for t in texts)
+
+
+@pytest.mark.parametrize("rows", [10**12, 10**7])
+def test_a_lying_description_is_refused_and_the_run_goes_on(consortium, log, rows):
+    def lies(message, answer):
+        if message.metadata.message_type == "query.describe":
+            told = answer.content.config_records["config"]
+            found = json.loads(str(told["description"]))
+            numbers = {c: [1e300, 1e308, n] for c, (_, _, n) in found["numbers"].items()}
+            told["description"] = json.dumps(found | {"rows": rows, "numbers": numbers})
+        return answer
+
+    grid = consortium.grid("fedavg", {1: lies}, **{"min-sites": 2})
+    state = conduct(grid)
+    assert [place.name for place in state.places] == ["site 0", "site 2"]
+    assert any("site 'site 1' is refused: " in r.getMessage() for r in log.records)
+
+
+def test_an_answer_that_is_too_large_is_refused_by_name(consortium, log, monkeypatch):
+    monkeypatch.setattr(sizes, "MOST", 4096)
+    large = spoiler(lambda answer: changed(answer, "w", lambda w: np.zeros(10_000, "f4")))
+    conduct(consortium.grid("fedavg", {1: large}, **{"min-sites": 2}))
+    texts = [r.getMessage() for r in log.records]
+    assert sum("'site 1' cannot be read" in t and "was not read" in t for t in texts) == 2
 
 
 def test_other_names_than_the_others_are_refused(consortium, log):
@@ -299,7 +382,7 @@ def test_nobody_is_waited_for_if_all_sites_refuse(consortium):
 
 def test_fewer_sites_will_do_if_asked(consortium, log):
     conduct(consortium.grid("fedavg", sites=4, wait=0.2, **{"min-sites": 3}))
-    assert any("beginning with 3 of 4 sites" in r.getMessage() for r in log.records)
+    assert any("going on with 3 of 4 sites" in r.getMessage() for r in log.records)
 
 
 def test_too_few_good_answers_twice_is_an_error(consortium):
@@ -374,12 +457,147 @@ def test_a_killed_server_goes_on_to_the_same_weights(consortium, method, monkeyp
         torch.testing.assert_close(consortium.theta(i), theta, atol=1e-5, rtol=0)
 
 
+@contextmanager
+def full_disk():
+    """Nothing of more than 100 bytes can be written."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    kept = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, kept)
+
+
+def test_a_server_whose_disk_is_full_goes_on_to_the_same_weights(consortium, monkeypatch):
+    grid = consortium.grid("ditto-kde", rounds=3)
+    save = checkpoint.Checkpoint.save
+
+    def fails(self, folder):
+        with full_disk() if self.done == 2 else nullcontext():
+            save(self, folder)
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "save", fails)
+    with pytest.raises(Exception, match="File too large"):
+        conduct(grid)
+    monkeypatch.setattr(checkpoint.Checkpoint, "save", save)
+    out = consortium.folder / "out-ditto-kde"
+    assert checkpoint.Checkpoint.load(out).done == 1
+    assert not list(out.glob(".*"))  # nothing half-written
+    state = conduct(grid)
+    fitted = reference(consortium.federation, grid)
+    torch.testing.assert_close(state.server["w"], fitted.w, atol=1e-5, rtol=0)
+
+
+def test_a_site_whose_disk_is_full_is_left_out_and_comes_back(consortium, log, monkeypatch):
+    remember = memory.remember
+
+    def fails(folder, held, key, done, own):
+        with full_disk() if folder.name == "state1" and done == 2 else nullcontext():
+            remember(folder, held, key, done, own)
+
+    monkeypatch.setattr(memory, "remember", fails)
+    grid = consortium.grid("fedavg", rounds=3, **{"min-sites": 2})
+    state = conduct(grid)
+    assert any("'site 1' failed: " in r.getMessage() for r in log.records)
+    expected = only(consortium, grid.run_config, [[0, 1, 2], [0, 2], [0, 1, 2]])
+    torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
+
+
 def test_another_run_in_the_same_folder_is_refused(consortium):
     grid = consortium.grid("fedavg")
     conduct(grid)
     grid.run_config["seed"] = 1
     with pytest.raises(pff.InputError, match="holds another run"):
         conduct(grid)
+
+
+def leaves(grid, node, looks):
+    """A node that goes after the first round, and is back after so many looks for it."""
+    away, seen = [], []
+
+    def goes(message, answer):
+        if message.metadata.message_type == "train":
+            away.append(grid.contexts.pop(node))
+        return answer
+
+    def look():
+        seen.extend(away)
+        if away and len(seen) == looks:
+            grid.contexts[node] = away[0]
+        return list(grid.contexts)
+
+    grid.spoil[node], grid.get_node_ids = goes, look
+
+
+def test_a_site_that_returns_before_the_end_of_the_wait_gets_its_model(consortium, log):
+    grid = consortium.grid("ditto", rounds=1, **{"min-sites": 2})
+    leaves(grid, 102, looks=20)
+    conductor = Conductor(grid, Settings.read(grid.run_config))
+    conductor.run()
+    assert conductor.lacking == {}
+    assert (consortium.folder / "state2" / "model" / "run.json").exists()
+    asked = [m.metadata.dst_node_id for m in grid.sent if m.metadata.message_type[6:] == "finish"]
+    assert asked == [100, 101, 102]  # nobody makes a model twice
+    texts = [r.getMessage() for r in log.records]
+    assert any("'site 2' has no personal model: it is not here." in text for text in texts)
+
+
+@pytest.mark.parametrize("how", ["away", "fails"])
+def test_the_status_names_a_site_without_its_model(consortium, log, how):
+    grid = consortium.grid("ditto", rounds=1, wait=0.2, **{"min-sites": 2})
+    if how == "away":
+        leaves(grid, 102, looks=10**9)
+    out = consortium.folder / "out-ditto"
+    out.mkdir()
+    if how == "fails":  # from the second message on
+        broken = consortium.folder / "train2.parquet"
+        whole = broken.read_bytes()
+        kinds = {"query.describe": whole, "train": b"", "train.finish": b""}
+
+        def breaks(message, answer):
+            broken.write_bytes(kinds[message.metadata.message_type])
+            return answer
+
+        grid.spoil[102] = breaks
+    context = Context(1, 1, {}, RecordDict(), grid.run_config)
+    server_app.conduct(grid, context, out)
+    said = json.loads((out / "status.json").read_text())
+    assert said["done"] is False
+    assert list(said["lacking"]) == ["site 2"]
+    why = "it is not here." if how == "away" else "at the site; its own log says more."
+    assert said["lacking"]["site 2"].endswith(why)
+    assert said["error"].startswith("Site 'site 2' has no model: ")
+    assert (out / "model.safetensors").exists()
+    assert (consortium.folder / "state0" / "model" / "run.json").exists()
+
+
+def test_a_site_cannot_take_the_name_of_anothers_key(consortium, log):
+    grid = consortium.grid("fedavg", rounds=1, wait=0.2, **{"min-sites": 2})
+    names = {100: "site 0", 101: "site 1", 102: ""}  # whose keys are registered by a name
+    grid.get_nodes = lambda: [NodeInfo(node_id=k, name=v) for k, v in names.items()]
+    grid.contexts[101].node_config["site"] = "site 0"
+    state = conduct(grid)
+    assert [place.name for place in state.places] == ["site 0", "site 2"]
+    words = "its key is registered as 'site 1', it calls itself 'site 0'"
+    assert any(words in r.getMessage() for r in log.records)
+
+
+def test_a_name_cannot_write_in_the_log_of_others(consortium, log):
+    """Codes and line ends in what a site says stay within its line."""
+
+    def shouts(message, answer):
+        if message.metadata.message_type == "query.describe":
+            told = answer.content.config_records["config"]
+            name = "x\x1b[2J\npfedfair: the run is done"
+            told["description"] = json.dumps(json.loads(told["description"]) | {"site": name})
+        return answer
+
+    conduct(consortium.grid("fedavg", {1: shouts}, rounds=1, wait=0.2, **{"min-sites": 2}))
+    texts = [r.getMessage() for r in log.records]
+    assert all("\x1b" not in text and "\n" not in text for text in texts)
+    assert any("is refused: its name has characters that cannot be shown" in t for t in texts)
 
 
 def test_a_finished_run_only_asks_for_the_models_again(consortium):
@@ -467,7 +685,7 @@ def test_clipping_bounds_every_sites_update(consortium):
 
 
 def test_noise_has_the_size_that_epsilon_asks_for(consortium, log):
-    more = {"clip": 1e-3, "epsilon": 0.5, "delta": 1e-5, "hidden": "200"}  # many draws
+    more = {"clip": 1e-3, "epsilon": 0.5, "delta": 1e-5, "hidden": "128,64"}  # many draws
     grid = consortium.grid("fedavg", rounds=1, **more)
     seen = []
 
@@ -483,7 +701,16 @@ def test_noise_has_the_size_that_epsilon_asks_for(consortium, log):
     draws = np.concatenate(seen)
     assert len(draws) > 5000  # so that 0.07 is seven standard errors: the noise has no seed
     assert np.std(draws) == pytest.approx(expected, rel=0.07)
-    assert any("for all 1 epsilon 0.5 and delta 1e-05" in r.getMessage() for r in log.records)
+    assert any("for all 1 epsilon 0.353 and delta 1e-05" in r.getMessage() for r in log.records)
+    cost = "answers with noise so far: 1; together they cost epsilon 0.353 of 1000 (delta 1e-05)"
+    assert sum(cost in r.getMessage() for r in log.records) == 3  # in each site's own log
+
+
+def test_twenty_answers_of_a_half_are_not_ten():
+    given = {"method": "fedavg", "clip": 1.0, "epsilon": 0.5, "delta": 1e-5}
+    spent = Settings.read(defaults() | given).spent(20)
+    assert spent["epsilon"] == pytest.approx(1.459, abs=1e-3)
+    assert spent["delta"] == pytest.approx(2e-4)
 
 
 def test_the_sites_own_privacy_settings_win(consortium):
@@ -519,8 +746,7 @@ def test_transports_noise_cannot_be_guessed_from_the_runs_seed(consortium):
         grid.spoil = {100: look}
         conduct(grid)
         for i in range(3):  # the same run, at a site with another secret
-            for secret in (consortium.folder / f"state{i}").glob("*/secret"):
-                secret.unlink()
+            (consortium.folder / f"state{i}" / "secret").unlink(missing_ok=True)
         again = dict(grid.run_config, out=str(consortium.folder / f"again{len(more)}"))
         for context in grid.contexts.values():
             context.run_config = again
@@ -529,7 +755,7 @@ def test_transports_noise_cannot_be_guessed_from_the_runs_seed(consortium):
     plain, plain_again, noisy, noisy_again = counts
     np.testing.assert_array_equal(plain, plain_again)
     assert np.abs(noisy - noisy_again).max() > 0.1
-    (secret,) = (consortium.folder / "state0").glob("*/secret")
+    secret = consortium.folder / "state0" / "secret"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
 
@@ -560,7 +786,7 @@ def test_epsilon_without_clip_is_refused_at_the_site(consortium, log):
     conduct(grid)
     texts = [r.getMessage() for r in log.records]
     assert any("epsilon needs clip" in text for text in texts)  # in its own log
-    assert any("site 'site 0' failed: InputError in the site's privacy" in text for text in texts)
+    assert any("site 'site 0' failed: InputError at the site" in text for text in texts)
 
 
 @pytest.mark.parametrize(
@@ -630,16 +856,16 @@ def test_a_resumed_run_waits_for_everybody(consortium, log):
     grid.run_config["wait"] = 0.3
     late = grid.contexts.pop(102)
     conduct(grid)
-    assert any("beginning with 2 of 3 sites" in r.getMessage() for r in log.records)
+    assert any("going on with 2 of 3 sites" in r.getMessage() for r in log.records)
     grid.contexts[102] = late
     conduct(grid)
 
 
 def test_names_of_people_are_no_categories(consortium, log):
     table_of(consortium, 1, lambda f: f.assign(colour=[f"person {i}" for i in range(len(f))]))
-    conduct(consortium.grid("fedavg", **{"min-sites": 2, "wait": 0.2}))
-    texts = [r.getMessage() for r in log.records]
-    assert any("like a name or a number of a person: drop it" in text for text in texts)
+    state = conduct(consortium.grid("fedavg"))
+    assert [place.name for place in state.places] == ["site 0", "site 1", "site 2"]
+    assert "person" not in state.schema.to_json()  # they are others there, all of them
 
 
 def test_a_new_client_gets_its_rule_from_the_servers_folder(consortium):

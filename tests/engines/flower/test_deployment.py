@@ -14,12 +14,12 @@ from pfedfair.engines.flower.processes import Processes, free_ports
 from pfedfair.engines.site.settings import make_algorithm
 from pfedfair.runs import choose_network
 
-METHODS = ("pfedfair", "fedavg-kde", "pfedme-kde", "transport")
+METHODS = ("pfedfair", "transport")
 
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory):
-    """Two rounds of four methods at once, on two sites; return what was left of them."""
+    """Two rounds of two methods at once, on two sites; return what was left of them."""
     home = tmp_path_factory.mktemp("deployed")
     data = pff.from_frame(people(sizes=(90, 130)), "hired", "sex", drop=["site"])
     consortium = Consortium(data.federate(pff.partition.by_column("site"), seed=3), home)
@@ -69,6 +69,7 @@ def test_weights_are_those_of_the_stacked_engine(deployed, expected, method):
         torch.testing.assert_close(theta, expected[method].theta[i], atol=1e-5, rtol=0)
 
 
+@pytest.mark.timeout(600)
 def test_no_row_label_group_or_personal_weight_is_on_the_wire(deployed, expected):
     consortium, _, tap = deployed
     federation, wire = consortium.federation, tap.everything()

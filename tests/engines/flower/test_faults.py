@@ -52,8 +52,9 @@ def done(out):
     return state.done if state else 0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_run_survives_its_server_a_site_a_liar_and_a_stranger(tmp_path):
+def test_a_run_survives_its_server_a_site_a_liar_and_a_stranger(tmp_path, record_property):
     data = pff.from_frame(people(sizes=(80, 90, 60, 60)), "hired", "sex", drop=["site"])
     consortium = Consortium(data.federate(pff.partition.by_column("site"), seed=3), tmp_path)
     stranger = tmp_path / "train3.parquet"
@@ -70,21 +71,25 @@ def test_a_run_survives_its_server_a_site_a_liar_and_a_stranger(tmp_path):
     (port,) = free_ports(1)
     with Processes(tmp_path) as processes:
         processes.superlink(port, "--database", str(tmp_path / "link.db"))
-        for i, more in enumerate([{}, {}, {"evil": True}, {"test": ""}]):
+        for i, more in enumerate([{}, {}, {"evil": True}, {"test": "", "test-part": 0.0}]):
             supernode(processes, f"node{i}", consortium.site(i) | more, port)
         processes.run(config, app)
 
         until(lambda: done(out) == 1)
+        began = time.monotonic()
         processes.stop("superlink", how=signal.SIGKILL)  # in the midst of round 2
         assert done(out) == 1
         processes.superlink(port, "--database", str(tmp_path / "link.db"))
         status = processes.run(config, app)
 
         until(lambda: done(out) == 2)
+        record_property("superlink", time.monotonic() - began)
         seen = processes.log("node1").count("Receiving: train message")
         until(lambda: processes.log("node1").count("Receiving: train message") > seen)
+        began = time.monotonic()
         processes.stop("node1", how=signal.SIGKILL)
         until(lambda: done(out) == 3)
+        record_property("supernode", time.monotonic() - began)
         supernode(processes, "node1", consortium.site(1), port)
         said = processes.wait(status, 240)
         left = [one for p in processes.running.values() for one in family(p.pid)]

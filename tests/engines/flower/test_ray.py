@@ -38,6 +38,23 @@ def test_no_secret_is_in_the_scripts_of_a_deployment(tmp_path):
         assert "RAY_AUTH" not in path.read_text(), path
 
 
+def test_nothing_else_starts_ray():
+    """All ways to a simulation lead through `Processes`, which has the secret."""
+    root = Path(__file__).parents[3]
+    ways = {"run_simulation(", "start_simulation(", "ray.init(", "ray start", '"--simulation"'}
+    found = {
+        str(path.relative_to(root))
+        for folder in ("src", "tests", "scripts", "benchmarks", "examples", "docs")
+        for path in (root / folder).rglob("*")
+        if path.suffix in (".py", ".sh", ".toml", ".md")
+        and any(w in path.read_text() for w in ways)
+    }
+    here = "tests/engines/flower/test_ray.py"  # by Processes; and strangers, who want to join
+    assert found == {"src/pfedfair/engines/flower/trial.py", here}
+    text = (root / "src/pfedfair/engines/flower/trial.py").read_text()
+    assert text.count("--simulation") == text.count('processes.superlink(port, "--simulation")')
+
+
 def listening(pid: int, seconds: float = 120) -> tuple[psutil.Process, int]:
     """Ray's central process among the descendants, and the port that others join it by."""
     end = time.monotonic() + seconds

@@ -8,12 +8,16 @@ import ssl
 import stat
 import subprocess
 import time
+import tomllib
+from dataclasses import fields
 
 import httpx
 import pytest
 
+from made_people import people
 from pfedfair.engines.flower import provision
-from pfedfair.engines.flower.processes import Processes, environment, free_ports
+from pfedfair.engines.flower.processes import Processes, environment, free_ports, write_toml
+from pfedfair.engines.site.policy import Policy
 from pfedfair.errors import InputError
 
 
@@ -30,7 +34,7 @@ def folder(tmp_path_factory):
 
 def test_private_keys_are_their_owners_and_public_files_have_none(folder):
     keys = list(folder.rglob("*.key"))
-    assert len(keys) == 2 + 2 + 2 + 1  # two authorities, two servers, three sites
+    assert len(keys) == 2 + 2 + 2 + 1 + 2  # two authorities, two servers, three sites, two apps
     for path in keys:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert b"PRIVATE KEY" in path.read_bytes()
@@ -51,6 +55,16 @@ def test_the_certificate_is_for_the_servers_name(folder, tmp_path):
     text = ssl._ssl._test_decode_cert(str(tmp_path / "x" / "server" / "tls" / "server.pem"))
     names = {value for _, value in text["subjectAltName"]}
     assert {"fl.example.org", "localhost", "127.0.0.1"} <= names
+
+
+def test_every_site_gets_the_default_policy_with_all_of_its_lines(folder):
+    site = folder / "ours" / "site-1"
+    policy = site / "policy.toml"
+    assert Policy.read(policy) == Policy()
+    assert set(tomllib.loads(policy.read_text())) == {
+        field.name.replace("_", "-") for field in fields(Policy)
+    }
+    assert tomllib.loads((site / "site.toml").read_text())["policy"] == "policy.toml"
 
 
 def test_a_folder_with_something_in_it_is_left_alone(folder):
@@ -134,6 +148,38 @@ def test_a_client_without_the_authority_or_without_tls_is_refused(link):
         except ConnectionError:
             answer = b""
         assert b"HTTP" not in answer
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_site_runs_the_signed_app_and_no_other(link, folder):
+    """The same app, unsigned and signed, at a site that trusts the consortium's key alone."""
+    processes, inside, port, server = link
+    site = folder / "ours" / "site-1"
+    script = site / "start-supernode.sh"  # without a proxy
+    script.write_text(script.read_text().replace(f":{port} ", f":{inside} "))
+    people(sizes=(200,)).drop(columns="site").to_parquet(site / "site.parquet")
+    text = (site / "site.toml").read_text()
+    (site / "site.toml").write_text(text.replace('"y"', '"hired"').replace('"s"', '"sex"'))
+    config = {"sites": 1, "wait": 60.0, "rounds": 1, "local-rounds": 1, "poll": 0.3}
+    config |= {"method": "fedavg"}
+    name = "trusting"
+    processes.start(name, [str(script)])
+    assert says(processes, name, "SuperNode ID: ")
+    processes.connect(inside, server / "tls")
+    status = processes.run(config | {"out": str(folder / "unsigned")})
+    said = processes.wait(status, 120)
+    assert said["done"] is False
+    assert "none can take part" in said["error"]
+    assert "The FAB could not be verified" in processes.log(name)
+    write_toml(server / "run.toml", config | {"out": str(folder / "signed")})
+    done = subprocess.run(
+        [server / "run.sh"], env=environment(folder), capture_output=True, timeout=120, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert processes.wait(folder / "signed" / "status.json", 120)["done"]
+    assert (site / "state" / "model" / "run.json").exists()
+    processes.stop(name)
 
 
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="needs nginx")

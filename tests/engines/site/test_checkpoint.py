@@ -4,8 +4,22 @@ import pytest
 import torch
 
 import pfedfair as pff
+from made_bits import flips
 from pfedfair.engines.site.checkpoint import NAME, Checkpoint, Place
 from pfedfair.engines.site.schema import agree, describe
+
+
+def test_a_checkpoint_that_lost_one_bit_is_refused_by_name(federation, tmp_path):
+    parts = zip(federation.partition.train, federation.partition.names, strict=True)
+    found = [describe(federation.data, own, name, 0, "site") for own, name in parts]
+    state = Checkpoint("key", agree(found)[0], [Place("a", 3)], {"w": torch.randn(7)}, 5)
+    state.save(tmp_path)
+    path = tmp_path / NAME
+    for flipped in flips(path):
+        path.write_bytes(flipped)
+        with pytest.raises(pff.InputError, match=rf"{NAME} cannot be read .* to start anew") as why:
+            Checkpoint.load(tmp_path)
+        assert str(tmp_path) in str(why.value)
 
 
 def test_a_checkpoint_comes_back_whole(federation, tmp_path):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from flwr.app import RecordDict
 
+from made_bits import flips
 from pfedfair.engines.flower.records import Held
 from pfedfair.engines.site import memory
 
@@ -45,6 +46,18 @@ def test_state_that_cannot_be_read_is_passed_over(tmp_path, new):
     state, rounds = memory.recall(tmp_path, new(), "ab", 5)
     assert (rounds, state["v"].tolist()) == (1, [[1.0, 1.0]])
     assert memory.recall(tmp_path, held, "ab", 5)[1] == 2  # it is still in memory
+
+
+def test_state_that_lost_one_bit_is_passed_over_and_named(tmp_path, new, caplog):
+    for done in (1, 2):
+        memory.remember(tmp_path, new(), "ab", done, {"v": torch.full((1, 2), float(done))})
+    path = tmp_path / "ab" / "own-000002.safetensors"
+    for flipped in flips(path):
+        path.write_bytes(flipped)
+        caplog.clear()
+        state, rounds = memory.recall(tmp_path, new(), "ab", 5)
+        assert (rounds, state["v"].tolist()) == (1, [[1.0, 1.0]])
+        assert f"{path} cannot be read" in caplog.text
 
 
 def test_rounds_that_are_done_again_replace_later_ones(tmp_path, new):

@@ -1,11 +1,15 @@
 """A site's rows."""
 
+import stat
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import made_faces
 import pfedfair as pff
 from made_people import people
+from pfedfair.data.piecewise import Numbers
 from pfedfair.engines.site.rows import federate_site, make_plan, read_site
 from pfedfair.engines.site.schema import agree, describe
 
@@ -21,24 +25,60 @@ def test_a_site_needs_data_and_a_partition_needs_a_number(tmp_path):
     with pytest.raises(pff.InputError, match="partition-id must be between 0 and 4, got 7"):
         read_site({"data": "adult", "partition-id": 7, "num-partitions": 5}, RUN)
     people().to_csv(tmp_path / "p.csv", index=False)
-    site = read_site(
-        {"data": str(tmp_path / "p.csv"), "label": "hired", "sensitive": "sex", "drop": "site"},
-        RUN,
-    )
-    assert (site.name, len(site.test)) == ("p", 64)
-    assert not set(site.test) & set(site.train)
+    site = read_site(own_table(tmp_path) | {"drop": "site"}, RUN)
+    assert site.name == "p"
+    assert sorted([*site.test, *site.train]) == list(range(260))
+
+
+def own_table(folder, **more):
+    about = {"data": str(folder / "p.csv"), "label": "hired", "sensitive": "sex"}
+    return about | {"state-dir": str(folder / "state")} | more
+
+
+def test_rows_are_held_out_by_coins_of_the_site(tmp_path):
+    """The server knows the run's seed and must not know the split; a row keeps its place."""
+    people().to_csv(tmp_path / "p.csv", index=False)
+    first = read_site(own_table(tmp_path), RUN)
+    assert 40 < len(first.test) < 90  # 65 on average
+    other = read_site(own_table(tmp_path), {"seed": 1})
+    np.testing.assert_array_equal(first.test, other.test)  # whatever the run's seed
+    secret = tmp_path / "state" / "secret"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    secret.unlink()
+    assert set(read_site(own_table(tmp_path), RUN).test) != set(first.test)
+    for part in (-0.1, 1.0):
+        with pytest.raises(pff.InputError, match="test-part must be at least 0 and less than 1"):
+            read_site(own_table(tmp_path, **{"test-part": part}), RUN)
+    secret.write_text("none")
+    with pytest.raises(pff.InputError, match="does not hold a secret: delete it"):
+        read_site(own_table(tmp_path), RUN)
+
+
+@pytest.mark.parametrize("row", [0, 17, 259])
+def test_one_row_less_changes_no_other_rows_place(tmp_path, row):
+    """Also where its cell is the only one that is empty, or no number."""
+    frame = people().astype({"hired": object})
+    frame.loc[row, ["a", "colour"]] = [None, "1e5"]
+    frame["b"] = frame["b"].round(2).map(str)
+    frame.loc[row, "b"] = "a word"
+    places = []
+    for part in (frame, frame.drop(index=row)):
+        part.to_csv(tmp_path / "p.csv", index=False)
+        site = read_site(own_table(tmp_path), RUN)
+        places.append(np.isin(part.index, part.index[site.test]))
+    np.testing.assert_array_equal(np.delete(places[0], row), places[1])
 
 
 def test_a_server_cannot_point_a_site_with_own_data_elsewhere(tmp_path):
     people().to_csv(tmp_path / "p.csv", index=False)
-    own = {"data": str(tmp_path / "p.csv"), "label": "hired", "sensitive": "sex"}
+    own = own_table(tmp_path)
     run = RUN | {"data": "adult", "drop": "a", "label": "x"}
     assert "a" in read_site(own, run).data.numeric
 
 
 def test_a_site_is_encoded_once_as_all_sites_are(tmp_path, monkeypatch):
     people().to_csv(tmp_path / "p.csv", index=False)
-    own = {"data": str(tmp_path / "p.csv"), "label": "hired", "sensitive": "sex"}
+    own = own_table(tmp_path)
     site = read_site(own | {"encoding": "standard"}, RUN)
     schema, _ = agree([describe(site.data, site.train, site.name, 0, "")])
     transform, fitted, calls = pff.data.Encoder.pack, pff.data.Encoder.fit, []
@@ -63,6 +103,7 @@ def test_rows_beside_embeddings_that_are_called_test_are_for_the_test(tmp_path):
     table, array = made_faces.people()
     path = made_faces.write(tmp_path / "e.parquet", table, array)
     own = {"data": str(path), "label": "smiling", "sensitive": "male"}
+    own["state-dir"] = str(tmp_path / "state")
     site = read_site(own, RUN)
     np.testing.assert_array_equal(site.test, np.flatnonzero(table["split"] == "test"))
     np.testing.assert_array_equal(site.train, np.flatnonzero(table["split"] == "train"))
@@ -72,7 +113,7 @@ def test_rows_beside_embeddings_that_are_called_test_are_for_the_test(tmp_path):
     np.testing.assert_array_equal(held.test, len(table) + np.arange(len(table)))
     made_faces.write(path, table.assign(split="train"), array)
     alone = read_site(own, RUN)
-    assert len(alone.test) == 60
+    assert 30 < len(alone.test) < 90  # a quarter of 240, by coins
     assert any("All rows are for training by 'split'" in note for note in alone.data.notes)
 
 
@@ -86,3 +127,17 @@ def test_a_simulated_site_leaves_out_rows_without_a_label_if_asked(tmp_path):
     with pytest.raises(pff.InputError, match="skip_missing=True"):
         read_site(node, run | {"skip-missing": False})
     assert len(read_site(node, run | {"skip-missing": True}).data) == 239
+
+
+def test_knots_of_the_servers_choice_do_not_single_anybody_out(tmp_path):
+    """A ramp that only one person is beyond is the same for all."""
+    people().to_csv(tmp_path / "p.csv", index=False)
+    site = read_site(own_table(tmp_path, drop="site", **{"test-part": 0.0}), RUN)
+    schema, _ = agree([describe(site.data, site.train, site.name, 0, "")])
+    highest = float(np.sort(site.data.frame["a"])[-1])
+    knots = Numbers((highest - 2e-6, highest - 1e-6), (0.0,), 0.0)
+    crafted = replace(schema.encoder, numbers=schema.encoder.numbers | {"a": knots})
+    for least, ends in ((1, 2), (10, 1)):
+        made = federate_site(site, replace(schema, encoder=crafted), least)
+        column = list(crafted.numbers).index("a")
+        assert len(made.table.x[made.partition.train[0], column].unique()) == ends

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import pfedfair as pff
 from pfedfair.data import Encoder
 from pfedfair.data.piecewise import Piecewise
-from pfedfair.engines.site.schema import Description, Schema, agree, describe
+from pfedfair.engines.site.rows import Site, federate_site
+from pfedfair.engines.site.schema import Description, Schema, agree, describe, difference
 
 
 def described(federation):
@@ -48,7 +49,7 @@ def test_moments_of_any_split_are_those_of_the_whole(parts):
     frame = pd.DataFrame({"x": values, "y": half, "s": half})
     data = pff.from_frame(frame, "y", "s", encoding="standard", keep=["x"])  # also a constant
     cuts = np.split(np.arange(len(values)), np.cumsum([len(p) for p in parts])[:-1])
-    found = [describe(data, rows, str(i), i, "") for i, rows in enumerate(cuts)]
+    found = [describe(data, rows, str(i), i, "", least=1) for i, rows in enumerate(cuts)]
     encoder = agree(found)[0].encoder
     whole = Encoder.fit(data, np.arange(len(values)))
     assert encoder.mean["x"] == pytest.approx(whole.mean["x"], rel=1e-12)
@@ -69,8 +70,10 @@ def test_a_column_that_is_constant_everywhere_has_scale_1():
 def test_a_description_goes_through_json_and_needs_some_rows(federation):
     one = described(federation)[0]
     assert Description.from_json(one.to_json()) == one
-    with pytest.raises(pff.InputError, match="5 training rows, at least 20 are needed"):
+    with pytest.raises(pff.InputError, match=r"5 training rows, 0 of them .* 10 .*: at least 20 "):
         describe(federation.data, np.arange(5), "x", 0, "")
+    with pytest.raises(pff.InputError, match="'x' has 5 training rows: at least 20 are needed"):
+        describe(federation.data, np.arange(5), "x", 0, "", least=1)
 
 
 def test_what_most_sites_have_is_agreed(federation):
@@ -133,7 +136,9 @@ def test_sites_agree_on_ramps_levels_and_empty_cells():
     assert schema.encoder.numbers["b"] == whole.numbers["b"]
     assert whole.categories["c"].names == ("u", "v", "w")
     assert schema.encoder.categories["c"].names == ("u", "v")  # w has fewer than 10 at each site
-    assert schema.encoder.categories["c"].other == pytest.approx((frame["c"] == "w").mean())
+    few = (frame["c"] == "w").groupby(np.arange(600) // 200).sum()
+    assert 0 < max(few) < 10
+    assert schema.encoder.categories["c"].other == 0  # so few are not even others
     assert schema.encoder.transform(frame).shape == (600, schema.encoder.width)
 
 
@@ -168,3 +173,66 @@ def test_empty_cells_are_told_in_the_standard_encoding_too():
     whole = Encoder.fit(data, np.arange(len(frame)))
     assert encoder.gaps == whole.gaps == ("b",)
     np.testing.assert_allclose(encoder.transform(frame), whole.transform(frame), atol=1e-6)
+
+
+@pytest.mark.parametrize("column", ["b", "c", "day"])
+@pytest.mark.parametrize("encoding", ["piecewise", "standard"])
+@pytest.mark.parametrize("kind", [float, object])
+@pytest.mark.parametrize("where", [0, 2])
+def test_a_column_that_is_empty_at_one_site_fits_whatever_it_is(column, encoding, kind, where):
+    """A number, a category or a date elsewhere: nobody can tell by a column without a cell."""
+    frame, cuts = mixed(), [200, 400]
+    parts = np.split(np.arange(600), cuts)
+    found, sites_data = [], []
+    for i, rows in enumerate(parts):
+        part = frame.iloc[rows].reset_index(drop=True)
+        if i == where:
+            part[column] = pd.Series([None] * len(part), dtype=kind)
+        data = pff.from_frame(part, "y", "s", part=True, encoding=encoding)
+        sites_data.append(data)
+        told = describe(data, np.arange(len(part)), str(i), i, "")
+        found.append(Description.from_json(told.to_json()))
+    schema, refused = agree(found)
+    assert not refused
+    assert difference(schema.agreed, found[where]) is None  # also if it comes later
+    site = Site(str(where), 0, sites_data[where], np.arange(200), np.zeros(0, dtype=np.int64))
+    made = federate_site(site, schema)
+    assert np.isfinite(made.table.inputs(slice(None)).numpy()).all()
+    other = found[where - 1]
+    assert difference(schema.agreed, other) is None
+    assert sorted(map(len, schema.encoder.names)) == sorted(map(len, other.names))
+
+
+def test_an_empty_column_that_nobody_else_has_is_refused():
+    frame = mixed()
+    _, b, c = sites(frame, [200, 400])
+    (odd,) = sites(frame.iloc[:200].assign(more=np.nan), [])
+    _, refused = agree([replace(odd, site="0"), b, c])
+    assert refused == {"0": "column 'more' is not one of the agreed columns; drop it"}
+
+
+@pytest.mark.parametrize("encoding", ["piecewise", "standard"])
+@pytest.mark.parametrize("timed", [(1,), (0, 1)], ids=["one has times", "two have times"])
+def test_dates_without_times_fit_dates_with_times(encoding, timed):
+    frame = mixed()
+    hours = pd.date_range("2020-01-01 08:00", periods=600, freq="7h").astype(str)
+    frame["day"] = pd.Series(hours)
+    data, found = [], []
+    for i, rows in enumerate(np.split(np.arange(600), [200, 400])):
+        part = frame.iloc[rows].reset_index(drop=True)
+        if i not in timed:
+            part["day"] = part["day"].str[:10]
+        data.append(pff.from_frame(part, "y", "s", part=True, encoding=encoding))
+        found.append(describe(data[i], np.arange(len(part)), str(i), i, ""))
+    schema, refused = agree(found)
+    assert not refused
+    assert ("day (hour)" in schema.encoder.names[1]) == (len(timed) == 2)
+    for i, own in enumerate(data):
+        assert difference(schema.agreed, found[i]) is None
+        site = Site(str(i), 0, own, np.arange(200), np.zeros(0, dtype=np.int64))
+        made = federate_site(site, schema)
+        assert made.table.width == schema.encoder.width
+    if len(timed) == 2 and encoding == "piecewise":
+        told = schema.encoder.categories["day (hour)"]
+        assert "0" in told.names
+        assert sum(told.shares) == pytest.approx(1)

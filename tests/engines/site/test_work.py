@@ -14,6 +14,7 @@ from pfedfair.algorithms.targeted import targeted
 from pfedfair.engines import stacked
 from pfedfair.engines.site.rows import as_sites, read_site
 from pfedfair.engines.site.schema import agree, describe
+from pfedfair.engines.site.secret import seed_for
 from pfedfair.engines.site.work import Work, make_network
 from pfedfair.runs import choose_network
 
@@ -101,11 +102,12 @@ def test_a_sites_secret_is_in_no_file_but_its_own(nodes):
     algorithm = pff.Transport(rounds=3, agree=1, epsilon=1.0, bins=20, batch=40)
     _, done = conduct(nodes[0], algorithm)
     for work in done:
-        secret = (work.site.folder / "ab" / "secret").read_text()
-        assert work.clients.seed == int(secret)
+        secret = (work.site.folder / "secret").read_text()
+        assert work.clients.seed == seed_for(bytes.fromhex(secret), "run ab") != 0
         card = (work.site.folder / "model" / "run.json").read_text()
         assert json.loads(card)["seed"] == 0
         assert secret not in card
+        assert str(work.clients.seed) not in card
 
 
 @pytest.mark.parametrize(

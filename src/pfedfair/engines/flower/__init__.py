@@ -10,9 +10,19 @@ import logging
 from importlib.util import find_spec
 
 from pfedfair.errors import InputError
+from pfedfair.plain import plain
 
 log = logging.getLogger("pfedfair")  # it goes where Flower's own messages go
 log.parent = logging.getLogger("flwr")
+
+
+def one_line(record: logging.LogRecord) -> bool:
+    """What others say, names above all, stays within its line, and is no code for a terminal."""
+    record.msg, record.args = plain(record.getMessage()).replace("\n", "\\n"), ()
+    return True
+
+
+log.addFilter(one_line)
 NEEDED = ("flwr", "filelock", "psutil", "tomli_w")
 
 

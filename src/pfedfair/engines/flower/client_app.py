@@ -8,60 +8,53 @@ speak of rows: the text is in the site's own log.
 
 from collections.abc import Callable
 
-import torch
-from flwr.app import ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.clientapp.typing import Mod
 
-from pfedfair.engines.flower import log
-from pfedfair.engines.flower.mods import audit_mod, privacy_mod
-from pfedfair.engines.flower.post import FAILED
+from pfedfair.engines.flower import mods
 from pfedfair.engines.flower.records import Held, pack, unpack
-from pfedfair.engines.site.rows import read_site
-from pfedfair.engines.site.schema import describe
+from pfedfair.engines.site.tell import tell as tell_of
 from pfedfair.engines.site.work import Work
-from pfedfair.engines.stacked import flush_denormal
-from pfedfair.errors import InputError
 
 app = ClientApp()
+MODS: list[Mod] = [
+    mods.guard_mod,
+    mods.audit_mod,
+]  # the first is the outermost
 
 
 def quietly(work: Callable[[Message, Context], Message]) -> Callable[[Message, Context], Message]:
-    """Log an error here; tell the server no more than that there was one."""
+    """Turn an error into an answer, of which a copy is kept as of all others."""
 
     def careful(message: Message, context: Context) -> Message:
-        torch.set_num_threads(int(context.node_config.get("threads", 1)))
         try:
-            with flush_denormal():
-                return work(message, context)
+            return work(message, context)
         except Exception as error:
-            kind = str(error) if isinstance(error, InputError) else repr(error)
-            log.error("pfedfair: %s", kind, exc_info=not isinstance(error, InputError))
-            reason = f"{type(error).__name__} at the site; its own log says more."
-            return Message(Error(code=FAILED, reason=reason), reply_to=message)
+            return mods.failed(message, error)
 
     return careful
 
 
-@app.query("describe", mods=[audit_mod])
+@app.query("describe", mods=MODS)
 @quietly
 def tell(message: Message, context: Context) -> Message:
-    site = read_site(context.node_config, context.run_config)
-    found = describe(site.data, site.train, site.name, site.place, site.client)
+    found = tell_of(context.node_config, context.run_config)
     about = ConfigRecord({"description": found.to_json()})
     return Message(RecordDict({"config": about}), reply_to=message)
 
 
-@app.train(mods=[audit_mod, privacy_mod])
+@app.train(mods=MODS)
 @quietly
 def train(message: Message, context: Context) -> Message:
     """Do one or several rounds; send the algorithm's message of the last."""
     work = _work(message, context)
     sent, done = work.train()
-    numbers = MetricRecord({"num-examples": len(work.site.train), "rounds": done})
+    numbers = MetricRecord({"rounds": done})
     return Message(RecordDict({"arrays": pack(sent), "metrics": numbers}), reply_to=message)
 
 
-@app.train("finish", mods=[audit_mod])
+@app.train("finish", mods=MODS)
 @quietly
 def finish(message: Message, context: Context) -> Message:
     """Make the personal model; keep and measure it at the site."""

@@ -6,7 +6,7 @@ the state is on disk, and a run that is started again goes on from there.
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +22,10 @@ from pfedfair.engines.flower.post import ask
 from pfedfair.engines.flower.records import pack, unpack
 from pfedfair.engines.flower.robust import robust
 from pfedfair.engines.flower.roster import Roster
+from pfedfair.engines.flower.sizes import allowed, check_arrays
+from pfedfair.engines.site.belief import bounded_rows
 from pfedfair.engines.site.checkpoint import Checkpoint, Place
-from pfedfair.engines.site.checks import check_model, odd_ones, refusal
+from pfedfair.engines.site.checks import check_model, odd_ones, refusal, shortened
 from pfedfair.engines.site.schema import agree
 from pfedfair.engines.site.settings import Settings
 from pfedfair.engines.site.work import make_network
@@ -38,6 +40,7 @@ class Conductor:
         self.grid = grid
         self.settings = settings
         self.roster = Roster(grid, settings)
+        self.lacking: dict[str, str] = {}  # sites without a personal model at the end, and why
         self.silent: set[int] = set()  # nodes that were waited for in vain, the last time
 
     def run(self) -> Checkpoint:
@@ -98,9 +101,8 @@ class Conductor:
             answers = -(-settings.rounds // settings.local_rounds)
             log.info(
                 "pfedfair: differential privacy of a whole site: epsilon %g and delta %g for one "
-                "answer, for all %d epsilon %g and delta %g; a repeated round is one answer more",
-                settings.epsilon, settings.delta, answers,
-                answers * settings.epsilon, answers * settings.delta,
+                "answer, for all %d epsilon %.3g and delta %g; a repeated round is one answer more",
+                settings.epsilon, settings.delta, *settings.spent(answers).values(),
             )  # fmt: skip
         state = Checkpoint(settings.key(schema), schema, places, server)
         state.save(settings.out)
@@ -145,7 +147,9 @@ class Conductor:
                 log.error("pfedfair: site '%s' failed: %s", name, answer.error.reason)
                 continue
             try:
-                message = unpack(answer.content.array_records["arrays"])
+                arrays = answer.content.array_records["arrays"]
+                check_arrays(arrays, allowed(state.server))
+                message = unpack(arrays)
                 steps[number] = int(str(answer.content.metric_records["metrics"]["rounds"]))
             except Exception as error:
                 log.error("pfedfair: the answer of site '%s' cannot be read: %r", name, error)
@@ -166,6 +170,10 @@ class Conductor:
         for number, why in odd.items():
             refuse(number, why)
             del good[number]
+        rows = {number: place.rows for number, place in enumerate(state.places)}
+        good, long = shortened(good, state.server, models, rows)
+        for number, why in long.items():
+            log.warning("pfedfair: the update of site '%s': %s", state.places[number].name, why)
         return good, usual[0][0] if usual else 1
 
     def combine(self, algorithm: Algorithm, state: Checkpoint, messages: dict[int, State]) -> State:
@@ -196,24 +204,40 @@ class Conductor:
         return algorithm.server_round(state.server, stacked, sizes)
 
     def finish(self, state: Checkpoint) -> None:
-        """Let every site make and keep its own model."""
-        self.roster.gather(state)
-        answers = self.send(state, "train.finish")
-        for number, place in enumerate(state.places):
-            answer = answers.get(number)
-            if answer is None or answer.has_error():
-                why = "it did not answer" if answer is None else answer.error.reason
-                log.error("pfedfair: site '%s' has no personal model: %s The same command asks it "
-                          "again.", place.name, why)  # fmt: skip
-            else:
+        """Let every site make and keep its own model.
+
+        Who is away or fails is asked once more: it has `wait` seconds to come back. Who has none
+        in the end is in `lacking`.
+        """
+        self.lacking = {place.name: "it is not here." for place in state.places}
+        for attempt in (1, 2):
+            self.roster.gather(state, everybody=attempt == 2, least=2 - attempt)
+            answers = self.send(state, "train.finish", set(self.lacking))
+            for number, place in enumerate(state.places):
+                if place.name not in self.lacking or number not in answers:
+                    continue
+                answer = answers[number]
+                if answer.has_error():
+                    self.lacking[place.name] = str(answer.error.reason)
+                    continue
+                del self.lacking[place.name]
                 told = dict(answer.content.metric_records.get("metrics") or MetricRecord())
                 numbers = {k: v for k, v in told.items() if isinstance(v, float)}
                 words = ", ".join(f"{name} {value:.3f}" for name, value in numbers.items())
                 log.info("pfedfair: site '%s' has its model%s", place.name, words and f": {words}")
+            if not self.lacking:
+                return
+            for name, why in self.lacking.items():
+                log.error("pfedfair: site '%s' has no personal model: %s The same command asks it "
+                          "again.", name, why)  # fmt: skip
 
-    def send(self, state: Checkpoint, kind: str) -> dict[int, Message]:
-        """Send the server's state to all seated sites; return their answers by number."""
+    def send(
+        self, state: Checkpoint, kind: str, only: Collection[str] | None = None
+    ) -> dict[int, Message]:
+        """Send the server's state to all seated sites, or some; return their answers by number."""
         seated = self.roster.seated(state)
+        if only is not None:
+            seated = {i: node for i, node in seated.items() if state.places[i].name in only}
         arrays, contents = pack(state.server), {}
         order: dict[str, Any] = {"round": state.done, "key": state.name}
         order |= {"schema": state.schema.to_json(), "max-change": self.settings.max_change}
@@ -224,7 +248,8 @@ class Conductor:
         quiet = self.silent.intersection(seated.values())
         optional = quiet if len(quiet) < len(seated) else set()
         limit, poll = self.settings.round_timeout, self.settings.poll
-        found = ask(self.grid, contents, kind, limit, poll, str(state.done + 1), optional)
+        most = allowed(state.server)
+        found = ask(self.grid, contents, kind, limit, poll, str(state.done + 1), optional, most)
         for number, node in seated.items():
             if node not in found:
                 name = state.places[number].name
@@ -236,4 +261,6 @@ class Conductor:
 
 
 def _sizes(places: list[Place], numbers: Iterable[int]) -> Tensor:
-    return torch.tensor([float(places[number].rows) for number in numbers])
+    """How many people each site counts for."""
+    rows = bounded_rows([places[number].rows for number in numbers])
+    return torch.tensor(rows, dtype=torch.float32)

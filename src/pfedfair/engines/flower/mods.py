@@ -1,19 +1,20 @@
-"""Flower's mods of a site: keep a copy of what is sent; clip and blur what is sent."""
+"""Flower's mods of a site: keep a copy of what is sent; keep the texts of errors at home."""
 
 import json
 import time
 from pathlib import Path
 from typing import Any
 
+import torch
 from flwr.app import Context, Error, Message
-from flwr.clientapp.mod import LocalDpMod, fixedclipping_mod
 from flwr.clientapp.typing import ClientAppCallable
 from safetensors.torch import save_file
 
 from pfedfair.engines.flower import log
 from pfedfair.engines.flower.post import FAILED
 from pfedfair.engines.flower.records import unpack
-from pfedfair.engines.site.privacy import stricter
+from pfedfair.engines.site.policy import PolicyError
+from pfedfair.engines.stacked import flush_denormal
 from pfedfair.errors import InputError
 from pfedfair.files import atomic
 
@@ -39,24 +40,25 @@ def audit_mod(message: Message, context: Context, call_next: ClientAppCallable) 
     return answer
 
 
-def privacy_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """Clip the update, and add noise, as the run or the site says, whichever is stricter.
+def guard_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """Whatever goes wrong, tell the server no more than that it did.
 
-    Both are Flower's. Replacing all rows of a site changes a clipped update by twice the clipping
-    norm at the most, so that is the noise's sensitivity, and epsilon is that of the whole site.
+    The text of an error may speak of rows and of folders: it goes to the site's own log. What may
+    leave is a fixed sentence, or the line of the site's policy that a run does not keep to.
     """
     try:
-        clip, epsilon, delta = stricter(context.run_config, context.node_config)
-    except InputError as error:  # for this site's eyes
-        log.error("pfedfair: %s", error)
-        reason = "InputError in the site's privacy settings; its own log says more."
-        return Message(Error(code=FAILED, reason=reason), reply_to=message)
-    if clip <= 0:
-        return call_next(message, context)
-    if epsilon <= 0:
-        message.content.config_records["config"]["clipping_norm"] = clip
-        return fixedclipping_mod(message, context, call_next)
-    log.info(
-        "pfedfair: this answer keeps epsilon %g and delta %g for the whole site", epsilon, delta
-    )
-    return LocalDpMod(clip, 2 * clip, epsilon, delta)(message, context, call_next)
+        torch.set_num_threads(int(context.node_config.get("threads", 1)))
+        with flush_denormal():
+            return call_next(message, context)
+    except Exception as error:
+        return failed(message, error)
+
+
+def failed(message: Message, error: Exception) -> Message:
+    """The answer to a message that could not be worked on; the reason is logged here."""
+    expected = isinstance(error, InputError)
+    log.error("pfedfair: %s", error if expected else repr(error), exc_info=not expected)
+    reason = f"{'InputError' if expected else 'Error'} at the site; its own log says more."
+    if isinstance(error, PolicyError):
+        reason = str(error)
+    return Message(Error(code=FAILED, reason=reason), reply_to=message)

@@ -7,8 +7,9 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from pfedfair.engines.flower import log
+from pfedfair.engines.flower.sizes import FAILED, MOST, pull
 
-FAILED = 2  # Flower's code for an error in a ClientApp
+__all__ = ["FAILED", "ask"]
 UNDELIVERED = (3, 4, 5)  # and for messages that were lost, or whose node has gone
 LATER = 5.0  # seconds: whoever answers too late is told so by us, not by Flower
 
@@ -21,9 +22,11 @@ def ask(
     poll: float,
     group: str = "",
     optional: Collection[int] = (),
+    most: int = MOST,
 ) -> dict[int, Message]:
     """Send every node its content; return the answers by node, some of which may be errors.
 
+    One of more than `most` bytes is an error.
     Nobody waits for the nodes in `optional`. A message that was not fetched in time is not
     delivered later. What is an error of Flower's and not of the site's is no answer.
     """
@@ -37,7 +40,7 @@ def ask(
     answers: dict[int, Message] = {}
     end = time.monotonic() + timeout
     while any(node not in optional for node in pending.values()) and time.monotonic() < end:
-        for answer in grid.pull_messages(list(pending)):
+        for answer in pull(grid, list(pending), most):
             node = pending.pop(answer.metadata.reply_to_message_id, None)
             if node is None:
                 continue

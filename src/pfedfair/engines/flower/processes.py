@@ -30,6 +30,7 @@ SETTINGS = {
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
     "RAY_USAGE_STATS_ENABLED": "0",
     "OMP_NUM_THREADS": "1",
+    "PYTHONUTF8": "1",  # whatever the machine's language is
 }
 APP = Path(str(files("pfedfair") / "engines" / "flower" / "app"))
 CONNECTION = "here"
@@ -68,7 +69,7 @@ def free_ports(n: int) -> list[int]:
 
 def write_toml(path: Path, values: Mapping[str, Any]) -> None:
     with atomic(path) as beside:
-        beside.write_text(tomli_w.dumps(values))
+        beside.write_text(tomli_w.dumps(values), encoding="utf-8")
 
 
 def connection(port: int, tls: Path | None) -> dict[str, Any]:
@@ -121,7 +122,7 @@ class Processes:
 
     def log(self, name: str) -> str:
         path = self.logs / f"{name}.log"
-        return path.read_text(errors="replace") if path.exists() else ""
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
     def superlink(self, port: int, *options: str) -> subprocess.Popen[bytes]:
         """Start a SuperLink on loopback, for trying out; wait until it listens."""
@@ -179,7 +180,7 @@ class Processes:
         end = time.monotonic() + wait
         while time.monotonic() < end:
             if status.exists():
-                return dict(json.loads(status.read_text()))
+                return dict(json.loads(status.read_text(encoding="utf-8")))
             link = self.running.get("superlink")
             if link is not None and link.poll() is not None:
                 raise InputError(f"The SuperLink has ended, see {self.logs / 'superlink.log'}.")

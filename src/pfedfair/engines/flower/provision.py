@@ -2,9 +2,9 @@
 
 import datetime
 import ipaddress
+import json
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from pfedfair.engines.flower import signing
 from pfedfair.engines.flower.processes import APP, CONNECTION, SETTINGS, connection
 from pfedfair.errors import InputError, option
 
@@ -68,6 +69,7 @@ def create(
     server = folder / "server"
     for path in (folder, server, server / "tls", server / "sites", server / "flwr"):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    bundle, signature, signer, signed_by = signing.sign(APP)
     authority, certificate = _authority(days)
     ca = certificate.public_bytes(forms.Encoding.PEM)
     key = ec.generate_private_key(ec.SECP384R1())
@@ -83,7 +85,9 @@ def create(
         public = own.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH)
         _write(server / "sites" / f"{name}.pub", public + b"\n")
         _write(site / "ca.pem", ca)
+        _write(site / "trusted.yaml", f"{signing.KEY_ID}: '{signed_by}'\n")
         _fill(site / "site.toml", name=name)
+        _fill(site / "policy.toml")
         address = f"{host}:{port}" if proxied else f"{host}:{inside}"
         node_port = node_ports[i] if node_ports else 9094 + i
         _fill(site / "start-supernode.sh", 0o700, address=address, port=node_port)
@@ -92,7 +96,10 @@ def create(
     _fill(server / "run.sh", 0o700, connection=CONNECTION)
     out = tomli_w.dumps({"out": str((server / "run").absolute())})
     _fill(server / "run.toml", sites=sites, out=out)
-    shutil.copytree(APP, server / "app")
+    _write(server / signing.BUNDLE, bundle)
+    _write(server / signing.SIGNATURE, json.dumps(signature))
+    (folder / "offline").mkdir(mode=0o700)
+    _write(folder / "offline" / "app.key", signer, 0o600)
     known = connection(inside, server.absolute() / "tls")
     _write(server / "flwr" / "config.toml", tomli_w.dumps(known))
     if proxied:
@@ -103,7 +110,7 @@ def create(
 
 def _fill(path: Path, mode: int = 0o644, **words: object) -> None:
     """Write the template of a file's name, with these words in it."""
-    text = (TEMPLATES / path.name).read_text()
+    text = (TEMPLATES / path.name).read_text(encoding="utf-8")
     _write(path, text.format(exports=EXPORTS, **words), mode)
 
 

@@ -7,6 +7,8 @@ from flwr.serverapp import Grid
 
 from pfedfair.engines.flower import log
 from pfedfair.engines.flower.post import ask
+from pfedfair.engines.flower.sizes import check_text
+from pfedfair.engines.site.belief import impossible
 from pfedfair.engines.site.checkpoint import Checkpoint, Place
 from pfedfair.engines.site.schema import Description, difference
 from pfedfair.engines.site.settings import Settings
@@ -26,7 +28,8 @@ class Roster:
 
     def meet(self, state: Checkpoint | None) -> set[int]:
         """Ask nodes that are new for a description; return the nodes that are there."""
-        online = set(self.grid.get_node_ids())
+        registered = {node.node_id: node.name for node in self.grid.get_nodes()}
+        online = set(registered)
         new = {node: RecordDict() for node in online if node not in self.known}
         if not new:
             return online
@@ -39,9 +42,14 @@ class Roster:
                 continue
             try:
                 text = str(answer.content.config_records["config"]["description"])
-                found = Description.from_json(text)
+                found = Description.from_json(check_text(text))
             except Exception as error:
                 log.error("pfedfair: node %d has no readable description: %r", node, error)
+                continue
+            if registered[node] not in ("", found.site):  # whose key it is, the server knows
+                why = f"its key is registered as '{registered[node]}', it calls itself"
+                self.failed[node] = f"{why} '{found.site}'"
+                log.error("pfedfair: node %d is refused: %s", node, self.failed[node])
                 continue
             self.known[node] = found
             if state is None or self.seat(state, found):
@@ -54,7 +62,7 @@ class Roster:
 
     def seat(self, state: Checkpoint, found: Description) -> bool:
         """Give a site that comes late, or back, its place; say why not if it cannot have one."""
-        why = difference(state.schema.agreed, found)
+        why = impossible(found) or difference(state.schema.agreed, found)
         known = [place for place in state.places if place.name == found.site]
         if why is None and not known and self.settings.algorithm.keeps_clients:
             why = "this method cannot take in sites after the first round"
@@ -81,13 +89,17 @@ class Roster:
             if place.name in self.nodes
         }
 
-    def gather(self, state: Checkpoint | None = None, everybody: bool = False) -> None:
-        """Wait until all sites are there; after `wait` seconds `min_sites` will do, fewer not.
+    def gather(
+        self, state: Checkpoint | None = None, everybody: bool = False, least: int | None = None
+    ) -> None:
+        """Wait until all sites are there; after `wait` seconds `least` will do, fewer not.
 
-        In the midst of a run `min_sites` will do at once, unless it is to be `everybody`.
+        In the midst of a run `least` will do at once, unless it is to be `everybody`. It is
+        `min_sites` if left out.
         """
         midst = state is not None and not everybody
         settings = self.settings
+        least = settings.min_sites if least is None else least
         wanted = settings.sites if state is None else len(state.places)
         end = time.monotonic() + settings.wait
         told = -1
@@ -103,7 +115,7 @@ class Roster:
                 log.warning("pfedfair: site '%s' has gone", site)
                 del self.nodes[site]
             here = len(self.nodes if state is None else self.seated(state))
-            if here >= wanted or (midst and here >= settings.min_sites):
+            if here >= wanted or (midst and here >= least):
                 return
             if time.monotonic() >= end:
                 break
@@ -111,12 +123,12 @@ class Roster:
                 log.info("pfedfair: %d of %d sites are here, waiting", here, wanted)
                 told = here
             time.sleep(settings.poll)
-        if here >= settings.min_sites:
-            log.warning("pfedfair: beginning with %d of %d sites", here, wanted)
+        if here >= least:
+            log.warning("pfedfair: going on with %d of %d sites", here, wanted)
             return
         names = ", ".join(sorted(self.nodes)) or "none"
         turned_away = "".join(f" Site '{s}' was refused: {w}." for s, w in self.refused.items())
         raise InputError(
-            f"After {settings.wait:g} seconds {here} of at least {settings.min_sites} sites are "
+            f"After {settings.wait:g} seconds {here} of at least {least} sites are "
             f"here ({names}): start the others, then start the run again.{turned_away}"
         )

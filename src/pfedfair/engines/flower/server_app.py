@@ -28,7 +28,7 @@ PATIENCE = 30.0  # seconds
 def main(grid: Grid, context: Context) -> None:
     out = Path(str(context.run_config["out"]))
     out.mkdir(parents=True, exist_ok=True)
-    with alone(out):
+    with alone(out), told_in(out / "server.log"):
         conduct(grid, context, out)
 
 
@@ -46,11 +46,22 @@ def alone(out: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def told_in(path: Path) -> Iterator[None]:
+    """Keep in a file what the server says."""
+    handler = logging.FileHandler(path, encoding="utf-8")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        handler.close()
+
+
 def conduct(grid: Grid, context: Context, out: Path) -> None:
     """Conduct the only run in a folder; say there how it ended."""
     status = out / "status.json"
     status.unlink(missing_ok=True)
-    log.addHandler(logging.FileHandler(out / "server.log"))
     try:
         settings = Settings.read(context.run_config)
         conductor = Conductor(grid, settings)
@@ -62,9 +73,16 @@ def conduct(grid: Grid, context: Context, out: Path) -> None:
         log.error("pfedfair: %s", text)
         write_json(status, {"done": False, "error": text})
         raise
-    write_json(status, {"done": True, "sites": [place.name for place in state.places],
-                        "seconds": state.seconds})  # fmt: skip
-    log.info("pfedfair: the run is done; the global model is in %s", settings.out)
+    lacking = conductor.lacking
+    said: dict[str, Any] = {"done": not lacking, "sites": [place.name for place in state.places]}
+    said |= {"seconds": state.seconds, "lacking": lacking}
+    said["privacy"] = settings.spent(len(state.seconds))
+    if lacking:
+        whom = " ".join(f"Site '{name}' has no model: {why}" for name, why in lacking.items())
+        said["error"] = f"{whom} The same command asks again."
+    write_json(status, said)
+    what = "all rounds are done, but not every site has its model" if lacking else "the run is done"
+    log.info("pfedfair: %s; the global model is in %s", what, settings.out)
 
 
 def keep(settings: Settings, state: Checkpoint) -> None:

@@ -96,7 +96,7 @@ def follow(processes: Processes, status: Path, log: Path, say: Say) -> dict[str,
             if why is not None and not status.exists():
                 raise InputError(f"The run failed: {why}")
             look = time.monotonic() + SILENCE
-        lines = log.read_text().splitlines() if log.exists() else []
+        lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         for line in lines[told:]:
             if line.startswith("pfedfair: "):
                 say(line.removeprefix("pfedfair: "))
@@ -177,8 +177,12 @@ def demo(
         frame.iloc[part.test[i]].to_parquet(folder / name / "test.parquet")
         about = {"site": name, "data": "site.parquet", "test": "test.parquet", "label": "label"}
         about |= {"sensitive": "group", "state-dir": "state", "audit-dir": "sent"}
-        about |= {"encoding": data.encoding}
+        about |= {"encoding": data.encoding, "policy": "policy.toml"}
         write_toml(folder / name / "site.toml", about)
+        if not algorithm.sends_models_only:
+            write_toml(folder / name / "policy.toml", {"exact-counts": True})
+    if not algorithm.sends_models_only:
+        say("these sites' policy allows counts of people without noise, which the method sends")
     config = settings(federation, method, algorithm, seed, server / "run")
     write_toml(server / "run.toml", config | {"poll": 0.3})
     with Processes(folder / "flower") as processes:
@@ -192,7 +196,7 @@ def demo(
             processes.start(name, [str(folder / name / "start-supernode.sh")])
         _script(processes, server / "run.sh")
         said = follow(processes, server / "run" / "status.json", server / "run" / "server.log", say)
-    federation = replace(federation, partition=replace(part, names=tuple(names)))
+    federation = as_sites(replace(federation, partition=replace(part, names=tuple(names))))
     folders = [folder / name / "state" / "model" for name in names]
     return outcome(federation, algorithm, seed, folders, server / "run", said)
 

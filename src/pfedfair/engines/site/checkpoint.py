@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from safetensors import safe_open
-from safetensors.torch import save_file
-
 from pfedfair.algorithms import State
+from pfedfair.engines.site import sealed
 from pfedfair.engines.site.schema import Schema
 from pfedfair.errors import InputError
-from pfedfair.files import atomic, first_line
+from pfedfair.files import first_line
 
 NAME = "checkpoint.safetensors"
 
@@ -51,9 +48,7 @@ class Checkpoint:
         tensors = {f"server.{name}": tensor for name, tensor in self.server.items()}
         for number, message in self.last.items():
             tensors |= {f"last.{number}.{name}": tensor for name, tensor in message.items()}
-        with atomic(folder / NAME) as beside:
-            whole = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
-            save_file(whole, beside, metadata={"about": json.dumps(about)})
+        sealed.write(folder / NAME, tensors, about)
 
     @classmethod
     def load(cls, folder: Path) -> Checkpoint | None:
@@ -61,10 +56,8 @@ class Checkpoint:
         if not path.exists():
             return None
         try:
-            with safe_open(path, framework="pt") as file:
-                about = json.loads(file.metadata()["about"])
-                about["schema"] = Schema.from_json(about["schema"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors, about = sealed.read(path)
+            about["schema"] = Schema.from_json(about["schema"])
         except Exception as error:
             raise InputError(
                 f"{path} cannot be read ({first_line(error)}): delete it to start anew."

@@ -10,7 +10,9 @@ from torch import Tensor
 from pfedfair.algorithms import State
 from pfedfair.errors import InputError
 
-FAR = 100.0  # times the median way of the sites' models
+FAR = 100.0  # times the median way of the sites' models: refused
+LONG = 3.0  # times the median way: shortened to it
+ENOUGH = 3  # answers of which one is in the middle
 
 
 def check_model(what: str, weights: Tensor) -> None:
@@ -74,6 +76,44 @@ def odd_ones(messages: Mapping[int, State], server: State, models: Sequence[str]
             if middle > 0 and way > FAR * middle
         }
     return odd
+
+
+def shortened(
+    messages: Mapping[int, State], server: State, models: Sequence[str], rows: Mapping[int, int]
+) -> tuple[dict[int, State], dict[int, str]]:
+    """Shorten updates that are `LONG` times the round's median norm to the median; say whose.
+
+    A site with more rows takes more steps, so it may go further by as much. What goes that far and
+    against the others is not used at all: the site then stays where the server is. All else is
+    passed on as it is.
+    """
+    made, told = dict(messages), {}
+    for name in models:
+        update = {
+            number: message[name].double() - server[name].double()
+            for number, message in messages.items()
+            if name in message and name in server
+        }
+        norm = {number: float(one.norm()) for number, one in update.items()}
+        middle = median(norm.values()) if norm else 0.0
+        if len(norm) < ENOUGH or middle == 0:
+            continue
+        people = median(rows[number] for number in norm)
+        for number, way in norm.items():
+            if way <= LONG * middle:
+                continue
+            others = sum(one * min(1.0, middle / norm[k]) for k, one in update.items()
+                         if k != number and norm[k] > 0)  # fmt: skip
+            against = float((update[number] * others).sum()) < 0
+            due = middle * max(1.0, rows[number] / people)
+            if not against and way <= LONG * due:
+                continue
+            part = 0.0 if against else due / way
+            short = server[name].double() + part * update[number]
+            made[number] = made[number] | {name: short.to(server[name].dtype)}
+            what = "points against the others': not used" if against else "is shortened to theirs"
+            told[number] = f"'{name}' moved {way / middle:.3g} times the median way and {what}"
+    return made, told
 
 
 def _words(form: tuple[tuple[str, tuple[int, ...], str], ...]) -> str:

@@ -8,10 +8,9 @@ import logging
 from collections.abc import Iterable, MutableMapping
 from pathlib import Path
 
-from safetensors.torch import load_file, save_file
-
 from pfedfair.algorithms import State
-from pfedfair.files import atomic, first_line
+from pfedfair.engines.site import sealed
+from pfedfair.files import first_line
 
 log = logging.getLogger("pfedfair")
 KEPT = 2
@@ -26,7 +25,7 @@ def recall(folder: Path, memory: Memory, key: str, done: int) -> tuple[State, in
         if rounds in held:
             return memory[held[rounds]], rounds
         try:
-            return load_file(on_disk[rounds]), rounds
+            return sealed.read(on_disk[rounds])[0], rounds
         except Exception as error:  # the one before will do better than none
             log.error("pfedfair: %s cannot be read: %s", on_disk[rounds], first_line(error))
     return None
@@ -35,8 +34,7 @@ def recall(folder: Path, memory: Memory, key: str, done: int) -> tuple[State, in
 def remember(folder: Path, memory: Memory, key: str, done: int, own: State) -> None:
     """Keep a state; forget all but the last few of the run, and in memory those of other runs."""
     name = f"own-{done:06d}"
-    with atomic(folder / key / f"{name}.safetensors") as beside:
-        save_file({name: tensor.contiguous() for name, tensor in own.items()}, beside)
+    sealed.write(folder / key / f"{name}.safetensors", own)
     memory[f"{key}/{name}"] = own
     of_this_run = [name for name in memory if name.startswith(f"{key}/")]
     for name in [name for name in memory if name not in _last(of_this_run, done)]:

@@ -1,23 +1,23 @@
-"""The rules of clipping and noise, and a site's secret; the noise itself is the framework's."""
+"""Clipping and noise: how a site's answer is blurred before it leaves.
 
+The order matters: clip, spend, add noise, and only then look at what would leave. A check of the
+update as it was would tell of it, by whether it refuses.
+"""
+
+import logging
 import secrets
 from collections.abc import Mapping
-from math import log, sqrt
-from pathlib import Path
+from math import inf, sqrt
+from math import log as natural_log
 from typing import Any
 
+import numpy as np
+import torch
+
+from pfedfair.algorithms import State
 from pfedfair.errors import InputError
-from pfedfair.files import atomic
 
-
-def secret_seed(folder: Path) -> int:
-    """A number that only this site knows, for one run: the root of noise nobody shall guess."""
-    path = folder / "secret"
-    if not path.exists():
-        with atomic(path) as beside:
-            beside.touch(mode=0o600)
-            beside.write_text(str(secrets.randbits(63)))
-    return int(path.read_text())
+log = logging.getLogger("pfedfair")
 
 
 def stricter(run: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[float, float, float]:
@@ -44,6 +44,42 @@ def check_privacy(clip: float, epsilon: float, delta: float) -> None:
         raise InputError(f"delta must be between 0 and 1, got {delta:g}.")
 
 
+def relative_noise(epsilon: float, delta: float) -> float:
+    """The noise's standard deviation over what it hides, of one answer."""
+    return sqrt(2 * natural_log(1.25 / delta)) / epsilon
+
+
 def noise_of(clip: float, epsilon: float, delta: float) -> float:
-    """The standard deviation of the noise on each weight."""
-    return 2 * clip * sqrt(2 * log(1.25 / delta)) / epsilon if epsilon > 0 else 0.0
+    """The standard deviation of the noise on each weight.
+
+    Replacing all rows of a site changes a clipped update by twice the clipping norm at the most:
+    that is what it hides, so epsilon is that of the whole site.
+    """
+    return 2 * clip * relative_noise(epsilon, delta) if epsilon > 0 else 0.0
+
+
+def clipped(sent: State, server: State, clip: float) -> State:
+    """The same answer, its way from the server's models shortened to the norm `clip` if longer.
+
+    A way that is no number (training failed) is none.
+    """
+    if any(name not in server or server[name].shape != sent[name].shape for name in sent):
+        raise InputError("clip and epsilon are for methods that send their model and nothing else.")
+    ways = {name: tensor.double() - server[name].double() for name, tensor in sent.items()}
+    norm = sqrt(sum(float(way.square().sum()) for way in ways.values()))
+    if not norm < inf:
+        log.error("pfedfair: training failed here, with numbers that cannot be: no way is sent")
+    part = min(1.0, clip / norm) if 0 < norm < inf else 0.0
+    return {
+        name: (server[name].double() + (part * way if part else 0.0)).to(server[name].dtype)
+        for name, way in ways.items()
+    }
+
+
+def blurred(sent: State, deviation: float) -> State:
+    """The same answer with Gaussian noise that nobody can guess."""
+    rng = np.random.default_rng(secrets.randbits(256))
+    return {
+        name: tensor + torch.from_numpy(rng.normal(0.0, deviation, tensor.shape)).to(tensor.dtype)
+        for name, tensor in sent.items()
+    }

@@ -1,21 +1,28 @@
 """A site's rows: where they are, which of them are for training, and how all sites encode them."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from pfedfair import seeds
 from pfedfair.data import Dataset, from_frame, load
+from pfedfair.data.dates import base_of
+from pfedfair.data.piecewise import EMPTY, LEAST, Piecewise
 from pfedfair.data.reading import read_table
 from pfedfair.data.wide import COLUMN, unfold
+from pfedfair.engines.site.few import blended, numbers, trained_on
+from pfedfair.engines.site.lacking import is_empty, midnight
 from pfedfair.engines.site.schema import Schema, agree, describe
+from pfedfair.engines.site.secret import row_marks, secret_of
 from pfedfair.engines.site.settings import Config
 from pfedfair.errors import InputError
 from pfedfair.federation import Federation, encoded
-from pfedfair.partition import Partition, Plan, choose, stratified
+from pfedfair.partition import Partition, Plan, choose
 
 TEST_PART = 0.25
 
@@ -32,6 +39,16 @@ class Site:
     client: str = ""
     folder: Path = Path()
 
+    @cached_property
+    def secret(self) -> bytes:
+        """What only this site knows, see `secret`."""
+        return secret_of(self.folder)
+
+    @cached_property
+    def marks(self) -> np.ndarray:
+        """Secret numbers of all rows, see `row_marks`."""
+        return row_marks(self.data.frame, self.secret)
+
 
 def read_site(node: Config, run: Config) -> Site:
     """Read the rows of a site as its own settings say.
@@ -44,15 +61,32 @@ def read_site(node: Config, run: Config) -> Site:
             "This site has no data: say in its settings where they are, such as "
             "data='site.parquet' label='y' sensitive='sex'."
         )
-    seed = int(run["seed"])
-    site = _partition(where, node, seed) if "partition-id" in node else _own_table(where, seed)
+    trial = "partition-id" in node
+    if trial:
+        site, dealt = _partition(where, node, int(run["seed"])), True
+    else:
+        site, dealt = _own_table(where)
     name = str(node.get("site") or site.name)
     state = str(where.get("state-dir") or "pfedfair-sites")
     folder = Path(state) if "state-dir" in node else Path(state) / name
-    return replace(site, name=name, folder=folder)
+    site = replace(site, name=name, folder=folder)
+    return site if dealt else _held_out(site, where)
 
 
-def _own_table(where: Config, seed: int) -> Site:
+def _held_out(site: Site, where: Config) -> Site:
+    """Hold out some rows for the test: each by a coin of its own, that only the site knows.
+
+    One row more or less changes no other row's place, and a row has it in every run.
+    """
+    part = float(where.get("test-part", TEST_PART))
+    if not 0 <= part < 1:
+        raise InputError(f"test-part must be at least 0 and less than 1, got {part:g}.")
+    coin = seeds.coins(site.marks, 0, seeds.PARTITION) < part
+    return replace(site, train=np.flatnonzero(~coin), test=np.flatnonzero(coin))
+
+
+def _own_table(where: Config) -> tuple[Site, bool]:
+    """The table, and whether it says which rows are for training."""
     path = Path(str(where["data"]))
     label, sensitive = str(where.get("label") or ""), str(where.get("sensitive") or "")
     if not label or not sensitive:
@@ -74,15 +108,10 @@ def _own_table(where: Config, seed: int) -> Site:
     if images:
         marked, notes = (None, ()) if held else _marked(tables[0], where)
         data = replace(data, hidden=(), notes=(*data.notes, *notes))
-    if held:
-        train, test = np.split(np.arange(len(data)), [len(tables[0])])
-    elif marked is not None:
+    train, test = np.split(np.arange(len(data)), [len(tables[0])])
+    if marked is not None:
         train, test = np.flatnonzero(~marked), np.flatnonzero(marked)
-    else:
-        test_part = float(where.get("test-part", TEST_PART))
-        rng = seeds.generator(seed, seeds.PARTITION)
-        test, train = stratified(np.arange(len(data)), data.s, test_part, rng)
-    return Site(path.stem, 0, data, train, test)
+    return Site(path.stem, 0, data, train, test), bool(held) or marked is not None
 
 
 def _marked(table: pd.DataFrame, where: Config) -> tuple[np.ndarray | None, tuple[str, ...]]:
@@ -129,37 +158,88 @@ def make_plan(where: Config, clients: int | None, data: Dataset) -> Plan:
     return choose(way, data, clients, rows, column)
 
 
-def federate_site(site: Site, schema: Schema) -> Federation:
-    """Return a federation of one client: the site, encoded as all sites are."""
+def federate_site(
+    site: Site, schema: Schema, least: int = LEAST, alone: bool = False
+) -> Federation:
+    """Return a federation of one client: the site, encoded as all sites are.
+
+    What fewer than `least` of its training rows have is put together first (`few`); or each row is
+    taken `alone`, as it is, so that no row has a say in what another counts as.
+    """
+    _check_columns(site, schema)
+    y, s = (
+        _recoded(codes, own, agreed)
+        for codes, own, agreed in (
+            (site.data.y, site.data.label_names, schema.labels),
+            (site.data.s, site.data.group_names, schema.groups),
+        )
+    )
+    known = (y >= 0) & (s >= 0)  # of labels and groups that all sites have agreed on
+    train, test = (rows[known[rows]] for rows in (site.train, site.test))
+    data = site.data
+    if not alone:
+        train = trained_on(data, train, least)
+        data = blended(data, [train], least, site.client)
     data = replace(
-        site.data,
-        y=_recoded(site.data.y, site.data.label_names, schema.labels),
-        s=_recoded(site.data.s, site.data.group_names, schema.groups),
+        data,
+        y=np.where(known, y, 0),
+        s=np.where(known, s, 0),
         label_names=schema.labels,
         group_names=schema.groups,
         hidden=schema.hidden,
     )
     nobody = np.zeros(0, dtype=np.int64)
-    rows = (site.train,), (nobody,), (site.test,)
-    part = Partition(data, *rows, pool=site.test, names=(site.name,), shared_conditional=False)
-    return encoded(data, part, schema.encoder, schema.aware)
+    rows = (train,), (nobody,), (test,)
+    part = Partition(data, *rows, pool=test, names=(site.name,), shared_conditional=False)
+    found = encoded(data, part, schema.encoder, schema.aware)
+    return found if alone else _placed(found, least)
 
 
-def as_sites(federation: Federation, client: str = "") -> Federation:
-    """The same people, encoded as sites agree on from what each of them tells.
+def _check_columns(site: Site, schema: Schema) -> None:
+    """Refuse columns that are no inputs here: a server could ask for what the site has dropped."""
+    data = site.data
+    kinds = zip(schema.encoder.names, (data.numeric, data.categorical), strict=True)
+    odd = [c for asked, own in kinds for c in asked if c not in own or c == site.client]
+    inputs = {*data.numeric, *data.categorical} - {site.client}
+    odd = [c for c in odd if base_of(c)[0] not in inputs or not is_empty(data, base_of(c)[0])]
+    odd = [c for c in odd if not midnight(c, data.categorical)]
+    if odd:
+        raise InputError(f"The run asks for the column '{odd[0]}', which is no such input here.")
+
+
+def _placed(federation: Federation, least: int) -> Federation:
+    """Put few people together once more, by the agreed knots: the server could choose such."""
+    if not isinstance(federation.encoder, Piecewise) or least <= 1:
+        return federation
+    x = federation.table.x.clone()
+    for rows in federation.partition.train:
+        for k in range(len(federation.encoder.numbers)):
+            places = x[rows, k].double().numpy()
+            found = numbers(np.where(places == EMPTY, np.nan, places), least)
+            x[rows, k] = torch.from_numpy(np.where(np.isnan(found), EMPTY, found)).float()
+    return replace(federation, table=federation.table._replace(x=x))
+
+
+def as_sites(federation: Federation, client: str = "", least: int = LEAST) -> Federation:
+    """The same people, as sites train on them and encode them by what each of them tells.
 
     The column `client` is no input.
     """
     data, part = federation.data, federation.partition
-    told = zip(part.train, part.names, strict=True)
-    found = [describe(data, rows, name, i, client) for i, (rows, name) in enumerate(told)]
+    train = tuple(trained_on(data, rows, least) for rows in part.train)
+    told = zip(train, part.names, strict=True)
+    found = [describe(data, rows, name, i, client, least) for i, (rows, name) in enumerate(told)]
     schema, _ = agree(found)
-    return encoded(data, part, schema.encoder, federation.table.kinds.aware, federation.seed)
+    data = blended(data, train, least, client)
+    part = replace(part, data=data, train=train)
+    aware = federation.table.kinds.aware
+    return _placed(encoded(data, part, schema.encoder, aware, federation.seed), least)
 
 
 def _recoded(codes: np.ndarray, own: tuple[str, ...], agreed: tuple[str, ...]) -> np.ndarray:
-    """Number a site's values as all sites do."""
-    return np.asarray(np.array([agreed.index(name) for name in own], dtype=np.int64)[codes])
+    """Number a site's values as all sites do; -1 for those that were not agreed on."""
+    places = [agreed.index(name) if name in agreed else -1 for name in own]
+    return np.asarray(np.array(places, dtype=np.int64)[codes])
 
 
 def _words(text: Any) -> tuple[str, ...]:

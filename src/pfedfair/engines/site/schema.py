@@ -1,6 +1,7 @@
 """What the sites' tables must have in common, agreed before the first round.
 
-A site describes its table by aggregates of its training rows, at least `LEAST_ROWS` of them. For
+A site describes its table by aggregates of its training rows, at least `LEAST_ROWS` of them, after
+what few people have was put together (`few`), `LEAST` people unless the site says otherwise. For
 ramps: how many people have a level, where `LEAST` or more have it, and how many are near a number,
 which is the mean of `LEAST` people or a value that so many have. For the standard encoding: sums
 and sums of squared deviations, and the categories. From these the server makes the encoding that
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum, isfinite, sqrt
 from typing import Any
 
@@ -19,10 +20,13 @@ import numpy as np
 
 from pfedfair.data.cells import floats
 from pfedfair.data.dataset import Dataset
-from pfedfair.data.dates import needed
+from pfedfair.data.dates import base_of, needed
 from pfedfair.data.encoder import Encoder, from_dict
 from pfedfair.data.piecewise import LEAST, Piecewise
 from pfedfair.data.summary import Summary
+from pfedfair.engines.site.belief import bounded, unbelievable
+from pfedfair.engines.site.few import OTHER, blended, trained_on
+from pfedfair.engines.site.lacking import alike, is_empty, midnight
 from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds
 
@@ -52,6 +56,7 @@ class Description:
     columns: tuple[str, ...]
     hidden: tuple[int, ...]
     summary: Summary | None = None
+    empty: tuple[str, ...] = ()  # columns without a cell: whatever the others have there will do
 
     @property
     def encoding(self) -> str:
@@ -121,19 +126,40 @@ class Schema:
         return cls(encoder, **_tuples(given))
 
 
-def describe(data: Dataset, rows: np.ndarray, site: str, place: int, exclude: str) -> Description:
-    """Describe the given rows of a table; the column `exclude` is not an input."""
+def describe(
+    data: Dataset, rows: np.ndarray, site: str, place: int, exclude: str, least: int = LEAST
+) -> Description:
+    """Describe the given rows of a table; the column `exclude` is not an input.
+
+    What fewer than `least` of them have is not told, see `few`.
+    """
+    every, rows = rows, trained_on(data, rows, least)
     if len(rows) < LEAST_ROWS:
+        few = f", {len(rows)} of them of a label and a group that {least} people have"
+        few *= len(rows) < len(every)
         raise InputError(
-            f"Site '{site}' has {len(rows)} training rows, at least {LEAST_ROWS} are needed."
+            f"Site '{site}' has {len(every)} training rows{few}: at least {LEAST_ROWS} are needed."
         )
-    names = data.label_names, data.group_names, (data.label_column, data.sensitive_column)
+    labels, groups = (
+        tuple(name for code, name in enumerate(words) if (codes[rows] == code).any())
+        for codes, words in ((data.y, data.label_names), (data.s, data.group_names))
+    )
+    names = labels, groups, (data.label_column, data.sensitive_column)
+    data = replace(data, frame=data.frame.iloc[rows].reset_index(drop=True))
+    rows = np.arange(len(rows))
+    inputs = [c for c in (*data.numeric, *data.categorical) if c != exclude]
+    empty = tuple(c for c in inputs if is_empty(data, c))
+    data = blended(data, [rows], least, exclude)
     if data.encoding == "piecewise":
-        summary = Summary.of(data, rows, exclude, LEAST)
-        return Description(site, place, len(rows), {}, {}, *names, data.hidden, summary)
+        summary = Summary.of(data, rows, exclude, least)
+        for column, counts in summary.categories.items():
+            others = counts.other + counts.levels.pop(OTHER, 0)
+            summary.categories[column] = replace(counts, other=others)
+        return Description(site, place, len(rows), {}, {}, *names, data.hidden, summary, empty)
     numeric = [column for column in data.numeric if column != exclude]
     numbers = {c: _sums(floats(needed(data.frame, c).iloc[rows])) for c in numeric}
-    levels = Encoder.fit(data, rows, exclude=exclude or None).categories
+    fitted = Encoder.fit(data, rows, exclude=exclude or None).categories
+    levels = {c: tuple(level for level in seen if level != OTHER) for c, seen in fitted.items()}
     for column, seen in levels.items():  # they are told to all sites
         if not data.categorical[column] and len(seen) > max(FEW_LEVELS, len(rows) / 5):
             raise InputError(
@@ -141,7 +167,7 @@ def describe(data: Dataset, rows: np.ndarray, site: str, place: int, exclude: st
                 f"{len(rows)} rows, like a name or a number of a person: drop it, or make fewer "
                 "categories of it."
             )
-    return Description(site, place, len(rows), numbers, levels, *names, data.hidden)
+    return Description(site, place, len(rows), numbers, levels, *names, data.hidden, None, empty)
 
 
 def _sums(values: np.ndarray) -> Sums:
@@ -159,16 +185,20 @@ def difference(agreed: Agreed, other: Description) -> str | None:
     if encoding != other.encoding:
         return f"its encoding is {other.encoding}, it should be {encoding}"
     own_numbers, own_categories = other.names
+    every, there = [*numbers, *categories], [*own_numbers, *own_categories]
+    lacks = {c for c in every if base_of(c)[0] in other.empty or midnight(c, there)}  # and may
     for column in numbers:
-        if column not in own_numbers:
+        if column not in own_numbers and column not in lacks:
             what = "has words in it" if column in own_categories else "is missing"
             return f"column '{column}' {what}, it should be a column of numbers"
     for column in categories:
-        if column not in own_categories:
+        if column not in own_categories and column not in lacks:
             what = "has numbers in it" if column in own_numbers else "is missing"
             return f"column '{column}' {what}, it should be a column of categories"
-    for column in (*own_numbers, *own_categories):
-        if column not in numbers and column not in categories:
+    bases = {base_of(column)[0] for column in every}
+    for column in there:
+        beside = (column in other.empty and column in bases) or midnight(column, every)
+        if column not in every and not beside:
             return f"column '{column}' is not one of the agreed columns; drop it"
     roles = zip(("label", "sensitive"), other.columns, values, strict=True)
     for (role, column, known), own in zip(roles, (other.labels, other.groups), strict=True):
@@ -193,11 +223,18 @@ def agree(
         whys = {one.site: difference(first.agreed, one) for one in found}
         return {site: why for site, why in whys.items() if why is not None}
 
-    forms = {repr(one.agreed): one for one in reversed(found)}  # of several alike, the first
+    lies = unbelievable(found)
+    found = [one for one in found if one.site not in lies]
+    if not found:
+        whys = " ".join(f"Site '{site}': {why}." for site, why in lies.items())
+        raise InputError(f"No site's description can be believed. {whys}")
+    forms: dict[str, Description] = {}
+    for one in found:
+        forms.setdefault(repr(one.agreed), one)  # of several alike, the first
     refused, first = min(
-        ((unlike(one), one) for one in reversed(forms.values())), key=lambda pair: len(pair[0])
+        ((unlike(one), one) for one in forms.values()), key=lambda pair: len(pair[0])
     )
-    fit = [one for one in found if one.site not in refused]
+    fit = bounded([alike(one, first) for one in found if one.site not in refused])
     for k, role, values in ((0, "label", first.labels), (1, "sensitive", first.groups)):
         if len(values) < 2:
             raise InputError(
@@ -208,7 +245,7 @@ def agree(
     if encoder.width == 0 and blind:
         raise InputError("The sites' tables have no column to predict from.")
     names = first.labels, first.groups, first.columns
-    return Schema(encoder, *names, hidden or first.hidden, not blind), refused
+    return Schema(encoder, *names, hidden or first.hidden, not blind), refused | lies
 
 
 def _encoder(sites: Sequence[Description]) -> Encoder | Piecewise:

@@ -11,7 +11,8 @@ from typing import Any
 
 from pfedfair import algorithms, defaults
 from pfedfair.algorithms import Algorithm
-from pfedfair.engines.site.privacy import check_privacy, noise_of
+from pfedfair.engines.site.accounting import epsilon_of
+from pfedfair.engines.site.privacy import check_privacy, noise_of, relative_noise
 from pfedfair.engines.site.schema import Schema
 from pfedfair.errors import InputError, known
 
@@ -93,6 +94,14 @@ class Settings:
     def far(self) -> float:
         """How far a site's model may be from the server's: the noise must not be refused."""
         return self.max_change + 1.5 * noise_of(self.clip, self.epsilon, self.delta)
+
+    def spent(self, answers: int) -> dict[str, float]:
+        """What so many of a site's answers cost together, exactly, at the sum of their deltas."""
+        if not self.epsilon or not answers:
+            return {}
+        delta = min(answers * self.delta, 0.5)
+        noise = {relative_noise(self.epsilon, self.delta): answers}
+        return {"answers": answers, "epsilon": epsilon_of(noise, {}, delta), "delta": delta}
 
     @property
     def rounds(self) -> int:

@@ -9,9 +9,12 @@ import re
 from pfedfair.algorithms import Algorithm, Clients, State
 from pfedfair.engines.site import memory
 from pfedfair.engines.site.checks import check_model, refusal
-from pfedfair.engines.site.privacy import secret_seed
+from pfedfair.engines.site.ledger import Ledger
+from pfedfair.engines.site.policy import Policy
+from pfedfair.engines.site.privacy import blurred, clipped, noise_of, relative_noise, stricter
 from pfedfair.engines.site.rows import federate_site, read_site
 from pfedfair.engines.site.schema import Schema
+from pfedfair.engines.site.secret import seed_for
 from pfedfair.engines.site.settings import Config, make_algorithm
 from pfedfair.engines.stacked import Fitted
 from pfedfair.errors import InputError
@@ -65,7 +68,7 @@ class Work:
     ----------
     order, server
         What the server says: ``round``, ``number`` (the site's), ``key`` (the run's),
-        ``local-rounds``, ``schema``, ``max-change``; and its state.
+        ``local-rounds``, ``schema``; and its state.
     node, run
         The site's own settings, and the run's.
     held
@@ -77,24 +80,46 @@ class Work:
     ) -> None:
         self.order, self.server, self.held = order, server, held
         self.t = int(order["round"])
-        self.key = _plain("key", order["key"], r"[0-9a-f-]+")
-        self.name = _plain("name", run["name"], r"\w[\w.-]*")
+        self.key = _plain("key", order["key"], r"[0-9a-f-]{1,100}")
+        self.name = _plain("name", run["name"], r"\w[\w.-]{0,99}")
+        self.policy, self.algorithm = Policy.of(node), make_algorithm(run)
+        self.policy.check_method(self.algorithm)
+        self.policy.check_order(order)
+        self.privacy = stricter(run, node)
         self.site = read_site(node, run)
-        self.algorithm = make_algorithm(run)
-        self.seed = int(run["seed"])
-        secret = self.algorithm.secret  # the server knows the run's seed
-        seed = secret_seed(self.site.folder / self.key) if secret else self.seed
+        self.ledger = Ledger(self.site.folder, self.policy)
+        self.ledger.admit(self.key)
         schema = Schema.from_json(str(order["schema"]))
-        self.federation = federate_site(self.site, schema)
+        self.policy.check_schema(schema)
+        self.seed = int(run["seed"])
+        seed, marks = self.seed, None
+        if self.algorithm.secret:  # the server knows the run's seed
+            seed, marks = seed_for(self.site.secret, f"run {self.key}"), self.site.marks
+        ending = self.t >= self.algorithm.rounds - self.algorithm.closing
+        alone = self.algorithm.secret and ending  # no row has a say in what another counts as
+        self.federation = federate_site(self.site, schema, self.policy.least_people, alone)
         network, rows = make_network(schema, self.algorithm), self.federation.partition.train
         ids = [int(order["number"])]
-        self.clients = Clients(network, self.federation.table, rows, ids, seed)
+        self.clients = Clients(network, self.federation.table, rows, ids, seed, marks=marks)
 
     def train(self) -> tuple[State, int]:
         """Do one or several rounds; return the algorithm's message of the last, and how many."""
+        clip, epsilon, delta = self.privacy
+        noise = relative_noise(epsilon, delta) if epsilon else 0.0
+        costs = {"gaussian": noise, "laplace": self.algorithm.noise(self.t)}
+        costs = {kind: noise for kind, noise in costs.items() if noise > 0}
+        for kind, noise in costs.items():
+            self.ledger.afford(kind, noise)  # before any work
         rounds, own = int(self.order["local-rounds"]), self.own()
         sent, own, done = play(self.algorithm, self.server, own, self.clients, self.t, rounds)
-        limit = float(self.order["max-change"])
+        if clip:
+            sent = clipped(sent, self.server, clip)
+        for kind, noise in costs.items():
+            log.info("pfedfair: %s", self.ledger.spend(kind, noise))
+        deviation = noise_of(clip, epsilon, delta)
+        if deviation:
+            sent = blurred(sent, deviation)
+        limit = self.policy.max_change + 1.5 * deviation
         why = refusal(sent, self.server, self.algorithm.models, limit)
         if why is not None:
             raise InputError(f"This site's answer is not sent: {why}.")

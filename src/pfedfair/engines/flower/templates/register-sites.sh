@@ -6,7 +6,8 @@ cd "$(dirname "$0")"
 # Once, while the SuperLink runs: from then on it knows the sites by their keys.
 failed=0
 for key in sites/*.pub; do
-    if said=$(flwr supernode register "$key" {connection} 2>&1); then
+    name=$(basename "$key" .pub)
+    if said=$(flwr supernode register "$key" {connection} --name "$name" 2>&1); then
         echo "$key is registered."
     else
         case "$said" in

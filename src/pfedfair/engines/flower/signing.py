@@ -1,0 +1,96 @@
+"""Our app, signed: sites run it and nothing else.
+
+Flower verifies apps that come from its own hub. Here the consortium signs its app once, when its
+files are made, by a key that nobody needs afterwards. The SuperLink is given the app with its
+signature, and every site has the public key: what else is submitted, by whomever, sites refuse.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives import serialization as forms
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from pfedfair.engines.flower.processes import CONNECTION
+from pfedfair.errors import InputError
+from pfedfair.files import read_json
+
+APP_ID = "@pfedfair/pfedfair-app"
+KEY_ID = "fpk_consortium"  # what sites know the public key by
+BUNDLE, SIGNATURE = "app.fab", "app.json"
+
+
+def sign(app: Path) -> tuple[bytes, dict[str, str], bytes, str]:
+    """Bundle an app and sign it: the bundle, the signature, the private and the public key."""
+    from flwr.cli.build import build_fab_from_disk
+    from flwr.supercore.primitives.asymmetric_ed25519 import create_message_to_sign
+
+    with warnings.catch_warnings():  # Flower's own, of what it uses
+        warnings.simplefilter("ignore", DeprecationWarning)
+        bundle = build_fab_from_disk(app)
+    key, now = Ed25519PrivateKey.generate(), int(time.time())
+    signed = key.sign(create_message_to_sign(hashlib.sha256(bundle).digest(), now))
+    about = {"signed_at": now, "signature": base64.urlsafe_b64encode(signed).decode().rstrip("=")}
+    signature = {KEY_ID: json.dumps(about), "valid_license": "Valid"}  # as Flower's hub has it
+    private = key.private_bytes(
+        forms.Encoding.PEM, forms.PrivateFormat.OpenSSH, forms.NoEncryption()
+    )
+    public = key.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH)
+    return bundle, signature, private, public.decode()
+
+
+def start_run(server: Path, stream: bool = False) -> int:
+    """Start a run of a server's signed app by its ``run.toml``; return the run's number."""
+    if not (server / BUNDLE).exists() or not (server / "link.db").exists():
+        raise InputError(
+            f"{server} is not a server's folder with a SuperLink at work: name the folder 'server' "
+            "that pfedfair flower init made, after start-superlink.sh."
+        )
+    os.environ["FLWR_HOME"] = str(server.absolute() / "flwr")
+    from flwr.cli.flower_config import read_superlink_connection
+    from flwr.cli.log import start_stream
+    from flwr.cli.utils import init_http_client_from_connection
+    from flwr.common.config import parse_config_args
+    from flwr.common.serde import fab_to_proto, user_config_to_proto
+    from flwr.proto.control_pb2 import StartRunRequest
+    from flwr.supercore.fab import Fab
+
+    name = _hand_over(server)
+    config: Any = parse_config_args([str(server / "run.toml")])
+    client = init_http_client_from_connection(read_superlink_connection(CONNECTION))
+    try:
+        found = client.StartRun(
+            StartRunRequest(
+                fab=fab_to_proto(Fab(name, b"", {})),
+                override_config=user_config_to_proto(config),
+                app_spec=APP_ID,
+            )
+        )
+        if stream:
+            start_stream(found.run_id, client)
+    finally:
+        client.close()
+    return int(found.run_id)
+
+
+def _hand_over(server: Path) -> str:
+    """Give the SuperLink the signed bundle; return the bundle's name there."""
+    from flwr.server.superlink.linkstate import LinkStateFactory
+    from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
+    from flwr.supercore.fab import Fab
+    from flwr.supercore.object_store import ObjectStoreFactory
+    from flwr.superlink.federation import NoOpFederationManager
+
+    content, database = (server / BUNDLE).read_bytes(), str(server / "link.db")
+    fab = Fab(hashlib.sha256(content).hexdigest(), content, read_json(server / SIGNATURE))
+    store = ObjectStoreFactory(database)
+    state = LinkStateFactory(database, NoOpFederationManager(), store).state()
+    owner = "pfedfair"
+    state.store_app(fab, NOOP_FEDERATION_ID, APP_ID, TaskType.SERVER_APP, owner)
+    return fab.hash_str

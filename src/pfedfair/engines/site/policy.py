@@ -1,0 +1,159 @@
+"""What a site decides for itself: a file that belongs to the site, and that no server can change.
+
+A run that asks for more is refused. The refusal names the line of the policy, and may leave the
+site: it depends on the policy and on what the run asks for, never on a row.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from pfedfair.algorithms import ALGORITHMS, Algorithm
+from pfedfair.engines.site.schema import Schema
+from pfedfair.engines.site.settings import Config
+from pfedfair.errors import InputError, known
+from pfedfair.files import first_line
+
+LONGEST = 20_000_000  # characters of an agreed table, in JSON: more is not even read
+
+
+class PolicyError(InputError):
+    """What the policy does not allow; the sentence may be told to the server."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A site's limits, by default those of a careful data protection officer; docs/flower.md."""
+
+    methods: tuple[str, ...] = ()  # none are named: all that keep to the rest
+    exact_counts: bool = False
+    hidden: int = 128
+    layers: int = 3
+    inputs: int = 5000
+    rounds: int = 200
+    epochs: int = 50
+    largest_setting: int = 1000
+    least_batch: int = 20
+    messages_per_day: int = 250
+    runs_per_day: int = 5
+    least_people: int = 10
+    repeat_description: bool = False
+    max_change: float = 10.0
+    epsilon: float = 4.0
+    delta: float = 1e-5
+
+    def __post_init__(self) -> None:
+        for name in self.methods:
+            known("method in the policy", name, ALGORITHMS)
+        for field in fields(self):
+            value, name = getattr(self, field.name), field.name.replace("_", "-")
+            if isinstance(value, int | float) and not value >= 0:
+                raise InputError(f"{name} in the policy must be 0 or more, got {value}.")
+        if not 0 < self.delta < 1:
+            raise InputError(f"delta in the policy must be between 0 and 1, got {self.delta:g}.")
+
+    @classmethod
+    def of(cls, node: Config) -> Policy:
+        """The policy of the site with these settings: the file that they name, or the default.
+
+        A client of a data set that everybody has, for trying out, has nothing to hide.
+        """
+        if node.get("policy"):
+            return cls.read(Path(str(node["policy"])))
+        return OPEN if "partition-id" in node else cls()
+
+    @classmethod
+    def read(cls, path: Path) -> Policy:
+        try:
+            given = tomllib.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"The policy {path} cannot be read ({first_line(error)}): nothing is answered."
+            ) from error
+        kinds: dict[str, Any] = {
+            field.name.replace("_", "-"): type(field.default) for field in fields(cls)
+        }
+        made: dict[str, Any] = {}
+        for name, value in given.items():
+            kind = kinds[known("line of a policy", name, kinds)]
+            wanted: Any = {tuple: list, float: (int, float)}.get(kind, kind)
+            if not isinstance(value, wanted) or (kind is not bool and isinstance(value, bool)):
+                words = {tuple: "a list", bool: "true or false", int: "a whole number"}
+                raise InputError(
+                    f"{name} in {path} must be {words.get(kind, 'a number')}, got {value!r}."
+                )
+            made[name.replace("-", "_")] = kind(value)
+        return cls(**made)
+
+    def refuse(self, key: str, asked: object) -> PolicyError:
+        """The refusal of what is more than one of the lines allows."""
+        value = getattr(self, key)
+        told = str(value).lower() if isinstance(value, bool) else f"{value:g}"
+        return PolicyError(
+            f"This site's policy has {key.replace('_', '-')} = {told}; the run asks for {asked}."
+        )
+
+    def check_method(self, algorithm: Algorithm) -> None:
+        """Refuse a method that the site does not take part in, or that would take for ever."""
+        own = {method.kind: method.name for method in ALGORITHMS.values()}
+        allowed = {ALGORITHMS[name].kind for name in self.methods}
+        for each in _wrapped(algorithm):
+            if allowed and type(each) in own and type(each) not in allowed:
+                raise PolicyError(
+                    f"This site's policy has methods = {list(self.methods)}; the run asks for "
+                    f"{own[type(each)]}."
+                )
+            for field in fields(each):
+                value = getattr(each, field.name)
+                if isinstance(value, int) and not isinstance(value, bool) and field.name != "batch":
+                    self._check_number(field.name, value)
+            if each.batch < self.least_batch:
+                raise self.refuse("least_batch", f"batch = {each.batch}")
+        if not (self.exact_counts or algorithm.sends_models_only or algorithm.secret):
+            raise self.refuse(
+                "exact_counts",
+                f"a method that sends numbers of people without noise, {type(algorithm).__name__}",
+            )
+
+    def _check_number(self, name: str, value: int) -> None:
+        key = "rounds" if name == "rounds" else "largest_setting"
+        key = "epochs" if name.endswith("epochs") else key
+        if value > getattr(self, key):
+            raise self.refuse(key, f"{name} = {value}")
+
+    def check_order(self, order: Config) -> None:
+        """Refuse an order that cannot be meant."""
+        if len(str(order["schema"])) > LONGEST:
+            raise PolicyError("This site does not read so large a table of columns.")
+        for name in ("round", "local-rounds"):
+            if int(order[name]) > self.rounds:
+                raise self.refuse("rounds", f"{name} = {int(order[name])}")
+
+    def check_schema(self, schema: Schema) -> None:
+        if len(schema.hidden) > self.layers:
+            raise self.refuse("layers", len(schema.hidden))
+        if max(schema.hidden, default=0) > self.hidden:
+            raise self.refuse("hidden", max(schema.hidden))
+        if schema.encoder.width > self.inputs:
+            raise self.refuse("inputs", schema.encoder.width)
+
+
+def _wrapped(algorithm: Algorithm) -> Iterator[Algorithm]:
+    """A method, and those that it lets train."""
+    yield algorithm
+    for field in fields(algorithm):
+        value = getattr(algorithm, field.name)
+        if isinstance(value, Algorithm):
+            yield from _wrapped(value)
+
+
+MANY = 10**6
+OPEN = Policy(
+    exact_counts=True, hidden=MANY, layers=MANY, inputs=MANY, rounds=MANY, epochs=MANY,
+    largest_setting=MANY, least_batch=1, messages_per_day=MANY, runs_per_day=MANY,
+    repeat_description=True, epsilon=float(MANY),
+)  # fmt: skip

@@ -1,0 +1,61 @@
+"""Names that come from data or from other people, where they are shown: as text and nothing else.
+
+A name may hold codes that move a terminal's cursor, Markdown or HTML, or a spreadsheet's formula.
+"""
+
+import re
+from typing import Any
+
+import pandas as pd
+
+# Controls but for tab and newline; what ends a line elsewhere; what turns the direction of writing.
+CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d\s.,()/eE-]*$)")  # but -5, +1.2e-3 and +49 (30) 123
+QUOTED = re.compile(rf"'(?={FORMULA.pattern})")
+
+
+def plain(text: str) -> str:
+    r"""Show codes as what they are, so that a terminal does not obey them.
+
+    >>> plain("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    return CODES.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def marked(text: str) -> str:
+    r"""Show a text in Markdown as it is: no HTML, link, picture or code of its own.
+
+    >>> marked("<b>x</b> [y](z)")
+    '&lt;b>x&lt;/b> \\[y](z)'
+    """
+    return re.sub(r"([\[`\\])", r"\\\1", plain(text).replace("<", "&lt;"))
+
+
+def inert(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table for a CSV file: a spreadsheet computes nothing of what is in its texts.
+
+    A text that would be a formula begins with an apostrophe, as spreadsheets themselves write it.
+    """
+    texts = [c for c in frame if not pd.api.types.is_numeric_dtype(frame[c].dtype)]
+    odd = [c for c in texts if frame[c].map(_formula).any()]
+    names = {c: _inert(c) for c in frame if _formula(c)}
+    if not odd and not names:
+        return frame
+    made = frame.copy()
+    for c in odd:
+        made[c] = frame[c].map(_inert)
+    return made.rename(columns=names)
+
+
+def alive(column: "pd.Series[str]") -> "pd.Series[str]":
+    """Undo `inert` in a file of our own."""
+    return column.str.replace(QUOTED, "", n=1, regex=True)
+
+
+def _formula(cell: Any) -> bool:
+    return isinstance(cell, str) and FORMULA.match(cell) is not None
+
+
+def _inert(cell: Any) -> Any:
+    return f"'{cell}" if _formula(cell) else cell

@@ -1,0 +1,104 @@
+"""One self-contained HTML page from one JSON document: it draws, sorts and filters, and computes nothing.
+
+The document stands in the page once, as JSON. What a reader without JavaScript needs is plain HTML
+from the same document; the script makes it alive. Nothing is loaded: a Content-Security-Policy
+forbids every request, and runs our own script and style sheet only, by their hashes.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pfedfair.report.page import formats
+
+FOLDER = Path(__file__).parent
+SCRIPTS = (
+    "base", "marks", "overview", "rows", "strip", "curves", "tradeoff", "slider",
+    "people", "site", "shapes", "main",
+)  # fmt: skip
+STYLES = ("page", "charts", "print")
+STATIC = 300  # rows of a table without JavaScript
+EMPTY: dict[str, Any] = {
+    "more": [], "live": None, "parts": [], "slider": None, "details": None, "shapes": None,
+    "left": None, "warnings": [], "about": [], "glossary": [], "audit": None, "server": None,
+    "target": None, "confidence": None, "gap": None, "groups": [], "labels": [], "positive": None,
+}  # fmt: skip
+WORDS = {
+    "verdicts": {
+        "within": "the whole interval is at or below the target",
+        "not clear": "the interval reaches across the target",
+        "above": "the whole interval is above the target",
+        "few": "too few people to tell",
+        "same": "one decision for everybody, so there is no gap to speak of",
+        "none": "no gap: people of one group only",
+    },
+    "kinds": {
+        "run": "One run", "comparison": "Comparison", "study": "Study", "audit": "Audit",
+        "server": "Server",
+    },
+    "warnings": {
+        "collapsed": "collapsed", "few": "few people", "left out": "left out",
+        "unlucky": "by chance", "note": "note",
+    },
+    "states": {"present": "here", "missing": "missing", "refused": "refused"},
+}  # fmt: skip
+
+
+def render(document: Mapping[str, Any]) -> str:
+    """Return the page of a document, whole: one file, no network.
+
+    >>> page = render({"kind": "run", "title": "a < b", "sentence": "All sites keep it."})
+    >>> "<h1" in page and "a &lt; b" in page
+    True
+    """
+    script, style = parts()
+    policy = "; ".join([
+        "default-src 'none'", f"script-src '{digest(script)}'", f"style-src '{digest(style)}'",
+        "img-src data:", "base-uri 'none'", "form-action 'none'",
+    ])  # fmt: skip
+    page: str = _template().render(
+        doc={**EMPTY, **document}, words=WORDS, static=STATIC, policy=policy,
+        data=escape(document), said=escape(WORDS), script=script, style=style,
+    )  # fmt: skip
+    return page
+
+
+def escape(value: Any) -> str:
+    """JSON that may stand in HTML: no character that HTML knows, no NaN.
+
+    >>> escape({"a": "</script> & \\u2028"})
+    '{"a":"\\\\u003c/script\\\\u003e \\\\u0026 \\\\u2028"}'
+    """
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def digest(text: str) -> str:
+    """Return the hash of an inline script or style sheet, as a policy names it."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@cache
+def parts() -> tuple[str, str]:
+    """Return the script, its files joined into one function of its own, and the style sheet."""
+    files = [(FOLDER / "script" / f"{name}.js").read_text("utf-8") for name in SCRIPTS]
+    style = "".join((FOLDER / f"{name}.css").read_text("utf-8") for name in STYLES)
+    return "(() => {\n'use strict';\n" + "\n".join(files) + "})();\n", style
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    env = Environment(
+        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    env.filters |= formats.FILTERS
+    return env.get_template("page.html.j2")

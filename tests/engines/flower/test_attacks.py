@@ -1,0 +1,243 @@
+"""What a curious or malicious server gets from a site with the default policy."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from flower_sites import Consortium, LocalGrid, defaults
+from flwr.app import ConfigRecord, Message, RecordDict
+
+import pfedfair as pff
+from pfedfair.engines.flower.conduct import Conductor
+from pfedfair.engines.flower.records import pack, unpack
+from pfedfair.engines.site import privacy
+from pfedfair.engines.site.schema import Description, agree
+from pfedfair.engines.site.settings import Settings, make_algorithm
+from pfedfair.engines.site.work import make_network
+
+WARDS = [f"ward {i}" for i in range(24)]
+FIXED = {f"{kind} at the site; its own log says more." for kind in ("InputError", "Error")}
+
+
+@pytest.fixture
+def consortium(table, tmp_path) -> Consortium:
+    return Consortium(table.federate(pff.partition.by_column("site"), seed=3), tmp_path)
+
+
+def order(grid, node, kind, config=None, arrays=None):
+    """Send a site one message of a server that does as it likes; return the answer."""
+    content = RecordDict({"config": ConfigRecord(config or {})})
+    if arrays is not None:
+        content["arrays"] = pack(arrays)
+    message = Message(content, dst_node_id=node, message_type=kind, group_id="1")
+    (number,) = grid.push_messages([message])
+    (answer,) = grid.pull_messages([number])
+    return answer
+
+
+def agreed(grid):
+    """What the sites tell, and the agreed table."""
+    told = [order(grid, node, "query.describe") for node in grid.contexts]
+    found = [Description.from_json(str(one.content.config_records["config"]["description"]))
+             for one in told]  # fmt: skip
+    return agree(found)[0]
+
+
+def first_round(schema, config, **more):
+    """An honest first order."""
+    algorithm = make_algorithm(config)
+    w = make_network(schema, algorithm).init(pff.seeds.generator(0, pff.seeds.INIT))
+    said = {"round": 0, "number": 0, "key": "ab-01", "schema": schema.to_json()}
+    return said | {"local-rounds": 1, "max-change": 10.0} | more, {"w": w}
+
+
+# --- labels from an update ---------------------------------------------------------------------
+
+
+def wards(path, n, each, seed, flip=False):
+    """People of a site; there are so many in `each` of 24 wards. Flip the labels of these."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"x": rng.normal(size=n), "s": rng.choice(["f", "m"], n)})
+    frame["ward"] = "home"
+    few = np.arange(24 * each)
+    frame.loc[few, "ward"] = np.array(WARDS)[few % 24]
+    frame["y"] = (rng.random(n) < 0.74).astype(int)
+    frame.loc[few, "y"] ^= int(flip)
+    frame.to_parquet(path)
+    return frame
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedavg-kde", "pfedfair"])
+@pytest.mark.parametrize("encoding", ["piecewise", "standard"])
+def test_labels_are_not_in_an_honest_update(tmp_path, method, encoding):
+    """The weights of a category move for the people who have it: for one, by her label."""
+    wards(tmp_path / "1.parquet", 600, 12, 1)  # here the wards have enough, so that they are named
+
+    def attack(policy, flip):
+        """By her ward's weight: whether it went up, and whether that is each person's label."""
+        people = wards(tmp_path / "0.parquet", 400, 1, 0, flip)
+        (tmp_path / "policy.toml").write_text(f"{policy}\nrepeat-description = true")
+        fair = {} if method == "fedavg" else {"eta": 0.1}
+        grid = LocalGrid(defaults() | {"method": method, "rounds": 1, **fair})
+        for i in range(2):
+            grid.add(i + 1, {
+                "site": str(i), "data": str(tmp_path / f"{i}.parquet"), "label": "y",
+                "sensitive": "s", "test-part": 0.0, "encoding": encoding,
+                "state-dir": str(tmp_path / str(i)), "policy": str(tmp_path / "policy.toml"),
+            })  # fmt: skip
+        schema = agreed(grid)
+        said, server = first_round(schema, grid.run_config)
+        answer = order(grid, 1, "train", said, server)
+        w = unpack(answer.content.array_records["arrays"])["w"]
+        moved = columns_of(schema, make_algorithm(grid.run_config), w - server["w"])
+        up = np.array([moved(ward) > 0 for ward in WARDS])
+        return up, float(np.mean(up == (people["y"].iloc[:24] == 1)))
+
+    assert min(attack("least-people = 1", flip)[1] for flip in (False, True)) >= 22 / 24
+    (up, right), (same, wrong) = (attack("", flip) for flip in (False, True))
+    np.testing.assert_array_equal(up, same)  # whatever the labels are
+    assert right + wrong == 1
+
+
+def columns_of(schema, algorithm, way):
+    """How far the weight of a ward has moved in a linear model."""
+    encoder, network = schema.encoder, make_network(schema, algorithm)
+    base = pd.DataFrame({"x": [0.0], "s": ["f"], "ward": ["nowhere"], "y": [0]})
+
+    def inputs(ward):
+        return torch.from_numpy(encoder.transform(base.assign(ward=ward)))
+
+    def moved(ward):
+        one = (inputs(ward) == 1) & (inputs("home") == 0)
+        x = torch.zeros_like(inputs(ward)).masked_fill(one, 1.0)
+        none = torch.zeros_like(x)
+        s = torch.zeros(1, 1, dtype=torch.int64)
+        there, bare = (network.logits(way[None], each[None], s) for each in (x, none))
+        return float((there - bare).sum())
+
+    return moved
+
+
+def test_a_server_cannot_ask_for_a_column_that_the_site_has_dropped(consortium):
+    grid = consortium.grid("fedavg")
+    said, server = first_round(agreed(grid), grid.run_config)
+    encoder = json.loads(said["schema"])["encoder"]
+    for change in ({"categories": encoder["categories"] | {"site": ["site 0"]}},
+                   {"categories": encoder["categories"] | {"hired": ["0", "1"]}},
+                   {"categories": encoder["categories"] | {"a": ["1.5"]}},
+                   {"mean": encoder["mean"] | {"hired": 0.0},
+                    "scale": encoder["scale"] | {"hired": 1.0}}):  # fmt: skip
+        asked = json.loads(said["schema"]) | {"encoder": encoder | change}
+        answer = order(grid, 100, "train", said | {"schema": json.dumps(asked)}, server)
+        assert answer.error.reason in FIXED
+
+
+# --- an oracle beside the noise ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [1e-12, 1e-6, 1e-3])
+def test_the_server_cannot_ask_how_far_a_site_has_moved(consortium, limit):
+    """The limit is the site's own: an answer with noise comes whatever the server says."""
+    grid = consortium.grid("fedavg", clip=1e-3, epsilon=0.5)
+    said, server = first_round(agreed(grid), grid.run_config)
+    answer = order(grid, 100, "train", said | {"max-change": limit}, server)
+    assert not answer.has_error()
+
+
+def test_a_failed_training_looks_like_any_other_behind_noise(consortium):
+    options = {"batch": 30, "optimiser": "sgd", "alpha": 1e30}
+    grid = consortium.grid("fedavg", options=options, clip=1e-3, epsilon=0.5)
+    said, server = first_round(agreed(grid), grid.run_config)
+    answer = order(grid, 100, "train", said, server)
+    assert not answer.has_error()
+    assert torch.isfinite(unpack(answer.content.array_records["arrays"])["w"]).all()
+
+
+def test_a_site_stops_answering_when_its_budget_is_spent(consortium):
+    """In whatever runs: 400 counts of one epsilon would average their noise away."""
+    (consortium.folder / "policy.toml").write_text("epsilon = 1.2\nrepeat-description = true")
+    reasons = []
+    for run in range(3):
+        options = {"bins": 20, "epsilon": 0.5}
+        grid = consortium.grid("transport", options=options, out=str(consortium.folder / str(run)))
+        schema = agreed(grid)
+        said, server = first_round(schema, grid.run_config, round=1, key=f"ab-{run}")
+        answer = order(grid, 100, "train", said, server)
+        reasons.append(answer.error.reason if answer.has_error() else "")
+        if not answer.has_error():
+            assert set(answer.content.array_records["arrays"]) == {"held", "trained"}
+    assert reasons[:2] == ["", ""]
+    assert "privacy budget is spent: its policy has epsilon = 1.2" in reasons[2]
+    book = json.loads((consortium.folder / "state0" / "ledger.json").read_text())
+    assert book["laplace"] == {"0.5": 2}
+
+
+def test_an_answer_is_spent_before_it_leaves(consortium, monkeypatch):
+    """A crash in between costs an answer that nobody got; it is not forgotten."""
+    grid = consortium.grid("fedavg", clip=1.0, epsilon=0.5)
+    said, server = first_round(agreed(grid), grid.run_config)
+
+    def dies(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pfedfair.engines.site.work.blurred", dies)
+    with pytest.raises(KeyboardInterrupt):
+        order(grid, 100, "train", said, server)
+    book = json.loads((consortium.folder / "state0" / "ledger.json").read_text())
+    assert sum(book["gaussian"].values()) == 1
+    monkeypatch.setattr("pfedfair.engines.site.work.blurred", privacy.blurred)
+    order(grid, 100, "train", said, server)
+    book = json.loads((consortium.folder / "state0" / "ledger.json").read_text())
+    assert sum(book["gaussian"].values()) == 2
+
+
+# --- asking for too much, and errors that talk -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"options": {"epochs": 10**9}}, "epochs = 50; the run asks for epochs = 1000000000"),
+        ({"options": {"batch": 1}}, "least-batch = 20"),
+        ({"rounds": 10**9}, "rounds = 200"),
+        ({"hidden": "16384"}, "hidden = 128; the run asks for 16384"),
+        ({"local-rounds": 10**9}, "rounds = 200; the run asks for local-rounds = 1000000000"),
+    ],
+    ids=["epochs", "batch", "rounds", "hidden", "local-rounds"],
+)
+def test_a_run_that_asks_for_too_much_is_refused_with_the_policys_line(consortium, more, words):
+    (consortium.folder / "policy.toml").write_text("")  # the default
+    grid = consortium.grid("fedavg", wait=0.1, **{"round-timeout": 0.1}, **more)
+    reasons = []
+
+    def look(message, answer):
+        if answer.has_error():
+            reasons.append(answer.error.reason)
+        return answer
+
+    grid.spoil = dict.fromkeys(grid.contexts, look)
+    with pytest.raises(pff.InputError):
+        Conductor(grid, Settings.read(grid.run_config)).run()
+    assert reasons
+    assert all(f"This site's policy has {words}" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"audit-dir": "{folder}/train0.parquet/sent"}, {"threads": "many"}, {"clip": "far"},
+     {"policy": "{folder}/none.toml"}, {"data": "{folder}/none.csv"}, {"state-dir": "/dev/null/x"}],
+    ids=lambda change: next(iter(change)),
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["query.describe", "train", "train.finish"])
+def test_nothing_but_a_fixed_sentence_leaves_when_a_site_fails(consortium, change, kind):
+    grid = consortium.grid("fedavg")
+    said, server = first_round(agreed(grid), grid.run_config)
+    grid.contexts[100].node_config.update(
+        {k: v.format(folder=consortium.folder) for k, v in change.items()}
+    )
+    if kind == "query.describe" and "clip" in change:
+        return  # a description has no noise
+    answer = order(grid, 100, kind, said, server)
+    assert answer.error.reason in FIXED
