@@ -44,7 +44,7 @@ def view():
     frame = pd.DataFrame({"client": [EVIL, "=1+1"], "n": [1, 2]})
     columns = (Column("client", lambda row: str(row["client"])), Column(EVIL, "{n}"))
     table = Table(heading=EVIL, frame=frame, columns=columns, lines=(EVIL,), lines_heading=EVIL)
-    said = {"legend": (EVIL,), "notes": (EVIL,), "files": {"numbers.csv": frame}}
+    said = {"legend": (EVIL,), "cautions": (("note", EVIL),), "files": {"numbers.csv": frame}}
     return View(title=EVIL, tables=(table,), **said)
 
 

@@ -8,13 +8,12 @@ import pytest
 import pfedfair as pff
 from made_people import people
 
-pytest.importorskip("pfedfair.report.page")
 COLUMNS = ("--label", "hired", "--sensitive", "sex")
 
 
 def document(path):
     text = path.read_text(encoding="utf-8")
-    (found,) = re.findall(r"<script[^>]*application/json[^>]*>(.*?)</script>", text, re.DOTALL)
+    (found,) = re.findall(r'<script[^>]*id="data"[^>]*>(.*?)</script>', text, re.DOTALL)
     return json.loads(found)
 
 

@@ -15,12 +15,10 @@ from pfedfair.engines.site.settings import Settings
 from pfedfair.errors import InputError
 from pfedfair.studies.page.left import kept_copies
 
-pytest.importorskip("pfedfair.report.page")
-
 
 def document(path):
     text = path.read_text(encoding="utf-8")
-    (found,) = re.findall(r"<script[^>]*application/json[^>]*>(.*?)</script>", text, re.DOTALL)
+    (found,) = re.findall(r'<script[^>]*id="data"[^>]*>(.*?)</script>', text, re.DOTALL)
     return json.loads(found)
 
 
