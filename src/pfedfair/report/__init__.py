@@ -37,6 +37,9 @@ def show(view: View, out: Path, quiet: bool, page: Page, html: Path | None = Non
     if not quiet:
         terminal.show(view, screen.console)
         there = [out / "results.parquet"] if (out / "results.parquet").exists() else []
-        names = ", ".join(path.name for path in (*there, *paths))
+        beside = paths if html is None else paths[:-1]
+        names = ", ".join(path.name for path in (*there, *beside))
         screen.say(f"Written to {out}: {names}")
+        if html is not None:
+            screen.say(f"The page is {html}.")
     return paths[-1]

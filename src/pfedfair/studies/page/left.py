@@ -17,7 +17,10 @@ WOULD = (
 NOTHING = "Nothing would leave a site: every client trains by itself."
 ROWS = "This method needs all rows in one place: the rows themselves would leave every site."
 NEVER = "Rows, labels of people, groups of people and personal models do not leave a site."
-KEPT = "Read from the copies of its answers that the site kept (audit-dir)."
+KEPT = (
+    "Read from the copies of its answers that the site kept (audit-dir). If it adds noise, its own "
+    "log says with which epsilon."
+)
 
 
 def left(algorithm: Algorithm, sent: Sequence[Sent]) -> Left | None:
@@ -52,7 +55,6 @@ def kept_copies(folder: Path) -> Left:
     from safetensors import safe_open
 
     found: dict[str, list[int]] = defaultdict(list)
-    epsilon: dict[str, float] = {}
     for path in sorted(folder.glob("*.safetensors")):
         with safe_open(path, framework="pt") as file:
             told = json.loads((file.metadata() or {}).get("sent", "{}"))
@@ -61,10 +63,8 @@ def kept_copies(folder: Path) -> Left:
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         rest = {key: value for key, value in told.items() if key not in ("kind", "round")}
         found[kind].append(size + len(json.dumps(rest)) if rest else size)
-        if "epsilon" in told:
-            epsilon[kind] = epsilon.get(kind, 0.0) + float(told["epsilon"])
     rows = [
-        {"what": kind, "messages": len(sizes), "bytes": sum(sizes), "epsilon": epsilon.get(kind)}
+        {"what": kind, "messages": len(sizes), "bytes": sum(sizes), "epsilon": None}
         for kind, sizes in found.items()
     ]
     return {"words": [KEPT, NEVER], "rows": rows}
