@@ -87,21 +87,22 @@ def main() -> None:
     failed = [n for n in names if "failed" in seen.tests[n]["cases"].values()]
     if unknown or failed:
         sys.exit(f"docs/faults.md is as it was: not there {unknown}, failed {failed}.")
+    cases = sum(len(seen.tests[name]["cases"]) for name in names)
     heads = ("what fails or attacks", "when", "expected", "seen", "seconds to recover", "weights")
     head = "| " + " | ".join((*heads, "ran in", "test")) + " |"
     lines = [
         "# What fails, and what follows",
         "",
         "Made by `make faults` from tests that ran; `tests/faults.toml` names them. Weights:",
-        "*same* as without the fault, or *others'*, exactly those of the sites that took part; empty",
-        "where the tests do not compare weights. Seconds to recover are those of real processes that",
-        "died, on a busy machine of two cores with a limit of 30 s for a round.",
+        "*same* as without the fault, or *others'*, exactly those of the sites that took part;",
+        "empty where the tests do not compare weights. Seconds to recover are those of real",
+        "processes that died, on a busy machine of two cores with a limit of 30 s for a round.",
         "",
         head,
         "|" + "---|" * 8,
         *(row(fault, seen) for fault in faults),
         "",
-        f"{sum(map(seen.ran, faults))} of {len(faults)} faults ran, {sum(len(seen.tests[n]['cases']) for n in names)} cases. "
+        f"{sum(map(seen.ran, faults))} of {len(faults)} faults ran, {cases} cases. "
         "The slow ones are not in `make test`.",
         "",
         "## What was never tried",
