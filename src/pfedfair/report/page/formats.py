@@ -23,6 +23,15 @@ def percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{100 * value:.1f}\u00a0%"
 
 
+def together(text: str) -> str:
+    r"""Text in which no line ends between a number and its percent sign.
+
+    >>> together("95 % sure").replace("\u00a0", "_")
+    '95_% sure'
+    """
+    return text.replace(" %", "\u00a0%")
+
+
 def count(value: Any) -> str:
     """How many, with commas; text stays as it is.
 
@@ -64,4 +73,5 @@ def at(values: list[Any] | None, place: int) -> Any:
 
 FILTERS = {
     "gap": gap, "percent": percent, "count": count, "size": size, "short": short, "at": at,
+    "together": together,
 }  # fmt: skip

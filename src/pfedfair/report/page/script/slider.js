@@ -69,7 +69,7 @@ function sliderSection(root, dock) {
     );
     back.hidden = step === own;
     dock.classList.toggle('moved', step !== own);
-    sentence.textContent = step === own ? first : words(step);
+    sentence.textContent = step === own ? first : words(step).replaceAll(' %', '\u00a0%');
     sentence.classList.toggle('moved', step !== own);
     for (const line of more) line.hidden = step !== own;
     now.hidden = step === own;
