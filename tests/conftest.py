@@ -10,6 +10,7 @@ from rich.console import Console
 import pfedfair as pff
 from made_people import people
 from pfedfair import cli, terminal
+from pfedfair.studies.page import slider
 
 # A busy machine is no failure, and the same code has the same outcome every time.
 settings.register_profile("patient", deadline=None, derandomize=True)
@@ -30,6 +31,7 @@ def pfedfair(monkeypatch, capsys, tmp_path):
     """Run a command in this process; return its exit code and what it printed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(slider, "MOST", slider.LEAST)  # each target of a page takes time
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["pfedfair", *map(str, arguments)])

@@ -28,8 +28,11 @@ def marked(text: str) -> str:
 
     >>> marked("<b>x</b> [y](z)")
     '&lt;b>x&lt;/b> \\[y](z)'
+    >>> marked("0.04 [0.03, 0.05]")
+    '0.04 [0.03, 0.05]'
     """
-    return re.sub(r"([\[`\\])", r"\\\1", plain(text).replace("<", "&lt;"))
+    odd = r"([\[`\\])" if re.search(r"\][(\[:]", text) else r"([`\\])"
+    return re.sub(odd, r"\\\1", plain(text).replace("<", "&lt;"))
 
 
 def inert(frame: pd.DataFrame) -> pd.DataFrame:

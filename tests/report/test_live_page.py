@@ -95,7 +95,7 @@ def test_a_report_in_python_and_in_a_notebook(federation, tmp_path):
     shown = found._repr_html_()
     assert shown.startswith('<iframe sandbox="allow-scripts" srcdoc="&lt;!')
     assert found.text.startswith(f"# {found.document['title']}")
-    assert found.document["sentence"] in found.text.replace("\\[", "[")
+    assert found.document["sentence"] in found.text
     assert found.document["sentence"] in repr(found)
     assert found.save(tmp_path).name == "report.html"
     assert found.document["sentence"].split(" is ")[0] in run._repr_html_()
