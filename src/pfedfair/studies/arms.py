@@ -92,10 +92,16 @@ def _over_seeds(runs: pd.DataFrame, gap: str) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def asks(every: Sequence[Arm]) -> bool:
+    """Whether it is about targets: most arms have one, not one or two among many methods."""
+    asked = sum(arm.target is not None for arm in every)
+    return 0 < sum(arm.method != CONSTANT for arm in every) <= 2 * asked
+
+
 def chosen(every: Sequence[Arm], gap: str) -> int:
     """The arm to show first: the usual target, or the least sum of error and gap at the worst."""
     asked = [k for k, arm in enumerate(every) if arm.target is not None]
-    if asked:
+    if asks(every):
         return min(asked, key=lambda k: abs((every[k].target or 0.0) - TARGET))
     real = [k for k, arm in enumerate(every) if arm.method != CONSTANT] or [*range(len(every))]
 
@@ -112,7 +118,7 @@ def sentence(every: Sequence[Arm], gap: str) -> str:
         return ""
     best = every[chosen(every, gap)]
     found = best.verdicts(gap)
-    if found is not None and best.target is not None:
+    if found is not None and best.target is not None and asks(every):
         names = best.frame["client"].astype(str).to_list()
         why = best.reasons(gap)
         over = f", mean of {best.seeds} seeds" if best.seeds > 1 else ""
