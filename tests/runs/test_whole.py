@@ -1,6 +1,7 @@
 """A run that is read from its folder says and does what the trained one does."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -69,8 +70,12 @@ def test_shapes_models_and_what_it_is(compas_run, again):
     assert again.algorithm == compas_run.algorithm
     assert list(again.collapsed) == list(compas_run.collapsed)
     assert isinstance(again, pff.Run)
-    with pytest.raises(pff.InputError, match="computed from all rows, and the folder keeps scores"):
-        again.frontier([0.1])
+    for protocol in ("pool", "own"):
+        limits = [0.02, 0.1]
+        assert_frame_equal(again.frontier(limits, protocol), compas_run.frontier(limits, protocol))
+    theirs = again.fitted._replace(theta=again.fitted.theta + 1)
+    with pytest.raises(pff.InputError, match="keeps those of each client's own model"):
+        replace(again, fitted=theirs).frontier([0.1])
     with pytest.raises(pff.InputError, match="can be saved where it was trained"):
         again.save("elsewhere")
 

@@ -1,8 +1,8 @@
 import json
 
 import pytest
-from made_up import two_methods
 
+from made_up import two_methods
 from pfedfair.studies import comparison, parts, summary, words
 from pfedfair.studies.table1 import client_grid
 

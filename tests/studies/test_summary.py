@@ -1,8 +1,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import results, two_methods
 
+from made_up import results, two_methods
 from pfedfair.experiment import RUN
 from pfedfair.metrics import mean_interval
 from pfedfair.studies import STUDIES

@@ -192,15 +192,13 @@ class Run:
         if self.federation.data.weight is not None:
             raise InputError("The frontier is computed for rows without weights.")
         protocol, held, weighted = measured_rows(part, protocol)
-        scorer = Predictor(self.network, self.fitted.w, Likeliest())
-        logits = scorer.logits(data.x, data.s, data.unpack)
-        score = torch.sigmoid(logits[:, 0]).double().numpy()
         y, s = data.y.long().numpy(), data.s.numpy()
         found: dict[tuple[int, float], list[tuple[float, float]]] = {}
-        for own, share in zip(held, part.share_s1, strict=True):
+        for i, (own, share) in enumerate(zip(held, part.share_s1, strict=True)):
             if (id(own), share) not in found:  # clients with the same rows and share are alike
                 there = float(share if weighted else s[own].mean())
-                found[id(own), share] = frontier(score[own], y[own], s[own], there, limits)
+                score = self.global_scores(i, own)
+                found[id(own), share] = frontier(score, y[own], s[own], there, limits)
         rows = [
             {"target_ddp": limit, "client": name, "role": role, "share_s1": share}
             | {"n_train": n, "n_test": len(own), "protocol": protocol}
@@ -211,6 +209,17 @@ class Run:
             )
         ]
         return pd.DataFrame(rows)
+
+    def global_scores(self, client: int, rows: np.ndarray) -> np.ndarray:
+        """The global model's scores of rows that measure a client."""
+        found: np.ndarray = self._scores[rows]
+        return found
+
+    @cached_property
+    def _scores(self) -> np.ndarray:
+        data, scorer = self.federation.table, Predictor(self.network, self.fitted.w, Likeliest())
+        logits = scorer.logits(data.x, data.s, data.unpack)
+        return torch.sigmoid(logits[:, 0]).double().numpy()
 
     def shapes(self) -> pd.DataFrame:
         """What the global model adds to a score for each value of each column, see `shapes.py`."""

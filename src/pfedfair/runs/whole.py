@@ -97,8 +97,16 @@ class SavedRun(Run):
             )
         return found
 
-    def frontier(self, *arguments: Any, **options: Any) -> pd.DataFrame:
-        raise InputError(f"The frontier is computed from all rows, and {NO_ROWS}.")
+    def global_scores(self, client: int, rows: np.ndarray) -> np.ndarray:
+        """The global model's scores; they are kept if it is every client's own model, too."""
+        if not all(torch.equal(theta, self.fitted.w) for theta in self.fitted.theta):
+            raise InputError(
+                "The frontier is computed from the global model's scores, and the folder keeps "
+                "those of each client's own model."
+            )
+        at = torch.from_numpy(rows)
+        logits = self.predictors[client].logits(at, self.federation.table.s[at])
+        return torch.sigmoid(logits[:, 0]).double().numpy()
 
     def save(self, folder: str | Path, command: str = "") -> None:
         raise InputError(f"A run can be saved where it was trained: {NO_ROWS}. Copy {self.folder}.")
@@ -109,7 +117,7 @@ def load_run(folder: str | Path, module: nn.Module | None = None) -> SavedRun:
 
     It has what the trained run had: `table`, `rules`, `retarget`, `shapes`, `personal_model`,
     `global_model`, `seed`, `algorithm`; and `card`, what ``run.json`` says. Rows are not kept, so
-    what needs them (`frontier`) is refused.
+    what needs them is refused: `frontier`, where clients have models of their own.
 
     Parameters
     ----------

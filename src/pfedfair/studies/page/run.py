@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from pfedfair.errors import InputError
+from pfedfair.experiment import FRONTIER, FRONTIER_LIMITS
 from pfedfair.runs import Run, SavedRun
 from pfedfair.runs.card import card_of
 from pfedfair.studies import one_run, summary, verdicts
@@ -18,6 +19,7 @@ from pfedfair.studies.rows import CONSTANT, place
 from pfedfair.studies.view import View
 
 Advance = Callable[[float, str], None]
+OWN_BEST = "best thresholds on these scores"
 
 
 def of_run(
@@ -61,7 +63,7 @@ def of_run(
         },
         "arms": [arm],
         "chosen": 0,
-        "tradeoff": _tradeoff(arm, targets, gap),
+        "tradeoff": _tradeoff(arm, targets, gap, _frontier(run, protocol, gap)),
         "tables": [],
     }
     card = run.card if isinstance(run, SavedRun) else card_of(run)
@@ -128,8 +130,25 @@ def _arm(
     return found
 
 
-def _tradeoff(arm: dict[str, Any], targets: pd.DataFrame | None, gap: str) -> dict[str, Any]:
-    """The run's own point among other targets, and the constant classifier."""
+def _frontier(run: Run, protocol: str, gap: str) -> list[dict[str, Any]]:
+    """The best that thresholds on the global model's scores do, where that can be told."""
+    if gap != "ddp":
+        return []
+    try:
+        found = run.frontier(FRONTIER_LIMITS, protocol)
+    except InputError:  # more than two groups or labels, weights, or scores that are not kept
+        return []
+    points = []
+    for limit, rows in found.groupby("target_ddp"):
+        best = {"arm": None, "level": f"gap ≤ {limit:g}", "gap": float(rows["ddp"].max())}
+        points.append(best | {"error": 1 - float(rows["accuracy"].min())})
+    return points
+
+
+def _tradeoff(
+    arm: dict[str, Any], targets: pd.DataFrame | None, gap: str, best: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The run's own point among other targets, the constant classifier, and the frontier."""
     gaps = [one for one in arm["gap"] if one is not None]
     worst: dict[str, Any] = {"arm": 0, "level": arm["level"], "gap": max(gaps, default=None)}
     points = [worst | {"error": 1 - min(arm["accuracy"])}]
@@ -148,6 +167,9 @@ def _tradeoff(arm: dict[str, Any], targets: pd.DataFrame | None, gap: str) -> di
         point = {"arm": None, "level": "", "gap": 0.0, "error": 1 - min(arm["constant"])}
         curves.append({"method": CONSTANT, "kind": "constant", "colour": 6, "marker": 0,
                        "points": [ends | point]})  # fmt: skip
+    if best:
+        curves.append({"method": FRONTIER, "kind": "frontier", "words": OWN_BEST, "colour": 6,
+                       "marker": 0, "points": [ends | point for point in best]})  # fmt: skip
     return {"who": "worst client", "x": gap.upper(), "y": "error %", "curves": curves}
 
 
