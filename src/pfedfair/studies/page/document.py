@@ -112,6 +112,8 @@ def glossary(gap: str) -> list[list[str]]:
         ["accuracy", "The share of right decisions, on rows that nobody trained on."],
         ["constant", "The accuracy of one decision for everybody, the most frequent label: a model "
          "should beat it."],
+        ["frontier", "The least error that thresholds on the shared model's scores can have at "
+         "each gap, set with hindsight: no method, but a mark."],
         ["threshold", "The score from which the decision is positive; between two numbers a lot "
          "decides."],
         ["epsilon", "How well noise hides one person in what leaves a site; the smaller the "

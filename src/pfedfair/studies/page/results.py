@@ -15,7 +15,7 @@ from pfedfair.studies import summary, words
 from pfedfair.studies.arms import Arm
 from pfedfair.studies.page import about
 from pfedfair.studies.page.document import Page, column, more_of, whole
-from pfedfair.studies.rows import BEST, CONSTANT, place
+from pfedfair.studies.rows import CONSTANT, place
 from pfedfair.studies.view import Table, View
 
 NO_ALONE = (
@@ -139,8 +139,7 @@ def _tradeoff(found: Sequence[Arm], rows: pd.DataFrame, gap: str) -> dict[str, A
                 points[-1] |= dict.fromkeys(("gap_low", "gap_high", "error_low", "error_high"))
         k = place(str(method))
         curve_of = {"method": method, "kind": kind, "colour": k % 7, "marker": k % 11}
-        name = {"words": BEST} if kind == "frontier" else {}
-        curves.append(curve_of | name | {"points": points})
+        curves.append(curve_of | {"points": points})
     return {"who": "worst client", "x": gap.upper(), "y": "error %", "curves": curves}
 
 

@@ -19,7 +19,6 @@ from pfedfair.studies.rows import CONSTANT, place
 from pfedfair.studies.view import View
 
 Advance = Callable[[float, str], None]
-OWN_BEST = "best thresholds on these scores"
 
 
 def of_run(
@@ -168,8 +167,8 @@ def _tradeoff(
         curves.append({"method": CONSTANT, "kind": "constant", "colour": 6, "marker": 0,
                        "points": [ends | point]})  # fmt: skip
     if best:
-        curves.append({"method": FRONTIER, "kind": "frontier", "words": OWN_BEST, "colour": 6,
-                       "marker": 0, "points": [ends | point for point in best]})  # fmt: skip
+        curves.append({"method": FRONTIER, "kind": "frontier", "colour": 6, "marker": 0,
+                       "points": [ends | point for point in best]})  # fmt: skip
     return {"who": "worst client", "x": gap.upper(), "y": "error %", "curves": curves}
 
 
