@@ -104,3 +104,15 @@ def test_an_audit_of_an_older_version_is_refused_in_a_sentence(pfedfair, tmp_pat
     code, _, err = pfedfair("report", "audit")
     assert code == 2
     assert "run the audit again" in err
+
+
+def test_options_that_cannot_be_meant_are_refused(pfedfair, csv, tmp_path):
+    words = ("train", csv, *COLUMNS, "--client", "site", "--method", "fedavg", "--rounds", 1)
+    assert pfedfair(*words, "--out", "one", "--quiet")[0] == 0
+    code, _, err = pfedfair("report", "one", "--out", "one")
+    assert (code, err) == (
+        2, "Error: --out one is a folder: name a file, such as one/report.html.\n"
+    )  # fmt: skip
+    code, _, err = pfedfair("report", "one", "--sent", tmp_path)
+    assert code == 2
+    assert "--sent is for the folder of a site's model on Flower" in err

@@ -224,6 +224,10 @@ class Algorithm:
         """The network to train; an algorithm may bring its own."""
         return default
 
+    def rule_work(self, kinds: Kinds) -> float:
+        """How long a client's rule for another target takes, in times a pair of thresholds."""
+        return 1.0
+
     def cost(self) -> tuple[float, float]:
         """Gradients per row: in one round, and in `personalise`. For estimates of time."""
         return self.epochs + self.beside[0], self.beside[1]

@@ -131,6 +131,10 @@ class Transport(Based):
     def secret(self) -> bool:
         return self.epsilon is not None
 
+    def rule_work(self, kinds: Kinds) -> float:
+        sure = 20.0 if self.confidence else 1.0  # draws of what the gap may be
+        return sure if kinds.binary else 50.0 * sure  # a linear program
+
     def noise(self, t: int) -> float:
         counting = t == self.rounds - self.closing
         return self.epsilon if counting and self.epsilon is not None else 0.0

@@ -173,6 +173,8 @@ def report(
 
     Example: pfedfair report runs/compas --open
     """
+    if out is not None and out.is_dir():
+        raise InputError(f"--out {out} is a folder: name a file, such as {out / 'report.html'}.")
     found = pages.saved(folder, sent, quiet)
     path = pages.write(found, folder, quiet, out)
     if open:

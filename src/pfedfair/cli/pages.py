@@ -26,11 +26,14 @@ GOING_ON = "The work is going on; this page looks for news by itself."
 
 def saved(folder: Path, sent: Path | None = None, quiet: bool = False) -> Report:
     """The report of any folder: of train, compare, reproduce, audit, or of a site on Flower."""
+    site = (folder / "run.json").exists() and not (folder / "results.parquet").exists()
+    if sent is not None and not site:
+        raise InputError("--sent is for the folder of a site's model on Flower: leave it out.")
     if (folder / "results.parquet").exists() or not folder.is_dir():
         return _of_results(folder, quiet)
     if (folder / "audit.parquet").exists():
         return auditing.saved(folder)
-    if (folder / "run.json").exists():
+    if site:
         found = report_of(load_run(folder))
         if sent is None:
             return found

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from pfedfair.experiment import FRONTIER
@@ -76,13 +75,11 @@ def _over_seeds(runs: pd.DataFrame, gap: str) -> pd.DataFrame:
     if one:
         kept = [name for name in (*measures, people, "one_decision") if name in runs]
         return runs.set_index("client")[kept]
-    from scipy.stats import t  # takes long to load
-
     each = runs.groupby("client", sort=False)
+    over = summary.over_seeds(runs, ["client"], ["accuracy", gap]).set_index("client")
     columns: dict[str, pd.Series] = {}
     for name in ("accuracy", gap):
-        mean, n = each[name].mean(), each[name].count()
-        half = t.ppf(0.975, np.maximum(n - 1, 1)) * each[name].std() / np.sqrt(n)
+        mean, half = over[name], over[f"{name}_half"]
         ends = [(mean - half).clip(lower=0.0), (mean + half).clip(upper=1.0)]
         columns |= dict(zip((name, f"{name}_low", f"{name}_high"), [mean, *ends], strict=True))
     if people in runs:

@@ -84,3 +84,8 @@ def test_what_left_a_site_is_what_it_kept_copies_of(consortium):
     assert 3 * 4 * run.network.size <= rows["train"]["bytes"] < 3 * 4 * run.network.size + 3 * 99
     assert rows["train-finish"]["messages"] == rows["query-describe"]["messages"] == 1
     assert run.report().document["kind"] == "run"  # of the site's own folder
+    with pytest.raises(pff.InputError, match="has no copies of messages: name the site's audit"):
+        kept_copies(consortium.folder / "nowhere")
+    next(folder.glob("*.safetensors")).write_bytes(b"half a file")
+    with pytest.raises(pff.InputError, match="cannot be read"):
+        kept_copies(folder)

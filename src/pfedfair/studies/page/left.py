@@ -8,6 +8,8 @@ from typing import Any
 
 from pfedfair.algorithms import Algorithm
 from pfedfair.engines.stacked import Sent
+from pfedfair.errors import InputError
+from pfedfair.files import first_line
 
 Left = dict[str, Any]
 WOULD = (
@@ -52,17 +54,22 @@ def _what(tensors: Sequence[str], algorithm: Algorithm) -> str:
 
 def kept_copies(folder: Path) -> Left:
     """What a site's own copies of its answers tell: by kind of message, how many and how large."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
     found: dict[str, list[int]] = defaultdict(list)
     for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="pt") as file:
-            told = json.loads((file.metadata() or {}).get("sent", "{}"))
-            tensors = [file.get_tensor(name) for name in file.keys()]  # noqa: SIM118
+        try:
+            with safe_open(path, framework="pt") as file:
+                told = json.loads((file.metadata() or {}).get("sent", "{}"))
+                tensors = [file.get_tensor(name) for name in file.keys()]  # noqa: SIM118
+        except (OSError, ValueError, SafetensorError) as error:
+            raise InputError(f"{path} cannot be read ({first_line(error)}).") from error
         kind = str(told.get("kind", "message"))
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         rest = {key: value for key, value in told.items() if key not in ("kind", "round")}
         found[kind].append(size + len(json.dumps(rest)) if rest else size)
+    if not found:
+        raise InputError(f"{folder} has no copies of messages: name the site's audit-dir.")
     rows = [
         {"what": kind, "messages": len(sizes), "bytes": sum(sizes), "epsilon": None}
         for kind, sizes in found.items()

@@ -25,8 +25,6 @@ PATIENCE = 10.0  # seconds, about, that they may take
 LONGEST = 300.0  # seconds, beyond which there is no slider
 PER_CLIENT, PER_ROW = 2e-3, 2.5e-7  # seconds, measured on one core
 PER_WEIGHT = 2e-10  # seconds to score a row, for each parameter of the network
-SURELY = 20.0  # how much longer a client takes with confidence
-BY_PROGRAM = 50.0  # and with more than two groups or labels: a linear program for each
 THRESHOLDS = 400  # sites, at the most, whose thresholds are shown at every target
 Advance = Callable[[float, str], None]
 
@@ -41,8 +39,7 @@ def targets_of(run: Run, protocol: str | None = None) -> list[float]:
         return []
     _, rows, _ = measured_rows(run.federation.partition, protocol)
     scored = 0.0 if isinstance(run, SavedRun) else PER_WEIGHT * run.network.size
-    longer = SURELY if getattr(run.algorithm, "confidence", None) else 1.0
-    longer *= 1.0 if run.federation.table.kinds.binary else BY_PROGRAM
+    longer = run.algorithm.rule_work(run.federation.table.kinds)
     each = longer * PER_CLIENT * len(rows) + (PER_ROW + scored) * sum(map(len, rows))
     if LEAST * each > LONGEST:
         return []
