@@ -203,10 +203,14 @@ def scaled(factor):
 
 @pytest.mark.parametrize(
     ("factor", "words"),
-    [(-10, "points against the others': not used"), (10, "is shortened to theirs")],
-    ids=["against", "with"],
+    [
+        (-10, "is not used, as it points against the others'"),
+        (-2.9, "as it points against the others'"),
+        (10, "is shortened to theirs"),
+    ],
+    ids=["against", "a little against", "with"],
 )
-def test_an_update_ten_times_too_long_costs_less_than_a_point(crowd, log, factor, words):
+def test_an_update_that_is_too_long_costs_less_than_a_point(crowd, log, factor, words):
     honest = crowd({}, "honest")
     assert not any("the update of site" in r.getMessage() for r in log.records)
     assert honest > 0.6

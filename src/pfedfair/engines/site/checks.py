@@ -12,6 +12,7 @@ from pfedfair.errors import InputError
 
 FAR = 100.0  # times the median way of the sites' models: refused
 LONG = 3.0  # times the median way: shortened to it
+AGAINST = 1.5  # times the median way, of what points against the others: shortened to it
 ENOUGH = 3  # answers of which one is in the middle
 
 
@@ -83,9 +84,10 @@ def shortened(
 ) -> tuple[dict[int, State], dict[int, str]]:
     """Shorten updates that are `LONG` times the round's median norm to the median; say whose.
 
-    A site with more rows takes more steps, so it may go further by as much. What goes that far and
-    against the others is not used at all: the site then stays where the server is. All else is
-    passed on as it is.
+    A site with more rows takes more steps, so it may go further by as much. What points against the
+    others is shortened from `AGAINST` times the median on, so that one site cannot outweigh two,
+    and what goes that far as well is not used at all: the site then stays where the server is. All
+    else is passed on as it is.
     """
     made, told = dict(messages), {}
     for name in models:
@@ -100,18 +102,20 @@ def shortened(
             continue
         people = median(rows[number] for number in norm)
         for number, way in norm.items():
-            if way <= LONG * middle:
+            if way <= AGAINST * middle:
                 continue
             others = sum(one * min(1.0, middle / norm[k]) for k, one in update.items()
                          if k != number and norm[k] > 0)  # fmt: skip
             against = float((update[number] * others).sum()) < 0
             due = middle * max(1.0, rows[number] / people)
-            if not against and way <= LONG * due:
+            far = against and way > LONG * middle
+            if not far and way <= (AGAINST if against else LONG) * due:
                 continue
-            part = 0.0 if against else due / way
+            part = 0.0 if far else due / way
             short = server[name].double() + part * update[number]
             made[number] = made[number] | {name: short.to(server[name].dtype)}
-            what = "points against the others': not used" if against else "is shortened to theirs"
+            what = "is shortened" if part else "is not used"
+            what += ", as it points against the others'" if against else " to theirs"
             told[number] = f"'{name}' moved {way / middle:.3g} times the median way and {what}"
     return made, told
 
