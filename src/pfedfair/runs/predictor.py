@@ -45,10 +45,13 @@ class Predictor:
         """Everybody's decision, ``(n,)``, by lot where the rule says so."""
         return self.rule.decide(self.logits(x, s, unpack), s, rng)
 
+    def scores_as(self, other: Self) -> bool:
+        """Whether two clients have the same model, perhaps with other rules."""
+        return torch.equal(self.theta, other.theta)
+
     def same(self, other: Self) -> bool:
         """Whether two clients decide alike."""
-        mine, theirs = self.rule.numbers, other.rule.numbers
-        return torch.equal(self.theta, other.theta) and torch.equal(mine, theirs)
+        return torch.equal(self.rule.numbers, other.rule.numbers) and self.scores_as(other)
 
 
 def count(
@@ -65,14 +68,20 @@ def count(
     groups, classes = table.kinds.groups, table.kinds.classes
     kind = np.int64 if weight is None else np.float64
     counts = np.zeros((len(predictors), groups, classes, classes), dtype=kind)
+    first = torch.empty(0)  # the first client's scores, for those who share its model and rows
     for i, predictor in enumerate(predictors):
-        if i > 0 and rows[i] is rows[0] and predictor.same(predictors[0]):
+        shared = i > 0 and rows[i] is rows[0]
+        if shared and predictor.same(predictors[0]):
             counts[i] = counts[0]  # one model for all, on everybody's rows
             continue
         own = torch.from_numpy(rows[i])
         s, y = table.s[own], table.y[own].long()
-        rng = seeds.generator(seed, seeds.TIES, i)
-        decided = predictor.decide(table.x[own], s, rng, table.unpack)
+        if shared and predictor.scores_as(predictors[0]):
+            logits = first
+        else:
+            logits = predictor.logits(table.x[own], s, table.unpack)
+            first = logits if i == 0 else first
+        decided = predictor.rule.decide(logits, s, seeds.generator(seed, seeds.TIES, i))
         much = None if weight is None else weight[rows[i]]
         counts[i] = tally(s.numpy(), y.numpy(), decided.numpy(), groups, classes, much)
     return counts
