@@ -19,7 +19,7 @@ import pfedfair as pff
 from made_people import people
 from pfedfair.algorithms import counting
 from pfedfair.algorithms.clients import set_aside
-from pfedfair.algorithms.transport import FREE, Transport
+from pfedfair.algorithms.transport import Transport
 from pfedfair.engines import stacked
 from pfedfair.metrics import measure
 from pfedfair.networks import MLP, Module, linear
@@ -371,7 +371,7 @@ def test_another_target_is_as_if_trained_with_it(federation, changes, epsilon):
         assert torch.equal(each.fitted.w, first.fitted.w)
         assert torch.equal(each.fitted.theta, first.fitted.theta)
     assert again.algorithm == anew.algorithm
-    back = {name: getattr(first.algorithm, name) for name in FREE}
+    back = {name: getattr(first.algorithm, name) for name in Transport.free}
     assert torch.equal(numbers(again.retarget(**back).fitted.rules), rules[0])
 
 

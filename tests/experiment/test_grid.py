@@ -9,6 +9,7 @@ import pytest
 from grids import grid
 
 import pfedfair as pff
+import pfedfair.experiment.grid as grid_module
 from pfedfair.experiment import (
     Source,
     Spec,
@@ -163,3 +164,34 @@ def test_results_that_lost_a_bit_or_cannot_be_are_not_shown(reference, tmp_path)
     pd.read_parquet(path).assign(npr_s0=-1.0).to_parquet(path)
     with pytest.raises(pff.InputError, match="cannot be believed: 'npr_s0'"):
         read_results(out)
+
+
+@pytest.mark.parametrize("method", ["transport", "threshold-local", "pooled"])
+def test_runs_that_differ_in_their_target_train_once_and_give_the_same_bytes(
+    tmp_path, monkeypatch, method
+):
+    """Alone, each run trains; together, with other runs between them, the first one does."""
+    plan, source = pff.partition.fixed_shares(2), Source("compas")
+    levels = [{"target_ddp": 0.02}, {"target_ddp": 0.2}]
+    levels += [{"target_ddp": 0.1, "confidence": 0.9}] if method == "transport" else []
+    quick = {} if method == "pooled" else {"rounds": 8}
+    specs = [
+        Spec(source, plan, method, pff.make(method, quick | level, "compas"), seed)
+        for level in levels
+        for seed in (0, 1)
+    ]
+    times = []
+    real = grid_module.train
+    monkeypatch.setattr(grid_module, "train", lambda *a, **b: times.append(1) or real(*a, **b))
+    (tmp_path / "alone").mkdir()
+    for one in specs:
+        grid_module._last.clear()
+        grid_module.execute(tmp_path / "alone", one, lambda part: None)
+    assert len(times) == len(specs)
+    times.clear()
+    run_experiment(specs, tmp_path / "together", jobs=1)
+    assert len(times) == 2
+    for one in specs:
+        each = [pd.read_parquet(tmp_path / where / f"{one.key}.parquet").drop(columns="seconds")
+                for where in ("alone", "together/runs")]  # fmt: skip
+        pd.testing.assert_frame_equal(*each, check_exact=True)

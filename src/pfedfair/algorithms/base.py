@@ -21,8 +21,8 @@ class or its name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, TypedDict, get_type_hints
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, ClassVar, Self, TypedDict, cast, get_type_hints
 
 import numpy as np
 from torch import Tensor
@@ -105,7 +105,7 @@ class Algorithm:
     own_keys: ClassVar[type] = OwnState
     federated: ClassVar[bool] = True  # whether there are rounds at all
     alone: ClassVar[bool] = False  # whether clients train, and each by itself
-    keeps: ClassVar[bool] = False  # whether `rules` may be asked again for another target
+    free: ClassVar[tuple[str, ...]] = ()  # settings of `rules` alone: they change without training
     binary: ClassVar[bool] = False  # whether it is made for two groups, two classes and "dp" alone
     personal: ClassVar[bool] = False  # whether a client trains, or adapts, a model of its own
     central: ClassVar[bool] = False  # whether it is meant for all rows together, in one place
@@ -145,6 +145,16 @@ class Algorithm:
     def keeps_clients(self) -> bool:
         """Whether the server keeps something of each client, so that nobody can join later."""
         return bool(_marked(self.server_keys, OfClients))
+
+    @property
+    def keeps(self) -> bool:
+        """Whether `rules` may be asked again for another target."""
+        return bool(self.free)
+
+    def at_rest(self) -> Self:
+        """The method with the usual values of what is free: all that training depends on."""
+        each = (field for field in fields(self) if field.name in self.free)
+        return replace(self, **{field.name: cast("Any", field.default) for field in each})
 
     @property
     def sends_models_only(self) -> bool:
@@ -267,9 +277,13 @@ class Algorithm:
         """How each client decides by its model's scores: for the likeliest label."""
         return [Likeliest()] * len(clients)
 
-    def change(self, **changes: Any) -> Algorithm:
+    def change(self, **changes: Any) -> Self:
         """Return the method with another target, where that needs no training."""
-        raise InputError(f"{type(self).__name__} has to train again for another target.")
+        if not self.free:
+            raise InputError(f"{type(self).__name__} has to train again for another target.")
+        for name in changes:
+            known("setting that can change without training anew", name, list(self.free))
+        return replace(self, **changes)
 
     def sweep(
         self, targets: Sequence[float], server: State, own: State, clients: Clients

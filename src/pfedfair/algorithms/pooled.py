@@ -14,7 +14,7 @@ It needs scikit-learn, which is not installed with pfedfair.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypedDict
 
@@ -27,7 +27,7 @@ from pfedfair.algorithms import checks
 from pfedfair.algorithms.base import Algorithm, Clients, State
 from pfedfair.algorithms.clients import set_aside
 from pfedfair.algorithms.finish import scores
-from pfedfair.errors import InputError, known
+from pfedfair.errors import InputError
 from pfedfair.federation import stack
 from pfedfair.kinds import Kinds
 from pfedfair.networks import Network, Trees
@@ -65,7 +65,7 @@ class Pooled(Algorithm):
     own_keys = OwnState
     federated = False
     gathers = True
-    keeps = True
+    free = ("target_ddp",)
     binary = True
     wrappable = False
     levels = tuple({"target_ddp": target} for target in (0.1, 0.05, 0.02, 0.0))
@@ -112,12 +112,6 @@ class Pooled(Algorithm):
             cuts = fair_cuts(z, chance, s, self.target_ddp)
             found.append(Thresholds(torch.from_numpy(cuts).to(own["trees"])))
         return found
-
-    def change(self, **changes: Any) -> Pooled:
-        """Return the same method with another target: new thresholds, no training."""
-        for name in changes:
-            known("setting that can change without training anew", name, ["target_ddp"])
-        return replace(self, **changes)
 
     def grow(self, clients: Clients) -> Tensor:
         """Return trees that are grown on all these clients' rows, as a row of `Trees`."""

@@ -18,15 +18,13 @@ threshold 1/2.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 
 from pfedfair.algorithms.base import Clients, State
 from pfedfair.algorithms.clients import set_aside
 from pfedfair.algorithms.finish import Finish, scores
-from pfedfair.errors import known
 from pfedfair.rules import Rule, Thresholds
 from pfedfair.theory.cuts import fair_cuts
 
@@ -35,15 +33,9 @@ from pfedfair.theory.cuts import fair_cuts
 class ThresholdLocal(Finish):
     """A base method on most rows, then thresholds on the client's held rows."""
 
-    keeps = True
+    free = ("target_ddp",)
 
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
         _, held = set_aside(clients, self.held)
         found = [fair_cuts(*scores(server, held, i), self.target_ddp) for i in range(len(held))]
         return [Thresholds(torch.from_numpy(cuts).to(server["w"])) for cuts in found]
-
-    def change(self, **changes: Any) -> ThresholdLocal:
-        """Return the same method with another target: new thresholds, no training."""
-        for name in changes:
-            known("setting that can change without training anew", name, ["target_ddp"])
-        return replace(self, **changes)

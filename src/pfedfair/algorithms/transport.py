@@ -38,7 +38,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -56,7 +55,6 @@ from pfedfair.networks import Both, Network
 from pfedfair.rules import Lookup, Rule, Thresholds
 from pfedfair.theory.belief import Belief
 
-FREE = ("target_ddp", "criterion", "confidence", "kappa", "ties")
 OWN, POOL = 0.0, 1e9  # kappa: a client's own people only, or the pooled ones
 
 
@@ -103,7 +101,7 @@ class Transport(Based):
     server_keys = counting.ServerState
     message_keys = counting.MessageState
     own_keys = counting.OwnState
-    keeps = True  # a client's counts, for another target
+    free = ("target_ddp", "criterion", "confidence", "kappa", "ties")  # counts stay as they are
     levels = tuple({"target_ddp": target} for target in (0.1, 0.05, 0.02, 0.0))
     collapse = "its rows do not allow more for this target and confidence, or the scores do not"
     model = "additive"
@@ -232,12 +230,6 @@ class Transport(Based):
         shares = np.bincount(s, minlength=kinds.groups) / len(s)
         pool = server | {"counts": server["counts"].clamp(min=0)}  # noise may go below 0
         return self.solve(pool, counts, shares, rng, kinds)
-
-    def change(self, **changes: Any) -> Transport:
-        """Return the same method with another target; what counts were made with stays."""
-        for name in changes:
-            known("setting that can change without counting anew", name, list(FREE))
-        return replace(self, **changes)
 
     def beliefs(self, server: State, own: State, clients: Clients) -> list[Belief]:
         """What every client knows of its scores: by its people, and everybody else's."""

@@ -4,6 +4,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from pfedfair.federation import Federation
 from pfedfair.files import alone, read_json, write_json, write_parquet
 from pfedfair.kinds import Kinds
 from pfedfair.partition import Plan
-from pfedfair.runs import CollapseWarning, check_model, measured_rows, train
+from pfedfair.runs import CollapseWarning, Run, check_model, measured_rows, train
 
 CARD, RESULTS, RUNS = "experiment.json", "results.parquet", "runs"  # in an experiment's folder
 
@@ -27,10 +28,25 @@ CARD, RESULTS, RUNS = "experiment.json", "results.parquet", "runs"  # in an expe
 def execute(runs: Path, spec: Spec, on_work: Callable[[float], None]) -> None:
     """Do one run; write its rows of the results to a file in `runs`."""
     federation = _federation(spec.source, spec.plan, spec.seed, spec.sensitive_as_input)
+    write_parquet(runs / f"{spec.key}.parquet", rows_of(trained(federation, spec, on_work), spec))
+
+
+def trained(federation: Federation, spec: Spec, on_work: Callable[[float], None]) -> Run:
+    """Train; or ask the run before, if this one differs in what needs no training (see `free`)."""
+    algorithm = spec.algorithm
+    for run in _last:
+        trains_alike = run.algorithm.at_rest() == algorithm.at_rest()
+        if run.federation is federation and run.seed == spec.seed and trains_alike:
+            on_work(1.0)
+            return run.retarget(**{name: getattr(algorithm, name) for name in algorithm.free})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # the column "collapsed" keeps it
-        run = train(federation, spec.algorithm, spec.seed, on_work=on_work, measure_every=0)
-    write_parquet(runs / f"{spec.key}.parquet", rows_of(run, spec))
+        run = train(federation, algorithm, spec.seed, on_work=on_work, measure_every=0)
+    _last[:] = [run] if algorithm.free else []
+    return run
+
+
+_last: list[Run] = []  # the run before, in this process
 
 
 @lru_cache(maxsize=2)
@@ -88,7 +104,7 @@ def _do_runs(
     for left_over in runs.glob(".*"):  # of a process that was killed while writing
         left_over.unlink()
     files = [runs / f"{spec.key}.parquet" for spec in specs]
-    missing = [spec for spec, file in zip(specs, files, strict=True) if not file.exists()]
+    missing = in_turn([spec for spec, file in zip(specs, files, strict=True) if not file.exists()])
     before = sum(spec.work for spec in specs) - sum(spec.work for spec in missing)
 
     def report(work: float, done: int) -> None:
@@ -104,6 +120,14 @@ def _do_runs(
     results = pd.concat(map(read_run, files, specs), ignore_index=True)
     write_results(out, results)
     return results
+
+
+def in_turn(specs: Sequence[Spec]) -> list[Spec]:
+    """Put the runs together that differ in their target alone, so that one of them trains."""
+    together: dict[Spec, list[Spec]] = {}
+    for spec in specs:
+        together.setdefault(replace(spec, algorithm=spec.algorithm.at_rest()), []).append(spec)
+    return [spec for alike in together.values() for spec in alike]
 
 
 def prepare(
