@@ -54,7 +54,7 @@ def test_after_a_failure_the_corrected_command_has_the_folder(tmp_path, jobs):
 
     with pytest.raises(pff.InputError, match="Training diverged"):
         run_experiment(specs(1e30), out, jobs=jobs)
-    kept = {path: path.stat().st_mtime_ns for path in (out / "runs").glob("*.parquet")}
+    kept = {path: path.stat().st_mtime_ns for path in (out / "runs").glob("[!.]*.parquet")}
     assert len(kept) <= 1
     results = run_experiment(specs(0.01), out, jobs=1)
     assert set(results["method"]) == {"constant", "fedavg"}
