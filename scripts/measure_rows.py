@@ -93,10 +93,16 @@ def attack(folder: Path, units: int, policy: str, noise: dict[str, float]) -> st
     return f"{len(found):,} rows of {len(true):,} ({len(alike):,} different ones)"
 
 
-def main() -> None:
+def people_of_adult(folder: Path) -> None:
+    """The rows of a site, and others of the same population, which the server knows."""
     data = pff.load("adult")
     frame = data.frame[[*data.numeric, *data.categorical, "income", "sex"]]
     frame = frame.sample(frac=1, random_state=0)
+    frame.iloc[:ROWS].to_parquet(folder / "site.parquet")
+    frame.iloc[ROWS : 8 * ROWS].to_parquet(folder / "public.parquet")
+
+
+def main() -> None:
     noisy = {"clip": 1.0, "epsilon": 0.5, "delta": 1e-5}
     tries: list[tuple[str, str, int, dict[str, float]]] = [
         ("no limit", OPEN, 16384, {}),
@@ -108,8 +114,7 @@ def main() -> None:
     ]
     for policy, text, units, noise in tries:
         with tempfile.TemporaryDirectory() as place:
-            frame.iloc[:ROWS].to_parquet(Path(place) / "site.parquet")
-            frame.iloc[ROWS : 8 * ROWS].to_parquet(Path(place) / "public.parquet")
+            people_of_adult(Path(place))
             print(f"{policy}, {units:,} units: {attack(Path(place), units, text, noise)}")
 
 
