@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from math import exp, sqrt
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 STEP = 1e-4  # of the grid, or more if it would have too many places
@@ -49,6 +48,8 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
 
 def _solved(of: Callable[[float], float], delta: float) -> float:
     """The smallest epsilon at which `of`, which falls, is `delta`."""
+    from scipy.optimize import brentq  # slow to import, and not every message has noise
+
     if of(0.0) <= delta:
         return 0.0
     high = 1.0
