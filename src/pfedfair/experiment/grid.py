@@ -13,13 +13,14 @@ import pandas as pd
 from pfedfair import __version__
 from pfedfair.errors import InputError, option
 from pfedfair.experiment import pool
+from pfedfair.experiment.cluster import Crew
 from pfedfair.experiment.results import read_run, rows_of, write_results
 from pfedfair.experiment.spec import Source, Spec, load_source
 from pfedfair.federation import Federation
-from pfedfair.files import alone, read_json, write_json, write_parquet
+from pfedfair.files import alone, atomic, read_json, write_json, write_parquet
 from pfedfair.kinds import Kinds
 from pfedfair.partition import Plan
-from pfedfair.runs import CollapseWarning, check_model, measured_rows, train
+from pfedfair.runs import CollapseWarning, Run, check_model, measured_rows, train
 
 CARD, RESULTS, RUNS = "experiment.json", "results.parquet", "runs"  # in an experiment's folder
 
@@ -27,10 +28,13 @@ CARD, RESULTS, RUNS = "experiment.json", "results.parquet", "runs"  # in an expe
 def execute(runs: Path, spec: Spec, on_work: Callable[[float], None]) -> None:
     """Do one run; write its rows of the results to a file in `runs`."""
     federation = _federation(spec.source, spec.plan, spec.seed, spec.sensitive_as_input)
+    write_parquet(runs / f"{spec.key}.parquet", rows_of(trained(federation, spec, on_work), spec))
+
+
+def trained(federation: Federation, spec: Spec, on_work: Callable[[float], None]) -> Run:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # the column "collapsed" keeps it
-        run = train(federation, spec.algorithm, spec.seed, on_work=on_work, measure_every=0)
-    write_parquet(runs / f"{spec.key}.parquet", rows_of(run, spec))
+        return train(federation, spec.algorithm, spec.seed, on_work=on_work, measure_every=0)
 
 
 @lru_cache(maxsize=2)
@@ -47,6 +51,7 @@ def run_experiment(
     on_work: Callable[[float, int], None] = lambda work, runs: None,
     part: str | None = None,
     runs: Path | None = None,
+    cluster: str | None = None,
 ) -> pd.DataFrame:
     """Do all runs that are not in `out` yet, then write and return the results.
 
@@ -54,36 +59,43 @@ def run_experiment(
     ----------
     jobs
         Processes, each with one thread; by default one per core. The results do not depend on it.
+        On a cluster that is there, how many runs it gets at once; by default many.
     on_work
         Called with the work and the number of runs done so far, in units of `Spec.work`.
     part
         The part of the paper that this is, for the folder's card.
     runs
         The folder of finished runs; by default ``out/runs``. Experiments may share one.
+    cluster
+        The address ``host:port`` of a Ray cluster that does the runs, whose token is in the
+        environment; "local" starts one here. Nor do the results depend on that.
     """
-    jobs = prepare(specs, out, jobs, part)
-    return do_runs(specs, out, jobs, on_work, runs)
+    crew = Crew(cluster) if cluster else None
+    count = prepare(specs, out, jobs, part)
+    return do_runs(specs, out, jobs if crew else count, on_work, runs, crew)
 
 
 def do_runs(
     specs: Sequence[Spec],
     out: Path,
-    jobs: int,
+    jobs: int | None,
     on_work: Callable[[float, int], None] = lambda work, runs: None,
     runs: Path | None = None,
+    crew: Crew | None = None,
 ) -> pd.DataFrame:
     """Do what `run_experiment` does after `prepare`."""
     runs = runs or out / RUNS
     with alone(runs):
-        return _do_runs(specs, out, jobs, on_work, runs)
+        return _do_runs(specs, out, jobs, on_work, runs, crew)
 
 
 def _do_runs(
     specs: Sequence[Spec],
     out: Path,
-    jobs: int,
+    jobs: int | None,
     on_work: Callable[[float, int], None],
     runs: Path,
+    crew: Crew | None,
 ) -> pd.DataFrame:
     for left_over in runs.glob(".*"):  # of a process that was killed while writing
         left_over.unlink()
@@ -96,7 +108,10 @@ def _do_runs(
 
     report(0.0, 0)
     try:
-        pool.spread(partial(execute, runs), missing, jobs, report)
+        if crew and any(any(spec.algorithm.cost()) for spec in missing):
+            crew.spread(missing, jobs, report, partial(_keep, runs))
+        else:
+            pool.spread(partial(execute, runs), missing, jobs or 1, report)
     except Exception:  # not Ctrl-C, after which the same command goes on
         if not (out / RESULTS).exists():  # a corrected command may have the folder
             (out / CARD).unlink(missing_ok=True)
@@ -104,6 +119,11 @@ def _do_runs(
     results = pd.concat(map(read_run, files, specs), ignore_index=True)
     write_results(out, results)
     return results
+
+
+def _keep(runs: Path, spec: Spec, content: bytes) -> None:
+    with atomic(runs / f"{spec.key}.parquet") as beside:
+        beside.write_bytes(content)
 
 
 def prepare(
