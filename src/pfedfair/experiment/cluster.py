@@ -61,7 +61,8 @@ class _Listener:
     """What is known of the runs at a cluster."""
 
     def __init__(self, specs: Sequence[Spec], report: Report, keep: Keep, address: str) -> None:
-        self.specs, self.report, self.keep, self.address = specs, report, keep, address
+        self.specs, self.report, self.keep = specs, report, keep
+        self.where = "on this machine" if address == LOCAL else f"at {address}"
         self.work = [spec.work for spec in specs]
         self.parts = [0.0] * len(specs)
         self.done: set[int] = set()
@@ -75,7 +76,7 @@ class _Listener:
             if len(self.done) == len(self.specs):
                 break
         else:
-            raise InputError(f"The cluster at {self.address} is gone: {KEPT}.")
+            raise InputError(f"The cluster {self.where} is gone: {KEPT}.")
         if self.again:
             runs = "A run was" if self.again == 1 else f"{self.again} runs were"
             warnings.warn(
@@ -123,9 +124,7 @@ class _Listener:
         )
 
     def on_nobody(self, seconds: str) -> None:
-        raise InputError(
-            f"The cluster at {self.address} has had no machine for {seconds} s: {KEPT}."
-        )
+        raise InputError(f"The cluster {self.where} has had no machine for {seconds} s: {KEPT}.")
 
     def on_broken(self, traceback: str, n: int) -> None:
         raise RuntimeError(f"In the run {self.specs[n].key} on the cluster:\n{traceback}")

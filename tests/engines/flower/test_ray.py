@@ -53,7 +53,8 @@ def test_nothing_else_starts_ray():
         and any(w in path.read_text() for w in ways)
     }
     here = "tests/engines/flower/test_ray.py"  # by Processes; and strangers, who want to join
-    grids = {"src/pfedfair/engines/ray/broker.py", "docs/cluster.md"}
+    grids = {f"src/pfedfair/engines/ray/{name}.py" for name in ("broker", "gate")}
+    grids.add("docs/cluster.md")  # whose words these are; it has the secret, too
     assert found == {"src/pfedfair/engines/flower/trial.py", here, *grids}
     text = (root / "src/pfedfair/engines/flower/trial.py").read_text()
     assert text.count("--simulation") == text.count('processes.superlink(port, "--simulation")')

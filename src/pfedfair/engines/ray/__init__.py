@@ -11,6 +11,7 @@ LOCAL = "local"  # in the place of an address: a cluster of our own, on this mac
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is reported to anybody
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # as later versions do: we use no such thing
+    "RAY_gcs_server_request_timeout_seconds": "20",  # to be let in
     "RAY_gcs_rpc_server_reconnect_timeout_s": "20",  # then a lost cluster is lost
 }
 

@@ -1,10 +1,13 @@
 """Start a broker, listen to it, and leave nothing behind."""
 
+import os
+import signal
 import tempfile
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import get_context
+from multiprocessing.connection import wait
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -16,6 +19,7 @@ from pfedfair.errors import InputError
 START = 180.0  # seconds in which a cluster has to let us in
 PATIENCE = 15.0  # seconds for a broker to put everything away
 STEP = 0.5
+MEMBER = "run this command on one of its machines, with the Ray and the Python that it runs on"
 
 
 def answers(order: Order) -> Generator[tuple[Any, ...]]:
@@ -46,7 +50,7 @@ def answers(order: Order) -> Generator[tuple[Any, ...]]:
             if told is None:
                 return
             if told[0] == "closed":
-                raise InputError(f"The cluster cannot be joined: {_advice(told[1])}.")
+                raise InputError(f"The cluster cannot be joined ({told[1]}): {MEMBER}.")
             if told[0] == "bug":
                 raise RuntimeError(f"In the process that speaks to the cluster:\n{told[1]}")
             opened = True
@@ -63,11 +67,12 @@ def _stop(process: Any, here: Any, opened: bool) -> None:
     if not opened:
         process.terminate()  # it is in Ray's hands, which take back what they have started
     try:
-        process.join(PATIENCE)
+        wait([process.sentinel], PATIENCE)
     finally:
-        if process.is_alive():
-            process.kill()  # what it started ends with it
-            process.join(PATIENCE)
+        with suppress(ProcessLookupError):  # whom it started and who has not heard: all are in its
+            os.killpg(process.pid, signal.SIGKILL)  # group, which is known until it is joined
+        process.kill()
+        process.join(PATIENCE)
         here.close()
         process.close()
 
@@ -75,10 +80,3 @@ def _stop(process: Any, here: Any, opened: bool) -> None:
 def _short() -> str | None:
     """A folder with a short name: Ray's sockets lie in it, whose names may not be long."""
     return "/tmp" if Path("/tmp").is_dir() else None
-
-
-def _advice(why: str) -> str:
-    """What Ray says, and what to do where we know it."""
-    if "node_ip_address" in why or "Raylet" in why or "raylet" in why:
-        return f"{why}; run this command on one of the cluster's machines"
-    return why
