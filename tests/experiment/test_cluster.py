@@ -81,7 +81,7 @@ SAID = {
     "refused": (("Not so.", 0), "^Not so.$"),
     "unready": (("10.0.0.7 has torch 1", 0), "The machine 10.0.0.7 has torch 1: all machines need"),
     "lost": (("It died", 0), r"compas-constant-0-\w+ was lost again and again \(It died\)"),
-    "nobody": (("60",), "at h:1 has had no machine for 60 s: finished runs are kept"),
+    "nobody": (("10",), "at h:1 has had no machine for 10 minutes: finished runs are kept"),
 }
 
 

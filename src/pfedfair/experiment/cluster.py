@@ -123,8 +123,10 @@ class _Listener:
             f"memory: {KEPT}."
         )
 
-    def on_nobody(self, seconds: str) -> None:
-        raise InputError(f"The cluster {self.where} has had no machine for {seconds} s: {KEPT}.")
+    def on_nobody(self, minutes: str) -> None:
+        raise InputError(
+            f"The cluster {self.where} has had no machine for {minutes} minutes: {KEPT}."
+        )
 
     def on_broken(self, traceback: str, n: int) -> None:
         raise RuntimeError(f"In the run {self.specs[n].key} on the cluster:\n{traceback}")

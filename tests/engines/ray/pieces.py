@@ -18,5 +18,5 @@ def do(piece, name, fetch, same, here, tell):
         tell(0.25)
         time.sleep(0.6)
         tell(0.75)
-        time.sleep(2.0)
+        time.sleep(3.0)
     return "done", (word, fetch(), same, here)

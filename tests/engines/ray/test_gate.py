@@ -1,5 +1,6 @@
 """Which clusters are joined: against Ray's own central process, with and without a token."""
 
+import ipaddress
 import os
 import socket
 import subprocess
@@ -10,8 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization as forms
+from cryptography.hazmat.primitives.asymmetric import ec
 
 import pfedfair as pff
+from pfedfair.engines.flower import provision
 from pfedfair.engines.ray import gate, secret
 from pfedfair.engines.ray.broker import _only_here
 
@@ -96,6 +101,59 @@ def test_who_has_no_ray_is_told_what_to_install(monkeypatch):
     monkeypatch.setattr(gate, "find_spec", lambda name: None)
     with pytest.raises(pff.InputError, match=r"needs the package 'ray': pip install 'pfedfair\[cl"):
         gate.checked("local")
+
+
+def certificates(folder):
+    """Files of an authority, and of a machine of a cluster: the settings of Ray's TLS."""
+    authority, own = provision._authority(1)
+    key = ec.generate_private_key(ec.SECP256R1())
+    host = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    critical = [x509.BasicConstraints(ca=False, path_length=None)]
+    signed = provision._certificate("machine", key, authority, 1, critical, [host])
+    content = {
+        "RAY_TLS_CA_CERT": own.public_bytes(forms.Encoding.PEM),
+        "RAY_TLS_SERVER_CERT": signed.public_bytes(forms.Encoding.PEM),
+        "RAY_TLS_SERVER_KEY": provision._private(key, forms.PrivateFormat.PKCS8),
+    }
+    for name, text in content.items():
+        (folder / name).write_bytes(text)
+    return {"RAY_USE_TLS": "1"} | {name: str(folder / name) for name in content}
+
+
+def test_a_cluster_with_certificates_is_asked_with_ours(tmp_path, monkeypatch):
+    known = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": OURS}
+    papers = certificates(tmp_path)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", OURS)
+    with central(tmp_path, **known, **papers) as address:
+        with pytest.raises(pff.InputError, match="No Ray cluster answers"):
+            gate.checked(address)
+        for name, path in papers.items():
+            monkeypatch.setenv(name, path)
+        assert gate.checked(address) == known
+        monkeypatch.setenv("RAY_AUTH_TOKEN", OTHERS)
+        with pytest.raises(pff.InputError, match="does not take this token"):
+            gate.checked(address)
+
+
+NOBODY = """
+import sys
+from ray import cloudpickle
+from pfedfair.engines.ray import broker
+cloudpickle.register_pickle_by_value(broker)
+sent = cloudpickle.dumps(broker.at_worker)
+del broker
+for name in [name for name in sys.modules if name.startswith("pfedfair")]:
+    del sys.modules[name]
+sys.modules["pfedfair"] = None  # as on a machine that has it not
+kind, what = cloudpickle.loads(sent)("pfedfair.any:work", b"", ("", [None]), {}, b"", [])
+assert kind == "unready", kind
+assert "cannot load pfedfair (" in what, what
+"""
+
+
+def test_a_machine_without_pfedfair_can_say_so():
+    pytest.importorskip("ray")
+    subprocess.run([sys.executable, "-c", NOBODY], check=True, timeout=60)
 
 
 def test_certificates_are_files(monkeypatch):

@@ -26,7 +26,7 @@ from pfedfair.engines.ray import LOCAL, SETTINGS
 
 AT_ONCE = 1000  # pieces of work that wait at the cluster, if nobody says how many
 TIMES = 4  # that a piece is tried while its machines are lost
-IDLE = 60.0  # seconds without any machine, after which we give up
+IDLE = 600.0  # seconds without any machine, in which a cloud would have started one
 SPACE = b"pfedfair"  # of the cluster's small memory: how far each piece is
 
 
@@ -152,7 +152,7 @@ def _all(parent: Connection, order: Order) -> Iterator[tuple[Any, ...]]:
                     yield "again", _words(error), n
             yield from watch.look(running.values(), bool(ready))
             if watch.alone:
-                yield "nobody", f"{IDLE:g}"
+                yield "nobody", f"{IDLE / 60:g}"
                 return
     finally:
         for ref in running:
