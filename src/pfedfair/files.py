@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,18 @@ def write_json(path: Path, content: Any) -> None:
 
 def write_parquet(path: Path, frame: pd.DataFrame) -> None:
     with atomic(path) as beside:
-        frame.to_parquet(beside, index=False, compression="zstd", write_page_checksum=True)
+        _to_parquet(frame, beside)
+
+
+def parquet(frame: pd.DataFrame) -> bytes:
+    """What `write_parquet` would write."""
+    content = BytesIO()
+    _to_parquet(frame, content)
+    return content.getvalue()
+
+
+def _to_parquet(frame: pd.DataFrame, to: Path | BytesIO) -> None:
+    frame.to_parquet(to, index=False, compression="zstd", write_page_checksum=True)
 
 
 def read_json(path: Path) -> Any:

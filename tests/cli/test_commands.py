@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import pfedfair as pff
-from pfedfair.cli import compare, one_run
+from pfedfair.cli import compare, one_run, options
 from pfedfair.experiment import FRONTIER_LIMITS
 from pfedfair.studies import STUDIES, table1
 from pfedfair.studies import tune as search
@@ -320,6 +320,7 @@ def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
         ("train compas --client age_cat --partition circle", "Unknown partition 'circle'"),
         ("train compas --drop age", "has its own columns"),
         ("compare compas --jobs 0", "jobs must be at least 1"),
+        ("compare compas --cluster here", "--cluster takes HOST:PORT, .*, or local; got 'here'"),
         ("flower simulate compas --local-rounds 0", "--local-rounds must be at least 1, got 0"),
         ("flower demo --method transport --rounds 3", "rounds must be at least 7"),
         ("flower demo --sites 0", "at least one client, got 0"),
@@ -469,6 +470,12 @@ def test_only_commands_that_keep_runs_say_so_when_interrupted(
     assert code == 130
     assert "Interrupted." in err
     assert ("Finished runs are kept" in err) == kept
+
+
+def test_where_runs_were_done_is_no_part_of_the_command_that_is_kept(monkeypatch):
+    typed = "compare compas --cluster 10.0.0.1:6379 --seeds 2 --out a --live --cluster=local"
+    monkeypatch.setattr(sys, "argv", ["pfedfair", *typed.split(), "--out=b"])
+    assert options.command_line() == "pfedfair compare compas --seeds 2"
 
 
 def test_compare_gives_settings_to_those_who_can_use_them(pfedfair, tmp_path):

@@ -10,10 +10,10 @@ import typer
 from pfedfair import terminal
 from pfedfair.algorithms import ALGORITHMS
 from pfedfair.cli import images, options, pages
-from pfedfair.cli.options import Jobs, People, Protocol, Quiet, Seeds, Settings, unfold
+from pfedfair.cli.options import Cluster, Jobs, People, Protocol, Quiet, Seeds, Settings, unfold
 from pfedfair.defaults import takes, trainer
 from pfedfair.errors import InputError, known
-from pfedfair.experiment import Spec, do_runs, prepare
+from pfedfair.experiment import Crew, Spec, do_runs, prepare
 from pfedfair.experiment.grid import RUNS
 from pfedfair.report import show
 from pfedfair.report.whole import NAME
@@ -40,6 +40,7 @@ def compare(
     ] = 0.0,
     out: Annotated[Path, "Folder for results; a second call resumes."] = Path("runs/compare"),
     jobs: Jobs = None,
+    cluster: Cluster = None,
     live: pages.IsLive = False,
     quiet: Quiet = False,
 ) -> None:
@@ -87,7 +88,7 @@ def compare(
     part = plan.split(data, 0)
     notes = (*images.notes_on(data, plan, part), *part.notes)
     what = f"{len(names)} methods on {people.data}"
-    results = do(specs, out, jobs, quiet, what, notes=notes, live=live)
+    results = do(specs, out, jobs, quiet, what, notes=notes, live=live, cluster=cluster)
     view = comparison(results).noting(notes)
     show(view, out, quiet, of_results(results, view, "comparison", out, options.command_line()))
 
@@ -114,6 +115,7 @@ def reproduce(
     ] = None,
     out: Annotated[Path | None, "Folder; by default runs/WHAT."] = None,
     jobs: Jobs = None,
+    cluster: Cluster = None,
     live: pages.IsLive = False,
     quiet: Quiet = False,
 ) -> None:
@@ -149,7 +151,7 @@ def reproduce(
         began = time.monotonic()
         runs = out / "runs" if what == "all" else None  # figures have many runs in common
         told = f"{name} on {' and '.join(dict.fromkeys(spec.source.name for spec in specs))}"
-        results = do(specs, folder, jobs, quiet, told, name, runs, notes, live)
+        results = do(specs, folder, jobs, quiet, told, name, runs, notes, live, cluster)
         view = study.view(results).noting(notes)
         page = of_results(results, view, "study", folder, options.command_line())
         show(view, folder, quiet, page)
@@ -191,14 +193,16 @@ def do(
     runs: Path | None = None,
     notes: tuple[str, ...] = (),
     live: bool = False,
+    cluster: str | None = None,
 ) -> pd.DataFrame:
     """Do all runs with a progress bar; return the results."""
+    crew = Crew(cluster) if cluster else None
     command = options.command_line()
-    jobs = prepare(specs, out, jobs, part, notes, command)  # what is wrong is said before the bar
+    here = prepare(specs, out, jobs, part, notes, command)  # what is wrong is said before the bar
     n, work = len(specs), sum(spec.work for spec in specs)
     kind = "comparison" if part is None else "study"
     watch = pages.watch_runs(specs, out, runs or out / RUNS, kind, what) if live else None
-    with terminal.progress(what, work, quiet) as advance:
+    with terminal.notes(quiet), terminal.progress(what, work, quiet) as advance:
 
         def on_work(done: float, finished: int) -> None:
             advance(done, f"{finished}/{n} runs")
@@ -206,7 +210,7 @@ def do(
                 watch(done, work, finished)
 
         try:
-            return do_runs(specs, out, jobs, on_work, runs)
+            return do_runs(specs, out, jobs if crew else here, on_work, runs, crew)
         except Exception:
             if live:  # nobody's: a corrected command may have the folder
                 (out / NAME).unlink(missing_ok=True)

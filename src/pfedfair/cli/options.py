@@ -34,7 +34,12 @@ Text = str | None
 Real = float | None
 Seed = Annotated[int, "Where all random numbers come from: 0, 1, ..."]
 Seeds = Annotated[int, "How many seeds: 0, 1, ..."]
-Jobs = Annotated[int | None, "Processes; by default one per core."]
+Jobs = Annotated[int | None, "Processes; by default one per core. With --cluster: runs at once."]
+Cluster = Annotated[
+    Text,
+    "Do the runs on a Ray cluster: its address HOST:PORT, with its token in RAY_AUTH_TOKEN; local "
+    "starts one on this machine. The results are the same bytes.",
+]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")]
 Rounds = Annotated[int | None, "Rounds of communication; as tuned if left out."]
 Protocol = Annotated[
@@ -290,11 +295,11 @@ def at_least(option: str, number: int, least: int = 1) -> int:
 
 
 def command_line() -> str:
-    """What was typed, without what changes no number: where to write it, and --live."""
+    """What was typed, without what changes no number: where it is done and written, and --live."""
     words, kept = ["pfedfair", *sys.argv[1:]], []
     for before, word in pairwise(["", *words]):
-        out = "--out" in (before, word) or word.startswith("--out=")
-        if not out and word not in ("--live", "--open"):
+        where = {before, word.partition("=")[0]} & {"--out", "--cluster"}
+        if not where and word not in ("--live", "--open"):
             kept.append(word)
     return shlex.join(kept)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from pfedfair import terminal
 from pfedfair.cli import options
 from pfedfair.cli.compare import do
-from pfedfair.cli.options import Jobs, People, Quiet, unfold
+from pfedfair.cli.options import Cluster, Jobs, People, Quiet, unfold
 from pfedfair.defaults import section
 from pfedfair.errors import InputError, known
 from pfedfair.files import atomic
@@ -28,6 +28,7 @@ def tune(
     seeds: Annotated[int, "How many seeds: 100, 101, ..."] = 2,
     out: Annotated[Path, "Folder for the trials; a second call resumes."] = Path("runs/tune"),
     jobs: Jobs = None,
+    cluster: Cluster = None,
     quiet: Quiet = False,
 ) -> None:
     """Find settings of methods for a data set, on rows set aside from the training rows.
@@ -51,7 +52,8 @@ def tune(
                 f"{people.data}'s clients are as small in tuning: there are no two ways to compare."
             )
     specs = search.specs(source, trials, options.at_least("--seeds", seeds))
-    table = search.score(do(specs, out, jobs, quiet, f"{len(trials)} trials on {people.data}"))
+    told = f"{len(trials)} trials on {people.data}"
+    table = search.score(do(specs, out, jobs, quiet, told, cluster=cluster))
     written = {"trials.csv": inert(table).to_csv(index=False)}
     if what == "settings":
         written["tuned.toml"] = search.toml(search.tuned_for(people.dataset, plan), table)

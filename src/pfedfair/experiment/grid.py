@@ -14,10 +14,11 @@ import pandas as pd
 from pfedfair import __version__
 from pfedfair.errors import InputError, option
 from pfedfair.experiment import pool
+from pfedfair.experiment.cluster import Crew
 from pfedfair.experiment.results import read_run, rows_of, write_results
 from pfedfair.experiment.spec import Source, Spec, load_source
 from pfedfair.federation import Federation
-from pfedfair.files import alone, read_json, write_json, write_parquet
+from pfedfair.files import alone, atomic, read_json, write_json, write_parquet
 from pfedfair.kinds import Kinds
 from pfedfair.partition import Plan
 from pfedfair.runs import CollapseWarning, Run, check_model, measured_rows, train
@@ -63,6 +64,7 @@ def run_experiment(
     on_work: Callable[[float, int], None] = lambda work, runs: None,
     part: str | None = None,
     runs: Path | None = None,
+    cluster: str | None = None,
 ) -> pd.DataFrame:
     """Do all runs that are not in `out` yet, then write and return the results.
 
@@ -70,36 +72,43 @@ def run_experiment(
     ----------
     jobs
         Processes, each with one thread; by default one per core. The results do not depend on it.
+        On a cluster that is there, how many runs it gets at once; by default many.
     on_work
         Called with the work and the number of runs done so far, in units of `Spec.work`.
     part
         The part of the paper that this is, for the folder's card.
     runs
         The folder of finished runs; by default ``out/runs``. Experiments may share one.
+    cluster
+        The address ``host:port`` of a Ray cluster that does the runs, whose token is in the
+        environment; "local" starts one here. Nor do the results depend on that.
     """
-    jobs = prepare(specs, out, jobs, part)
-    return do_runs(specs, out, jobs, on_work, runs)
+    crew = Crew(cluster) if cluster else None
+    count = prepare(specs, out, jobs, part)
+    return do_runs(specs, out, jobs if crew else count, on_work, runs, crew)
 
 
 def do_runs(
     specs: Sequence[Spec],
     out: Path,
-    jobs: int,
+    jobs: int | None,
     on_work: Callable[[float, int], None] = lambda work, runs: None,
     runs: Path | None = None,
+    crew: Crew | None = None,
 ) -> pd.DataFrame:
     """Do what `run_experiment` does after `prepare`."""
     runs = runs or out / RUNS
     with alone(runs):
-        return _do_runs(specs, out, jobs, on_work, runs)
+        return _do_runs(specs, out, jobs, on_work, runs, crew)
 
 
 def _do_runs(
     specs: Sequence[Spec],
     out: Path,
-    jobs: int,
+    jobs: int | None,
     on_work: Callable[[float, int], None],
     runs: Path,
+    crew: Crew | None,
 ) -> pd.DataFrame:
     for left_over in runs.glob(".*"):  # of a process that was killed while writing
         left_over.unlink()
@@ -112,7 +121,10 @@ def _do_runs(
 
     report(0.0, 0)
     try:
-        pool.spread(partial(execute, runs), missing, jobs, report)
+        if crew and any(any(spec.algorithm.cost()) for spec in missing):
+            crew.spread(missing, jobs, report, partial(_keep, runs))
+        else:
+            pool.spread(partial(execute, runs), missing, jobs or 1, report)
     except Exception:  # not Ctrl-C, after which the same command goes on
         if not (out / RESULTS).exists():  # a corrected command may have the folder
             (out / CARD).unlink(missing_ok=True)
@@ -128,6 +140,11 @@ def in_turn(specs: Sequence[Spec]) -> list[Spec]:
     for spec in specs:
         together.setdefault(replace(spec, algorithm=spec.algorithm.at_rest()), []).append(spec)
     return [spec for alike in together.values() for spec in alike]
+
+
+def _keep(runs: Path, spec: Spec, content: bytes) -> None:
+    with atomic(runs / f"{spec.key}.parquet") as beside:
+        beside.write_bytes(content)
 
 
 def prepare(

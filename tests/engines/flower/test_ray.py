@@ -39,7 +39,10 @@ def test_no_secret_is_in_the_scripts_of_a_deployment(tmp_path):
 
 
 def test_nothing_else_starts_ray():
-    """All ways to a simulation lead through `Processes`, which has the secret."""
+    """All ways to a simulation lead through `Processes`, which has the secret.
+
+    Grids of runs have a cluster with a secret of its own, see tests/engines/ray.
+    """
     root = Path(__file__).parents[3]
     ways = {"run_simulation(", "start_simulation(", "ray.init(", "ray start", '"--simulation"'}
     found = {
@@ -50,7 +53,9 @@ def test_nothing_else_starts_ray():
         and any(w in path.read_text() for w in ways)
     }
     here = "tests/engines/flower/test_ray.py"  # by Processes; and strangers, who want to join
-    assert found == {"src/pfedfair/engines/flower/trial.py", here}
+    grids = {f"src/pfedfair/engines/ray/{name}.py" for name in ("broker", "gate")}
+    grids.add("docs/cluster.md")  # whose words these are; it has the secret, too
+    assert found == {"src/pfedfair/engines/flower/trial.py", here, *grids}
     text = (root / "src/pfedfair/engines/flower/trial.py").read_text()
     assert text.count("--simulation") == text.count('processes.superlink(port, "--simulation")')
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -20,6 +19,7 @@ from typing import Any
 import psutil
 import tomli_w
 
+from pfedfair.engines.ray import secret
 from pfedfair.errors import InputError
 from pfedfair.files import atomic
 
@@ -45,14 +45,12 @@ def environment(home: Path) -> dict[str, str]:
     """The environment of every Flower process: its files in `home`, nothing sent to anybody.
 
     A simulation starts Ray, which listens on all interfaces and runs code for whoever asks. So it
-    asks for a secret, a new one each time. Only the environment holds it: other users can read the
-    command line of a process, but not that. And Ray joins nobody else's cluster.
+    asks for a secret. And Ray joins nobody else's cluster.
     """
     here = str(Path(sys.executable).parent)
     path = os.pathsep.join([here, os.environ.get("PATH", "")])
-    ray = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     own = {"FLWR_HOME": str(home), "PATH": path, "RAY_ADDRESS": "local"}
-    return {**os.environ, **SETTINGS, **ray, **own}
+    return {**os.environ, **SETTINGS, **secret(), **own}
 
 
 def free_ports(n: int) -> list[int]:

@@ -1,0 +1,102 @@
+"""Whom we join: a cluster that is there, asks for a token, and takes ours."""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pfedfair.engines.ray import LOCAL, secret
+from pfedfair.errors import InputError, option
+
+NEEDED = ("ray", "grpc")
+ASKED = "/ray.rpc.NodeInfoGcsService/CheckAlive"  # it changes nothing, and takes no argument
+WAIT = 10.0  # seconds for an answer
+
+
+def checked(address: str) -> dict[str, str]:
+    """Say what is wrong with a cluster, before anything is sent; return the settings to join it.
+
+    A cluster that answers a stranger is refused: whoever can reach it could run code on it, and
+    read the rows that we would send.
+    """
+    for module in NEEDED:
+        if find_spec(module) is None:
+            raise InputError(
+                f"{option('cluster')} needs the package '{module}': "
+                "pip install 'pfedfair[cluster]'."
+            )
+    if address == LOCAL:
+        return secret()
+    _parsed(address)
+    token = _token()
+    if _answers(address, None):
+        raise InputError(
+            f"The cluster at {address} asks for no token, so whoever can reach it can run code on "
+            "it: start it again with RAY_AUTH_MODE=token and RAY_AUTH_TOKEN set."
+        )
+    if not _answers(address, token):
+        raise InputError(
+            f"The cluster at {address} does not take this token: RAY_AUTH_TOKEN (or the file "
+            "RAY_AUTH_TOKEN_PATH) must hold the one that it was started with."
+        )
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+
+
+def _parsed(address: str) -> None:
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or "/" in address or not port.isdecimal():
+        raise InputError(
+            f"{option('cluster')} takes HOST:PORT, as ray start told it (often port 6379), or "
+            f"{LOCAL}; got '{address}'."
+        )
+
+
+def _token() -> str:
+    """The cluster's token, from where Ray's own commands look for it."""
+    given = os.environ.get("RAY_AUTH_TOKEN", "").strip()
+    if given:
+        return given
+    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    path = Path(named) if named else Path.home() / ".ray" / "auth_token"
+    try:
+        found = path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        found = ""
+    if not found:
+        raise InputError(
+            "The cluster's token is missing: set RAY_AUTH_TOKEN to the one that the cluster was "
+            "started with, or RAY_AUTH_TOKEN_PATH to a file that holds it."
+        )
+    return found
+
+
+def _answers(address: str, token: str | None) -> bool:
+    """Whether a cluster talks to somebody with this token, or with none."""
+    import grpc
+
+    known: Any = None if token is None else (("authorization", f"Bearer {token}"),)
+    with _channel(address) as channel:
+        try:
+            channel.unary_unary(ASKED)(b"", timeout=WAIT, metadata=known)
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.UNAUTHENTICATED:
+                return False
+            raise InputError(
+                f"No Ray cluster answers at {address} ({error.code().name.lower()}): is it "
+                "running, and is this the address that ray start told?"
+            ) from None
+    return True
+
+
+def _channel(address: str) -> Any:
+    """A way to the cluster: with its certificates, if Ray's settings say so."""
+    import grpc
+
+    if os.environ.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):
+        return grpc.insecure_channel(address)
+    names = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_SERVER_CERT")
+    try:
+        read = [Path(os.environ[name]).read_bytes() for name in names]
+    except (KeyError, OSError) as error:
+        raise InputError(f"RAY_USE_TLS is set, so {', '.join(names)} must name files.") from error
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(*read))
