@@ -241,7 +241,8 @@ def stratified(
     rows: Rows, s: np.ndarray, fraction: float, rng: np.random.Generator
 ) -> tuple[Rows, Rows]:
     """Split rows in two, `fraction` of each group in the first part."""
-    each = (rng.permutation(rows[s[rows] == z]) for z in range(max(2, int(s.max()) + 1)))
+    own = s[rows]  # not all of s: that would take as long as there are rows in the federation
+    each = (rng.permutation(rows[own == z]) for z in range(max(2, int(own.max(initial=0)) + 1)))
     cut = [np.split(mine, [round(fraction * len(mine))]) for mine in each]
     first, second = (np.sort(np.concatenate(part)) for part in zip(*cut, strict=True))
     return first, second

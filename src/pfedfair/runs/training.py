@@ -14,6 +14,7 @@ from pfedfair.algorithms import Algorithm, State
 from pfedfair.callbacks import Callback, Training
 from pfedfair.data import Dataset, with_model
 from pfedfair.defaults import make_for
+from pfedfair.engines.gathered import shared
 from pfedfair.engines.stacked import fit
 from pfedfair.errors import InputError, known, option
 from pfedfair.federation import Federation
@@ -176,7 +177,8 @@ def _train(
     began = time.perf_counter()
     fitted = fit(federation, algorithm, network, seed, on_work=on_work, on_round=on_round)
     seconds = time.perf_counter() - began
-    if not bool(torch.isfinite(fitted.theta).all()):
+    each = fitted.theta[:1] if shared(fitted.theta) else fitted.theta
+    if not all(bool(torch.isfinite(some).all()) for some in each.split(64)):
         raise InputError(
             f"Training diverged: a weight is not finite after {algorithm.rounds} rounds; "
             "use a smaller alpha."
