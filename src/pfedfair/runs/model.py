@@ -194,7 +194,8 @@ def _all(tensor: Tensor, test: Callable[[Tensor], Tensor]) -> bool:
 
 # What stands in a card, if it does; the lists are of names.
 CARD = {"dataset": str, "sensitive_column": str, "seed": int, "key": str, "command": str,
-        "sha256": str, "shared_conditional": bool, "one_model": bool, "algorithm": dict, "columns": dict, "data": dict,
+        "sha256": str, "shared_conditional": bool, "one_model": bool, "algorithm": dict,
+        "columns": dict, "data": dict,
         "values": dict, "bands": dict, "group_names": list, "label_names": list, "clients": list,
         "facts": list}  # fmt: skip
 

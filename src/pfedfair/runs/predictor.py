@@ -1,6 +1,6 @@
 """A predictor is a scorer and a rule: from a person's inputs and group to a decision."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -45,10 +45,33 @@ class Predictor:
         """Everybody's decision, ``(n,)``, by lot where the rule says so."""
         return self.rule.decide(self.logits(x, s, unpack), s, rng)
 
+    def scores_as(self, other: Self) -> bool:
+        """Whether people of the two may be scored in one pass: by one model, kept once."""
+        one = self.theta.data_ptr() == other.theta.data_ptr() and self.network is other.network
+        return one and not self.network.alone
+
     def same(self, other: Self) -> bool:
         """Whether two clients decide alike."""
         mine, theirs = self.rule.numbers, other.rule.numbers
         return torch.equal(self.theta, other.theta) and torch.equal(mine, theirs)
+
+
+def scored(
+    predictors: Sequence[Predictor], table: Table, rows: Sequence[np.ndarray]
+) -> Iterator[Tensor]:
+    """Every client's logits on its rows, in order; of neighbours with one model in one pass."""
+    first = 0
+    while first < len(predictors):
+        last, people = first + 1, len(rows[first])
+        while last < len(predictors) and people + len(rows[last]) <= ROWS_AT_ONCE:
+            if not predictors[last].scores_as(predictors[first]):
+                break
+            people += len(rows[last])
+            last += 1
+        own = torch.from_numpy(np.concatenate(rows[first:last]))
+        found = predictors[first].logits(table.x[own], table.s[own], table.unpack)
+        yield from torch.split(found, [len(some) for some in rows[first:last]])
+        first = last
 
 
 def count(
@@ -65,14 +88,18 @@ def count(
     groups, classes = table.kinds.groups, table.kinds.classes
     kind = np.int64 if weight is None else np.float64
     counts = np.zeros((len(predictors), groups, classes, classes), dtype=kind)
-    for i, predictor in enumerate(predictors):
-        if i > 0 and rows[i] is rows[0] and predictor.same(predictors[0]):
-            counts[i] = counts[0]  # one model for all, on everybody's rows
-            continue
-        own = torch.from_numpy(rows[i])
-        s, y = table.s[own], table.y[own].long()
+    first = [i for i, one in enumerate(predictors)
+             if i == 0 or rows[i] is not rows[0] or not one.same(predictors[0])]  # fmt: skip
+    each = scored([predictors[i] for i in first], table, [rows[i] for i in first])
+    labels, groups_of = table.y.numpy().astype(np.int64), table.s.numpy()
+    for i, logits in zip(first, each, strict=True):
+        own = rows[i]
+        s, y = groups_of[own], labels[own]
         rng = seeds.generator(seed, seeds.TIES, i)
-        decided = predictor.decide(table.x[own], s, rng, table.unpack)
+        decided = predictors[i].rule.decide(logits, torch.from_numpy(s), rng)
         much = None if weight is None else weight[rows[i]]
-        counts[i] = tally(s.numpy(), y.numpy(), decided.numpy(), groups, classes, much)
+        counts[i] = tally(s, y, decided.numpy(), groups, classes, much)
+    again = np.ones(len(predictors), dtype=bool)
+    again[first] = False
+    counts[again] = counts[:1]  # one model for all, on everybody's rows
     return counts

@@ -156,6 +156,7 @@ def train(
             one.on_train_begin(state)
         run = _train(federation, algorithm, seed, network, on_work, on_round)
         run = replace(run, curve=tuple(curve), seconds=run.seconds - spent)
+        _warn(run)
         for one in callbacks:
             one.on_train_end(run)
     except BaseException as error:
@@ -173,7 +174,7 @@ def _train(
     on_work: Callable[[float], None],
     on_round: Callable[[int, State], None],
 ) -> Run:
-    """Return the run; refuse one that diverged, and say which clients' models collapsed."""
+    """Return the run; refuse one that diverged."""
     began = time.perf_counter()
     fitted = fit(federation, algorithm, network, seed, on_work=on_work, on_round=on_round)
     seconds = time.perf_counter() - began
@@ -183,12 +184,16 @@ def _train(
             f"Training diverged: a weight is not finite after {algorithm.rounds} rounds; "
             "use a smaller alpha."
         )
-    run = Run(federation, algorithm, network, fitted, seed, seconds)
-    if algorithm.collapse and run.collapsed.any():
-        who = ", ".join(np.array(federation.partition.names)[run.collapsed])
+    return Run(federation, algorithm, network, fitted, seed, seconds)
+
+
+def _warn(run: Run) -> None:
+    """Say which clients' models collapsed."""
+    if run.algorithm.collapse and run.collapsed.any():
+        who = ", ".join(np.array(run.federation.partition.names)[run.collapsed])
         warnings.warn(
-            f"The model of client {who} predicts one class for everybody: {algorithm.collapse}.",
+            f"The model of client {who} predicts one class for everybody: "
+            f"{run.algorithm.collapse}.",
             CollapseWarning,
             stacklevel=3,
         )
-    return run
