@@ -121,13 +121,14 @@ class Saved:
             return bytes.fromhex(self.about.get("key", ""))
         return key_of(self.about.get("seed", 0), self.tensors["w"])
 
-    def of_client(self, client: int | str) -> PersonalModel:
-        """A client's model, by its name or its position."""
-        number = client_number(self.clients, client)
-        theta = self.tensors["theta"][number].clone()  # as `Run.personal_model`
+    def of_client(self, client: int | str, copy: bool = True) -> PersonalModel:
+        """A client's model, by its name or its position; nobody else's alias if it is a `copy`."""
+        number = client_number(self.about["clients"], client)
+        theta = self.tensors["theta"][number]
+        theta = theta.clone() if copy else theta
         with damage(self.folder):
             rule = rules.from_dict(self.about["rule"], self.tensors["rule"][number])
-        return self.model(theta, rule, self.clients[number])
+        return self.model(theta, rule, self.about["clients"][number])
 
 
 @contextmanager
