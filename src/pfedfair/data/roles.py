@@ -87,11 +87,11 @@ def sort_out(
         empty = int((numbers == -1).sum())
         if name not in keep:
             why = "" if name in codes else _identifier(kind, cells, different, part)
-            same_as = (w for w, (own, v) in others.items() if _same(numbers, different, own, len(v)))
-            why = why or next((f"is a copy of {what}" for what in same_as), "")
+            same = (w for w, own in others.items() if _same(numbers, different, *own))
+            why = why or next((f"is a copy of {what}" for what in same), "")
             why = why or ("is empty" if empty == len(frame) and not part else "")
-            same = not part and not empty and len(frame) > 1 and different == 1
-            why = why or ("is the same in every row" if same else "")
+            constant = not part and not empty and len(frame) > 1 and different == 1
+            why = why or ("is the same in every row" if constant else "")
             if why:
                 roles.left[name] = why
                 continue
@@ -166,12 +166,13 @@ def _identifier(kind: str, cells: np.ndarray, different: int, part: bool) -> str
     return "has another value in nearly every row, like a name"
 
 
-def _same(cells: np.ndarray, different: int, other: np.ndarray, n: int) -> bool:
+def _same(cells: np.ndarray, different: int, other: np.ndarray, values: np.ndarray) -> bool:
     """Whether two columns are one, perhaps in other words, but for empty cells and a few slips.
 
-    Or to be empty is one of the words. Both are numbers from 0, of so many different values; -1 is
-    an empty cell.
+    Or to be empty is one of the words. Cells are numbers from 0, of so many different values, -1 if
+    they are empty; `other` has those of `values`.
     """
+    n = len(values)
     if len(cells) < COPY or different > MOST_SLIPS + n:
         return False
     pairs = np.bincount((cells + 1) * n + other, minlength=(different + 1) * n)
@@ -183,14 +184,14 @@ def _same(cells: np.ndarray, different: int, other: np.ndarray, n: int) -> bool:
     if pairs.sum() < max(COPY, len(cells) / 2):
         return False
     pairs = pairs[:, pairs.any(0)]
-    seen, values = pairs.shape
-    if values < 2 or seen < values or seen > MOST_SLIPS + values:
+    seen, n = pairs.shape
+    if n < 2 or seen < n or seen > MOST_SLIPS + n:
         return False
     word = pairs.argmax(0)  # by which a value is called
-    right = pairs[word, np.arange(values)]
+    right = pairs[word, np.arange(n)]
     slips = np.maximum(pairs.sum(0), pairs.sum(1)[word]) - right
     allowed = np.maximum(1, SLIPS * right) * (right >= COPY)
-    return len(set(word.tolist())) == values and bool((slips <= allowed).all())
+    return len(set(word.tolist())) == n and bool((slips <= allowed).all())
 
 
 def _some(counts: dict[str, int]) -> str:

@@ -14,6 +14,7 @@ from pfedfair.errors import InputError, option
 from pfedfair.scalars import plain
 
 Rows = np.ndarray
+MOST, SHOWN = 100, 20  # clients that are told one by one; of more, so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,15 @@ class Partition:
 
     def describe(self) -> str:
         """Print-ready table of shares."""
-        text = self.table().to_string(index=False, float_format="{:.3f}".format)
+        table = self.table()
+        few = table if len(table) <= MOST else table.head(SHOWN)
+        text = few.to_string(index=False, float_format="{:.3f}".format)
+        if len(few) < len(table):
+            least, most = table["train"].min(), table["train"].max()
+            text += (
+                f"\nand {len(table) - SHOWN:,} more clients; of all {len(table):,} each has "
+                f"{least:,} to {most:,} rows to train on"
+            )
         return "\n".join((text, f"held-out pool: {len(self.pool)} rows", *self.notes))
 
 

@@ -14,7 +14,7 @@ from pfedfair.metrics import tally
 from pfedfair.networks import Network
 from pfedfair.rules import Rule
 
-ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE = 2048  # of 4096 the inputs leave the cache
 Unpack = Callable[[Tensor], Tensor]  # from what an encoder packed to inputs
 
 

@@ -20,9 +20,12 @@ from pfedfair.errors import InputError, known, option
 from pfedfair.federation import Federation
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import MLP, PIXELS, Network, Pixels
+from pfedfair.notebook import some
 from pfedfair.runs import history
 from pfedfair.runs.run import Run
 from pfedfair.scalars import whole
+
+NAMED = 20  # clients that a warning names
 
 
 class CollapseWarning(UserWarning):
@@ -179,7 +182,7 @@ def _train(
     fitted = fit(federation, algorithm, network, seed, on_work=on_work, on_round=on_round)
     seconds = time.perf_counter() - began
     each = fitted.theta[:1] if shared(fitted.theta) else fitted.theta
-    if not all(bool(torch.isfinite(some).all()) for some in each.split(64)):
+    if not all(bool(torch.isfinite(part).all()) for part in each.split(64)):
         raise InputError(
             f"Training diverged: a weight is not finite after {algorithm.rounds} rounds; "
             "use a smaller alpha."
@@ -190,7 +193,7 @@ def _train(
 def _warn(run: Run) -> None:
     """Say which clients' models collapsed."""
     if run.algorithm.collapse and run.collapsed.any():
-        who = ", ".join(np.array(run.federation.partition.names)[run.collapsed])
+        who = some(np.array(run.federation.partition.names)[run.collapsed].tolist(), NAMED)
         warnings.warn(
             f"The model of client {who} predicts one class for everybody: "
             f"{run.algorithm.collapse}.",
