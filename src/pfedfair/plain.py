@@ -4,6 +4,7 @@ A name may hold codes that move a terminal's cursor, Markdown or HTML, or a spre
 """
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import pandas as pd
@@ -11,6 +12,7 @@ import pandas as pd
 # Controls but for tab and newline; what ends a line elsewhere; what turns the direction of writing.
 CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d\s.,()/eE-]*$)")  # but -5, +1.2e-3 and +49 (30) 123
+FIRST = frozenset("=@\t\r+-")  # what a formula begins with
 QUOTED = re.compile(rf"'(?={FORMULA.pattern})")
 
 
@@ -41,7 +43,7 @@ def inert(frame: pd.DataFrame) -> pd.DataFrame:
     A text that would be a formula begins with an apostrophe, as spreadsheets themselves write it.
     """
     texts = [c for c in frame if not pd.api.types.is_numeric_dtype(frame[c].dtype)]
-    odd = [c for c in texts if frame[c].map(_formula).any()]
+    odd = [c for c in texts if any(map(_formula, _different(frame[c])))]
     names = {c: _inert(c) for c in frame if _formula(c)}
     if not odd and not names:
         return frame
@@ -56,8 +58,17 @@ def alive(column: "pd.Series[str]") -> "pd.Series[str]":
     return column.str.replace(QUOTED, "", n=1, regex=True)
 
 
+def _different(column: "pd.Series[Any]") -> Collection[Any]:
+    """The cells of a column, each once if that can be."""
+    cells = column.tolist()
+    try:
+        return set(cells)
+    except TypeError:  # lists and the like
+        return cells
+
+
 def _formula(cell: Any) -> bool:
-    return isinstance(cell, str) and FORMULA.match(cell) is not None
+    return isinstance(cell, str) and cell[:1] in FIRST and FORMULA.match(cell) is not None
 
 
 def _inert(cell: Any) -> Any:

@@ -59,7 +59,7 @@ TENSORS = {
     "no theta": (lambda t: {k: v for k, v in t.items() if k != "theta"}, "lacks 'theta'"),
     "no rules": (lambda t: {k: v for k, v in t.items() if k != "rule"}, "lacks 'rule'"),
     "another size": (lambda t: t | {"theta": t["theta"][:, :-1].clone()}, "'theta' has the shape"),
-    "fewer clients": (lambda t: t | {"theta": t["theta"][:1].clone()}, "'theta' has the shape"),
+    "other clients": (lambda t: t | {"theta": t["theta"].repeat(2, 1)}, "'theta' has the shape"),
     "fewer rules": (lambda t: t | {"rule": t["rule"][:1].clone()}, "1 rules for 3 clients"),
     "not numbers": (lambda t: t | {"theta": with_nan(t["theta"])}, "no finite numbers"),
     "infinite": (lambda t: t | {"w": t["w"] / 0}, "no finite numbers"),

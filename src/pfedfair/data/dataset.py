@@ -131,7 +131,8 @@ class Dataset:
     @cached_property
     def digest(self) -> str:
         """A hash of the array, the labels, the groups and all columns."""
-        columns = pd.util.hash_pandas_object(self.frame.astype(str)).to_numpy()
+        frame = self.frame if self.array is None else self.frame.astype(str)  # of few columns
+        columns = pd.util.hash_pandas_object(frame).to_numpy()
         found = hashlib.sha256(columns.tobytes())
         for part in (self.array, self.y, self.s, self.held):
             found.update(b"" if part is None else np.ascontiguousarray(part).view(np.uint8).data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pfedfair.errors import InputError
@@ -26,11 +27,22 @@ def are_dates(words: list[str], mostly: float = 1.0) -> bool:
 
 def read(column: pd.Series[Any]) -> pd.Series[Any]:
     """The times of a column, by the clock of their own zone; what cannot be read is none."""
+    codes, times = _times(column)
+    return pd.Series(times.take(codes).array, index=column.index)
+
+
+def _times(column: pd.Series[Any]) -> tuple[np.ndarray, pd.Series[Any]]:
+    """Number the different cells of a column; return the numbers, and the time that each means."""
     if pd.api.types.is_datetime64_any_dtype(column):
-        return pd.Series(column.dt.tz_localize(None))
-    words = column.astype(object).where(column.notna(), None).map(str, na_action="ignore")
-    words = words.astype(object).str.replace(ZONE, r"\1", regex=True)
-    return pd.to_datetime(words, format="ISO8601", errors="coerce")
+        codes, seen = pd.factorize(column.dt.tz_localize(None), use_na_sentinel=False)
+        return codes, pd.Series(seen)
+    words = column
+    if not isinstance(column.dtype, pd.StringDtype):
+        words = column.astype(object).where(column.notna(), None).map(str, na_action="ignore")
+    codes, seen = pd.factorize(words, use_na_sentinel=False)
+    each = pd.Series(seen).astype(object)
+    each = each.where(each.notna(), None).str.replace(ZONE, r"\1", regex=True)
+    return codes, pd.to_datetime(each, format="ISO8601", errors="coerce")
 
 
 def name_of(column: str, part: str) -> str:
@@ -40,12 +52,15 @@ def name_of(column: str, part: str) -> str:
 
 def part_of(column: pd.Series[Any], part: str) -> pd.Series[Any]:
     """A part of the dates: the year with its fraction, or the month, weekday or hour."""
-    time = read(column).dt
+    codes, times = _times(column)
+    time = times.dt
     if part == "year":
-        return pd.Series(time.year + (time.day_of_year - 1) / 366)
-    if part == "weekday":
-        return pd.Series(time.day_of_week.map(dict(enumerate(DAYS))))
-    return pd.Series(time.month if part == "month" else time.hour)
+        found = time.year + (time.day_of_year - 1) / 366
+    elif part == "weekday":
+        found = time.day_of_week.map(dict(enumerate(DAYS)))
+    else:
+        found = time.month if part == "month" else time.hour
+    return pd.Series(found.take(codes).array, index=column.index, name=column.name)
 
 
 def base_of(name: str) -> tuple[str, str]:

@@ -78,16 +78,20 @@ def sort_out(
     what no input may be a copy of. Of a `part` of a table less can be said.
     """
     roles = Roles()
+    others = {what: pd.factorize(values, sort=True) for what, values in told.items()}
     for name in inputs:
         column = frame[name]
         kind, cells = _kind(column, name in codes)
-        empty = _empty(cells)
+        numbers = pd.factorize(cells)[0] if kind == "number" else cells  # -1 where there is none
+        different = int(numbers.max(initial=-1)) + 1
+        empty = int((numbers == -1).sum())
         if name not in keep:
-            why = "" if name in codes else _identifier(kind, cells, part)
-            why = why or next((f"is a copy of {w}" for w, v in told.items() if _same(cells, v)), "")
+            why = "" if name in codes else _identifier(kind, cells, different, part)
+            same = (w for w, own in others.items() if _same(numbers, different, *own))
+            why = why or next((f"is a copy of {what}" for what in same), "")
             why = why or ("is empty" if empty == len(frame) and not part else "")
-            same = not part and not empty and len(frame) > 1 and len(pd.unique(cells)) == 1
-            why = why or ("is the same in every row" if same else "")
+            constant = not part and not empty and len(frame) > 1 and different == 1
+            why = why or ("is the same in every row" if constant else "")
             if why:
                 roles.left[name] = why
                 continue
@@ -137,10 +141,6 @@ def _kind(column: pd.Series[Any], code: bool) -> tuple[str, np.ndarray]:
     return "text", codes
 
 
-def _empty(cells: np.ndarray) -> int:
-    return int(np.isnan(cells).sum() if cells.dtype.kind == "f" else (cells == -1).sum())
-
-
 def _blank_words(column: pd.Series[Any]) -> int:
     """Cells of a column of text that say nothing."""
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
@@ -148,8 +148,8 @@ def _blank_words(column: pd.Series[Any]) -> int:
     return int((factor(column)[0] == -1).sum() - column.isna().sum())
 
 
-def _identifier(kind: str, cells: np.ndarray, part: bool) -> str:
-    """Why a column cannot be but a name or number of a person.
+def _identifier(kind: str, cells: np.ndarray, different: int, part: bool) -> str:
+    """Why a column with so many `different` values cannot be but a name or number of a person.
 
     Whole numbers must also lie close together, as counted people do, or be long. Of a part of a
     table that cannot be said: an income may be of one person there.
@@ -157,7 +157,7 @@ def _identifier(kind: str, cells: np.ndarray, part: bool) -> str:
     if kind == "date" or (kind == "number" and part):
         return ""
     there = cells[~np.isnan(cells)] if kind == "number" else cells[cells >= 0]
-    if len(there) < FEWEST[kind] or len(pd.unique(there)) < OWN[kind] * len(there):
+    if len(there) < FEWEST[kind] or different < OWN[kind] * len(there):
         return ""
     if kind == "number":
         close = np.ptp(there) <= CLOSE * len(there)
@@ -166,31 +166,32 @@ def _identifier(kind: str, cells: np.ndarray, part: bool) -> str:
     return "has another value in nearly every row, like a name"
 
 
-def _same(cells: np.ndarray, other: np.ndarray) -> bool:
+def _same(cells: np.ndarray, different: int, other: np.ndarray, values: np.ndarray) -> bool:
     """Whether two columns are one, perhaps in other words, but for empty cells and a few slips.
 
-    Or to be empty is one of the words.
+    Or to be empty is one of the words. Cells are numbers from 0, of so many different values, -1 if
+    they are empty; `other` has those of `values`.
     """
-    if len(cells) < COPY:
+    n = len(values)
+    if len(cells) < COPY or different > MOST_SLIPS + n:
         return False
-    every, words = pd.factorize(cells, use_na_sentinel=False)
-    n = len(np.unique(other))
-    if len(words) == n > 1 and len(np.unique(every * np.int64(n) + other)) == n:
+    pairs = np.bincount((cells + 1) * n + other, minlength=(different + 1) * n)
+    pairs = pairs.reshape(different + 1, n)
+    words = different + int(pairs[0].any())
+    if words == n > 1 and np.count_nonzero(pairs) == n:
         return True
-    there = ~np.isnan(cells) if cells.dtype.kind == "f" else cells >= 0
-    if there.sum() < max(COPY, len(cells) / 2):
+    pairs = pairs[1:]
+    if pairs.sum() < max(COPY, len(cells) / 2):
         return False
-    codes, seen = pd.factorize(cells[there])
-    values, own = np.unique(other[there], return_inverse=True)
-    if len(values) < 2 or len(seen) < len(values) or len(seen) > MOST_SLIPS + len(values):
+    pairs = pairs[:, pairs.any(0)]
+    seen, n = pairs.shape
+    if n < 2 or seen < n or seen > MOST_SLIPS + n:
         return False
-    pairs = np.zeros((len(seen), len(values)), dtype=np.int64)
-    np.add.at(pairs, (codes, own), 1)
     word = pairs.argmax(0)  # by which a value is called
-    right = pairs[word, np.arange(len(values))]
+    right = pairs[word, np.arange(n)]
     slips = np.maximum(pairs.sum(0), pairs.sum(1)[word]) - right
     allowed = np.maximum(1, SLIPS * right) * (right >= COPY)
-    return len(set(word.tolist())) == len(values) and bool((slips <= allowed).all())
+    return len(set(word.tolist())) == n and bool((slips <= allowed).all())
 
 
 def _some(counts: dict[str, int]) -> str:

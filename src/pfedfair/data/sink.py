@@ -41,10 +41,19 @@ def sink(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
 
             def write_csv(frame: pd.DataFrame) -> None:
                 nonlocal first
-                inert(frame).to_csv(file, index=False, header=first, float_format="%.6g")
+                _written(inert(frame)).to_csv(file, index=False, header=first)
                 first = False
 
             yield write_csv
+
+
+def _written(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same table with its decimal numbers as they are written; pandas takes longer for that."""
+    made = {}
+    for name in frame.columns[[kind.kind == "f" for kind in frame.dtypes]]:
+        cells = ["" if value != value else f"{value:.6g}" for value in frame[name].tolist()]
+        made[name] = pd.Series(cells, index=frame.index, dtype=object)
+    return frame.assign(**made)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pfedfair import seeds
 from pfedfair.algorithms import Algorithm, Clients, State
+from pfedfair.engines.gathered import Messages, Models, put
 from pfedfair.federation import CHUNK, Federation, chunks
 from pfedfair.networks import Network
 from pfedfair.rules import Rule
@@ -28,6 +29,7 @@ class Sent(NamedTuple):
 class Fitted(NamedTuple):
     """The global model ``(p,)``, the clients' personal models ``(clients, p)`` and their rules.
 
+    Where all clients have one model, `theta` is a view that repeats it: do not write to it.
     `server` is what the server knows at the end, by name; `own` what the clients do, where the
     algorithm keeps it; `sent` what each of them sent, or would have from a place of its own.
     """
@@ -117,32 +119,31 @@ def fit(
     own = [algorithm.start(server, clients) for _, clients in groups]
     posted: dict[tuple[str, ...], list[int]] = {}
     for t in range(rounds):
-        messages: State = {}
+        messages = Messages(algorithm.sums, sizes)
         for k, (ids, clients) in enumerate(groups):
             sent, own[k] = algorithm.client_round(server, own[k], clients, t)
-            _scatter(messages, ids, sent, len(federation))
+            messages.add(ids, sent)
             on_work(per_round / total)
-        posted.setdefault(tuple(messages), []).append(
-            sum(rows[0].numel() * rows.element_size() for rows in messages.values())
-        )
-        server = algorithm.server_round(server, messages, sizes)
+        posted.setdefault(messages.names, []).append(messages.bytes)
+        server = algorithm.server_round(server, *messages.taken())
         on_round(t, server)
     if rounds and network.measured:
         server = server | {"w": _settled(server["w"], [some for _, some in groups], algorithm)}
-    messages = {}
-    personal: State = {}
+    models = Models(len(federation))
+    kept: State = {}
     rules: dict[int, Rule] = {}
     for k, (ids, clients) in enumerate(groups):
         theta = algorithm.personalise(server, own[k], clients)
         theta = clients.settled(theta, algorithm.batch)
         rules |= zip(clients.ids, algorithm.rules(server, own[k], clients), strict=True)
-        kept = own[k] if algorithm.keeps else {}
-        _scatter(personal, ids, {"theta": theta, **kept}, len(federation))
+        models.add(ids, theta)
+        for name, rows in own[k].items() if algorithm.keeps else ():
+            put(kept, name, ids, rows, len(federation))
         own[k] = {}
         on_work(at_end / total)
     in_order = [rules[i] for i in range(len(federation))]
     post = tuple(Sent(names, len(each), sum(each)) for names, each in posted.items())
-    return Fitted(server["w"], personal.pop("theta"), in_order, server, personal, post)
+    return Fitted(server["w"], models.taken(), in_order, server, kept, post)
 
 
 def _settled(w: Tensor, groups: Sequence[Clients], algorithm: Algorithm) -> Tensor:
@@ -151,11 +152,3 @@ def _settled(w: Tensor, groups: Sequence[Clients], algorithm: Algorithm) -> Tens
     for clients in groups:
         moved += (clients.settled(clients.replicate(w), algorithm.batch) - w).sum(0)
     return w + moved / sum(map(len, groups))
-
-
-def _scatter(whole: State, ids: Tensor, part: State, n: int) -> None:
-    """Write some clients' rows into the stack of all clients' rows."""
-    for name, rows in part.items():
-        if name not in whole:
-            whole[name] = rows.new_empty((n, *rows.shape[1:]))
-        whole[name][ids] = rows

@@ -14,6 +14,7 @@ from pfedfair.errors import InputError, option
 from pfedfair.scalars import plain
 
 Rows = np.ndarray
+MOST, SHOWN = 100, 20  # clients that are told one by one; of more, so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,15 @@ class Partition:
 
     def describe(self) -> str:
         """Print-ready table of shares."""
-        text = self.table().to_string(index=False, float_format="{:.3f}".format)
+        table = self.table()
+        few = table if len(table) <= MOST else table.head(SHOWN)
+        text = few.to_string(index=False, float_format="{:.3f}".format)
+        if len(few) < len(table):
+            least, most = table["train"].min(), table["train"].max()
+            text += (
+                f"\nand {len(table) - SHOWN:,} more clients; of all {len(table):,} each has "
+                f"{least:,} to {most:,} rows to train on"
+            )
         return "\n".join((text, f"held-out pool: {len(self.pool)} rows", *self.notes))
 
 
@@ -241,7 +250,8 @@ def stratified(
     rows: Rows, s: np.ndarray, fraction: float, rng: np.random.Generator
 ) -> tuple[Rows, Rows]:
     """Split rows in two, `fraction` of each group in the first part."""
-    each = (rng.permutation(rows[s[rows] == z]) for z in range(max(2, int(s.max()) + 1)))
+    own = s[rows]  # not all of s: that would take as long as there are rows in the federation
+    each = (rng.permutation(rows[own == z]) for z in range(max(2, int(own.max(initial=0)) + 1)))
     cut = [np.split(mine, [round(fraction * len(mine))]) for mine in each]
     first, second = (np.sort(np.concatenate(part)) for part in zip(*cut, strict=True))
     return first, second

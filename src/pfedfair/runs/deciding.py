@@ -192,9 +192,10 @@ def _decided(
         levels, empty = one.encoder.unseen(people, packed)
         told.levels.update(levels)
         told.empty.update(empty)
-        for name in dict.fromkeys(names[fine]):
-            model, mine = reader.models[name], names[fine] == name
-            at, x = fine[mine], packed[mine]
+        codes, each = pd.factorize(names[fine])
+        apart = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+        for name, mine in zip(each, apart, strict=True):
+            model, at, x = reader.models[name], fine[mine], packed[mine]
             who = copy[reader.id].iloc[at] if reader.id else None
             found = _outcomes(model, x, s[at], who)
             code[at], chance[at], scores[at] = found.code, found.chance, found.scores
@@ -211,7 +212,9 @@ def _decided(
         columns["score"] = scores[:, 1]
     else:
         columns |= {f"score {label}": scores[:, c] for c, label in enumerate(one.label_names)}
-    return pd.DataFrame(columns | {"chance": chance, "rule": rule, "problem": problem})
+    columns |= {"chance": chance, "rule": rule, "problem": problem}
+    texts = {c: pd.Series(v, dtype=object) for c, v in columns.items() if v.dtype == object}
+    return pd.DataFrame(columns | texts)  # as they are: pandas would look at every cell
 
 
 def _outcomes(model: PersonalModel, x: np.ndarray, s: np.ndarray, ids: pd.Series | None
@@ -285,7 +288,7 @@ def reader_of(
     if client is not None and client_column is not None:
         raise InputError(f"Say {option('client')} or {option('client_column')}, not both.")
     models = [saved.of_client(client)] if client is not None else [
-        saved.of_client(name) for name in names]  # fmt: skip
+        saved.of_client(k, copy=False) for k in range(len(names))]  # fmt: skip
     if key is not None:
         models = [replace(model, key=key) for model in models]
     return Reader({model.name: model for model in models}, client_column, id, tuple(keep))

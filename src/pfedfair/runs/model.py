@@ -1,7 +1,7 @@
 """The files that keep clients' models: ``model.safetensors`` and ``run.json``."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import load, load_file, save_file
 from torch import Tensor, nn
 
 from pfedfair import algorithms, networks, rules
 from pfedfair.algorithms import Algorithm
 from pfedfair.data import encoder as inputs
 from pfedfair.data.bands import in_order
+from pfedfair.engines.gathered import shared
 from pfedfair.errors import InputError
 from pfedfair.federation import client_number
 from pfedfair.files import atomic, first_line, read_json, write_json
@@ -31,8 +32,11 @@ __all__ = [
     "write_model",
 ]  # fmt: skip
 
-FORMAT = 3  # of run.json
-READABLE = (2, FORMAT)  # format 2 has models, but no card and no predictions
+FORMAT = 4  # of run.json
+WHOLE = (3, FORMAT)  # formats of whole runs; from 4 on, one model for all may be kept once
+READABLE = (2, *WHOLE)  # format 2 has models, but no card and no predictions
+MAPPED = 2**28  # bytes of weights; larger files are mapped, not read
+AT_ONCE = 2**22  # numbers that are looked at
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError)
 
 
@@ -49,20 +53,28 @@ def write_model(
 
     `rule` has one for each client, all of the same kind, or none where there are no clients.
     """
+    one = "theta" in tensors and shared(tensors["theta"])
+    if one:
+        tensors = tensors | {"theta": tensors["theta"][:1]}
     kept = {f"buffer.{name}": buffer for name, buffer in network.buffers().items()}
     kept |= {f"encoder.{name}": torch.from_numpy(a) for name, a in encoder.tensors().items()}
     if rule:
         kept["rule"] = torch.stack([one.numbers for one in rule])
-    whole = save({name: tensor.contiguous() for name, tensor in (tensors | kept).items()})
+    whole = {name: tensor.contiguous() for name, tensor in (tensors | kept).items()}
     with atomic(folder / "model.safetensors") as beside:
-        beside.write_bytes(whole)
+        beside.touch()
+        mode = beside.stat().st_mode  # as all other files: `save_file` keeps others from reading
+        save_file(whole, beside)
+        beside.chmod(mode)
+        written = _hash(beside)
     what = {
         "format": FORMAT,
         "network": network.to_dict(),
         "rule": rule[0].to_dict() if rule else None,
         "encoder": encoder.to_dict(),
         "kinds": asdict(kinds),
-        "sha256": hashlib.sha256(whole).hexdigest(),  # of the weights beside it
+        "one_model": one,  # for all clients: theta has one row
+        "sha256": written,  # of the weights beside it
     }
     write_json(folder / "run.json", about | what)
 
@@ -109,13 +121,14 @@ class Saved:
             return bytes.fromhex(self.about.get("key", ""))
         return key_of(self.about.get("seed", 0), self.tensors["w"])
 
-    def of_client(self, client: int | str) -> PersonalModel:
-        """A client's model, by its name or its position."""
-        number = client_number(self.clients, client)
-        theta = self.tensors["theta"][number].clone()  # as `Run.personal_model`
+    def of_client(self, client: int | str, copy: bool = True) -> PersonalModel:
+        """A client's model, by its name or its position; nobody else's alias if it is a `copy`."""
+        number = client_number(self.about["clients"], client)
+        theta = self.tensors["theta"][number]
+        theta = theta.clone() if copy else theta
         with damage(self.folder):
             rule = rules.from_dict(self.about["rule"], self.tensors["rule"][number])
-        return self.model(theta, rule, self.clients[number])
+        return self.model(theta, rule, self.about["clients"][number])
 
 
 @contextmanager
@@ -144,8 +157,8 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
     if found not in READABLE:
         raise InputError(f"{folder} was written by another version of pfedfair: train again.")
     try:
-        whole = weights.read_bytes()
-        tensors = load(whole)
+        large = weights.stat().st_size > MAPPED
+        tensors = load_file(weights) if large else load(weights.read_bytes())
     except FileNotFoundError:
         raise InputError(f"{folder} has no model.safetensors: copy the whole folder.") from None
     except (SafetensorError, *DAMAGE) as error:
@@ -153,7 +166,7 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
             f"{weights} is damaged, or no file of models ({first_line(error)}): copy it again or "
             "train again."
         ) from error
-    lost = any(bool(tensor.isnan().any()) for tensor in tensors.values())
+    lost = any(not _all(tensor, lambda part: part == part) for tensor in tensors.values())
     with damage(card):
         scales = {name: tensor.numpy() for name, tensor in _taken(tensors, "encoder.").items()}
         encoder = inputs.from_dict(about["encoder"], scales)
@@ -165,14 +178,25 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
         _check_numbers(saved)
         if lost:
             raise ValueError("it has values that are no numbers")
-        if about.get("sha256", written := hashlib.sha256(whole).hexdigest()) != written:
+        if "sha256" in about and about["sha256"] != _hash(weights):
             raise ValueError("its checksum is not the one in run.json")
     return saved
 
 
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _all(tensor: Tensor, test: Callable[[Tensor], Tensor]) -> bool:
+    """Whether all numbers pass a test, some at a time."""
+    return all(bool(test(part).all()) for part in tensor.flatten().split(AT_ONCE))
+
+
 # What stands in a card, if it does; the lists are of names.
 CARD = {"dataset": str, "sensitive_column": str, "seed": int, "key": str, "command": str,
-        "sha256": str, "shared_conditional": bool, "algorithm": dict, "columns": dict, "data": dict,
+        "sha256": str, "shared_conditional": bool, "one_model": bool, "algorithm": dict,
+        "columns": dict, "data": dict,
         "values": dict, "bands": dict, "group_names": list, "label_names": list, "clients": list,
         "facts": list}  # fmt: skip
 
@@ -205,13 +229,13 @@ def _check_numbers(saved: Saved) -> None:
     tensors, size, clients = saved.tensors, saved.network.size, len(saved.clients)
     shapes: dict[str, tuple[int, ...]] = {"w": (size,)} if "w" in tensors else {}
     if clients:
-        shapes["theta"] = (clients, size)
+        shapes["theta"] = (1 if saved.about.get("one_model") else clients, size)
         if len(tensors["rule"]) != clients:
             raise ValueError(f"there are {len(tensors['rule'])} rules for {clients} clients")
     for name, shape in shapes.items():
         if tuple(tensors[name].shape) != shape:
             raise ValueError(f"'{name}' has the shape {tuple(tensors[name].shape)}, not {shape}")
-        if not bool(tensors[name].isfinite().all()):
+        if not _all(tensors[name], torch.isfinite):
             raise ValueError(f"'{name}' has values that are no finite numbers")
     for name in shapes:  # what an encoder makes must fit the network
         two = torch.zeros(1, 2, *saved.encoder.shape)  # people: some networks need company
@@ -220,6 +244,7 @@ def _check_numbers(saved: Saved) -> None:
         logits = saved.network.logits(w, two, s)
         if name == "theta":  # and what the network makes, the rule
             rules.from_dict(saved.about["rule"], tensors["rule"][0]).lots(logits[0], s[0])
+            tensors["theta"] = tensors["theta"].expand(clients, size)
 
 
 def _taken(tensors: dict[str, Tensor], mark: str) -> dict[str, Tensor]:

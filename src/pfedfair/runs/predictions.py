@@ -7,6 +7,7 @@ trained on, from 0. From the scores all measures follow, for another target too.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from pfedfair.files import read_parquet
 from pfedfair.kinds import outputs
 from pfedfair.networks import probabilities
 from pfedfair.partition import Partition
-from pfedfair.runs.predictor import Predictor, Unpack
+from pfedfair.runs.predictor import Predictor, Unpack, scored
 
 NAME = "predictions.parquet"
 LOGIT = "logit"  # columns of a network's outputs begin with it
@@ -30,52 +31,57 @@ SPLITS = (*OWN, *OTHERS)
 LARGEST = 10_000_000  # rows of all clients on everybody's held-out rows; more are not kept
 
 
-def splits(part: Partition, i: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """A client's rows, in parts that are scored together, and what each row is to it.
+def splits(part: Partition) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Every client's rows, in parts that are scored together, and what each row is to it.
 
-    Where everybody's held-out rows measure a client, its test rows are among them.
+    A client's number, rows, and numbers of `SPLITS`. Where everybody's held-out rows measure a
+    client, its test rows are among them.
     """
-    train, check, test = part.train[i], part.validation[i], part.test[i]
+    tuning, pool = part.validation, part.test
     everybody = [np.concatenate(part.validation), part.pool]
-    tuning, pool = check, test
-    if part.shared_conditional and sum(map(len, everybody)) * len(part.names) <= LARGEST:
-        tuning, pool = everybody
-    for rows, own, name, other in (
-        (train, train, TRAIN, TRAIN), (tuning, check, VALIDATION, TUNING), (pool, test, TEST, POOL)
-    ):  # fmt: skip
-        if len(rows):
-            yield rows, np.where(np.isin(rows, own), name, other).astype(object)
+    clients = len(part.names)
+    if part.shared_conditional and sum(map(len, everybody)) * clients <= LARGEST:
+        tuning, pool = ((rows,) * clients for rows in everybody)
+    for i, train in enumerate(part.train):
+        for rows, own, name, other in (
+            (train, train, TRAIN, TRAIN), (tuning[i], part.validation[i], VALIDATION, TUNING),
+            (pool[i], part.test[i], TEST, POOL),
+        ):  # fmt: skip
+            if len(rows):
+                mine = rows is own or np.isin(rows, own)
+                yield i, rows, np.full(len(rows), np.where(mine, *map(SPLITS.index, (name, other))))
 
 
 def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int) -> pd.DataFrame:
     """A row for each client and person: whose it is, the score, the decision and its chance."""
-    part, data, table = federation.partition, federation.data, federation.table
-    found = []
-    for i, predictor in enumerate(predictors):
-        for rows, names in splits(part, i):
-            at = torch.from_numpy(rows)
-            s = table.s[at]
-            z = predictor.logits(table.x[at], s, table.unpack)
-            rng = seeds.generator(seed, seeds.TIES, i)  # as `count`
-            decided = predictor.rule.decide(z, s, rng)
-            chance = predictor.rule.lots(z, s).double().gather(1, decided[:, None])[:, 0]
-            part_of = pd.DataFrame({"row": rows, "client": i, "split": names})
-            part_of["label"] = table.y[at].long().numpy()
-            part_of["group"], part_of["decision"] = s.numpy(), decided.numpy()
-            part_of["chance"] = chance.numpy()
-            if data.weight is not None:
-                part_of["weight"] = data.weight[rows]
-            columns = scores(z, data.label_names)
-            columns |= {f"{LOGIT} {k}": z[:, k].numpy() for k in range(z.shape[1])}
-            found.append(part_of.assign(**columns))
-    frame = pd.concat(found, ignore_index=True)
-    words = {"client": part.names, "label": data.label_names, "group": data.group_names,
-             "decision": data.label_names}  # fmt: skip
-    for column, known in words.items():
-        codes = frame[column].to_numpy(np.int64)
-        frame[column] = pd.Categorical.from_codes(codes, pd.Index(list(known)))
-    frame["split"] = pd.Categorical(frame["split"], SPLITS)
-    return frame
+    data, table = federation.data, federation.table
+    parts = list(splits(federation.partition))
+    rows = [own for _, own, _ in parts]
+    every = [predictors[i] for i, _, _ in parts]
+    logits, decisions, chances = [], [], []
+    for (i, own, _), z in zip(parts, scored(every, table, rows), strict=True):
+        s, rule = table.s[torch.from_numpy(own)], predictors[i].rule
+        decided = rule.decide(z, s, seeds.generator(seed, seeds.TIES, i))  # as `count`
+        logits.append(z)
+        decisions.append(decided)
+        chances.append(rule.lots(z, s).double().gather(1, decided[:, None])[:, 0])
+    row, z = np.concatenate(rows), torch.cat(logits)
+    owner = np.repeat([i for i, _, _ in parts], [len(own) for own in rows])
+    codes = {
+        "client": (owner, federation.partition.names),
+        "split": (np.concatenate([split for _, _, split in parts]), SPLITS),
+        "label": (table.y.numpy()[row].astype(np.int64), data.label_names),
+        "group": (table.s.numpy()[row], data.group_names),
+        "decision": (torch.cat(decisions).numpy(), data.label_names),
+    }
+    columns: dict[str, Any] = {"row": row}
+    for name, (code, words) in codes.items():
+        columns[name] = pd.Categorical.from_codes(code, pd.Index(list(words)))
+    columns["chance"] = torch.cat(chances).numpy()
+    if data.weight is not None:
+        columns["weight"] = data.weight[row]
+    columns |= scores(z, data.label_names)
+    return pd.DataFrame(columns | {f"{LOGIT} {k}": z[:, k].numpy() for k in range(z.shape[1])})
 
 
 def scores(logits: Tensor, labels: Sequence[str]) -> dict[str, np.ndarray]:
@@ -98,6 +104,9 @@ class Remembered(Predictor):
 
     rows: Tensor
     kept: Tensor
+
+    def scores_as(self, other: Predictor) -> bool:
+        return False
 
     def logits(self, x: Tensor, s: Tensor, unpack: Unpack = Tensor.float) -> Tensor:
         place = torch.searchsorted(self.rows, x).clamp(max=len(self.rows) - 1)
@@ -145,15 +154,12 @@ class Memory:
             weight = np.zeros(len(y))
             weight[rows] = frame["weight"].to_numpy(np.float64)
         owner, split = codes["client"], codes["split"]
-        parts: list[list[np.ndarray]] = [[], [], []]
-        logits, pool = [], np.zeros(0, dtype=np.int64)
-        for i in range(len(clients)):
-            mine = owner == i
-            for k, found in enumerate(parts):
-                found.append(rows[mine & (split == k)])
-            order = np.flatnonzero(mine)
-            order = order[np.argsort(rows[order], kind="stable")]
-            logits.append((torch.from_numpy(rows[order]), torch.from_numpy(z[order])))
+        parts = [_apart(rows[split == k], owner[split == k], len(clients)) for k in range(3)]
+        order = np.lexsort((rows, owner))
+        each = zip(_apart(rows[order], owner[order], len(clients)),
+                   _apart(z[order], owner[order], len(clients)), strict=True)  # fmt: skip
+        logits = [(torch.from_numpy(own), torch.from_numpy(of)) for own, of in each]
+        pool = np.zeros(0, dtype=np.int64)
         if not shared:
             pool = np.sort(np.concatenate(parts[2]))
         elif (split == SPLITS.index(POOL)).any():
@@ -161,3 +167,9 @@ class Memory:
             pool = rows[(owner == 0) & held]
         train, validation, test = map(tuple, parts)
         return cls(train, validation, test, pool, y, s, tuple(logits), weight)
+
+
+def _apart(values: np.ndarray, owner: np.ndarray, clients: int) -> list[np.ndarray]:
+    """Each client's values, in the order in which they are."""
+    ends = np.cumsum(np.bincount(owner, minlength=clients))[:-1]
+    return np.split(values[np.argsort(owner, kind="stable")], ends)

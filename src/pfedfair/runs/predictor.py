@@ -1,6 +1,6 @@
 """A predictor is a scorer and a rule: from a person's inputs and group to a decision."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -14,7 +14,7 @@ from pfedfair.metrics import tally
 from pfedfair.networks import Network
 from pfedfair.rules import Rule
 
-ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE = 2048  # of 4096 the inputs leave the cache
 Unpack = Callable[[Tensor], Tensor]  # from what an encoder packed to inputs
 
 
@@ -46,12 +46,42 @@ class Predictor:
         return self.rule.decide(self.logits(x, s, unpack), s, rng)
 
     def scores_as(self, other: Self) -> bool:
-        """Whether two clients have the same model, perhaps with other rules."""
-        return torch.equal(self.theta, other.theta)
+        """Whether people of the two may be scored in one pass: by one model."""
+        if self.network is not other.network or self.network.alone:
+            return False
+        mine, theirs = self.theta, other.theta
+        return mine.data_ptr() == theirs.data_ptr() or torch.equal(mine, theirs)
 
     def same(self, other: Self) -> bool:
         """Whether two clients decide alike."""
-        return torch.equal(self.rule.numbers, other.rule.numbers) and self.scores_as(other)
+        mine, theirs = self.rule.numbers, other.rule.numbers
+        return torch.equal(mine, theirs) and torch.equal(self.theta, other.theta)
+
+
+def scored(
+    predictors: Sequence[Predictor], table: Table, rows: Sequence[np.ndarray]
+) -> Iterator[Tensor]:
+    """Every client's logits on its rows, in order; of neighbours with one model in one pass.
+
+    If these have the very same rows, too, once.
+    """
+    first, found = 0, torch.empty(0)
+    while first < len(predictors):
+        again = first > 0 and rows[first] is rows[first - 1]
+        if again and predictors[first].scores_as(predictors[first - 1]):
+            yield found[len(found) - len(rows[first]) :]
+            first += 1
+            continue
+        last, people = first + 1, len(rows[first])
+        while last < len(predictors) and people + len(rows[last]) <= ROWS_AT_ONCE:
+            if not predictors[last].scores_as(predictors[first]):
+                break
+            people += len(rows[last])
+            last += 1
+        own = torch.from_numpy(np.concatenate(rows[first:last]))
+        found = predictors[first].logits(table.x[own], table.s[own], table.unpack)
+        yield from torch.split(found, [len(some) for some in rows[first:last]])
+        first = last
 
 
 def count(
@@ -68,20 +98,18 @@ def count(
     groups, classes = table.kinds.groups, table.kinds.classes
     kind = np.int64 if weight is None else np.float64
     counts = np.zeros((len(predictors), groups, classes, classes), dtype=kind)
-    first = torch.empty(0)  # the first client's scores, for those who share its model and rows
-    for i, predictor in enumerate(predictors):
-        shared = i > 0 and rows[i] is rows[0]
-        if shared and predictor.same(predictors[0]):
-            counts[i] = counts[0]  # one model for all, on everybody's rows
-            continue
-        own = torch.from_numpy(rows[i])
-        s, y = table.s[own], table.y[own].long()
-        if shared and predictor.scores_as(predictors[0]):
-            logits = first
-        else:
-            logits = predictor.logits(table.x[own], s, table.unpack)
-            first = logits if i == 0 else first
-        decided = predictor.rule.decide(logits, s, seeds.generator(seed, seeds.TIES, i))
+    first = [i for i, one in enumerate(predictors)
+             if i == 0 or rows[i] is not rows[0] or not one.same(predictors[0])]  # fmt: skip
+    each = scored([predictors[i] for i in first], table, [rows[i] for i in first])
+    labels, groups_of = table.y.numpy().astype(np.int64), table.s.numpy()
+    for i, logits in zip(first, each, strict=True):
+        own = rows[i]
+        s, y = groups_of[own], labels[own]
+        rng = seeds.generator(seed, seeds.TIES, i)
+        decided = predictors[i].rule.decide(logits, torch.from_numpy(s), rng)
         much = None if weight is None else weight[rows[i]]
-        counts[i] = tally(s.numpy(), y.numpy(), decided.numpy(), groups, classes, much)
+        counts[i] = tally(s, y, decided.numpy(), groups, classes, much)
+    again = np.ones(len(predictors), dtype=bool)
+    again[first] = False
+    counts[again] = counts[:1]  # one model for all, on everybody's rows
     return counts

@@ -146,8 +146,18 @@ class Run:
 
     def measured(self, protocol: str | None = None) -> pd.DataFrame:
         """`table`, but for whether models collapsed, which takes a look at the training rows."""
+        protocol, rows, weighted = measured_rows(self.federation.partition, protocol)
+        if protocol not in self._measured:
+            self._measured[protocol] = self._measure(protocol, rows, weighted)
+        return self._measured[protocol].copy()
+
+    @cached_property
+    def _measured(self) -> dict[str, pd.DataFrame]:
+        """What was measured already, by protocol."""
+        return {}
+
+    def _measure(self, protocol: str, rows: list[np.ndarray], weighted: bool) -> pd.DataFrame:
         part = self.federation.partition
-        protocol, rows, weighted = measured_rows(part, protocol)
         counts = self.counted(self.predictors, rows)
         about = {
             "client": part.names,

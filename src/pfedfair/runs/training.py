@@ -14,14 +14,18 @@ from pfedfair.algorithms import Algorithm, State
 from pfedfair.callbacks import Callback, Training
 from pfedfair.data import Dataset, with_model
 from pfedfair.defaults import make_for
+from pfedfair.engines.gathered import shared
 from pfedfair.engines.stacked import fit
 from pfedfair.errors import InputError, known, option
 from pfedfair.federation import Federation
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import MLP, PIXELS, Network, Pixels
+from pfedfair.notebook import some
 from pfedfair.runs import history
 from pfedfair.runs.run import Run
 from pfedfair.scalars import whole
+
+NAMED = 20  # clients that a warning names
 
 
 class CollapseWarning(UserWarning):
@@ -155,6 +159,7 @@ def train(
             one.on_train_begin(state)
         run = _train(federation, algorithm, seed, network, on_work, on_round)
         run = replace(run, curve=tuple(curve), seconds=run.seconds - spent)
+        _warn(run)
         for one in callbacks:
             one.on_train_end(run)
     except BaseException as error:
@@ -172,21 +177,26 @@ def _train(
     on_work: Callable[[float], None],
     on_round: Callable[[int, State], None],
 ) -> Run:
-    """Return the run; refuse one that diverged, and say which clients' models collapsed."""
+    """Return the run; refuse one that diverged."""
     began = time.perf_counter()
     fitted = fit(federation, algorithm, network, seed, on_work=on_work, on_round=on_round)
     seconds = time.perf_counter() - began
-    if not bool(torch.isfinite(fitted.theta).all()):
+    each = fitted.theta[:1] if shared(fitted.theta) else fitted.theta
+    if not all(bool(torch.isfinite(part).all()) for part in each.split(64)):
         raise InputError(
             f"Training diverged: a weight is not finite after {algorithm.rounds} rounds; "
             "use a smaller alpha."
         )
-    run = Run(federation, algorithm, network, fitted, seed, seconds)
-    if algorithm.collapse and run.collapsed.any():
-        who = ", ".join(np.array(federation.partition.names)[run.collapsed])
+    return Run(federation, algorithm, network, fitted, seed, seconds)
+
+
+def _warn(run: Run) -> None:
+    """Say which clients' models collapsed."""
+    if run.algorithm.collapse and run.collapsed.any():
+        who = some(np.array(run.federation.partition.names)[run.collapsed].tolist(), NAMED)
         warnings.warn(
-            f"The model of client {who} predicts one class for everybody: {algorithm.collapse}.",
+            f"The model of client {who} predicts one class for everybody: "
+            f"{run.algorithm.collapse}.",
             CollapseWarning,
             stacklevel=3,
         )
-    return run

@@ -15,12 +15,13 @@ from torch import Tensor, nn
 
 from pfedfair.data import Dataset
 from pfedfair.data.bands import checked
+from pfedfair.engines.gathered import shared
 from pfedfair.engines.stacked import Fitted, Sent
 from pfedfair.errors import InputError, option
 from pfedfair.federation import Federation, Table
 from pfedfair.networks import Network
 from pfedfair.partition import Partition
-from pfedfair.runs.model import FORMAT, Saved, damage, read_model
+from pfedfair.runs.model import WHOLE, Saved, damage, read_model
 from pfedfair.runs.predictions import Memory, Remembered
 from pfedfair.runs.predictor import Predictor
 from pfedfair.runs.run import Run
@@ -97,9 +98,16 @@ class SavedRun(Run):
             )
         return found
 
+    @cached_property
+    def _one_model(self) -> bool:
+        """Whether every client has the global model."""
+        theta, w = self.fitted.theta, self.fitted.w
+        some = theta[:1] if shared(theta) else theta
+        return all(torch.equal(one, w) for one in some)
+
     def global_scores(self, client: int, rows: np.ndarray) -> np.ndarray:
         """The global model's scores; they are kept if it is every client's own model, too."""
-        if not all(torch.equal(theta, self.fitted.w) for theta in self.fitted.theta):
+        if not self._one_model:
             raise InputError(
                 "The frontier is computed from the global model's scores, and the folder keeps "
                 "those of each client's own model."
@@ -126,7 +134,7 @@ def load_run(folder: str | Path, module: nn.Module | None = None) -> SavedRun:
     """
     folder = Path(folder)
     saved = read_model(folder, module)
-    if saved.about["format"] != FORMAT:
+    if saved.about["format"] not in WHOLE:
         raise InputError(
             f"{folder} was written by an older version of pfedfair: its models can be loaded "
             "(load_model), the whole run cannot; train again."

@@ -28,6 +28,7 @@ from pfedfair.studies.decided import differing
 from pfedfair.studies.view import Column, Table, View
 
 Names = Sequence[str]
+MOST, SHOWN = 100, 50  # clients that a table shows; of more, so many
 CLIENT = Column("client", "{client}")
 ROLE = Column("role", lambda row: row["role"].removesuffix("represented"))
 SHARE = Column("share\nS=1", "{share_s1:.2f}")
@@ -143,11 +144,11 @@ def view(
     heading += f", {level}" if (level := level_of(first)) else ""
     if first["seconds"] == first["seconds"]:
         heading += f", {first['seconds']:.1f} s"
-    tables = [clients(results, heading, shown)]
+    tables = [clients(results, heading, shown, worst(results, gap))]
     legend = [*legend_of(first["protocol"], results["n_test"].min(), shown, groups)]
     legend += no_better(results)
     if rule.numbers.numel():
-        tables.append(rules(frame, groups, gap))
+        tables.append(rules(frame, groups, gap, worst(results, gap)))
         legend += [*rule.words(labels, ()), COST]
         legend += [KNOWN_TO] if set(FACTS_OF) <= set(frame) else []
     judgement = judged(results, frame, differs)
@@ -227,11 +228,24 @@ def cost_words(frame: pd.DataFrame, eta: float, rule: Rule) -> list[str]:
     return [UNKNOWN_COST] if eta > 0 else []
 
 
-def clients(frame: pd.DataFrame, heading: str, gaps: Names = ("ddp",)) -> Table:
-    """Every client of one run, with its intervals.
+def worst(results: pd.DataFrame, gap: str) -> np.ndarray:
+    """The places of the clients that a table shows: all, or of very many the largest gaps."""
+    if len(results) <= MOST:
+        return np.arange(len(results))
+    order = np.argsort(-results[gap].fillna(-1.0).to_numpy(), kind="stable")
+    return np.asarray(order[:SHOWN])
+
+
+def clients(
+    frame: pd.DataFrame, heading: str, gaps: Names = ("ddp",), which: np.ndarray | None = None
+) -> Table:
+    """Every client of one run, or those that `worst` found, with its intervals.
 
     Shares and negative prediction rates are for two groups and one gap.
     """
+    if which is not None and len(which) < len(frame):
+        heading += f": {SHOWN} of {len(frame):,} clients, those with the largest gaps"
+        frame = frame.iloc[which]
     one = len(gaps) == 1
     named = {"accuracy": "accuracy % ↑"} | {gap: f"{gap.upper()} ↓" for gap in gaps}
     columns = [
@@ -252,8 +266,14 @@ def _npr(z: int, row: pd.Series) -> str:
     return "few" if words.few(row, f"n_test_s{z}") else words.measure(row, f"npr_s{z}")
 
 
-def rules(frame: pd.DataFrame, groups: Names, gap: str = "ddp") -> Table:
-    """The gap that every client's rule reached, what it cost, and the rule if it is thresholds."""
+def rules(
+    frame: pd.DataFrame, groups: Names, gap: str = "ddp", which: np.ndarray | None = None
+) -> Table:
+    """The gap that every client's rule reached, what it cost, and the rule if it is thresholds.
+
+    For `which` see `clients`.
+    """
+    frame = frame if which is None else frame.iloc[which]
 
     def cell(z: int, row: pd.Series) -> str:
         return threshold(*(row[f"{part}_s{z}"] for part in PARTS))

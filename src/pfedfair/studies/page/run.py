@@ -9,6 +9,7 @@ import pandas as pd
 
 from pfedfair.errors import InputError
 from pfedfair.experiment import FRONTIER, FRONTIER_LIMITS
+from pfedfair.notebook import some
 from pfedfair.runs import Run, SavedRun
 from pfedfair.runs.card import card_of
 from pfedfair.studies import one_run, summary, verdicts
@@ -19,6 +20,7 @@ from pfedfair.studies.rows import CONSTANT, place
 from pfedfair.studies.view import View
 
 Advance = Callable[[float, str], None]
+UNLUCKY_NAMED = 20  # clients that a warning names
 
 
 def of_run(
@@ -69,7 +71,8 @@ def of_run(
     lucky = verdicts.chance(list(judged.found), results, target, gap)
     few = [(UNLUCKY, f"{names} may be above the target by bad luck alone: of so many clients that "
             "keep it, one in forty is found above it.")
-           for names in [", ".join(results["client"].astype(str)[lucky])] if names]  # fmt: skip
+           for names in [some(results["client"].astype(str)[lucky].tolist(), UNLUCKY_NAMED)]
+           if names]  # fmt: skip
     return Page(
         kind="run",
         title=f"{first['method']} on {first['dataset']}",
