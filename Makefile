@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: core install demo test lint fuzz bench clean faults licences
+.PHONY: core install demo test lint fuzz bench bench-rivals clean faults licences
 
 core: .venv/core  # what a user needs
 install: .venv/installed  # and what a developer needs: Flower, Ray, Sphinx, test tools
@@ -40,9 +40,20 @@ licences: install
 bench: install
 	$(BIN)/python benchmarks/run.py
 
+RIVALS := $(patsubst benchmarks/environments/%.txt,.rivals/%/tried,$(wildcard benchmarks/environments/*.txt))
+
+bench-rivals: core $(RIVALS)  # other simulators, in .rivals/; what cannot be installed is left out
+	$(BIN)/python benchmarks/rivals.py --write docs/speed.md
+
+.rivals/%/tried: benchmarks/environments/%.txt
+	$(PYTHON) -m venv .rivals/$*
+	-.rivals/$*/bin/pip install --quiet --requirement $<
+	-.rivals/$*/bin/pip uninstall --quiet --yes torchvision  # of another build than torch: fails
+	touch $@
+
 .PHONY: docs
 docs: install  # the pages of docs/, in build/docs/index.html
 	$(BIN)/sphinx-build -W --keep-going -q docs build/docs
 
 clean:
-	rm -rf .venv build runs src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .rivals build runs src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -16,7 +16,7 @@ from pfedfair import seeds
 from pfedfair.algorithms.pfedme import PFedMe
 from pfedfair.federation import Federation, minibatches
 from pfedfair.networks import MLP
-from pfedfair.networks.mlp import with_group
+from pfedfair.networks.desk import with_group
 
 
 def sequential(network: MLP, w: torch.Tensor) -> torch.nn.Sequential:

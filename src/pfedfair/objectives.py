@@ -1,6 +1,6 @@
 """What a client minimises: its loss, or its loss and a fairness penalty."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from inspect import signature
 
@@ -12,7 +12,7 @@ from pfedfair.criteria import CRITERIA
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Batch
 from pfedfair.kinds import Kinds
-from pfedfair.penalties import CLASSES, GROUPS, PENALTIES
+from pfedfair.penalties import CLASSES, GROUPS, PENALTIES, SLOPES
 
 
 def losses(logits: Tensor, batch: Batch) -> Tensor:
@@ -112,17 +112,34 @@ class Objective:
         slope = loss_slope(logits, batch)
         if self.eta == 0:
             return slope
-        penalty_slope = slope_of(lambda leaf: self._penalty(leaf, batch), logits)
-        return slope.mul_(self.loss_weight).add_(penalty_slope, alpha=self.eta)
+        return slope.mul_(self.loss_weight).add_(self._penalty_slope(logits, batch), alpha=self.eta)
+
+    def _penalty_slope(self, logits: Tensor, batch: Batch) -> Tensor:
+        by_hand, options = SLOPES.get(self.penalty), dict(self.penalty_options)
+        if by_hand is None:
+            return slope_of(lambda leaf: self._penalty(leaf, batch), logits)
+        parts = []
+        for weight in self._among(logits, batch):
+            part = by_hand(logits, batch.y, batch.s, weight, **options)
+            if part is None:
+                return slope_of(lambda leaf: self._penalty(leaf, batch), logits)
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else torch.stack(parts).mean(0)
 
     def _penalty(self, logits: Tensor, batch: Batch) -> Tensor:
         penalty, options = PENALTIES[self.penalty], dict(self.penalty_options)
-        parts = []
+        parts = [
+            penalty(logits, batch.y, batch.s, weight, **options)
+            for weight in self._among(logits, batch)
+        ]
+        return parts[0] if len(parts) == 1 else torch.stack(parts).mean(0)
+
+    def _among(self, logits: Tensor, batch: Batch) -> Iterator[Tensor]:
+        """The weights of the people among whom the criterion looks, for each of its labels."""
         for label in CRITERIA[self.criterion].among(max(2, logits.shape[-1])):
             weight = batch.weight
             if label is not None:
                 weight = weight * (batch.y == label)
                 whole = weight.sum(1, keepdim=True).clamp_min(torch.finfo(weight.dtype).tiny)
                 weight = weight / whole
-            parts.append(penalty(logits, batch.y, batch.s, weight, **options))
-        return parts[0] if len(parts) == 1 else torch.stack(parts).mean(0)
+            yield weight

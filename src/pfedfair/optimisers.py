@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.optim.adam import adam as functional_adam
 
 Step = Callable[[Tensor, Tensor], None]
 
@@ -37,10 +36,11 @@ def adam(
         nonlocal m, v, t
         if m.shape != w.shape:
             m, v, t = torch.zeros_like(w), torch.zeros_like(w), torch.zeros(())
-        functional_adam(
+        t.add_(1)
+        torch._fused_adam_(
             [w], [grad], [m], [v], [], [t],
-            fused=True, lr=lr, beta1=beta1, beta2=beta2, eps=eps,
-            weight_decay=ridge, amsgrad=False, maximize=False,
+            lr=lr, beta1=beta1, beta2=beta2, weight_decay=ridge, eps=eps,
+            amsgrad=False, maximize=False,
         )  # fmt: skip
 
     return step

@@ -30,7 +30,7 @@ from pfedfair.algorithms.pfedme import PFedMe
 from pfedfair.engines.stacked import Fitted
 from pfedfair.federation import Federation, minibatches
 from pfedfair.networks import MLP
-from pfedfair.networks.mlp import with_group
+from pfedfair.networks.desk import with_group
 from pfedfair.rules import Likeliest
 
 Rows = tuple[Tensor, Tensor, Tensor]  # x, y, s

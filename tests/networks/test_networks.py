@@ -67,7 +67,7 @@ def test_gradient_is_autograds_in_double_precision():
     w = torch.randn(3, network.size, dtype=torch.float64, requires_grad=True)
     x, s = torch.randn(3, 11, 5, dtype=torch.float64), torch.randint(2, (3, 11))
     slope = torch.randn(3, 11, 1, dtype=torch.float64)
-    (expected,) = torch.autograd.grad((network._forward(w, x, s)[-1] * slope).sum(), w)
+    (expected,) = torch.autograd.grad((network.logits(w, x, s) * slope).sum(), w)
     with torch.no_grad():
         _, pullback = network.vjp(w.detach(), x, s)
         torch.testing.assert_close(pullback(slope), expected)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pfedfair.penalties import kde
+from pfedfair.penalties.kde import kde_slope
 
 
 def logits_of(scores):
@@ -85,3 +86,29 @@ def test_rows_do_not_mix():
     weight = torch.full((3, 8), 1 / 8)
     each = [kde(logits[i : i + 1], weight[:1], s[i : i + 1], weight[:1]).item() for i in range(3)]
     torch.testing.assert_close(kde(logits, weight, s, weight), torch.tensor(each))
+
+
+@given(
+    groups=st.integers(1, 3),
+    padding=st.integers(0, 4),
+    delta=st.sampled_from([1.0, 0.01]),
+    bandwidth=st.sampled_from([0.1, 0.5]),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None)
+def test_slope_by_hand_is_autograds(groups, padding, delta, bandwidth, seed):
+    torch.manual_seed(seed)
+    rows, n = 3, 9
+    logits = 2 * torch.randn(rows, n, 1, dtype=torch.float64)
+    s = torch.randint(groups, (rows, n))
+    weight = torch.rand(rows, n, dtype=torch.float64)
+    weight[:, n - padding :] = 0
+    leaf = logits.clone().requires_grad_()
+    value = kde(leaf, s, s, weight, bandwidth=bandwidth, delta=delta).sum()
+    (expected,) = torch.autograd.grad(value, leaf)
+    torch.testing.assert_close(kde_slope(logits, s, s, weight, bandwidth, delta), expected)
+
+
+def test_no_slope_by_hand_for_more_classes():
+    s = torch.tensor([[0, 1]])
+    assert kde_slope(torch.zeros(1, 2, 3), s, s, torch.full((1, 2), 0.5)) is None

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Self, TypedDict, cast, get_type_hints
 
 import numpy as np
@@ -134,7 +135,7 @@ class Algorithm:
 
     @property
     def objective(self) -> Objective:
-        return Objective(self.eta, self.penalty, self.mix, self.penalty_options, self.criterion)
+        return _objective(self.eta, self.penalty, self.mix, self.penalty_options, self.criterion)
 
     # --- what others need to know ---------------------------------------------------------------
 
@@ -311,6 +312,9 @@ class Algorithm:
     ) -> Rule:
         """Return the rule of a client that was not there, from its people's scores and groups."""
         raise InputError(f"{type(self).__name__} cannot take in a client without training again.")
+
+
+_objective = lru_cache(Objective)  # as it is asked for in every step
 
 
 def _marked(keys: type, *kinds: Any) -> tuple[str, ...]:

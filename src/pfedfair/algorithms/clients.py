@@ -125,8 +125,9 @@ class Clients:
 
     def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
         """Every client's gradient of its objective at its own row of `w`, ``(clients, p)``."""
-        logits, pullback = self.network.vjp(w, batch.x, batch.s)
-        return pullback(objective.slope(logits, batch))
+        return self.network.gradient(
+            w, batch.x, batch.s, lambda logits: objective.slope(logits, batch)
+        )
 
 
 def set_aside(clients: Clients, part: float) -> tuple[Clients, Clients]:

@@ -52,7 +52,7 @@ from pfedfair.algorithms.base import Algorithm, Answer, Clients, Model, State, a
 from pfedfair.algorithms.checks import above_zero, at_least, share, zero_or_more
 from pfedfair.errors import InputError
 from pfedfair.federation import Batch, stack
-from pfedfair.networks.mlp import with_group
+from pfedfair.networks.desk import with_group
 from pfedfair.objectives import loss_slope
 
 BASES = 1  # the stream of the base points, beside the network's first parameters

@@ -31,7 +31,7 @@ from pfedfair.errors import InputError
 from pfedfair.federation import stack
 from pfedfair.kinds import Kinds
 from pfedfair.networks import Network, Trees
-from pfedfair.networks.mlp import with_group
+from pfedfair.networks.desk import with_group
 from pfedfair.rules import Rule, Thresholds
 from pfedfair.theory.cuts import fair_cuts
 

@@ -14,6 +14,7 @@ from pfedfair.data.encoder import MISSING, Encoder
 from pfedfair.data.piecewise import EMPTY, Piecewise
 from pfedfair.export.graph import Graph
 from pfedfair.networks import MLP, Bias, Both, Network
+from pfedfair.networks.desk import unfold
 from pfedfair.rules import Likeliest, Rule, Thresholds
 
 NOTHING = [*sorted(EMPTY_WORDS), "NaN", "None", "<NA>"]  # texts that say that there is nothing
@@ -116,11 +117,11 @@ def mlp(graph: Graph, network: MLP, theta: Tensor, x: str, s: str) -> str:
     elif network.groups:
         each = graph.constant(np.arange(network.groups)[None], np.int64)
         x = graph.joined([x, graph.cast(graph.op("Equal", s, each), "FLOAT")])
-    for layer in range(len(network.layers)):
-        weight, bias = network._unfold(theta[None], layer)
+    for layer in network.layers:
+        weight, bias = unfold(theta[None], layer)
         values = graph.constant(weight[0].numpy()), graph.constant(bias[0, 0].numpy())
         x = graph.op("Gemm", x, *values, transB=1)
-        if layer < len(network.layers) - 1:
+        if layer is not network.layers[-1]:
             x = graph.op("Relu", x)
     return x
 

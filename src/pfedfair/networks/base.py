@@ -34,6 +34,16 @@ class Network(Protocol):
     def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Compute the logits, and the map from d(loss)/d(logits) to d(loss)/d(w), ``(rows, p)``."""
 
+    def gradient(
+        self, w: Tensor, x: Tensor, s: Tensor, slope: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """Compute d(loss)/d(w), ``(rows, p)``, where `slope` maps logits to d(loss)/d(logits).
+
+        The logits may be overwritten as soon as it is computed.
+        """
+        logits, pullback = self.vjp(w, x, s)
+        return pullback(slope(logits))
+
     def settle(self, w: Tensor, batches: Callable[[], Iterable[Tensor]]) -> Tensor:
         """Return the models with what they measure of their own people, once they are trained.
 

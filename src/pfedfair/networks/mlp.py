@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from pfedfair import kinds
 from pfedfair.networks.base import Network
-
-relu_slope = torch.ops.aten.threshold_backward  # slope where the output is positive, else 0
+from pfedfair.networks.desk import Desk, desk_for, unfold, with_group
 
 
 class MLP(Network):
@@ -51,23 +49,23 @@ class MLP(Network):
         return torch.from_numpy(np.concatenate(parts).astype(np.float32))
 
     def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
-        return self._forward(w, x, s)[-1]
+        x = with_group(x.flatten(2), s, self.groups)
+        for layer in self.layers:
+            weight, bias = unfold(w, layer)
+            x = torch.baddbmm(bias, x, weight.mT)
+            if layer is not self.layers[-1]:
+                x.relu_()
+        return x
 
     def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        outputs = self._forward(w, x, s)
+        desk = Desk(self.layers, self.groups, w, x.shape[1])
+        return desk.logits(x, s), desk.pull
 
-        def pullback(slope: Tensor) -> Tensor:
-            grad = torch.empty_like(w)
-            for layer in reversed(range(len(self.layers))):
-                weight_grad, bias_grad = self._unfold(grad, layer)
-                torch.bmm(slope.mT, outputs[layer], out=weight_grad)
-                torch.sum(slope, 1, keepdim=True, out=bias_grad)
-                if layer:
-                    weight, _ = self._unfold(w, layer)
-                    slope = relu_slope(torch.bmm(slope, weight), outputs[layer], 0)
-            return grad
-
-        return outputs[-1], pullback
+    def gradient(
+        self, w: Tensor, x: Tensor, s: Tensor, slope: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        desk = desk_for(self.layers, self.groups, w, x.shape[1])
+        return desk.pull(slope(desk.logits(x, s)))
 
     def design(self, x: Tensor, s: Tensor) -> Tensor:
         if not self.linear:
@@ -81,33 +79,6 @@ class MLP(Network):
     def to_dict(self) -> dict[str, Any]:
         about = {"inputs": self.inputs, "hidden": list(self.hidden), "outputs": self.outputs}
         return {"kind": "mlp", **about, "groups": self.groups}
-
-    def _forward(self, w: Tensor, x: Tensor, s: Tensor) -> list[Tensor]:
-        """Return the input of every layer, and the logits."""
-        x = with_group(x.flatten(2), s, self.groups)
-        outputs = [x]
-        for layer in range(len(self.layers)):
-            weight, bias = self._unfold(w, layer)
-            x = torch.baddbmm(bias, x, weight.mT)
-            if layer < len(self.layers) - 1:
-                x.relu_()
-            outputs.append(x)
-        return outputs
-
-    def _unfold(self, w: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        """View a layer's weights ``(rows, out, in)`` and bias ``(rows, 1, out)``."""
-        start, fan_in, fan_out = self.layers[layer]
-        middle = start + fan_in * fan_out
-        weight = w[:, start:middle].view(-1, fan_out, fan_in)
-        return weight, w[:, None, middle : middle + fan_out]
-
-
-def with_group(x: Tensor, s: Tensor, groups: int) -> Tensor:
-    """Put S behind the inputs ``(..., n, d)``: 0 or 1, or one-hot if there are more groups."""
-    if groups == 0:
-        return x
-    group = s.unsqueeze(-1) if groups == 2 else one_hot(s, groups)
-    return torch.cat([x, group.to(x)], dim=-1)
 
 
 def linear(inputs: int, outputs: int = 1, groups: int = 0) -> MLP:

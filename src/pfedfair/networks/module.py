@@ -12,7 +12,7 @@ from torch.func import functional_call, vjp, vmap
 
 from pfedfair.errors import InputError
 from pfedfair.networks.base import Network
-from pfedfair.networks.mlp import with_group
+from pfedfair.networks.desk import with_group
 
 
 class Module(Network):

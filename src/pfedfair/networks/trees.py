@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pfedfair.errors import InputError
 from pfedfair.networks.base import Network
-from pfedfair.networks.mlp import with_group
+from pfedfair.networks.desk import with_group
 
 FIELDS = 5  # input, threshold, left, right, value
 

@@ -1,8 +1,9 @@
 """Dependence measures between a prediction and S: one file each, one signature.
 
 A penalty maps logits ``(rows, n, 1)``, labels, groups and weights ``(rows, n)`` to one number per
-row. It is a plain differentiable function; its slope comes from autograd. Those in `CLASSES` take
-logits of more than two classes too, those in `GROUPS` more than two groups.
+row. It is a plain differentiable function; its slope comes from autograd, or by hand for those in
+`SLOPES`. Those in `CLASSES` take logits of more than two classes too, those in `GROUPS` more than
+two groups.
 """
 
 from collections.abc import Callable
@@ -11,11 +12,11 @@ from torch import Tensor
 
 from pfedfair.penalties.ermi import ermi
 from pfedfair.penalties.hgr import hgr
-from pfedfair.penalties.kde import kde
+from pfedfair.penalties.kde import kde, kde_slope
 from pfedfair.penalties.mutual_information import adversarial_mutual_information, mutual_information
 from pfedfair.penalties.pearson import pearson
 
-__all__ = ["CLASSES", "GROUPS", "PENALTIES", "Penalty", "kde"]
+__all__ = ["CLASSES", "GROUPS", "PENALTIES", "SLOPES", "Penalty", "kde"]
 
 Penalty = Callable[..., Tensor]  # (logits, y, s, weight, **options) to (rows,)
 
@@ -27,5 +28,7 @@ PENALTIES: dict[str, Penalty] = {
     "hgr": hgr,
     "ermi": ermi,
 }
+# d(penalty)/d(logits) with the same arguments, or None where autograd has to do it.
+SLOPES: dict[str, Callable[..., Tensor | None]] = {"kde": kde_slope}
 CLASSES = ("kde", "mi", "ermi")
 GROUPS = ("kde", "mi", "hgr", "ermi")

@@ -11,9 +11,13 @@ Huber's function H. With more than two classes :math:`p_i - 1/2` is half of what
 the next, the groups' rates are those of every class, and H is added up over the classes.
 """
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import huber_loss
+
+from pfedfair.last import Last
 
 
 def kde(
@@ -39,6 +43,34 @@ def kde(
             gap = torch.where(size > 0, rate - everyone, torch.zeros_like(rate))
             total = total + huber_loss(gap, torch.zeros_like(gap), reduction="none", delta=delta)
     return total
+
+
+def kde_slope(
+    logits: Tensor, y: Tensor, s: Tensor, weight: Tensor, bandwidth: float = 0.1, delta: float = 1.0
+) -> Tensor | None:
+    """d(kde)/d(logits) of every row, for two classes; nothing for more, which autograd does."""
+    if logits.shape[-1] > 1:
+        return None
+    p = torch.sigmoid(logits)
+    ahead = (p - 0.5).mul_(1 / (math.sqrt(2) * bandwidth))
+    contrasts = CONTRASTS.of(s, weight).to(p)
+    positive = torch.erf(ahead).add_(1)  # twice the chance
+    gaps = torch.bmm(contrasts, positive).mul_(0.5).clamp_(-delta, delta)  # Huber's derivative
+    per_rate = torch.bmm(gaps.mT, contrasts).mT  # d(penalty)/d(chance)
+    density = ahead.square_().neg_().exp_().mul_(1 / (math.sqrt(2 * math.pi) * bandwidth))
+    return density.mul_(per_rate).mul_(torch.addcmul(p, p, p, value=-1))
+
+
+def contrast(s: Tensor, weight: Tensor) -> Tensor:
+    """What each person adds to a group's rate less everybody's, ``(rows, groups, n)``."""
+    groups = torch.arange(max(2, int(s.max()) + 1)).unsqueeze(-1)
+    member = weight.unsqueeze(1) * (s.unsqueeze(1) == groups)
+    size = member.sum(2, keepdim=True)
+    rate = member / size.clamp_min(torch.finfo(size.dtype).tiny)
+    return (rate - weight.unsqueeze(1)).mul_(size > 0)
+
+
+CONTRASTS = Last(contrast)  # the same for all steps on one minibatch
 
 
 def lead(p: Tensor) -> Tensor:

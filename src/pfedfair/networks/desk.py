@@ -1,0 +1,114 @@
+"""Where the gradient of a stack of perceptrons is worked out, in memory that is used again.
+
+For networks this small, making views of the parameters and asking for memory takes as long as the
+matrix products, and new memory of more than a few pages takes longer. Steps are in place, so all
+that stays the same from step to step is kept: views of every layer's parameters and gradient, room
+for its outputs and slopes, and the inputs with S behind them while the minibatch is the same.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from threading import local
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from pfedfair.last import Last
+
+Layer = tuple[int, int, int]  # start in a model's row, fan-in, fan-out
+relu_slope = torch.ops.aten.threshold_backward.grad_input  # the slope where the output is positive
+holders: Callable[[int], int] | None = getattr(torch._C, "_storage_Use_Count", None)
+KEPT = 2  # desks: one for the global models, one for the personal
+
+
+class Desk:
+    """The work on the models `w` with `n` people each."""
+
+    def __init__(self, layers: Sequence[Layer], groups: int, w: Tensor, n: int) -> None:
+        self.layers, self.groups, self.w, self.n = layers, groups, w, n
+        unfolded = [unfold(w, layer) for layer in layers]
+        self.weights = [weight for weight, _ in unfolded]
+        self.forth = [(weight.mT, bias) for weight, bias in unfolded]
+        room = [w.new_empty(len(w), n, fan_out) for _, _, fan_out in layers]
+        self.outputs = [w.new_empty(0), *room]  # the inputs of every layer, and the logits
+        self.slopes = [torch.empty_like(output) for output in room[:-1]]
+        self.inputs = Last(self._lay_out)
+        self.grads: list[tuple[Tensor, Tensor]] = []
+        self.storage, self.mine = 0, -1
+
+    def logits(self, x: Tensor, s: Tensor) -> Tensor:
+        """The outputs of every model on its own people."""
+        out = self.outputs
+        out[0] = self.inputs.of(x, s)
+        for layer, (weight, bias) in enumerate(self.forth):
+            torch.baddbmm(bias, out[layer], weight, out=out[layer + 1])
+            if layer < len(self.slopes):
+                out[layer + 1].relu_()
+        return out[-1]
+
+    def pull(self, slope: Tensor) -> Tensor:
+        """From d(loss)/d(logits) to d(loss)/d(w), a tensor that is nobody else's."""
+        if holders is None or holders(self.storage) != self.mine:  # the last one is still in use
+            self._new_grad()
+        for layer in reversed(range(len(self.layers))):
+            weight_grad, bias_grad = self.grads[layer]
+            torch.bmm(slope.mT, self.outputs[layer], out=weight_grad)
+            torch.sum(slope, 1, keepdim=True, out=bias_grad)
+            if layer:
+                before = torch.bmm(slope, self.weights[layer], out=self.slopes[layer - 1])
+                slope = relu_slope(before, self.outputs[layer], 0, grad_input=before)
+        return self.grad.detach()
+
+    def _new_grad(self) -> None:
+        self.grad = torch.empty_like(self.w)
+        self.grads = [unfold(self.grad, layer) for layer in self.layers]
+        if holders is not None:
+            self.storage = self.grad.untyped_storage()._cdata
+            self.mine = holders(self.storage)
+
+    def _lay_out(self, x: Tensor, s: Tensor) -> Tensor:
+        room = self.outputs[0] if self.groups and self.outputs[0].numel() else None
+        return with_group(x.flatten(2), s, self.groups, room)
+
+
+class _Desks(local):
+    """The last ones that were used; threads have their own."""
+
+    def __init__(self) -> None:
+        self.kept: deque[Desk] = deque(maxlen=KEPT)
+
+
+DESKS = _Desks()
+
+
+def desk_for(layers: Sequence[Layer], groups: int, w: Tensor, n: int) -> Desk:
+    """Return the desk at which these models were worked on before, or a new one."""
+    for desk in DESKS.kept:
+        own = desk.w
+        if (
+            own.data_ptr() == w.data_ptr()
+            and own.shape == w.shape
+            and own.stride() == w.stride()
+            and own.dtype == w.dtype
+            and (desk.n, desk.groups, desk.layers) == (n, groups, layers)
+        ):
+            return desk
+    DESKS.kept.append(Desk(layers, groups, w, n))
+    return DESKS.kept[-1]
+
+
+def unfold(w: Tensor, layer: Layer) -> tuple[Tensor, Tensor]:
+    """View a layer's weights ``(rows, out, in)`` and bias ``(rows, 1, out)``."""
+    start, fan_in, fan_out = layer
+    middle = start + fan_in * fan_out
+    weight = w[:, start:middle].view(-1, fan_out, fan_in)
+    return weight, w[:, None, middle : middle + fan_out]
+
+
+def with_group(x: Tensor, s: Tensor, groups: int, room: Tensor | None = None) -> Tensor:
+    """Put S behind the inputs ``(..., n, d)``: 0 or 1, or one-hot if there are more groups."""
+    if groups == 0:
+        return x
+    group = s.unsqueeze(-1) if groups == 2 else one_hot(s, groups)
+    return torch.cat([x, group.to(x)], dim=-1, out=room)
