@@ -154,11 +154,11 @@ def test_runs_that_do_not_train_are_not_worth_a_cluster(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_machines_one_dies_and_the_bytes_are_the_same(tmp_path, monkeypatch, record_property):
+def test_two_machines_one_dies_and_the_bytes_are_the_same(tmp_path, monkeypatch):
     pytest.importorskip("ray")
     for name, value in secret().items():
         monkeypatch.setenv(name, value)
-    specs, seen, killed = grid(rounds=40, seeds=3), [], []
+    specs, killed = grid(rounds=40, seeds=3), []
     script = Path(__file__).parent / "two_machines.py"
     with tempfile.TemporaryDirectory(prefix="pff", dir="/tmp") as folder:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -166,17 +166,16 @@ def test_two_machines_one_dies_and_the_bytes_are_the_same(tmp_path, monkeypatch,
             address = two.stdout.readline().strip()
 
             def on_work(work, runs):
-                seen.append((time.monotonic(), runs))
                 if runs >= 4 and not killed:
                     two.stdin.write("kill\n")
                     two.stdin.flush()
                     assert two.stdout.readline() == "killed\n"
-                    killed.append(time.monotonic())
+                    killed.append(runs)
 
             with pytest.warns(UserWarning, match="runs? (was|were) done again"):
                 run_experiment(specs, tmp_path / "two", on_work=on_work, cluster=address)
             two.stdin.close()
-    record_property("machine", next(when for when, runs in seen if runs >= 5) - killed[0])
+    assert killed
     run_experiment(specs, tmp_path / "here", jobs=1)
     same = [(tmp_path / name / "results.parquet").read_bytes() for name in ("two", "here")]
     assert same[0] == same[1]

@@ -34,9 +34,10 @@ SPACE = b"pfedfair"  # of the cluster's small memory: how far each piece is
 class Order:
     """What a broker is to do.
 
-    `function`, as ``module:name``, is called at a worker with a piece's bytes, the data that it
-    needs (as a function that fetches them), `same`, and whom to tell the part that it has done; it
-    returns bytes. The pieces are numbered from 0; `data` has the bytes that many of them share.
+    `function`, as ``module:name``, is called at a worker with a piece's bytes, the name of the data
+    that it needs and a function that fetches them, `same`, the worker's address, and whom to tell
+    the part that is done; it returns a word and what belongs to it. The pieces are numbered from 0;
+    `data` has the bytes that many of them share.
     """
 
     address: str

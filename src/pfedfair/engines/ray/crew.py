@@ -32,7 +32,11 @@ def answers(order: Order) -> Generator[tuple[Any, ...]]:
     context = get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=broker.main, args=(there, order), daemon=False)
-    process.start()
+    try:
+        process.start()
+    except BaseException:  # Ctrl-C, say: a child that was not told what to do ends by itself
+        _remove(order.folder)
+        raise
     there.close()
     opened, waited = False, 0.0
     try:
@@ -57,8 +61,12 @@ def answers(order: Order) -> Generator[tuple[Any, ...]]:
             yield told
     finally:
         _stop(process, here, opened)
-        if order.folder:
-            rmtree(order.folder, ignore_errors=True)
+        _remove(order.folder)
+
+
+def _remove(folder: str) -> None:
+    if folder:
+        rmtree(folder, ignore_errors=True)
 
 
 def _stop(process: Any, here: Any, opened: bool) -> None:
