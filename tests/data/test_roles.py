@@ -1,11 +1,17 @@
 """What columns are, which are left out, and what is said of it."""
 
+from collections import Counter
+from datetime import datetime
+
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from made_tables import bank, kdd_census
 
 import pfedfair as pff
+from pfedfair.data import dates, roles
 from pfedfair.data.piecewise import Piecewise
 from shared_federations import FEDERATIONS, needs_federations
 
@@ -209,3 +215,64 @@ def test_the_states_load_with_codes_as_categories():
     assert len(encoder.categories["OCCP"].names) > 300
     assert encoder.width > 500
     assert encoder.pack(data.frame).nbytes == 4 * len(frame) * 9
+
+
+def plainly_same(cells, other):
+    """Whether two columns are one, by pairs of cells; None is an empty cell."""
+    pairs = {*zip(cells, other, strict=True)}
+    words, values = set(cells), set(other)
+    if len(cells) < roles.COPY:
+        return False
+    if len(words) == len(values) == len(pairs) > 1:
+        return True
+    there = [(a, b) for a, b in zip(cells, other, strict=True) if a is not None]
+    if len(there) < max(roles.COPY, len(cells) / 2):
+        return False
+    words, values = {a for a, _ in there}, {b for _, b in there}
+    if len(values) < 2 or not len(values) <= len(words) <= roles.MOST_SLIPS + len(values):
+        return False
+    called = {}
+    for value in values:
+        each = Counter(a for a, b in there if b == value)
+        word, right = next((a, each[a]) for a, _ in there if each[a] == max(each.values()))
+        slips = max(sum(each.values()), sum(a == word for a, _ in there)) - right
+        if right < roles.COPY and slips > 0:
+            return False
+        if slips > max(1, roles.SLIPS * right) * (right >= roles.COPY):
+            return False
+        called[value] = word
+    return len({*called.values()}) == len(values)
+
+
+@given(st.data())
+def test_copies_are_found_by_counts_as_by_pairs(data):
+    n = data.draw(st.integers(15, 120))
+    other = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
+    names = data.draw(st.permutations(["a", "b", "c"]))
+    cells = [names[value] for value in other]
+    for _ in range(data.draw(st.integers(0, 3))):
+        cells[data.draw(st.integers(0, n - 1))] = data.draw(st.sampled_from(["a", "d", "e", None]))
+    codes, words = pd.factorize(pd.Series(cells, dtype=object))
+    found = roles._same(codes, len(words), *pd.factorize(other, sort=True))
+    assert found == plainly_same(cells, other.tolist())
+
+
+WORDS = ["2024-01-31", "2023-12-01 10:30", "2024-02-29T23:59:00+02:00", "2024/03/05", "odd", None]
+
+
+@pytest.mark.parametrize("kind", [object, "str"])
+@pytest.mark.parametrize("part", dates.PARTS)
+def test_dates_are_read_once_for_each_word(kind, part):
+    cells = pd.Series(WORDS * 3 + [WORDS[0]], index=range(5, 24), dtype=kind, name="day")
+    found = dates.part_of(cells, part)
+    assert (found.index == cells.index).all()
+    for cell, value in zip(cells, found, strict=True):
+        if cell not in WORDS[:4]:
+            assert pd.isna(value)
+            continue
+        time = datetime.fromisoformat(cell.replace("/", "-").removesuffix("+02:00"))
+        day = time.timetuple().tm_yday
+        expected = {"year": time.year + (day - 1) / 366, "month": time.month, "hour": time.hour,
+                    "weekday": dates.DAYS[time.weekday()]}[part]  # fmt: skip
+        assert value == expected
+    assert dates.read(cells).isna().sum() == 6

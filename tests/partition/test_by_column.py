@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pfedfair as pff
-from pfedfair.partition import by_column, fixed_shares
+from pfedfair.partition import by_column, fixed_shares, stratified
 from pfedfair.partition.by_column import clients_of
 
 
@@ -91,3 +91,33 @@ def test_small_clients_are_refused_or_left_out_and_named(table):
         by_column("site", min_rows=0)
     with pytest.raises(pff.InputError, match="min_rows is for clients of a column"):
         pff.partition.choose("together", data, min_rows=5)
+
+
+def plainly(rows, s, fraction, rng):
+    """Rows in two parts, `fraction` of each group in the first, asking all of s for groups."""
+    first, second = [], []
+    for z in range(max(2, int(s.max()) + 1)):
+        mine = rng.permutation(rows[s[rows] == z])
+        cut = round(fraction * len(mine))
+        first += mine[:cut].tolist()
+        second += mine[cut:].tolist()
+    return sorted(first), sorted(second)
+
+
+@given(st.integers(1, 5), st.lists(st.integers(0, 4), min_size=1, max_size=40), st.integers(0, 9))
+def test_other_clients_groups_have_no_say_in_a_split(groups, own, seed):
+    s = np.array([*own, *range(groups)]) % groups
+    rows = np.random.default_rng(seed).permutation(len(own))
+    found = stratified(rows, s, 0.3, np.random.default_rng(seed))
+    expected = plainly(rows, s, 0.3, np.random.default_rng(seed))
+    assert [part.tolist() for part in found] == [*expected]
+
+
+def test_very_many_clients_are_told_in_a_few_lines():
+    n = 150
+    frame = pd.DataFrame({"x": np.arange(40.0 * n), "s": np.arange(40 * n) % 2})
+    frame = frame.assign(y=(frame["x"] // 7) % 2, site=np.arange(40 * n) % n)
+    federation = pff.from_frame(frame, "y", "s").federate(by_column("site"))
+    lines = federation.describe().splitlines()
+    assert len(lines) == 23
+    assert lines[21] == "and 130 more clients; of all 150 each has 30 to 30 rows to train on"

@@ -1,6 +1,7 @@
 """A scorer and a rule: decisions of many clients, counted."""
 
 import numpy as np
+import pytest
 import torch
 
 from pfedfair import seeds
@@ -8,7 +9,7 @@ from pfedfair.federation import Table
 from pfedfair.networks import MLP, linear
 from pfedfair.rules import Likeliest, Thresholds
 from pfedfair.runs import predictor
-from pfedfair.runs.predictor import Predictor, count
+from pfedfair.runs.predictor import Predictor, count, scored
 
 
 def test_count_uses_each_clients_model_and_rows():
@@ -60,3 +61,17 @@ def test_many_people_are_scored_in_parts(federation, monkeypatch):
     whole = one.logits(x, s)
     monkeypatch.setattr(predictor, "ROWS_AT_ONCE", 7)
     torch.testing.assert_close(one.logits(x, s), whole)
+
+
+@pytest.mark.parametrize("most", [1, 40, 2048])
+def test_clients_with_one_model_are_scored_in_one_pass(federation, monkeypatch, most):
+    network, table = MLP(federation.encoder.width, (4,), groups=2), federation.table
+    theta = torch.stack([network.init(np.random.default_rng(k)) for k in range(2)])
+    each = [Predictor(network, theta[k], Likeliest()) for k in (0, 0, 1, 0, 0, 0)]
+    rows = [np.arange(a, b) for a, b in ((0, 30), (30, 35), (5, 9), (8, 8), (50, 90), (2, 3))]
+    monkeypatch.setattr(predictor, "ROWS_AT_ONCE", most)
+    found = list(scored(each, table, rows))
+    assert len(found) == len(each)
+    for one, own, z in zip(each, rows, found, strict=True):
+        expected = network.logits(one.theta[None], table.x[own][None], table.s[own][None])[0]
+        torch.testing.assert_close(z, expected)

@@ -1,5 +1,6 @@
 """A run that is read from its folder says and does what the trained one does."""
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -8,11 +9,11 @@ import pandas as pd
 import pytest
 import torch
 from pandas.testing import assert_frame_equal
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import pfedfair as pff
 from pfedfair import metrics
-from pfedfair.runs import predictions
+from pfedfair.runs import model, predictions
 
 pytestmark = pytest.mark.filterwarnings("ignore::pfedfair.CollapseWarning")
 TRANSPORT = {"rounds": 8, "target_ddp": 0.05}
@@ -233,3 +234,49 @@ def test_a_new_clients_folder_has_nothing_of_the_others(folder, tmp_path):
     again = pff.load_model(tmp_path, "harbour")
     ids = list(range(300))
     np.testing.assert_array_equal(again.predict(rows, ids=ids), model.predict(rows, ids=ids))
+
+
+def as_of_old(folder):
+    """Write a folder as format 3 had it: a model for each client, if they are all the same, too."""
+    card, weights = folder / "run.json", folder / "model.safetensors"
+    about, tensors = json.loads(card.read_text()), load_file(weights)
+    theta = tensors["theta"].expand(len(about["clients"]), -1).contiguous()
+    save_file(tensors | {"theta": theta}, weights)
+    del about["one_model"]
+    about |= {"format": 3, "sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
+    card.write_text(json.dumps(about))
+
+
+@pytest.mark.parametrize("method", [pff.FedAvg(rounds=2), pff.PFedFair(rounds=1, prox_epochs=1)])
+def test_one_model_is_written_once_and_older_folders_are_read(federation, tmp_path, method):
+    run = pff.train(federation, method)
+    run.save(tmp_path)
+    rows = len(load_file(tmp_path / "model.safetensors")["theta"])
+    assert rows == (len(federation) if method.personal else 1)
+    for change in (lambda folder: None, as_of_old):
+        change(tmp_path)
+        again = pff.load_run(tmp_path)
+        assert torch.equal(again.fitted.theta, run.fitted.theta)
+        assert_frame_equal(again.table(), run.table())
+        own = pff.load_model(tmp_path, 1).predictor.theta
+        assert torch.equal(own, run.fitted.theta[1])
+
+
+def test_large_files_are_mapped_and_as_well_looked_at(federation, tmp_path, monkeypatch):
+    run = pff.train(federation, pff.PFedFair(rounds=1, prox_epochs=1))
+    run.save(tmp_path)
+    monkeypatch.setattr(model, "MAPPED", 0)
+    assert_frame_equal(pff.load_run(tmp_path).table(), run.table())
+    path = tmp_path / "model.safetensors"
+    whole = path.read_bytes()
+    tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
+    for changed, message in (
+        (lambda: path.write_bytes(whole[:-8]), "is damaged, or no file of models"),
+        (lambda: path.write_bytes(whole[:-1] + b"\0"), "checksum"),
+        (lambda: save_file(tensors | {"theta": tensors["theta"][:1].clone()}, path), "the shape"),
+        (lambda: save_file(tensors | {"theta": tensors["theta"] / 0}, path), "no finite numbers"),
+    ):
+        path.unlink()
+        changed()
+        with pytest.raises(pff.InputError, match=message):
+            pff.load_run(tmp_path)

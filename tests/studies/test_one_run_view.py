@@ -1,10 +1,11 @@
 """What is said of one run: few people, one decision for everybody, the level."""
 
 import pandas as pd
+import torch
 
 from pfedfair.errors import in_a_command
 from pfedfair.report import markdown
-from pfedfair.rules import Likeliest
+from pfedfair.rules import Likeliest, Thresholds
 from pfedfair.studies import one_run
 
 GROUPS, LABELS = ("women", "men"), ("no", "yes")
@@ -92,3 +93,21 @@ def test_the_sentence_comes_first_and_says_what_is_sure():
     assert shown.sentence.startswith("0 of 4 sites keep a gap (DDP) of at most 0.05 with 95 %")
     assert "client d clearly does not" in shown.sentence
     assert markdown.text(shown).startswith(f"# \n\n**{shown.sentence}**")
+
+
+def test_of_very_many_clients_those_with_the_largest_gaps_are_shown():
+    number = one_run.MOST + 1
+    rows = pd.concat([results()] * (number // 4 + 1), ignore_index=True).iloc[:number]
+    gaps = [0.001 * (k % 97) for k in range(number)]
+    rows = rows.assign(client=[f"c{k}" for k in range(number)], ddp=gaps, cost=0.0)
+    few = Thresholds(torch.tensor([[0.0, 0.0, 0.0, 0.0]] * 2))
+    shown = one_run.view(rows, rows, GROUPS, LABELS, few)
+    for table in shown.tables:
+        assert len(table.cells()) == one_run.SHOWN
+        assert table.cells()[0][0] == "c96"
+        least = sorted(gaps)[-one_run.SHOWN]
+        assert table.frame["ddp"].min() >= least
+    assert "50 of 101 clients, those with the largest gaps" in shown.tables[0].heading
+    every = view(rows.iloc[:-1])
+    assert len(every.tables[0].cells()) == one_run.MOST
+    assert "largest gaps" not in every.tables[0].heading

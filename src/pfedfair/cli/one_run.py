@@ -31,6 +31,7 @@ SAVED = (
 
 
 @unfold
+@one_thread()
 def train(
     people: People,
     method: OneMethod,
@@ -144,7 +145,10 @@ def theory(
 
 def _train(name: str, federation: Federation, algorithm: Algorithm, seed: int, quiet: bool,
            watch: Sequence[Callback] = ()) -> Run:  # fmt: skip
-    """Train with a progress bar; on one thread, so that weights are the same on every machine."""
+    """Train with a progress bar; on one thread, so that weights are the same on every machine.
+
+    Scores are so, too, and waiting for other threads takes longer than the work of one.
+    """
     done, what = 0.0, f"{name} on {federation.data.name}"
     with terminal.progress(what, 1.0, quiet) as advance, terminal.notes(quiet), one_thread():
 

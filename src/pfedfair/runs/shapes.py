@@ -112,14 +112,16 @@ def _made_up(
 def _numbers(column: "pd.Series[Any]") -> Cells:
     values = floats(column)
     there = np.flatnonzero(~np.isnan(values))
-    order = there[np.argsort(values[there], kind="stable")]
-    different = order[np.flatnonzero(np.diff(values[order], prepend=np.nan))]
-    if len(different) > POINTS:  # quantiles, as cells that people have
-        places = np.linspace(0, len(order) - 1, POINTS).round().astype(int)
-        order = order[places]
-        different = order[np.flatnonzero(np.diff(values[order], prepend=np.nan))]
-    points = values[different]
+    order = np.sort(values[there])
+    points = order[np.flatnonzero(np.diff(order, prepend=np.nan))]
+    if len(points) > POINTS:  # quantiles, as cells that people have
+        order = order[np.linspace(0, len(order) - 1, POINTS).round().astype(int)]
+        points = order[np.flatnonzero(np.diff(order, prepend=np.nan))]
     nearest = np.searchsorted((points[1:] + points[:-1]) / 2, values[there], side="right")
+    place = np.searchsorted(points, values[there]).clip(max=len(points) - 1)
+    exact = np.flatnonzero(values[there] == points[place])[::-1]
+    different = np.zeros(len(points), dtype=np.int64)
+    different[place[exact]] = there[exact]  # a row that has the value: the first
     people = np.bincount(nearest, minlength=len(points))
     empty = np.setdiff1d(np.arange(len(values)), there)
     if len(empty):
