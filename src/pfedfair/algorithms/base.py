@@ -42,6 +42,8 @@ State = dict[str, Tensor]
 Answer = tuple[State, State]  # a message to the server, and what the client keeps
 Model = Annotated[Tensor, "model"]  # the parameters of a network
 OfClients = Annotated[Tensor, "clients"]  # something of each client, in the server's state
+Summed = Annotated[Tensor, "sum"]  # in a message: the server needs the sum over clients alone
+Averaged = Annotated[Tensor, "mean"]  # in a message: the server needs the mean over clients alone
 
 
 class ServerState(TypedDict):
@@ -150,6 +152,17 @@ class Algorithm:
     def sends_models_only(self) -> bool:
         """Whether all that a client sends is models: these can be clipped, blurred, trimmed."""
         return set(_marked(self.message_keys, Model)) == set(self.message_keys.__annotations__)
+
+    @property
+    def sums(self) -> dict[str, str]:
+        """How the server adds up each tensor of a message, if it needs no client's own numbers.
+
+        "sum", or a mean by "size" or "uniform"; nothing at all if it has to see every message.
+        Models are averaged. With sums `server_round` gives the same for one client that sends them.
+        """
+        means = dict.fromkeys(_marked(self.message_keys, Model, Averaged), self.weighting)
+        found = means | dict.fromkeys(_marked(self.message_keys, Summed), "sum")
+        return found if set(found) == set(self.message_keys.__annotations__) else {}
 
     def doubts(self, server: State) -> str:
         """What a user has to know of how training ended, by what the server knows; or nothing."""
@@ -286,10 +299,10 @@ class Algorithm:
         raise InputError(f"{type(self).__name__} cannot take in a client without training again.")
 
 
-def _marked(keys: type, kind: Any) -> tuple[str, ...]:
-    """Names of a state's tensors that are declared to be of a kind."""
+def _marked(keys: type, *kinds: Any) -> tuple[str, ...]:
+    """Names of a state's tensors that are declared to be of one of some kinds."""
     hints = get_type_hints(keys, include_extras=True)
-    return tuple(name for name, hint in hints.items() if hint == kind)
+    return tuple(name for name, hint in hints.items() if hint in kinds)
 
 
 def average(rows: Tensor, sizes: Tensor, weighting: str = "uniform") -> Tensor:

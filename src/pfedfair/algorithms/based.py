@@ -61,6 +61,11 @@ class Based(Algorithm):
         return super().keeps_clients or self.trainer.keeps_clients
 
     @property
+    def sums(self) -> dict[str, str]:
+        own, base = super().sums, self.trainer.sums
+        return own | base if own and base else {}
+
+    @property
     def linear(self) -> bool:
         return self.trainer.linear
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pfedfair import seeds
-from pfedfair.algorithms.base import Model, State
+from pfedfair.algorithms.base import Model, State, Summed
 from pfedfair.algorithms.clients import Clients, set_aside
 from pfedfair.federation import Batch
 from pfedfair.kinds import Kinds, outputs
@@ -40,10 +40,10 @@ class ServerState(TypedDict):
 class MessageState(TypedDict, total=False):
     # What a client sends: in training the base's message, then counts, then its beliefs
     w: Model
-    held: Tensor  # people by half, group, label and cell
-    trained: Tensor  # people by group and cell
-    alike: Tensor  # how likely it holds each kappa, (49,)
-    effects: Tensor  # what it expects of its effects, see `theory.effects`
+    held: Summed  # people by half, group, label and cell
+    trained: Summed  # people by group and cell
+    alike: Summed  # how likely it holds each kappa, (49,)
+    effects: Summed  # what it expects of its effects, see `theory.effects`
 
 
 class OwnState(TypedDict, total=False):  # what a client keeps: its counts, without noise

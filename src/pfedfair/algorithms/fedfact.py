@@ -36,7 +36,7 @@ import torch
 from torch import Tensor
 
 from pfedfair.algorithms import checks
-from pfedfair.algorithms.base import Answer, Clients, Model, State
+from pfedfair.algorithms.base import Answer, Clients, Model, State, Summed
 from pfedfair.algorithms.clients import set_aside
 from pfedfair.algorithms.finish import Finish
 from pfedfair.algorithms.logofair import GRID, LARGEST, decide, look, narrow, solve
@@ -55,8 +55,8 @@ class ServerState(TypedDict):
 class MessageState(TypedDict, total=False):
     # What a client sends: in training the base's message and its groups, then counts
     w: Model
-    group: Tensor  # its held people in each group
-    positive: Tensor  # those decided 1 for every lambda of the grid, (grid, 2)
+    group: Summed  # its held people in each group
+    positive: Summed  # those decided 1 for every lambda of the grid, (grid, 2)
 
 
 @dataclass(frozen=True, kw_only=True)

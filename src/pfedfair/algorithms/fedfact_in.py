@@ -36,7 +36,15 @@ from torch import Tensor
 from torch.nn.functional import softshrink
 
 from pfedfair.algorithms import checks
-from pfedfair.algorithms.base import Algorithm, Answer, Clients, Model, State, average
+from pfedfair.algorithms.base import (
+    Algorithm,
+    Answer,
+    Clients,
+    Model,
+    State,
+    Summed,
+    average,
+)
 from pfedfair.errors import InputError
 from pfedfair.federation import Batch, stack
 from pfedfair.kinds import Kinds
@@ -54,8 +62,8 @@ class ServerState(TypedDict):
 
 class MessageState(TypedDict):
     w: Model
-    group: Tensor  # its people in each group
-    positive: Tensor  # those that its model decides 1 for
+    group: Summed  # its people in each group
+    positive: Summed  # those that its model decides 1 for
 
 
 class OwnState(TypedDict):

@@ -40,7 +40,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softshrink
 
-from pfedfair.algorithms.base import Answer, Clients, Model, State
+from pfedfair.algorithms.base import Answer, Clients, Model, State, Summed
 from pfedfair.algorithms.based import Based
 from pfedfair.algorithms.checks import at_least, share
 from pfedfair.errors import InputError
@@ -64,8 +64,8 @@ class ServerState(TypedDict):
 class MessageState(TypedDict, total=False):
     # What a client sends: in training its model, then counts of positive decisions
     w: Model
-    group: Tensor  # its people in each group
-    positive: Tensor  # those decided 1 for every lambda, (grid, 2)
+    group: Summed  # its people in each group
+    positive: Summed  # those decided 1 for every lambda, (grid, 2)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from pfedfair.algorithms import curvature, solving
-from pfedfair.algorithms.base import Algorithm, Answer, Clients, Model, State
+from pfedfair.algorithms.base import Algorithm, Answer, Averaged, Clients, Model, State, Summed
 from pfedfair.algorithms.checks import at_least
 from pfedfair.algorithms.curvature import blocks, model
 from pfedfair.algorithms.intercepts import TAUS
@@ -64,14 +64,14 @@ class ServerState(TypedDict):
 
 class MessageState(TypedDict, total=False):
     # What a client sends: sums over its rows
-    people: Tensor  # rows by fold
-    outputs: Tensor  # of each block
-    loss: Tensor  # of each block, on the way to the point that was asked for
-    gradient: Tensor  # by fold
-    hessian: Tensor  # by fold, upper triangles
-    left_gradient: Tensor  # of all rows but a fold's, at the model without it
-    evidence: Tensor  # the log-likelihood of each tau
-    held_loss: Tensor  # of each block and ridge
+    people: Summed  # rows by fold
+    outputs: Averaged  # of each block
+    loss: Summed  # of each block, on the way to the point that was asked for
+    gradient: Summed  # by fold
+    hessian: Summed  # by fold, upper triangles
+    left_gradient: Summed  # of all rows but a fold's, at the model without it
+    evidence: Summed  # the log-likelihood of each tau
+    held_loss: Summed  # of each block and ridge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +117,10 @@ class Newton(Algorithm):
     @property
     def weighs(self) -> bool:
         return self.intercepts == "shared"
+
+    @property
+    def sums(self) -> dict[str, str]:
+        return super().sums if self.weighting == "size" else {}
 
     @property
     def kept(self) -> tuple[str, ...]:

@@ -109,6 +109,10 @@ class Targeted(Algorithm):
         return self.method.sends_models_only
 
     @property
+    def sums(self) -> dict[str, str]:
+        return self.method.sums
+
+    @property
     def level(self) -> str:
         sure = f" {self.confidence:.0%}" if self.confidence else ""
         return f"≤ {self.target_ddp:g}{sure}"

@@ -12,6 +12,7 @@ from typing import Any
 from pfedfair import algorithms, defaults
 from pfedfair.algorithms import Algorithm
 from pfedfair.engines.site.accounting import epsilon_of
+from pfedfair.engines.site.masking import FEWEST
 from pfedfair.engines.site.privacy import check_privacy, noise_of, relative_noise
 from pfedfair.engines.site.schema import Schema
 from pfedfair.errors import InputError, known
@@ -59,6 +60,8 @@ class Settings:
     max_change: float
     aggregate: str
     malicious: int
+    secure_sum: bool
+    secure_threshold: int
     clip: float
     epsilon: float
     delta: float
@@ -88,7 +91,34 @@ class Settings:
         if not 1 <= made.min_sites <= made.sites:
             raise InputError(f"min-sites must be between 1 and sites, {made.sites}.")
         check_privacy(made.clip, made.epsilon, made.delta)
+        made.check_secure()
         return made
+
+    def check_secure(self) -> None:
+        """Refuse what cannot be done with sums alone."""
+        if not self.secure_sum:
+            return
+        name = type(self.algorithm).__name__
+        if self.algorithm.federated and not self.algorithm.sums:
+            raise InputError(
+                f"{name} needs each site's own numbers, and secure-sum shows sums alone: leave out "
+                "secure-sum, or take a method that adds up, such as pfedfair or transport."
+            )
+        if self.aggregate != "mean":
+            raise InputError(
+                f"aggregate = {self.aggregate} looks at each site's model, and secure-sum shows "
+                "sums alone: leave out one of them."
+            )
+        if self.min_sites < FEWEST:
+            raise InputError(
+                f"secure-sum needs at least {FEWEST} sites, also as min-sites, got "
+                f"{self.min_sites}: of a sum of two, each would know the other's numbers."
+            )
+        if self.secure_threshold and not self.sites < 2 * self.secure_threshold <= 2 * self.sites:
+            raise InputError(
+                f"secure-threshold must be more than half of the {self.sites} sites and at most "
+                f"all, got {self.secure_threshold}."
+            )
 
     @property
     def far(self) -> float:
@@ -113,6 +143,8 @@ class Settings:
         what |= {"seed": self.seed, "local_rounds": self.local_rounds}
         what |= {"aggregate": [self.aggregate, self.malicious]}
         what |= {"privacy": [self.clip, self.epsilon, self.delta]}
+        if self.secure_sum:
+            what["secure"] = True
         what |= {"asked": [self.blind, list(self.hidden)]}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
