@@ -45,6 +45,11 @@ def mean_bits(people: int) -> int:
     return OF_MEANS - max(people, 1).bit_length()
 
 
+def most(sites: int) -> float:
+    """How large a whole number may be, of which so many are added up."""
+    return 0.99 * ROOM / sites
+
+
 def forms_of(message: State) -> Forms:
     return tuple((name, tuple(message[name].shape)) for name in sorted(message))
 
@@ -62,7 +67,7 @@ def whole(message: State, server: State, scale: Scale, people: int, sites: int) 
         if scale.how[name] == "size":
             x = x * people
         steps = np.rint(x * 2.0 ** scale.of(name))
-        if not (np.abs(steps) <= ROOM // sites).all():
+        if not (np.abs(steps) <= most(sites)).all():
             raise InputError(
                 f"'{name}' has numbers that are too large for a secure sum, or none at all (NaN)."
             )
