@@ -62,8 +62,15 @@ def same_chance(monkeypatch):
     monkeypatch.setattr(secrets, "token_bytes", draw.bytes)
 
 
-def conduct(grid):
-    return Conductor(grid, Settings.read(grid.run_config)).run()
+class Rounds(Conductor):
+    """All rounds, without personal models at the end."""
+
+    def finish(self, state):
+        pass
+
+
+def conduct(grid, whole=False):
+    return (Conductor if whole else Rounds)(grid, Settings.read(grid.run_config)).run()
 
 
 def told(log):
@@ -78,19 +85,16 @@ def told(log):
     [("pfedfair", "uniform"), ("fedavg", "size"), ("transport", "size"), ("newton", "size")],
 )
 def test_the_run_is_that_without_masks(consortium, method, weighting):
-    states, models = [], []
+    states = []
     for secure in (False, True):
         out = str(consortium.folder / f"{secure}")
         options = {"weighting": weighting} if method != "transport" else {}
-        grid = consortium.grid(method, rounds=3, options=options, out=out, **{"secure-sum": secure})
+        grid = consortium.grid(method, rounds=2, options=options, out=out, **{"secure-sum": secure})
         states.append(conduct(grid).server)
-        models.append([consortium.theta(i) for i in range(5)])
     plain, summed = states
     assert set(plain) == set(summed)
     for name in plain:
         torch.testing.assert_close(summed[name], plain[name], atol=2e-6, rtol=1e-6)
-    for ours, theirs in zip(*models, strict=True):
-        torch.testing.assert_close(ours, theirs, atol=2e-6, rtol=0)
     if method == "transport":  # counts are whole numbers: not a digit is lost
         assert torch.equal(plain["everybody"], summed["everybody"])
         assert torch.equal(plain["eta"], summed["eta"])
@@ -110,15 +114,15 @@ def lost(stage, number=2):
 def test_a_site_that_is_lost_is_left_out_of_the_sum(consortium, log, stage):
     """Before its keys, before its shares, before its numbers; after these it is in the sum."""
     grid = consortium.grid(
-        "fedavg", {2: lost(stage)}, rounds=3, **SECURE, **{"min-sites": 3, "secure-threshold": 3}
+        "fedavg", {2: lost(stage)}, rounds=2, **SECURE, **{"min-sites": 3, "secure-threshold": 3}
     )
     state = conduct(grid)
     rest = [0, 1, 3, 4] if stage != "query.unmask" else [0, 1, 2, 3, 4]
-    rounds = [list(range(5)), rest, list(range(5))]
+    rounds = [list(range(5)), rest]
     expected = only(consortium, grid.run_config, rounds)
     torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
-    assert not torch.allclose(expected, only(consortium, grid.run_config, [list(range(5))] * 3))\
-        or stage == "query.unmask"  # fmt: skip
+    everybody = only(consortium, grid.run_config, [list(range(5))] * 2)
+    assert torch.equal(expected, everybody) == (stage == "query.unmask")
     without = "pfedfair: the sum is without site 'site 2'" in told(log)
     assert without == (stage != "query.unmask")
 
@@ -205,7 +209,7 @@ def wire(answers):
 def own_numbers(grid, consortium, i, server):
     """What site i sends in round 1 in the clear: by a run without masks, in every form."""
     algorithm = make_algorithm(grid.run_config)
-    out = str(consortium.folder / "plain")
+    out = str(consortium.folder / f"plain{i}")
     plain = consortium.grid("fedavg", rounds=1, out=out, hidden=WIDE)
     sent = []
     plain.spoil[100 + i] = lambda message, answer: sent.append((message, answer)) or answer
@@ -232,7 +236,7 @@ def overheard(consortium):
         return answer
 
     grid.spoil = dict.fromkeys(grid.contexts, record)
-    state = conduct(grid)
+    state = conduct(grid, whole=True)
     return grid, sent, state
 
 
@@ -463,8 +467,8 @@ def test_a_lie_in_masked_numbers_is_seen_in_the_sum_and_the_run_ends(consortium,
     [
         lambda v: torch.cat([v, v]),
         lambda v: v.double(),
-        lambda v: v[None],
     ],
+    ids=["longer", "not whole"],
 )
 def test_numbers_of_another_form_are_left_out(consortium, log, change):
     def lies(message, answer):
