@@ -22,7 +22,7 @@ from pfedfair.engines.flower.post import ask
 from pfedfair.engines.flower.records import pack, unpack
 from pfedfair.engines.flower.robust import robust
 from pfedfair.engines.flower.roster import Roster
-from pfedfair.engines.flower.secure import SAID, secure_round
+from pfedfair.engines.flower.secure import SAID, Circle, secure_round
 from pfedfair.engines.flower.sizes import allowed, check_arrays
 from pfedfair.engines.site.belief import bounded_rows
 from pfedfair.engines.site.checkpoint import Checkpoint, Place
@@ -43,6 +43,7 @@ class Conductor:
         self.settings = settings
         self.roster = Roster(grid, settings)
         self.lacking: dict[str, str] = {}  # sites without a personal model at the end, and why
+        self.circle: Circle | None = None  # who adds up together, in secure sums
         self.silent: set[int] = set()  # nodes that were waited for in vain, the last time
 
     def run(self) -> Checkpoint:

@@ -1,15 +1,17 @@
-"""A site's part in a secure sum: four messages of the server's, in this order and each once.
+"""A site's part in secure sums: four kinds of messages, each answered once and in turn.
 
-1. ``query.keys``: the site makes new keys, and tells the public ones.
-2. ``query.shares``: it makes the seed of its own mask, and deals out shares of it and of its
-   private key, each sealed for one other site. The server passes them on.
-3. ``train``: the round itself; what leaves is masked.
+1. ``query.keys``: the site makes keys, one for each of the next sums, and tells the public ones.
+2. ``query.shares``: for each sum it makes the seed of its own mask, and deals out shares of it and
+   of its private key, sealed for one other site each. The server passes them on.
+3. ``train``: the round itself; what leaves is masked with the keys of one sum.
 4. ``query.unmask``: for each site whose numbers have arrived the site tells its share of the seed,
    for each other one its share of the key. Never both of one site: with both, and late numbers,
    the server could read them.
 
-Private keys and seeds are in the memory of the site's SuperNode, never on disk. On disk is with
-whom the last rounds were added up: a round again with others would tell of those who differ.
+The first two are needed again when somebody is lost, or the keys are used up. Private keys and
+seeds are in the memory of the site's SuperNode, never on disk, and forgotten when their sum is
+open. On disk is with whom the last rounds were added up: a round again with others would tell of
+those who differ.
 """
 
 from __future__ import annotations
@@ -32,140 +34,159 @@ from pfedfair.files import atomic
 Order = Mapping[str, Any]
 NAME = "added-up.json"
 KEPT, RUNS = 2, 100  # rounds, as of a site's own state, and of how many runs
+AT_ONCE = 20  # sums that keys are made for
 
 
 class Partner:
-    """What a site remembers of the sum that is being made; `memory` outlives messages."""
+    """What a site remembers of the sums that are being made; `memory` outlives messages."""
 
     def __init__(self, memory: MutableMapping[str, Any], node: Order) -> None:
         self.memory, self.node = memory, node
         self.known: dict[str, Any] = json.loads(str(memory.get("sum", "{}")))
 
-    def keys(self, order: Order) -> dict[str, str]:
-        """Make keys for a new sum; return the public ones, signed if the site has a key."""
-        both = {use: keys.fresh() for use in ("seal", "mask")}
-        self.known = {"session": str(order["session"]), "stage": "keys"}
-        self.known["number"] = int(order["number"])
-        self.known["private"] = {use: one.hex() for use, one in both.items()}
-        told = {use: keys.public(one) for use, one in both.items()}
+    def keys(self, order: Order) -> dict[str, Any]:
+        """Make keys for some sums; return the public ones, signed if the site has a key."""
+        number, sums = int(order["number"]), int(order["sums"])
+        if not 1 <= sums <= AT_ONCE:
+            raise PolicyError(f"This site makes keys for up to {AT_ONCE} sums, not for {sums}.")
+        seal, masks = keys.fresh(), [keys.fresh() for _ in range(sums)]
+        told: dict[str, Any] = {"seal": keys.public(seal), "masks": [*map(keys.public, masks)]}
+        self.known = {"session": str(order["session"]), "stage": "keys", "number": number}
+        self.known |= {"seal": seal.hex(), "masks": [one.hex() for one in masks]}
         if self.node.get("key"):
-            text = signed_text(self.known["session"], self.known["number"], told)
+            text = signed_text(self.known["session"], number, told)
             told["signature"] = keys.sign(Path(str(self.node["key"])), text)
         self.known["own"] = told
-        self._keep("keys")
+        self._keep()
         return told
 
     def shares(self, order: Order) -> dict[str, str]:
-        """Deal out shares of the private mask key and of a new seed; sealed, by the receiver."""
-        self._at("keys", order)
+        """Deal out shares of the private keys and of new seeds; sealed, by the receiver."""
+        self._check_turn(order, "keys")
         members = {int(number): dict(one) for number, one in order["members"].items()}
         threshold, own = int(order["threshold"]), self.known["number"]
         self._check_members(members, threshold)
-        numbers, seed = sorted(members), secrets.token_bytes(keys.LENGTH)
-        dealt = [keys.deal(secret, threshold, numbers) for secret in (seed, self._private("mask"))]
-        self.known |= {"members": members, "threshold": threshold, "seed": seed.hex()}
-        self.known["kept"] = [dealt[0][own], dealt[1][own]]
-        private, sealed = self._private("seal"), {}
+        masks = [bytes.fromhex(one) for one in self.known["masks"]]
+        seeds = [secrets.token_bytes(keys.LENGTH) for _ in masks]
+        numbers = sorted(members)
+        dealt = [[keys.deal(secret, threshold, numbers) for secret in pair]
+                 for pair in zip(seeds, masks, strict=True)]  # fmt: skip
+        self.known |= {"members": members, "threshold": threshold, "stage": "shares", "at": -1}
+        self.known["seeds"] = [seed.hex() for seed in seeds]
+        self.known["held"] = {own: [[seed[own], key[own]] for seed, key in dealt]}
+        sealed = {}
         for number in numbers:
             if number != own:
-                text = json.dumps([self.known["session"], own, dealt[0][number], dealt[1][number]])
-                sealed[str(number)] = keys.seal(private, members[number]["seal"], text)
-        self._keep("shares")
+                each = [[seed[number], key[number]] for seed, key in dealt]
+                text = json.dumps([self.known["session"], own, each])
+                sealed[str(number)] = keys.seal(
+                    bytes.fromhex(self.known["seal"]), members[number]["seal"], text
+                )
+        self._keep()
         return sealed
 
     def masked(self, order: Order, work: Work) -> tuple[Tensor, Forms, int]:
         """Train, and hide what comes of it; return the numbers, their form and how many rounds."""
-        self._at("shares", order)
-        sealed = {int(number): str(one) for number, one in order["shares"].items()}
-        own, members = self.known["number"], self.known["members"]
-        present = sorted({*sealed, own})
-        if not {str(number) for number in present} <= set(members):
-            raise PolicyError("This site does not add up with sites whose keys it has not seen.")
-        self._check_enough(len(present))
+        self._check_turn(order, "shares", "opened")
+        at, own, members = int(order["sum"]), self.known["number"], self.known["members"]
+        if not self.known["at"] < at < len(self.known["seeds"]):
+            raise PolicyError("This site has used the masks of this sum already, or has none.")
+        if self.known["stage"] == "shares":
+            self._unseal(order["shares"])
         people = int(order["people"])
         if not 1 <= people <= work.people:
             raise PolicyError("This site does not count for more people than it has.")
         # From here on these masks are used up, whatever happens.
-        self.known |= {"sealed": sealed, "present": present}
-        self.known["round"] = [str(work.site.folder), work.key, work.t]
-        self._keep("masked")
+        about = str(work.site.folder), work.key, work.t
+        self.known |= {"at": at, "stage": "masked", "round": about}
+        self._keep()
         sent, done = work.train()
         scale = Scale(work.algorithm.sums, int(order["bits"]), work.algorithm.models)
-        numbers = whole(sent, work.server, scale, people, len(present))
-        private, session = self._private("mask"), self.known["session"]
+        numbers = whole(sent, work.server, scale, people, len(self.known["held"]))
+        private, session = bytes.fromhex(self.known["masks"][at]), self.known["session"]
         pairs = {
-            number: keys.mask_key(private, members[str(number)]["mask"], session)
-            for number in present
-            if number != own
+            int(number): keys.mask_key(private, members[number]["masks"][at], session)
+            for number in self.known["held"]
+            if int(number) != own
         }
-        numbers += mask(bytes.fromhex(self.known["seed"]), len(numbers))
+        numbers += mask(bytes.fromhex(self.known["seeds"][at]), len(numbers))
         numbers += pair_masks(own, pairs, len(numbers))
         return torch.from_numpy(numbers), forms_of(sent), done
 
     def unmask(self, order: Order) -> dict[str, dict[str, str]]:
         """Shares of the seeds of those who are in the sum, and of the keys of those who are not."""
-        self._at("masked", order)
-        within, present = sorted(map(int, order["within"])), self.known["present"]
-        own = self.known["number"]
-        if own not in within or not set(within) <= set(present):
+        self._check_turn(order, "masked")
+        within, present = sorted(map(int, order["within"])), set(map(int, self.known["held"]))
+        at = self.known["at"]
+        if self.known["number"] not in within or not set(within) <= present:
             raise PolicyError("This site does not open a sum that it is not in.")
         self._check_enough(len(within))
         remember(self.known["round"], within)
         told: dict[str, dict[str, str]] = {"seeds": {}, "keys": {}}
-        private = self._private("seal")
-        for number in present:
-            both = self.known["kept"]
-            if number != own:
-                other = self.known["members"][str(number)]["seal"]
-                text = keys.unseal(private, other, self.known["sealed"][str(number)])
-                session, source, *both = json.loads(text)
-                if [session, source] != [self.known["session"], number]:
-                    raise PolicyError("This site was given shares of another sum.")
-            kind, share = ("seeds", both[0]) if number in within else ("keys", both[1])
-            told[kind][str(number)] = share
-        self.known = {}
-        self._keep("opened")
+        for number, each in self.known["held"].items():
+            seed, key = each[at]
+            inside = int(number) in within
+            told["seeds" if inside else "keys"][number] = seed if inside else key
+            each[at] = None
+        self.known["seeds"][at] = self.known["masks"][at] = None
+        self.known["stage"] = "opened"
+        self._keep()
         return told
 
-    def _private(self, use: str) -> bytes:
-        return bytes.fromhex(self.known["private"][use])
+    def _unseal(self, sealed: Mapping[str, str]) -> None:
+        """Read the others' shares: whoever sent some takes part in the sums."""
+        held, members = dict(self.known["held"]), self.known["members"]
+        for number, one in sealed.items():
+            if number not in members or number in held:
+                raise PolicyError("This site does not add up with sites whose keys it has not.")
+            private = bytes.fromhex(self.known["seal"])
+            text = keys.unseal(private, members[number]["seal"], one)
+            session, source, each = json.loads(text)
+            if [session, source, len(each)] != [
+                self.known["session"], int(number), len(self.known["seeds"])
+            ]:  # fmt: skip
+                raise PolicyError("This site was given shares of another sum.")
+            held[number] = each
+        self._check_enough(len(held))
+        self.known["held"] = held
 
-    def _at(self, stage: str, order: Order) -> None:
+    def _check_turn(self, order: Order, *stages: str) -> None:
         """Refuse what is out of turn: masks that are used twice hide nothing."""
-        if self.known.get("session") != order.get("session") or self.known.get("stage") != stage:
+        same = self.known.get("session") == order.get("session")
+        if not same or self.known.get("stage") not in stages:
             raise PolicyError("This site does not know of this sum, or has already answered.")
 
-    def _keep(self, stage: str) -> None:
-        self.known["stage"] = stage
+    def _keep(self) -> None:
         self.memory["sum"] = json.dumps(self.known)
-        self.known = json.loads(self.memory["sum"])
+        self.known = json.loads(self.memory["sum"])  # numbers of sites are words from here on
 
-    def _check_members(self, members: Mapping[int, Mapping[str, str]], threshold: int) -> None:
-        own, session = self.known["number"], self.known["session"]
-        if members.get(own) != self.known["own"]:
+    def _check_members(self, members: Mapping[int, Mapping[str, Any]], threshold: int) -> None:
+        if members.get(self.known["number"]) != self.known["own"]:
             raise PolicyError("This site's own keys are not among those of the sum.")
+        if len(members) < FEWEST:
+            raise too_few(len(members))
         if not len(members) // 2 < threshold <= len(members):
             raise PolicyError(
                 f"This site needs more than half of {len(members)} sites to open a sum; the run "
                 f"asks for {threshold}."
             )
-        if len(members) < FEWEST:
-            raise too_few(len(members))
-        if len({one[use] for one in members.values() for use in ("seal", "mask")}) < 2 * len(
-            members
-        ):
-            raise PolicyError("This site does not add up with two sites that have one key.")
+        each = [key for one in members.values() for key in (one["seal"], *one["masks"])]
+        if len(set(each)) < (1 + len(self.known["masks"])) * len(members):
+            raise PolicyError("This site does not add up where two have one key, or too few.")
         if self.node.get("peers"):
-            folder, seen = Path(str(self.node["peers"])), set[str]()
-            for number, one in members.items():
-                text = signed_text(session, number, one)
-                who = keys.signer(folder, text, one.get("signature", ""))
-                if who is None or who in seen:
-                    raise PolicyError(
-                        f"The keys of site number {number} are not signed by a site that this one "
-                        "knows (its folder of public keys, peers)."
-                    )
-                seen.add(who)
+            self._check_signed(members, Path(str(self.node["peers"])))
+
+    def _check_signed(self, members: Mapping[int, Mapping[str, Any]], folder: Path) -> None:
+        seen = set[str]()
+        for number, one in members.items():
+            text = signed_text(self.known["session"], number, one)
+            who = keys.signer(folder, text, str(one.get("signature", "")))
+            if who is None or who in seen:
+                raise PolicyError(
+                    f"The keys of site number {number} are not signed by a site that this one "
+                    "knows (its folder of public keys, peers)."
+                )
+            seen.add(who)
 
     def _check_enough(self, sites: int) -> None:
         if sites < max(FEWEST, self.known["threshold"]):
@@ -179,8 +200,8 @@ def too_few(sites: int) -> PolicyError:
     )
 
 
-def signed_text(session: str, number: int, told: Mapping[str, str]) -> str:
-    return f"pfedfair secure sum {session} {number} {told['seal']} {told['mask']}"
+def signed_text(session: str, number: int, told: Mapping[str, Any]) -> str:
+    return f"pfedfair secure sum {session} {number} {told['seal']} {' '.join(told['masks'])}"
 
 
 def remember(about: tuple[str, str, int], within: list[int]) -> None:

@@ -12,7 +12,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +22,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from pfedfair.algorithms import State
 from pfedfair.engines.flower import keys, log
+from pfedfair.engines.flower.partner import AT_ONCE
 from pfedfair.engines.flower.records import unpack
 from pfedfair.engines.flower.sizes import allowed, check_arrays, check_text
 from pfedfair.engines.site.belief import bounded_rows
@@ -66,6 +67,22 @@ class FailedError(Exception):
 
 
 @dataclass
+class Circle:
+    """Sites that have dealt shares to each other, for some sums."""
+
+    session: str
+    threshold: int
+    offers: dict[int, dict[str, Any]]  # public keys
+    dealt: dict[int, dict[str, Any]]  # sealed shares, by whom and for whom
+    sums: int
+    used: int = 0
+
+    def fits(self, seated: list[int]) -> bool:
+        """Whether the next sum can do with its keys."""
+        return self.used < self.sums and sorted(self.dealt) == seated
+
+
+@dataclass
 class Secure:
     """One sum. `post` sends a message to some sites, `train` the round's own."""
 
@@ -73,21 +90,29 @@ class Secure:
     state: Checkpoint
     post: Send
     train: Train
-    session: str = field(default_factory=lambda: secrets.token_hex(16))
 
-    def make(self, seated: list[int]) -> Sum:
-        """Ask the sites for their keys, their shares, their masked numbers, and to open the sum."""
-        offers = self.ask("query.keys", {number: {"number": number} for number in seated})
+    def prepare(self, seated: list[int]) -> Circle:
+        """Have the sites make keys for the next sums, and deal out shares of them."""
+        left = -(-(self.settings.rounds - self.state.done) // self.settings.local_rounds)
+        session, sums = secrets.token_hex(16), min(left, AT_ONCE)
+        order = {"session": session, "sums": sums}
+        offers = self.ask("query.keys", {number: {**order, "number": number} for number in seated})
         threshold = self.settings.secure_threshold or len(offers) // 2 + 1
-        least = max(FEWEST, threshold, self.settings.min_sites)
-        self.enough(offers, least, "keys")
-        about = {"members": offers, "threshold": threshold}
+        self.enough(offers, self.least(threshold), "keys")
+        about = {"session": session, "members": offers, "threshold": threshold}
         dealt = self.ask("query.shares", dict.fromkeys(offers, about))
-        self.enough(dealt, least, "shares")
-        vectors, forms, steps, people = self.masked(dealt)
-        self.enough(vectors, least, "numbers")
+        self.enough(dealt, self.least(threshold), "shares")
+        return Circle(session, threshold, offers, dealt, sums)
+
+    def make(self, circle: Circle) -> Sum:
+        """Ask the sites for their masked numbers, and to open the sum; add up."""
+        at, threshold = circle.used, circle.threshold
+        circle.used += 1
+        vectors, forms, steps, people = self.masked(circle, at)
+        self.enough(vectors, self.least(threshold), "numbers")
         within = sorted(vectors)
-        opened = self.ask("query.unmask", {one: {"within": within} for one in within})
+        order = {"session": circle.session, "within": within}
+        opened = self.ask("query.unmask", dict.fromkeys(within, order))
         self.enough(opened, threshold, "shares at the end")
         total = np.zeros_like(vectors[within[0]])
         for vector in vectors.values():
@@ -95,34 +120,39 @@ class Secure:
         for number in within:
             shares = {who: str(told["seeds"][str(number)]) for who, told in opened.items()}
             total -= mask(keys.made_again(shares, threshold), len(total))
-        for number in sorted(set(dealt) - set(within)):
+        public = {number: one["masks"][at] for number, one in circle.offers.items()}
+        for number in sorted(set(circle.dealt) - set(within)):
             shares = {who: str(told["keys"][str(number)]) for who, told in opened.items()}
             private = keys.made_again(shares, threshold)
-            if keys.public(private) != offers[number]["mask"]:
+            if keys.public(private) != public[number]:
                 raise FailedError(f"the shares of the key of {self.names(number)} do not fit")
-            pairs = {other: keys.mask_key(private, offers[other]["mask"], self.session)
-                     for other in within}  # fmt: skip
+            pairs = {n: keys.mask_key(private, public[n], circle.session) for n in within}
             total += pair_masks(number, pairs, len(total))
         scale = self.scale(people)
         message = read(total, forms, self.state.server, scale, [people[n] for n in within])
         self.check_way(message)
-        lost = sorted(set(seated) - set(within))
-        if lost:
-            log.warning("pfedfair: the sum is without %s", self.names(*lost))
+        if len(opened) < len(circle.dealt):
+            circle.used = circle.sums  # who is lost has lost its place among the others' keys
         return Sum(within, message, steps)
 
+    def least(self, threshold: int) -> int:
+        return max(FEWEST, threshold, self.settings.min_sites)
+
     def masked(
-        self, dealt: Mapping[int, dict[str, Any]]
+        self, circle: Circle, at: int
     ) -> tuple[dict[int, np.ndarray], Forms, int, dict[int, int]]:
         """The round itself: masked numbers of equal form, and what each site counts for."""
+        dealt = circle.dealt
         rows = [self.state.places[number].rows for number in dealt]
         people = dict(zip(dealt, bounded_rows(rows), strict=True))
         orders = {}
         for number in dealt:
-            shares = {str(source): told[str(number)] for source, told in dealt.items()
-                      if source != number}  # fmt: skip
-            order = {"session": self.session, "shares": shares, "people": people[number]}
-            orders[number] = {"secure": json.dumps(order | {"bits": self.scale(people).bits})}
+            order: dict[str, Any] = {"session": circle.session, "sum": at}
+            order |= {"people": people[number], "bits": self.scale(people).bits}
+            if at == 0:
+                order["shares"] = {str(source): told[str(number)] for source, told in dealt.items()
+                                   if source != number}  # fmt: skip
+            orders[number] = {"secure": json.dumps(order)}
         found: dict[int, tuple[np.ndarray, Forms, int]] = {}
         for number, answer in self.good(self.train(orders)).items():
             try:
@@ -180,7 +210,7 @@ class Secure:
         """Send some sites a text each; return what the good answers say."""
         contents = {}
         for number, order in about.items():
-            text = json.dumps({"session": self.session, **order})
+            text = json.dumps(order)
             contents[number] = RecordDict({"config": ConfigRecord({"secure": text})})
         found = {}
         for number, answer in self.good(self.post(kind, contents)).items():
@@ -217,15 +247,23 @@ def secure_round(conductor: Conductor, state: Checkpoint) -> tuple[State, list[i
     settings = conductor.settings
     for _ in (1, 2):
         conductor.roster.gather(state)
+        seated = sorted(conductor.roster.seated(state))
         made = Secure(
             settings, state, partial(conductor.deliver, state),
             lambda orders: conductor.send(state, "train", more=orders),
         )  # fmt: skip
+        circle, conductor.circle = conductor.circle, None
         try:
-            found = made.make(sorted(conductor.roster.seated(state)))
+            if circle is None or not circle.fits(seated):
+                circle = made.prepare(seated)
+            found = made.make(circle)
         except (FailedError, InputError, KeyError, ValueError) as error:
             log.error("pfedfair: round %d could not be added up: %s", state.done + 1, error)
             continue
+        conductor.circle = circle
+        lost = sorted(set(seated) - set(found.who))
+        if lost:
+            log.warning("pfedfair: the sum is without %s", made.names(*lost))
         stacked = {name: tensor[None] for name, tensor in found.message.items()}
         people = torch.tensor([float(sum(state.places[n].rows for n in found.who))])
         with flush_denormal():
