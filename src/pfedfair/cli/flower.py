@@ -16,6 +16,7 @@ from pfedfair.cli import OF_FLOWER, options
 from pfedfair.cli.options import OneMethod, People, Quiet, Seed, Settings, unfold
 from pfedfair.data import FACES, NATURAL
 from pfedfair.engines.flower import require
+from pfedfair.engines.site.settings import check_secure
 from pfedfair.errors import InputError, known
 from pfedfair.runs import choose_network
 from pfedfair.studies import View, one_run
@@ -108,6 +109,8 @@ def simulate(
     data = people.dataset.unfolded()
     federation = data.federate(plan, seed, people.told(settings.blind))
     choose_network(federation, algorithm, "linear" if algorithm.linear else None)
+    if secure_sum:
+        check_secure(algorithm, len(federation), len(federation))
     named = people.label is None or people.data in (*FACES, *NATURAL)
     path = people.data if named else str(Path(people.data).absolute())
     columns = ("label", "sensitive", "client", "drop", "categorical", "keep", "encoding")
@@ -150,6 +153,8 @@ def demo(
     few = _few(method) if rounds is None else rounds
     algorithm = people.make(people.plan(), method, {"rounds": few})
     table, seed = people.dataset, options.at_least("--seed", seed, 0)
+    if secure_sum:
+        check_secure(algorithm, sites, sites)
     with _folder(out) as place:
         folder = place / "deployment"
         found = trial.demo(

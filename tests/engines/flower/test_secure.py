@@ -4,6 +4,7 @@ import itertools
 import json
 import logging
 import secrets
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -99,6 +100,14 @@ def test_the_run_is_that_without_masks(consortium, method, weighting):
     if method == "transport":  # counts are whole numbers: not a digit is lost
         assert torch.equal(plain["everybody"], summed["everybody"])
         assert torch.equal(plain["eta"], summed["eta"])
+
+
+def test_a_round_is_two_messages_and_keys_are_made_once(consortium):
+    grid = consortium.grid("fedavg", rounds=3, **SECURE)
+    conduct(grid)
+    kinds = Counter(message.metadata.message_type for message in grid.sent)
+    assert kinds == {"query.describe": 5, "query.keys": 5, "query.shares": 5, "train": 15,
+                     "query.unmask": 15}  # fmt: skip
 
 
 def lost(stage, number=2):

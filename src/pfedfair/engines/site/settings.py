@@ -43,6 +43,33 @@ def make_algorithm(config: Config) -> Algorithm:
         raise InputError(f"algorithm is not complete, or not of this version: {error}.") from error
 
 
+def check_secure(
+    algorithm: Algorithm, sites: int, least: int, threshold: int = 0, aggregate: str = "mean"
+) -> None:
+    """Refuse what cannot be done with sums alone."""
+    if algorithm.federated and not algorithm.sums:
+        raise InputError(
+            f"{type(algorithm).__name__} needs each site's own numbers, and secure-sum shows sums "
+            "alone: leave out secure-sum, or take a method that adds up, such as pfedfair or "
+            "transport."
+        )
+    if aggregate != "mean":
+        raise InputError(
+            f"aggregate = {aggregate} looks at each site's model, and secure-sum shows sums alone: "
+            "leave out one of them."
+        )
+    if least < FEWEST:
+        raise InputError(
+            f"secure-sum needs at least {FEWEST} sites, also as min-sites, got {least}: of a sum "
+            "of two, each would know the other's numbers."
+        )
+    if threshold and not sites < 2 * threshold <= 2 * sites:
+        raise InputError(
+            f"secure-threshold must be more than half of the {sites} sites and at most all, got "
+            f"{threshold}."
+        )
+
+
 @dataclass(frozen=True)
 class Settings:
     """How the server conducts a run; see docs/flower.md."""
@@ -91,34 +118,10 @@ class Settings:
         if not 1 <= made.min_sites <= made.sites:
             raise InputError(f"min-sites must be between 1 and sites, {made.sites}.")
         check_privacy(made.clip, made.epsilon, made.delta)
-        made.check_secure()
+        if made.secure_sum:
+            few, threshold = made.min_sites, made.secure_threshold
+            check_secure(made.algorithm, made.sites, few, threshold, made.aggregate)
         return made
-
-    def check_secure(self) -> None:
-        """Refuse what cannot be done with sums alone."""
-        if not self.secure_sum:
-            return
-        name = type(self.algorithm).__name__
-        if self.algorithm.federated and not self.algorithm.sums:
-            raise InputError(
-                f"{name} needs each site's own numbers, and secure-sum shows sums alone: leave out "
-                "secure-sum, or take a method that adds up, such as pfedfair or transport."
-            )
-        if self.aggregate != "mean":
-            raise InputError(
-                f"aggregate = {self.aggregate} looks at each site's model, and secure-sum shows "
-                "sums alone: leave out one of them."
-            )
-        if self.min_sites < FEWEST:
-            raise InputError(
-                f"secure-sum needs at least {FEWEST} sites, also as min-sites, got "
-                f"{self.min_sites}: of a sum of two, each would know the other's numbers."
-            )
-        if self.secure_threshold and not self.sites < 2 * self.secure_threshold <= 2 * self.sites:
-            raise InputError(
-                f"secure-threshold must be more than half of the {self.sites} sites and at most "
-                f"all, got {self.secure_threshold}."
-            )
 
     @property
     def far(self) -> float:
