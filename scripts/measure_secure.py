@@ -86,7 +86,7 @@ def secure(models: list[Tensor], w: Tensor, folder: Path, lost: int) -> dict[str
         found = {}
         for i, order in orders.items():
             work: Any = SimpleNamespace(
-                site=SimpleNamespace(folder=folder / f"{i}"), key="run", t=state.done, people=1000,
+                site=SimpleNamespace(folder=folder / f"{i}"), question=f"{state.done}", people=1000,
                 algorithm=algorithm, server={"w": w}, train=lambda i=i: ({"w": models[i]}, 1),
             )  # fmt: skip
             text = order["secure"]

@@ -9,12 +9,11 @@ from scipy.stats import chisquare
 
 import pfedfair as pff
 from pfedfair.engines.site.masking import (
-    OF_SUMS,
+    BITS,
     Scale,
     forms_of,
     length_of,
     mask,
-    mean_bits,
     most,
     pair_masks,
     read,
@@ -42,7 +41,7 @@ def test_sums_are_exact_and_means_within_a_step(people, seed):
     rng = np.random.default_rng(seed)
     server = {"w": torch.from_numpy(rng.normal(size=5)).float()}
     sent = messages(rng, people, server)
-    scale = Scale(HOW, mean_bits(max(people)), ("w",))
+    scale = Scale(HOW, ("w",))
     total = sum(
         whole(one, server, scale, n, len(people)) for one, n in zip(sent, people, strict=True)
     )
@@ -54,27 +53,26 @@ def test_sums_are_exact_and_means_within_a_step(people, seed):
     assert found["w"].dtype == torch.float32
     np.testing.assert_allclose(found["w"], mean, atol=5e-7)
     part = torch.stack([one["part"] for one in sent]).mean()
-    assert abs(float(found["part"] - part)) <= 2.0**-scale.bits
+    assert abs(float(found["part"] - part)) <= 2.0 ** -BITS["uniform"]
 
 
-@pytest.mark.parametrize("bits", [8, 24, 40])
-def test_a_number_is_wrong_by_half_a_step_at_the_most(bits):
-    rng = np.random.default_rng(bits)
-    x = {"part": torch.from_numpy(rng.normal(size=1000))}
-    scale = Scale(HOW, bits, ())
+@pytest.mark.parametrize("how", BITS)
+def test_a_number_is_wrong_by_half_a_step_at_the_most(how):
+    x = {"x": torch.from_numpy(np.random.default_rng(0).normal(size=1000))}
+    scale, step = Scale({"x": how}, ()), 2.0 ** -BITS[how]
     found = read(whole(x, {}, scale, 1, 3), forms_of(x), {}, scale, [1])
-    error = (found["part"] - x["part"]).abs().max()
-    assert 0.4 * 2.0**-bits < error <= 0.5 * 2.0**-bits
+    error = (found["x"] - x["x"]).abs().max()
+    assert 0.4 * step < error <= 0.5 * step
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 2.0**40])
 def test_what_does_not_fit_is_not_sent(bad):
     with pytest.raises(pff.InputError, match="'counts' has numbers that are too large"):
-        whole({"counts": torch.tensor([1.0, bad])}, {}, Scale(HOW, 40, ()), 1, 3)
+        whole({"counts": torch.tensor([1.0, bad])}, {}, Scale(HOW, ()), 1, 3)
 
 
 def test_the_largest_numbers_that_fit_add_up_without_running_over():
-    scale, large = Scale(HOW, 40, ()), float(most(20)) / 2.0**OF_SUMS
+    scale, large = Scale(HOW, ()), float(most(20)) / 2.0 ** BITS["sum"]
     one = {"counts": torch.tensor([large, -large], dtype=torch.float64)}
     total = sum(whole(one, {}, scale, 1, 20) for _ in range(20))
     found = read(total, forms_of(one), {}, scale, [1] * 20)
@@ -84,9 +82,9 @@ def test_the_largest_numbers_that_fit_add_up_without_running_over():
 @pytest.mark.parametrize("spoil", [lambda t: t + 2**62, lambda t: t * 0])
 def test_a_sum_that_cannot_be_is_refused(spoil):
     one = {"counts": torch.tensor([1.0, 2.0])}
-    total = spoil(3 * whole(one, {}, Scale(HOW, 40, ()), 1, 3))
+    total = spoil(3 * whole(one, {}, Scale(HOW, ()), 1, 3))
     with pytest.raises(pff.InputError, match="The sum cannot be"):
-        read(total, forms_of(one), {}, Scale(HOW, 40, ()), [1, 1, 1])
+        read(total, forms_of(one), {}, Scale(HOW, ()), [1, 1, 1])
 
 
 def test_shared_masks_are_gone_in_the_sum_and_hide_before():
@@ -116,5 +114,5 @@ def test_masks_are_those_of_aes_and_depend_on_every_bit_of_the_key():
 
 def test_the_length_is_that_of_the_vector():
     one = {"w": torch.zeros(4), "a": torch.zeros(2, 3), "b": torch.zeros(())}
-    scale = Scale({"w": "uniform", "a": "sum", "b": "sum"}, 40, ())
+    scale = Scale({"w": "uniform", "a": "sum", "b": "sum"}, ())
     assert len(whole(one, {}, scale, 1, 3)) == length_of(forms_of(one)) == 12

@@ -10,8 +10,8 @@
 
 The first two are needed again when somebody is lost, or the keys are used up. Private keys and
 seeds are in the memory of the site's SuperNode, never on disk, and forgotten when their sum is
-open. On disk is with whom the last rounds were added up: a round again with others would tell of
-those who differ.
+open. On disk is with whom each question was added up: the same again, in whatever run, with others
+would tell of those who differ.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pfedfair.files import atomic
 
 Order = Mapping[str, Any]
 NAME = "added-up.json"
-KEPT, RUNS = 2, 100  # rounds, as of a site's own state, and of how many runs
+KEPT = 5000  # questions
 AT_ONCE = 20  # sums that keys are made for
 
 
@@ -51,6 +51,7 @@ class Partner:
             raise PolicyError(f"This site makes keys for up to {AT_ONCE} sums, not for {sums}.")
         seal, masks = keys.fresh(), [keys.fresh() for _ in range(sums)]
         told: dict[str, Any] = {"seal": keys.public(seal), "masks": [*map(keys.public, masks)]}
+        told["site"] = str(self.node.get("site") or f"number {number}")
         self.known = {"session": str(order["session"]), "stage": "keys", "number": number}
         self.known |= {"seal": seal.hex(), "masks": [one.hex() for one in masks]}
         if self.node.get("key"):
@@ -97,11 +98,11 @@ class Partner:
         if not 1 <= people <= work.people:
             raise PolicyError("This site does not count for more people than it has.")
         # From here on these masks are used up, whatever happens.
-        about = str(work.site.folder), work.key, work.t
-        self.known |= {"at": at, "stage": "masked", "round": about}
+        about = str(work.site.folder), work.question
+        self.known |= {"at": at, "stage": "masked", "about": about}
         self._keep()
         sent, done = work.train()
-        scale = Scale(work.algorithm.sums, int(order["bits"]), work.algorithm.models)
+        scale = Scale(work.algorithm.sums, work.algorithm.models)
         numbers = whole(sent, work.server, scale, people, len(self.known["held"]))
         private, session = bytes.fromhex(self.known["masks"][at]), self.known["session"]
         pairs = {
@@ -121,7 +122,9 @@ class Partner:
         if self.known["number"] not in within or not set(within) <= present:
             raise PolicyError("This site does not open a sum that it is not in.")
         self._check_enough(len(within))
-        remember(self.known["round"], within)
+        folder, question = self.known["about"]
+        names = [self.known["members"][str(number)]["site"] for number in within]
+        remember(folder, question, sorted(names))
         told: dict[str, dict[str, str]] = {"seeds": {}, "keys": {}}
         for number, each in self.known["held"].items():
             seed, key = each[at]
@@ -201,21 +204,19 @@ def too_few(sites: int) -> PolicyError:
 
 
 def signed_text(session: str, number: int, told: Mapping[str, Any]) -> str:
-    return f"pfedfair secure sum {session} {number} {told['seal']} {' '.join(told['masks'])}"
+    words = ["pfedfair secure sum", session, number, told["site"], told["seal"], told["masks"]]
+    return json.dumps(words)
 
 
-def remember(about: tuple[str, str, int], within: list[int]) -> None:
-    """Note with whom a round is added up; refuse one that was added up with others."""
-    folder, run, t = about
+def remember(folder: str, question: str, within: list[str]) -> None:
+    """Note with whom an answer is added up; refuse the same with others."""
     path = Path(folder) / NAME
     book = json.loads(path.read_text()) if path.exists() else {}
-    rounds = book.pop(run, {})
-    if rounds.get(str(t), within) != within:
+    if book.pop(question, within) != within:
         raise PolicyError(
-            "This round was added up before, with other sites: the difference would tell of some. "
-            "Wait until all of them are back, or start another run."
+            "The same was added up before with other sites, and the difference would tell of some: "
+            "wait until these sites are back, or start another run with another seed."
         )
-    rounds = dict(list({**rounds, str(t): within}.items())[-KEPT:])
-    book = dict([*book.items(), (run, rounds)][-RUNS:])
+    book = dict([*book.items(), (question, within)][-KEPT:])
     with atomic(path) as beside:
         beside.write_text(json.dumps(book))

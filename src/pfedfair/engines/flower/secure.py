@@ -34,7 +34,6 @@ from pfedfair.engines.site.masking import (
     Scale,
     length_of,
     mask,
-    mean_bits,
     pair_masks,
     read,
 )  # fmt: skip
@@ -128,8 +127,8 @@ class Secure:
                 raise FailedError(f"the shares of the key of {self.names(number)} do not fit")
             pairs = {n: keys.mask_key(private, public[n], circle.session) for n in within}
             total += pair_masks(number, pairs, len(total))
-        scale = self.scale(people)
-        message = read(total, forms, self.state.server, scale, [people[n] for n in within])
+        weights = [people[number] for number in within]
+        message = read(total, forms, self.state.server, self.scale, weights)
         self.check_way(message)
         if len(opened) < len(circle.dealt):
             circle.used = circle.sums  # who is lost has lost its place among the others' keys
@@ -148,7 +147,7 @@ class Secure:
         orders = {}
         for number in dealt:
             order: dict[str, Any] = {"session": circle.session, "sum": at}
-            order |= {"people": people[number], "bits": self.scale(people).bits}
+            order["people"] = people[number]
             if at == 0:
                 order["shares"] = {str(source): told[str(number)] for source, told in dealt.items()
                                    if source != number}  # fmt: skip
@@ -188,11 +187,9 @@ class Secure:
             raise ValueError(f"it has {vector.shape} numbers of kind {vector.dtype}")
         return vector, forms, steps
 
-    def scale(self, people: Mapping[int, int]) -> Scale:
-        algorithm = self.settings.algorithm
-        weighted = "size" in algorithm.sums.values()
-        bits = mean_bits(max(people.values()) if weighted else 1)
-        return Scale(algorithm.sums, bits, algorithm.models)
+    @property
+    def scale(self) -> Scale:
+        return Scale(self.settings.algorithm.sums, self.settings.algorithm.models)
 
     def check_way(self, message: State) -> None:
         """A mean of honest sites' models is no further away than each of theirs may be."""

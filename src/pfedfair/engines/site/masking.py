@@ -21,28 +21,21 @@ from pfedfair.errors import InputError
 MASKED = "masked"  # the name of the vector in an answer
 FEWEST = 3  # sites in a sum: of two, each would know the other's numbers
 ROOM = 2**62  # what all sites together may fill
-OF_SUMS = 24  # bits after the point
-OF_MEANS = 40  # of a model's way, less those that its weight takes
+BITS = {"sum": 24, "size": 24, "uniform": 40}  # after the point; no server has a say in them
 Forms = tuple[tuple[str, tuple[int, ...]], ...]  # names and shapes, in the order of the vector
 
 
 class Scale(NamedTuple):
     """How a message becomes whole numbers: the same at all sites and the server.
 
-    `how` is the method's `sums`; `bits` are those after the point in means.
+    `how` is the method's `sums`.
     """
 
     how: Mapping[str, str]
-    bits: int
     models: tuple[str, ...]
 
-    def of(self, name: str) -> int:
-        return OF_SUMS if self.how[name] == "sum" else self.bits
-
-
-def mean_bits(people: int) -> int:
-    """Bits after the point in means, if nobody counts for more than so many people."""
-    return OF_MEANS - max(people, 1).bit_length()
+    def bits(self, name: str) -> int:
+        return BITS[self.how[name]]
 
 
 def most(sites: int) -> float:
@@ -66,7 +59,7 @@ def whole(message: State, server: State, scale: Scale, people: int, sites: int) 
             x = x - server[name].double().numpy()
         if scale.how[name] == "size":
             x = x * people
-        steps = np.rint(x * 2.0 ** scale.of(name))
+        steps = np.rint(x * 2.0 ** scale.bits(name))
         if not (np.abs(steps) <= most(sites)).all():
             raise InputError(
                 f"'{name}' has numbers that are too large for a secure sum, or none at all (NaN)."
@@ -84,7 +77,7 @@ def read(total: np.ndarray, forms: Forms, server: State, scale: Scale, people: l
         )
     found: State = {}
     for name, part in zip((name for name, _ in forms), split(total[1:], forms), strict=True):
-        x = part.astype(np.float64) * 2.0 ** -scale.of(name)
+        x = part.astype(np.float64) * 2.0 ** -scale.bits(name)
         how = scale.how[name]
         if how != "sum":
             x = x / (sum(people) if how == "size" else len(people))

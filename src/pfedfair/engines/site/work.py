@@ -5,6 +5,7 @@ Nothing here sends anything: what is returned is what may leave the site.
 
 import logging
 import re
+from hashlib import sha256
 
 from pfedfair.algorithms import Algorithm, Clients, State
 from pfedfair.engines.site import memory
@@ -144,6 +145,18 @@ class Work:
             log.warning("pfedfair: '%s' moved too far here and is shortened to %g (max-change)",
                         name, limit)  # fmt: skip
         return sent
+
+    @property
+    def question(self) -> str:
+        """A name for what the server asks from: in another run it may be the same.
+
+        The round and the server's state. What else an answer depends on (the method's settings,
+        the encoding) may be a little different, and the answer almost the same.
+        """
+        found = sha256(str(self.t).encode())
+        for name, tensor in sorted(self.server.items()):
+            found.update(name.encode() + tensor.contiguous().numpy().tobytes())
+        return found.hexdigest()[:32]
 
     @property
     def people(self) -> int:
