@@ -130,6 +130,42 @@ def test_messages_are_models_only_or_not(play_once, name):
     assert algorithm.sends_models_only == models
 
 
+def added(algorithm, messages, sizes):
+    """What one client would send for all, by the sums that a method declares, or by plain means."""
+    found = {}
+    for key, rows in messages.items():
+        how = algorithm.sums.get(key, "uniform")
+        weights = sizes.double() if how == "size" else torch.ones(len(sizes)).double()
+        total = torch.tensordot(weights, rows.double(), dims=1)
+        found[key] = (total if how == "sum" else total / weights.sum()).to(rows.dtype)[None]
+    return found
+
+
+@pytest.mark.parametrize("name", FEDERATED)
+def test_sums_are_all_that_a_server_needs_where_they_are_declared(play_once, federation, name):
+    algorithm = CASES[name]
+    if algorithm.keeps_clients:  # it has something of each
+        assert not algorithm.sums
+        return
+    sizes = torch.from_numpy(federation.sizes).float()
+    _, servers, sent, _ = play_once(name)
+    same = True
+    for before, messages, after in zip(servers[:-1], sent, servers[1:], strict=True):
+        found = algorithm.server_round(before, added(algorithm, messages, sizes), sizes.sum()[None])
+        same &= set(found) == set(after) and all(
+            found[key].shape == after[key].shape
+            and torch.allclose(found[key].double(), after[key].double(), rtol=1e-4, atol=1e-5)
+            for key in after
+        )
+    assert bool(algorithm.sums) == same
+
+
+def test_newton_with_equal_weights_needs_each_clients_sums():
+    assert pff.Newton().sums["hessian"] == "sum"
+    assert not pff.Newton(weighting="uniform").sums
+    assert pff.FedAvg(weighting="size").sums == {"w": "size"}
+
+
 @pytest.mark.parametrize("name", FEDERATED)
 def test_closing_rounds_train_nothing(play_once, name):
     algorithm, servers = CASES[name], play_once(name)[1]

@@ -16,6 +16,7 @@ from pfedfair.cli import OF_FLOWER, options
 from pfedfair.cli.options import OneMethod, People, Quiet, Seed, Settings, unfold
 from pfedfair.data import FACES, NATURAL
 from pfedfair.engines.flower import require
+from pfedfair.engines.site.settings import check_secure
 from pfedfair.errors import InputError, known
 from pfedfair.runs import choose_network
 from pfedfair.studies import View, one_run
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=OF_FLOWER)
 Keep = Annotated[Path | None, "A new folder to keep everything in."]
 Sites = Annotated[int, "How many sites."]
+SecureSum = Annotated[bool, "Add up behind masks: the server sees sums, and nobody's own numbers."]
 UNUSED = {
     "scaling": "Sites on Flower scale each number of an embedding by itself",
     "pixels": "Sites on Flower train on tables and embeddings, not on pixels",
@@ -41,6 +43,7 @@ def init(
     host: Annotated[str, "The server's name or address, for its sites."] = "localhost",
     port: Annotated[int, "The port that sites come to."] = 8443,
     days: Annotated[int, "How long the certificates are valid."] = 365,
+    secure_sum: SecureSum = False,
     quiet: Quiet = False,
 ) -> None:
     """Make certificates, keys, start scripts and the proxy's configuration of a deployment.
@@ -50,7 +53,7 @@ def init(
     require()
     from pfedfair.engines.flower import provision
 
-    provision.create(folder, sites, host, port, days=days)
+    provision.create(folder, sites, host, port, days=days, secure_sum=secure_sum)
     if not quiet:
         terminal.say((folder / "README.txt").read_text(encoding="utf-8"))
         terminal.say(f"Written to {folder}. Private keys can be read by their owner only.")
@@ -83,6 +86,7 @@ def simulate(
     settings: Settings,
     seed: Seed = 0,
     local_rounds: Annotated[int, "Rounds at a site for each message."] = 1,
+    secure_sum: SecureSum = False,
     out: Keep = None,
     quiet: Quiet = False,
 ) -> None:
@@ -105,6 +109,8 @@ def simulate(
     data = people.dataset.unfolded()
     federation = data.federate(plan, seed, people.told(settings.blind))
     choose_network(federation, algorithm, "linear" if algorithm.linear else None)
+    if secure_sum:
+        check_secure(algorithm, len(federation), len(federation))
     named = people.label is None or people.data in (*FACES, *NATURAL)
     path = people.data if named else str(Path(people.data).absolute())
     columns = ("label", "sensitive", "client", "drop", "categorical", "keep", "encoding")
@@ -115,8 +121,9 @@ def simulate(
     where["encoder"] = people.encoder or ""
     with _folder(out) as place:
         found = trial.simulate(
-            federation, where, method.method, algorithm, seed, place, local_rounds, _teller(quiet)
-        )
+            federation, where, method.method, algorithm, seed, place, local_rounds, _teller(quiet),
+            secure_sum,
+        )  # fmt: skip
     if not quiet:
         title = f"{method.method} on {people.data}, Flower's simulation"
         view = one_run.sites(found.table, federation.data, algorithm, title)
@@ -130,6 +137,7 @@ def demo(
     method: Annotated[str, f"One of {', '.join(ALGORITHMS)}."] = "pfedfair",
     sites: Sites = 3,
     rounds: Annotated[int | None, "Rounds of communication; a few if left out."] = None,
+    secure_sum: SecureSum = False,
     seed: Seed = 0,
     out: Keep = None,
     quiet: Quiet = False,
@@ -145,9 +153,13 @@ def demo(
     few = _few(method) if rounds is None else rounds
     algorithm = people.make(people.plan(), method, {"rounds": few})
     table, seed = people.dataset, options.at_least("--seed", seed, 0)
+    if secure_sum:
+        check_secure(algorithm, sites, sites)
     with _folder(out) as place:
         folder = place / "deployment"
-        found = trial.demo(table, method, algorithm, sites, seed, folder, _teller(quiet))
+        found = trial.demo(
+            table, method, algorithm, sites, seed, folder, _teller(quiet), secure_sum
+        )
     if not quiet:
         title = f"{method} on {data}, {sites} sites on Flower"
         _show(one_run.sites(found.table, table, algorithm, title), found, 1, out)

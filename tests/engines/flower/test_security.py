@@ -67,6 +67,19 @@ def test_every_site_gets_the_default_policy_with_all_of_its_lines(folder):
     assert tomllib.loads((site / "site.toml").read_text())["policy"] == "policy.toml"
 
 
+def test_with_secure_sums_every_site_insists_on_them_and_knows_the_others_keys(tmp_path):
+    provision.create(tmp_path / "all", 3, secure_sum=True)
+    assert tomllib.loads((tmp_path / "all" / "server" / "run.toml").read_text())["secure-sum"]
+    public = {path.name: path.read_bytes() for path in (tmp_path / "all/server/sites").iterdir()}
+    assert len(public) == 3
+    for i in (1, 2, 3):
+        site = tmp_path / "all" / f"site-{i}"
+        assert Policy.read(site / "policy.toml") == Policy(secure_sum=True)
+        assert {path.name: path.read_bytes() for path in (site / "peers").iterdir()} == public
+        about = tomllib.loads((site / "site.toml").read_text())
+        assert (about["key"], about["peers"]) == ("site.key", "peers")
+
+
 def test_a_folder_with_something_in_it_is_left_alone(folder):
     with pytest.raises(InputError, match="exists and is not empty"):
         provision.create(folder / "ours", 2)

@@ -123,3 +123,10 @@ def test_a_refusal_has_nothing_of_the_site_but_its_policy():
         Policy().check_method(pff.FedAvg(rounds=1000))
     assert json.dumps(str(error.value)).isascii()
     assert "/" not in str(error.value)
+
+
+def test_a_policy_may_ask_for_secure_sums():
+    Policy().check_run({"secure-sum": False})
+    Policy(secure_sum=True).check_run({"secure-sum": True})
+    with pytest.raises(PolicyError, match="policy has secure-sum = true; the run asks for this"):
+        Policy(secure_sum=True).check_run({})

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import pfedfair as pff
-from pfedfair.engines.site.privacy import blurred, clipped, noise_of
+from pfedfair.engines.site.privacy import blurred, clipped, noise_of, within
 
 
 def test_a_way_is_shortened_to_the_norm_and_no_further():
@@ -43,3 +43,13 @@ def test_noise_has_its_size_and_no_seed():
     assert not torch.equal(first, blurred(state, 1.0)["w"])
     expected = 2 * np.sqrt(2 * np.log(1.25 / 1e-5)) / 0.5
     assert float(first.std()) == pytest.approx(expected, rel=0.04)  # eight standard errors
+
+
+def test_models_that_went_too_far_are_shortened_in_a_secure_sum():
+    server = {"w": torch.ones(4), "v": torch.zeros(2)}
+    sent = {"w": torch.ones(4) + 3.0, "v": torch.tensor([0.1, 0.1]), "counts": torch.tensor([9.0])}
+    found, short = within(sent, server, ("w", "v"), 0.5)
+    assert short == ["w"]
+    torch.testing.assert_close(found["w"], torch.full((4,), 1.5))
+    assert found["v"] is sent["v"]
+    assert found["counts"] is sent["counts"]

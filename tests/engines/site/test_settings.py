@@ -17,6 +17,7 @@ def defaults() -> dict:
     return tomllib.loads(text)["tool"]["flwr"]["app"]["config"]
 
 
+SECURE = {"secure-sum": True, "sites": 5}
 WHOLE = [
     pff.PFedFair(eta=0.3, lam=0.1, penalty_options=(("bandwidth", 0.2),)),
     targeted(pff.FedAvg(eta=0.5), target_ddp=0.1),
@@ -69,8 +70,32 @@ def test_two_methods_with_the_same_target_have_different_keys(federation):
         ({"sites": 2, "min-sites": 3}, "min-sites must be between 1 and sites"),
         ({"aggregate": "median"}, "Unknown aggregate"),
         ({"local-rounds": 0}, "local-rounds must be at least 1"),
+        ({**SECURE, "sites": 2}, "secure-sum needs at least 3 sites, also as min-sites, got 2"),
+        ({**SECURE, "min-sites": 2}, "secure-sum needs at least 3 sites, also as min-sites, got 2"),
+        ({**SECURE, "aggregate": "krum"}, "aggregate = krum looks at each .*: leave out one of"),
+        ({**SECURE, "method": "fairfed"}, "FairFed needs each .*: leave out secure-sum, or take"),
+        (
+            {**SECURE, "method": "newton", "options": '{"weighting": "uniform"}'},
+            "Newton needs each",
+        ),
+        ({**SECURE, "secure-threshold": 2}, "more than half of the 5 sites and at most all, got 2"),
+        ({**SECURE, "secure-threshold": 6}, "more than half of the 5 sites and at most all, got 6"),
     ],
 )
 def test_bad_settings_are_refused(more, words):
     with pytest.raises(pff.InputError, match=words):
         Settings.read(defaults() | more)
+
+
+def test_secure_sums_have_a_key_of_their_own_and_other_runs_keep_theirs(federation):
+    rows, names = federation.partition.train, federation.partition.names
+    found = [
+        describe(federation.data, own, name, 0, "site")
+        for own, name in zip(rows, names, strict=True)
+    ]
+    schema = agree(found)[0]
+    plain, secure, other = (
+        Settings.read(defaults() | {"sites": 5} | more).key(schema)
+        for more in ({}, {"secure-sum": True}, {"secure-threshold": 4})
+    )
+    assert plain == other != secure

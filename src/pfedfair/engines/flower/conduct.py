@@ -6,7 +6,7 @@ the state is on disk, and a run that is started again goes on from there.
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,10 +22,12 @@ from pfedfair.engines.flower.post import ask
 from pfedfair.engines.flower.records import pack, unpack
 from pfedfair.engines.flower.robust import robust
 from pfedfair.engines.flower.roster import Roster
+from pfedfair.engines.flower.secure import SAID, Circle, secure_round
 from pfedfair.engines.flower.sizes import allowed, check_arrays
 from pfedfair.engines.site.belief import bounded_rows
 from pfedfair.engines.site.checkpoint import Checkpoint, Place
 from pfedfair.engines.site.checks import check_model, odd_ones, refusal, shortened
+from pfedfair.engines.site.masking import FEWEST
 from pfedfair.engines.site.schema import agree
 from pfedfair.engines.site.settings import Settings
 from pfedfair.engines.site.work import make_network
@@ -41,6 +43,7 @@ class Conductor:
         self.settings = settings
         self.roster = Roster(grid, settings)
         self.lacking: dict[str, str] = {}  # sites without a personal model at the end, and why
+        self.circle: Circle | None = None  # who adds up together, in secure sums
         self.silent: set[int] = set()  # nodes that were waited for in vain, the last time
 
     def run(self) -> Checkpoint:
@@ -55,19 +58,24 @@ class Conductor:
             self.roster.gather(state, everybody=True)
         while state.done < self.settings.rounds:
             began = time.monotonic()
-            messages, steps = self.round(state)
-            with flush_denormal():
-                server = self.combine(algorithm, state, messages)
+            if self.settings.secure_sum:
+                server, who, steps = secure_round(self, state)
+                last: dict[int, State] = {}
+            else:
+                messages, steps = self.round(state)
+                who = sorted(messages)
+                last = state.last | messages if algorithm.keeps_clients else {}
+                with flush_denormal():
+                    server = self.combine(algorithm, state, messages)
             w, old = server.get("w"), state.server["w"]
             if w is None or (w.shape, w.dtype) != (old.shape, old.dtype):
                 raise InputError("The sites' answers make no model: see the log for who sent what.")
             check_model("global", w)
             seconds = time.monotonic() - began
-            last = state.last | messages if algorithm.keeps_clients else {}
             done, each = state.done + steps, [*state.seconds, seconds]
             state = replace(state, server=server, done=done, last=last, seconds=each)
             state.save(out)
-            names = ", ".join(state.places[number].name for number in sorted(messages))
+            names = ", ".join(state.places[number].name for number in who)
             log.info("pfedfair: round %d of %d with %s, %.1f s",
                      state.done, self.settings.rounds, names, seconds)  # fmt: skip
         self.finish(state)
@@ -104,6 +112,8 @@ class Conductor:
                 "answer, for all %d epsilon %.3g and delta %g; a repeated round is one answer more",
                 settings.epsilon, settings.delta, *settings.spent(answers).values(),
             )  # fmt: skip
+        if settings.secure_sum:
+            log.info(f"pfedfair: {SAID}", FEWEST, settings.max_change)
         state = Checkpoint(settings.key(schema), schema, places, server)
         state.save(settings.out)
         names = ", ".join(f"{i}: {place.name}" for i, place in enumerate(places))
@@ -232,24 +242,42 @@ class Conductor:
                           "again.", name, why)  # fmt: skip
 
     def send(
-        self, state: Checkpoint, kind: str, only: Collection[str] | None = None
+        self,
+        state: Checkpoint,
+        kind: str,
+        only: Collection[str] | None = None,
+        more: Mapping[int, dict[str, str]] | None = None,
     ) -> dict[int, Message]:
-        """Send the server's state to all seated sites, or some; return their answers by number."""
-        seated = self.roster.seated(state)
+        """Send the server's state to all seated sites, or some; return their answers by number.
+
+        Some by name (`only`), or those that are told something `more`.
+        """
+        seated: Collection[int] = self.roster.seated(state)
         if only is not None:
-            seated = {i: node for i, node in seated.items() if state.places[i].name in only}
+            seated = [i for i in seated if state.places[i].name in only]
+        if more is not None:
+            seated = [i for i in seated if i in more]
         arrays, contents = pack(state.server), {}
         order: dict[str, Any] = {"round": state.done, "key": state.name}
         order |= {"schema": state.schema.to_json(), "max-change": self.settings.max_change}
         order |= {"local-rounds": self.settings.local_rounds}
-        for number, node in seated.items():
-            config = ConfigRecord({**order, "number": number})
-            contents[node] = RecordDict({"arrays": arrays, "config": config})
+        for number in seated:
+            told = more[number] if more else {}
+            config = ConfigRecord({**order, "number": number, **told})
+            contents[number] = RecordDict({"arrays": arrays, "config": config})
+        return self.deliver(state, kind, contents)
+
+    def deliver(
+        self, state: Checkpoint, kind: str, contents: Mapping[int, RecordDict]
+    ) -> dict[int, Message]:
+        """Send some sites a content each; return their answers, all by the sites' numbers."""
+        seated = {i: node for i, node in self.roster.seated(state).items() if i in contents}
+        by_node = {node: contents[number] for number, node in seated.items()}
         quiet = self.silent.intersection(seated.values())
         optional = quiet if len(quiet) < len(seated) else set()
         limit, poll = self.settings.round_timeout, self.settings.poll
         most = allowed(state.server)
-        found = ask(self.grid, contents, kind, limit, poll, str(state.done + 1), optional, most)
+        found = ask(self.grid, by_node, kind, limit, poll, str(state.done + 1), optional, most)
         for number, node in seated.items():
             if node not in found:
                 name = state.places[number].name

@@ -18,6 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from pfedfair.engines.flower import signing
 from pfedfair.engines.flower.processes import APP, CONNECTION, SETTINGS, connection
+from pfedfair.engines.site.masking import FEWEST
 from pfedfair.errors import InputError, option
 
 Key = ec.EllipticCurvePrivateKey
@@ -35,6 +36,7 @@ def create(
     days: int = 365,
     proxied: bool = True,
     node_ports: list[int] | None = None,
+    secure_sum: bool = False,
 ) -> None:
     """Write everything that a server and its sites need into a new folder.
 
@@ -48,6 +50,8 @@ def create(
         Without a proxy sites go to the SuperLink itself: for trying out on one machine.
     node_ports
         A port for each site's own process, on its loopback; otherwise 9094 and those after it.
+    secure_sum
+        Whether a run adds up behind masks, and no site takes part in one that does not.
     """
     if sites < 1:
         raise InputError(f"{option('sites')} must be at least 1, got {sites}.")
@@ -65,6 +69,11 @@ def create(
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not empty: choose another folder.")
+    if secure_sum and sites < FEWEST:
+        raise InputError(
+            f"{option('secure-sum')} needs at least {FEWEST} sites, got {sites}: of a sum of two, "
+            "each would know the other's numbers."
+        )
     names = [f"site-{i + 1}" for i in range(sites)]
     server = folder / "server"
     for path in (folder, server, server / "tls", server / "sites", server / "flwr"):
@@ -87,15 +96,19 @@ def create(
         _write(site / "ca.pem", ca)
         _write(site / "trusted.yaml", f"{signing.KEY_ID}: '{signed_by}'\n")
         _fill(site / "site.toml", name=name)
-        _fill(site / "policy.toml")
+        _fill(site / "policy.toml", secure=str(secure_sum).lower())
         address = f"{host}:{port}" if proxied else f"{host}:{inside}"
         node_port = node_ports[i] if node_ports else 9094 + i
         _fill(site / "start-supernode.sh", 0o700, address=address, port=node_port)
+    for name in names:
+        (folder / name / "peers").mkdir(mode=0o700)
+        for path in (server / "sites").iterdir():
+            _write(folder / name / "peers" / path.name, path.read_bytes())
     _fill(server / "start-superlink.sh", 0o700, port=inside)
     _fill(server / "register-sites.sh", 0o700, connection=CONNECTION)
     _fill(server / "run.sh", 0o700, connection=CONNECTION)
     out = tomli_w.dumps({"out": str((server / "run").absolute())})
-    _fill(server / "run.toml", sites=sites, out=out)
+    _fill(server / "run.toml", sites=sites, out=out, secure=str(secure_sum).lower())
     _write(server / signing.BUNDLE, bundle)
     _write(server / signing.SIGNATURE, json.dumps(signature))
     (folder / "offline").mkdir(mode=0o700)

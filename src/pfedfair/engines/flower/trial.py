@@ -55,13 +55,14 @@ def simulate(
     out: Path,
     local_rounds: int = 1,
     say: Say = lambda text: None,
+    secure_sum: bool = False,
 ) -> Outcome:
     """Run all clients of a data set on Flower's simulation runtime; `where` says where it is."""
     federation = as_sites(federation, str(where.get("client") or ""))
     out = out.absolute()
     config = settings(federation, method, algorithm, seed, out / "server") | where
     config |= {"blind": not federation.table.kinds.aware, "state-dir": str(out / "sites")}
-    config |= {"local-rounds": local_rounds, "poll": 0.1}
+    config |= {"local-rounds": local_rounds, "poll": 0.1, "secure-sum": secure_sum}
     with Processes(out / "flower") as processes:
         (port,) = free_ports(1)
         processes.superlink(port, "--simulation")
@@ -161,13 +162,15 @@ def demo(
     seed: int,
     folder: Path,
     say: Say = lambda text: None,
+    secure_sum: bool = False,
 ) -> Outcome:
     """Set up a deployment with TLS and site authentication on loopback, run it, stop it."""
     federation = site_tables(data, fixed_shares(sites), seed)
     ports = free_ports(sites + 1)
     provision.create(
-        folder, sites, "127.0.0.1", inside=ports[0], proxied=False, node_ports=ports[1:]
-    )
+        folder, sites, "127.0.0.1", inside=ports[0], proxied=False, node_ports=ports[1:],
+        secure_sum=secure_sum,
+    )  # fmt: skip
     folder = folder.absolute()
     server = folder / "server"
     names = [f"site-{i + 1}" for i in range(sites)]
@@ -178,13 +181,15 @@ def demo(
         about = {"site": name, "data": "site.parquet", "test": "test.parquet", "label": "label"}
         about |= {"sensitive": "group", "state-dir": "state", "audit-dir": "sent"}
         about |= {"encoding": data.encoding, "policy": "policy.toml"}
+        about |= {"key": "site.key", "peers": "peers"}
         write_toml(folder / name / "site.toml", about)
         if not algorithm.sends_models_only:
-            write_toml(folder / name / "policy.toml", {"exact-counts": True})
+            policy = {"exact-counts": True, "secure-sum": secure_sum}
+            write_toml(folder / name / "policy.toml", policy)
     if not algorithm.sends_models_only:
         say("these sites' policy allows counts of people without noise, which the method sends")
     config = settings(federation, method, algorithm, seed, server / "run")
-    write_toml(server / "run.toml", config | {"poll": 0.3})
+    write_toml(server / "run.toml", config | {"poll": 0.3, "secure-sum": secure_sum})
     with Processes(folder / "flower") as processes:
         say("starting the SuperLink, with TLS and site authentication")
         processes.connect(ports[0], server / "tls")

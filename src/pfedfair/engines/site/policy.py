@@ -42,6 +42,7 @@ class Policy:
     runs_per_day: int = 5
     least_people: int = 10
     repeat_description: bool = False
+    secure_sum: bool = False
     max_change: float = 10.0
     epsilon: float = 4.0
     delta: float = 1e-5
@@ -124,6 +125,11 @@ class Policy:
         key = "epochs" if name.endswith("epochs") else key
         if value > getattr(self, key):
             raise self.refuse(key, f"{name} = {value}")
+
+    def check_run(self, run: Config) -> None:
+        """Refuse a run in which the site's own numbers would be seen, if the policy says so."""
+        if self.secure_sum and not run.get("secure-sum"):
+            raise self.refuse("secure_sum", "this site's own numbers, not for a sum")
 
     def check_order(self, order: Config) -> None:
         """Refuse an order that cannot be meant."""

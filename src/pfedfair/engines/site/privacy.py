@@ -6,7 +6,7 @@ update as it was would tell of it, by whether it refuses.
 
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf, sqrt
 from math import log as natural_log
 from typing import Any
@@ -74,6 +74,25 @@ def clipped(sent: State, server: State, clip: float) -> State:
         name: (server[name].double() + (part * way if part else 0.0)).to(server[name].dtype)
         for name, way in ways.items()
     }
+
+
+def within(
+    sent: State, server: State, models: Sequence[str], limit: float
+) -> tuple[State, list[str]]:
+    """The same answer, its models no further from the server's than `limit`; and which were.
+
+    As a root mean square over a model's weights. In a secure sum nobody else can shorten them.
+    """
+    made, short = dict(sent), []
+    for name in models:
+        if name not in sent:
+            continue
+        way = sent[name].double() - server[name].double()
+        far = float(way.square().mean().sqrt())
+        if limit < far < inf:
+            made[name] = (server[name].double() + way * (limit / far)).to(server[name].dtype)
+            short.append(name)
+    return made, short
 
 
 def blurred(sent: State, deviation: float) -> State:

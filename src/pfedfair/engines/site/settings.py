@@ -12,6 +12,7 @@ from typing import Any
 from pfedfair import algorithms, defaults
 from pfedfair.algorithms import Algorithm
 from pfedfair.engines.site.accounting import epsilon_of
+from pfedfair.engines.site.masking import FEWEST
 from pfedfair.engines.site.privacy import check_privacy, noise_of, relative_noise
 from pfedfair.engines.site.schema import Schema
 from pfedfair.errors import InputError, known
@@ -42,6 +43,33 @@ def make_algorithm(config: Config) -> Algorithm:
         raise InputError(f"algorithm is not complete, or not of this version: {error}.") from error
 
 
+def check_secure(
+    algorithm: Algorithm, sites: int, least: int, threshold: int = 0, aggregate: str = "mean"
+) -> None:
+    """Refuse what cannot be done with sums alone."""
+    if algorithm.federated and not algorithm.sums:
+        raise InputError(
+            f"{type(algorithm).__name__} needs each site's own numbers, and secure-sum shows sums "
+            "alone: leave out secure-sum, or take a method that adds up, such as pfedfair or "
+            "transport."
+        )
+    if aggregate != "mean":
+        raise InputError(
+            f"aggregate = {aggregate} looks at each site's model, and secure-sum shows sums alone: "
+            "leave out one of them."
+        )
+    if least < FEWEST:
+        raise InputError(
+            f"secure-sum needs at least {FEWEST} sites, also as min-sites, got {least}: of a sum "
+            "of two, each would know the other's numbers."
+        )
+    if threshold and not sites < 2 * threshold <= 2 * sites:
+        raise InputError(
+            f"secure-threshold must be more than half of the {sites} sites and at most all, got "
+            f"{threshold}."
+        )
+
+
 @dataclass(frozen=True)
 class Settings:
     """How the server conducts a run; see docs/flower.md."""
@@ -59,6 +87,8 @@ class Settings:
     max_change: float
     aggregate: str
     malicious: int
+    secure_sum: bool
+    secure_threshold: int
     clip: float
     epsilon: float
     delta: float
@@ -88,6 +118,9 @@ class Settings:
         if not 1 <= made.min_sites <= made.sites:
             raise InputError(f"min-sites must be between 1 and sites, {made.sites}.")
         check_privacy(made.clip, made.epsilon, made.delta)
+        if made.secure_sum:
+            few, threshold = made.min_sites, made.secure_threshold
+            check_secure(made.algorithm, made.sites, few, threshold, made.aggregate)
         return made
 
     @property
@@ -113,6 +146,8 @@ class Settings:
         what |= {"seed": self.seed, "local_rounds": self.local_rounds}
         what |= {"aggregate": [self.aggregate, self.malicious]}
         what |= {"privacy": [self.clip, self.epsilon, self.delta]}
+        if self.secure_sum:
+            what["secure"] = True
         what |= {"asked": [self.blind, list(self.hidden)]}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 

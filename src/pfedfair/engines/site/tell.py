@@ -21,6 +21,7 @@ NAME = "described.npy"
 def tell(node: Config, run: Config) -> Description:
     """Describe the table of the site with these settings, if its policy allows the run."""
     policy = Policy.of(node)
+    policy.check_run(run)
     policy.check_method(make_algorithm(run))
     site = read_site(node, run)
     Ledger(site.folder, policy).admit()

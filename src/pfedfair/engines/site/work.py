@@ -5,13 +5,21 @@ Nothing here sends anything: what is returned is what may leave the site.
 
 import logging
 import re
+from hashlib import sha256
 
 from pfedfair.algorithms import Algorithm, Clients, State
 from pfedfair.engines.site import memory
 from pfedfair.engines.site.checks import check_model, refusal
 from pfedfair.engines.site.ledger import Ledger
 from pfedfair.engines.site.policy import Policy
-from pfedfair.engines.site.privacy import blurred, clipped, noise_of, relative_noise, stricter
+from pfedfair.engines.site.privacy import (
+    blurred,
+    clipped,
+    noise_of,
+    relative_noise,
+    stricter,
+    within,
+)
 from pfedfair.engines.site.rows import federate_site, read_site
 from pfedfair.engines.site.schema import Schema
 from pfedfair.engines.site.secret import seed_for
@@ -83,9 +91,10 @@ class Work:
         self.key = _plain("key", order["key"], r"[0-9a-f-]{1,100}")
         self.name = _plain("name", run["name"], r"\w[\w.-]{0,99}")
         self.policy, self.algorithm = Policy.of(node), make_algorithm(run)
+        self.policy.check_run(run)
         self.policy.check_method(self.algorithm)
         self.policy.check_order(order)
-        self.privacy = stricter(run, node)
+        self.privacy, self.secure = stricter(run, node), bool(run.get("secure-sum"))
         self.site = read_site(node, run)
         self.ledger = Ledger(self.site.folder, self.policy)
         self.ledger.admit(self.key)
@@ -114,6 +123,8 @@ class Work:
         sent, own, done = play(self.algorithm, self.server, own, self.clients, self.t, rounds)
         if clip:
             sent = clipped(sent, self.server, clip)
+        elif self.secure:
+            sent = self.shortened(sent)
         for kind, noise in costs.items():
             log.info("pfedfair: %s", self.ledger.spend(kind, noise))
         deviation = noise_of(clip, epsilon, delta)
@@ -125,6 +136,32 @@ class Work:
             raise InputError(f"This site's answer is not sent: {why}.")
         memory.remember(self.site.folder, self.held, self.key, self.t + done, own)
         return sent, done
+
+    def shortened(self, sent: State) -> State:
+        """No further than the site and the run allow: in a secure sum nobody else looks."""
+        limit = 0.999 * min(self.policy.max_change, float(self.order["max-change"]))
+        sent, short = within(sent, self.server, self.algorithm.models, limit)
+        for name in short:
+            log.warning("pfedfair: '%s' moved too far here and is shortened to %g (max-change)",
+                        name, limit)  # fmt: skip
+        return sent
+
+    @property
+    def question(self) -> str:
+        """A name for what the server asks from: in another run it may be the same.
+
+        The round and the server's state. What else an answer depends on (the method's settings,
+        the encoding) may be a little different, and the answer almost the same.
+        """
+        found = sha256(str(self.t).encode())
+        for name, tensor in sorted(self.server.items()):
+            found.update(name.encode() + tensor.contiguous().numpy().tobytes())
+        return found.hexdigest()[:32]
+
+    @property
+    def people(self) -> int:
+        """How many people the site counts for, at the most."""
+        return len(self.site.train)
 
     def finish(self) -> dict[str, float]:
         """Make the personal model, keep it, measure it; return its accuracy and DDP."""

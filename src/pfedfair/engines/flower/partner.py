@@ -1,0 +1,222 @@
+"""A site's part in secure sums: four kinds of messages, each answered once and in turn.
+
+1. ``query.keys``: the site makes keys, one for each of the next sums, and tells the public ones.
+2. ``query.shares``: for each sum it makes the seed of its own mask, and deals out shares of it and
+   of its private key, sealed for one other site each. The server passes them on.
+3. ``train``: the round itself; what leaves is masked with the keys of one sum.
+4. ``query.unmask``: for each site whose numbers have arrived the site tells its share of the seed,
+   for each other one its share of the key. Never both of one site: with both, and late numbers,
+   the server could read them.
+
+The first two are needed again when somebody is lost, or the keys are used up. Private keys and
+seeds are in the memory of the site's SuperNode, never on disk, and forgotten when their sum is
+open. On disk is with whom each question was added up: the same again, in whatever run, with others
+would tell of those who differ.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pfedfair.engines.flower import keys
+from pfedfair.engines.site.masking import FEWEST, Forms, Scale, forms_of, mask, pair_masks, whole
+from pfedfair.engines.site.policy import PolicyError
+from pfedfair.engines.site.work import Work
+from pfedfair.files import atomic
+
+Order = Mapping[str, Any]
+NAME = "added-up.json"
+KEPT = 5000  # questions
+AT_ONCE = 20  # sums that keys are made for
+
+
+class Partner:
+    """What a site remembers of the sums that are being made; `memory` outlives messages."""
+
+    def __init__(self, memory: MutableMapping[str, Any], node: Order) -> None:
+        self.memory, self.node = memory, node
+        self.known: dict[str, Any] = json.loads(str(memory.get("sum", "{}")))
+
+    def keys(self, order: Order) -> dict[str, Any]:
+        """Make keys for some sums; return the public ones, signed if the site has a key."""
+        number, sums = int(order["number"]), int(order["sums"])
+        if not 1 <= sums <= AT_ONCE:
+            raise PolicyError(f"This site makes keys for up to {AT_ONCE} sums, not for {sums}.")
+        seal, masks = keys.fresh(), [keys.fresh() for _ in range(sums)]
+        told: dict[str, Any] = {"seal": keys.public(seal), "masks": [*map(keys.public, masks)]}
+        told["site"] = str(self.node.get("site") or f"number {number}")
+        self.known = {"session": str(order["session"]), "stage": "keys", "number": number}
+        self.known |= {"seal": seal.hex(), "masks": [one.hex() for one in masks]}
+        if self.node.get("key"):
+            text = signed_text(self.known["session"], number, told)
+            told["signature"] = keys.sign(Path(str(self.node["key"])), text)
+        self.known["own"] = told
+        self._keep()
+        return told
+
+    def shares(self, order: Order) -> dict[str, str]:
+        """Deal out shares of the private keys and of new seeds; sealed, by the receiver."""
+        self._check_turn(order, "keys")
+        members = {int(number): dict(one) for number, one in order["members"].items()}
+        threshold, own = int(order["threshold"]), self.known["number"]
+        self._check_members(members, threshold)
+        masks = [bytes.fromhex(one) for one in self.known["masks"]]
+        seeds = [secrets.token_bytes(keys.LENGTH) for _ in masks]
+        numbers = sorted(members)
+        dealt = [[keys.deal(secret, threshold, numbers) for secret in pair]
+                 for pair in zip(seeds, masks, strict=True)]  # fmt: skip
+        self.known |= {"members": members, "threshold": threshold, "stage": "shares", "at": -1}
+        self.known["seeds"] = [seed.hex() for seed in seeds]
+        self.known["held"] = {own: [[seed[own], key[own]] for seed, key in dealt]}
+        sealed = {}
+        for number in numbers:
+            if number != own:
+                each = [[seed[number], key[number]] for seed, key in dealt]
+                text = json.dumps([self.known["session"], own, each])
+                sealed[str(number)] = keys.seal(
+                    bytes.fromhex(self.known["seal"]), members[number]["seal"], text
+                )
+        self._keep()
+        return sealed
+
+    def masked(self, order: Order, work: Work) -> tuple[Tensor, Forms, int]:
+        """Train, and hide what comes of it; return the numbers, their form and how many rounds."""
+        self._check_turn(order, "shares", "opened")
+        at, own, members = int(order["sum"]), self.known["number"], self.known["members"]
+        if not self.known["at"] < at < len(self.known["seeds"]):
+            raise PolicyError("This site has used the masks of this sum already, or has none.")
+        if self.known["stage"] == "shares":
+            self._unseal(order["shares"])
+        people = int(order["people"])
+        if not 1 <= people <= work.people:
+            raise PolicyError("This site does not count for more people than it has.")
+        # From here on these masks are used up, whatever happens.
+        about = str(work.site.folder), work.question
+        self.known |= {"at": at, "stage": "masked", "about": about}
+        self._keep()
+        sent, done = work.train()
+        scale = Scale(work.algorithm.sums, work.algorithm.models)
+        numbers = whole(sent, work.server, scale, people, len(self.known["held"]))
+        private, session = bytes.fromhex(self.known["masks"][at]), self.known["session"]
+        pairs = {
+            int(number): keys.mask_key(private, members[number]["masks"][at], session)
+            for number in self.known["held"]
+            if int(number) != own
+        }
+        numbers += mask(bytes.fromhex(self.known["seeds"][at]), len(numbers))
+        numbers += pair_masks(own, pairs, len(numbers))
+        return torch.from_numpy(numbers), forms_of(sent), done
+
+    def unmask(self, order: Order) -> dict[str, dict[str, str]]:
+        """Shares of the seeds of those who are in the sum, and of the keys of those who are not."""
+        self._check_turn(order, "masked")
+        within, present = sorted(map(int, order["within"])), set(map(int, self.known["held"]))
+        at = self.known["at"]
+        if self.known["number"] not in within or not set(within) <= present:
+            raise PolicyError("This site does not open a sum that it is not in.")
+        self._check_enough(len(within))
+        folder, question = self.known["about"]
+        names = [self.known["members"][str(number)]["site"] for number in within]
+        remember(folder, question, sorted(names))
+        told: dict[str, dict[str, str]] = {"seeds": {}, "keys": {}}
+        for number, each in self.known["held"].items():
+            seed, key = each[at]
+            inside = int(number) in within
+            told["seeds" if inside else "keys"][number] = seed if inside else key
+            each[at] = None
+        self.known["seeds"][at] = self.known["masks"][at] = None
+        self.known["stage"] = "opened"
+        self._keep()
+        return told
+
+    def _unseal(self, sealed: Mapping[str, str]) -> None:
+        """Read the others' shares: whoever sent some takes part in the sums."""
+        held, members = dict(self.known["held"]), self.known["members"]
+        for number, one in sealed.items():
+            if number not in members or number in held:
+                raise PolicyError("This site does not add up with sites whose keys it has not.")
+            private = bytes.fromhex(self.known["seal"])
+            text = keys.unseal(private, members[number]["seal"], one)
+            session, source, each = json.loads(text)
+            if [session, source, len(each)] != [
+                self.known["session"], int(number), len(self.known["seeds"])
+            ]:  # fmt: skip
+                raise PolicyError("This site was given shares of another sum.")
+            held[number] = each
+        self._check_enough(len(held))
+        self.known["held"] = held
+
+    def _check_turn(self, order: Order, *stages: str) -> None:
+        """Refuse what is out of turn: masks that are used twice hide nothing."""
+        same = self.known.get("session") == order.get("session")
+        if not same or self.known.get("stage") not in stages:
+            raise PolicyError("This site does not know of this sum, or has already answered.")
+
+    def _keep(self) -> None:
+        self.memory["sum"] = json.dumps(self.known)
+        self.known = json.loads(self.memory["sum"])  # numbers of sites are words from here on
+
+    def _check_members(self, members: Mapping[int, Mapping[str, Any]], threshold: int) -> None:
+        if members.get(self.known["number"]) != self.known["own"]:
+            raise PolicyError("This site's own keys are not among those of the sum.")
+        if len(members) < FEWEST:
+            raise too_few(len(members))
+        if not len(members) // 2 < threshold <= len(members):
+            raise PolicyError(
+                f"This site needs more than half of {len(members)} sites to open a sum; the run "
+                f"asks for {threshold}."
+            )
+        each = [key for one in members.values() for key in (one["seal"], *one["masks"])]
+        if len(set(each)) < (1 + len(self.known["masks"])) * len(members):
+            raise PolicyError("This site does not add up where two have one key, or too few.")
+        if self.node.get("peers"):
+            self._check_signed(members, Path(str(self.node["peers"])))
+
+    def _check_signed(self, members: Mapping[int, Mapping[str, Any]], folder: Path) -> None:
+        seen = set[str]()
+        for number, one in members.items():
+            text = signed_text(self.known["session"], number, one)
+            who = keys.signer(folder, text, str(one.get("signature", "")))
+            if who is None or who in seen:
+                raise PolicyError(
+                    f"The keys of site number {number} are not signed by a site that this one "
+                    "knows (its folder of public keys, peers)."
+                )
+            seen.add(who)
+
+    def _check_enough(self, sites: int) -> None:
+        if sites < max(FEWEST, self.known["threshold"]):
+            raise too_few(sites)
+
+
+def too_few(sites: int) -> PolicyError:
+    return PolicyError(
+        f"This site's numbers leave in a sum of at least {FEWEST} sites, and of more than half; "
+        f"the run asks for {sites}."
+    )
+
+
+def signed_text(session: str, number: int, told: Mapping[str, Any]) -> str:
+    words = ["pfedfair secure sum", session, number, told["site"], told["seal"], told["masks"]]
+    return json.dumps(words)
+
+
+def remember(folder: str, question: str, within: list[str]) -> None:
+    """Note with whom an answer is added up; refuse the same with others."""
+    path = Path(folder) / NAME
+    book = json.loads(path.read_text()) if path.exists() else {}
+    if book.pop(question, within) != within:
+        raise PolicyError(
+            "The same was added up before with other sites, and the difference would tell of some: "
+            "wait until these sites are back, or start another run with another seed."
+        )
+    book = dict([*book.items(), (question, within)][-KEPT:])
+    with atomic(path) as beside:
+        beside.write_text(json.dumps(book))

@@ -1,0 +1,596 @@
+"""Secure sums with real keys, shares and masks: what they give, who may be lost, what is seen."""
+
+import itertools
+import json
+import logging
+import secrets
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from cryptography.fernet import InvalidToken
+from flower_sites import Consortium, only
+from flwr.app import ConfigRecord
+from safetensors import safe_open
+from scipy.stats import chisquare
+
+import pfedfair as pff
+from made_people import people
+from pfedfair.engines.flower import keys
+from pfedfair.engines.flower.conduct import Conductor
+from pfedfair.engines.flower.partner import Partner, remember
+from pfedfair.engines.flower.records import pack, unpack
+from pfedfair.engines.site import checkpoint
+from pfedfair.engines.site.masking import Scale, mask, pair_masks, whole
+from pfedfair.engines.site.policy import PolicyError
+from pfedfair.engines.site.settings import Settings, make_algorithm
+
+STAGES = ["query.keys", "query.shares", "train", "query.unmask"]
+SECURE = {"secure-sum": True, "round-timeout": 0.4}
+SOME = {"session": "s", "sums": 1}
+WIDE = "16,16"  # a network with some hundred weights
+
+
+@pytest.fixture(scope="module")
+def five() -> pff.Federation:
+    table = pff.from_frame(
+        people((90, 60, 130, 80, 70)), "hired", "sex", drop=["site"], encoding="standard"
+    )
+    return table.federate(pff.partition.by_column("site"), seed=3)
+
+
+@pytest.fixture
+def consortium(five, tmp_path) -> Consortium:
+    return Consortium(five, tmp_path)
+
+
+@pytest.fixture
+def log(caplog):
+    """Flower's logger passes nothing on by itself."""
+    logger = logging.getLogger("flwr")
+    before = logger.propagate
+    logger.propagate = True
+    caplog.set_level(logging.INFO, "flwr")
+    yield caplog
+    logger.propagate = before
+
+
+@pytest.fixture
+def same_chance(monkeypatch):
+    """Keys and seeds that are the same in every run of a test."""
+    draw = np.random.default_rng(7)
+    monkeypatch.setattr(keys, "fresh", lambda: draw.bytes(31).rjust(32, b"\1"))
+    monkeypatch.setattr(secrets, "token_bytes", draw.bytes)
+
+
+class Rounds(Conductor):
+    """All rounds, without personal models at the end."""
+
+    def finish(self, state):
+        pass
+
+
+def conduct(grid, whole=False):
+    return (Conductor if whole else Rounds)(grid, Settings.read(grid.run_config)).run()
+
+
+def told(log):
+    return [record.getMessage() for record in log.records]
+
+
+# --- what comes of it --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "weighting"),
+    [("pfedfair", "uniform"), ("fedavg", "size"), ("transport", "size"), ("newton", "size")],
+)
+def test_the_run_is_that_without_masks(consortium, method, weighting):
+    states = []
+    for secure in (False, True):
+        out = str(consortium.folder / f"{secure}")
+        options = {"weighting": weighting} if method != "transport" else {}
+        grid = consortium.grid(method, rounds=2, options=options, out=out, **{"secure-sum": secure})
+        states.append(conduct(grid).server)
+    plain, summed = states
+    assert set(plain) == set(summed)
+    for name in plain:
+        torch.testing.assert_close(summed[name], plain[name], atol=2e-6, rtol=1e-6)
+    if method == "transport":  # counts are whole numbers: not a digit is lost
+        assert torch.equal(plain["everybody"], summed["everybody"])
+        assert torch.equal(plain["eta"], summed["eta"])
+
+
+def test_a_round_is_two_messages_and_keys_are_made_once(consortium):
+    grid = consortium.grid("fedavg", rounds=3, **SECURE)
+    conduct(grid)
+    kinds = Counter(message.metadata.message_type for message in grid.sent)
+    assert kinds == {"query.describe": 5, "query.keys": 5, "query.shares": 5, "train": 15,
+                     "query.unmask": 15}  # fmt: skip
+
+
+def lost(stage, number=2):
+    """A site whose answer to one kind of message does not arrive, in one round."""
+
+    def spoil(message, answer):
+        about = message.metadata
+        return None if (about.message_type, about.group_id) == (stage, str(number)) else answer
+
+    return spoil
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_site_that_is_lost_is_left_out_of_the_sum(consortium, log, stage):
+    """Before its keys, its shares, its numbers; after these it is in the sum. It may return."""
+    grid = consortium.grid(
+        "fedavg", {2: lost(stage, 1)}, rounds=2, **SECURE, **{"min-sites": 3, "secure-threshold": 3}
+    )
+    state = conduct(grid)
+    rest = [0, 1, 3, 4] if stage != "query.unmask" else [0, 1, 2, 3, 4]
+    rounds = [rest, list(range(5))]
+    expected = only(consortium, grid.run_config, rounds)
+    torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
+    everybody = only(consortium, grid.run_config, [list(range(5))] * 2)
+    assert torch.equal(expected, everybody) == (stage == "query.unmask")
+    without = "pfedfair: the sum is without site 'site 2'" in told(log)
+    assert without == (stage != "query.unmask")
+
+
+def test_two_that_are_lost_at_once_are_left_out(consortium):
+    spoil = {0: lost("train"), 3: lost("train")}
+    more = {"min-sites": 3, "secure-threshold": 3}
+    grid = consortium.grid("fedavg", spoil, rounds=2, **SECURE, **more)
+    state = conduct(grid)
+    expected = only(consortium, grid.run_config, [[0, 1, 2, 3, 4], [1, 2, 4]])
+    torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
+
+
+def test_with_too_few_left_nothing_is_opened_and_the_round_comes_again(consortium, log):
+    """Two of five are left out; three are needed for a sum, or four if so asked."""
+    grid = consortium.grid("fedavg", {0: lost("train"), 3: lost("train")}, rounds=2, **SECURE,
+                           **{"min-sites": 4})  # fmt: skip
+    with pytest.raises(pff.InputError, match="Round 2 could not be added up twice"):
+        conduct(grid)
+    words = "pfedfair: round 2 could not be added up: 3 sites have sent numbers, 4 are needed"
+    assert words in told(log)
+    asked = [m.metadata for m in grid.sent if m.metadata.message_type == "query.unmask"]
+    assert {one.group_id for one in asked} == {"1"}
+    grid.spoil.clear()
+    state = conduct(grid)  # the same command goes on
+    expected = only(consortium, grid.run_config, [list(range(5))] * 2)
+    torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("all_back", [True, False])
+def test_a_killed_server_goes_on_if_the_same_sites_are_there(
+    consortium, log, monkeypatch, all_back
+):
+    """Killed after the sum was opened, before it was on disk: other sites would tell of some."""
+    grid = consortium.grid("fedavg", rounds=3, **SECURE, **{"min-sites": 3})
+    save = checkpoint.Checkpoint.save
+
+    def dies(self, folder):
+        if self.done == 2:
+            raise KeyboardInterrupt
+        save(self, folder)
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "save", dies)
+    with pytest.raises(KeyboardInterrupt):
+        conduct(grid)
+    monkeypatch.setattr(checkpoint.Checkpoint, "save", save)
+    for context in grid.contexts.values():
+        for name in list(context.state):
+            del context.state[name]
+    if all_back:
+        state = conduct(grid)
+        fitted = only(consortium, grid.run_config, [list(range(5))] * 3)
+        torch.testing.assert_close(state.server["w"], fitted, atol=1e-6, rtol=0)
+        return
+    grid.spoil[102] = lost("train")
+    with pytest.raises(pff.InputError, match="could not be added up"):
+        conduct(grid)
+    assert any("added up before with other sites" in line for line in told(log))
+
+
+# --- what the server sees ----------------------------------------------------------------------
+
+
+def pieces(*vectors, length=16):
+    """All runs of 16 bytes of some numbers, at the numbers' own places."""
+    found = set()
+    for vector in vectors:
+        data, step = vector.tobytes(), vector.itemsize
+        found |= {data[at : at + length] for at in range(0, len(data) - length + 1, step)}
+    return {piece for piece in found if len(set(piece)) > 2}  # not those of zeros
+
+
+def wire(answers):
+    """Every byte that the server gets."""
+    parts = []
+    for answer in answers:
+        for record in answer.content.array_records.values():
+            parts += [array.numpy().tobytes() for array in record.values()]
+        for texts in (answer.content.config_records, answer.content.metric_records):
+            parts += [json.dumps(dict(one)).encode() for one in texts.values()]
+    return b"|".join(parts)
+
+
+def own_numbers(grid, consortium, i, server):
+    """What site i sends in round 1 in the clear: by a run without masks, in every form."""
+    algorithm = make_algorithm(grid.run_config)
+    out = str(consortium.folder / f"plain{i}")
+    plain = consortium.grid("fedavg", rounds=1, out=out, hidden=WIDE)
+    sent = []
+    plain.spoil[100 + i] = lambda message, answer: sent.append((message, answer)) or answer
+    conduct(plain)
+    message, answer = next(one for one in sent if one[0].metadata.message_type == "train")
+    w = unpack(answer.content.array_records["arrays"])["w"]
+    before = unpack(message.content.array_records["arrays"])["w"]
+    scale = Scale(algorithm.sums, algorithm.models)
+    steps = [whole({"w": w}, {"w": before}, scale, 1, 5)[1:]]
+    way = w.double().numpy() - before.double().numpy()
+    forms = [w.numpy(), w.double().numpy(), way, way.astype(np.float32), *steps]
+    return pieces(*forms), wire([answer])
+
+
+@pytest.fixture
+def overheard(consortium):
+    """A run of one round, and everything that each site sends in it."""
+    grid = consortium.grid("fedavg", rounds=1, hidden=WIDE, **SECURE, **{"min-sites": 3})
+    sent = {number: [] for number in range(5)}
+
+    def record(message, answer):
+        sent[message.metadata.dst_node_id - 100].append((message.metadata.message_type, answer))
+        return answer
+
+    grid.spoil = dict.fromkeys(grid.contexts, record)
+    state = conduct(grid, whole=True)
+    return grid, sent, state
+
+
+def test_nothing_that_a_site_sends_has_its_numbers_in_it(consortium, overheard):
+    grid, sent, state = overheard
+    for i in (0, 2):
+        own, clear = own_numbers(grid, consortium, i, state.server)
+        heard = wire([answer for kind, answer in sent[i] if kind != "query.describe"])
+        assert len(own) > 500
+        assert any(piece in clear for piece in own)  # the search finds them where they are
+        assert not any(piece in heard for piece in own)
+
+
+def test_a_site_sends_what_it_should_and_no_more(overheard):
+    _, sent, _ = overheard
+    for answers in sent.values():
+        kinds = [kind for kind, _ in answers]
+        assert kinds == ["query.describe", *STAGES, "train.finish"]
+        by_kind = dict(answers)
+        assert set(by_kind["train"].content.array_records["arrays"]) == {"masked"}
+        secure = json.loads(by_kind["train"].content.config_records["config"]["secure"])
+        assert set(secure) == {"forms"}
+        opened = json.loads(by_kind["query.unmask"].content.config_records["config"]["secure"])
+        assert len(opened["seeds"]) == 5
+        assert opened["keys"] == {}
+
+
+def looks_like_chance(vector):
+    """Bytes are evenly spread, at each of the eight places of a number."""
+    columns = vector.view(np.uint8).reshape(-1, 8)
+    return all(chisquare(np.bincount(c, minlength=256)).pvalue > 1e-4 for c in columns.T)
+
+
+class Site:
+    """The site of a `Partner`, whose training gives the numbers that it is told."""
+
+    def __init__(self, numbers, folder):
+        self.site = type("Where", (), {"folder": folder})
+        self.numbers, self.question, self.people = numbers, "question", 10
+        self.algorithm, self.server = pff.FedAvg(), {"w": torch.zeros(len(numbers))}
+
+    def train(self):
+        return {"w": self.numbers}, 1
+
+
+class Circle:
+    """Some sites and a server that passes on what they say; nothing is made up."""
+
+    def __init__(self, each, folder, threshold):
+        self.sites = [Site(w, folder / f"{i}") for i, w in enumerate(each)]
+        self.partners = [Partner(ConfigRecord(), {}) for _ in each]
+        self.session, self.threshold = "s", threshold
+        asked = [self.order(number=i, sums=2) for i in range(len(each))]
+        self.offers = {i: one.keys(asked[i]) for i, one in enumerate(self.partners)}
+        about = self.order(members=self.offers, threshold=threshold)
+        self.dealt = [partner.shares(about) for partner in self.partners]
+
+    def order(self, **more):
+        return {"session": self.session, **more}
+
+    def masked(self, i, **more):
+        shares = {str(j): one[str(i)] for j, one in enumerate(self.dealt) if j != i}
+        order = self.order(shares=shares, people=1, sum=0) | more
+        return self.partners[i].masked(order, self.sites[i])[0].numpy()
+
+
+UPDATES = {
+    "nothing": torch.zeros(20_000),
+    "large": torch.linspace(-900, 900, 20_000),
+    "one number": torch.full((20_000,), 0.25),
+}
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_masked_numbers_look_like_chance_whatever_they_hide(name, same_chance, tmp_path):
+    plain = UPDATES[name]
+    circle = Circle([plain] * 4, tmp_path, 3)
+    vector = circle.masked(0)
+    scale = Scale({"w": "uniform"}, ("w",))
+    steps = whole({"w": plain}, {"w": torch.zeros(20_000)}, scale, 1, 4)
+    assert looks_like_chance(vector)
+    assert not looks_like_chance(steps)  # the test can tell
+    if name == "large":
+        assert abs(np.corrcoef(vector, steps)[0, 1]) < 0.03
+    assert (vector != steps).all()
+
+
+def test_late_numbers_of_a_site_that_was_given_up_stay_hidden(same_chance, tmp_path):
+    """The others' shares make its key again, so the shared masks can be taken off: not its own."""
+    n, plain = 5, UPDATES["large"]
+    circle = Circle([plain] * n, tmp_path, 3)
+    vectors = [circle.masked(i) for i in range(n)]
+    rest = [0, 1, 2, 3]
+    opened = {i: circle.partners[i].unmask(circle.order(within=rest)) for i in rest}
+    assert all(set(one["seeds"]) == set("0123") and set(one["keys"]) == {"4"}
+               for one in opened.values())  # fmt: skip
+    private = keys.made_again({i: one["keys"]["4"] for i, one in opened.items()}, 3)
+    assert keys.public(private) == circle.offers[4]["masks"][0]
+    pairs = {i: keys.mask_key(private, circle.offers[i]["masks"][0], "s") for i in rest}
+    late = vectors[4] - pair_masks(4, pairs, len(vectors[4]))  # all that a server can do
+    assert looks_like_chance(late)
+    total = sum(vectors[i] for i in rest) + pair_masks(4, pairs, len(late))
+    for i in rest:
+        seed = keys.made_again({k: one["seeds"][str(i)] for k, one in opened.items()}, 3)
+        total = total - mask(seed, len(total))
+    scale = Scale({"w": "uniform"}, ("w",))
+    assert (total == 4 * whole({"w": plain}, {"w": torch.zeros(20_000)}, scale, 1, n)).all()
+
+
+def test_fewer_shares_than_needed_tell_nothing():
+    secret = bytes(range(32))
+    shares = keys.deal(secret, 3, [4, 5, 6, 7, 8])
+    for some in itertools.combinations(shares, 3):
+        assert keys.made_again({n: shares[n] for n in some}, 3) == secret
+    for some in itertools.combinations(shares, 2):
+        with pytest.raises(ValueError, match="shares"):  # what comes out is not even padded
+            keys.made_again({n: shares[n] for n in some}, 2)
+
+
+def test_a_share_is_for_one_site_alone(tmp_path):
+    circle = Circle([torch.zeros(3)] * 3, tmp_path, 2)
+    other = bytes.fromhex(circle.partners[2].known["seal"])
+    with pytest.raises(InvalidToken):
+        keys.unseal(other, circle.offers[0]["seal"], circle.dealt[0]["1"])
+
+
+# --- what a site does not do -------------------------------------------------------------------
+
+
+def test_a_site_answers_once_and_in_turn(tmp_path):
+    circle = Circle([torch.zeros(3)] * 4, tmp_path, 3)
+    with pytest.raises(PolicyError, match="does not know of this sum"):
+        circle.partners[0].unmask(circle.order(within=[0, 1, 2, 3]))
+    with pytest.raises(PolicyError, match="does not know of this sum"):
+        circle.masked(0, session="another")
+    circle.masked(0)
+    with pytest.raises(PolicyError, match="already answered"):  # the same masks on other numbers
+        circle.masked(0)
+    circle.partners[0].unmask(circle.order(within=[0, 1, 2, 3]))
+    with pytest.raises(PolicyError, match="already answered"):  # seeds, then keys
+        circle.partners[0].unmask(circle.order(within=[0, 1, 2]))
+    known = json.loads(circle.partners[0].memory["sum"])
+    assert known["seeds"][0] is known["masks"][0] is known["held"]["1"][0] is None
+    assert all([known["seeds"][1], known["masks"][1], known["held"]["1"][1]])
+    circle.masked(0, sum=1)
+    with pytest.raises(PolicyError, match="already answered"):
+        circle.masked(0, sum=0)
+    circle.partners[0].unmask(circle.order(within=[0, 1, 2, 3]))
+    with pytest.raises(PolicyError, match="used the masks of this sum already, or has none"):
+        circle.masked(0, sum=2)
+
+
+@pytest.mark.parametrize(
+    ("within", "words"),
+    [([0, 1], "at least 3 sites"), ([1, 2, 3], "not in"), ([0, 1, 2, 9], "not in")],
+)
+def test_a_site_opens_no_sum_of_few_nor_of_strangers(tmp_path, within, words):
+    circle = Circle([torch.zeros(3)] * 4, tmp_path, 3)
+    circle.masked(0)
+    with pytest.raises(PolicyError, match=words):
+        circle.partners[0].unmask(circle.order(within=within))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda m: ({i: m[i] for i in (0, 1)}, 2), "at least 3 sites"),
+        (lambda m: (m, 2), "more than half of 4 sites"),
+        (lambda m: (m, 5), "more than half of 4 sites"),
+        (lambda m: ({i: m[i] for i in (1, 2, 3)}, 2), "own keys are not among"),
+        (lambda m: (m | {3: m[2]}, 3), "where two have one key"),
+    ],
+)
+def test_a_site_deals_no_shares_to_a_circle_that_is_not_one(change, words):
+    partners = [Partner(ConfigRecord(), {}) for _ in range(4)]
+    offers = {i: one.keys(SOME | {"number": i}) for i, one in enumerate(partners)}
+    members, threshold = change(offers)
+    with pytest.raises(PolicyError, match=words):
+        partners[0].shares({"session": "s", "members": members, "threshold": threshold})
+
+
+def test_the_same_is_not_added_up_again_with_others(tmp_path):
+    folder = str(tmp_path)
+    remember(folder, "one", ["a", "b", "c", "d"])
+    remember(folder, "one", ["a", "b", "c", "d"])
+    remember(folder, "two", ["a", "b", "c"])
+    with pytest.raises(PolicyError, match="The same was added up before with other sites"):
+        remember(folder, "one", ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"rounds": 3}, {"seed": 1}], ids=["the same", "another method", "another seed"]
+)
+def test_another_run_that_asks_the_same_of_others_is_refused(consortium, log, more):
+    """Training is the same if it is done again: two sums would differ by one site's numbers."""
+    few = SECURE | {"min-sites": 3}
+    conduct(consortium.grid("fedavg", **{"rounds": 1, **few, **more}))
+    again = consortium.grid("fedavg", {2: lost("train", 1)}, rounds=2, **few,
+                            out=str(consortium.folder / "again"))  # fmt: skip
+    if "seed" in more:
+        assert conduct(again).done == 2
+        return
+    with pytest.raises(pff.InputError, match="Round 1 could not be added up"):
+        conduct(again)
+    assert any("The same was added up before with other sites" in line for line in told(log))
+
+
+def test_a_site_does_not_count_for_more_people_than_it_has(tmp_path):
+    circle = Circle([torch.zeros(3)] * 3, tmp_path, 2)
+    with pytest.raises(PolicyError, match="more people than it has"):
+        circle.masked(0, people=11)
+
+
+def test_a_policy_can_ask_for_secure_sums(consortium, log):
+    text = (consortium.folder / "policy.toml").read_text()
+    (consortium.folder / "policy.toml").write_text(text + "secure-sum = true\n")
+    sent = []
+    grid = consortium.grid("fedavg", rounds=1, wait=0.1)
+    grid.spoil = dict.fromkeys(grid.contexts, lambda m, answer: sent.append(answer) or answer)
+    with pytest.raises(pff.InputError, match="policy has secure-sum = true; the run asks for this"):
+        conduct(grid)
+    assert all(answer.has_error() for answer in sent)  # not even a description left
+    assert conduct(consortium.grid("fedavg", rounds=1, out=str(consortium.folder / "o"), **SECURE))
+
+
+def test_a_server_that_says_secure_and_asks_in_the_clear_gets_nothing(consortium):
+    grid = consortium.grid("fedavg", rounds=1, **SECURE)
+    conductor = Conductor(grid, Settings.read(grid.run_config))
+    state = conductor.begin()
+    for answer in conductor.send(state, "train").values():
+        assert "secure sums alone" in answer.error.reason
+
+
+# --- lies --------------------------------------------------------------------------------------
+
+
+def test_a_lie_in_masked_numbers_is_seen_in_the_sum_and_the_run_ends(consortium, log):
+    def lies(message, answer):
+        if message.metadata.message_type == "train":
+            vector = unpack(answer.content.array_records["arrays"])["masked"]
+            vector[1:] += 2**55  # as if every weight had moved by 2^15
+            answer.content["arrays"] = pack({"masked": vector})
+        return answer
+
+    grid = consortium.grid("fedavg", {1: lies}, rounds=2, **SECURE)
+    with pytest.raises(pff.InputError, match="Round 1 could not be added up twice"):
+        conduct(grid)
+    assert any("more than 10 (max-change): a site sent other numbers" in line for line in told(log))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda v: torch.cat([v, v]),
+        lambda v: v.double(),
+    ],
+    ids=["longer", "not whole"],
+)
+def test_numbers_of_another_form_are_left_out(consortium, log, change):
+    def lies(message, answer):
+        if message.metadata.message_type == "train":
+            vector = unpack(answer.content.array_records["arrays"])["masked"]
+            answer.content["arrays"] = pack({"masked": change(vector)})
+        return answer
+
+    grid = consortium.grid("fedavg", {1: lies}, rounds=1, **SECURE, **{"min-sites": 3})
+    state = conduct(grid)
+    expected = only(consortium, grid.run_config, [[0, 2, 3, 4]])
+    torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
+    assert any("the answer of site 'site 1' cannot be read" in line for line in told(log))
+
+
+def test_an_honest_site_shortens_its_own_update(consortium, log):
+    more = {"max-change": 0.001}
+    grid = consortium.grid("fedavg", rounds=1, **SECURE, **more)
+    state = conduct(grid)
+    before = conduct(consortium.grid("fedavg", rounds=1, out=str(consortium.folder / "p"))).server
+    assert any("moved too far here and is shortened" in line for line in told(log))
+    start = only(consortium, grid.run_config, [])
+    way = (state.server["w"] - start).square().mean().sqrt()
+    assert 0 < float(way) <= 0.001 < float((before["w"] - start).square().mean().sqrt())
+
+
+# --- what is kept ------------------------------------------------------------------------------
+
+
+def test_the_copy_of_what_left_has_masked_numbers_and_the_ledger_counts(consortium, tmp_path):
+    more = {"clip": 1.0, "epsilon": 0.5, "max-change": 100.0}
+    grid = consortium.grid("fedavg", rounds=2, **SECURE, **more)
+    grid.contexts[101].node_config["audit-dir"] = str(tmp_path / "sent")
+    conduct(grid)
+    names = sorted(path.name.partition("-")[2] for path in (tmp_path / "sent").iterdir())
+    assert names.count("train.safetensors") == names.count("query-unmask.safetensors") == 2
+    for path in (tmp_path / "sent").glob("*-train.safetensors"):
+        with safe_open(path, framework="pt") as file:
+            assert list(file.keys()) == ["arrays.masked"]
+            assert file.get_tensor("arrays.masked").dtype == torch.int64
+            assert json.loads(file.metadata()["sent"])["metrics"] == {"rounds": 1}
+    ledger = json.loads((consortium.folder / "state1" / "ledger.json").read_text())
+    assert list(ledger["gaussian"].values()) == [2]  # two answers with noise, masked or not
+
+
+def test_no_key_or_seed_is_on_a_sites_disk(consortium, same_chance):
+    grid = consortium.grid("fedavg", rounds=1, **SECURE)
+    secret = []
+
+    def look(message, answer):
+        memory = grid.contexts[100].state.config_records.get("sum")
+        if memory:
+            known = json.loads(memory["sum"])
+            secret.extend([known["seal"], *known["masks"], *known.get("seeds", [])])
+        return answer
+
+    grid.spoil[100] = look
+    conduct(grid)
+    found = {one for one in secret if one}
+    assert len(found) == 3
+    for path in consortium.folder.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            assert not any(one.encode() in data or bytes.fromhex(one) in data for one in found)
+
+
+# --- names bound to keys -----------------------------------------------------------------------
+
+
+def test_with_the_others_public_keys_a_site_takes_no_unsigned_ones(tmp_path):
+    from pfedfair.engines.flower import provision
+
+    provision.create(tmp_path / "all", 3, "localhost")
+    folders = [tmp_path / "all" / f"site-{i + 1}" for i in range(3)]
+    nodes = [{"key": str(f / "site.key"), "peers": str(f / "peers")} for f in folders]
+    partners = [Partner(ConfigRecord(), node) for node in nodes]
+    offers = {i: one.keys(SOME | {"number": i}) for i, one in enumerate(partners)}
+    order = {"session": "s", "threshold": 2}
+    assert len(partners[0].shares(order | {"members": offers})) == 2
+    made_up = Partner(ConfigRecord(), {}).keys(SOME | {"number": 2})
+    for forged in (
+        made_up,  # the server's own keys
+        made_up | {"signature": offers[2]["signature"]},
+        made_up | {"signature": offers[1]["signature"]},
+        offers[2] | {"masks": made_up["masks"]},
+        offers[2] | {"site": "another"},
+    ):
+        now = {**offers, 2: forged}
+        with pytest.raises(PolicyError, match="The keys of site number 2 are not signed by a site"):
+            partners[1].shares(order | {"members": now})
+    assert len(partners[1].shares(order | {"members": offers})) == 2
