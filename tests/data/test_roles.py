@@ -125,6 +125,18 @@ def test_an_empty_cell_does_not_hide_a_copy_nor_do_several_columns():
     assert "'both' is a copy of S" in data.notes[-1]
 
 
+def test_capitals_and_spaces_do_not_hide_a_copy():
+    """As several people typed it; words that mean something else are another column."""
+    half = np.arange(N) // 2 % 2
+    typed = [["Male", "MALE", " male"], ["female", "Female", "FEMALE "]]
+    cells = [typed[z][i % 3] for i, z in enumerate(half)]
+    data = made({"gender": cells, "x": numbers})
+    assert not data.categorical
+    assert "'gender' is a copy of 's'" in data.notes[-1]
+    other = [f"{word} {i % 3}" for i, word in enumerate(cells)]
+    assert list(made({"gender": other, "x": numbers}).categorical) == ["gender"]
+
+
 def test_a_rare_flag_beside_a_rare_label_is_no_copy():
     y, flag = np.zeros(N, int), np.zeros(N, int)
     y[:3], flag[4:6] = 1, 1  # they agree in 98 % of the rows

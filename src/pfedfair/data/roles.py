@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,13 +81,14 @@ def sort_out(
     others = {what: pd.factorize(values, sort=True) for what, values in told.items()}
     for name in inputs:
         column = frame[name]
-        kind, cells = _kind(column, name in codes)
+        kind, cells, words = _kind(column, name in codes)
         numbers = pd.factorize(cells)[0] if kind == "number" else cells  # -1 where there is none
         different = int(numbers.max(initial=-1)) + 1
         empty = int((numbers == -1).sum())
         if name not in keep:
             why = "" if name in codes else _identifier(kind, cells, different, part)
-            same = (w for w, own in others.items() if _same(numbers, different, *own))
+            forms = [(numbers, different), *_folded(cells, words)]
+            same = (what for what, own in others.items() for form in forms if _same(*form, *own))
             why = why or next((f"is a copy of {what}" for what in same), "")
             why = why or ("is empty" if empty == len(frame) and not part else "")
             constant = not part and not empty and len(frame) > 1 and different == 1
@@ -119,26 +120,26 @@ def sort_out(
     return roles
 
 
-def _kind(column: pd.Series[Any], code: bool) -> tuple[str, np.ndarray]:
+def _kind(column: pd.Series[Any], code: bool) -> tuple[str, np.ndarray, Sequence[str]]:
     """Whether a column is of numbers, text or dates, and its cells: numbers, or codes of words."""
     types = pd.api.types
     numeric = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
     if (numeric or types.is_timedelta64_dtype(column)) and not code:
-        return "number", floats(column)
+        return "number", floats(column), ()
     if types.is_datetime64_any_dtype(column) and not code:
-        return "date", pd.factorize(column)[0]
+        return "date", pd.factorize(column)[0], ()
     codes, words = factor(column)
     if code or types.is_bool_dtype(column) or isinstance(column.dtype, pd.CategoricalDtype):
-        return "text", codes
+        return "text", codes, words
     size = np.bincount(codes[codes >= 0], minlength=len(words))
     number = [bool(WHOLE.fullmatch(w) or DECIMAL.fullmatch(w)) for w in words]
     if size @ np.array(number, dtype=bool) >= max(MOSTLY * size.sum(), 1):
         raw = column.dropna().astype(str)
         if not raw.str.fullmatch(CODE).any():
-            return "number", floats(column)
+            return "number", floats(column), ()
     if dates.are_dates(words, MOSTLY):
-        return "date", codes
-    return "text", codes
+        return "date", codes, ()
+    return "text", codes, words
 
 
 def _blank_words(column: pd.Series[Any]) -> int:
@@ -164,6 +165,14 @@ def _identifier(kind: str, cells: np.ndarray, different: int, part: bool) -> str
         if (there % 1 != 0).any() or not (close or there.min() >= LONG):
             return ""
     return "has another value in nearly every row, like a name"
+
+
+def _folded(cells: np.ndarray, words: Sequence[str]) -> Iterator[tuple[np.ndarray, int]]:
+    """The cells of words, and how many there are, if capitals and spaces are no difference."""
+    known: dict[str, int] = {}
+    order = [known.setdefault(" ".join(w.casefold().split()), len(known)) for w in words]
+    if len(known) < len(words):
+        yield np.array([*order, -1], dtype=np.int64)[cells], len(known)
 
 
 def _same(cells: np.ndarray, different: int, other: np.ndarray, values: np.ndarray) -> bool:
