@@ -138,7 +138,7 @@ def test_outputs_that_cannot_be(tmp_path):
 
 def test_numbers_are_written_as_pandas_would(tmp_path):
     odd = [0.1, 1.0, -0.0, 1e-7, 123456.5, 1234567.0, float("nan"), float("inf"), -1e300]
-    frame = pd.DataFrame({"score": odd, "small": np.float32(odd[:8] + [2.5]), "who": "=x, y"})
+    frame = pd.DataFrame({"score": odd, "small": np.float32([*odd[:8], 2.5]), "who": "=x, y"})
     frame["rule"], frame["n"] = pd.Series(["a", None, ""] * 3, dtype=object), range(9)
     with sink(tmp_path / "out.csv") as write:
         write(frame.iloc[:5])

@@ -69,7 +69,7 @@ class Messages:
         if not self.adding:
             return whole, self.sizes
         total = self.sizes.sum()
-        part = {"sum": 1.0, "uniform": len(self.sizes), "size": total.double()}
+        part = {"sum": 1.0, "uniform": float(len(self.sizes)), "size": float(total)}
         found = {name: (tensor / part[self.sums[name]]).to(self.kinds[name])
                  for name, tensor in whole.items()}  # fmt: skip
         return found, total[None]

@@ -61,7 +61,8 @@ class ByColumn(Plan):
             )
         if len(small) == len(clients):
             raise InputError(f"No client of column '{self.column}' has {self.min_rows} rows.")
-        kept = {name: rows for name, rows in clients.items() if name not in set(small)}
+        few = set(small)
+        kept = {name: rows for name, rows in clients.items() if name not in few}
         dealt = hold_out(data, kept, self.test, self.validation, seed, self.rows)
         notes = self._left_out(small, size) if small else ()
         return replace(dealt, notes=notes, column=self.column)

@@ -190,7 +190,7 @@ def _hash(path: Path) -> str:
 
 def _all(tensor: Tensor, test: Callable[[Tensor], Tensor]) -> bool:
     """Whether all numbers pass a test, some at a time."""
-    return all(bool(test(part).all()) for part in tensor.flatten().split(AT_ONCE))
+    return all(bool(test(part).all()) for part in torch.split(tensor.flatten(), AT_ONCE))
 
 
 # What stands in a card, if it does; the lists are of names.

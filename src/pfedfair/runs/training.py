@@ -182,7 +182,7 @@ def _train(
     fitted = fit(federation, algorithm, network, seed, on_work=on_work, on_round=on_round)
     seconds = time.perf_counter() - began
     each = fitted.theta[:1] if shared(fitted.theta) else fitted.theta
-    if not all(bool(torch.isfinite(part).all()) for part in each.split(64)):
+    if not all(bool(torch.isfinite(part).all()) for part in torch.split(each, 64)):
         raise InputError(
             f"Training diverged: a weight is not finite after {algorithm.rounds} rounds; "
             "use a smaller alpha."
