@@ -4,8 +4,8 @@
     python benchmarks/rivals.py                            # those that are installed
     python benchmarks/rivals.py --write docs/speed.md      # and keep the table there
 
-Every contestant is a process on the same core, with one thread; they take turns. What is compared is
-CPU seconds per gradient step, medians after a warm-up; a contestant whose model does not end at our
+Every contestant is a process on the same core, with one thread; they take turns. CPU seconds per
+gradient step are compared, medians after a warm-up; a contestant whose model does not end at our
 level of loss has done something else, and is left out. What cannot be installed is named.
 """
 
@@ -66,7 +66,7 @@ class Runner:
     """A contestant's process."""
 
     def __init__(self, contestant: Contestant, clients: int) -> None:
-        self.complaints = tempfile.TemporaryFile("w+")
+        self.complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115  (until it stops)
         pin = {min(os.sched_getaffinity(0))} if hasattr(os, "sched_getaffinity") else None
         self.process = subprocess.Popen(
             [contestant.python(), HERE / "contestants" / f"{contestant.script}.py", str(clients)],
@@ -95,6 +95,7 @@ class Runner:
 
     def stop(self) -> None:
         self.process.communicate()
+        self.complaints.close()
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfedfair.federation import Table, chunks, minibatches, stack, steps
+from pfedfair.federation import Table, chunks, epoch_of, minibatches, pad, stack, steps
 
 
 @given(
@@ -56,3 +56,18 @@ def test_encoder_is_fitted_on_training_rows_only(federation):
     torch.testing.assert_close(numeric.mean(0), torch.zeros(3), atol=1e-6, rtol=0)
     everyone = federation.table.x[:, :3].mean(0).abs().max()
     assert everyone > 1e-3  # validation and test rows did not take part
+
+
+@given(
+    sizes=st.lists(st.integers(1, 60), min_size=1, max_size=4),
+    n_steps=st.integers(1, 7),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None)
+def test_all_clients_cut_at_once_are_as_each_by_itself(sizes, n_steps, seed):
+    rng = np.random.default_rng(seed)
+    orders = [rng.permutation(size) + 1000 * i for i, size in enumerate(sizes)]
+    parts = [part for order in orders for part in np.array_split(order, n_steps)]
+    for found, expected in zip(epoch_of(orders, n_steps), pad(parts), strict=True):
+        np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+        assert found.dtype == expected.dtype

@@ -22,17 +22,21 @@ class Empty(ModuleType):
 for name in ("", ".models", ".datasets", ".transforms", ".transforms.functional"):
     sys.modules[f"torchvision{name}"] = Empty(f"torchvision{name}")
 
-import task
-import torch
-from fluke import DDict
-from fluke.algorithms import CentralizedFL
-from fluke.algorithms.pfedme import PFedMe, PFedMeClient, PFedMeOptimizer, PFedMeServer
-from fluke.client import Client
-from fluke.config import OptimizerConfigurator
-from fluke.data import FastDataLoader
-from fluke.server import Server
-
-from loop import layers_of, sequential
+import task  # noqa: E402
+import torch  # noqa: E402
+from fluke import DDict  # noqa: E402
+from fluke.algorithms import CentralizedFL  # noqa: E402
+from fluke.algorithms.pfedme import (  # noqa: E402
+    PFedMe,
+    PFedMeClient,
+    PFedMeOptimizer,
+    PFedMeServer,
+)
+from fluke.client import Client  # noqa: E402
+from fluke.config import OptimizerConfigurator  # noqa: E402
+from fluke.data import FastDataLoader  # noqa: E402
+from fluke.server import Server  # noqa: E402
+from loop import layers_of, sequential  # noqa: E402
 
 torch.set_num_threads(1)
 

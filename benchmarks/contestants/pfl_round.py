@@ -3,6 +3,7 @@
 import numpy as np
 import task
 import torch
+from loop import layers_of, sequential
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.algorithm.base import NNAlgorithmParams
 from pfl.algorithm.federated_averaging import FederatedAveraging
@@ -13,8 +14,6 @@ from pfl.hyperparam import NNTrainHyperParams
 from pfl.metrics import Weighted
 from pfl.model.pytorch import PyTorchModel
 from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
-
-from loop import layers_of, sequential
 
 torch.set_num_threads(1)
 
@@ -42,7 +41,7 @@ def make(x, y):
                                   local_learning_rate=task.LR)  # fmt: skip
 
     def fedavg():
-        np.random.seed(0)
+        np.random.seed(0)  # noqa: NPY002  (what pfl draws from)
         sampler = get_user_sampler("minimize_reuse", list(range(clients)))
         backend = SimulatedBackend(FederatedDataset(people.__getitem__, sampler), None)
         module = Perceptron()

@@ -2,10 +2,9 @@
 
 import task
 import torch
+from loop import sequential
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
-
-from loop import sequential
 
 torch.set_num_threads(1)
 

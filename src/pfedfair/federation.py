@@ -6,6 +6,7 @@ as ``(clients, rows, inputs)``. Clients of very unequal size therefore cost no m
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 from numbers import Integral
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from pfedfair.partition import Partition, Plan, choose
 from pfedfair.scalars import whole
 
 STORED = (torch.uint8, torch.float16)  # how large inputs are kept, not computed with
-CHUNK = 10  # clients at a time: 5 to 10 keep the work in the cache, more gain nothing
+CHUNK = 25  # clients at a time: with small networks 25 take a tenth less than 10, 50 no less
 
 
 class Table(NamedTuple):
@@ -234,6 +235,29 @@ def minibatches(
     As many as `size` rows would have, by default those that are given.
     """
     return np.array_split(rng.permutation(own), steps(size or len(own), batch))
+
+
+def epoch_of(orders: Sequence[np.ndarray], n_steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cut shuffled rows as `minibatches` does, all clients' at once.
+
+    Return row numbers and weights ``(clients, n_steps, longest)``, see `pad`.
+    """
+    longest = max(-(-len(order) // n_steps) for order in orders)
+    index = np.zeros((len(orders), n_steps, longest), dtype=np.int64)
+    weight = np.empty((len(orders), n_steps, longest), dtype=np.float32)
+    for own, order, share in zip(index, orders, weight, strict=True):
+        inside, share[...] = _cuts(len(order), n_steps, longest)
+        own[inside] = order
+    return index, weight
+
+
+@lru_cache(maxsize=64)
+def _cuts(n: int, n_steps: int, longest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which places of each minibatch some of `n` rows take, and what they weigh there."""
+    number = n // n_steps + (np.arange(n_steps) < n % n_steps)
+    inside = np.arange(longest) < number[:, None]
+    weight = (inside / np.maximum(number, 1)[:, None]).astype(np.float32)
+    return inside, weight
 
 
 def chunks(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pfedfair import seeds
-from pfedfair.federation import Batch, Table, gather, minibatches, pad, stack, steps
+from pfedfair.federation import Batch, Table, epoch_of, gather, pad, stack, steps
 from pfedfair.kinds import outputs
 from pfedfair.networks import Network
 from pfedfair.objectives import Objective
@@ -52,27 +52,25 @@ class Clients:
         if self.wide and max(steps(size, batch) for size in sizes) == 1:
             yield self.whole  # in one step the order is nothing
             return
-        cuts = [
-            minibatches(
-                own, batch, seeds.generator(self.seed, seeds.MINIBATCH, client, number), size
-            )
-            for own, client, size in zip(self.rows, self.ids, sizes, strict=True)
+        orders = [
+            seeds.generator(self.seed, seeds.MINIBATCH, client, number).permutation(own)
+            for own, client in zip(self.rows, self.ids, strict=True)
         ]
-        assert len(set(map(len, cuts))) == 1, "clients side by side have unequal numbers of steps"
+        n_steps = steps(sizes[0], batch)
+        unequal = any(steps(size, batch) != n_steps for size in sizes)
+        assert not unequal, "clients side by side have unequal numbers of steps"
         if self.network.alone:
-            assert len(cuts) == 1, "this network takes one client at a time"
-            for part in cuts[0]:
+            assert len(orders) == 1, "this network takes one client at a time"
+            for part in np.array_split(orders[0], n_steps):
                 yield gather(self.table, *pad([part]))
             return
-        index, weight = pad([part for client_cuts in cuts for part in client_cuts])
-        shape = (len(cuts), len(cuts[0]), -1)
-        index, weight = index.reshape(shape), weight.reshape(shape)
+        index, weight = epoch_of(orders, n_steps)
         if 4 * index.size * self.table.width > EPOCH_MEMORY:
-            for k in range(shape[1]):
+            for k in range(n_steps):
                 yield gather(self.table, index[:, k], weight[:, k], self._room(k, index[:, k].size))
             return
         whole = gather(self.table, index, weight)
-        for k in range(shape[1]):
+        for k in range(n_steps):
             yield Batch(*(tensor[:, k] for tensor in whole))
 
     @property

@@ -34,6 +34,7 @@ class Desk:
         self.outputs = [w.new_empty(0), *room]  # the inputs of every layer, and the logits
         self.slopes = [torch.empty_like(output) for output in room[:-1]]
         self.inputs = Last(self._lay_out)
+        self.room: tuple[Tensor, Tensor, Tensor] | None = None  # for inputs and S
         self.grads: list[tuple[Tensor, Tensor]] = []
         self.storage, self.mine = 0, -1
 
@@ -68,8 +69,16 @@ class Desk:
             self.mine = holders(self.storage)
 
     def _lay_out(self, x: Tensor, s: Tensor) -> Tensor:
-        room = self.outputs[0] if self.groups and self.outputs[0].numel() else None
-        return with_group(x.flatten(2), s, self.groups, room)
+        flat = x.flatten(2)
+        if self.groups != 2:
+            return with_group(flat, s, self.groups)
+        if self.room is None:
+            whole = self.w.new_empty(*flat.shape[:2], flat.shape[2] + 1)
+            self.room = whole, whole[..., :-1], whole[..., -1]
+        whole, inputs, group = self.room
+        inputs.copy_(flat)
+        group.copy_(s)
+        return whole
 
 
 class _Desks(local):
@@ -106,9 +115,9 @@ def unfold(w: Tensor, layer: Layer) -> tuple[Tensor, Tensor]:
     return weight, w[:, None, middle : middle + fan_out]
 
 
-def with_group(x: Tensor, s: Tensor, groups: int, room: Tensor | None = None) -> Tensor:
+def with_group(x: Tensor, s: Tensor, groups: int) -> Tensor:
     """Put S behind the inputs ``(..., n, d)``: 0 or 1, or one-hot if there are more groups."""
     if groups == 0:
         return x
     group = s.unsqueeze(-1) if groups == 2 else one_hot(s, groups)
-    return torch.cat([x, group.to(x)], dim=-1, out=room)
+    return torch.cat([x, group.to(x)], dim=-1)
