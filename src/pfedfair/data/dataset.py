@@ -69,6 +69,7 @@ class Dataset:
     model: str = ""  # of pixels: the network's name, if not the usual one
     client: str = ""  # the column that says whose a row is, if the data set has its own clients
     left: Mapping[str, str] = field(default_factory=dict, repr=False)  # no inputs, and why
+    kept: tuple[str, ...] = ()  # columns that are inputs because the user says so
     weight: np.ndarray | None = field(default=None, repr=False)  # of each row; their mean is 1
     bands: Bands = field(default_factory=dict)  # of sensitive numbers, see `from_frame`
 

@@ -20,6 +20,7 @@ CLOSE, LONG = 10, 1e6  # of whole numbers: numbers for each row, or the smallest
 FEWEST = {"text": 20, "number": 100}  # rows among which different values say so much
 COPY = 20  # rows that show that a column is a copy
 SLIPS, MOST_SLIPS = 0.01, 10  # of a copy, the part of rows that differ, and words too many
+LIKE_A_NAME = "has another value in nearly every row, like a name"
 NAMED = 4  # columns that a note names
 CODE = re.compile(r"\s*0\d+\s*")  # words with such a beginning are codes
 
@@ -86,7 +87,7 @@ def sort_out(
         different = int(numbers.max(initial=-1)) + 1
         empty = int((numbers == -1).sum())
         if name not in keep:
-            why = "" if name in codes else _identifier(kind, cells, different, part)
+            why = "" if name in codes else identifier(kind, cells, different, part)
             forms = [(numbers, different), *_folded(cells, words)]
             same = (what for what, own in others.items() for form in forms if _same(*form, *own))
             why = why or next((f"is a copy of {what}" for what in same), "")
@@ -149,7 +150,7 @@ def _blank_words(column: pd.Series[Any]) -> int:
     return int((factor(column)[0] == -1).sum() - column.isna().sum())
 
 
-def _identifier(kind: str, cells: np.ndarray, different: int, part: bool) -> str:
+def identifier(kind: str, cells: np.ndarray, different: int, part: bool) -> str:
     """Why a column with so many `different` values cannot be but a name or number of a person.
 
     Whole numbers must also lie close together, as counted people do, or be long. Of a part of a
@@ -164,7 +165,7 @@ def _identifier(kind: str, cells: np.ndarray, different: int, part: bool) -> str
         close = np.ptp(there) <= CLOSE * len(there)
         if (there % 1 != 0).any() or not (close or there.min() >= LONG):
             return ""
-    return "has another value in nearly every row, like a name"
+    return LIKE_A_NAME
 
 
 def _folded(cells: np.ndarray, words: Sequence[str]) -> Iterator[tuple[np.ndarray, int]]:

@@ -133,6 +133,7 @@ def from_frame(
         bands=cuts,
         weight=None if weight is None else weights(frame[weight]),
         left=roles.left | dict.fromkeys(drop, "is dropped"),
+        kept=tuple(keep),
     )
 
 

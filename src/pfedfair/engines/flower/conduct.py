@@ -17,6 +17,7 @@ from torch import Tensor
 
 from pfedfair import seeds
 from pfedfair.algorithms import Algorithm, State
+from pfedfair.data.roles import LIKE_A_NAME
 from pfedfair.engines.flower import log
 from pfedfair.engines.flower.post import ask
 from pfedfair.engines.flower.records import pack, unpack
@@ -90,6 +91,10 @@ class Conductor:
         schema, refused = agree(found, settings.blind, settings.hidden)
         for site, why in refused.items():
             self.roster.refuse(site, why)
+        for column in schema.left:
+            log.warning(
+                "pfedfair: column '%s' is no input: at most sites it %s", column, LIKE_A_NAME
+            )
         places = [Place(one.site, one.rows) for one in found if one.site not in refused]
         if len(places) < settings.min_sites:
             raise InputError(

@@ -10,6 +10,7 @@ from pfedfair.engines.flower.post import ask
 from pfedfair.engines.flower.sizes import check_text
 from pfedfair.engines.site.belief import impossible
 from pfedfair.engines.site.checkpoint import Checkpoint, Place
+from pfedfair.engines.site.identifiers import without
 from pfedfair.engines.site.schema import Description, difference
 from pfedfair.engines.site.settings import Settings
 from pfedfair.errors import InputError
@@ -62,7 +63,8 @@ class Roster:
 
     def seat(self, state: Checkpoint, found: Description) -> bool:
         """Give a site that comes late, or back, its place; say why not if it cannot have one."""
-        why = impossible(found) or difference(state.schema.agreed, found)
+        schema = state.schema
+        why = impossible(found) or difference(schema.agreed, without(found, schema.left))
         known = [place for place in state.places if place.name == found.site]
         if why is None and not known and self.settings.algorithm.keeps_clients:
             why = "this method cannot take in sites after the first round"

@@ -23,9 +23,11 @@ from pfedfair.data.dataset import Dataset
 from pfedfair.data.dates import base_of, needed
 from pfedfair.data.encoder import Encoder, from_dict
 from pfedfair.data.piecewise import LEAST, Piecewise
+from pfedfair.data.roles import LIKE_A_NAME
 from pfedfair.data.summary import Summary
 from pfedfair.engines.site.belief import bounded, unbelievable
 from pfedfair.engines.site.few import OTHER, blended, trained_on
+from pfedfair.engines.site.identifiers import look_so, voted_out, without
 from pfedfair.engines.site.lacking import alike, is_empty, midnight
 from pfedfair.errors import InputError
 from pfedfair.kinds import Kinds
@@ -57,6 +59,7 @@ class Description:
     hidden: tuple[int, ...]
     summary: Summary | None = None
     empty: tuple[str, ...] = ()  # columns without a cell: whatever the others have there will do
+    identifiers: tuple[str, ...] = ()  # columns that look like names or numbers of people
 
     @property
     def encoding(self) -> str:
@@ -88,6 +91,7 @@ class Description:
         made = cls(**given, summary=None if summary is None else Summary.from_dict(summary))
         enough = type(made.rows) is int and made.rows >= LEAST_ROWS
         named = made.site and made.labels and made.groups and len(made.columns) == 2
+        named = named and all(type(column) is str for column in made.identifiers)
         sums = made.numbers.values()
         finite = enough and all(isfinite(x + y) and y >= 0 <= n <= made.rows for x, y, n in sums)
         if not (finite and named):
@@ -105,6 +109,7 @@ class Schema:
     columns: tuple[str, ...]
     hidden: tuple[int, ...]
     aware: bool
+    left: tuple[str, ...] = ()  # columns that look like names or numbers of people to most sites
 
     @property
     def agreed(self) -> Agreed:
@@ -149,13 +154,16 @@ def describe(
     rows = np.arange(len(rows))
     inputs = [c for c in (*data.numeric, *data.categorical) if c != exclude]
     empty = tuple(c for c in inputs if is_empty(data, c))
+    named = look_so(data, exclude)
     data = blended(data, [rows], least, exclude)
     if data.encoding == "piecewise":
         summary = Summary.of(data, rows, exclude, least)
         for column, counts in summary.categories.items():
             others = counts.other + counts.levels.pop(OTHER, 0)
             summary.categories[column] = replace(counts, other=others)
-        return Description(site, place, len(rows), {}, {}, *names, data.hidden, summary, empty)
+        return Description(
+            site, place, len(rows), {}, {}, *names, data.hidden, summary, empty, named
+        )
     numeric = [column for column in data.numeric if column != exclude]
     numbers = {c: _sums(floats(needed(data.frame, c).iloc[rows])) for c in numeric}
     fitted = Encoder.fit(data, rows, exclude=exclude or None).categories
@@ -167,7 +175,9 @@ def describe(
                 f"{len(rows)} rows, like a name or a number of a person: drop it, or make fewer "
                 "categories of it."
             )
-    return Description(site, place, len(rows), numbers, levels, *names, data.hidden, None, empty)
+    return Description(
+        site, place, len(rows), numbers, levels, *names, data.hidden, None, empty, named
+    )
 
 
 def _sums(values: np.ndarray) -> Sums:
@@ -189,11 +199,11 @@ def difference(agreed: Agreed, other: Description) -> str | None:
     lacks = {c for c in every if base_of(c)[0] in other.empty or midnight(c, there)}  # and may
     for column in numbers:
         if column not in own_numbers and column not in lacks:
-            what = "has words in it" if column in own_categories else "is missing"
+            what = "has words in it" if column in own_categories else _absent(other, column)
             return f"column '{column}' {what}, it should be a column of numbers"
     for column in categories:
         if column not in own_categories and column not in lacks:
-            what = "has numbers in it" if column in own_numbers else "is missing"
+            what = "has numbers in it" if column in own_numbers else _absent(other, column)
             return f"column '{column}' {what}, it should be a column of categories"
     bases = {base_of(column)[0] for column in every}
     for column in there:
@@ -209,13 +219,18 @@ def difference(agreed: Agreed, other: Description) -> str | None:
     return None
 
 
+def _absent(one: Description, column: str) -> str:
+    """Why a site has no such column."""
+    return LIKE_A_NAME if base_of(column)[0] in one.identifiers else "is missing"
+
+
 def agree(
     found: Sequence[Description], blind: bool = False, hidden: tuple[int, ...] = ()
 ) -> tuple[Schema, dict[str, str]]:
     """Return the common schema, and for every site that does not fit it the reason.
 
     The table that fits most sites is what is agreed, the first of several such; a site need not
-    have people of every label and group.
+    have people of every label and group. What looks like a name to most of them is left out.
     """
 
     def unlike(first: Description) -> dict[str, str]:
@@ -228,6 +243,8 @@ def agree(
     if not found:
         whys = " ".join(f"Site '{site}': {why}." for site, why in lies.items())
         raise InputError(f"No site's description can be believed. {whys}")
+    left = voted_out(found)
+    found = [without(one, left) for one in found]
     forms: dict[str, Description] = {}
     for one in found:
         forms.setdefault(repr(one.agreed), one)  # of several alike, the first
@@ -245,7 +262,7 @@ def agree(
     if encoder.width == 0 and blind:
         raise InputError("The sites' tables have no column to predict from.")
     names = first.labels, first.groups, first.columns
-    return Schema(encoder, *names, hidden or first.hidden, not blind), refused | lies
+    return Schema(encoder, *names, hidden or first.hidden, not blind, left), refused | lies
 
 
 def _encoder(sites: Sequence[Description]) -> Encoder | Piecewise:

@@ -1,0 +1,61 @@
+"""Columns that say who somebody is: each site tells which look so to it, and most decide.
+
+At one site, a column of numbers that differ from person to person may be an income; where most
+sites find that theirs are all different and counted through, it is no input of anybody's model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+import pandas as pd
+
+from pfedfair.data.cells import floats
+from pfedfair.data.dataset import Dataset
+from pfedfair.data.dates import base_of
+from pfedfair.data.roles import LIKE_A_NAME, identifier
+from pfedfair.data.summary import Summary
+
+if TYPE_CHECKING:
+    from pfedfair.engines.site.schema import Description
+
+
+T = TypeVar("T")
+
+
+def look_so(data: Dataset, exclude: str) -> tuple[str, ...]:
+    """Columns of a site's table that look like names or numbers of people."""
+    left = [column for column, why in data.left.items() if why == LIKE_A_NAME]
+    numbers = (c for c in data.numeric if c != exclude and c not in data.kept and not base_of(c)[1])
+    for column in numbers:
+        cells = floats(data.frame[column])
+        if identifier("number", cells, len(pd.unique(cells[cells == cells])), False):
+            left.append(column)
+    return tuple(sorted(left))
+
+
+def voted_out(sites: Sequence[Description]) -> tuple[str, ...]:
+    """Columns that look so to more than half of the sites."""
+    votes = Counter(column for one in sites for column in one.identifiers)
+    return tuple(sorted(column for column, n in votes.items() if 2 * n > len(sites)))
+
+
+def without(one: Description, columns: Sequence[str]) -> Description:
+    """A description that does not speak of some columns."""
+
+    def kept(told: dict[str, T]) -> dict[str, T]:
+        return {c: about for c, about in told.items() if base_of(c)[0] not in columns}
+
+    summary = one.summary
+    if summary is not None:
+        summary = Summary(kept(summary.numbers), kept(summary.categories))
+    return replace(
+        one,
+        numbers=kept(one.numbers),
+        categories=kept(one.categories),
+        summary=summary,
+        identifiers=tuple(c for c in one.identifiers if c not in columns),
+    )
