@@ -3,11 +3,14 @@
 A name may hold codes that move a terminal's cursor, Markdown or HTML, or a spreadsheet's formula.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Controls but for tab and newline; what ends a line elsewhere; what turns the direction of writing.
 CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -42,6 +45,8 @@ def inert(frame: pd.DataFrame) -> pd.DataFrame:
 
     A text that would be a formula begins with an apostrophe, as spreadsheets themselves write it.
     """
+    import pandas as pd
+
     texts = [c for c in frame if not pd.api.types.is_numeric_dtype(frame[c].dtype)]
     odd = [c for c in texts if any(map(_formula, _different(frame[c])))]
     names = {c: _inert(c) for c in frame if _formula(c)}
@@ -53,12 +58,12 @@ def inert(frame: pd.DataFrame) -> pd.DataFrame:
     return made.rename(columns=names)
 
 
-def alive(column: "pd.Series[str]") -> "pd.Series[str]":
+def alive(column: pd.Series[str]) -> pd.Series[str]:
     """Undo `inert` in a file of our own."""
     return column.str.replace(QUOTED, "", n=1, regex=True)
 
 
-def _different(column: "pd.Series[Any]") -> Collection[Any]:
+def _different(column: pd.Series[Any]) -> Collection[Any]:
     """The cells of a column, each once if that can be."""
     cells = column.tolist()
     try:

@@ -25,6 +25,7 @@ COMMANDS = {
     "personalise": "one_run", "theory": "one_run", "tune": "tune", "embed": "embed",
     "predict": "decisions", "audit": "audit", "export": "decisions", "flower": "flower",
 }  # fmt: skip
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".xlsx", ".gz")
 OF_FLOWER = "The same methods across machines, on Flower."
 
 
@@ -59,6 +60,8 @@ class Later(TyperGroup):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, _, rest = super().resolve_command(ctx, args)
+        if rest and Path(rest[0]).suffix.lower() in TABLES and not Path(rest[0]).exists():
+            raise InputError(f"There is no file {rest[0]}.")  # known before anything is loaded
         return name, loaded(str(name)), rest
 
 
