@@ -400,7 +400,13 @@ def test_a_site_answers_once_and_in_turn(tmp_path):
 
 @pytest.mark.parametrize(
     ("within", "words"),
-    [([0, 1], "at least 3 sites"), ([1, 2, 3], "not in"), ([0, 1, 2, 9], "not in")],
+    [
+        ([0, 1], "at least 3 sites"),
+        ([0, 0, 0], "at least 3 sites"),  # a site is one, however often it is named
+        ([0, 1, 1, 1], "at least 3 sites"),
+        ([1, 2, 3], "not in"),
+        ([0, 1, 2, 9], "not in"),
+    ],
 )
 def test_a_site_opens_no_sum_of_few_nor_of_strangers(tmp_path, within, words):
     circle = Circle([torch.zeros(3)] * 4, tmp_path, 3)

@@ -49,6 +49,8 @@ def test_one_site_does_not_decide_for_the_others():
     assert not refused
     assert schema.left == ()
     assert "who" in schema.agreed[1]
+    found[0] = replace(found[0], identifiers=("who", "x") * 50)  # one site has one vote
+    assert agree(found)[0].left == ()
     words = [
         site(0, [f"note {i}" for i in range(N)]),
         *(site(k, ["a", "b", "c"] * 40) for k in (1, 2)),

@@ -117,9 +117,9 @@ class Partner:
     def unmask(self, order: Order) -> dict[str, dict[str, str]]:
         """Shares of the seeds of those who are in the sum, and of the keys of those who are not."""
         self._check_turn(order, "masked")
-        within, present = sorted(map(int, order["within"])), set(map(int, self.known["held"]))
+        within, present = set(map(int, order["within"])), set(map(int, self.known["held"]))
         at = self.known["at"]
-        if self.known["number"] not in within or not set(within) <= present:
+        if self.known["number"] not in within or not within <= present:
             raise PolicyError("This site does not open a sum that it is not in.")
         self._check_enough(len(within))
         folder, question = self.known["about"]
