@@ -48,10 +48,10 @@ def agreed(private: bytes, other: str) -> bytes:
     return generate_shared_key(_private(private), point)
 
 
-def mask_key(private: bytes, other: str, session: str) -> bytes:
-    """The key of the mask that two sites share."""
+def mask_key(private: bytes, other: str, session: str, asked: str) -> bytes:
+    """The key of the mask that two sites share, if both are asked the same."""
     secret = base64.urlsafe_b64decode(agreed(private, other))
-    return hmac.digest(secret, f"mask {session}".encode(), hashlib.sha256)
+    return hmac.digest(secret, f"mask {session} {asked}".encode(), hashlib.sha256)
 
 
 def seal(private: bytes, other: str, text: str) -> str:

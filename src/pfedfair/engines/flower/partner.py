@@ -94,19 +94,20 @@ class Partner:
             raise PolicyError("This site has used the masks of this sum already, or has none.")
         if self.known["stage"] == "shares":
             self._unseal(order["shares"])
-        people = int(order["people"])
-        if not 1 <= people <= work.people:
-            raise PolicyError("This site does not count for more people than it has.")
+        people = {int(number): int(n) for number, n in order["people"].items()}
+        self._check_people(people, work.people)
+        sums, asked = work.algorithm.sums, work.asked(people)
+        weights = people if "size" in sums.values() else dict.fromkeys(people, 1)
         # From here on these masks are used up, whatever happens.
-        about = str(work.site.folder), work.question
+        about = str(work.site.folder), work.question, weights
         self.known |= {"at": at, "stage": "masked", "about": about}
         self._keep()
         sent, done = work.train()
-        scale = Scale(work.algorithm.sums, work.algorithm.models)
-        numbers = whole(sent, work.server, scale, people, len(self.known["held"]))
+        scale = Scale(sums, work.algorithm.models)
+        numbers = whole(sent, work.server, scale, people[own], len(self.known["held"]))
         private, session = bytes.fromhex(self.known["masks"][at]), self.known["session"]
         pairs = {
-            int(number): keys.mask_key(private, members[number]["masks"][at], session)
+            int(number): keys.mask_key(private, members[number]["masks"][at], session, asked)
             for number in self.known["held"]
             if int(number) != own
         }
@@ -122,9 +123,11 @@ class Partner:
         if self.known["number"] not in within or not within <= present:
             raise PolicyError("This site does not open a sum that it is not in.")
         self._check_enough(len(within))
-        folder, question = self.known["about"]
-        names = [self.known["members"][str(number)]["site"] for number in within]
-        remember(folder, question, sorted(names))
+        folder, question, weights = self.known["about"]
+        members = self.known["members"]
+        remember(
+            folder, question, sorted([members[n]["site"], weights[n]] for n in map(str, within))
+        )
         told: dict[str, dict[str, str]] = {"seeds": {}, "keys": {}}
         for number, each in self.known["held"].items():
             seed, key = each[at]
@@ -191,6 +194,16 @@ class Partner:
                 )
             seen.add(who)
 
+    def _check_people(self, people: Mapping[int, int], most: int) -> None:
+        """What each site counts for in the sum; the others are told the same, or nothing opens."""
+        own = people.get(self.known["number"], 0)
+        if set(people) != set(map(int, self.known["held"])) or min(people.values()) < 1:
+            raise PolicyError("This site is not told what each site in the sum counts for.")
+        if own > most:
+            raise PolicyError("This site does not count for more people than it has.")
+        if 2 * own > sum(people.values()):
+            raise PolicyError("This site does not count for more than all others together.")
+
     def _check_enough(self, sites: int) -> None:
         if sites < max(FEWEST, self.known["threshold"]):
             raise too_few(sites)
@@ -208,14 +221,14 @@ def signed_text(session: str, number: int, told: Mapping[str, Any]) -> str:
     return json.dumps(words)
 
 
-def remember(folder: str, question: str, within: list[str]) -> None:
-    """Note with whom an answer is added up; refuse the same with others."""
+def remember(folder: str, question: str, within: list[Any]) -> None:
+    """Note with whom, and by what weights, an answer is added up; refuse the same with others."""
     path = Path(folder) / NAME
     book = json.loads(path.read_text()) if path.exists() else {}
     if book.pop(question, within) != within:
         raise PolicyError(
-            "The same was added up before with other sites, and the difference would tell of some: "
-            "wait until these sites are back, or start another run with another seed."
+            "The same was added up before with other sites or weights, and the difference would "
+            "tell of some: wait until these sites are back, or start another run with another seed."
         )
     book = dict([*book.items(), (question, within)][-KEPT:])
     with atomic(path) as beside:

@@ -32,9 +32,11 @@ from pfedfair.engines.site.masking import (
     MASKED,
     Forms,
     Scale,
+    all_asked,
     length_of,
     mask,
     pair_masks,
+    question,
     read,
 )  # fmt: skip
 from pfedfair.engines.site.settings import Settings
@@ -120,12 +122,13 @@ class Secure:
             shares = {who: str(told["seeds"][str(number)]) for who, told in opened.items()}
             total -= mask(keys.made_again(shares, threshold), len(total))
         public = {number: one["masks"][at] for number, one in circle.offers.items()}
+        asked = self.asked(people)
         for number in sorted(set(circle.dealt) - set(within)):
             shares = {who: str(told["keys"][str(number)]) for who, told in opened.items()}
             private = keys.made_again(shares, threshold)
             if keys.public(private) != public[number]:
                 raise FailedError(f"the shares of the key of {self.names(number)} do not fit")
-            pairs = {n: keys.mask_key(private, public[n], circle.session) for n in within}
+            pairs = {n: keys.mask_key(private, public[n], circle.session, asked) for n in within}
             total += pair_masks(number, pairs, len(total))
         weights = [people[number] for number in within]
         message = read(total, forms, self.state.server, self.scale, weights)
@@ -147,7 +150,7 @@ class Secure:
         orders = {}
         for number in dealt:
             order: dict[str, Any] = {"session": circle.session, "sum": at}
-            order["people"] = people[number]
+            order["people"] = people
             if at == 0:
                 order["shares"] = {str(source): told[str(number)] for source, told in dealt.items()
                                    if source != number}  # fmt: skip
@@ -186,6 +189,12 @@ class Secure:
         if vector.dtype != np.int64 or vector.shape != (length_of(forms),):
             raise ValueError(f"it has {vector.shape} numbers of kind {vector.dtype}")
         return vector, forms, steps
+
+    def asked(self, people: Mapping[int, int]) -> str:
+        """A name for all that the sites are asked."""
+        about, settings = question(self.state.done, self.state.server), self.settings
+        rounds, change = settings.local_rounds, settings.max_change
+        return all_asked(about, self.state.key, rounds, change, people)
 
     @property
     def scale(self) -> Scale:
