@@ -593,6 +593,68 @@ def test_numbers_of_another_form_are_left_out(consortium, log, change):
     assert any("the answer of site 'site 1' cannot be read" in line for line in told(log))
 
 
+def short(told):
+    told["masks"] = told["masks"][:-1]
+
+
+def no_key(told):
+    told["seal"] = "02" + "ff" * 32
+
+
+def nobody(told):
+    told.clear()
+
+
+def a_list(told):
+    told["seeds"] = [1, 2, 3]
+
+
+def anothers(told):
+    told["seeds"]["0"] = "01000000" + told["seeds"]["0"][8:]
+
+
+@pytest.mark.parametrize(
+    ("stage", "lie"),
+    [("query.keys", short), ("query.keys", no_key), ("query.keys", nobody),
+     ("query.shares", nobody), ("query.unmask", nobody), ("query.unmask", a_list),
+     ("query.unmask", anothers)],
+)  # fmt: skip
+def test_keys_and_shares_that_cannot_be_are_left_out_by_name(consortium, log, stage, lie):
+    def lies(message, answer):
+        if message.metadata.message_type == stage:
+            told = json.loads(answer.content["config"]["secure"])
+            lie(told)
+            answer.content["config"]["secure"] = json.dumps(told)
+        return answer
+
+    grid = consortium.grid("fedavg", {1: lies}, rounds=1, **SECURE, **{"min-sites": 3})
+    state = conduct(grid)
+    rest = [0, 2, 3, 4] if stage != "query.unmask" else [0, 1, 2, 3, 4]
+    expected = only(consortium, grid.run_config, [rest])
+    torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
+    words = f"pfedfair: {stage}: the answer of site 'site 1' cannot be read"
+    assert any(line.startswith(words) for line in told(log))
+
+
+def test_shares_that_cannot_be_read_are_told_by_whose_they_are(tmp_path):
+    circle = Circle([torch.zeros(3)] * 3, tmp_path, 2)
+    partner, seal = circle.partners[2], circle.offers[0]["seal"]
+    bad = json.dumps(["s", 2, [["00", "00"]] * 2])
+    for sealed in ("no", keys.seal(bytes.fromhex(partner.known["seal"]), seal, bad)):
+        circle.dealt[2]["0"] = sealed
+        with pytest.raises(PolicyError, match="The shares of site number 2 cannot be read"):
+            circle.masked(0)
+
+
+def test_with_more_sites_than_expected_more_than_half_are_needed(consortium):
+    more = {"sites": 3, "min-sites": 3, "secure-threshold": 2}
+    grid = consortium.grid("fedavg", rounds=1, **SECURE, **more)
+    state = conduct(grid)
+    expected = only(consortium, grid.run_config, [list(range(len(state.places)))])
+    assert len(state.places) == 5
+    torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
+
+
 def test_an_honest_site_shortens_its_own_update(consortium, log):
     more = {"max-change": 0.001}
     grid = consortium.grid("fedavg", rounds=1, **SECURE, **more)

@@ -145,16 +145,27 @@ class Partner:
         for number, one in sealed.items():
             if number not in members or number in held:
                 raise PolicyError("This site does not add up with sites whose keys it has not.")
-            private = bytes.fromhex(self.known["seal"])
-            text = keys.unseal(private, members[number]["seal"], one)
-            session, source, each = json.loads(text)
-            if [session, source, len(each)] != [
-                self.known["session"], int(number), len(self.known["seeds"])
-            ]:  # fmt: skip
-                raise PolicyError("This site was given shares of another sum.")
-            held[number] = each
+            try:
+                held[number] = self._dealt(int(number), one)
+            except Exception as error:
+                raise PolicyError(
+                    f"The shares of site number {number} cannot be read, or are of another sum."
+                ) from error
         self._check_enough(len(held))
         self.known["held"] = held
+
+    def _dealt(self, source: int, sealed: str) -> list[list[str]]:
+        """What another site has dealt to this one, for each sum a share of its seed and its key."""
+        members, own = self.known["members"], self.known["number"]
+        private = bytes.fromhex(self.known["seal"])
+        text = keys.unseal(private, members[str(source)]["seal"], sealed)
+        session, number, each = json.loads(text)
+        if [session, number] != [self.known["session"], source]:
+            raise ValueError("they are of another sum")
+        for (seed, key), _ in zip(each, self.known["seeds"], strict=True):
+            keys.check_share(seed, own, map(int, members))
+            keys.check_share(key, own, map(int, members))
+        return list(each)
 
     def _check_turn(self, order: Order, *stages: str) -> None:
         """Refuse what is out of turn: masks that are used twice hide nothing."""
@@ -177,7 +188,8 @@ class Partner:
                 f"asks for {threshold}."
             )
         each = [key for one in members.values() for key in (one["seal"], *one["masks"])]
-        if len(set(each)) < (1 + len(self.known["masks"])) * len(members):
+        unequal = {len(one["masks"]) for one in members.values()} != {len(self.known["masks"])}
+        if unequal or len(set(each)) < len(each):
             raise PolicyError("This site does not add up where two have one key, or too few.")
         if self.node.get("peers"):
             self._check_signed(members, Path(str(self.node["peers"])))
