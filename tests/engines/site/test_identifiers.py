@@ -69,7 +69,7 @@ def test_what_a_site_keeps_it_does_not_vote_against():
 
 def test_a_vote_must_be_of_names():
     told = json.loads(site(0, np.arange(N)).to_json())
-    for lie in ([{}], [1], [["who"]]):
+    for lie in ([{}], [1], [["who"]], "x"):
         with pytest.raises(ValueError, match="a description must have"):
             Description.from_json(json.dumps(told | {"identifiers": lie}))
 
