@@ -66,10 +66,10 @@ def secure(models: list[Tensor], w: Tensor, folder: Path, lost: int) -> dict[str
     sites, costs, algorithm = len(models), Costs(), pff.FedAvg(rounds=AT_ONCE)
     partners = [Partner({}, {}) for _ in models]
     places = [SimpleNamespace(name=f"site {i}", rows=1000) for i in range(sites)]
-    state: Any = SimpleNamespace(places=places, server={"w": w}, done=0)
+    state: Any = SimpleNamespace(places=places, server={"w": w}, done=0, key="key")
     settings: Any = SimpleNamespace(
         algorithm=algorithm, rounds=AT_ONCE, local_rounds=1, secure_threshold=0, min_sites=3,
-        far=10.0,
+        far=10.0, max_change=10.0,
     )  # fmt: skip
 
     def post(kind: str, contents: Mapping[int, Any]) -> dict[int, Any]:
@@ -88,6 +88,7 @@ def secure(models: list[Tensor], w: Tensor, folder: Path, lost: int) -> dict[str
             work: Any = SimpleNamespace(
                 site=SimpleNamespace(folder=folder / f"{i}"), question=f"{state.done}", people=1000,
                 algorithm=algorithm, server={"w": w}, train=lambda i=i: ({"w": models[i]}, 1),
+                asked=made.asked,
             )  # fmt: skip
             text = order["secure"]
             numbers, forms, done = costs.at_site(

@@ -287,6 +287,9 @@ class Site:
         self.numbers, self.question, self.people = numbers, "question", 10
         self.algorithm, self.server = pff.FedAvg(), {"w": torch.zeros(len(numbers))}
 
+    def asked(self, people):
+        return "asked"
+
     def train(self):
         return {"w": self.numbers}, 1
 
@@ -308,7 +311,8 @@ class Circle:
 
     def masked(self, i, **more):
         shares = {str(j): one[str(i)] for j, one in enumerate(self.dealt) if j != i}
-        order = self.order(shares=shares, people=1, sum=0) | more
+        people = dict.fromkeys(map(str, range(len(self.sites))), 1)
+        order = self.order(shares=shares, people=people, sum=0) | more
         return self.partners[i].masked(order, self.sites[i])[0].numpy()
 
 
@@ -344,7 +348,7 @@ def test_late_numbers_of_a_site_that_was_given_up_stay_hidden(same_chance, tmp_p
                for one in opened.values())  # fmt: skip
     private = keys.made_again({i: one["keys"]["4"] for i, one in opened.items()}, 3)
     assert keys.public(private) == circle.offers[4]["masks"][0]
-    pairs = {i: keys.mask_key(private, circle.offers[i]["masks"][0], "s") for i in rest}
+    pairs = {i: keys.mask_key(private, circle.offers[i]["masks"][0], "s", "asked") for i in rest}
     late = vectors[4] - pair_masks(4, pairs, len(vectors[4]))  # all that a server can do
     assert looks_like_chance(late)
     total = sum(vectors[i] for i in rest) + pair_masks(4, pairs, len(late))
@@ -400,7 +404,13 @@ def test_a_site_answers_once_and_in_turn(tmp_path):
 
 @pytest.mark.parametrize(
     ("within", "words"),
-    [([0, 1], "at least 3 sites"), ([1, 2, 3], "not in"), ([0, 1, 2, 9], "not in")],
+    [
+        ([0, 1], "at least 3 sites"),
+        ([0, 0, 0], "at least 3 sites"),  # a site is one, however often it is named
+        ([0, 1, 1, 1], "at least 3 sites"),
+        ([1, 2, 3], "not in"),
+        ([0, 1, 2, 9], "not in"),
+    ],
 )
 def test_a_site_opens_no_sum_of_few_nor_of_strangers(tmp_path, within, words):
     circle = Circle([torch.zeros(3)] * 4, tmp_path, 3)
@@ -453,10 +463,75 @@ def test_another_run_that_asks_the_same_of_others_is_refused(consortium, log, mo
     assert any("The same was added up before with other sites" in line for line in told(log))
 
 
-def test_a_site_does_not_count_for_more_people_than_it_has(tmp_path):
+@pytest.mark.parametrize(
+    ("people", "words"),
+    [
+        ([11, 11, 11], "more people than it has"),
+        ([9, 4, 4], "more than all others together"),  # of whose numbers there is next to nothing
+        ([9, 9], "not told what each site"),
+        ([9, 9, 9, 9], "not told what each site"),
+        ([9, 9, 0], "not told what each site"),
+    ],
+)
+def test_a_site_counts_for_no_more_than_it_should(tmp_path, people, words):
     circle = Circle([torch.zeros(3)] * 3, tmp_path, 2)
-    with pytest.raises(PolicyError, match="more people than it has"):
-        circle.masked(0, people=11)
+    with pytest.raises(PolicyError, match=words):
+        circle.masked(0, people={str(i): n for i, n in enumerate(people)})
+
+
+def other_model(content, secure):
+    content["arrays"] = pack({"w": unpack(content["arrays"])["w"] * 0})
+
+
+def no_way(content, secure):
+    content["config"]["max-change"] = 1e-9
+
+
+def more_rounds(content, secure):
+    content["config"]["local-rounds"] = 2
+
+
+def other_weights(content, secure):
+    secure["people"] |= dict.fromkeys("0134", 20)
+
+
+@pytest.mark.parametrize("lie", [other_model, no_way, more_rounds, other_weights])
+def test_a_server_that_asks_the_others_something_else_sees_nothing(consortium, log, lie):
+    """If their way were nothing, the sum would be the numbers of the one that is left."""
+
+    class Lying(Rounds):
+        def deliver(self, state, kind, contents):
+            for number, content in contents.items():
+                if kind == "train" and number != 2:
+                    secure = json.loads(content["config"]["secure"])
+                    lie(content, secure)
+                    content["config"]["secure"] = json.dumps(secure)
+            return super().deliver(state, kind, contents)
+
+    options = {"weighting": "size", "rounds": 2}
+    grid = consortium.grid("fedavg", rounds=1, options=options, **SECURE)
+    with pytest.raises(pff.InputError, match="Round 1 could not be added up"):
+        Lying(grid, Settings.read(grid.run_config)).run()
+    assert sum("The sum cannot be" in line for line in told(log)) == 2
+
+
+def test_the_same_is_not_added_up_again_by_other_weights(consortium, log):
+    """Twice the same, and one site counts for one person more: the difference is its numbers."""
+
+    class Lying(Rounds):
+        def deliver(self, state, kind, contents):
+            for content in contents.values() if kind == "train" else ():
+                secure = json.loads(content["config"]["secure"])
+                secure["people"]["2"] -= 1
+                content["config"]["secure"] = json.dumps(secure)
+            return super().deliver(state, kind, contents)
+
+    conduct(consortium.grid("fedavg", rounds=1, options={"weighting": "size"}, **SECURE))
+    out = str(consortium.folder / "again")
+    grid = consortium.grid("fedavg", rounds=1, options={"weighting": "size"}, out=out, **SECURE)
+    with pytest.raises(pff.InputError, match="Round 1 could not be added up"):
+        Lying(grid, Settings.read(grid.run_config)).run()
+    assert any("added up before with other sites or weights" in line for line in told(log))
 
 
 def test_a_policy_can_ask_for_secure_sums(consortium, log):
@@ -516,6 +591,68 @@ def test_numbers_of_another_form_are_left_out(consortium, log, change):
     expected = only(consortium, grid.run_config, [[0, 2, 3, 4]])
     torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
     assert any("the answer of site 'site 1' cannot be read" in line for line in told(log))
+
+
+def short(told):
+    told["masks"] = told["masks"][:-1]
+
+
+def no_key(told):
+    told["seal"] = "02" + "ff" * 32
+
+
+def nobody(told):
+    told.clear()
+
+
+def a_list(told):
+    told["seeds"] = [1, 2, 3]
+
+
+def anothers(told):
+    told["seeds"]["0"] = "01000000" + told["seeds"]["0"][8:]
+
+
+@pytest.mark.parametrize(
+    ("stage", "lie"),
+    [("query.keys", short), ("query.keys", no_key), ("query.keys", nobody),
+     ("query.shares", nobody), ("query.unmask", nobody), ("query.unmask", a_list),
+     ("query.unmask", anothers)],
+)  # fmt: skip
+def test_keys_and_shares_that_cannot_be_are_left_out_by_name(consortium, log, stage, lie):
+    def lies(message, answer):
+        if message.metadata.message_type == stage:
+            told = json.loads(answer.content["config"]["secure"])
+            lie(told)
+            answer.content["config"]["secure"] = json.dumps(told)
+        return answer
+
+    grid = consortium.grid("fedavg", {1: lies}, rounds=1, **SECURE, **{"min-sites": 3})
+    state = conduct(grid)
+    rest = [0, 2, 3, 4] if stage != "query.unmask" else [0, 1, 2, 3, 4]
+    expected = only(consortium, grid.run_config, [rest])
+    torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
+    words = f"pfedfair: {stage}: the answer of site 'site 1' cannot be read"
+    assert any(line.startswith(words) for line in told(log))
+
+
+def test_shares_that_cannot_be_read_are_told_by_whose_they_are(tmp_path):
+    circle = Circle([torch.zeros(3)] * 3, tmp_path, 2)
+    partner, seal = circle.partners[2], circle.offers[0]["seal"]
+    bad = json.dumps(["s", 2, [["00", "00"]] * 2])
+    for sealed in ("no", keys.seal(bytes.fromhex(partner.known["seal"]), seal, bad)):
+        circle.dealt[2]["0"] = sealed
+        with pytest.raises(PolicyError, match="The shares of site number 2 cannot be read"):
+            circle.masked(0)
+
+
+def test_with_more_sites_than_expected_more_than_half_are_needed(consortium):
+    more = {"sites": 3, "min-sites": 3, "secure-threshold": 2}
+    grid = consortium.grid("fedavg", rounds=1, **SECURE, **more)
+    state = conduct(grid)
+    expected = only(consortium, grid.run_config, [list(range(len(state.places)))])
+    assert len(state.places) == 5
+    torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
 
 
 def test_an_honest_site_shortens_its_own_update(consortium, log):

@@ -49,6 +49,8 @@ def test_one_site_does_not_decide_for_the_others():
     assert not refused
     assert schema.left == ()
     assert "who" in schema.agreed[1]
+    found[0] = replace(found[0], identifiers=("who", "x") * 50)  # one site has one vote
+    assert agree(found)[0].left == ()
     words = [
         site(0, [f"note {i}" for i in range(N)]),
         *(site(k, ["a", "b", "c"] * 40) for k in (1, 2)),
@@ -67,7 +69,7 @@ def test_what_a_site_keeps_it_does_not_vote_against():
 
 def test_a_vote_must_be_of_names():
     told = json.loads(site(0, np.arange(N)).to_json())
-    for lie in ([{}], [1], [["who"]]):
+    for lie in ([{}], [1], [["who"]], "x"):
         with pytest.raises(ValueError, match="a description must have"):
             Description.from_json(json.dumps(told | {"identifiers": lie}))
 

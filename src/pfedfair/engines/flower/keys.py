@@ -11,7 +11,7 @@ itself in a site's place.
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from pfedfair.errors import InputError
 
 CURVE = ec.SECP256R1()
 LENGTH = 32  # bytes of a secret
+INDEX, PADDED = 4, 48  # bytes of a share: whose it is, and as many as the secret with its end
 
 
 def fresh() -> bytes:
@@ -42,16 +43,21 @@ def public(private: bytes) -> str:
     return point.public_bytes(forms.Encoding.X962, forms.PublicFormat.CompressedPoint).hex()
 
 
+def check_public(text: object) -> None:
+    """Refuse what is no public key."""
+    ec.EllipticCurvePublicKey.from_encoded_point(CURVE, bytes.fromhex(str(text)))
+
+
 def agreed(private: bytes, other: str) -> bytes:
     """What two sites know, each by its private key and the other's public one."""
     point = ec.EllipticCurvePublicKey.from_encoded_point(CURVE, bytes.fromhex(other))
     return generate_shared_key(_private(private), point)
 
 
-def mask_key(private: bytes, other: str, session: str) -> bytes:
-    """The key of the mask that two sites share."""
+def mask_key(private: bytes, other: str, session: str, asked: str) -> bytes:
+    """The key of the mask that two sites share, if both are asked the same."""
     secret = base64.urlsafe_b64decode(agreed(private, other))
-    return hmac.digest(secret, f"mask {session}".encode(), hashlib.sha256)
+    return hmac.digest(secret, f"mask {session} {asked}".encode(), hashlib.sha256)
 
 
 def seal(private: bytes, other: str, text: str) -> str:
@@ -67,6 +73,13 @@ def deal(secret: bytes, threshold: int, numbers: Sequence[int]) -> dict[int, str
     """A share of a secret for each site; `threshold` of them make it again, fewer tell nothing."""
     shares = create_shares(secret, threshold, len(numbers))
     return {number: share.hex() for number, share in zip(numbers, shares, strict=True)}
+
+
+def check_share(text: object, number: int, numbers: Iterable[int]) -> None:
+    """Refuse what cannot be the share that was dealt to a site, of several."""
+    share, place = bytes.fromhex(str(text)), sorted(numbers).index(number) + 1
+    if len(share) != INDEX + PADDED or int.from_bytes(share[:INDEX], "little") != place:
+        raise ValueError("it has no share that can be its own")
 
 
 def made_again(shares: Mapping[int, str], threshold: int) -> bytes:

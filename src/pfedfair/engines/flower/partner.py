@@ -94,19 +94,20 @@ class Partner:
             raise PolicyError("This site has used the masks of this sum already, or has none.")
         if self.known["stage"] == "shares":
             self._unseal(order["shares"])
-        people = int(order["people"])
-        if not 1 <= people <= work.people:
-            raise PolicyError("This site does not count for more people than it has.")
+        people = {int(number): int(n) for number, n in order["people"].items()}
+        self._check_people(people, work.people)
+        sums, asked = work.algorithm.sums, work.asked(people)
+        weights = people if "size" in sums.values() else dict.fromkeys(people, 1)
         # From here on these masks are used up, whatever happens.
-        about = str(work.site.folder), work.question
+        about = str(work.site.folder), work.question, weights
         self.known |= {"at": at, "stage": "masked", "about": about}
         self._keep()
         sent, done = work.train()
-        scale = Scale(work.algorithm.sums, work.algorithm.models)
-        numbers = whole(sent, work.server, scale, people, len(self.known["held"]))
+        scale = Scale(sums, work.algorithm.models)
+        numbers = whole(sent, work.server, scale, people[own], len(self.known["held"]))
         private, session = bytes.fromhex(self.known["masks"][at]), self.known["session"]
         pairs = {
-            int(number): keys.mask_key(private, members[number]["masks"][at], session)
+            int(number): keys.mask_key(private, members[number]["masks"][at], session, asked)
             for number in self.known["held"]
             if int(number) != own
         }
@@ -117,14 +118,16 @@ class Partner:
     def unmask(self, order: Order) -> dict[str, dict[str, str]]:
         """Shares of the seeds of those who are in the sum, and of the keys of those who are not."""
         self._check_turn(order, "masked")
-        within, present = sorted(map(int, order["within"])), set(map(int, self.known["held"]))
+        within, present = set(map(int, order["within"])), set(map(int, self.known["held"]))
         at = self.known["at"]
-        if self.known["number"] not in within or not set(within) <= present:
+        if self.known["number"] not in within or not within <= present:
             raise PolicyError("This site does not open a sum that it is not in.")
         self._check_enough(len(within))
-        folder, question = self.known["about"]
-        names = [self.known["members"][str(number)]["site"] for number in within]
-        remember(folder, question, sorted(names))
+        folder, question, weights = self.known["about"]
+        members = self.known["members"]
+        remember(
+            folder, question, sorted([members[n]["site"], weights[n]] for n in map(str, within))
+        )
         told: dict[str, dict[str, str]] = {"seeds": {}, "keys": {}}
         for number, each in self.known["held"].items():
             seed, key = each[at]
@@ -142,16 +145,27 @@ class Partner:
         for number, one in sealed.items():
             if number not in members or number in held:
                 raise PolicyError("This site does not add up with sites whose keys it has not.")
-            private = bytes.fromhex(self.known["seal"])
-            text = keys.unseal(private, members[number]["seal"], one)
-            session, source, each = json.loads(text)
-            if [session, source, len(each)] != [
-                self.known["session"], int(number), len(self.known["seeds"])
-            ]:  # fmt: skip
-                raise PolicyError("This site was given shares of another sum.")
-            held[number] = each
+            try:
+                held[number] = self._dealt(int(number), one)
+            except Exception as error:
+                raise PolicyError(
+                    f"The shares of site number {number} cannot be read, or are of another sum."
+                ) from error
         self._check_enough(len(held))
         self.known["held"] = held
+
+    def _dealt(self, source: int, sealed: str) -> list[list[str]]:
+        """What another site has dealt to this one, for each sum a share of its seed and its key."""
+        members, own = self.known["members"], self.known["number"]
+        private = bytes.fromhex(self.known["seal"])
+        text = keys.unseal(private, members[str(source)]["seal"], sealed)
+        session, number, each = json.loads(text)
+        if [session, number] != [self.known["session"], source]:
+            raise ValueError("they are of another sum")
+        for (seed, key), _ in zip(each, self.known["seeds"], strict=True):
+            keys.check_share(seed, own, map(int, members))
+            keys.check_share(key, own, map(int, members))
+        return list(each)
 
     def _check_turn(self, order: Order, *stages: str) -> None:
         """Refuse what is out of turn: masks that are used twice hide nothing."""
@@ -174,7 +188,8 @@ class Partner:
                 f"asks for {threshold}."
             )
         each = [key for one in members.values() for key in (one["seal"], *one["masks"])]
-        if len(set(each)) < (1 + len(self.known["masks"])) * len(members):
+        unequal = {len(one["masks"]) for one in members.values()} != {len(self.known["masks"])}
+        if unequal or len(set(each)) < len(each):
             raise PolicyError("This site does not add up where two have one key, or too few.")
         if self.node.get("peers"):
             self._check_signed(members, Path(str(self.node["peers"])))
@@ -190,6 +205,16 @@ class Partner:
                     "knows (its folder of public keys, peers)."
                 )
             seen.add(who)
+
+    def _check_people(self, people: Mapping[int, int], most: int) -> None:
+        """What each site counts for in the sum; the others are told the same, or nothing opens."""
+        own = people.get(self.known["number"], 0)
+        if set(people) != set(map(int, self.known["held"])) or min(people.values()) < 1:
+            raise PolicyError("This site is not told what each site in the sum counts for.")
+        if own > most:
+            raise PolicyError("This site does not count for more people than it has.")
+        if 2 * own > sum(people.values()):
+            raise PolicyError("This site does not count for more than all others together.")
 
     def _check_enough(self, sites: int) -> None:
         if sites < max(FEWEST, self.known["threshold"]):
@@ -208,14 +233,14 @@ def signed_text(session: str, number: int, told: Mapping[str, Any]) -> str:
     return json.dumps(words)
 
 
-def remember(folder: str, question: str, within: list[str]) -> None:
-    """Note with whom an answer is added up; refuse the same with others."""
+def remember(folder: str, question: str, within: list[Any]) -> None:
+    """Note with whom, and by what weights, an answer is added up; refuse the same with others."""
     path = Path(folder) / NAME
     book = json.loads(path.read_text()) if path.exists() else {}
     if book.pop(question, within) != within:
         raise PolicyError(
-            "The same was added up before with other sites, and the difference would tell of some: "
-            "wait until these sites are back, or start another run with another seed."
+            "The same was added up before with other sites or weights, and the difference would "
+            "tell of some: wait until these sites are back, or start another run with another seed."
         )
     book = dict([*book.items(), (question, within)][-KEPT:])
     with atomic(path) as beside:

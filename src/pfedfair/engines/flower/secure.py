@@ -32,9 +32,11 @@ from pfedfair.engines.site.masking import (
     MASKED,
     Forms,
     Scale,
+    all_asked,
     length_of,
     mask,
     pair_masks,
+    question,
     read,
 )  # fmt: skip
 from pfedfair.engines.site.settings import Settings
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
 Send = Callable[[str, Mapping[int, RecordDict]], dict[int, Message]]
 Train = Callable[[Mapping[int, dict[str, str]]], dict[int, Message]]
+Check = Callable[[int, Mapping[str, Any]], None]  # of what a site says; raises if it cannot be
 SAID = (
     "the sites' numbers are added up behind masks: the server sees sums of at least %d sites, and "
     "nobody's own. Each site shortens its own update (max-change = %g); an update that is too long "
@@ -95,11 +98,24 @@ class Secure:
         left = -(-(self.settings.rounds - self.state.done) // self.settings.local_rounds)
         session, sums = secrets.token_hex(16), min(left, AT_ONCE)
         order = {"session": session, "sums": sums}
-        offers = self.ask("query.keys", {number: {**order, "number": number} for number in seated})
-        threshold = self.settings.secure_threshold or len(offers) // 2 + 1
+
+        def sound(number: int, told: Mapping[str, Any]) -> None:
+            for key in (told["seal"], *told["masks"]):
+                keys.check_public(key)
+            if len({told["seal"], *told["masks"]}) != 1 + sums or type(told["site"]) is not str:
+                raise ValueError(f"it has not made keys for {sums} sums")
+
+        asked = {number: {**order, "number": number} for number in seated}
+        offers = self.ask("query.keys", asked, sound)
+        threshold = max(self.settings.secure_threshold, len(offers) // 2 + 1)
         self.enough(offers, self.least(threshold), "keys")
         about = {"session": session, "members": offers, "threshold": threshold}
-        dealt = self.ask("query.shares", dict.fromkeys(offers, about))
+
+        def whole(number: int, told: Mapping[str, Any]) -> None:
+            if set(told) != {str(other) for other in offers if other != number}:
+                raise ValueError("it has not dealt shares to all others")
+
+        dealt = self.ask("query.shares", dict.fromkeys(offers, about), whole)
         self.enough(dealt, self.least(threshold), "shares")
         return Circle(session, threshold, offers, dealt, sums)
 
@@ -111,7 +127,14 @@ class Secure:
         self.enough(vectors, self.least(threshold), "numbers")
         within = sorted(vectors)
         order = {"session": circle.session, "within": within}
-        opened = self.ask("query.unmask", dict.fromkeys(within, order))
+        wanted = {"seeds": within, "keys": sorted(set(circle.dealt) - set(within))}
+
+        def opens(number: int, told: Mapping[str, Any]) -> None:
+            for kind, numbers in wanted.items():
+                for one in numbers:
+                    keys.check_share(told[kind][str(one)], number, circle.offers)
+
+        opened = self.ask("query.unmask", dict.fromkeys(within, order), opens)
         self.enough(opened, threshold, "shares at the end")
         total = np.zeros_like(vectors[within[0]])
         for vector in vectors.values():
@@ -120,12 +143,13 @@ class Secure:
             shares = {who: str(told["seeds"][str(number)]) for who, told in opened.items()}
             total -= mask(keys.made_again(shares, threshold), len(total))
         public = {number: one["masks"][at] for number, one in circle.offers.items()}
-        for number in sorted(set(circle.dealt) - set(within)):
+        asked = self.asked(people)
+        for number in wanted["keys"]:
             shares = {who: str(told["keys"][str(number)]) for who, told in opened.items()}
             private = keys.made_again(shares, threshold)
             if keys.public(private) != public[number]:
                 raise FailedError(f"the shares of the key of {self.names(number)} do not fit")
-            pairs = {n: keys.mask_key(private, public[n], circle.session) for n in within}
+            pairs = {n: keys.mask_key(private, public[n], circle.session, asked) for n in within}
             total += pair_masks(number, pairs, len(total))
         weights = [people[number] for number in within]
         message = read(total, forms, self.state.server, self.scale, weights)
@@ -147,7 +171,7 @@ class Secure:
         orders = {}
         for number in dealt:
             order: dict[str, Any] = {"session": circle.session, "sum": at}
-            order["people"] = people[number]
+            order["people"] = people
             if at == 0:
                 order["shares"] = {str(source): told[str(number)] for source, told in dealt.items()
                                    if source != number}  # fmt: skip
@@ -187,6 +211,12 @@ class Secure:
             raise ValueError(f"it has {vector.shape} numbers of kind {vector.dtype}")
         return vector, forms, steps
 
+    def asked(self, people: Mapping[int, int]) -> str:
+        """A name for all that the sites are asked."""
+        about, settings = question(self.state.done, self.state.server), self.settings
+        rounds, change = settings.local_rounds, settings.max_change
+        return all_asked(about, self.state.key, rounds, change, people)
+
     @property
     def scale(self) -> Scale:
         return Scale(self.settings.algorithm.sums, self.settings.algorithm.models)
@@ -203,8 +233,10 @@ class Secure:
                         "(max-change): a site sent other numbers than it should"
                     )
 
-    def ask(self, kind: str, about: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
-        """Send some sites a text each; return what the good answers say."""
+    def ask(
+        self, kind: str, about: Mapping[int, Mapping[str, Any]], check: Check
+    ) -> dict[int, dict[str, Any]]:
+        """Send some sites a text each; return what those say whose answer passes the check."""
         contents = {}
         for number, order in about.items():
             text = json.dumps(order)
@@ -212,7 +244,9 @@ class Secure:
         found = {}
         for number, answer in self.good(self.post(kind, contents)).items():
             try:
-                found[number] = _read(answer)
+                told = _read(answer)
+                check(number, told)
+                found[number] = told
             except Exception as error:
                 log.error("pfedfair: %s: the answer of %s cannot be read: %r",
                           kind, self.names(number), error)  # fmt: skip

@@ -39,7 +39,7 @@ def look_so(data: Dataset, exclude: str) -> tuple[str, ...]:
 
 def voted_out(sites: Sequence[Description]) -> tuple[str, ...]:
     """Columns that look so to more than half of the sites."""
-    votes = Counter(column for one in sites for column in one.identifiers)
+    votes = Counter(column for one in sites for column in set(one.identifiers))
     return tuple(sorted(column for column, n in votes.items() if 2 * n > len(sites)))
 
 

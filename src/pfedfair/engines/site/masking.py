@@ -9,7 +9,9 @@ bits hold, so that a sum never runs over and one that does is noticed.
 Masks are AES-256 in counter mode: without the key nobody tells them from chance.
 """
 
+import json
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
@@ -86,6 +88,30 @@ def read(total: np.ndarray, forms: Forms, server: State, scale: Scale, people: l
         tensor = torch.from_numpy(np.ascontiguousarray(x))
         found[name] = tensor.to(server[name].dtype) if name in scale.models else tensor
     return found
+
+
+def question(t: int, server: State) -> str:
+    """A name for what the server asks from: in another run it may be the same.
+
+    The round and the server's state. What else an answer depends on (the method's settings, the
+    encoding) may be a little different, and the answer almost the same.
+    """
+    found = sha256(str(t).encode())
+    for name, tensor in sorted(server.items()):
+        found.update(name.encode() + tensor.contiguous().numpy().tobytes())
+    return found.hexdigest()[:32]
+
+
+def all_asked(
+    question: str, key: str, rounds: int, max_change: float, people: Mapping[int, int]
+) -> str:
+    """A name for all that is asked of every site in a sum; `key` is that of the run's settings.
+
+    Shared masks depend on it: they cancel where all were asked the same. A server that gave the
+    others another model, or a weight or a limit next to nothing, would see one site in the sum.
+    """
+    words = [question, key, int(rounds), float(max_change), sorted(people.items())]
+    return sha256(json.dumps(words).encode()).hexdigest()
 
 
 def length_of(forms: Forms) -> int:

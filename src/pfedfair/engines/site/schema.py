@@ -91,6 +91,7 @@ class Description:
         made = cls(**given, summary=None if summary is None else Summary.from_dict(summary))
         enough = type(made.rows) is int and made.rows >= LEAST_ROWS
         named = made.site and made.labels and made.groups and len(made.columns) == 2
+        named = named and isinstance(made.identifiers, tuple)
         named = named and all(type(column) is str for column in made.identifiers)
         sums = made.numbers.values()
         finite = enough and all(isfinite(x + y) and y >= 0 <= n <= made.rows for x, y, n in sums)

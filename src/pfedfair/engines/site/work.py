@@ -5,12 +5,13 @@ Nothing here sends anything: what is returned is what may leave the site.
 
 import logging
 import re
-from hashlib import sha256
+from collections.abc import Mapping
 
 from pfedfair.algorithms import Algorithm, Clients, State
 from pfedfair.engines.site import memory
 from pfedfair.engines.site.checks import check_model, refusal
 from pfedfair.engines.site.ledger import Ledger
+from pfedfair.engines.site.masking import all_asked, question
 from pfedfair.engines.site.policy import Policy
 from pfedfair.engines.site.privacy import (
     blurred,
@@ -23,7 +24,7 @@ from pfedfair.engines.site.privacy import (
 from pfedfair.engines.site.rows import federate_site, read_site
 from pfedfair.engines.site.schema import Schema
 from pfedfair.engines.site.secret import seed_for
-from pfedfair.engines.site.settings import Config, make_algorithm
+from pfedfair.engines.site.settings import Config, Settings, make_algorithm
 from pfedfair.engines.stacked import Fitted
 from pfedfair.errors import InputError
 from pfedfair.files import write_parquet
@@ -86,7 +87,7 @@ class Work:
     def __init__(
         self, order: Config, server: State, node: Config, run: Config, held: memory.Memory
     ) -> None:
-        self.order, self.server, self.held = order, server, held
+        self.order, self.server, self.held, self.run = order, server, held, run
         self.t = int(order["round"])
         self.key = _plain("key", order["key"], r"[0-9a-f-]{1,100}")
         self.name = _plain("name", run["name"], r"\w[\w.-]{0,99}")
@@ -98,7 +99,7 @@ class Work:
         self.site = read_site(node, run)
         self.ledger = Ledger(self.site.folder, self.policy)
         self.ledger.admit(self.key)
-        schema = Schema.from_json(str(order["schema"]))
+        self.schema = schema = Schema.from_json(str(order["schema"]))
         self.policy.check_schema(schema)
         self.seed = int(run["seed"])
         seed, marks = self.seed, None
@@ -148,15 +149,13 @@ class Work:
 
     @property
     def question(self) -> str:
-        """A name for what the server asks from: in another run it may be the same.
+        return question(self.t, self.server)
 
-        The round and the server's state. What else an answer depends on (the method's settings,
-        the encoding) may be a little different, and the answer almost the same.
-        """
-        found = sha256(str(self.t).encode())
-        for name, tensor in sorted(self.server.items()):
-            found.update(name.encode() + tensor.contiguous().numpy().tobytes())
-        return found.hexdigest()[:32]
+    def asked(self, people: Mapping[int, int]) -> str:
+        """A name for all that this site is asked, and every other one in the sum should be."""
+        key = Settings.read(self.run).key(self.schema)
+        rounds, change = self.order["local-rounds"], self.order["max-change"]
+        return all_asked(self.question, key, int(rounds), float(change), people)
 
     @property
     def people(self) -> int:
