@@ -80,7 +80,7 @@ class Objective:
         for name, value in self.penalty_options:
             options = list(signature(PENALTIES[self.penalty]).parameters)[4:]
             known(f"option of {self.penalty}", name, options)
-            if not 0 < value < float("inf"):
+            if not value > 0:
                 raise InputError(
                     f"{name} of {self.penalty} must be a number above 0, got {value:g}."
                 )

@@ -202,7 +202,7 @@ def _same(cells: np.ndarray, different: int, other: np.ndarray, values: np.ndarr
     of_word, of_value = np.zeros(different, dtype=np.int64), np.zeros(n, dtype=np.int64)
     np.add.at(of_word, word, size)
     np.add.at(of_value, value, size)
-    n = np.count_nonzero(of_value)
+    n = int(np.count_nonzero(of_value))
     if n < 2 or different < n or different > MOST_SLIPS + n:
         return False
     order = np.lexsort((word, -size, value))
