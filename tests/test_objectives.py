@@ -72,3 +72,10 @@ def test_slope_is_autograds(objective):
 def test_bad_objectives_are_refused(arguments, message):
     with pytest.raises(pff.InputError, match=message):
         Objective(**arguments)
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("nan")])
+@pytest.mark.parametrize("name", ["bandwidth", "delta"])
+def test_options_of_a_penalty_are_above_zero(name, value):
+    with pytest.raises(pff.InputError, match=f"{name} of kde must be a number above 0, got"):
+        Objective(0.5, penalty_options=((name, value),))

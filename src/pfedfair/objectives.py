@@ -77,9 +77,13 @@ class Objective:
         known("penalty", self.penalty, list(PENALTIES))
         known("mix", self.mix, ["convex", "additive"])
         known("criterion", self.criterion, list(CRITERIA))
-        for name, _ in self.penalty_options:
+        for name, value in self.penalty_options:
             options = list(signature(PENALTIES[self.penalty]).parameters)[4:]
             known(f"option of {self.penalty}", name, options)
+            if not value > 0:
+                raise InputError(
+                    f"{name} of {self.penalty} must be a number above 0, got {value:g}."
+                )
         if self.mix == "convex" and not 0 <= self.eta < 1:
             raise InputError(f"eta must be in [0, 1), got {self.eta:g}.")
         if not 0 <= self.eta < float("inf"):

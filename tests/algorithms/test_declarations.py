@@ -278,3 +278,10 @@ def test_what_needs_all_rows_in_one_place_has_no_rounds():
 def test_every_class_is_exported():
     for _, class_name, *_ in METHODS:
         assert class_name in pff.__all__
+
+
+def test_options_of_a_penalty_may_be_a_list():
+    listed = pff.FedAvg(eta=0.5, penalty_options=[["bandwidth", 0.2]])
+    same = pff.FedAvg(eta=0.5, penalty_options=(("bandwidth", 0.2),))
+    assert {listed: "runs of one kind are found by their method"}.keys() == {same}
+    assert listed.objective == same.objective

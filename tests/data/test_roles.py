@@ -1,5 +1,6 @@
 """What columns are, which are left out, and what is said of it."""
 
+import tracemalloc
 from collections import Counter
 from datetime import datetime
 
@@ -267,6 +268,17 @@ def test_copies_are_found_by_counts_as_by_pairs(data):
     codes, words = pd.factorize(pd.Series(cells, dtype=object))
     found = roles._same(codes, len(words), *pd.factorize(other, sort=True))
     assert found == plainly_same(cells, other.tolist())
+
+
+def test_copies_among_very_many_values_take_no_table_of_all_pairs():
+    ages = np.repeat(np.arange(5000), 2)
+    others = np.random.default_rng(0).permutation(5000)[ages], np.roll(ages, 1), ages // 2
+    tracemalloc.start()
+    found = [roles._same(one, int(one.max()) + 1, ages, np.arange(5000)) for one in others]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found == [True, False, False]
+    assert most < 20e6
 
 
 WORDS = ["2024-01-31", "2023-12-01 10:30", "2024-02-29T23:59:00+02:00", "2024/03/05", "odd", None]

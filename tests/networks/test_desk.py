@@ -1,6 +1,8 @@
 """A gradient in memory that is used again is the same as in new memory."""
 
+import gc
 import threading
+import weakref
 
 import pytest
 import torch
@@ -113,3 +115,23 @@ def test_one_model_alone_moves_as_in_a_stack():
     for i in range(5):
         alone = kept(network, w[i : i + 1], x[i : i + 1], s[i : i + 1])
         torch.testing.assert_close(alone[0], stacked[i], rtol=1e-5, atol=1e-5)
+
+
+def test_a_desk_that_is_not_kept_is_gone_at_once():
+    """A circle would keep its memory until Python looks for circles, which is no matter of size."""
+    network = MLP(5, (8,), groups=2)
+    stacks, (x, s) = [weights(network, seed=seed) for seed in range(KEPT + 3)], people()
+    desks = []
+    gc.disable()
+    try:
+        for w in stacks:
+            kept(network, w, x, s)
+            desks.append(weakref.ref(DESKS.kept[-1]))
+        alive = [desk() is not None for desk in desks]
+        _, pullback = network.vjp(w, x, s)
+        other = weakref.ref(pullback.__self__)
+        del pullback
+        assert other() is None
+    finally:
+        gc.enable()
+    assert alive == [False] * 3 + [True] * KEPT

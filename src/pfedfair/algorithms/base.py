@@ -124,6 +124,8 @@ class Algorithm:
 
     def __post_init__(self) -> None:
         plain(self)
+        options = tuple(map(tuple, self.penalty_options))  # lists, too: a method is a key
+        object.__setattr__(self, "penalty_options", options)
         known("optimiser", self.optimiser, list(OPTIMISERS))
         known("weighting", self.weighting, ["uniform", "size"])
         at_least(1, self, "rounds", "epochs", "batch")

@@ -185,23 +185,32 @@ def _same(cells: np.ndarray, different: int, other: np.ndarray, values: np.ndarr
     n = len(values)
     if len(cells) < COPY or different > MOST_SLIPS + n:
         return False
-    pairs = np.bincount((cells + 1) * n + other, minlength=(different + 1) * n)
-    pairs = pairs.reshape(different + 1, n)
-    words = different + int(pairs[0].any())
-    if words == n > 1 and np.count_nonzero(pairs) == n:
+    both = (cells + 1) * n + other
+    if (different + 1) * n <= len(cells):
+        size = np.bincount(both)
+        found = np.flatnonzero(size)
+        size = size[found]
+    else:  # a table of all pairs would be larger than the columns
+        found, size = np.unique(both, return_counts=True)
+    word, value = found // n - 1, found % n
+    there = word >= 0
+    if different + int(not there.all()) == n > 1 and len(found) == n:
         return True
-    pairs = pairs[1:]
-    if pairs.sum() < max(COPY, len(cells) / 2):
+    word, value, size = word[there], value[there], size[there]
+    if size.sum() < max(COPY, len(cells) / 2):
         return False
-    pairs = pairs[:, pairs.any(0)]
-    seen, n = pairs.shape
-    if n < 2 or seen < n or seen > MOST_SLIPS + n:
+    of_word, of_value = np.zeros(different, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    np.add.at(of_word, word, size)
+    np.add.at(of_value, value, size)
+    n = int(np.count_nonzero(of_value))
+    if n < 2 or different < n or different > MOST_SLIPS + n:
         return False
-    word = pairs.argmax(0)  # by which a value is called
-    right = pairs[word, np.arange(n)]
-    slips = np.maximum(pairs.sum(0), pairs.sum(1)[word]) - right
+    order = np.lexsort((word, -size, value))
+    most = order[np.flatnonzero(np.diff(value[order], prepend=-1))]  # the word for each value
+    right = size[most]
+    slips = np.maximum(of_value[value[most]], of_word[word[most]]) - right
     allowed = np.maximum(1, SLIPS * right) * (right >= COPY)
-    return len(set(word.tolist())) == n and bool((slips <= allowed).all())
+    return len(set(word[most].tolist())) == n and bool((slips <= allowed).all())
 
 
 def _some(counts: dict[str, int]) -> str:

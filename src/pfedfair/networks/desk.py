@@ -33,8 +33,7 @@ class Desk:
         room = [w.new_empty(len(w), n, fan_out) for _, _, fan_out in layers]
         self.outputs = [w.new_empty(0), *room]  # the inputs of every layer, and the logits
         self.slopes = [torch.empty_like(output) for output in room[:-1]]
-        self.inputs = Last(self._lay_out)
-        self.room: tuple[Tensor, Tensor, Tensor] | None = None  # for inputs and S
+        self.inputs = Last(_layout(groups, w))
         self.grads: list[tuple[Tensor, Tensor]] = []
         self.storage, self.mine = 0, -1
 
@@ -68,18 +67,6 @@ class Desk:
             self.storage = self.grad.untyped_storage()._cdata
             self.mine = holders(self.storage)
 
-    def _lay_out(self, x: Tensor, s: Tensor) -> Tensor:
-        flat = x.flatten(2)
-        if self.groups != 2:
-            return with_group(flat, s, self.groups)
-        if self.room is None:
-            whole = self.w.new_empty(*flat.shape[:2], flat.shape[2] + 1)
-            self.room = whole, whole[..., :-1], whole[..., -1]
-        whole, inputs, group = self.room
-        inputs.copy_(flat)
-        group.copy_(s)
-        return whole
-
 
 class _Desks(local):
     """The last ones that were used; threads have their own."""
@@ -105,6 +92,26 @@ def desk_for(layers: Sequence[Layer], groups: int, w: Tensor, n: int) -> Desk:
             return desk
     DESKS.kept.append(Desk(layers, groups, w, n))
     return DESKS.kept[-1]
+
+
+def _layout(groups: int, w: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return what lays out inputs and S. It knows no desk: a circle would keep both for long."""
+    room: tuple[Tensor, Tensor, Tensor] | None = None
+
+    def lay_out(x: Tensor, s: Tensor) -> Tensor:
+        nonlocal room
+        flat = x.flatten(2)
+        if groups != 2:
+            return with_group(flat, s, groups)
+        if room is None:
+            whole = w.new_empty(*flat.shape[:2], flat.shape[2] + 1)
+            room = whole, whole[..., :-1], whole[..., -1]
+        whole, inputs, group = room
+        inputs.copy_(flat)
+        group.copy_(s)
+        return whole
+
+    return lay_out
 
 
 def unfold(w: Tensor, layer: Layer) -> tuple[Tensor, Tensor]:
