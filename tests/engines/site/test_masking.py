@@ -12,6 +12,7 @@ from pfedfair.engines.site.masking import (
     BITS,
     Scale,
     forms_of,
+    least_to_open,
     length_of,
     mask,
     most,
@@ -116,3 +117,19 @@ def test_the_length_is_that_of_the_vector():
     one = {"w": torch.zeros(4), "a": torch.zeros(2, 3), "b": torch.zeros(())}
     scale = Scale({"w": "uniform", "a": "sum", "b": "sum"}, ())
     assert len(whole(one, {}, scale, 1, 3)) == length_of(forms_of(one)) == 12
+
+
+@pytest.mark.parametrize("sites", range(3, 40))
+def test_different_lists_open_no_sum_of_one_or_two_sites(sites):
+    """A server may tell each site another list of who is in a sum.
+
+    To open the sum of a few, it needs the keys of all others, from `least` sites each; a site tells
+    keys of those who are not in its list, and takes no list of fewer than `least`.
+    """
+    least = least_to_open(sites)
+    told = sites * (sites - least)
+    for few in (1, 2):
+        assert (sites - few) * least > told
+    assert least <= sites
+    one_less = sites * (sites - least + 1)
+    assert 2 * (least - 1) <= sites or (sites - 2) * (least - 1) <= one_less  # no more than needed

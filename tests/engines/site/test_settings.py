@@ -78,8 +78,8 @@ def test_two_methods_with_the_same_target_have_different_keys(federation):
             {**SECURE, "method": "newton", "options": '{"weighting": "uniform"}'},
             "Newton needs each",
         ),
-        ({**SECURE, "secure-threshold": 2}, "more than half of the 5 sites and at most all, got 2"),
-        ({**SECURE, "secure-threshold": 6}, "more than half of the 5 sites and at most all, got 6"),
+        ({**SECURE, "secure-threshold": 2}, "at least 4 of 5 sites and at most all, got 2"),
+        ({**SECURE, "secure-threshold": 6}, "at least 4 of 5 sites and at most all, got 6"),
     ],
 )
 def test_bad_settings_are_refused(more, words):

@@ -26,7 +26,16 @@ import torch
 from torch import Tensor
 
 from pfedfair.engines.flower import keys
-from pfedfair.engines.site.masking import FEWEST, Forms, Scale, forms_of, mask, pair_masks, whole
+from pfedfair.engines.site.masking import (
+    FEWEST,
+    Forms,
+    Scale,
+    forms_of,
+    least_to_open,
+    mask,
+    pair_masks,
+    whole,
+)
 from pfedfair.engines.site.policy import PolicyError
 from pfedfair.engines.site.work import Work
 from pfedfair.files import atomic
@@ -182,10 +191,10 @@ class Partner:
             raise PolicyError("This site's own keys are not among those of the sum.")
         if len(members) < FEWEST:
             raise too_few(len(members))
-        if not len(members) // 2 < threshold <= len(members):
+        if not least_to_open(len(members)) <= threshold <= len(members):
             raise PolicyError(
-                f"This site needs more than half of {len(members)} sites to open a sum; the run "
-                f"asks for {threshold}."
+                f"This site needs at least {least_to_open(len(members))} of {len(members)} sites "
+                f"to open a sum; the run asks for {threshold}."
             )
         each = [key for one in members.values() for key in (one["seal"], *one["masks"])]
         unequal = {len(one["masks"]) for one in members.values()} != {len(self.known["masks"])}
@@ -223,8 +232,8 @@ class Partner:
 
 def too_few(sites: int) -> PolicyError:
     return PolicyError(
-        f"This site's numbers leave in a sum of at least {FEWEST} sites, and of more than half; "
-        f"the run asks for {sites}."
+        f"This site's numbers leave in a sum of at least {FEWEST} sites, and of as many as must "
+        f"open it; the run asks for {sites}."
     )
 
 

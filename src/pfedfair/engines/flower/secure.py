@@ -33,6 +33,7 @@ from pfedfair.engines.site.masking import (
     Forms,
     Scale,
     all_asked,
+    least_to_open,
     length_of,
     mask,
     pair_masks,
@@ -107,7 +108,7 @@ class Secure:
 
         asked = {number: {**order, "number": number} for number in seated}
         offers = self.ask("query.keys", asked, sound)
-        threshold = max(self.settings.secure_threshold, len(offers) // 2 + 1)
+        threshold = max(self.settings.secure_threshold, least_to_open(len(offers)))
         self.enough(offers, self.least(threshold), "keys")
         about = {"session": session, "members": offers, "threshold": threshold}
 

@@ -40,6 +40,19 @@ class Scale(NamedTuple):
         return BITS[self.how[name]]
 
 
+def least_to_open(sites: int) -> int:
+    """How many of some sites must open a sum, so that a server cannot open one of one or two sites.
+
+    It may tell each site another list of who is in the sum. To open that of two, `least` sites must
+    think of each other site that it is lost, (sites - 2) * least in all; and each site thinks so of
+    sites - least others at the most.
+
+    >>> [least_to_open(n) for n in range(3, 10)]
+    [3, 3, 4, 4, 5, 5, 6]
+    """
+    return (sites + 3) // 2
+
+
 def most(sites: int) -> float:
     """How large a whole number may be, of which so many are added up."""
     return 0.99 * ROOM / sites

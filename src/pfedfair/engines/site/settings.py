@@ -12,7 +12,7 @@ from typing import Any
 from pfedfair import algorithms, defaults
 from pfedfair.algorithms import Algorithm
 from pfedfair.engines.site.accounting import epsilon_of
-from pfedfair.engines.site.masking import FEWEST
+from pfedfair.engines.site.masking import FEWEST, least_to_open
 from pfedfair.engines.site.privacy import check_privacy, noise_of, relative_noise
 from pfedfair.engines.site.schema import Schema
 from pfedfair.errors import InputError, known
@@ -63,10 +63,10 @@ def check_secure(
             f"secure-sum needs at least {FEWEST} sites, also as min-sites, got {least}: of a sum "
             "of two, each would know the other's numbers."
         )
-    if threshold and not sites < 2 * threshold <= 2 * sites:
+    if threshold and not least_to_open(sites) <= threshold <= sites:
         raise InputError(
-            f"secure-threshold must be more than half of the {sites} sites and at most all, got "
-            f"{threshold}."
+            f"secure-threshold must be at least {least_to_open(sites)} of {sites} sites and at "
+            f"most all, got {threshold}."
         )
 
 
