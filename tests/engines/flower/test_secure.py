@@ -729,3 +729,6 @@ def test_with_the_others_public_keys_a_site_takes_no_unsigned_ones(tmp_path):
         with pytest.raises(PolicyError, match="The keys of site number 2 are not signed by a site"):
             partners[1].shares(order | {"members": now})
     assert len(partners[1].shares(order | {"members": offers})) == 2
+    (folders[2] / "peers" / "broken.pub").write_text("no key")
+    with pytest.raises(pff.InputError, match=r"broken.pub is no public key: ask that site"):
+        partners[2].shares(order | {"members": offers})

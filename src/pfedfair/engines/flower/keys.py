@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -101,7 +101,10 @@ def sign(path: Path, text: str) -> str:
 def signer(folder: Path, text: str, signature: str) -> str | None:
     """Whose public key in a folder has signed a text: the file's name; None, if nobody's."""
     for path in sorted(folder.glob("*.pub")):
-        key = forms.load_ssh_public_key(path.read_bytes())
+        try:
+            key = forms.load_ssh_public_key(path.read_bytes())
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise InputError(f"{path} is no public key: ask that site for it again.") from error
         if isinstance(key, ec.EllipticCurvePublicKey):
             with suppress(InvalidSignature, ValueError):
                 key.verify(bytes.fromhex(signature), text.encode(), ec.ECDSA(hashes.SHA384()))
