@@ -206,6 +206,7 @@ def test_a_site_is_marked_everywhere(visit):
     page.get_by_role("button", name="next →").click()
     assert page.inner_text(".site-name") != "Idaho"
     page.select_option("#which", label="Georgia")
+    settle(page)
     assert page.locator(".sites tr.on bdi").text_content() == "Georgia"
 
 
