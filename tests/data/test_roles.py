@@ -138,6 +138,23 @@ def test_capitals_and_spaces_do_not_hide_a_copy():
     assert list(made({"gender": other, "x": numbers}).categorical) == ["gender"]
 
 
+def test_a_column_that_tells_s_or_the_label_in_more_words_is_named():
+    """No copy: it may know more. But a model that looks at it knows S."""
+    half = np.arange(N) // 2 % 2
+    title = [("Mr", "Sir")[i // 4 % 2] if z else ("Mrs", "Miss")[i // 4 % 2]
+             for i, z in enumerate(half)]  # fmt: skip
+    data = made({"title": title, "x": numbers})
+    assert list(data.categorical) == ["title"]
+    assert data.notes == (
+        "'title' tells 's' for sure: with each of its values there is one of 's'. drop='title' if "
+        "the model should not know it.",
+    )
+    title[0] = "Mr" if half[0] == 0 else "Mrs"  # once is enough to doubt it
+    assert made({"title": title, "x": numbers}).notes == ()
+    few = pd.Series(title).where(np.arange(N) < 10, "other")  # too few to say so
+    assert made({"title": few, "x": numbers}).notes == ()
+
+
 def test_a_rare_flag_beside_a_rare_label_is_no_copy():
     y, flag = np.zeros(N, int), np.zeros(N, int)
     y[:3], flag[4:6] = 1, 1  # they agree in 98 % of the rows

@@ -21,6 +21,7 @@ FEWEST = {"text": 20, "number": 100}  # rows among which different values say so
 COPY = 20  # rows that show that a column is a copy
 SLIPS, MOST_SLIPS = 0.01, 10  # of a copy, the part of rows that differ, and words too many
 LIKE_A_NAME = "has another value in nearly every row, like a name"
+FEW = 50  # values of a column that may tell another one
 NAMED = 4  # columns that a note names
 CODE = re.compile(r"\s*0\d+\s*")  # words with such a beginning are codes
 
@@ -36,6 +37,7 @@ class Roles:
     empty: dict[str, int] = field(default_factory=dict)
     words: dict[str, int] = field(default_factory=dict)  # cells that should be numbers
     no_dates: dict[str, int] = field(default_factory=dict)  # cells that should be dates
+    tells: dict[str, str] = field(default_factory=dict)  # inputs that tell the label or S for sure
 
     def notes(self) -> tuple[str, ...]:
         """Say what happens to columns that are not plain."""
@@ -59,6 +61,11 @@ class Roles:
         if self.dates:
             named = ", ".join(f"'{c}'" for c in self.dates)
             said.append(f"Dates are taken apart into year, month, weekday and hour: {named}.")
+        for column, what in self.tells.items():
+            said.append(
+                f"'{column}' tells {what} for sure: with each of its values there is one of "
+                f"{what}. {option('drop', column)} if the model should not know it."
+            )
         if self.left:
             named = "; ".join(f"'{c}' {why}" for c, why in self.left.items())
             said.append(f"Left out: {named}; {option('keep')} takes a column all the same.")
@@ -97,6 +104,8 @@ def sort_out(
             if why:
                 roles.left[name] = why
                 continue
+            surely = (what for what, own in others.items() if _tells(numbers, different, *own))
+            roles.tells |= {name: what for what in surely}
         blank = empty if kind == "text" else int(column.isna().sum())
         if kind == "number":
             roles.numeric.append(name)
@@ -211,6 +220,16 @@ def _same(cells: np.ndarray, different: int, other: np.ndarray, values: np.ndarr
     slips = np.maximum(of_value[value[most]], of_word[word[most]]) - right
     allowed = np.maximum(1, SLIPS * right) * (right >= COPY)
     return len(set(word[most].tolist())) == n and bool((slips <= allowed).all())
+
+
+def _tells(cells: np.ndarray, different: int, other: np.ndarray, values: np.ndarray) -> bool:
+    """Whether each of a few values, of many rows each, comes with one value of the other column."""
+    if not 2 <= different <= FEW or len(values) > FEW:
+        return False
+    pairs = np.bincount((cells + 1) * len(values) + other, minlength=(different + 1) * len(values))
+    pairs = pairs.reshape(different + 1, len(values))[1:]  # not of empty cells
+    pure = bool((np.count_nonzero(pairs, axis=1) == 1).all())
+    return pure and int(pairs.sum(1).min()) >= COPY and np.count_nonzero(pairs.sum(0)) > 1
 
 
 def _some(counts: dict[str, int]) -> str:
