@@ -37,7 +37,7 @@ class Roles:
     empty: dict[str, int] = field(default_factory=dict)
     words: dict[str, int] = field(default_factory=dict)  # cells that should be numbers
     no_dates: dict[str, int] = field(default_factory=dict)  # cells that should be dates
-    tells: dict[str, str] = field(default_factory=dict)  # inputs that tell the label or S for sure
+    tells: list[tuple[str, str]] = field(default_factory=list)  # inputs that tell the label or S
 
     def notes(self) -> tuple[str, ...]:
         """Say what happens to columns that are not plain."""
@@ -61,7 +61,7 @@ class Roles:
         if self.dates:
             named = ", ".join(f"'{c}'" for c in self.dates)
             said.append(f"Dates are taken apart into year, month, weekday and hour: {named}.")
-        for column, what in self.tells.items():
+        for column, what in self.tells:
             said.append(
                 f"'{column}' tells {what} for sure: with each of its values there is one of "
                 f"{what}. {option('drop', column)} if the model should not know it."
@@ -105,7 +105,7 @@ def sort_out(
                 roles.left[name] = why
                 continue
             surely = (what for what, own in others.items() if _tells(numbers, different, *own))
-            roles.tells |= {name: what for what in surely}
+            roles.tells += [(name, what) for what in surely]
         blank = empty if kind == "text" else int(column.isna().sum())
         if kind == "number":
             roles.numeric.append(name)
