@@ -31,7 +31,7 @@ def test_settings_are_a_trial_of_the_search(dataset, method):
 def test_every_method_has_the_same_number_of_trials():
     untuned = set(ALGORITHMS) - set(tune.tuned_methods())
     assert untuned == {
-        "constant", "logofair", "transport", "pooled", "threshold-local", "fedfact", "fedfact-in",
+        "constant", "logofair", "transport", "pooled", "threshold-local", "fedfact",
         "duan", "newton",
     }  # fmt: skip
     for dataset in ("adult", "compas", "own"):

@@ -97,7 +97,6 @@ class FedFACTIn(Algorithm):
     beside = (0.3, 1.0)
     levels = tuple({"target_ddp": target} for target in (0.1, 0.05, 0.02, 0.0))
     collapse = "train longer, or lower dual_step or alpha"
-    tuned = False  # it has FedAvg's settings
 
     def __post_init__(self) -> None:
         super().__post_init__()
