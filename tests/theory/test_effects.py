@@ -166,7 +166,7 @@ def test_a_population_is_learnt_from_sums_and_each_round_explains_more():
     evidence, population = [], unknown(2)
     for _ in range(9):
         told = sum(tell(one, population) for one in each)
-        evidence.append(told[-1])
+        evidence.append(told[-2])
         population = learn(told, population)
     assert (np.diff(evidence) > -0.5).all()  # the made-up client has a say too
     assert evidence[-1] > evidence[0] + 10
@@ -188,6 +188,23 @@ def test_clients_that_are_alike_have_no_effects(clients):
     shapes = pooled / pooled.sum(1, keepdims=True)
     population = agreed([likelihood(one, shapes) for one in counts], 5)
     assert population.none > 0.99
+
+
+def test_learning_is_the_mean_and_covariance_with_two_made_up_clients():
+    """Clients that are told exactly, around another mean than before, and by plain averages."""
+    theta = np.random.default_rng(0).normal(0.1, 0.3, (7, 4))
+    before = held(mean=np.full(4, 0.05))
+    off = theta - before.mean
+    ways = len(before.ways)
+    told = np.concatenate([[7], off.sum(0), (off.T @ off).ravel(), 7 * np.eye(ways)[0], [40, 30]])
+    found = learn(told, before)
+    mean = theta.sum(0) / 9
+    np.testing.assert_allclose(found.mean, mean)
+    made_up = 2 * (0.2**2 * np.eye(4) + np.outer(mean, mean))
+    squares = sum(np.outer(one - mean, one - mean) for one in theta)
+    np.testing.assert_allclose(found.covariance, (squares + made_up) / 9)
+    odds = 0.5 * (np.exp(40 - 7 * np.log(8)) + np.exp(30))  # 14 parameters
+    assert found.none == pytest.approx(1 / (1 + odds))
 
 
 def test_of_nobody_nothing_is_learnt():
@@ -313,3 +330,24 @@ def test_beliefs_are_distributions_whatever_the_shapes(seed, bins, level, people
     assert np.isfinite(told).all()
     population = learn(told, held())
     assert (np.linalg.eigvalsh(population.covariance) > 0).all()
+
+
+# --- few clients -------------------------------------------------------------------------------
+
+
+def test_few_clients_with_few_people_cannot_show_that_they_are_alike():
+    """Gaps at two thresholds of 5 clients of 60 people a group: what may be covers what is."""
+    inside, none = [], []
+    for seed in range(40):
+        _, shapes, counts, pooled = simulated(5, 60, seed=seed)
+        others = np.stack([spread(n) for n in pooled])
+        population = agreed([likelihood(one, others) for one in counts], 5)
+        none.append(population.none)
+        rng = np.random.default_rng(seed)
+        for own, true in zip(counts, shapes, strict=True):
+            gap = np.subtract(*rates(true, (0.5, 0.3)))
+            belief = Belief(counts=own, pooled=pooled, prior=FLAT, population=population)
+            drawn = np.subtract(*rates(belief.draws(100, rng).transpose(1, 0, 2), (0.5, 0.3)))
+            inside.append(abs(gap - drawn.mean()) < 1.96 * drawn.std())
+    assert np.mean(none) < 0.5
+    assert np.mean(inside) > 0.93

@@ -22,7 +22,7 @@ shares :math:`\pi_i` of S is common to all clients:
 5. Each client moves the groups' distributions of scores as far as that tells, mixes them with its
    own, as far as the two agree, and solves for its :math:`t_i`: two thresholds.
 
-Nothing but what the base sends, counts and these 80 numbers leaves a client; of the latter two sums
+Nothing but what the base sends, counts and these 81 numbers leaves a client; of the latter two sums
 are all that is needed (secure aggregation will do). Another limit, or a new client, costs step 5
 alone: no training, no message. Within the bin where a threshold falls decisions are drawn by lot,
 so that ties and coarse scores do no harm; ``ties="deterministic"`` sets it inside the bin.

@@ -19,9 +19,12 @@ The log-likelihood of theta is concave and taken as quadratic around its peak (u
 so that there is one), so all that is asked of it has a closed form. mu, Sigma and pi are learnt by
 EM: clients send the mean and the square of theta as they expect it, given their counts (what strays
 is put back first), how likely they are unusual in each way, and the log evidence; sums of these are
-all that is needed. One made-up client, whose effects are small, is among them. Against all that
-stands that there are no effects: its evidence is 0, and that of the effects is lowered by what as
-many parameters gain by fitting noise (BIC), so that clients that are alike remain so.
+all that is needed. Two made-up clients are among them, whose effects are as clients' were held to
+be before anybody had told anything: a few clients alone would look more alike, and their groups
+more tied to each other, than they are. Against all that stands that there are no effects, whose
+evidence is 0. For the effects speaks their evidence as they were held at first, or as they are
+learnt, the latter lowered by what as many parameters gain by fitting noise (BIC); each counts for
+half. So clients that are alike remain so, and a few with few people do not pass for alike.
 
 What the two numbers leave unsaid of a shape is a draw around p_theta, see `theory.shrinkage`.
 """
@@ -37,7 +40,8 @@ from scipy.special import expit, logsumexp, ndtri
 from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior
 
 OF_GROUP = 2  # effects: location and scale
-START, SMALL = 0.2, 0.05  # standard deviations of effects: at first, and of the made-up client
+START = 0.2  # the standard deviation of effects at first
+MADE_UP = 2  # clients of that kind who are always there
 WIDE = 1.0  # that of the prior under which a likelihood is quadratic
 STRETCHES = (2.0, 4.0)  # how much further an unusual client strays
 USUAL = 0.9  # how likely a client is held to be usual, at first
@@ -218,9 +222,10 @@ def posterior(of_client: Likelihood, effects: Effects) -> tuple[Mixture, float]:
 
 
 def tell(of_client: Likelihood, effects: Effects) -> np.ndarray:
-    """What a client sends: 1, its effects and their squares, its ways, and the log evidence.
+    """What a client sends: 1, its effects and their squares, its ways, and two log evidences.
 
-    Effects less the mean of all, as they would be if the client were usual.
+    Effects less the mean of all, as they would be if the client were usual. The evidence is that of
+    the effects as they are held now, and as they were before anybody had told anything.
     """
     found, evidence = posterior(of_client, effects)
     back = np.linalg.inv(effects.stretched)
@@ -228,12 +233,13 @@ def tell(of_client: Likelihood, effects: Effects) -> np.ndarray:
     square = np.einsum("k,ki,kj->ij", found.weights, off, off)
     square += np.einsum("k,kij,kjl,kml->im", found.weights, back, found.covariances, back)
     mean = found.weights @ off
-    return np.concatenate([[1.0], mean, square.ravel(), found.weights, [evidence]])
+    _, at_first = posterior(of_client, unknown(len(mean) // OF_GROUP))
+    return np.concatenate([[1.0], mean, square.ravel(), found.weights, [evidence, at_first]])
 
 
 def length(groups: int) -> int:
     """How many numbers a client sends."""
-    return len(unknown(groups).vector) + 1
+    return len(unknown(groups).vector) + 2
 
 
 def learn(told: np.ndarray, before: Effects) -> Effects:
@@ -245,15 +251,18 @@ def learn(told: np.ndarray, before: Effects) -> Effects:
     number = clients[0]
     if number < 0.5:
         return before
-    shift = mean / number
-    covariance = square.reshape(size, size) - number * np.outer(shift, shift)
-    covariance = (covariance + SMALL**2 * np.eye(size)) / (number + 1)
+    centre = (number * before.mean + mean) / (number + MADE_UP)
+    shift = centre - before.mean
+    moved = np.outer(mean, shift)  # squares are about the mean of before
+    covariance = square.reshape(size, size) - moved - moved.T + number * np.outer(shift, shift)
+    covariance += MADE_UP * (START**2 * np.eye(size) + np.outer(centre, centre))
     parameters = size + size * (size + 1) / 2
-    better = evidence[0] - parameters / 2 * np.log(number + 1)
+    fitted = evidence[0] - parameters / 2 * np.log(number + 1)
+    better = np.logaddexp(fitted, evidence[1]) - np.log(2)
     return Effects(
         float(expit(-better)),
-        before.mean + shift,
-        (covariance + covariance.T) / 2,
+        centre,
+        (covariance + covariance.T) / 2 / (number + MADE_UP),
         (ways + usually(size)) / (number + 1),
     )
 
