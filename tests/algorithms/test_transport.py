@@ -128,7 +128,7 @@ def test_no_threshold_leaves_a_client(federation):
         "eta": (2, 2, 500),
         "trust": (2,),
         "prior": (49,),
-        "population": (30,),
+        "population": (31,),
         "everybody": (2, 500),
     }
 

@@ -190,7 +190,7 @@ def test_clients_that_are_alike_have_no_effects(clients):
     assert population.none > 0.99
 
 
-def test_learning_is_the_mean_and_covariance_with_two_made_up_clients():
+def test_learning_is_the_mean_and_covariance_with_made_up_clients():
     """Clients that are told exactly, around another mean than before, and by plain averages."""
     theta = np.random.default_rng(0).normal(0.1, 0.3, (7, 4))
     before = held(mean=np.full(4, 0.05))
@@ -198,13 +198,22 @@ def test_learning_is_the_mean_and_covariance_with_two_made_up_clients():
     ways = len(before.ways)
     told = np.concatenate([[7], off.sum(0), (off.T @ off).ravel(), 7 * np.eye(ways)[0], [40, 30]])
     found = learn(told, before)
-    mean = theta.sum(0) / 9
+    mean = theta.mean(0)
     np.testing.assert_allclose(found.mean, mean)
-    made_up = 2 * (0.2**2 * np.eye(4) + np.outer(mean, mean))
     squares = sum(np.outer(one - mean, one - mean) for one in theta)
-    np.testing.assert_allclose(found.covariance, (squares + made_up) / 9)
+    np.testing.assert_allclose(found.covariance, (squares + 0.05**2 * np.eye(4)) / 8)
     odds = 0.5 * (np.exp(40 - 7 * np.log(8)) + np.exp(30))  # 14 parameters
     assert found.none == pytest.approx(1 / (1 + odds))
+    np.testing.assert_allclose(found.doubted.mean, theta.sum(0) / 9)
+    expected = (7 * found.covariance + 2 * 0.2**2 * np.eye(4)) / 9
+    np.testing.assert_allclose(found.doubted.covariance, expected)
+
+
+def test_a_population_of_an_older_run_is_read():
+    vector = held(none=0.3).vector
+    again = effects.from_vector(np.delete(vector, 1), 2)
+    np.testing.assert_array_equal(again.vector, vector)
+    np.testing.assert_array_equal(again.doubted.covariance, again.covariance)
 
 
 def test_of_nobody_nothing_is_learnt():

@@ -61,11 +61,14 @@ class Belief:
 
     @cached_property
     def moved(self) -> effects.Mixture | None:
-        """How the client may differ from the others by its effects, if there are any."""
-        held = self.population
-        if held is None or held.none > SURE or self.kappa is not None:
-            return None
-        return effects.mixture(self.told, held)
+        """How the client differs from the others by its effects, by the best guess."""
+        return effects.mixture(self.told, self.held) if self.held else None
+
+    @property
+    def held(self) -> effects.Effects | None:
+        """What is held of clients' effects, if there are any."""
+        found = self.population
+        return None if found is None or found.none > SURE or self.kappa is not None else found
 
     @cached_property
     def centres(self) -> np.ndarray:
@@ -92,8 +95,9 @@ class Belief:
     def draws(self, number: int, rng: np.random.Generator) -> np.ndarray:
         """Shapes that the groups may have, ``(groups, number, cells)``."""
         theta = None
-        if self.moved is not None:
-            theta = self.moved.draw(number, rng).reshape(number, -1, effects.OF_GROUP)
+        if self.held is not None:
+            may_be = effects.mixture(self.told, self.held.doubted)
+            theta = may_be.draw(number, rng).reshape(number, -1, effects.OF_GROUP)
         found = []
         for z, (n, pool) in enumerate(zip(self.counts, self.pooled, strict=True)):
             moves = None

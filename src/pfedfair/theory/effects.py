@@ -19,19 +19,22 @@ The log-likelihood of theta is concave and taken as quadratic around its peak (u
 so that there is one), so all that is asked of it has a closed form. mu, Sigma and pi are learnt by
 EM: clients send the mean and the square of theta as they expect it, given their counts (what strays
 is put back first), how likely they are unusual in each way, and the log evidence; sums of these are
-all that is needed. Two made-up clients are among them, whose effects are as clients' were held to
-be before anybody had told anything: a few clients alone would look more alike, and their groups
-more tied to each other, than they are. Against all that stands that there are no effects, whose
-evidence is 0. For the effects speaks their evidence as they were held at first, or as they are
-learnt, the latter lowered by what as many parameters gain by fitting noise (BIC); each counts for
-half. So clients that are alike remain so, and a few with few people do not pass for alike.
+all that is needed. One made-up client, whose effects are small, is among them. Against all that
+stands that there are no effects, whose evidence is 0. For the effects speaks their evidence as they
+were held before anybody had told anything, or as they are learnt, the latter lowered by what as
+many parameters gain by fitting noise (BIC); each counts for half. So clients that are alike remain
+so, and a few with few people do not pass for alike.
+
+That is for the best guess. A few clients look more alike, and their groups more tied to each other,
+than they are. Where it is asked what a client's theta may be at the worst, two more made-up clients
+are therefore among them, whose effects are as clients' were held to be at first (`doubted`).
 
 What the two numbers leave unsaid of a shape is a draw around p_theta, see `theory.shrinkage`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -40,8 +43,8 @@ from scipy.special import expit, logsumexp, ndtri
 from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior
 
 OF_GROUP = 2  # effects: location and scale
-START = 0.2  # the standard deviation of effects at first
-MADE_UP = 2  # clients of that kind who are always there
+START, SMALL = 0.2, 0.05  # standard deviations of effects: at first, and of the made-up client
+DOUBT = 2  # made-up clients with effects as at first, where doubt counts
 WIDE = 1.0  # that of the prior under which a likelihood is quadratic
 STRETCHES = (2.0, 4.0)  # how much further an unusual client strays
 USUAL = 0.9  # how likely a client is held to be usual, at first
@@ -52,17 +55,27 @@ class Effects:
     """What is held of the population of clients.
 
     `none` is the probability that there are no effects; `ways` are those of being unusual in each
-    way if there are, the first in none.
+    way if there are, the first in none. So many `clients` have told of them.
     """
 
     none: float
     mean: np.ndarray
     covariance: np.ndarray
     ways: np.ndarray
+    clients: float = np.inf
 
     @property
     def vector(self) -> np.ndarray:
-        return np.concatenate([[self.none], self.mean, self.covariance.ravel(), self.ways])
+        numbers = [self.none, self.clients]
+        return np.concatenate([numbers, self.mean, self.covariance.ravel(), self.ways])
+
+    @cached_property
+    def doubted(self) -> Effects:
+        """The same with some clients more, whose effects are as at first."""
+        part = DOUBT / (self.clients + DOUBT)
+        at_first = START**2 * np.eye(len(self.mean))
+        covariance = (1 - part) * self.covariance + part * at_first
+        return replace(self, mean=(1 - part) * self.mean, covariance=covariance)
 
     @cached_property
     def stretched(self) -> np.ndarray:
@@ -77,7 +90,7 @@ class Effects:
 def unknown(groups: int) -> Effects:
     """Before anybody has said anything: no effects; if there were, they would be independent."""
     size = OF_GROUP * groups
-    return Effects(1.0, np.zeros(size), START**2 * np.eye(size), usually(size))
+    return Effects(1.0, np.zeros(size), START**2 * np.eye(size), usually(size), 0.0)
 
 
 def usually(size: int) -> np.ndarray:
@@ -88,8 +101,10 @@ def usually(size: int) -> np.ndarray:
 
 def from_vector(vector: np.ndarray, groups: int) -> Effects:
     size = OF_GROUP * groups
-    none, mean, covariance, ways = np.split(vector, np.cumsum([1, size, size * size]))
-    return Effects(float(none[0]), mean, covariance.reshape(size, size), ways)
+    if len(vector) < len(unknown(groups).vector):  # of an older run, which did not keep how many
+        vector = np.insert(vector, 1, np.inf)
+    one, mean, covariance, ways = np.split(vector, np.cumsum([2, size, size * size]))
+    return Effects(float(one[0]), mean, covariance.reshape(size, size), ways, float(one[1]))
 
 
 def basis(q: np.ndarray) -> np.ndarray:
@@ -239,7 +254,7 @@ def tell(of_client: Likelihood, effects: Effects) -> np.ndarray:
 
 def length(groups: int) -> int:
     """How many numbers a client sends."""
-    return len(unknown(groups).vector) + 2
+    return len(unknown(groups).vector) + 1
 
 
 def learn(told: np.ndarray, before: Effects) -> Effects:
@@ -251,19 +266,18 @@ def learn(told: np.ndarray, before: Effects) -> Effects:
     number = clients[0]
     if number < 0.5:
         return before
-    centre = (number * before.mean + mean) / (number + MADE_UP)
-    shift = centre - before.mean
-    moved = np.outer(mean, shift)  # squares are about the mean of before
-    covariance = square.reshape(size, size) - moved - moved.T + number * np.outer(shift, shift)
-    covariance += MADE_UP * (START**2 * np.eye(size) + np.outer(centre, centre))
+    shift = mean / number
+    covariance = square.reshape(size, size) - number * np.outer(shift, shift)
+    covariance = (covariance + SMALL**2 * np.eye(size)) / (number + 1)
     parameters = size + size * (size + 1) / 2
     fitted = evidence[0] - parameters / 2 * np.log(number + 1)
     better = np.logaddexp(fitted, evidence[1]) - np.log(2)
     return Effects(
         float(expit(-better)),
-        centre,
-        (covariance + covariance.T) / 2 / (number + MADE_UP),
+        before.mean + shift,
+        (covariance + covariance.T) / 2,
         (ways + usually(size)) / (number + 1),
+        float(number),
     )
 
 
