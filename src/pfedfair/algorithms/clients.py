@@ -1,8 +1,9 @@
 """Some clients side by side, as an algorithm sees them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +20,8 @@ WIDE = 256  # inputs
 WHOLE_MEMORY = 256 * 2**20  # bytes of all clients' inputs that are kept laid out
 EPOCH_MEMORY = 16 * 2**20  # bytes of an epoch's inputs; more are laid out step by step
 SETTLING = 2_000_000  # the number of the epoch in which models are settled
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +92,16 @@ class Clients:
         if k not in self._rooms or len(self._rooms[k]) != rows:
             self._rooms[k] = self.table.x.new_empty((rows, *self.table.x.shape[1:]))
         return self._rooms[k]
+
+    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+        """What is made of these clients' rows when it is first asked for, and then kept."""
+        if what not in self._made:
+            self._made[what] = make()
+        return self._made[what]  # type: ignore[no-any-return]
+
+    @cached_property
+    def _made(self) -> dict[Hashable, Any]:
+        return {}
 
     @cached_property
     def _rooms(self) -> dict[int, Tensor]:

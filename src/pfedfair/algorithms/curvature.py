@@ -9,15 +9,19 @@ block is what the network learns: the label, and where S has to be guessed, S.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pfedfair import seeds
-from pfedfair.algorithms.clients import Clients
-from pfedfair.algorithms.design import Dense, Design, Looked
-from pfedfair.federation import Batch, gather, pad
+from pfedfair.algorithms.clients import WHOLE_MEMORY, Clients
+from pfedfair.algorithms.design import Dense, Design, Laid, Looked, joined
+from pfedfair.data.piecewise import Places
+from pfedfair.federation import Batch
 from pfedfair.objectives import losses
 
 ROWS = 8192  # rows that are laid out at a time
@@ -25,6 +29,7 @@ PARTS = torch.tensor([*(0.5**k for k in range(8)), 0.0], dtype=torch.float64)  #
 FOLDS_STREAM = 2  # of the stream for held rows
 ROWS_LOOKED = 8 * ROWS  # that are looked up, if they have
 WIDE = 256  # inputs or more
+KEPT = 12  # bytes of an input that is kept, in single and in double precision
 
 
 def blocks(flat: Tensor, outputs: list[int]) -> list[Tensor]:
@@ -42,26 +47,52 @@ def model(flat: Tensor, outputs: list[int]) -> Tensor:
 
 def fold_rows(clients: Clients, i: int, folds: int) -> list[np.ndarray]:
     """A client's rows in folds of nearly equal size, the same ones at every call."""
-    if folds == 1:
-        return [clients.rows[i]]
-    rng = seeds.generator(clients.seed, seeds.HELD, clients.ids[i], FOLDS_STREAM)
-    return np.array_split(rng.permutation(clients.rows[i]), folds)
+
+    def deal() -> list[np.ndarray]:
+        rng = seeds.generator(clients.seed, seeds.HELD, clients.ids[i], FOLDS_STREAM)
+        return np.array_split(rng.permutation(clients.rows[i]), folds)
+
+    return clients.once(("folds", i, folds), deal)
 
 
-def pieces(clients: Clients, rows: np.ndarray) -> Iterator[tuple[Tensor, Design]]:
-    """Some rows at a time: their numbers, and what their logits are linear in."""
-    table, network = clients.table, clients.network
-    columns = getattr(table.encoder, "tables", None) if table.width >= WIDE else None
-    most = ROWS if columns is None else ROWS_LOOKED
-    for part in np.array_split(rows, -(-len(rows) // most)) if len(rows) else []:
-        numbers = torch.from_numpy(part)
-        if columns is None:
-            batch = gather(table, *pad([part]))
-            yield numbers, Dense(network.design(batch.x, batch.s)[0])
-        else:
-            s = table.s[numbers][None]
-            more = network.design(torch.zeros(1, len(part), 0), s)[0]
-            yield numbers, Looked(table.x[numbers], more, columns)
+class Piece(NamedTuple):
+    """Some rows of a client: their numbers, the fold they are of, what logits are linear in."""
+
+    rows: Tensor
+    fold: int
+    design: Design
+
+
+def pieces(clients: Clients, i: int, folds: int, apart: bool = False) -> Iterator[Piece]:
+    """A client's rows in the order of the folds, some at a time; each fold `apart`, or all as one.
+
+    Designs of small tables are laid out once, and kept for all rounds.
+    """
+    dealt = fold_rows(clients, i, folds)
+    ends = np.cumsum([0, *map(len, dealt)])
+    numbers = torch.from_numpy(np.concatenate(dealt))
+    whole = None
+    if KEPT * clients.table.width * len(clients.table.x) <= WHOLE_MEMORY:
+        whole = clients.once(("design", i, folds), lambda: design_of(clients, numbers))
+    for fold, (start, stop) in enumerate(pairwise(ends if apart else ends[[0, -1]])):
+        number = -(-(stop - start) // (ROWS_LOOKED if clients.table.width >= WIDE else ROWS))
+        for some in pairwise(np.linspace(start, stop, number + 1).astype(int)):
+            lines = slice(*some)
+            design = whole.part(lines) if whole else design_of(clients, numbers[lines])
+            yield Piece(numbers[lines], fold, design)
+
+
+def design_of(clients: Clients, rows: Tensor) -> Design:
+    """What the logits of some rows are linear in."""
+    table, network, s = clients.table, clients.network, clients.table.s[rows][None]
+    columns: list[Places] | None = getattr(table.encoder, "tables", None)
+    if columns is None:
+        return Dense(network.design(table.inputs(rows)[None], s)[0])
+    more = network.design(torch.zeros(1, len(rows), 0), s)[0]
+    if table.width >= WIDE:
+        return Looked(table.x[rows], more, columns)
+    x = network.design(table.inputs(rows)[None], s)[0]
+    return Laid(x, table.x[rows], more, columns, clients.once("table", lambda: joined(columns)))
 
 
 def people(clients: Clients, folds: int) -> Tensor:
@@ -117,14 +148,19 @@ def add_hessian(total: Tensor, design: Design, chance: Tensor, much: Tensor | fl
 def upper(hessian: Tensor) -> Tensor:
     """The upper triangle of the matrix that ``(outputs, q, outputs, q)`` is."""
     size = hessian.shape[0] * hessian.shape[1]
+    return hessian.reshape(-1)[places(size)[0]]
+
+
+@lru_cache(maxsize=2)
+def places(size: int) -> tuple[Tensor, Tensor]:
+    """Where the numbers of the upper triangle are in a flat matrix, and in its mirror image."""
     rows, columns = torch.triu_indices(size, size)
-    return hessian.reshape(size, size)[rows, columns]
+    return size * rows + columns, size * columns + rows
 
 
 def whole(triangle: Tensor, size: int) -> Tensor:
     """The matrices ``(..., size, size)`` of upper triangles ``(..., numbers)``."""
-    rows, columns = torch.triu_indices(size, size)
-    found = triangle.new_zeros(*triangle.shape[:-1], size, size)
-    found[..., rows, columns] = triangle
-    found[..., columns, rows] = triangle
-    return found
+    found = triangle.new_empty(*triangle.shape[:-1], size * size)
+    for place in places(size):
+        found[..., place] = triangle
+    return found.view(*triangle.shape[:-1], size, size)

@@ -25,17 +25,17 @@ def step(hessian: Tensor, slope: Tensor, ridge: Tensor) -> Tensor:
     `slope` is the whole objective's, `hessian` that of the losses alone.
     """
     outputs, q = slope.shape
-    curved = hessian + torch.diag(ridge * penalty(slope.shape).flatten())
+    curved = hessian.clone()
+    curved.diagonal().add_(ridge * penalty(slope.shape).flatten())
     if outputs > 1:  # all intercepts together may move freely, and need not
         at = torch.arange(1, outputs + 1) * q - 1
         curved[at[:, None], at] += hessian.diagonal()[at].mean() / outputs
     lift, scale = 0.0, curved.diagonal().mean()
-    while True:  # rounding in the products may leave what is almost flat below 0
+    factor, failed = torch.linalg.cholesky_ex(curved)
+    while failed:  # rounding in the products may leave what is almost flat below 0
+        lift = max(10 * lift, 1e-10)
         lifted = curved + lift * scale * torch.eye(len(curved), dtype=curved.dtype)
         factor, failed = torch.linalg.cholesky_ex(lifted)
-        if not failed:
-            break
-        lift = max(10 * lift, 1e-10)
     return torch.cholesky_solve(slope.reshape(-1, 1), factor).view(slope.shape)
 
 
