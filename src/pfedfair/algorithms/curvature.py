@@ -56,30 +56,35 @@ def fold_rows(clients: Clients, i: int, folds: int) -> list[np.ndarray]:
 
 
 class Piece(NamedTuple):
-    """Some rows of a client: their numbers, the fold they are of, what logits are linear in."""
+    """Some rows of a client: their numbers and folds, and what their logits are linear in."""
 
     rows: Tensor
-    fold: int
+    folds: Tensor
     design: Design
 
 
 def pieces(clients: Clients, i: int, folds: int, apart: bool = False) -> Iterator[Piece]:
-    """A client's rows in the order of the folds, some at a time; each fold `apart`, or all as one.
+    """A client's rows in the order of their folds, some at a time; each fold `apart`, if so asked.
 
-    Designs of small tables are laid out once, and kept for all rounds.
+    Designs of small tables are kept for all rounds.
     """
-    dealt = fold_rows(clients, i, folds)
-    ends = np.cumsum([0, *map(len, dealt)])
-    numbers = torch.from_numpy(np.concatenate(dealt))
-    whole = None
+    rows, sizes = clients.once(("order", i, folds), lambda: in_order(fold_rows(clients, i, folds)))
+    fold, whole = torch.arange(folds).repeat_interleave(torch.tensor(sizes)), None
     if KEPT * clients.table.width * len(clients.table.x) <= WHOLE_MEMORY:
-        whole = clients.once(("design", i, folds), lambda: design_of(clients, numbers))
-    for fold, (start, stop) in enumerate(pairwise(ends if apart else ends[[0, -1]])):
-        number = -(-(stop - start) // (ROWS_LOOKED if clients.table.width >= WIDE else ROWS))
-        for some in pairwise(np.linspace(start, stop, number + 1).astype(int)):
-            lines = slice(*some)
-            design = whole.part(lines) if whole else design_of(clients, numbers[lines])
-            yield Piece(numbers[lines], fold, design)
+        whole = clients.once(("design", i, folds), lambda: design_of(clients, rows))
+    most, start = ROWS_LOOKED if clients.table.width >= WIDE else ROWS, 0
+    for size in sizes if apart else [len(rows)]:
+        number = -(-size // most)
+        for k in range(number):
+            some = slice(start + size * k // number, start + size * (k + 1) // number)
+            design = whole.part(some) if whole else design_of(clients, rows[some])
+            yield Piece(rows[some], fold[some], design)
+        start += size
+
+
+def in_order(parts: list[np.ndarray]) -> tuple[Tensor, list[int]]:
+    """Rows one part after another, and the parts' sizes."""
+    return torch.from_numpy(np.concatenate(parts)), [len(part) for part in parts]
 
 
 def design_of(clients: Clients, rows: Tensor) -> Design:
@@ -135,32 +140,28 @@ def spread(chance: Tensor) -> Tensor:
     return torch.diag_embed(chance) - chance.unsqueeze(-1) * chance.unsqueeze(-2)
 
 
-def add_hessian(total: Tensor, design: Design, chance: Tensor, much: Tensor | float = 1.0) -> None:
-    """Add the Hessian of some rows to `total`, ``(outputs, q, outputs, q)``, its upper blocks."""
+def hessian(design: Design, chance: Tensor, much: Tensor | float = 1.0) -> Tensor:
+    """The upper triangle of the Hessian of some rows, as a matrix of ``outputs * q``."""
     weight = spread(chance)
     if isinstance(much, Tensor):
         weight = weight * much[:, None, None]
-    for a in range(total.shape[0]):
-        for b in range(a, total.shape[0]):
-            total[a, :, b] += design.square(weight[:, a, b])
-
-
-def upper(hessian: Tensor) -> Tensor:
-    """The upper triangle of the matrix that ``(outputs, q, outputs, q)`` is."""
-    size = hessian.shape[0] * hessian.shape[1]
-    return hessian.reshape(-1)[places(size)[0]]
+    outputs = range(weight.shape[1])
+    squares = {(a, b): design.square(weight[:, a, b]) for a in outputs for b in outputs if a <= b}
+    rows = [torch.cat([squares[min(a, b), max(a, b)] for b in outputs], dim=1) for a in outputs]
+    found = torch.cat(rows) if len(rows) > 1 else rows[0]
+    return found.view(-1).index_select(0, places(len(found))[0])
 
 
 @lru_cache(maxsize=2)
 def places(size: int) -> tuple[Tensor, Tensor]:
-    """Where the numbers of the upper triangle are in a flat matrix, and in its mirror image."""
+    """Where a matrix has the numbers of its upper triangle, and where these are for all of it."""
     rows, columns = torch.triu_indices(size, size)
-    return size * rows + columns, size * columns + rows
+    back = torch.empty(size, size, dtype=torch.int64)
+    back[rows, columns] = back[columns, rows] = torch.arange(len(rows))
+    return size * rows + columns, back.view(-1)
 
 
 def whole(triangle: Tensor, size: int) -> Tensor:
     """The matrices ``(..., size, size)`` of upper triangles ``(..., numbers)``."""
-    found = triangle.new_empty(*triangle.shape[:-1], size * size)
-    for place in places(size):
-        found[..., place] = triangle
+    found = triangle.index_select(-1, places(size)[1])
     return found.view(*triangle.shape[:-1], size, size)

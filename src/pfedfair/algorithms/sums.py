@@ -9,15 +9,14 @@ from pfedfair.algorithms import intercepts
 from pfedfair.algorithms.clients import Clients
 from pfedfair.algorithms.curvature import (
     PARTS,
-    add_hessian,
     blocks,
     chances,
     heft,
+    hessian,
     loss_of,
     misses,
     people,
     pieces,
-    upper,
     whole,
 )  # fmt: skip
 
@@ -26,7 +25,7 @@ class Sums(NamedTuple):
     """Sums of a fold's rows, for every block."""
 
     gradient: list[Tensor]  # (outputs, q)
-    hessian: list[Tensor]  # (outputs, q, outputs, q), its upper blocks
+    hessian: list[Tensor]  # upper triangles
 
 
 def by_fold(
@@ -45,15 +44,15 @@ def by_fold(
         shift = own_intercepts(clients, i, coefficients[0], folds, tau)
         each, loss[i] = added_up(clients, i, coefficients, shift, folds, apart)
         gradients += [torch.cat([g.flatten() for g in found.gradient]) for found in each]
-        triangles = [[upper(h) for h in found.hessian] for found in each]
+        triangles = [found.hessian for found in each]
         if tau is not None:
             size = coefficients[0][0].numel()
             at = torch.arange(1, outputs[0] + 1) * (size // outputs[0]) - 1
-            hessian = whole(torch.stack([parts[0] for parts in triangles]).sum(0), size)
+            curved = whole(torch.stack([parts[0] for parts in triangles]).sum(0), size)
             gradient = torch.stack([found.gradient[0][:, -1] for found in each]).sum(0)
-            likely.append(intercepts.evidence(hessian[at[:, None], at], gradient, shift[0]))
+            likely.append(intercepts.evidence(curved[at[:, None], at], gradient, shift[0]))
             if not apart:
-                profiled = intercepts.profiled(hessian, at, tau)
+                profiled = intercepts.profiled(curved, at, tau)
                 triangles[0][0] = profiled[*torch.triu_indices(size, size)]
             if tau > 0:
                 way = shift[1] + PARTS[:, None] * (shift[0] - shift[1])
@@ -76,14 +75,13 @@ def added_up(
     """A client's sums, of each fold if `apart`, and losses, ``(blocks, parts of the way)``."""
     lessons = clients.lessons()
     shapes = [block.shape[1:] for block in coefficients]
-    found = [
-        Sums([torch.zeros(shape, dtype=torch.float64) for shape in shapes],
-             [torch.zeros(*shape, *shape, dtype=torch.float64) for shape in shapes])
-        for _ in range(folds if apart else 1)
-    ]  # fmt: skip
+    sizes = [shape.numel() * (shape.numel() + 1) // 2 for shape in shapes]
+    found = [Sums([torch.zeros(shape, dtype=torch.float64) for shape in shapes],
+                  [torch.zeros(size, dtype=torch.float64) for size in sizes])
+             for _ in range(folds if apart else 1)]  # fmt: skip
     loss = torch.zeros(len(lessons), len(PARTS), dtype=torch.float64)
-    for rows, fold, design in pieces(clients, i, folds, apart):
-        much = heft(clients, rows)
+    for rows, of, design in pieces(clients, i, folds, apart):
+        much, own = heft(clients, rows), found[int(of[0]) if apart else 0]
         for b, (_, labels) in enumerate(lessons):
             y = labels[rows]
             z = design.scores(coefficients[b])
@@ -92,8 +90,8 @@ def added_up(
             way = z[1] + PARTS[:, None, None] * (z[0] - z[1])
             loss[b] += (much * loss_of(way, y)).sum(1)
             chance = chances(z[0])
-            found[fold].gradient[b] += design.pull(misses(chance, y, much))
-            add_hessian(found[fold].hessian[b], design, chance, much)
+            own.gradient[b].add_(design.pull(misses(chance, y, much)))
+            own.hessian[b].add_(hessian(design, chance, much))
     return found, loss
 
 
@@ -110,13 +108,12 @@ def left_gradients(
     found = [torch.zeros(len(clients), *block.shape).to(block) for block in coefficients]
     for i in range(len(clients)):
         shift = own_intercepts(clients, i, blocks(points[:1], outputs)[0], folds, tau)
-        for rows, fold, design in pieces(clients, i, folds, apart=True):
-            others = torch.arange(folds) != fold
-            much = heft(clients, rows)
+        for rows, of, design in pieces(clients, i, folds):
+            left = (of != torch.arange(folds)[:, None]) * heft(clients, rows)
             for b, (_, labels) in enumerate(lessons):
-                z = design.scores(coefficients[b][others])
+                z = design.scores(coefficients[b])
                 chance = chances(z + shift if b == 0 else z)
-                found[b][i, others] += design.pull(misses(chance, labels[rows], much))
+                found[b][i] += design.pull(left[..., None] * misses(chance, labels[rows]))
     return {"left_gradient": torch.cat([block.flatten(2) for block in found], dim=-1)}
 
 
@@ -133,9 +130,9 @@ def held_losses(
     found = torch.zeros(len(clients), len(lessons), tries.shape[1], dtype=torch.float64)
     for i in range(len(clients)):
         shift = own_intercepts(clients, i, blocks(points[1:], outputs)[0], folds, tau)
-        for rows, fold, design in pieces(clients, i, folds, apart=True):
+        for rows, of, design in pieces(clients, i, folds, apart=True):
             much = heft(clients, rows)
-            each = zip(lessons, blocks(tries[fold], outputs), strict=True)
+            each = zip(lessons, blocks(tries[int(of[0])], outputs), strict=True)
             for b, ((_, labels), coefficients) in enumerate(each):
                 z = design.scores(coefficients)
                 if b == 0:
