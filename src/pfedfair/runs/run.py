@@ -35,6 +35,8 @@ from pfedfair.theory import frontier
 if TYPE_CHECKING:
     from pfedfair.report.whole import Report
 
+FEW = 64  # rows that show whether a model decides at all, most of the time
+
 
 def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.ndarray], bool]:
     """Return the protocol, the rows to measure each client on, and whether to weight them.
@@ -110,8 +112,14 @@ class Run:
     @cached_property
     def collapsed(self) -> np.ndarray:
         """Which clients' models predict one class for all of their own training rows."""
-        counts = count(self.predictors, self.federation.table, self.federation.partition.train)
-        return metrics.one_decision(counts)
+        rows, table = self.federation.partition.train, self.federation.table
+        who = np.arange(len(rows))
+        for most in (FEW, None):  # of most clients a few rows show two decisions already
+            if len(who):
+                people, predictors = ([each[i] for i in who] for each in (rows, self.predictors))
+                counts = count(predictors, table, [own[:most] for own in people])
+                who = who[metrics.one_decision(counts)]
+        return np.isin(np.arange(len(rows)), who)
 
     @cached_property
     def history(self) -> pd.DataFrame:
