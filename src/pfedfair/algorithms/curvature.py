@@ -56,35 +56,36 @@ def fold_rows(clients: Clients, i: int, folds: int) -> list[np.ndarray]:
 
 
 class Piece(NamedTuple):
-    """Some rows of a client: their numbers and folds, and what their logits are linear in."""
+    """Some rows of a client: their numbers, the folds in them, what their logits are linear in."""
 
     rows: Tensor
-    folds: Tensor
+    folds: list[tuple[int, slice]]  # the number of each, and its lines
     design: Design
 
 
-def pieces(clients: Clients, i: int, folds: int, apart: bool = False) -> Iterator[Piece]:
-    """A client's rows in the order of their folds, some at a time; each fold `apart`, if so asked.
+def pieces(clients: Clients, i: int, folds: int) -> Iterator[Piece]:
+    """A client's rows, fold after fold, some at a time.
 
     Designs of small tables are kept for all rounds.
     """
-    rows, sizes = clients.once(("order", i, folds), lambda: in_order(fold_rows(clients, i, folds)))
-    fold, whole = torch.arange(folds).repeat_interleave(torch.tensor(sizes)), None
+    rows, ends = clients.once(("order", i, folds), lambda: in_order(fold_rows(clients, i, folds)))
+    whole = None
     if KEPT * clients.table.width * len(clients.table.x) <= WHOLE_MEMORY:
         whole = clients.once(("design", i, folds), lambda: design_of(clients, rows))
-    most, start = ROWS_LOOKED if clients.table.width >= WIDE else ROWS, 0
-    for size in sizes if apart else [len(rows)]:
-        number = -(-size // most)
-        for k in range(number):
-            some = slice(start + size * k // number, start + size * (k + 1) // number)
-            design = whole.part(some) if whole else design_of(clients, rows[some])
-            yield Piece(rows[some], fold[some], design)
-        start += size
+    number = -(-len(rows) // (ROWS_LOOKED if clients.table.width >= WIDE else ROWS))
+    for k in range(number):
+        start, stop = (len(rows) * end // number for end in (k, k + 1))
+        some = slice(start, stop)
+        cuts = [min(max(end, start), stop) - start for end in ends]
+        parts = [(fold, slice(*cut)) for fold, cut in enumerate(pairwise(cuts)) if cut[0] < cut[1]]
+        design = whole.part(some) if whole else design_of(clients, rows[some])
+        yield Piece(rows[some], parts, design)
 
 
 def in_order(parts: list[np.ndarray]) -> tuple[Tensor, list[int]]:
-    """Rows one part after another, and the parts' sizes."""
-    return torch.from_numpy(np.concatenate(parts)), [len(part) for part in parts]
+    """Rows one part after another, and where the parts begin and end."""
+    ends = np.cumsum([0, *map(len, parts)])
+    return torch.from_numpy(np.concatenate(parts)), ends.tolist()
 
 
 def design_of(clients: Clients, rows: Tensor) -> Design:

@@ -80,8 +80,8 @@ def added_up(
                   [torch.zeros(size, dtype=torch.float64) for size in sizes])
              for _ in range(folds if apart else 1)]  # fmt: skip
     loss = torch.zeros(len(lessons), len(PARTS), dtype=torch.float64)
-    for rows, of, design in pieces(clients, i, folds, apart):
-        much, own = heft(clients, rows), found[int(of[0]) if apart else 0]
+    for rows, parts, design in pieces(clients, i, folds):
+        much = heft(clients, rows)
         for b, (_, labels) in enumerate(lessons):
             y = labels[rows]
             z = design.scores(coefficients[b])
@@ -90,8 +90,11 @@ def added_up(
             way = z[1] + PARTS[:, None, None] * (z[0] - z[1])
             loss[b] += (much * loss_of(way, y)).sum(1)
             chance = chances(z[0])
-            own.gradient[b].add_(design.pull(misses(chance, y, much)))
-            own.hessian[b].add_(hessian(design, chance, much))
+            slope = misses(chance, y, much)
+            for fold, lines in parts if apart else [(0, slice(None))]:
+                some, own = design.part(lines), found[fold]
+                own.gradient[b].add_(some.pull(slope[lines]))
+                own.hessian[b].add_(hessian(some, chance[lines], heft(clients, rows[lines])))
     return found, loss
 
 
@@ -108,8 +111,10 @@ def left_gradients(
     found = [torch.zeros(len(clients), *block.shape).to(block) for block in coefficients]
     for i in range(len(clients)):
         shift = own_intercepts(clients, i, blocks(points[:1], outputs)[0], folds, tau)
-        for rows, of, design in pieces(clients, i, folds):
-            left = (of != torch.arange(folds)[:, None]) * heft(clients, rows)
+        for rows, parts, design in pieces(clients, i, folds):
+            left = torch.ones(folds, len(rows)) * heft(clients, rows)
+            for fold, lines in parts:
+                left[fold, lines] = 0.0
             for b, (_, labels) in enumerate(lessons):
                 z = design.scores(coefficients[b])
                 chance = chances(z + shift if b == 0 else z)
@@ -127,14 +132,14 @@ def held_losses(
     """
     lessons, folds = clients.lessons(), len(tries)
     outputs = [k for k, _ in lessons]
+    coefficients = blocks(tries, outputs)
     found = torch.zeros(len(clients), len(lessons), tries.shape[1], dtype=torch.float64)
     for i in range(len(clients)):
         shift = own_intercepts(clients, i, blocks(points[1:], outputs)[0], folds, tau)
-        for rows, of, design in pieces(clients, i, folds, apart=True):
-            much = heft(clients, rows)
-            each = zip(lessons, blocks(tries[int(of[0])], outputs), strict=True)
-            for b, ((_, labels), coefficients) in enumerate(each):
-                z = design.scores(coefficients)
+        for rows, parts, design in pieces(clients, i, folds):
+            much, each = heft(clients, rows), [(k, design.part(lines)) for k, lines in parts]
+            for b, (_, labels) in enumerate(lessons):
+                z = torch.cat([some.scores(coefficients[b][k]) for k, some in each], dim=1)
                 if b == 0:
                     z = z + shift
                 found[i, b] += (much * loss_of(z, labels[rows])).sum(1)
