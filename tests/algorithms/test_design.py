@@ -53,13 +53,13 @@ def test_products_are_those_of_the_laid_out_design(n, seed, groups, points, outp
     weight = torch.rand(n, generator=rng, dtype=torch.float64)
     close = {"rtol": 1e-5, "atol": 1e-4}
     laid = Laid(x.double(), federation.table.x, more, encoder.tables, joined(encoder.tables))
-    half = slice(n // 3, n)
     for found in (looked, laid):
-        for one, other, lines in ((found, dense, slice(n)), (found.part(half), dense.part(half), half)):
+        for lines in (slice(n), slice(n // 3, n)):
+            one, other = found.part(lines), dense.part(lines)
+            slope, much = slopes[:, lines], weight[lines]
             torch.testing.assert_close(one.scores(some), other.scores(some), **close)
-            pulled = other.pull(slopes[:, lines])
-            torch.testing.assert_close(one.pull(slopes[:, lines]), pulled, **close)
-            torch.testing.assert_close(one.square(weight[lines]), other.square(weight[lines]), **close)
+            torch.testing.assert_close(one.pull(slope), other.pull(slope), **close)
+            torch.testing.assert_close(one.square(much), other.square(much), **close)
     plain = x.double().T @ (weight[:, None] * x.double())
     torch.testing.assert_close(dense.square(weight), plain, **close)
 

@@ -28,14 +28,12 @@ from pfedfair.runs.card import values_of
 from pfedfair.runs.keeping import keep
 from pfedfair.runs.lots import key_of
 from pfedfair.runs.model import PersonalModel
-from pfedfair.runs.predictor import Predictor, count
+from pfedfair.runs.predictor import Predictor, collapsed, count
 from pfedfair.runs.shapes import shapes
 from pfedfair.theory import frontier
 
 if TYPE_CHECKING:
     from pfedfair.report.whole import Report
-
-FEW = 64  # rows that show whether a model decides at all, most of the time
 
 
 def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.ndarray], bool]:
@@ -112,14 +110,7 @@ class Run:
     @cached_property
     def collapsed(self) -> np.ndarray:
         """Which clients' models predict one class for all of their own training rows."""
-        rows, table = self.federation.partition.train, self.federation.table
-        who = np.arange(len(rows))
-        for most in (FEW, None):  # of most clients a few rows show two decisions already
-            if len(who):
-                people, predictors = ([each[i] for i in who] for each in (rows, self.predictors))
-                counts = count(predictors, table, [own[:most] for own in people])
-                who = who[metrics.one_decision(counts)]
-        return np.isin(np.arange(len(rows)), who)
+        return collapsed(self.predictors, self.federation.table, self.federation.partition.train)
 
     @cached_property
     def history(self) -> pd.DataFrame:

@@ -53,8 +53,8 @@ def fit(counts: np.ndarray, z: np.ndarray, kind: str) -> np.ndarray:
     features, people = spread @ _features(z), counts.sum(0)
 
     def value(free: np.ndarray) -> float:
-        loss = _lost(free @ features, counts)
-        return loss + RIDGE * ((free @ spread - start) ** 2).sum() / 2
+        off = free @ spread - start
+        return _lost(free @ features, counts) + float(RIDGE * (off @ off) / 2)
 
     free = start[: len(spread)]
     now = value(free)
