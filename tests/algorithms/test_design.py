@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import pfedfair as pff
 from pfedfair.algorithms import curvature
 from pfedfair.algorithms.clients import Clients
-from pfedfair.algorithms.design import Dense, Laid, Looked, joined
+from pfedfair.algorithms.design import Dense, Laid, Looked
 from pfedfair.data import encoder as inputs
 from pfedfair.federation import encoded
 from pfedfair.networks import linear
@@ -52,7 +52,7 @@ def test_products_are_those_of_the_laid_out_design(n, seed, groups, points, outp
     slopes = torch.randn(points, n, outputs, generator=rng, dtype=torch.float64)
     weight = torch.rand(n, generator=rng, dtype=torch.float64)
     close = {"rtol": 1e-5, "atol": 1e-4}
-    laid = Laid(x.double(), federation.table.x, more, encoder.tables, joined(encoder.tables))
+    laid = Laid(x.double(), federation.table.x, more, encoder.tables, encoder.joined)
     for found in (looked, laid):
         for lines in (slice(n), slice(n // 3, n)):
             one, other = found.part(lines), dense.part(lines)

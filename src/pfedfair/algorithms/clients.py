@@ -18,6 +18,7 @@ from pfedfair.partition import stratified
 
 WIDE = 256  # inputs
 WHOLE_MEMORY = 256 * 2**20  # bytes of all clients' inputs that are kept laid out
+KEPT = 12  # bytes of an input that is kept, in single and in double precision
 EPOCH_MEMORY = 16 * 2**20  # bytes of an epoch's inputs; more are laid out step by step
 SETTLING = 2_000_000  # the number of the epoch in which models are settled
 
@@ -93,8 +94,15 @@ class Clients:
             self._rooms[k] = self.table.x.new_empty((rows, *self.table.x.shape[1:]))
         return self._rooms[k]
 
+    @property
+    def remembers(self) -> bool:
+        """Whether the table is so small that what is made of its rows may be kept, see `once`."""
+        return KEPT * self.table.width * len(self.table.x) <= WHOLE_MEMORY
+
     def once(self, what: Hashable, make: Callable[[], T]) -> T:
-        """What is made of these clients' rows when it is first asked for, and then kept."""
+        """What is made of these clients' rows: of a small table once, and then kept."""
+        if not self.remembers:
+            return make()
         if what not in self._made:
             self._made[what] = make()
         return self._made[what]  # type: ignore[no-any-return]

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from pfedfair import seeds
-from pfedfair.algorithms.clients import WHOLE_MEMORY, Clients
-from pfedfair.algorithms.design import Dense, Design, Laid, Looked, joined
-from pfedfair.data.piecewise import Places
+from pfedfair.algorithms.clients import Clients
+from pfedfair.algorithms.design import Dense, Design, Laid, Looked
+from pfedfair.data.piecewise import Piecewise
 from pfedfair.federation import Batch
 from pfedfair.objectives import losses
 
@@ -29,7 +29,6 @@ PARTS = torch.tensor([*(0.5**k for k in range(8)), 0.0], dtype=torch.float64)  #
 FOLDS_STREAM = 2  # of the stream for held rows
 ROWS_LOOKED = 8 * ROWS  # that are looked up, if they have
 WIDE = 256  # inputs or more
-KEPT = 12  # bytes of an input that is kept, in single and in double precision
 
 
 def blocks(flat: Tensor, outputs: list[int]) -> list[Tensor]:
@@ -70,7 +69,7 @@ def pieces(clients: Clients, i: int, folds: int) -> Iterator[Piece]:
     """
     rows, ends = clients.once(("order", i, folds), lambda: in_order(fold_rows(clients, i, folds)))
     whole = None
-    if KEPT * clients.table.width * len(clients.table.x) <= WHOLE_MEMORY:
+    if clients.remembers:
         whole = clients.once(("design", i, folds), lambda: design_of(clients, rows))
     number = -(-len(rows) // (ROWS_LOOKED if clients.table.width >= WIDE else ROWS))
     for k in range(number):
@@ -91,14 +90,14 @@ def in_order(parts: list[np.ndarray]) -> tuple[Tensor, list[int]]:
 def design_of(clients: Clients, rows: Tensor) -> Design:
     """What the logits of some rows are linear in."""
     table, network, s = clients.table, clients.network, clients.table.s[rows][None]
-    columns: list[Places] | None = getattr(table.encoder, "tables", None)
-    if columns is None:
+    encoder = table.encoder
+    if not isinstance(encoder, Piecewise):
         return Dense(network.design(table.inputs(rows)[None], s)[0])
-    more = network.design(torch.zeros(1, len(rows), 0), s)[0]
+    packed, more = table.x[rows], network.design(torch.zeros(1, len(rows), 0), s)[0]
     if table.width >= WIDE:
-        return Looked(table.x[rows], more, columns)
+        return Looked(packed, more, encoder.tables)
     x = network.design(table.inputs(rows)[None], s)[0]
-    return Laid(x, table.x[rows], more, columns, clients.once("table", lambda: joined(columns)))
+    return Laid(x, packed, more, encoder.tables, encoder.joined)
 
 
 def people(clients: Clients, folds: int) -> Tensor:
@@ -153,13 +152,13 @@ def hessian(design: Design, chance: Tensor, much: Tensor | float = 1.0) -> Tenso
     return found.view(-1).index_select(0, places(len(found))[0])
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def places(size: int) -> tuple[Tensor, Tensor]:
     """Where a matrix has the numbers of its upper triangle, and where these are for all of it."""
     rows, columns = torch.triu_indices(size, size)
     back = torch.empty(size, size, dtype=torch.int64)
     back[rows, columns] = back[columns, rows] = torch.arange(len(rows))
-    return size * rows + columns, back.view(-1)
+    return (size * rows + columns).int(), back.view(-1).int()
 
 
 def whole(triangle: Tensor, size: int) -> Tensor:

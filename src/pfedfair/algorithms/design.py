@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from pfedfair.data.piecewise import EMPTY, Places
+from pfedfair.data.piecewise import EMPTY
+from pfedfair.data.places import Places
 
 BLOCKS = 3  # of a square: more of them are smaller, and slower
 
@@ -176,13 +177,4 @@ def square(x: Tensor, weight: Tensor) -> Tensor:
         start, stop = q * k // BLOCKS, q * (k + 1) // BLOCKS
         rows = x[:, start:stop].T @ weighted[:, start:]
         found[start:stop, start:], found[start:, start:stop] = rows, rows.T
-    return found
-
-
-def joined(columns: Sequence[Places]) -> Tensor:
-    """What the places of all columns make of all inputs, ``(places, inputs)``."""
-    ends = np.cumsum([0, *(len(column.table) for column in columns)])
-    found = torch.zeros(ends[-1], sum(len(column.inputs) for column in columns)).double()
-    for column, start, stop in zip(columns, ends, ends[1:], strict=False):
-        found[start:stop, column.inputs] = column.table
     return found
