@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import pfedfair as pff
 from pfedfair.algorithms import curvature
 from pfedfair.algorithms.clients import Clients
-from pfedfair.algorithms.design import Dense, Looked
+from pfedfair.algorithms.design import Dense, Laid, Looked
 from pfedfair.data import encoder as inputs
 from pfedfair.federation import encoded
 from pfedfair.networks import linear
@@ -52,23 +52,30 @@ def test_products_are_those_of_the_laid_out_design(n, seed, groups, points, outp
     slopes = torch.randn(points, n, outputs, generator=rng, dtype=torch.float64)
     weight = torch.rand(n, generator=rng, dtype=torch.float64)
     close = {"rtol": 1e-5, "atol": 1e-4}
-    torch.testing.assert_close(looked.scores(some), dense.scores(some), **close)
-    torch.testing.assert_close(looked.pull(slopes), dense.pull(slopes), **close)
-    torch.testing.assert_close(looked.square(weight), dense.square(weight), **close)
+    laid = Laid(x.double(), federation.table.x, more, encoder.tables, encoder.joined)
+    for found in (looked, laid):
+        for lines in (slice(n), slice(n // 3, n)):
+            one, other = found.part(lines), dense.part(lines)
+            slope, much = slopes[:, lines], weight[lines]
+            torch.testing.assert_close(one.scores(some), other.scores(some), **close)
+            torch.testing.assert_close(one.pull(slope), other.pull(slope), **close)
+            torch.testing.assert_close(one.square(much), other.square(much), **close)
+    plain = x.double().T @ (weight[:, None] * x.double())
+    torch.testing.assert_close(dense.square(weight), plain, **close)
 
 
 def test_wide_tables_are_looked_up_and_newton_finds_the_same_model(monkeypatch):
     data = table(400, 0, 2)
     federation = data.federate(by_column("site"))
     method = pff.make("newton", {"rounds": 10})
-    clients = Clients(
-        linear(federation.encoder.width, groups=2), federation.table, federation.partition.train,
-        range(len(federation)), 0,
-    )  # fmt: skip
     found = {}
-    for width, kind in ((1, Looked), (10**6, Dense)):
+    for width, kind in ((1, Looked), (10**6, Laid)):
         monkeypatch.setattr(curvature, "WIDE", width)
-        _, design = next(curvature.pieces(clients, federation.partition.train[0]))
+        clients = Clients(
+            linear(federation.encoder.width, groups=2), federation.table,
+            federation.partition.train, range(len(federation)), 0,
+        )  # fmt: skip
+        design = next(curvature.pieces(clients, 0, 5)).design
         assert type(design) is kind
         found[kind] = pff.train(federation, method).fitted.w
-    assert found[Dense].numpy() == pytest.approx(found[Looked].numpy(), abs=2e-5)
+    assert found[Laid].numpy() == pytest.approx(found[Looked].numpy(), abs=2e-5)

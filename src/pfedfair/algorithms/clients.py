@@ -1,8 +1,9 @@
 """Some clients side by side, as an algorithm sees them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,8 +18,11 @@ from pfedfair.partition import stratified
 
 WIDE = 256  # inputs
 WHOLE_MEMORY = 256 * 2**20  # bytes of all clients' inputs that are kept laid out
+KEPT = 12  # bytes of an input that is kept, in single and in double precision
 EPOCH_MEMORY = 16 * 2**20  # bytes of an epoch's inputs; more are laid out step by step
 SETTLING = 2_000_000  # the number of the epoch in which models are settled
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +93,23 @@ class Clients:
         if k not in self._rooms or len(self._rooms[k]) != rows:
             self._rooms[k] = self.table.x.new_empty((rows, *self.table.x.shape[1:]))
         return self._rooms[k]
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the table is so small that what is made of its rows may be kept, see `once`."""
+        return KEPT * self.table.width * len(self.table.x) <= WHOLE_MEMORY
+
+    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+        """What is made of these clients' rows: of a small table once, and then kept."""
+        if not self.remembers:
+            return make()
+        if what not in self._made:
+            self._made[what] = make()
+        return self._made[what]  # type: ignore[no-any-return]
+
+    @cached_property
+    def _made(self) -> dict[Hashable, Any]:
+        return {}
 
     @cached_property
     def _rooms(self) -> dict[int, Tensor]:

@@ -177,8 +177,10 @@ def beliefs(server: State, own: State, sent: State, kappa: float | None) -> list
     `own` are its counts, `sent` what of them (with noise, if any) is among the server's.
     """
     pairs = []
+    held = [m["held"].sum((1, 3)) for m in (own, sent)]
     for name, trust in (("counts", server["trust"][:, None]), ("everybody", 1.0)):
-        people, told = (m["held"].sum((1, 3)) + trust * m["trained"] for m in (own, sent))
+        each = zip(held, (own, sent), strict=True)
+        people, told = (known + trust * m["trained"] for known, m in each)
         if name in server:
             pairs += [people.numpy(), (server[name] - told).clamp(min=0).numpy()]
     return [believe(server, mine, others, kappa, *whole)

@@ -9,6 +9,9 @@ block is what the network learns: the label, and where S has to be guessed, S.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,8 +19,9 @@ from torch import Tensor
 
 from pfedfair import seeds
 from pfedfair.algorithms.clients import Clients
-from pfedfair.algorithms.design import Dense, Design, Looked
-from pfedfair.federation import Batch, gather, pad
+from pfedfair.algorithms.design import Dense, Design, Laid, Looked
+from pfedfair.data.piecewise import Piecewise
+from pfedfair.federation import Batch
 from pfedfair.objectives import losses
 
 ROWS = 8192  # rows that are laid out at a time
@@ -42,26 +46,58 @@ def model(flat: Tensor, outputs: list[int]) -> Tensor:
 
 def fold_rows(clients: Clients, i: int, folds: int) -> list[np.ndarray]:
     """A client's rows in folds of nearly equal size, the same ones at every call."""
-    if folds == 1:
-        return [clients.rows[i]]
-    rng = seeds.generator(clients.seed, seeds.HELD, clients.ids[i], FOLDS_STREAM)
-    return np.array_split(rng.permutation(clients.rows[i]), folds)
+
+    def deal() -> list[np.ndarray]:
+        rng = seeds.generator(clients.seed, seeds.HELD, clients.ids[i], FOLDS_STREAM)
+        return np.array_split(rng.permutation(clients.rows[i]), folds)
+
+    return clients.once(("folds", i, folds), deal)
 
 
-def pieces(clients: Clients, rows: np.ndarray) -> Iterator[tuple[Tensor, Design]]:
-    """Some rows at a time: their numbers, and what their logits are linear in."""
-    table, network = clients.table, clients.network
-    columns = getattr(table.encoder, "tables", None) if table.width >= WIDE else None
-    most = ROWS if columns is None else ROWS_LOOKED
-    for part in np.array_split(rows, -(-len(rows) // most)) if len(rows) else []:
-        numbers = torch.from_numpy(part)
-        if columns is None:
-            batch = gather(table, *pad([part]))
-            yield numbers, Dense(network.design(batch.x, batch.s)[0])
-        else:
-            s = table.s[numbers][None]
-            more = network.design(torch.zeros(1, len(part), 0), s)[0]
-            yield numbers, Looked(table.x[numbers], more, columns)
+class Piece(NamedTuple):
+    """Some rows of a client: their numbers, the folds in them, what their logits are linear in."""
+
+    rows: Tensor
+    folds: list[tuple[int, slice]]  # the number of each, and its lines
+    design: Design
+
+
+def pieces(clients: Clients, i: int, folds: int) -> Iterator[Piece]:
+    """A client's rows, fold after fold, some at a time.
+
+    Designs of small tables are kept for all rounds.
+    """
+    rows, ends = clients.once(("order", i, folds), lambda: in_order(fold_rows(clients, i, folds)))
+    whole = None
+    if clients.remembers:
+        whole = clients.once(("design", i, folds), lambda: design_of(clients, rows))
+    number = -(-len(rows) // (ROWS_LOOKED if clients.table.width >= WIDE else ROWS))
+    for k in range(number):
+        start, stop = (len(rows) * end // number for end in (k, k + 1))
+        some = slice(start, stop)
+        cuts = [min(max(end, start), stop) - start for end in ends]
+        parts = [(fold, slice(*cut)) for fold, cut in enumerate(pairwise(cuts)) if cut[0] < cut[1]]
+        design = whole.part(some) if whole else design_of(clients, rows[some])
+        yield Piece(rows[some], parts, design)
+
+
+def in_order(parts: list[np.ndarray]) -> tuple[Tensor, list[int]]:
+    """Rows one part after another, and where the parts begin and end."""
+    ends = np.cumsum([0, *map(len, parts)])
+    return torch.from_numpy(np.concatenate(parts)), ends.tolist()
+
+
+def design_of(clients: Clients, rows: Tensor) -> Design:
+    """What the logits of some rows are linear in."""
+    table, network, s = clients.table, clients.network, clients.table.s[rows][None]
+    encoder = table.encoder
+    if not isinstance(encoder, Piecewise):
+        return Dense(network.design(table.inputs(rows)[None], s)[0])
+    packed, more = table.x[rows], network.design(torch.zeros(1, len(rows), 0), s)[0]
+    if table.width >= WIDE:
+        return Looked(packed, more, encoder.tables)
+    x = network.design(table.inputs(rows)[None], s)[0]
+    return Laid(x, packed, more, encoder.tables, encoder.joined)
 
 
 def people(clients: Clients, folds: int) -> Tensor:
@@ -104,27 +140,28 @@ def spread(chance: Tensor) -> Tensor:
     return torch.diag_embed(chance) - chance.unsqueeze(-1) * chance.unsqueeze(-2)
 
 
-def add_hessian(total: Tensor, design: Design, chance: Tensor, much: Tensor | float = 1.0) -> None:
-    """Add the Hessian of some rows to `total`, ``(outputs, q, outputs, q)``, its upper blocks."""
+def hessian(design: Design, chance: Tensor, much: Tensor | float = 1.0) -> Tensor:
+    """The upper triangle of the Hessian of some rows, as a matrix of ``outputs * q``."""
     weight = spread(chance)
     if isinstance(much, Tensor):
         weight = weight * much[:, None, None]
-    for a in range(total.shape[0]):
-        for b in range(a, total.shape[0]):
-            total[a, :, b] += design.square(weight[:, a, b])
+    outputs = range(weight.shape[1])
+    squares = {(a, b): design.square(weight[:, a, b]) for a in outputs for b in outputs if a <= b}
+    rows = [torch.cat([squares[min(a, b), max(a, b)] for b in outputs], dim=1) for a in outputs]
+    found = torch.cat(rows) if len(rows) > 1 else rows[0]
+    return found.view(-1).index_select(0, places(len(found))[0])
 
 
-def upper(hessian: Tensor) -> Tensor:
-    """The upper triangle of the matrix that ``(outputs, q, outputs, q)`` is."""
-    size = hessian.shape[0] * hessian.shape[1]
+@lru_cache(maxsize=1)
+def places(size: int) -> tuple[Tensor, Tensor]:
+    """Where a matrix has the numbers of its upper triangle, and where these are for all of it."""
     rows, columns = torch.triu_indices(size, size)
-    return hessian.reshape(size, size)[rows, columns]
+    back = torch.empty(size, size, dtype=torch.int64)
+    back[rows, columns] = back[columns, rows] = torch.arange(len(rows))
+    return (size * rows + columns).int(), back.view(-1).int()
 
 
 def whole(triangle: Tensor, size: int) -> Tensor:
     """The matrices ``(..., size, size)`` of upper triangles ``(..., numbers)``."""
-    rows, columns = torch.triu_indices(size, size)
-    found = triangle.new_zeros(*triangle.shape[:-1], size, size)
-    found[..., rows, columns] = triangle
-    found[..., columns, rows] = triangle
-    return found
+    found = triangle.index_select(-1, places(size)[1])
+    return found.view(*triangle.shape[:-1], size, size)

@@ -3,18 +3,26 @@
 A design has a line of q numbers for each of some rows. It is laid out (`Dense`), or never made
 (`Looked`): between two neighbouring places of a column inputs go straight from the one's to the
 other's, so that a cell stands for two lines of a small table. Products are then sums over places: a
-column of 500 levels, or of 32 ramps, costs no more than one of two.
+column of 500 levels, or of 32 ramps, costs no more than one of two. Where there are few inputs the
+square of a laid-out design is quicker, and all other products are looked up (`Laid`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from itertools import combinations_with_replacement
-from typing import NamedTuple, Protocol
+from copy import copy
+from itertools import combinations_with_replacement, pairwise
+from typing import Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
-from pfedfair.data.piecewise import EMPTY, Places
+from pfedfair.data.piecewise import EMPTY
+from pfedfair.data.places import Places
+
+BLOCKS = 3  # of a square: more of them are smaller, and slower
 
 
 class Design(Protocol):
@@ -29,12 +37,15 @@ class Design(Protocol):
     def square(self, weight: Tensor) -> Tensor:
         """The weighted sum of every line's products with itself, ``(q, q)``."""
 
+    def part(self, lines: slice) -> Design:
+        """The design of some of the lines; it shares their memory."""
+
 
 class Dense(Design):
     """A design that is laid out, ``(n, q)``."""
 
-    def __init__(self, x: Tensor) -> None:
-        self.x, self.exact = x, x.double()
+    def __init__(self, x: Tensor, exact: Tensor | None = None) -> None:
+        self.x, self.exact = x, x.double() if exact is None else exact
 
     def scores(self, coefficients: Tensor) -> Tensor:
         z = self.exact @ coefficients.flatten(0, 1).T
@@ -44,91 +55,126 @@ class Dense(Design):
         return slopes.mT @ self.exact
 
     def square(self, weight: Tensor) -> Tensor:
-        return self.x.T @ (weight.to(self.x)[:, None] * self.x)
+        return square(self.x, weight)
 
-
-class Slot(NamedTuple):
-    """A place of each row, and how much it counts there."""
-
-    at: np.ndarray
-    part: np.ndarray
+    def part(self, lines: slice) -> Design:
+        return Dense(self.x[lines], self.exact[lines])
 
 
 class Looked(Design):
-    """A design that is looked up: `packed` cells ``(n, columns)``, and `more` inputs behind."""
+    """A design that is looked up: `packed` cells ``(n, columns)``, and `more` inputs behind.
+
+    Places are numbered through all columns. A row has one of each column, or two between which its
+    cell is: `at` are their numbers, `weight` how much it counts there. `of` says which column's.
+    """
 
     def __init__(self, packed: Tensor, more: Tensor, columns: Sequence[Places]) -> None:
         self.columns, self.more = columns, more.double()
-        self.tables = [column.table for column in columns]
-        cells = packed.double().numpy().T
-        self.slots = [slots(cells[k], column) for k, column in enumerate(columns)]
         self.width = sum(len(column.inputs) for column in columns)
+        self.ends = np.cumsum([0, *(len(column.table) for column in columns)])
+        first, last = self.ends[:-1], self.ends[1:] - 1  # the last place is that of empty cells
+        between = np.array([column.between for column in columns], dtype=bool)
+        cells = packed.double().numpy()
+        low = cells.astype(np.int64).clip(0, np.maximum(last - first - 1 - between, 0))
+        beyond, empty = np.where(between, cells - low, 0.0), cells == EMPTY
+        beyond[empty] = 0.0
+        at = np.where(empty, last, first + low)
+        above = np.where(empty, last, first + low + 1)[:, between]
+        parts = np.concatenate([1 - beyond, beyond[:, between]], axis=1)
+        self.at = torch.from_numpy(np.concatenate([at, above], axis=1))
+        self.weight = torch.from_numpy(parts)
+        self.of = np.concatenate([np.arange(len(columns)), np.flatnonzero(between)])
 
     def scores(self, coefficients: Tensor) -> Tensor:
         flat = coefficients.flatten(0, 1).T
-        z = self.more @ flat[self.width :]
-        for column, each in zip(self.columns, self.slots, strict=True):
-            height = column.table @ flat[column.inputs]
-            for slot in each:
-                z += torch.from_numpy(slot.part)[:, None] * height[torch.from_numpy(slot.at)]
+        z = embedding_bag(self.at, self.heights(flat), per_sample_weights=self.weight, mode="sum")
+        z += self.more @ flat[self.width :]
         return z.view(len(z), *coefficients.shape[:2]).movedim(1, 0)
 
     def pull(self, slopes: Tensor) -> Tensor:
-        flat = slopes.movedim(-2, -1).reshape(-1, slopes.shape[-2])
-        found = flat.new_zeros(len(flat), self.width + self.more.shape[1])
-        found[:, self.width :] = flat @ self.more
-        for column, each in zip(self.columns, self.slots, strict=True):
-            for line, slope in zip(found, flat.numpy(), strict=True):
-                sums = _summed(each, slope, len(column.table))
-                line[column.inputs] = column.narrow(torch.from_numpy(sums))
-        return found.view(*slopes.shape[:-2], slopes.shape[-1], -1)
+        flat, at = slopes.movedim(-2, -1).reshape(-1, slopes.shape[-2]), self.at.ravel().numpy()
+        values = ((self.weight * slope[:, None]).ravel().numpy() for slope in flat)
+        sums = torch.from_numpy(np.array([np.bincount(at, v, self.ends[-1]) for v in values]).T)
+        found = torch.cat([self.narrow(sums), self.more.T @ flat.T])
+        return found.T.view(*slopes.shape[:-2], slopes.shape[-1], -1)
 
     def square(self, weight: Tensor) -> Tensor:
         """Sum up by pairs of places first, then make inputs of the places."""
-        weights, ends = weight.double().numpy(), np.cumsum([0, *map(len, self.tables)])
-        size = int(ends[-1]) + self.more.shape[1]
+        ends, size = self.ends, int(self.ends[-1]) + self.more.shape[1]
         sums = np.zeros((size, size))
         weighted = weight.double()[:, None] * self.more
         sums[ends[-1] :, ends[-1] :] = (self.more.T @ weighted).numpy()
-        for (one, ours), (other, theirs) in combinations_with_replacement(enumerate(self.slots), 2):
+        at, parts = self.at.T.contiguous().numpy(), self.weight.T.contiguous().numpy()
+        counts = parts * weight.double().numpy()
+        for one, other in combinations_with_replacement(range(len(self.columns)), 2):
             rows, columns = slice(*ends[one : one + 2]), slice(*ends[other : other + 2])
-            places = len(self.tables[other])
-            cells = np.zeros(len(self.tables[one]) * places)
-            for a in ours:
-                first, counts = a.at * places, a.part * weights
-                for b in theirs:
-                    cells += np.bincount(first + b.at, counts * b.part, minlength=len(cells))
-            sums[rows, columns] = cells.reshape(-1, places)
+            shape = len(self.columns[one].table), len(self.columns[other].table)
+            cells = np.zeros(shape[0] * shape[1])
+            for a in np.flatnonzero(self.of == one):
+                first = (at[a] - rows.start) * shape[1] - columns.start
+                for b in np.flatnonzero(self.of == other):
+                    cells += np.bincount(first + at[b], counts[a] * parts[b], len(cells))
+            sums[rows, columns] = cells.reshape(shape)
             sums[columns, rows] = sums[rows, columns].T
-        for one, ours in enumerate(self.slots):
-            rows, places = slice(*ends[one : one + 2]), len(self.tables[one])
-            for k, values in enumerate(weighted.T.numpy(), ends[-1]):
-                sums[rows, k] = sums[k, rows] = _summed(ours, values, places)
-        return self._narrow(self._narrow(torch.from_numpy(sums)).T.contiguous())
+        for k, values in enumerate(weighted.T.numpy(), ends[-1]):
+            of_places = np.bincount(at.ravel(), (parts * values).ravel(), ends[-1])
+            sums[: ends[-1], k] = sums[k, : ends[-1]] = of_places
+        return self._both(self._both(torch.from_numpy(sums)).T.contiguous())
 
-    def _narrow(self, sums: Tensor) -> Tensor:
+    def _both(self, sums: Tensor) -> Tensor:
         """From sums at all places, and of `more`, to sums of inputs; along the first axis."""
-        found, end = sums.new_empty(self.width + self.more.shape[1], *sums.shape[1:]), 0
-        for column in self.columns:
-            own = sums[end : end + len(column.table)]
-            found[column.inputs], end = column.narrow(own), end + len(own)
-        found[self.width :] = sums[end:]
+        return torch.cat([self.narrow(sums[: self.ends[-1]]), sums[self.ends[-1] :]])
+
+    def heights(self, coefficients: Tensor) -> Tensor:
+        """From coefficients of inputs ``(q, ...)`` to the sums that places add to logits."""
+        return torch.cat([column.table @ coefficients[column.inputs] for column in self.columns])
+
+    def narrow(self, sums: Tensor) -> Tensor:
+        """From sums at places ``(places, ...)`` to sums of inputs."""
+        found = sums.new_empty(self.width, *sums.shape[1:])
+        for column, (start, stop) in zip(self.columns, pairwise(self.ends), strict=True):
+            found[column.inputs] = column.narrow(sums[start:stop])
+        return found
+
+    def part(self, lines: slice) -> Looked:
+        found = copy(self)
+        found.more, found.at, found.weight = self.more[lines], self.at[lines], self.weight[lines]
         return found
 
 
-def slots(cells: np.ndarray, column: Places) -> list[Slot]:
-    """The places that a column's cells are between: two, or one where none are between."""
-    last = len(column.table) - 1  # where empty cells are
-    empty = cells == EMPTY
-    low = cells.astype(np.int64).clip(0, max(last - 2, 0) if column.between else last - 1)
-    at = np.where(empty, last, low)
-    if not column.between:
-        return [Slot(at, np.ones(len(cells)))]
-    part = np.where(empty, 0.0, cells - low)
-    return [Slot(at, 1 - part), Slot(np.where(empty, last, low + 1), part)]
+class Laid(Looked):
+    """A design that is looked up, but for its square: for that it is laid out, ``(n, q)``.
+
+    `table` is what all places make of all inputs, ``(places, inputs)``.
+    """
+
+    def __init__(
+        self, x: Tensor, packed: Tensor, more: Tensor, columns: Sequence[Places], table: Tensor
+    ) -> None:
+        super().__init__(packed, more, columns)
+        self.x, self.table = x, table
+
+    def square(self, weight: Tensor) -> Tensor:
+        return square(self.x, weight)
+
+    def heights(self, coefficients: Tensor) -> Tensor:
+        return self.table @ coefficients[: self.width]
+
+    def narrow(self, sums: Tensor) -> Tensor:
+        return self.table.T @ sums
+
+    def part(self, lines: slice) -> Laid:
+        found = cast("Laid", super().part(lines))
+        found.x = self.x[lines]
+        return found
 
 
-def _summed(each: Sequence[Slot], values: np.ndarray, places: int) -> np.ndarray:
-    """Sum values up at the places of their rows."""
-    parts = [np.bincount(slot.at, slot.part * values, minlength=places) for slot in each]
-    return np.asarray(np.sum(parts, axis=0))
+def square(x: Tensor, weight: Tensor) -> Tensor:
+    """The weighted sum of every line's products with itself, ``(q, q)``, of ``(n, q)``."""
+    weighted, q = weight.to(x)[:, None] * x, x.shape[1]
+    found = weighted.new_empty(q, q)
+    for k in range(BLOCKS):  # it is symmetric: what is below the blocks is not computed
+        start, stop = q * k // BLOCKS, q * (k + 1) // BLOCKS
+        rows = x[:, start:stop].T @ weighted[:, start:]
+        found[start:stop, start:], found[start:, start:stop] = rows, rows.T
+    return found

@@ -165,7 +165,7 @@ class Newton(Algorithm):
         end = coefficients[0].numel()  # of the first block, whose intercepts are last
         for i in range(len(clients)):
             found[i, end - outputs[0] : end] += own_intercepts(
-                clients, i, coefficients, server["tau"]
+                clients, i, coefficients, self.folds, server["tau"]
             )[0].to(found)
         return found
 
@@ -188,7 +188,7 @@ class Newton(Algorithm):
         if server["stage"] == DONE:
             return {"people": curvature.people(clients, 1)}, {}
         about, points, tau = self.about(server["stage"]), server["points"], server.get("tau")
-        message = by_fold(clients, points, self.folds if about == FOLDS else 1, tau)
+        message = by_fold(clients, points, self.folds, about == FOLDS, tau)
         if about == TRIES:
             message |= held_losses(clients, server["tries"], points, tau)
         if "starts" in server:

@@ -25,17 +25,17 @@ def step(hessian: Tensor, slope: Tensor, ridge: Tensor) -> Tensor:
     `slope` is the whole objective's, `hessian` that of the losses alone.
     """
     outputs, q = slope.shape
-    curved = hessian + torch.diag(ridge * penalty(slope.shape).flatten())
+    curved = hessian.clone()
+    curved.diagonal().add_(ridge * penalty(slope.shape).flatten())
     if outputs > 1:  # all intercepts together may move freely, and need not
         at = torch.arange(1, outputs + 1) * q - 1
         curved[at[:, None], at] += hessian.diagonal()[at].mean() / outputs
-    lift, scale = 0.0, curved.diagonal().mean()
-    while True:  # rounding in the products may leave what is almost flat below 0
-        lifted = curved + lift * scale * torch.eye(len(curved), dtype=curved.dtype)
-        factor, failed = torch.linalg.cholesky_ex(lifted)
-        if not failed:
-            break
-        lift = max(10 * lift, 1e-10)
+    factor, failed = torch.linalg.cholesky_ex(curved)
+    lift = 1e-10
+    while failed:  # rounding in the products may leave what is almost flat below 0
+        lifted = curved.diagonal().mean() * torch.eye(len(curved), dtype=curved.dtype)
+        factor, failed = torch.linalg.cholesky_ex(curved + lift * lifted)
+        lift *= 10
     return torch.cholesky_solve(slope.reshape(-1, 1), factor).view(slope.shape)
 
 
@@ -63,9 +63,9 @@ def left_out(starts: Tensor, gradient: Tensor, hessian: Tensor, ridges: Tensor) 
     From `starts` ``(folds, outputs, q)``, the gradients there of the other folds' losses, of the
     same shape, and the Hessians of each fold's. The models are ``(folds, ridges, outputs, q)``.
     """
-    folds, found = len(starts), []
-    for k, (at, slope) in enumerate(zip(starts, gradient, strict=True)):
-        curved = hessian.sum(0) - hessian[k]
+    folds, found, total = len(starts), [], hessian.sum(0)
+    for at, slope, own in zip(starts, gradient, hessian, strict=True):
+        curved = total - own
         for ridge in ridges * (folds - 1) / folds:  # it is against the mean loss
             found.append(at - step(curved, slope + ridge * penalty(at.shape) * at, ridge))
     return torch.stack(found).view(folds, len(ridges), *starts.shape[1:])

@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -10,16 +9,14 @@ from pfedfair.algorithms import intercepts
 from pfedfair.algorithms.clients import Clients
 from pfedfair.algorithms.curvature import (
     PARTS,
-    add_hessian,
     blocks,
     chances,
-    fold_rows,
     heft,
+    hessian,
     loss_of,
     misses,
     people,
     pieces,
-    upper,
     whole,
 )  # fmt: skip
 
@@ -28,73 +25,77 @@ class Sums(NamedTuple):
     """Sums of a fold's rows, for every block."""
 
     gradient: list[Tensor]  # (outputs, q)
-    hessian: list[Tensor]  # (outputs, q, outputs, q), its upper blocks
+    hessian: list[Tensor]  # upper triangles
 
 
-def by_fold(clients: Clients, points: Tensor, folds: int, tau: Tensor | None) -> dict[str, Tensor]:
+def by_fold(
+    clients: Clients, points: Tensor, folds: int, apart: bool, tau: Tensor | None
+) -> dict[str, Tensor]:
     """Every client's sums at ``points[0]``, and its losses on the way there from ``points[1]``.
 
-    With `tau` every client has an intercept of its own. The Hessian follows it unless it is by
-    fold.
+    By fold if `apart`. With `tau` every client has an intercept of its own. The Hessian follows it
+    unless it is by fold.
     """
     outputs = [k for k, _ in clients.lessons()]
     coefficients = blocks(points, outputs)
     loss = torch.zeros(len(clients), len(outputs), len(PARTS), dtype=torch.float64)
     gradients, hessians, likely = [], [], []
     for i in range(len(clients)):
-        shift = own_intercepts(clients, i, coefficients[0], tau)
-        each = []
-        for rows in fold_rows(clients, i, folds):
-            found, lost = added_up(clients, rows, coefficients, shift)
-            loss[i] += lost
-            each.append(found)
-            gradients.append(torch.cat([g.flatten() for g in found.gradient]))
-        triangles = [[upper(h) for h in found.hessian] for found in each]
+        shift = own_intercepts(clients, i, coefficients[0], folds, tau)
+        each, loss[i] = added_up(clients, i, coefficients, shift, folds, apart)
+        gradients += [torch.cat([g.flatten() for g in found.gradient]) for found in each]
+        triangles = [found.hessian for found in each]
         if tau is not None:
             size = coefficients[0][0].numel()
             at = torch.arange(1, outputs[0] + 1) * (size // outputs[0]) - 1
-            hessian = whole(torch.stack([parts[0] for parts in triangles]).sum(0), size)
+            curved = whole(torch.stack([parts[0] for parts in triangles]).sum(0), size)
             gradient = torch.stack([found.gradient[0][:, -1] for found in each]).sum(0)
-            likely.append(intercepts.evidence(hessian[at[:, None], at], gradient, shift[0]))
-            if folds == 1:
-                profiled = intercepts.profiled(hessian, at, tau)
+            likely.append(intercepts.evidence(curved[at[:, None], at], gradient, shift[0]))
+            if not apart:
+                profiled = intercepts.profiled(curved, at, tau)
                 triangles[0][0] = profiled[*torch.triu_indices(size, size)]
             if tau > 0:
                 way = shift[1] + PARTS[:, None] * (shift[0] - shift[1])
                 loss[i, 0] += (way**2).sum(1) / (2 * tau**2)
         hessians += [torch.cat(parts).float() for parts in triangles]
+    mass = people(clients, folds)
     message = {
-        "people": people(clients, folds),
+        "people": mass if apart else mass.sum(1, keepdim=True),
         "outputs": widths(clients),
         "loss": loss,
-        "gradient": torch.stack(gradients).view(len(clients), folds, -1),
-        "hessian": torch.stack(hessians).view(len(clients), folds, -1),
+        "gradient": torch.stack(gradients).view(*mass.shape[:1], -1, gradients[0].numel()),
+        "hessian": torch.stack(hessians).view(*mass.shape[:1], -1, hessians[0].numel()),
     }
     return message if tau is None else message | {"evidence": torch.stack(likely)}
 
 
 def added_up(
-    clients: Clients, rows: np.ndarray, coefficients: list[Tensor], shift: Tensor
-) -> tuple[Sums, Tensor]:
-    """The sums of some of a client's rows, and the losses, ``(blocks, parts of the way)``."""
+    clients: Clients, i: int, coefficients: list[Tensor], shift: Tensor, folds: int, apart: bool
+) -> tuple[list[Sums], Tensor]:
+    """A client's sums, of each fold if `apart`, and losses, ``(blocks, parts of the way)``."""
     lessons = clients.lessons()
     shapes = [block.shape[1:] for block in coefficients]
-    gradient = [torch.zeros(shape, dtype=torch.float64) for shape in shapes]
-    hessian = [torch.zeros(*shape, *shape, dtype=torch.float64) for shape in shapes]
+    sizes = [shape.numel() * (shape.numel() + 1) // 2 for shape in shapes]
+    found = [Sums([torch.zeros(shape, dtype=torch.float64) for shape in shapes],
+                  [torch.zeros(size, dtype=torch.float64) for size in sizes])
+             for _ in range(folds if apart else 1)]  # fmt: skip
     loss = torch.zeros(len(lessons), len(PARTS), dtype=torch.float64)
-    for part, design in pieces(clients, rows):
-        much = heft(clients, part)
+    for rows, parts, design in pieces(clients, i, folds):
+        much = heft(clients, rows)
         for b, (_, labels) in enumerate(lessons):
-            y = labels[part]
+            y = labels[rows]
             z = design.scores(coefficients[b])
             if b == 0:
                 z = z + shift[:, None]
             way = z[1] + PARTS[:, None, None] * (z[0] - z[1])
             loss[b] += (much * loss_of(way, y)).sum(1)
             chance = chances(z[0])
-            gradient[b] += design.pull(misses(chance, y, much))
-            add_hessian(hessian[b], design, chance, much)
-    return Sums(gradient, hessian), loss
+            slope = misses(chance, y, much)
+            for fold, lines in parts if apart else [(0, slice(None))]:
+                some, own = design.part(lines), found[fold]
+                own.gradient[b].add_(some.pull(slope[lines]))
+                own.hessian[b].add_(hessian(some, chance[lines], heft(clients, rows[lines])))
+    return found, loss
 
 
 def left_gradients(
@@ -109,15 +110,15 @@ def left_gradients(
     coefficients = blocks(starts, outputs)
     found = [torch.zeros(len(clients), *block.shape).to(block) for block in coefficients]
     for i in range(len(clients)):
-        shift = own_intercepts(clients, i, blocks(points[:1], outputs)[0], tau)
-        for k, rows in enumerate(fold_rows(clients, i, folds)):
-            others = torch.arange(folds) != k
-            for part, design in pieces(clients, rows):
-                much = heft(clients, part)
-                for b, (_, labels) in enumerate(lessons):
-                    z = design.scores(coefficients[b][others])
-                    chance = chances(z + shift if b == 0 else z)
-                    found[b][i, others] += design.pull(misses(chance, labels[part], much))
+        shift = own_intercepts(clients, i, blocks(points[:1], outputs)[0], folds, tau)
+        for rows, parts, design in pieces(clients, i, folds):
+            left = torch.ones(folds, len(rows)) * heft(clients, rows)
+            for fold, lines in parts:
+                left[fold, lines] = 0.0
+            for b, (_, labels) in enumerate(lessons):
+                z = design.scores(coefficients[b])
+                chance = chances(z + shift if b == 0 else z)
+                found[b][i] += design.pull(left[..., None] * misses(chance, labels[rows]))
     return {"left_gradient": torch.cat([block.flatten(2) for block in found], dim=-1)}
 
 
@@ -129,33 +130,34 @@ def held_losses(
     `tries` is ``(folds, models, total)``; the losses are ``(clients, blocks, models)``. A
     client's own intercept is the one at ``points[1]``, where the models come from.
     """
-    lessons = clients.lessons()
+    lessons, folds = clients.lessons(), len(tries)
     outputs = [k for k, _ in lessons]
+    coefficients = blocks(tries, outputs)
     found = torch.zeros(len(clients), len(lessons), tries.shape[1], dtype=torch.float64)
     for i in range(len(clients)):
-        shift = own_intercepts(clients, i, blocks(points[1:], outputs)[0], tau)
-        for k, rows in enumerate(fold_rows(clients, i, len(tries))):
-            coefficients = blocks(tries[k], outputs)
-            for part, design in pieces(clients, rows):
-                much = heft(clients, part)
-                for b, (_, labels) in enumerate(lessons):
-                    z = design.scores(coefficients[b])
-                    if b == 0:
-                        z = z + shift
-                    found[i, b] += (much * loss_of(z, labels[part])).sum(1)
+        shift = own_intercepts(clients, i, blocks(points[1:], outputs)[0], folds, tau)
+        for rows, parts, design in pieces(clients, i, folds):
+            much, each = heft(clients, rows), [(k, design.part(lines)) for k, lines in parts]
+            for b, (_, labels) in enumerate(lessons):
+                z = torch.cat([some.scores(coefficients[b][k]) for k, some in each], dim=1)
+                if b == 0:
+                    z = z + shift
+                found[i, b] += (much * loss_of(z, labels[rows])).sum(1)
     return {"held_loss": found}
 
 
-def own_intercepts(clients: Clients, i: int, coefficients: Tensor, tau: Tensor | None) -> Tensor:
+def own_intercepts(
+    clients: Clients, i: int, coefficients: Tensor, folds: int, tau: Tensor | None
+) -> Tensor:
     """A client's own intercept at each point, ``(points, outputs)``; 0 without tau."""
     none = coefficients.new_zeros(coefficients.shape[:2])
-    if tau is None or tau == 0:
+    if tau is None or tau == 0 or not len(clients.rows[i]):
         return none
-    y = clients.lessons()[0][1][torch.from_numpy(clients.rows[i])]
-    parts = [design.scores(coefficients) for _, design in pieces(clients, clients.rows[i])]
-    if not parts:
-        return none
-    return torch.stack([intercepts.solve(z, y, tau) for z in torch.cat(parts, dim=1)])
+    labels = clients.lessons()[0][1]
+    parts = [(design.scores(coefficients), labels[rows])
+             for rows, _, design in pieces(clients, i, folds)]  # fmt: skip
+    z, y = torch.cat([z for z, _ in parts], dim=1), torch.cat([y for _, y in parts])
+    return torch.stack([intercepts.solve(at, y, tau) for at in z])
 
 
 def widths(clients: Clients) -> Tensor:

@@ -166,10 +166,12 @@ class Transport(Based):
 
     def parts(self, clients: Clients) -> tuple[Clients, Clients]:
         """The clients with the rows that they train on, and with those that are held."""
-        trained, held = aside(clients, self.held, self.secret)
-        if not clients.table.kinds.aware:
-            trained = counting.headed(trained)
-        return trained, held
+
+        def make() -> tuple[Clients, Clients]:
+            trained, held = aside(clients, self.held, self.secret)
+            return trained if clients.table.kinds.aware else counting.headed(trained), held
+
+        return clients.once(("parts", self.held, self.secret), make)
 
     def scorers(self, server: State, clients: Clients) -> Tensor:
         trained, _ = self.parts(clients)  # held people are new to a scorer

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from torch import Tensor
 from pfedfair.data.cells import factor, floats, order
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.dates import needed
+from pfedfair.data.places import Places, joined
 from pfedfair.data.summary import Counts, Summary, Values
 
 RAMPS = 32
@@ -76,26 +77,6 @@ class Levels:
         known = {name: number for number, name in enumerate(self.names)}
         places = [known.get(word, len(known)) for word in words]
         return np.asarray(np.array([*places, EMPTY])[codes])
-
-
-class Places(NamedTuple):
-    """What cells of a column make of its inputs.
-
-    Row j of the `table` ``(places, inputs)`` is what a cell at place j does, the last row what an
-    empty one does; cells may be `between` two places, and their inputs are then, too. At each of
-    the first places, as many as there are `levels`, one input is 1 and the others are 0.
-    """
-
-    inputs: Tensor
-    table: Tensor
-    between: bool
-    levels: int
-
-    def narrow(self, sums: Tensor) -> Tensor:
-        """From sums at places ``(places, ...)`` to sums of inputs ``(inputs, ...)``."""
-        found = self.table[self.levels :].T @ sums[self.levels :]
-        found[: self.levels] += sums[: self.levels]
-        return found
 
 
 @dataclass(frozen=True)
@@ -212,6 +193,11 @@ class Piecewise:
             levels = 0 if isinstance(column, Numbers) else column.inputs
             found.append(Places(inputs, table, between and last > 1, levels))
         return found
+
+    @cached_property
+    def joined(self) -> Tensor:
+        """What the places of all columns make of all inputs, see `tables`."""
+        return joined(self.tables)
 
     @cached_property
     def _parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -23,6 +23,7 @@ from pfedfair.runs.predictor import ROWS_AT_ONCE
 APART = 8.0  # gradients of every row between two measurements: below a tenth of the time
 POINTS = 25  # of a curve, about
 IMAGES_AT_ONCE = 256
+KEPT = 64 * 2**20  # bytes of all inputs that are kept laid out
 
 
 def measured_rounds(algorithm: Algorithm, every: int | None = None) -> set[int]:
@@ -39,29 +40,45 @@ def measured_rounds(algorithm: Algorithm, every: int | None = None) -> set[int]:
     return {1, rounds, *range(every, rounds + 1, every)}
 
 
-def measure(
-    federation: Federation, network: Network, w: Tensor, criterion: str
-) -> dict[str, float]:
-    """Loss, accuracy and gap of the model `w` on training rows, each the mean over clients."""
-    table, part = federation.table, federation.partition
-    kinds, wide = table.kinds, outputs(table.kinds.classes)
-    lost, decided = [], []
-    for piece in _pieces(part.train, network):
-        some = torch.from_numpy(piece)
-        x, y, s = table.inputs(some)[None], table.y[some][None], table.s[some][None]
-        logits = network.logits(w[None], x, s)[..., :wide].detach()
-        lost.append(losses(logits, Batch(x, y, s, y))[0].numpy())
-        best = logits[0].argmax(1) if wide > 1 else (logits[0, :, 0] > 0).long()
-        decided.append(best.numpy())
-    rows = np.concatenate(part.train)
-    client = np.repeat(np.arange(len(federation)), federation.sizes)
-    label, group = table.y.numpy()[rows].astype(np.int64), table.s.numpy()[rows]
-    cell = ((client * kinds.groups + group) * kinds.classes + label) * kinds.classes
-    cell += np.concatenate(decided)
-    shape = (len(federation), kinds.groups, kinds.classes, kinds.classes)
-    counts = np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape)
-    loss = np.bincount(client, np.concatenate(lost)) / federation.sizes
-    return {"loss": float(loss.mean()), **means(counts, criterion)}
+class Measure:
+    """Loss, accuracy and gap of a global model on training rows, each the mean over clients."""
+
+    def __init__(self, federation: Federation, network: Network, criterion: str) -> None:
+        self.federation, self.network, self.criterion = federation, network, criterion
+        table, kinds = federation.table, federation.table.kinds
+        rows = np.concatenate(federation.partition.train)
+        self.client = np.repeat(np.arange(len(federation)), federation.sizes)
+        label, group = table.y.numpy()[rows].astype(np.int64), table.s.numpy()[rows]
+        self.cell = ((self.client * kinds.groups + group) * kinds.classes + label) * kinds.classes
+        self.kept: list[Batch] | None = [] if 4 * table.width * len(rows) <= KEPT else None
+
+    def __call__(self, w: Tensor) -> dict[str, float]:
+        """Measure the model `w`."""
+        kinds = self.federation.table.kinds
+        wide, lost, decided = outputs(kinds.classes), [], []
+        for some in self.people():
+            logits = self.network.logits(w[None], some.x, some.s)[..., :wide].detach()
+            lost.append(losses(logits, some)[0].numpy())
+            best = logits[0].argmax(1) if wide > 1 else (logits[0, :, 0] > 0).long()
+            decided.append(best.numpy())
+        shape = (len(self.federation), kinds.groups, kinds.classes, kinds.classes)
+        cell = self.cell + np.concatenate(decided)
+        counts = np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape)
+        loss = np.bincount(self.client, np.concatenate(lost)) / self.federation.sizes
+        return {"loss": float(loss.mean()), **means(counts, self.criterion)}
+
+    def people(self) -> Iterator[Batch]:
+        """All clients' rows in order, some at a time; inputs of a small table are kept."""
+        if self.kept:
+            yield from self.kept
+            return
+        table = self.federation.table
+        for piece in _pieces(self.federation.partition.train, self.network):
+            some = torch.from_numpy(piece)
+            x, y, s = table.inputs(some)[None], table.y[some][None], table.s[some][None]
+            if self.kept is not None:
+                self.kept.append(Batch(x, y, s, y))
+            yield Batch(x, y, s, y)
 
 
 def _pieces(clients: Sequence[np.ndarray], network: Network) -> Iterator[np.ndarray]:

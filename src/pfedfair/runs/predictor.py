@@ -10,11 +10,12 @@ from torch import Tensor
 
 from pfedfair import seeds
 from pfedfair.federation import Table
-from pfedfair.metrics import tally
+from pfedfair.metrics import one_decision, tally
 from pfedfair.networks import Network
 from pfedfair.rules import Rule
 
 ROWS_AT_ONCE = 2048  # of 4096 the inputs leave the cache
+FEW = 64  # rows that show two decisions, most of the time
 Unpack = Callable[[Tensor], Tensor]  # from what an encoder packed to inputs
 
 
@@ -113,3 +114,16 @@ def count(
     again[first] = False
     counts[again] = counts[:1]  # one model for all, on everybody's rows
     return counts
+
+
+def collapsed(
+    predictors: Sequence[Predictor], table: Table, rows: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Which clients have one decision for all of their `rows[i]`."""
+    who = list(range(len(rows)))
+    for most in (FEW, None):  # all rows of those alone whose first few do not show two
+        if who:
+            some = [rows[i][:most] for i in who]
+            one = one_decision(count([predictors[i] for i in who], table, some))
+            who = [i for i, alike in zip(who, one, strict=True) if alike]
+    return np.isin(np.arange(len(rows)), who)

@@ -28,7 +28,7 @@ from pfedfair.runs.card import values_of
 from pfedfair.runs.keeping import keep
 from pfedfair.runs.lots import key_of
 from pfedfair.runs.model import PersonalModel
-from pfedfair.runs.predictor import Predictor, count
+from pfedfair.runs.predictor import Predictor, collapsed, count
 from pfedfair.runs.shapes import shapes
 from pfedfair.theory import frontier
 
@@ -110,8 +110,7 @@ class Run:
     @cached_property
     def collapsed(self) -> np.ndarray:
         """Which clients' models predict one class for all of their own training rows."""
-        counts = count(self.predictors, self.federation.table, self.federation.partition.train)
-        return metrics.one_decision(counts)
+        return collapsed(self.predictors, self.federation.table, self.federation.partition.train)
 
     @cached_property
     def history(self) -> pd.DataFrame:

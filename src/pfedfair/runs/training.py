@@ -143,17 +143,16 @@ def train(
         nonlocal spent
         start, row = time.perf_counter(), {}
         if t + 1 in due:
-            found = history.measure(federation, network, server["w"], algorithm.criterion)
-            row = {"round": t + 1, **found}
+            row = {"round": t + 1, **measure(server["w"])}
             curve.append(row)
         for one in callbacks:
             one.on_round_end(replace(state, round=t + 1, w=server["w"].clone()), row)
         spent += time.perf_counter() - start
 
     if due:  # the model before the first round, as `fit` draws it
+        measure = history.Measure(federation, network, algorithm.criterion)
         w = network.init(seeds.generator(seed, seeds.INIT))
-        start = history.measure(federation, network, w, algorithm.criterion)
-        curve.append({"round": 0, **start})
+        curve.append({"round": 0, **measure(w)})
     try:
         for one in callbacks:
             one.on_train_begin(state)

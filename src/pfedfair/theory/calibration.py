@@ -15,6 +15,8 @@ import numpy as np
 from scipy.special import expit, log_expit, log_softmax, logit, softmax
 
 KINDS = ("score", "temperature", "beta")
+LEAST = 1e-3  # of a and b
+STEPS, SMALL = 100, 1e-10  # of Newton's method: at the most, and the last
 RIDGE = 1.0  # pulls towards the score itself, as strongly as about one person
 
 
@@ -33,45 +35,52 @@ def calibrate(counts: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, str]
     if centres.shape[1] > 2:
         return _many(counts, np.log(centres))
     z = logit(centres[:, 1])
-    losses = {kind: sum(_loss(fit(counts[k], z, kind), counts[1 - k], z) for k in (0, 1))
+    features = _features(z)
+    losses = {kind: sum(_lost(fit(counts[k], z, kind) @ features, counts[1 - k]) for k in (0, 1))
               for kind in KINDS}  # fmt: skip
     best = min(KINDS, key=lambda kind: losses[kind])
-    positive = expit(_logit(fit(counts.sum(0), z, best), z))
+    positive = expit(fit(counts.sum(0), z, best) @ features)
     return np.stack([1 - positive, positive]), best
 
 
 def fit(counts: np.ndarray, z: np.ndarray, kind: str) -> np.ndarray:
-    """Return a, b and c for counts ``(2, bins)`` of labels 0 and 1."""
-    from scipy.optimize import minimize  # takes long to load
-
+    """Return a, b and c for counts ``(2, bins)`` of labels 0 and 1, by Newton's method."""
     start = np.array([1.0, 1.0, 0.0])
     if kind == "score":
         return start
     spread = np.array([[1.0, 1.0, 0.0]]) if kind == "temperature" else np.eye(3)
+    least = np.array([LEAST, LEAST, -np.inf])[: len(spread)]
+    features, people = spread @ _features(z), counts.sum(0)
 
-    def value(free: np.ndarray) -> tuple[float, np.ndarray]:
-        beta = free @ spread
-        slope = counts.sum(0) * expit(_logit(beta, z)) - counts[1]
-        ridge = RIDGE * (beta - start)
-        total = _loss(beta, counts, z) + ridge @ (beta - start) / 2
-        return float(total), np.asarray(spread @ (_features(z) @ slope + ridge))
+    def value(free: np.ndarray) -> float:
+        off = free @ spread - start
+        return _lost(free @ features, counts) + float(RIDGE * (off @ off) / 2)
 
-    bounds = [(1e-3, None), (1e-3, None), (None, None)][: len(spread)]
-    found = minimize(value, start[: len(spread)], jac=True, bounds=bounds, method="L-BFGS-B")
-    return np.asarray(found.x @ spread)
+    free = start[: len(spread)]
+    now = value(free)
+    for _ in range(STEPS):
+        eta = expit(free @ features)
+        slope = features @ (people * eta - counts[1]) + RIDGE * spread @ (free @ spread - start)
+        curve = (features * (people * eta * (1 - eta))) @ features.T + RIDGE * spread @ spread.T
+        moves = (free > least) | (slope < 0)  # the others would go beyond their least value
+        step = np.zeros_like(free)
+        step[moves] = np.linalg.solve(curve[np.ix_(moves, moves)], slope[moves])
+        after = np.maximum(free - step, least)
+        while (then := value(after)) > now + SMALL * abs(now):
+            step /= 2
+            after = np.maximum(free - step, least)
+        far, free, now = np.abs(after - free).max(), after, then
+        if far < SMALL:
+            break
+    return np.asarray(free @ spread)
 
 
 def _features(z: np.ndarray) -> np.ndarray:
     return np.stack([log_expit(z), -log_expit(-z), np.ones_like(z)])
 
 
-def _logit(beta: np.ndarray, z: np.ndarray) -> np.ndarray:
-    return np.asarray(beta @ _features(z))
-
-
-def _loss(beta: np.ndarray, counts: np.ndarray, z: np.ndarray) -> float:
-    logit = _logit(beta, z)
-    return float(-(counts[1] * log_expit(logit) + counts[0] * log_expit(-logit)).sum())
+def _lost(logit: np.ndarray, counts: np.ndarray) -> float:
+    return float(-(counts[1] @ log_expit(logit) + counts[0] @ log_expit(-logit)))
 
 
 def _many(counts: np.ndarray, logs: np.ndarray) -> tuple[np.ndarray, str]:
@@ -112,5 +121,5 @@ def fit_many(counts: np.ndarray, logs: np.ndarray, kind: str) -> np.ndarray:
 
     first = start[0, :1] if kind == "temperature" else start.ravel()
     scales = 1 if kind == "temperature" else classes
-    bounds = [(1e-3 if i < scales else None, None) for i in range(len(first))]
+    bounds = [(LEAST if i < scales else None, None) for i in range(len(first))]
     return unfold(minimize(value, first, jac=True, bounds=bounds, method="L-BFGS-B").x)

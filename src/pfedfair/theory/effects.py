@@ -38,9 +38,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.special import expit, logsumexp, ndtri
+from scipy.special import expit, ndtri
 
-from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior
+from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior, logsumexp
 
 OF_GROUP = 2  # effects: location and scale
 START, SMALL = 0.2, 0.05  # standard deviations of effects: at first, and of the made-up client
@@ -126,7 +126,11 @@ def factors(q: np.ndarray, theta: np.ndarray) -> np.ndarray:
 
 def tilted(q: np.ndarray, theta: np.ndarray) -> np.ndarray:
     """Return p_theta, ``(..., bins)``."""
-    p = q * factors(q, theta)
+    return _tilted(q, theta @ basis(q))
+
+
+def _tilted(q: np.ndarray, power: np.ndarray) -> np.ndarray:
+    p = q * np.exp(power - power.max(-1, keepdims=True))
     return np.asarray(p / p.sum(-1, keepdims=True))
 
 
@@ -159,24 +163,24 @@ def likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
         if n.sum() == 0 or q.sum() == 0:
             continue
         at = slice(OF_GROUP * z, OF_GROUP * (z + 1))
-        theta, bent = _peak(n, q)
+        u = basis(q)
+        theta, bent = _peak(n, q, u)
         rise = bent @ theta + theta / WIDE**2
-        power = theta @ basis(q)
-        height = power @ n - n.sum() * logsumexp(power, b=q)
+        power = theta @ u
+        height = power @ n - n.sum() * logsumexp(power, q)
         slope[at], curve[at, at] = rise, bent
         constant[z] = height - rise @ theta + theta @ bent @ theta / 2
     return Likelihood(slope, curve, constant)
 
 
-def _peak(counts: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _peak(counts: np.ndarray, q: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where the likelihood times a wide prior is largest, and how the likelihood bends there."""
-    u, n = basis(q), counts.sum()
     theta, prior = np.zeros(OF_GROUP), np.eye(OF_GROUP) / WIDE**2
-    seen = u @ counts
+    seen, n = u @ counts, counts.sum()
     for _ in range(50):
-        p = tilted(q, theta)
+        p = _tilted(q, theta @ u)
         mean = u @ p
-        bent = n * ((u * p) @ u.T - np.outer(mean, mean))
+        bent = n * ((u * p) @ u.T - mean[:, None] * mean)
         step = np.linalg.solve(bent + prior, seen - n * mean - prior @ theta)
         length = np.abs(step).max()
         theta = theta + step * min(1.0, 0.5 / max(length, 1e-300))

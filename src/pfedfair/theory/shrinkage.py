@@ -18,11 +18,17 @@ believes what the others' people have shown.
 """
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 KAPPAS = np.logspace(0, 6, 49)
 CELLS = 16  # in which shapes are compared: few enough for a small client to fill
 FLAT = np.full(len(KAPPAS), 1 / len(KAPPAS))
+
+
+def logsumexp(x: np.ndarray, weight: np.ndarray | float = 1.0) -> float:
+    """The logarithm of a weighted sum; for a few numbers SciPy's takes ten times as long."""
+    top = x.max()
+    return float(top + np.log((weight * np.exp(x - top)).sum()))
 
 
 def kappa_posterior(counts: np.ndarray, q: np.ndarray, prior: np.ndarray = FLAT) -> np.ndarray:
