@@ -205,7 +205,8 @@ def _ends(gaps_of: dict[str, Pairs], level: float) -> list[tuple[np.ndarray, np.
         each.append(np.broadcast_to(stricter(level, number), pairs.people.shape))
     strict = np.concatenate(each, axis=-1)
     usual = np.full_like(strict, intervals.quantile(level))
-    together = [np.concatenate(parts, axis=-1) for parts in zip(*gaps_of.values(), strict=True)]
+    parts = zip(*gaps_of.values(), strict=True)
+    together = Pairs(*(np.concatenate(part, axis=-1) for part in parts))
     lows, highs = intervals.difference(*together, np.stack([strict, usual]))
     low, _ = intervals.folded(lows[0], highs[0])
     _, high = intervals.folded(lows[1], highs[1])
