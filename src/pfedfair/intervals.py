@@ -113,7 +113,9 @@ def _score(x: np.ndarray, n: np.ndarray, y: np.ndarray, m: np.ndarray, z: np.nda
             far = np.asarray((found - gap) ** 2 > z**2 * variance * (1 + 1e-12))
         return far
 
-    return search(far, found, -np.ones_like(found)), search(far, found, np.ones_like(found))
+    bounds = np.stack([-np.ones_like(found), np.ones_like(found)])
+    low, high = search(far, np.stack([found, found]), bounds)
+    return low, high
 
 
 def search(

@@ -184,16 +184,34 @@ def certainty(
     for which in range(counts.shape[-3]):
         found[f"npr_s{which}_low"] = low[..., which]
         found[f"npr_s{which}_high"] = high[..., which]
-    for name, pairs in compared(counts).items():
+    gaps_of = compared(counts)
+    for (name, pairs), (low, high) in zip(gaps_of.items(), _ends(gaps_of, level), strict=True):
         gaps = np.abs(pairs.signed)
-        number = (~np.isnan(gaps)).sum(-1, keepdims=True)
-        _, high = intervals.folded(*intervals.difference(*pairs, z))
-        low, _ = intervals.folded(*intervals.difference(*pairs, stricter(level, number)))
         found[f"{name}_low"], found[f"{name}_high"] = largest(low), largest(high)
         people = np.minimum(pairs.people, pairs.out_of)
         told = _behind(np.where(low > 0, low, np.nan), people)
         found[f"{name}_people"] = np.maximum(_behind(gaps, people), told)
     return found
+
+
+def _ends(gaps_of: dict[str, Pairs], level: float) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Of each measure the lower ends, at the stricter level, and the upper ends of its gaps.
+
+    All are found in one search, whose time hardly depends on how many it is for.
+    """
+    each = []
+    for pairs in gaps_of.values():
+        number = (~np.isnan(pairs.signed)).sum(-1, keepdims=True)
+        each.append(np.broadcast_to(stricter(level, number), pairs.people.shape))
+    strict = np.concatenate(each, axis=-1)
+    usual = np.full_like(strict, intervals.quantile(level))
+    parts = zip(*gaps_of.values(), strict=True)
+    together = Pairs(*(np.concatenate(part, axis=-1) for part in parts))
+    lows, highs = intervals.difference(*together, np.stack([strict, usual]))
+    low, _ = intervals.folded(lows[0], highs[0])
+    _, high = intervals.folded(lows[1], highs[1])
+    where = np.cumsum([gaps.shape[-1] for gaps in each])[:-1]
+    return list(zip(np.split(low, where, -1), np.split(high, where, -1), strict=True))
 
 
 def stricter(level: float, number: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ import json
 import re
 import resource
 from contextlib import contextmanager
+from shutil import copytree
 
 import numpy as np
 import pandas as pd
@@ -14,13 +15,19 @@ import pfedfair as pff
 OWN = ("--label", "hired", "--sensitive", "sex", "--client", "site")
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    return tmp_path_factory.mktemp("kept") / "first"
+
+
 @pytest.fixture
-def first(pfedfair, csv):
-    """A run on people.csv, and the rows without labels."""
-    code, _, err = pfedfair(
-        "train", csv, *OWN, "--method", "transport", "--rounds", 8, "--out", "first", "-q"
-    )
-    assert code == 0, err
+def first(pfedfair, csv, kept, tmp_path):
+    """A copy of a run on people.csv, which is trained once, and the rows without labels."""
+    if not kept.exists():
+        own = ("--method", "transport", "--rounds", 8, "--out", kept, "-q")
+        code, _, err = pfedfair("train", csv, *OWN, *own)
+        assert code == 0, err
+    copytree(kept, tmp_path / "first")
     frame = pd.read_csv(csv).drop(columns="hired")
     frame.insert(0, "nr", [f"{k:04d}" for k in range(len(frame))])
     frame.to_csv("new.csv", index=False)

@@ -205,7 +205,7 @@ def test_an_unknown_network_on_pixels(pfedfair, faces):
 
 def test_embeddings_of_another_width_are_refused_by_a_saved_model(pfedfair, file, tmp_path):
     pfedfair("train", file, *COLUMNS, "--method", "transport", "--rounds", 8, "--set", "epochs=1",
-             "--quiet", "--out", "run")  # fmt: skip
+             "--set", "bins=30", "--quiet", "--out", "run")  # fmt: skip
     narrow = made_faces.write(tmp_path / "n.parquet", *made_faces.people(width=5))
     said = refused(pfedfair, "personalise", "run", "--input", narrow)
     assert "The model takes embeddings of 8 numbers, these have 5" in said

@@ -32,14 +32,25 @@ import importlib.util
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *a: None if name in ("flwr", "ray") else find(name, *a)
 from pfedfair.cli import main
-main()
+
+for typed in sys.stdin.read().splitlines():
+    sys.argv = ["pfedfair", *typed.split()]
+    try:
+        main()
+    except SystemExit as stop:
+        print(f"{typed}: exit code {stop.code}")
+    else:
+        print(f"{typed}: exit code 0")
 """
+FLOWER = ("flower demo", "flower simulate compas", "flower init x --sites 1")
+TRAIN = "train compas --method fedavg --rounds 1"
 
 
-def pfedfair(*arguments, wait=300, code="from pfedfair.cli import main; main()"):
+def pfedfair(*arguments, wait=300, code="from pfedfair.cli import main; main()", typed=None):
     env = os.environ | {"NO_COLOR": "1", "COLUMNS": "120", "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
+        input=typed,
         capture_output=True,
         text=True,
         env=env,
@@ -47,18 +58,20 @@ def pfedfair(*arguments, wait=300, code="from pfedfair.cli import main; main()")
     )
 
 
-@pytest.mark.parametrize(
-    "command", [["demo"], ["simulate", "compas"], ["init", "x", "--sites", "1"]]
-)
-def test_without_the_extra_the_commands_say_what_to_install(command, tmp_path):
-    done = pfedfair("flower", *command, code=WITHOUT)
-    assert done.returncode == 2
-    assert "pip install 'pfedfair[flower]'" in done.stderr
+@pytest.fixture(scope="module")
+def without():
+    """One process without Flower and Ray, in which one command after the other is typed."""
+    return pfedfair(code=WITHOUT, typed="\n".join((*FLOWER, TRAIN)))
 
 
-def test_without_the_extra_everything_else_works():
-    done = pfedfair("train", "compas", "--method", "fedavg", "--rounds", "1", code=WITHOUT)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize("command", FLOWER)
+def test_without_the_extra_the_commands_say_what_to_install(without, command):
+    assert f"{command}: exit code 2\n" in without.stdout, without.stderr
+    assert without.stderr.count("pip install 'pfedfair[flower]'") == len(FLOWER)
+
+
+def test_without_the_extra_everything_else_works(without):
+    assert f"{TRAIN}: exit code 0\n" in without.stdout, without.stderr
 
 
 def test_what_a_module_needs_is_named():
@@ -77,9 +90,9 @@ def test_init_writes_a_deployment(tmp_path):
     assert "ssh-keygen" in done.stdout
     script = (tmp_path / "all" / "site-2" / "start-supernode.sh").read_text()
     assert "--superlink fl.example:8443" in script
-    again = pfedfair("flower", "init", str(tmp_path / "all"), "--sites", "2")
-    assert again.returncode == 2
-    assert "not empty" in again.stderr
+    again = CliRunner().invoke(app, ["init", str(tmp_path / "all"), "--sites", "2"])
+    assert isinstance(again.exception, InputError)
+    assert "not empty" in str(again.exception)
 
 
 @flower

@@ -28,6 +28,11 @@ def rows(**columns):
     return TABLE[["file"]].assign(embedding=list(ARRAY), **columns)
 
 
+@pytest.fixture(scope="module")
+def usual(folder):
+    return pff.personalise(folder, rows(gender=WORDS))
+
+
 @pytest.mark.parametrize(
     "columns",
     [
@@ -38,8 +43,7 @@ def rows(**columns):
         {"gender": WORDS, "male": 1 - TABLE["male"]},  # its own name goes first
     ],
 )
-def test_the_column_is_found_by_other_names(folder, columns):
-    usual = pff.personalise(folder, rows(gender=WORDS))
+def test_the_column_is_found_by_other_names(folder, usual, columns):
     model = pff.personalise(folder, rows(**columns))
     assert torch.equal(model.predictor.rule.numbers, usual.predictor.rule.numbers)
     counted = newcomer.rates(model, rows(**columns), "gender")["rows"]

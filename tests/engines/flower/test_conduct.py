@@ -188,6 +188,21 @@ def crowd(tmp_path_factory):
     return accuracy
 
 
+@pytest.fixture(scope="module")
+def honest(crowd):
+    """What four honest sites reach; nothing is told of their updates."""
+    told, logger = [], logging.getLogger("flwr")
+    ear = logging.Handler()
+    ear.emit = lambda record: told.append(record.getMessage())
+    logger.addHandler(ear)
+    reached = crowd({}, "honest")
+    logger.removeHandler(ear)
+    assert any("round 6 of 6" in text for text in told)  # the ear hears
+    assert not any("the update of site" in text for text in told)
+    assert reached > 0.6
+    return reached
+
+
 def scaled(factor):
     """A site whose update is so many times what it found."""
 
@@ -210,10 +225,7 @@ def scaled(factor):
     ],
     ids=["against", "a little against", "with"],
 )
-def test_an_update_that_is_too_long_costs_less_than_a_point(crowd, log, factor, words):
-    honest = crowd({}, "honest")
-    assert not any("the update of site" in r.getMessage() for r in log.records)
-    assert honest > 0.6
+def test_an_update_that_is_too_long_costs_less_than_a_point(crowd, honest, log, factor, words):
     assert crowd({0: scaled(factor)}, f"times {factor}") >= honest - 0.01
     told = [r.getMessage() for r in log.records if "the update of site" in r.getMessage()]
     assert len(told) == 6  # in every round
@@ -221,7 +233,7 @@ def test_an_update_that_is_too_long_costs_less_than_a_point(crowd, log, factor, 
     assert all(words in text for text in told)
 
 
-def test_lying_about_rows_does_not_help_to_go_against_the_others(crowd, log):
+def test_lying_about_rows_does_not_help_to_go_against_the_others(crowd, honest, log):
     def lies(message, answer):
         if message.metadata.message_type == "query.describe":
             told = answer.content.config_records["config"]
@@ -229,7 +241,6 @@ def test_lying_about_rows_does_not_help_to_go_against_the_others(crowd, log):
             told["description"] = json.dumps(found | {"rows": 9000})
         return scaled(-10)(message, answer)
 
-    honest = crowd({}, "honest, once more")
     assert crowd({0: lies}, "lies", options={"weighting": "size"}) >= honest - 0.01
     texts = [r.getMessage() for r in log.records]
     assert any("'site 0' says that it has more rows than all others together" in t for t in texts)
