@@ -34,7 +34,7 @@ def loss_slope(logits: Tensor, batch: Batch) -> Tensor:
     if logits.shape[-1] > 1:
         off = logits.softmax(-1) - one_hot(batch.y.long(), logits.shape[-1])
         return batch.weight.unsqueeze(-1) * off
-    return (batch.weight * (torch.sigmoid(logits[..., 0]) - batch.y)).unsqueeze(-1)
+    return torch.sigmoid(logits).sub_(batch.y.unsqueeze(-1)).mul_(batch.weight.unsqueeze(-1))
 
 
 def slope_of(value: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
