@@ -69,9 +69,7 @@ class Clients:
             for k in range(n_steps):
                 yield gather(self.table, index[:, k], weight[:, k], self._room(k, index[:, k].size))
             return
-        whole = gather(self.table, index, weight)
-        for k in range(n_steps):
-            yield Batch(*(tensor[:, k] for tensor in whole))
+        yield from map(Batch, *(tensor.unbind(1) for tensor in gather(self.table, index, weight)))
 
     @property
     def wide(self) -> bool:

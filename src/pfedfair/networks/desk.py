@@ -18,7 +18,7 @@ from torch.nn.functional import one_hot
 
 from pfedfair.last import Last
 from pfedfair.networks import kernel
-from pfedfair.spare import Spare
+from pfedfair.networks.spare import Spare
 
 Layer = tuple[int, int, int]  # start in a model's row, fan-in, fan-out
 relu_slope = torch.ops.aten.threshold_backward.grad_input  # the slope where the output is positive

@@ -38,12 +38,12 @@ struct plan {
     float *logits;
 };
 
-INLINE int64_t padded(int64_t width) { return (width + LINE - 1) / LINE * LINE; }
-
 /* The number of this interface: an older library beside newer Python is not used. */
 int64_t pfedfair_interface(void) { return 1; }
 
 #if defined(__x86_64__)
+
+INLINE int64_t padded(int64_t width) { return (width + LINE - 1) / LINE * LINE; }
 
 /* Copy numbers, and zeros behind them. */
 INLINE void fill(float *to, int64_t row, const float *from, int64_t width)
