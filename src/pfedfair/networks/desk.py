@@ -28,11 +28,7 @@ KEPT = 2  # desks: one for the global models, one for the personal
 class Desk(ABC):
     """The work on a stack of models with so many people each."""
 
-    GRADIENTS = 1  # that are in use at a time
     bound = False  # whether it is for models at one place in memory
-
-    def __init__(self) -> None:
-        self.spare = Spare(self.GRADIENTS)
 
     @abstractmethod
     def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
@@ -49,7 +45,6 @@ class ByTorch(Desk):
     bound = True  # views of them are kept
 
     def __init__(self, layers: Sequence[Layer], groups: int, w: Tensor, n: int) -> None:
-        super().__init__()
         self.layers, self.w = layers, w
         unfolded = [unfold(w, layer) for layer in layers]
         self.weights = [weight for weight, _ in unfolded]
@@ -58,7 +53,7 @@ class ByTorch(Desk):
         self.outputs = [w.new_empty(0), *room]  # the inputs of every layer, and the logits
         self.slopes = [torch.empty_like(output) for output in room[:-1]]
         self.inputs = Last(_layout(groups, w))
-        self.place, self.grads = 0, [(w, w)]
+        self.spare = Spare(1, lambda grad: [unfold(grad, layer) for layer in layers])
 
     def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
         out = self.outputs
@@ -70,11 +65,9 @@ class ByTorch(Desk):
         return out[-1]
 
     def pull(self, slope: Tensor) -> Tensor:
-        grad = self.spare.empty(self.w.shape, self.w)
-        if grad.data_ptr() != self.place:
-            self.place, self.grads = grad.data_ptr(), [unfold(grad, layer) for layer in self.layers]
+        grad, views = self.spare.like(self.w)
         for layer in reversed(range(len(self.layers))):
-            weight_grad, bias_grad = self.grads[layer]
+            weight_grad, bias_grad = views[layer]
             torch.bmm(slope.mT, self.outputs[layer], out=weight_grad)
             torch.sum(slope, 1, keepdim=True, out=bias_grad)
             if layer:
@@ -86,13 +79,11 @@ class ByTorch(Desk):
 class ByKernel(Desk):
     """Model by model, with one call for all layers."""
 
-    GRADIENTS = 2
-
     def __init__(self, layers: Sequence[Layer], groups: int, w: Tensor, n: int) -> None:
-        super().__init__()
         widths = [fan_in for _, fan_in, _ in layers] + [layers[-1][2]]
         self.passes = kernel.Passes(widths, groups, len(w), n)
         self.inputs = Last(self.passes.lay_out)
+        self.spare = Spare(2)  # gradients of the global models and of the personal ones
 
     def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
         self.w = w
@@ -100,7 +91,7 @@ class ByKernel(Desk):
         return self.passes.forth(w)
 
     def pull(self, slope: Tensor) -> Tensor:
-        grad = self.spare.empty(self.w.shape, self.w)
+        grad, _ = self.spare.like(self.w)
         self.passes.back(self.w, slope, grad)
         return grad
 

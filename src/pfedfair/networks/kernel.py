@@ -2,13 +2,14 @@
 
 ``kernel.c`` is built with the package, if there is a compiler, and lies beside this file; no other
 place is searched. Without it, or with ``PFEDFAIR_KERNEL=0`` in the environment, everything is done
-by PyTorch, a little slower: see decision 23.
+by PyTorch, more slowly: see decision 23.
 """
 
 import ctypes
 import os
 from collections.abc import Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -18,6 +19,7 @@ from pfedfair import kinds
 
 INTERFACE = 1  # the same number as in kernel.c
 MOST_LAYERS = 16  # as in kernel.c
+SMALL = 2**22  # numbers of a model times its people
 KINDS = ("none", "AVX2", "AVX-512")  # of vectors that the processor has
 
 
@@ -70,9 +72,14 @@ def words() -> str:
 
 
 def able(w: Tensor, x: Tensor, s: Tensor, layers: int) -> bool:
-    """Whether the library can work on these: single precision, people's numbers side by side."""
+    """Whether the library is to work on these: little, and numbers as it can read them.
+
+    With much work for each model, several threads of PyTorch are faster than the one here; how many
+    there are must not matter, as it would change the rounding.
+    """
     return (
         LIBRARY is not None
+        and w.shape[1] * x.shape[1] <= SMALL
         and w.dtype is x.dtype is torch.float32
         and s.dtype is torch.int64
         and w.is_cpu
@@ -97,6 +104,7 @@ class Passes:
         self.logits = torch.empty(models, n, widths[-1])
         self.plan.room, self.plan.logits = self.room.data_ptr(), self.logits.data_ptr()
         self.people = models, n
+        self.shape = models, sum((i + 1) * o for i, o in pairwise(widths))
 
     def lay_out(self, x: Tensor, s: Tensor) -> Tensor:
         """Put inputs and S into the room."""
@@ -110,6 +118,7 @@ class Passes:
 
     def forth(self, w: Tensor) -> Tensor:
         """The logits on the people that were laid out last, in memory that is used again."""
+        assert w.shape == self.shape
         self.library.pfedfair_forth(self.plan, w.data_ptr(), w.stride(0))
         return self.logits
 

@@ -10,11 +10,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+Views = list[tuple[Tensor, Tensor]]
 holders: Callable[[int], int] | None = getattr(torch._C, "_storage_Use_Count", None)
 
 
 class Place(NamedTuple):
     tensor: Tensor
+    views: Views
     storage: int  # where PyTorch counts who has it
     mine: int  # the count while nobody else does
 
@@ -22,21 +24,21 @@ class Place(NamedTuple):
 class Spare:
     """Remembers the last few tensors that it gave away, and gives them again once they are free.
 
-    Where PyTorch does not tell who has a tensor (the function is not public), all are new: slower,
-    not wrong.
+    With every tensor come the `views` of it that its user needs. Where PyTorch does not tell who
+    has a tensor (the function is not public), all are new: slower, not wrong.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, views: Callable[[Tensor], Views] = lambda tensor: []) -> None:
         self.places: deque[Place] = deque(maxlen=most)
+        self.views = views
 
-    def empty(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        """Return a tensor of any content that is nobody else's, dense, with the dtype of `like`."""
-        if holders is None:
-            return like.new_empty(shape)
-        for tensor, storage, mine in self.places:
-            if holders(storage) == mine and tensor.shape == shape and tensor.dtype is like.dtype:
-                return tensor.detach()
-        tensor = like.new_empty(shape)
+    def like(self, model: Tensor) -> tuple[Tensor, Views]:
+        """Return a tensor of this form and any content that is nobody else's, and its views."""
+        for tensor, views, storage, mine in self.places:
+            if holders and holders(storage) == mine and tensor.shape == model.shape:
+                return tensor.detach(), views
+        tensor = torch.empty_like(model)
+        views = self.views(tensor)
         storage = tensor.untyped_storage()._cdata
-        self.places.append(Place(tensor, storage, holders(storage)))
-        return tensor.detach()
+        self.places.append(Place(tensor, views, storage, holders(storage) if holders else 0))
+        return tensor.detach(), views
