@@ -11,6 +11,7 @@ setup(
             "pfedfair.networks._kernel",
             sources=["src/pfedfair/networks/kernel.c"],
             depends=["src/pfedfair/networks/kernel.h"],
+            libraries=["m"],
             extra_compile_args=["-O3", "-g0"],
             optional=True,
         )

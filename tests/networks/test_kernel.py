@@ -16,6 +16,7 @@ from torch.nn.functional import one_hot
 import pfedfair as pff
 from pfedfair.engines import stacked
 from pfedfair.networks import MLP, kernel
+from pfedfair.networks.base import CrossEntropy
 from pfedfair.networks.desk import ByKernel, ByTorch, desk_for, new_desk
 
 built = pytest.mark.skipif(
@@ -211,6 +212,48 @@ def test_people_or_slopes_of_another_shape_are_refused():
         with pytest.raises(AssertionError):
             own.pull(each)
     assert own.pull(slope.double().expand(3, 4, 1).mT.mT).equal(own.pull(slope))
+
+
+@built
+@kinds
+@pytest.mark.parametrize("hidden", [(), (64, 64), (30,)], ids=str)
+def test_the_plain_loss_in_one_call(kind, hidden, monkeypatch):
+    monkeypatch.setattr(kernel, "KIND", kind)
+    network = MLP(12, hidden, groups=2)
+    w, x, s, _ = stack(network, 3, 65)
+    w[0] *= 30  # chances of 0 and 1
+    y = (x[..., 0] > 0).float()
+    weight = torch.rand(3, 2, 65)[:, 0] / 65
+    weight[2, 40:] = 0
+    loss = CrossEntropy(y, weight)
+    right = network.gradient(w.double(), x.double(), s, CrossEntropy(y.double(), weight.double()))
+    whole = network.gradient(w, x, s, loss)
+    parts = network.gradient(w, x, s, lambda logits: loss(logits))
+    for i in range(3):
+        for ours in (whole, parts):
+            assert (ours[i] - right[i]).abs().max() < 3e-6 * right[i].abs().max()
+    assert torch.equal(
+        whole[2:], network.gradient(w[2:], x[2:], s[2:], CrossEntropy(y[2:], weight[2:]))
+    )
+
+
+@built
+def test_the_plain_loss_of_other_numbers_is_pytorchs():
+    network = MLP(6, (8,), groups=2)
+    w, x, s, _ = stack(network, 3, 4)
+    y, weight = (x[..., 0] > 0).float(), torch.full((3, 4), 0.25)
+    right = network.gradient(w, x, s, CrossEntropy(y, weight))
+    turned = CrossEntropy(y.t().contiguous().t(), weight[:1, :1].expand(3, 4))
+    assert not kernel.knows(turned)
+    torch.testing.assert_close(network.gradient(w, x, s, turned), right)
+    torch.testing.assert_close(
+        network.gradient(w, x, s, CrossEntropy(y.bool().float(), weight)), right
+    )
+    weight[1, 2] = torch.nan
+    assert network.gradient(w, x, s, CrossEntropy(y, weight))[1].isnan().any()
+    for wrong in (CrossEntropy(y[:2], weight[:2]), CrossEntropy(y[:, :3], weight[:, :3])):
+        with pytest.raises(AssertionError):
+            network.gradient(w, x, s, wrong)
 
 
 @built

@@ -121,9 +121,8 @@ class Clients:
 
     def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
         """Every client's gradient of its objective at its own row of `w`, ``(clients, p)``."""
-        return self.network.gradient(
-            w, batch.x, batch.s, lambda logits: objective.slope(logits, batch)
-        )
+        slope = objective.slope_on(batch, self.table.kinds.classes)
+        return self.network.gradient(w, batch.x, batch.s, slope)
 
 
 def set_aside(clients: Clients, part: float) -> tuple[Clients, Clients]:

@@ -18,9 +18,11 @@ from torch.nn.functional import one_hot
 
 from pfedfair.last import Last
 from pfedfair.networks import kernel
+from pfedfair.networks.base import CrossEntropy
 from pfedfair.networks.spare import Spare
 
 Layer = tuple[int, int, int]  # start in a model's row, fan-in, fan-out
+Slope = Callable[[Tensor], Tensor]  # from logits to d(loss)/d(logits)
 relu_slope = torch.ops.aten.threshold_backward.grad_input  # the slope where the output is positive
 KEPT = 2  # desks: one for the global models, one for the personal
 
@@ -37,6 +39,10 @@ class Desk(ABC):
     @abstractmethod
     def pull(self, slope: Tensor) -> Tensor:
         """From d(loss)/d(logits) to d(loss)/d(w), a tensor that is nobody else's."""
+
+    def gradient(self, w: Tensor, x: Tensor, s: Tensor, slope: Slope) -> Tensor:
+        """Both in one."""
+        return self.pull(slope(self.logits(w, x, s)))
 
 
 class ByTorch(Desk):
@@ -93,6 +99,14 @@ class ByKernel(Desk):
     def pull(self, slope: Tensor) -> Tensor:
         grad, _ = self.spare.like(self.w)
         self.passes.back(self.w, slope, grad)
+        return grad
+
+    def gradient(self, w: Tensor, x: Tensor, s: Tensor, slope: Slope) -> Tensor:
+        if not (isinstance(slope, CrossEntropy) and kernel.knows(slope)):
+            return super().gradient(w, x, s, slope)
+        self.inputs.of(x, s)
+        grad, _ = self.spare.like(w)
+        self.passes.both(w, slope, grad)
         return grad
 
 

@@ -5,6 +5,7 @@
  * One thread, and the same order of additions for a model wherever it stands in the stack.
  */
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -52,6 +53,15 @@ INLINE void fill(float *to, int64_t row, const float *from, int64_t width)
     memset(to + width, 0, sizeof(float) * (row - width));
 }
 
+/* A layer's weights with rows that can be read to their padded ends: these, or a copy in `room`. */
+INLINE const float *rows_of(const float *w, int64_t fan_out, int64_t fan_in, float *room)
+{
+    int64_t row = padded(fan_in);
+    if (row == fan_in) return w;
+    for (int64_t o = 0; o < fan_out; o++) fill(room + o * row, row, w + o * fan_in, fan_in);
+    return room;
+}
+
 #define NAME(f) f##_avx2
 #define LANES 8
 #define ROWS 6
@@ -91,9 +101,10 @@ INLINE void fill(float *to, int64_t row, const float *from, int64_t width)
 #endif
 
 static const struct {
-    void (*forth)(const struct shape *, const float *, float *, float *, float *);
-    void (*back)(const struct shape *, const float *, const float *, float *, const float *,
-                 float *);
+    void (*forth)(const struct shape *, const float *w, const float *in, float *hidden,
+                  float *work, float *logits);
+    void (*back)(const struct shape *, const float *w, const float *in, const float *hidden,
+                 float *work, const float *slope, float *grad);
 } kinds[] = {{0, 0}, {forth_avx2, back_avx2}, {forth_avx512, back_avx512}};
 
 /* The best kind of vectors that this processor has; 0 if PyTorch is as good. */
@@ -113,26 +124,33 @@ static struct shape shape_of(const struct plan *plan)
     return shape;
 }
 
-/* Floats that one model's inputs and hidden outputs take. */
-static int64_t kept_of(const struct shape *shape)
+/* Where things are in the room: every model's inputs, every model's hidden outputs, then work space,
+ * where weights are turned or padded and slopes are kept from one layer to the next. */
+struct places {
+    int64_t input, hidden; /* floats of one model */
+    int64_t hiddens, work, end;
+};
+
+static struct places places_of(const struct plan *plan, const struct shape *shape)
 {
-    int64_t kept = 0;
-    for (int64_t layer = 0; layer < shape->layers; layer++)
-        kept += shape->people * padded(shape->widths[layer]);
-    return kept;
+    struct places at = {.input = shape->people * padded(shape->widths[0])};
+    int64_t most = 0;
+    for (int64_t layer = 0; layer < shape->layers; layer++) {
+        int64_t weights = (padded(shape->widths[layer]) + 1) * padded(shape->widths[layer + 1]);
+        if (weights > most) most = weights;
+        if (layer) at.hidden += shape->people * padded(shape->widths[layer]);
+    }
+    at.hiddens = plan->models * at.input;
+    at.work = at.hiddens + plan->models * at.hidden;
+    at.end = at.work + most + 2 * shape->people * shape->widest;
+    return at;
 }
 
-/* Floats of the room that a stack needs: what the pass back needs of each model, then work space,
- * where weights are turned or padded and slopes are kept from one layer to the next. */
+/* Floats of the room that a stack needs. */
 int64_t pfedfair_room(const struct plan *plan)
 {
     struct shape shape = shape_of(plan);
-    int64_t most = 0;
-    for (int64_t layer = 0; layer < shape.layers; layer++) {
-        int64_t weights = (padded(shape.widths[layer]) + 1) * padded(shape.widths[layer + 1]);
-        if (weights > most) most = weights;
-    }
-    return plan->models * kept_of(&shape) + most + 2 * shape.people * shape.widest;
+    return places_of(plan, &shape).end;
 }
 
 /* Put everybody's inputs into the room, with S behind them. */
@@ -141,9 +159,10 @@ void pfedfair_lay_out(const struct plan *plan, const float *x, int64_t x_model, 
 {
     struct shape shape = shape_of(plan);
     int64_t features = plan->features, width = shape.widths[0], row = padded(width);
+    int64_t input = places_of(plan, &shape).input;
     for (int64_t model = 0; model < plan->models; model++)
         for (int64_t i = 0; i < plan->n; i++) {
-            float *to = plan->room + model * kept_of(&shape) + i * row;
+            float *to = plan->room + model * input + i * row;
             fill(to, row, x + model * x_model + i * x_person, features);
             for (int64_t j = features; j < width; j++) {
                 int64_t group = s[model * s_model + i];
@@ -156,11 +175,12 @@ void pfedfair_lay_out(const struct plan *plan, const float *x, int64_t x_model, 
 void pfedfair_forth(const struct plan *plan, const float *w, int64_t w_row)
 {
     struct shape shape = shape_of(plan);
-    int64_t kept = kept_of(&shape), outputs = shape.widths[shape.layers];
-    float *work = plan->room + plan->models * kept;
+    struct places at = places_of(plan, &shape);
+    int64_t outputs = plan->n * shape.widths[shape.layers];
     for (int64_t i = 0; i < plan->models; i++)
-        kinds[plan->kind].forth(&shape, w + i * w_row, plan->room + i * kept, work,
-                                plan->logits + i * plan->n * outputs);
+        kinds[plan->kind].forth(&shape, w + i * w_row, plan->room + i * at.input,
+                                plan->room + at.hiddens + i * at.hidden, plan->room + at.work,
+                                plan->logits + i * outputs);
 }
 
 /* From d(loss)/d(logits) to d(loss)/d(w), after the pass forth. */
@@ -168,11 +188,30 @@ void pfedfair_back(const struct plan *plan, const float *w, int64_t w_row, const
                    float *grad, int64_t grad_row)
 {
     struct shape shape = shape_of(plan);
-    int64_t kept = kept_of(&shape), outputs = shape.widths[shape.layers];
-    float *work = plan->room + plan->models * kept;
+    struct places at = places_of(plan, &shape);
+    int64_t outputs = plan->n * shape.widths[shape.layers];
     for (int64_t i = 0; i < plan->models; i++)
-        kinds[plan->kind].back(&shape, w + i * w_row, plan->room + i * kept, work,
-                               slope + i * plan->n * outputs, grad + i * grad_row);
+        kinds[plan->kind].back(&shape, w + i * w_row, plan->room + i * at.input,
+                               plan->room + at.hiddens + i * at.hidden, plan->room + at.work,
+                               slope + i * outputs, grad + i * grad_row);
+}
+
+/* Both passes for the mean cross-entropy of one output, model by model while all is at hand. */
+void pfedfair_both(const struct plan *plan, const float *w, int64_t w_row, const float *y,
+                   int64_t y_model, const float *weight, int64_t weight_model, float *grad,
+                   int64_t grad_row)
+{
+    struct shape shape = shape_of(plan);
+    struct places at = places_of(plan, &shape);
+    float *hidden = plan->room + at.hiddens, *work = plan->room + at.work;
+    for (int64_t i = 0; i < plan->models; i++) {
+        const float *in = plan->room + i * at.input;
+        float *z = plan->logits + i * plan->n;
+        kinds[plan->kind].forth(&shape, w + i * w_row, in, hidden, work, z);
+        for (int64_t k = 0; k < plan->n; k++)
+            z[k] = (1 / (1 + expf(-z[k])) - y[i * y_model + k]) * weight[i * weight_model + k];
+        kinds[plan->kind].back(&shape, w + i * w_row, in, hidden, work, z, grad + i * grad_row);
+    }
 }
 
 #else

@@ -15,11 +15,23 @@ typedef int32_t NAME(mask) __attribute__((vector_size(4 * LANES), aligned(4), ma
 #define V NAME(vector)
 #define M NAME(mask)
 
+/* What becomes of a product before it is stored. ReLU is PyTorch's: what is no number stays so. */
+INLINE V NAME(end)(V z, const float *bias, const float *output)
+{
+    if (bias) { /* a hidden layer's ReLU */
+        z += *(const V *)bias;
+        z = (V)((M)z & ~(M)(z <= 0));
+    }
+    if (output) /* its slope: 0 where its output is not positive */
+        z = (V)((M)z & ~(M)(*(const V *)output <= 0));
+    return z;
+}
+
 /* ROWS x COLS vectors of a product, in registers: rows and cols are constants where it is called.
  * `last` floats of the last vector are stored. */
 INLINE void NAME(tile)(const int rows, const int cols, int64_t depth, const float *a, int64_t down,
                        int64_t along, const float *b, int64_t b_row, float *c, int64_t c_row,
-                       int64_t last)
+                       int64_t last, const float *bias, const float *outputs)
 {
     V sum[ROWS][COLS];
     UNROLL for (int i = 0; i < rows; i++)
@@ -28,6 +40,11 @@ INLINE void NAME(tile)(const int rows, const int cols, int64_t depth, const floa
         UNROLL for (int i = 0; i < rows; i++)
             UNROLL for (int j = 0; j < cols; j++)
                 sum[i][j] += a[i * down] * *(const V *)(b + j * LANES);
+    if (bias || outputs)
+        UNROLL for (int i = 0; i < rows; i++)
+            UNROLL for (int j = 0; j < cols; j++)
+                sum[i][j] = NAME(end)(sum[i][j], bias ? bias + j * LANES : 0,
+                                      outputs ? outputs + i * c_row + j * LANES : 0);
     UNROLL for (int i = 0; i < rows; i++, c += c_row) {
         UNROLL for (int j = 0; j < cols - 1; j++) *(V *)(c + j * LANES) = sum[i][j];
         float *end = c + (cols - 1) * LANES;
@@ -40,10 +57,10 @@ INLINE void NAME(tile)(const int rows, const int cols, int64_t depth, const floa
 }
 
 /* c = a b, where a[i][k] is at a + i * down + k * along: so a may be transposed. Rows of b can be
- * read to a multiple of LANES. */
+ * read to a multiple of LANES, and so can bias and outputs (as c), see `end`, if there are any. */
 static void NAME(product)(int64_t height, int64_t width, int64_t depth, const float *a,
                           int64_t down, int64_t along, const float *b, int64_t b_row, float *c,
-                          int64_t c_row)
+                          int64_t c_row, const float *bias, const float *outputs)
 {
     for (int64_t j = 0; j < width; j += COLS * LANES) {
         int64_t wide = width - j < COLS * LANES ? width - j : COLS * LANES;
@@ -54,7 +71,7 @@ static void NAME(product)(int64_t height, int64_t width, int64_t depth, const fl
 #define TILE(r, c_) \
     case 8 * r + c_: \
         NAME(tile)(r, c_, depth, a + i * down, down, along, b + j, b_row, c + i * c_row + j, \
-                   c_row, last); \
+                   c_row, last, bias ? bias + j : 0, outputs ? outputs + i * c_row + j : 0); \
         break;
 #if COLS == 4
 #define TILES(r) TILE(r, 1) TILE(r, 2) TILE(r, 3) TILE(r, 4)
@@ -101,25 +118,6 @@ static void NAME(transpose)(int64_t height, int64_t width, const float *from, fl
     }
 }
 
-/* h = h + bias, and the hidden layers' ReLU, as PyTorch has it: what is not a number stays so. */
-static void NAME(activate)(int64_t n, int64_t row, float *h, const float *bias)
-{
-    for (int64_t i = 0; i < n; i++, h += row)
-        for (int64_t j = 0; j < row; j += LANES) {
-            V z = *(V *)(h + j) + *(const V *)(bias + j);
-            *(V *)(h + j) = (V)((M)z & ~(M)(z <= 0));
-        }
-}
-
-/* Its slope: 0 where the output is not positive. */
-static void NAME(deactivate)(int64_t n, int64_t row, float *slope, const float *h)
-{
-    for (int64_t i = 0; i < n * row; i += LANES) {
-        V out = *(const V *)(h + i);
-        *(V *)(slope + i) = (V)(*(M *)(slope + i) & ~(M)(out <= 0));
-    }
-}
-
 /* out[i][o] = h[i] w[o] + bias[o] for a few o: sums along the rows, LANES people at a time. */
 static void NAME(few)(int64_t n, int64_t outputs, int64_t depth, const float *h, int64_t row,
                       const float *w, int64_t w_row, const float *bias, float *out)
@@ -156,64 +154,59 @@ static void NAME(add_up)(int64_t n, int64_t width, const float *slope, int64_t r
     }
 }
 
-/* All layers of one model, from the inputs at the room's start to the logits. */
-static void NAME(forth)(const struct shape *shape, const float *w, float *room, float *work,
-                        float *logits)
+/* All layers of one model, from its inputs to the logits; `hidden` keeps the outputs between. */
+static void NAME(forth)(const struct shape *shape, const float *w, const float *in, float *hidden,
+                        float *work, float *logits)
 {
-    const float *in = room;
-    float *out = room;
     for (int64_t layer = 0; layer < shape->layers; layer++) {
         int64_t fan_in = shape->widths[layer], fan_out = shape->widths[layer + 1];
         int64_t in_row = padded(fan_in), out_row = padded(fan_out);
         const float *bias = w + fan_in * fan_out;
-        out += shape->people * in_row;
         if (layer < shape->layers - 1) {
             NAME(transpose)(fan_out, fan_in, w, work, out_row);
             fill(work + fan_in * out_row, out_row, bias, fan_out);
-            NAME(product)(shape->n, out_row, fan_in, in, in_row, 1, work, out_row, out, out_row);
-            NAME(activate)(shape->n, out_row, out, work + fan_in * out_row);
+            NAME(product)(shape->n, out_row, fan_in, in, in_row, 1, work, out_row, hidden, out_row,
+                          work + fan_in * out_row, 0);
         } else if (fan_out <= FEW) {
-            for (int64_t o = 0; o < fan_out; o++)
-                fill(work + o * in_row, in_row, w + o * fan_in, fan_in);
-            NAME(few)(shape->n, fan_out, in_row, in, in_row, work, in_row, bias, logits);
+            const float *rows = rows_of(w, fan_out, fan_in, work);
+            NAME(few)(shape->n, fan_out, in_row, in, in_row, rows, in_row, bias, logits);
         } else {
             NAME(transpose)(fan_out, fan_in, w, work, out_row);
-            NAME(product)(shape->n, fan_out, fan_in, in, in_row, 1, work, out_row, logits, fan_out);
+            NAME(product)(shape->n, fan_out, fan_in, in, in_row, 1, work, out_row, logits, fan_out,
+                          0, 0);
             for (int64_t i = 0; i < shape->n; i++)
                 for (int64_t o = 0; o < fan_out; o++) logits[i * fan_out + o] += bias[o];
         }
-        in = out;
+        in = hidden;
+        hidden += shape->people * out_row;
         w += (fan_in + 1) * fan_out;
     }
 }
 
-/* One model's gradient, from the slope at its logits and what `forth` left in the room. */
-static void NAME(back)(const struct shape *shape, const float *w, const float *room, float *work,
-                       const float *slope, float *grad)
+/* One model's gradient, from the slope at its logits and what `forth` left. */
+static void NAME(back)(const struct shape *shape, const float *w, const float *inputs,
+                       const float *hidden, float *work, const float *slope, float *grad)
 {
     int64_t row = shape->widths[shape->layers]; /* of the slope; the logits' are not padded */
     int64_t n = shape->n, size = shape->people * shape->widest;
-    const float *in = room;
     for (int64_t layer = 0; layer < shape->layers; layer++) {
         int64_t numbers = (shape->widths[layer] + 1) * shape->widths[layer + 1];
         w += numbers;
         grad += numbers;
-        in += shape->people * padded(shape->widths[layer]);
+        if (layer) hidden += shape->people * padded(shape->widths[layer]);
     }
     for (int64_t layer = shape->layers - 1; layer >= 0; layer--) {
         int64_t fan_in = shape->widths[layer], fan_out = shape->widths[layer + 1];
         int64_t in_row = padded(fan_in), numbers = (fan_in + 1) * fan_out;
         w -= numbers;
         grad -= numbers;
-        in -= shape->people * in_row;
-        NAME(product)(fan_out, fan_in, n, slope, 1, row, in, in_row, grad, fan_in);
+        const float *in = layer ? (hidden -= shape->people * in_row) : inputs;
+        NAME(product)(fan_out, fan_in, n, slope, 1, row, in, in_row, grad, fan_in, 0, 0);
         NAME(add_up)(n, fan_out, slope, row, grad + fan_in * fan_out);
         if (layer) {
-            float *before = work + (layer % 2) * size, *weight = work + 2 * size;
-            for (int64_t o = 0; o < fan_out; o++)
-                fill(weight + o * in_row, in_row, w + o * fan_in, fan_in);
-            NAME(product)(n, in_row, fan_out, slope, row, 1, weight, in_row, before, in_row);
-            NAME(deactivate)(n, in_row, before, in);
+            float *before = work + (layer % 2) * size;
+            const float *rows = rows_of(w, fan_out, fan_in, work + 2 * size);
+            NAME(product)(n, in_row, fan_out, slope, row, 1, rows, in_row, before, in_row, 0, in);
             slope = before;
             row = in_row;
         }

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from pfedfair import kinds
+from pfedfair.networks.base import CrossEntropy
 
 INTERFACE = 1  # the same number as in kernel.c
 MOST_LAYERS = 16  # as in kernel.c
@@ -57,7 +58,8 @@ def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
     library.pfedfair_lay_out.argtypes = [plan, memory, number, number, memory, number]
     library.pfedfair_forth.argtypes = [plan, memory, number]
     library.pfedfair_back.argtypes = [plan, memory, number, memory, memory, number]
-    for name in ("lay_out", "forth", "back"):
+    library.pfedfair_both.argtypes = [plan, *(memory, number) * 4]
+    for name in ("lay_out", "forth", "back", "both"):
         library[f"pfedfair_{name}"].restype = None
     return library
 
@@ -91,6 +93,16 @@ def able(w: Tensor, x: Tensor, s: Tensor, layers: int) -> bool:
     )
 
 
+def knows(loss: CrossEntropy) -> bool:
+    """Whether the library can work out this slope, too: numbers as it can read them."""
+    return (
+        loss.y.dtype is loss.weight.dtype is torch.float32
+        and loss.y.is_cpu
+        and loss.weight.is_cpu
+        and loss.y.stride(1) == loss.weight.stride(1) == 1
+    )
+
+
 class Passes:
     """The two passes of `models` through a perceptron, with `n` people for each."""
 
@@ -110,7 +122,7 @@ class Passes:
         """Put inputs and S into the room."""
         flat = x if x.dim() == 3 else x.flatten(2)
         assert flat.shape == (*self.people, self.plan.features)
-        assert s.shape == self.people
+        assert s.shape == self.people or not self.plan.groups  # nobody reads it then
         self.library.pfedfair_lay_out(
             self.plan, flat.data_ptr(), flat.stride(0), flat.stride(1), s.data_ptr(), s.stride(0)
         )
@@ -130,3 +142,14 @@ class Passes:
         self.library.pfedfair_back(
             self.plan, w.data_ptr(), w.stride(0), slope.data_ptr(), grad.data_ptr(), grad.stride(0)
         )
+
+    def both(self, w: Tensor, loss: CrossEntropy, grad: Tensor) -> None:
+        """Both passes for this loss, into `grad`; model by model, while all of it is at hand."""
+        assert w.shape == self.shape
+        assert loss.y.shape == loss.weight.shape == self.people
+        assert self.logits.shape[2] == 1
+        y, weight = loss.y, loss.weight
+        self.library.pfedfair_both(
+            self.plan, w.data_ptr(), w.stride(0), y.data_ptr(), y.stride(0),
+            weight.data_ptr(), weight.stride(0), grad.data_ptr(), grad.stride(0),
+        )  # fmt: skip
