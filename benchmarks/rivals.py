@@ -26,6 +26,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pfedfair.networks import kernel
+
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parent / ".rivals"
 MARKS = "<!-- rivals -->", "<!-- end of rivals -->"
@@ -177,7 +179,10 @@ def table(found: dict[int, dict[tuple[str, str], dict]], skipped: dict[str, str]
         peaks = [one["megabytes"] for (who, _), one in found[most].items() if who == name]
         if peaks:
             lines.append(row(name, cells, f"{max(peaks):.0f}"))
-    lines += ["", f"{date.today()}, {machine()}, one core and one thread for each."]
+    lines += [
+        "",
+        f"{date.today()}, {machine()}, one core and one thread for each; ours: {kernel.words()}.",
+    ]
     lines += [f"Not in the race: {name} ({why})." for name, why in (ABSENT | skipped).items()]
     return "\n".join(lines)
 

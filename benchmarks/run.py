@@ -27,7 +27,7 @@ import pfedfair as pff
 from pfedfair import experiment, seeds
 from pfedfair.engines import stacked
 from pfedfair.federation import Batch
-from pfedfair.networks import MLP
+from pfedfair.networks import MLP, kernel
 from pfedfair.objectives import Objective
 from rival import pfedme_round
 
@@ -198,5 +198,6 @@ BENCHMARKS = {
 }
 
 if __name__ == "__main__":
+    print(f"Small perceptrons: {kernel.words()}.")
     for name in sys.argv[1:] or BENCHMARKS:
         BENCHMARKS[name]()

@@ -11,7 +11,8 @@ from torch.nn.functional import one_hot, softplus
 from pfedfair.criteria import CRITERIA
 from pfedfair.errors import InputError, known
 from pfedfair.federation import Batch
-from pfedfair.kinds import Kinds
+from pfedfair.kinds import Kinds, outputs
+from pfedfair.networks.base import CrossEntropy
 from pfedfair.penalties import CLASSES, GROUPS, PENALTIES, SLOPES
 
 
@@ -34,7 +35,7 @@ def loss_slope(logits: Tensor, batch: Batch) -> Tensor:
     if logits.shape[-1] > 1:
         off = logits.softmax(-1) - one_hot(batch.y.long(), logits.shape[-1])
         return batch.weight.unsqueeze(-1) * off
-    return (batch.weight * (torch.sigmoid(logits[..., 0]) - batch.y)).unsqueeze(-1)
+    return CrossEntropy(batch.y, batch.weight)(logits)
 
 
 def slope_of(value: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
@@ -110,6 +111,12 @@ class Objective:
         if self.eta == 0:
             return loss(logits, batch)
         return self.loss_weight * loss(logits, batch) + self.eta * self._penalty(logits, batch)
+
+    def slope_on(self, batch: Batch, classes: int = 2) -> Callable[[Tensor], Tensor]:
+        """The map from logits to d(value)/d(logits) for these people."""
+        if self.eta == 0 and outputs(classes) == 1:
+            return CrossEntropy(batch.y, batch.weight)
+        return lambda logits: self.slope(logits, batch)
 
     def slope(self, logits: Tensor, batch: Batch) -> Tensor:
         """d(value)/d(logits), of the logits' shape."""

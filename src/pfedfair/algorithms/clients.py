@@ -73,9 +73,7 @@ class Clients:
             for k in range(n_steps):
                 yield gather(self.table, index[:, k], weight[:, k], self._room(k, index[:, k].size))
             return
-        whole = gather(self.table, index, weight)
-        for k in range(n_steps):
-            yield Batch(*(tensor[:, k] for tensor in whole))
+        yield from map(Batch, *(tensor.unbind(1) for tensor in gather(self.table, index, weight)))
 
     @property
     def wide(self) -> bool:
@@ -144,9 +142,8 @@ class Clients:
 
     def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
         """Every client's gradient of its objective at its own row of `w`, ``(clients, p)``."""
-        return self.network.gradient(
-            w, batch.x, batch.s, lambda logits: objective.slope(logits, batch)
-        )
+        slope = objective.slope_on(batch, self.table.kinds.classes)
+        return self.network.gradient(w, batch.x, batch.s, slope)
 
 
 def set_aside(clients: Clients, part: float) -> tuple[Clients, Clients]:

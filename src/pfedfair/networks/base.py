@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from pfedfair.errors import InputError, option
+
+
+@dataclass(eq=False)
+class CrossEntropy:
+    """The slope of the mean cross-entropy of one output, for a network that wants to know it.
+
+    `y` and `weight` are the batch's, ``(rows, n)``; it is called as any other slope.
+    """
+
+    y: Tensor
+    weight: Tensor
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        return (self.weight * (torch.sigmoid(logits[..., 0]) - self.y)).unsqueeze(-1)
 
 
 class Network(Protocol):

@@ -3,9 +3,11 @@
 For networks this small, making views of the parameters and asking for memory takes as long as the
 matrix products, and new memory of more than a few pages takes longer. Steps are in place, so all
 that stays the same from step to step is kept: views of every layer's parameters and gradient, room
-for its outputs and slopes, and the inputs with S behind them while the minibatch is the same.
+for its outputs and slopes, and the inputs with S behind them while the minibatch is the same. Where
+a kernel in C was built, it does the work.
 """
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from threading import local
@@ -15,18 +17,41 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from pfedfair.last import Last
+from pfedfair.networks import kernel
+from pfedfair.networks.base import CrossEntropy
+from pfedfair.networks.spare import Spare
 
 Layer = tuple[int, int, int]  # start in a model's row, fan-in, fan-out
+Slope = Callable[[Tensor], Tensor]  # from logits to d(loss)/d(logits)
 relu_slope = torch.ops.aten.threshold_backward.grad_input  # the slope where the output is positive
-holders: Callable[[int], int] | None = getattr(torch._C, "_storage_Use_Count", None)
 KEPT = 2  # desks: one for the global models, one for the personal
 
 
-class Desk:
-    """The work on the models `w` with `n` people each."""
+class Desk(ABC):
+    """The work on a stack of models with so many people each."""
+
+    bound = False  # whether it is for models at one place in memory
+
+    @abstractmethod
+    def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
+        """The outputs of every model on its own people."""
+
+    @abstractmethod
+    def pull(self, slope: Tensor) -> Tensor:
+        """From d(loss)/d(logits) to d(loss)/d(w), a tensor that is nobody else's."""
+
+    def gradient(self, w: Tensor, x: Tensor, s: Tensor, slope: Slope) -> Tensor:
+        """Both in one."""
+        return self.pull(slope(self.logits(w, x, s)))
+
+
+class ByTorch(Desk):
+    """All models at once, with a call for every product, sum and comparison."""
+
+    bound = True  # views of them are kept
 
     def __init__(self, layers: Sequence[Layer], groups: int, w: Tensor, n: int) -> None:
-        self.layers, self.groups, self.w, self.n = layers, groups, w, n
+        self.layers, self.w = layers, w
         unfolded = [unfold(w, layer) for layer in layers]
         self.weights = [weight for weight, _ in unfolded]
         self.forth = [(weight.mT, bias) for weight, bias in unfolded]
@@ -34,11 +59,9 @@ class Desk:
         self.outputs = [w.new_empty(0), *room]  # the inputs of every layer, and the logits
         self.slopes = [torch.empty_like(output) for output in room[:-1]]
         self.inputs = Last(_layout(groups, w))
-        self.grads: list[tuple[Tensor, Tensor]] = []
-        self.storage, self.mine = 0, -1
+        self.spare = Spare(1, lambda grad: [unfold(grad, layer) for layer in layers])
 
-    def logits(self, x: Tensor, s: Tensor) -> Tensor:
-        """The outputs of every model on its own people."""
+    def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
         out = self.outputs
         out[0] = self.inputs.of(x, s)
         for layer, (weight, bias) in enumerate(self.forth):
@@ -48,50 +71,74 @@ class Desk:
         return out[-1]
 
     def pull(self, slope: Tensor) -> Tensor:
-        """From d(loss)/d(logits) to d(loss)/d(w), a tensor that is nobody else's."""
-        if holders is None or holders(self.storage) != self.mine:  # the last one is still in use
-            self._new_grad()
+        grad, views = self.spare.like(self.w)
         for layer in reversed(range(len(self.layers))):
-            weight_grad, bias_grad = self.grads[layer]
+            weight_grad, bias_grad = views[layer]
             torch.bmm(slope.mT, self.outputs[layer], out=weight_grad)
             torch.sum(slope, 1, keepdim=True, out=bias_grad)
             if layer:
                 before = torch.bmm(slope, self.weights[layer], out=self.slopes[layer - 1])
                 slope = relu_slope(before, self.outputs[layer], 0, grad_input=before)
-        return self.grad.detach()
+        return grad
 
-    def _new_grad(self) -> None:
-        self.grad = torch.empty_like(self.w)
-        self.grads = [unfold(self.grad, layer) for layer in self.layers]
-        if holders is not None:
-            self.storage = self.grad.untyped_storage()._cdata
-            self.mine = holders(self.storage)
+
+class ByKernel(Desk):
+    """Model by model, with one call for all layers."""
+
+    def __init__(self, layers: Sequence[Layer], groups: int, w: Tensor, n: int) -> None:
+        widths = [fan_in for _, fan_in, _ in layers] + [layers[-1][2]]
+        self.passes = kernel.Passes(widths, groups, len(w), n)
+        self.inputs = Last(self.passes.lay_out)
+        self.spare = Spare(2)  # gradients of the global models and of the personal ones
+
+    def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
+        self.w = w
+        self.inputs.of(x, s)
+        return self.passes.forth(w)
+
+    def pull(self, slope: Tensor) -> Tensor:
+        grad, _ = self.spare.like(self.w)
+        self.passes.back(self.w, slope, grad)
+        return grad
+
+    def gradient(self, w: Tensor, x: Tensor, s: Tensor, slope: Slope) -> Tensor:
+        if not (isinstance(slope, CrossEntropy) and kernel.knows(slope)):
+            return super().gradient(w, x, s, slope)
+        self.inputs.of(x, s)
+        grad, _ = self.spare.like(w)
+        self.passes.both(w, slope, grad)
+        return grad
 
 
 class _Desks(local):
-    """The last ones that were used; threads have their own."""
+    """The last ones that were used, and what for; threads have their own."""
 
     def __init__(self) -> None:
-        self.kept: deque[Desk] = deque(maxlen=KEPT)
+        self.kept: deque[tuple[object, Desk]] = deque(maxlen=KEPT)
 
 
 DESKS = _Desks()
 
 
-def desk_for(layers: Sequence[Layer], groups: int, w: Tensor, n: int) -> Desk:
+def new_desk(layers: Sequence[Layer], groups: int, w: Tensor, x: Tensor, s: Tensor) -> Desk:
+    """Return a desk for such models and as many people."""
+    return _kind(layers, w, x, s)(layers, groups, w, x.shape[1])
+
+
+def desk_for(layers: Sequence[Layer], groups: int, w: Tensor, x: Tensor, s: Tensor) -> Desk:
     """Return the desk at which these models were worked on before, or a new one."""
-    for desk in DESKS.kept:
-        own = desk.w
-        if (
-            own.data_ptr() == w.data_ptr()
-            and own.shape == w.shape
-            and own.stride() == w.stride()
-            and own.dtype == w.dtype
-            and (desk.n, desk.groups, desk.layers) == (n, groups, layers)
-        ):
+    kind, n = _kind(layers, w, x, s), x.shape[1]
+    where = (w.data_ptr(), w.stride(), w.dtype) if kind.bound else None
+    use = (kind, n, groups, where, w.shape, layers)
+    for known, desk in DESKS.kept:
+        if known == use:
             return desk
-    DESKS.kept.append(Desk(layers, groups, w, n))
-    return DESKS.kept[-1]
+    DESKS.kept.append((use, kind(layers, groups, w, n)))
+    return DESKS.kept[-1][1]
+
+
+def _kind(layers: Sequence[Layer], w: Tensor, x: Tensor, s: Tensor) -> type[ByTorch | ByKernel]:
+    return ByKernel if kernel.able(w, x, s, len(layers)) else ByTorch
 
 
 def _layout(groups: int, w: Tensor) -> Callable[[Tensor, Tensor], Tensor]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pfedfair import kinds
 from pfedfair.networks.base import Network
-from pfedfair.networks.desk import Desk, desk_for, unfold, with_group
+from pfedfair.networks.desk import desk_for, new_desk, unfold, with_group
 
 
 class MLP(Network):
@@ -58,14 +58,14 @@ class MLP(Network):
         return x
 
     def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        desk = Desk(self.layers, self.groups, w, x.shape[1])
-        return desk.logits(x, s), desk.pull
+        desk = new_desk(self.layers, self.groups, w, x, s)
+        return desk.logits(w, x, s), desk.pull
 
     def gradient(
         self, w: Tensor, x: Tensor, s: Tensor, slope: Callable[[Tensor], Tensor]
     ) -> Tensor:
-        desk = desk_for(self.layers, self.groups, w, x.shape[1])
-        return desk.pull(slope(desk.logits(x, s)))
+        desk = desk_for(self.layers, self.groups, w, x, s)
+        return desk.gradient(w, x, s, slope)
 
     def design(self, x: Tensor, s: Tensor) -> Tensor:
         if not self.linear:

@@ -1,0 +1,19 @@
+"""What pyproject.toml cannot say yet: a library in C that is built where there is a compiler.
+
+Without one the installation goes on, and PyTorch does all the work; see decision 23.
+"""
+
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        Extension(
+            "pfedfair.networks._kernel",
+            sources=["src/pfedfair/networks/kernel.c"],
+            depends=["src/pfedfair/networks/kernel.h"],
+            libraries=["m"],
+            extra_compile_args=["-O3", "-g0"],
+            optional=True,
+        )
+    ]
+)

@@ -1,0 +1,221 @@
+/* The pass forth and the pass back of a stack of perceptrons with ReLU, see kernel.py.
+ *
+ * Nothing here knows Python: it is called through ctypes, with memory that PyTorch has made. What
+ * the processor can do is looked up when it is called, so a library may move to another machine.
+ * One thread, and the same order of additions for a model wherever it stands in the stack.
+ */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LINE 16 /* rows of matrices in the room take a multiple of so many floats */
+#define FEW 4   /* outputs */
+#define MOST 16 /* layers */
+
+#define INLINE static inline __attribute__((always_inline))
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#define SHUFFLE(mask, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#define SHUFFLE(mask, a, b, ...) __builtin_shuffle(a, b, (mask){__VA_ARGS__})
+#endif
+
+struct shape {
+    int64_t n, people; /* people of a model, and room for them */
+    int64_t layers, widest;
+    int64_t widths[MOST + 1]; /* the inputs, every layer's outputs */
+};
+
+/* What a stack is, as Python tells it. */
+struct plan {
+    int64_t kind; /* of vectors: at most `pfedfair_best()` */
+    int64_t models, n, features;
+    int64_t groups; /* S is 0: no input; 2: one more; else one for each group */
+    int64_t layers;
+    int64_t widths[MOST + 1];
+    float *room; /* `pfedfair_room` floats */
+    float *logits;
+};
+
+/* The number of this interface: an older library beside newer Python is not used. */
+int64_t pfedfair_interface(void) { return 1; }
+
+#if defined(__x86_64__)
+
+INLINE int64_t padded(int64_t width) { return (width + LINE - 1) / LINE * LINE; }
+
+/* Copy numbers, and zeros behind them. */
+INLINE void fill(float *to, int64_t row, const float *from, int64_t width)
+{
+    memcpy(to, from, sizeof(float) * width);
+    memset(to + width, 0, sizeof(float) * (row - width));
+}
+
+/* A layer's weights with rows that can be read to their padded ends: these, or a copy in `room`. */
+INLINE const float *rows_of(const float *w, int64_t fan_out, int64_t fan_in, float *room)
+{
+    int64_t row = padded(fan_in);
+    if (row == fan_in) return w;
+    for (int64_t o = 0; o < fan_out; o++) fill(room + o * row, row, w + o * fan_in, fan_in);
+    return room;
+}
+
+#define NAME(f) f##_avx2
+#define LANES 8
+#define ROWS 6
+#define COLS 2
+#define LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+#include "kernel.h"
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#define NAME(f) f##_avx512
+#define LANES 16
+#define ROWS 6
+#define COLS 4
+#define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f")
+#endif
+#include "kernel.h"
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+static const struct {
+    void (*forth)(const struct shape *, const float *w, const float *in, float *hidden,
+                  float *work, float *logits);
+    void (*back)(const struct shape *, const float *w, const float *in, const float *hidden,
+                 float *work, const float *slope, float *grad);
+} kinds[] = {{0, 0}, {forth_avx2, back_avx2}, {forth_avx512, back_avx512}};
+
+/* The best kind of vectors that this processor has; 0 if PyTorch is as good. */
+int64_t pfedfair_best(void)
+{
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f")) return 2;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static struct shape shape_of(const struct plan *plan)
+{
+    struct shape shape = {.n = plan->n, .people = padded(plan->n), .layers = plan->layers};
+    memcpy(shape.widths, plan->widths, sizeof(shape.widths));
+    for (int64_t layer = 1; layer < shape.layers; layer++)
+        if (padded(shape.widths[layer]) > shape.widest) shape.widest = padded(shape.widths[layer]);
+    return shape;
+}
+
+/* Where things are in the room: every model's inputs, every model's hidden outputs, then work space,
+ * where weights are turned or padded and slopes are kept from one layer to the next. */
+struct places {
+    int64_t input, hidden; /* floats of one model */
+    int64_t hiddens, work, end;
+};
+
+static struct places places_of(const struct plan *plan, const struct shape *shape)
+{
+    struct places at = {.input = shape->people * padded(shape->widths[0])};
+    int64_t most = 0;
+    for (int64_t layer = 0; layer < shape->layers; layer++) {
+        int64_t weights = (padded(shape->widths[layer]) + 1) * padded(shape->widths[layer + 1]);
+        if (weights > most) most = weights;
+        if (layer) at.hidden += shape->people * padded(shape->widths[layer]);
+    }
+    at.hiddens = plan->models * at.input;
+    at.work = at.hiddens + plan->models * at.hidden;
+    at.end = at.work + most + 2 * shape->people * shape->widest;
+    return at;
+}
+
+/* Floats of the room that a stack needs. */
+int64_t pfedfair_room(const struct plan *plan)
+{
+    struct shape shape = shape_of(plan);
+    return places_of(plan, &shape).end;
+}
+
+/* Put everybody's inputs into the room, with S behind them. */
+void pfedfair_lay_out(const struct plan *plan, const float *x, int64_t x_model, int64_t x_person,
+                      const int64_t *s, int64_t s_model)
+{
+    struct shape shape = shape_of(plan);
+    int64_t features = plan->features, width = shape.widths[0], row = padded(width);
+    int64_t input = places_of(plan, &shape).input;
+    for (int64_t model = 0; model < plan->models; model++)
+        for (int64_t i = 0; i < plan->n; i++) {
+            float *to = plan->room + model * input + i * row;
+            fill(to, row, x + model * x_model + i * x_person, features);
+            for (int64_t j = features; j < width; j++) {
+                int64_t group = s[model * s_model + i];
+                to[j] = plan->groups == 2 ? (float)group : (float)(group == j - features);
+            }
+        }
+}
+
+/* The logits of every model on its own people. */
+void pfedfair_forth(const struct plan *plan, const float *w, int64_t w_row)
+{
+    struct shape shape = shape_of(plan);
+    struct places at = places_of(plan, &shape);
+    int64_t outputs = plan->n * shape.widths[shape.layers];
+    for (int64_t i = 0; i < plan->models; i++)
+        kinds[plan->kind].forth(&shape, w + i * w_row, plan->room + i * at.input,
+                                plan->room + at.hiddens + i * at.hidden, plan->room + at.work,
+                                plan->logits + i * outputs);
+}
+
+/* From d(loss)/d(logits) to d(loss)/d(w), after the pass forth. */
+void pfedfair_back(const struct plan *plan, const float *w, int64_t w_row, const float *slope,
+                   float *grad, int64_t grad_row)
+{
+    struct shape shape = shape_of(plan);
+    struct places at = places_of(plan, &shape);
+    int64_t outputs = plan->n * shape.widths[shape.layers];
+    for (int64_t i = 0; i < plan->models; i++)
+        kinds[plan->kind].back(&shape, w + i * w_row, plan->room + i * at.input,
+                               plan->room + at.hiddens + i * at.hidden, plan->room + at.work,
+                               slope + i * outputs, grad + i * grad_row);
+}
+
+/* Both passes for the mean cross-entropy of one output, model by model while all is at hand. */
+void pfedfair_both(const struct plan *plan, const float *w, int64_t w_row, const float *y,
+                   int64_t y_model, const float *weight, int64_t weight_model, float *grad,
+                   int64_t grad_row)
+{
+    struct shape shape = shape_of(plan);
+    struct places at = places_of(plan, &shape);
+    float *hidden = plan->room + at.hiddens, *work = plan->room + at.work;
+    for (int64_t i = 0; i < plan->models; i++) {
+        const float *in = plan->room + i * at.input;
+        float *z = plan->logits + i * plan->n;
+        kinds[plan->kind].forth(&shape, w + i * w_row, in, hidden, work, z);
+        for (int64_t k = 0; k < plan->n; k++)
+            z[k] = (1 / (1 + expf(-z[k])) - y[i * y_model + k]) * weight[i * weight_model + k];
+        kinds[plan->kind].back(&shape, w + i * w_row, in, hidden, work, z, grad + i * grad_row);
+    }
+}
+
+#else
+
+int64_t pfedfair_best(void) { return 0; }
+
+#endif

@@ -1,0 +1,155 @@
+"""The passes through small perceptrons by a library in C, where it could be built.
+
+``kernel.c`` is built with the package, if there is a compiler, and lies beside this file; no other
+place is searched. Without it, or with ``PFEDFAIR_KERNEL=0`` in the environment, everything is done
+by PyTorch, more slowly: see decision 23.
+"""
+
+import ctypes
+import os
+from collections.abc import Sequence
+from importlib.machinery import EXTENSION_SUFFIXES
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pfedfair import kinds
+from pfedfair.networks.base import CrossEntropy
+
+INTERFACE = 1  # the same number as in kernel.c
+MOST_LAYERS = 16  # as in kernel.c
+SMALL = 2**22  # numbers of a model times its people
+KINDS = ("none", "AVX2", "AVX-512")  # of vectors that the processor has
+
+
+class Plan(ctypes.Structure):
+    """`struct plan` of kernel.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("kind", "models", "n", "features", "groups")),
+        ("layers", ctypes.c_int64),
+        ("widths", ctypes.c_int64 * (MOST_LAYERS + 1)),
+        ("room", ctypes.c_void_p),
+        ("logits", ctypes.c_void_p),
+    )
+
+
+def load(folder: Path) -> ctypes.CDLL | None:
+    """Return the library in this folder, if it is there and of use on this machine."""
+    for path in (folder / f"_kernel{suffix}" for suffix in EXTENSION_SUFFIXES):
+        if not path.is_file():
+            continue
+        try:
+            library = ctypes.CDLL(str(path))
+            for name in ("interface", "best", "room"):
+                library[f"pfedfair_{name}"].restype = ctypes.c_int64
+            if library.pfedfair_interface() == INTERFACE and library.pfedfair_best():
+                return _typed(library)
+        except (OSError, AttributeError):  # of another system, or of another time
+            continue
+    return None
+
+
+def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
+    plan, memory, number = ctypes.POINTER(Plan), ctypes.c_void_p, ctypes.c_int64
+    library.pfedfair_room.argtypes = [plan]
+    library.pfedfair_lay_out.argtypes = [plan, memory, number, number, memory, number]
+    library.pfedfair_forth.argtypes = [plan, memory, number]
+    library.pfedfair_back.argtypes = [plan, memory, number, memory, memory, number]
+    library.pfedfair_both.argtypes = [plan, *(memory, number) * 4]
+    for name in ("lay_out", "forth", "back", "both"):
+        library[f"pfedfair_{name}"].restype = None
+    return library
+
+
+LIBRARY = None if os.environ.get("PFEDFAIR_KERNEL") == "0" else load(Path(__file__).parent)
+KIND = LIBRARY.pfedfair_best() if LIBRARY else 0
+
+
+def words() -> str:
+    """Say whether the library is in use, for benchmarks."""
+    return f"kernel in C with {KINDS[KIND]}" if LIBRARY else "PyTorch alone"
+
+
+def able(w: Tensor, x: Tensor, s: Tensor, layers: int) -> bool:
+    """Whether the library is to work on these: little, and numbers as it can read them.
+
+    With much work for each model, several threads of PyTorch are faster than the one here; how many
+    there are must not matter, as it would change the rounding.
+    """
+    return (
+        LIBRARY is not None
+        and w.shape[1] * x.shape[1] <= SMALL
+        and w.dtype is x.dtype is torch.float32
+        and s.dtype is torch.int64
+        and w.is_cpu
+        and x.is_cpu
+        and w.stride(1) == s.stride(1) == 1
+        and (x if x.dim() == 3 else x.flatten(2)).stride(2) == 1
+        and not (w.requires_grad or x.requires_grad)
+        and layers <= MOST_LAYERS
+    )
+
+
+def knows(loss: CrossEntropy) -> bool:
+    """Whether the library can work out this slope, too: numbers as it can read them."""
+    return (
+        loss.y.dtype is loss.weight.dtype is torch.float32
+        and loss.y.is_cpu
+        and loss.weight.is_cpu
+        and loss.y.stride(1) == loss.weight.stride(1) == 1
+    )
+
+
+class Passes:
+    """The two passes of `models` through a perceptron, with `n` people for each."""
+
+    def __init__(self, widths: Sequence[int], groups: int, models: int, n: int) -> None:
+        assert LIBRARY is not None
+        self.library = LIBRARY
+        features = widths[0] - kinds.inputs(groups)
+        self.plan = Plan(KIND, models, n, features, groups, len(widths) - 1)
+        self.plan.widths[: len(widths)] = widths
+        self.room = torch.empty(self.library.pfedfair_room(self.plan))
+        self.logits = torch.empty(models, n, widths[-1])
+        self.plan.room, self.plan.logits = self.room.data_ptr(), self.logits.data_ptr()
+        self.people = models, n
+        self.shape = models, sum((i + 1) * o for i, o in pairwise(widths))
+
+    def lay_out(self, x: Tensor, s: Tensor) -> Tensor:
+        """Put inputs and S into the room."""
+        flat = x if x.dim() == 3 else x.flatten(2)
+        assert flat.shape == (*self.people, self.plan.features)
+        assert s.shape == self.people or not self.plan.groups  # nobody reads it then
+        self.library.pfedfair_lay_out(
+            self.plan, flat.data_ptr(), flat.stride(0), flat.stride(1), s.data_ptr(), s.stride(0)
+        )
+        return self.room
+
+    def forth(self, w: Tensor) -> Tensor:
+        """The logits on the people that were laid out last, in memory that is used again."""
+        assert w.shape == self.shape
+        self.library.pfedfair_forth(self.plan, w.data_ptr(), w.stride(0))
+        return self.logits
+
+    def back(self, w: Tensor, slope: Tensor, grad: Tensor) -> None:
+        """From d(loss)/d(logits) to d(loss)/d(w), into `grad`."""
+        assert slope.shape == self.logits.shape
+        if slope.dtype is not torch.float32 or not slope.is_contiguous():
+            slope = slope.float().contiguous()
+        self.library.pfedfair_back(
+            self.plan, w.data_ptr(), w.stride(0), slope.data_ptr(), grad.data_ptr(), grad.stride(0)
+        )
+
+    def both(self, w: Tensor, loss: CrossEntropy, grad: Tensor) -> None:
+        """Both passes for this loss, into `grad`; model by model, while all of it is at hand."""
+        assert w.shape == self.shape
+        assert loss.y.shape == loss.weight.shape == self.people
+        assert self.logits.shape[2] == 1
+        y, weight = loss.y, loss.weight
+        self.library.pfedfair_both(
+            self.plan, w.data_ptr(), w.stride(0), y.data_ptr(), y.stride(0),
+            weight.data_ptr(), weight.stride(0), grad.data_ptr(), grad.stride(0),
+        )  # fmt: skip

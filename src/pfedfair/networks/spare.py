@@ -1,0 +1,44 @@
+"""Memory that is used again as soon as nobody else has it: new memory is slow.
+
+The system hands new memory out page by page, and none of it is in the processor's cache.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+Views = list[tuple[Tensor, Tensor]]
+holders: Callable[[int], int] | None = getattr(torch._C, "_storage_Use_Count", None)
+
+
+class Place(NamedTuple):
+    tensor: Tensor
+    views: Views
+    storage: int  # where PyTorch counts who has it
+    mine: int  # the count while nobody else does
+
+
+class Spare:
+    """Remembers the last few tensors that it gave away, and gives them again once they are free.
+
+    With every tensor come the `views` of it that its user needs. Where PyTorch does not tell who
+    has a tensor (the function is not public), all are new: slower, not wrong.
+    """
+
+    def __init__(self, most: int, views: Callable[[Tensor], Views] = lambda tensor: []) -> None:
+        self.places: deque[Place] = deque(maxlen=most)
+        self.views = views
+
+    def like(self, model: Tensor) -> tuple[Tensor, Views]:
+        """Return a tensor of this form and any content that is nobody else's, and its views."""
+        for tensor, views, storage, mine in self.places:
+            if holders and holders(storage) == mine and tensor.shape == model.shape:
+                return tensor.detach(), views
+        tensor = torch.empty_like(model)
+        views = self.views(tensor)
+        storage = tensor.untyped_storage()._cdata
+        self.places.append(Place(tensor, views, storage, holders(storage) if holders else 0))
+        return tensor.detach(), views
