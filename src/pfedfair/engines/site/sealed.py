@@ -37,7 +37,8 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the words; whatever is not as it was written is an exception."""
     with safe_open(path, framework="pt") as file:
         told = file.metadata() or {}
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        # Copies: what is checked is what is used, whatever happens to the file afterwards.
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     if "sha256" not in told or told["sha256"] != _sum(tensors, told.get("about", "")):
         raise ValueError("its checksum does not fit: a bit was lost, or another program wrote it")
     return tensors, dict(json.loads(told["about"]))
