@@ -49,12 +49,12 @@ def inert(frame: pd.DataFrame) -> pd.DataFrame:
 
     texts = [c for c in frame if not pd.api.types.is_numeric_dtype(frame[c].dtype)]
     odd = [c for c in texts if any(map(_formula, _different(frame[c])))]
-    names = {c: _inert(c) for c in frame if _formula(c)}
+    names = {c: safe(c) for c in frame if _formula(c)}
     if not odd and not names:
         return frame
     made = frame.copy()
     for c in odd:
-        made[c] = frame[c].map(_inert)
+        made[c] = frame[c].map(safe)
     return made.rename(columns=names)
 
 
@@ -65,6 +65,8 @@ def alive(column: pd.Series[str]) -> pd.Series[str]:
 
 def _different(column: pd.Series[Any]) -> Collection[Any]:
     """The cells of a column, each once if that can be."""
+    if hasattr(column, "cat"):
+        return list(column.cat.categories)
     cells = column.tolist()
     try:
         return set(cells)
@@ -76,5 +78,6 @@ def _formula(cell: Any) -> bool:
     return isinstance(cell, str) and cell[:1] in FIRST and FORMULA.match(cell) is not None
 
 
-def _inert(cell: Any) -> Any:
+def safe(cell: Any) -> Any:
+    """A cell that is no formula."""
     return f"'{cell}" if _formula(cell) else cell

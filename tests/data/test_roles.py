@@ -1,18 +1,14 @@
 """What columns are, which are left out, and what is said of it."""
 
-import tracemalloc
-from collections import Counter
 from datetime import datetime
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from made_tables import bank, kdd_census
 
 import pfedfair as pff
-from pfedfair.data import dates, roles
+from pfedfair.data import dates
 from pfedfair.data.piecewise import Piecewise
 from shared_federations import FEDERATIONS, needs_federations
 
@@ -245,57 +241,6 @@ def test_the_states_load_with_codes_as_categories():
     assert len(encoder.categories["OCCP"].names) > 300
     assert encoder.width > 500
     assert encoder.pack(data.frame).nbytes == 4 * len(frame) * 9
-
-
-def plainly_same(cells, other):
-    """Whether two columns are one, by pairs of cells; None is an empty cell."""
-    pairs = {*zip(cells, other, strict=True)}
-    words, values = set(cells), set(other)
-    if len(cells) < roles.COPY:
-        return False
-    if len(words) == len(values) == len(pairs) > 1:
-        return True
-    there = [(a, b) for a, b in zip(cells, other, strict=True) if a is not None]
-    if len(there) < max(roles.COPY, len(cells) / 2):
-        return False
-    words, values = {a for a, _ in there}, {b for _, b in there}
-    if len(values) < 2 or not len(values) <= len(words) <= roles.MOST_SLIPS + len(values):
-        return False
-    called = {}
-    for value in values:
-        each = Counter(a for a, b in there if b == value)
-        word, right = next((a, each[a]) for a, _ in there if each[a] == max(each.values()))
-        slips = max(sum(each.values()), sum(a == word for a, _ in there)) - right
-        if right < roles.COPY and slips > 0:
-            return False
-        if slips > max(1, roles.SLIPS * right) * (right >= roles.COPY):
-            return False
-        called[value] = word
-    return len({*called.values()}) == len(values)
-
-
-@given(st.data())
-def test_copies_are_found_by_counts_as_by_pairs(data):
-    n = data.draw(st.integers(15, 120))
-    other = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
-    names = data.draw(st.permutations(["a", "b", "c"]))
-    cells = [names[value] for value in other]
-    for _ in range(data.draw(st.integers(0, 3))):
-        cells[data.draw(st.integers(0, n - 1))] = data.draw(st.sampled_from(["a", "d", "e", None]))
-    codes, words = pd.factorize(pd.Series(cells, dtype=object))
-    found = roles._same(codes, len(words), *pd.factorize(other, sort=True))
-    assert found == plainly_same(cells, other.tolist())
-
-
-def test_copies_among_very_many_values_take_no_table_of_all_pairs():
-    ages = np.repeat(np.arange(5000), 2)
-    others = np.random.default_rng(0).permutation(5000)[ages], np.roll(ages, 1), ages // 2
-    tracemalloc.start()
-    found = [roles._same(one, int(one.max()) + 1, ages, np.arange(5000)) for one in others]
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert found == [True, False, False]
-    assert most < 20e6
 
 
 WORDS = ["2024-01-31", "2023-12-01 10:30", "2024-02-29T23:59:00+02:00", "2024/03/05", "odd", None]

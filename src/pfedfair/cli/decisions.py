@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pfedfair import report, terminal
+from pfedfair import terminal
 from pfedfair.cli import options
 from pfedfair.cli.options import Quiet, Text, unfold
 from pfedfair.data.sink import check_output
@@ -16,7 +16,6 @@ from pfedfair.export import FORMATS, default_output
 from pfedfair.runs import deciding, lots
 from pfedfair.runs.model import read_model
 from pfedfair.runs.shapes import read_shapes
-from pfedfair.studies import one_run
 
 Folder = Annotated[Path, typer.Argument(help="A folder that train --out or personalise wrote.")]
 Client = Annotated[Text, "The client whose model it is, by its name."]
@@ -57,6 +56,9 @@ def predict(
         told = deciding.decide_file(reader, opened, output, lambda done: advance(done, ""))
     if quiet:
         return
+    from pfedfair import report  # what is not shown need not be loaded
+    from pfedfair.studies import one_run
+
     model = reader.any
     whose = f"client {model.name}" if client_column is None else "every client"
     table = told.table(model.group_names, model.label_names)

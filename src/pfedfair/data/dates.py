@@ -36,6 +36,8 @@ def _times(column: pd.Series[Any]) -> tuple[np.ndarray, pd.Series[Any]]:
     if pd.api.types.is_datetime64_any_dtype(column):
         codes, seen = pd.factorize(column.dt.tz_localize(None), use_na_sentinel=False)
         return codes, pd.Series(seen)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(column.cat.categories.dtype)
     words = column
     if not isinstance(column.dtype, pd.StringDtype):
         words = column.astype(object).where(column.notna(), None).map(str, na_action="ignore")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -137,20 +138,23 @@ class Piecewise:
     def unpack(self, packed: Tensor) -> Tensor:
         """The inputs of a network, ``(..., width)``, of what `pack` made."""
         column, low, mean, scale = self._parts
-        ramps = len(mean)
-        found = packed.index_select(-1, column).sub_(low)
-        slopes, flags = found[..., :ramps], found[..., ramps:]
-        slopes.clamp_(0, 1).sub_(mean).mul_(scale)
-        flags.copy_(flags == 0)
+        ramps = len(mean)  # ramps and flags each by themselves: in one piece they are quicker
+        slopes = packed.index_select(-1, column[:ramps])
+        slopes.sub_(low[:ramps]).clamp_(0, 1).sub_(mean).mul_(scale)
         empty = packed[..., : len(self.numbers)] == EMPTY
         if empty.any():
             slopes.masked_fill_(empty.index_select(-1, column[:ramps]), 0.0)
-        ends, share = self._levels
+        found = packed.new_empty((*packed.shape[:-1], len(column)))
+        found[..., :ramps] = slopes
+        found[..., ramps:] = packed.index_select(-1, column[ramps:]) == low[ramps:]
+        ends, shares = self._levels
         cells = packed[..., len(self.numbers) :]
-        nowhere = (cells == EMPTY) | (cells >= ends)
-        if nowhere.any():
-            own = column[ramps:].sub(len(self.numbers)).clamp(min=0)
-            flags.add_(nowhere.index_select(-1, own) * share)
+        n = prod(packed.shape[:-1])
+        nowhere = ((cells == EMPTY) | (cells >= ends)).reshape(n, len(ends))
+        for k in nowhere.any(0).nonzero()[:, 0].tolist():
+            own, rows = self._flags[k], nowhere[:, k].nonzero()[:, 0]
+            flags = found.view(n, len(column))[:, ramps:][:, own]
+            flags[rows] = flags[rows] + shares[own]
         return found
 
     def transform(self, frame: Any) -> np.ndarray:
@@ -228,6 +232,15 @@ class Piecewise:
             shares += [0.0] * (levels.empty > 0)
         ends = [float(levels.inputs) for levels in self.categories.values()]
         return torch.tensor(ends), torch.tensor(shares)
+
+    @cached_property
+    def _flags(self) -> list[slice]:
+        """Which flags each category's levels have."""
+        found, first = [], sum(number.empty > 0 for number in self.numbers.values())
+        for levels in self.categories.values():
+            found.append(slice(first, first + levels.inputs))
+            first += levels.inputs + (levels.empty > 0)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "piecewise", **asdict(self)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,16 +12,14 @@ import pandas as pd
 
 from pfedfair.data import dates
 from pfedfair.data.cells import DECIMAL, WHOLE, factor, floats
+from pfedfair.data.same import Told, folded, tells
 from pfedfair.errors import option
 
 MOSTLY = 0.95  # of a column's words are numbers, and the column is one of numbers
 OWN = {"text": 0.9, "number": 0.98}  # different values for each row, of an identifier
 CLOSE, LONG = 10, 1e6  # of whole numbers: numbers for each row, or the smallest of them
 FEWEST = {"text": 20, "number": 100}  # rows among which different values say so much
-COPY = 20  # rows that show that a column is a copy
-SLIPS, MOST_SLIPS = 0.01, 10  # of a copy, the part of rows that differ, and words too many
 LIKE_A_NAME = "has another value in nearly every row, like a name"
-FEW = 50  # values of a column that may tell another one
 NAMED = 4  # columns that a note names
 CODE = re.compile(r"\s*0\d+\s*")  # words with such a beginning are codes
 
@@ -77,7 +75,7 @@ def sort_out(
     inputs: Sequence[str],
     codes: Sequence[str],
     keep: Sequence[str],
-    told: dict[str, np.ndarray],
+    told: Sequence[Told],
     part: bool,
 ) -> Roles:
     """Say what each of the `inputs` is.
@@ -86,7 +84,6 @@ def sort_out(
     what no input may be a copy of. Of a `part` of a table less can be said.
     """
     roles = Roles()
-    others = {what: pd.factorize(values, sort=True) for what, values in told.items()}
     for name in inputs:
         column = frame[name]
         kind, cells, words = _kind(column, name in codes)
@@ -95,8 +92,8 @@ def sort_out(
         empty = int((numbers == -1).sum())
         if name not in keep:
             why = "" if name in codes else identifier(kind, cells, different, part)
-            forms = [(numbers, different), *_folded(cells, words)]
-            same = (what for what, own in others.items() for form in forms if _same(*form, *own))
+            forms = [(numbers, different), *folded(cells, words)]
+            same = (one.name for one in told if one.is_copied(forms, column, kind))
             why = why or next((f"is a copy of {what}" for what in same), "")
             why = why or ("is empty" if empty == len(frame) and not part else "")
             constant = not part and not empty and len(frame) > 1 and different == 1
@@ -104,7 +101,7 @@ def sort_out(
             if why:
                 roles.left[name] = why
                 continue
-            surely = (what for what, own in others.items() if _tells(numbers, different, *own))
+            surely = (one.name for one in told if tells(numbers, different, one.codes, one.n))
             roles.tells += [(name, what) for what in surely]
         blank = empty if kind == "text" else int(column.isna().sum())
         if kind == "number":
@@ -175,61 +172,6 @@ def identifier(kind: str, cells: np.ndarray, different: int, part: bool) -> str:
         if (there % 1 != 0).any() or not (close or there.min() >= LONG):
             return ""
     return LIKE_A_NAME
-
-
-def _folded(cells: np.ndarray, words: Sequence[str]) -> Iterator[tuple[np.ndarray, int]]:
-    """The cells of words, and how many there are, if capitals and spaces are no difference."""
-    known: dict[str, int] = {}
-    order = [known.setdefault(" ".join(w.casefold().split()), len(known)) for w in words]
-    if len(known) < len(words):
-        yield np.array([*order, -1], dtype=np.int64)[cells], len(known)
-
-
-def _same(cells: np.ndarray, different: int, other: np.ndarray, values: np.ndarray) -> bool:
-    """Whether two columns are one, perhaps in other words, but for empty cells and a few slips.
-
-    Or to be empty is one of the words. Cells are numbers from 0, of so many different values, -1 if
-    they are empty; `other` has those of `values`.
-    """
-    n = len(values)
-    if len(cells) < COPY or different > MOST_SLIPS + n:
-        return False
-    both = (cells + 1) * n + other
-    if (different + 1) * n <= len(cells):
-        size = np.bincount(both)
-        found = np.flatnonzero(size)
-        size = size[found]
-    else:  # a table of all pairs would be larger than the columns
-        found, size = np.unique(both, return_counts=True)
-    word, value = found // n - 1, found % n
-    there = word >= 0
-    if different + int(not there.all()) == n > 1 and len(found) == n:
-        return True
-    word, value, size = word[there], value[there], size[there]
-    if size.sum() < max(COPY, len(cells) / 2):
-        return False
-    of_word, of_value = np.zeros(different, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    np.add.at(of_word, word, size)
-    np.add.at(of_value, value, size)
-    n = int(np.count_nonzero(of_value))
-    if n < 2 or different < n or different > MOST_SLIPS + n:
-        return False
-    order = np.lexsort((word, -size, value))
-    most = order[np.flatnonzero(np.diff(value[order], prepend=-1))]  # the word for each value
-    right = size[most]
-    slips = np.maximum(of_value[value[most]], of_word[word[most]]) - right
-    allowed = np.maximum(1, SLIPS * right) * (right >= COPY)
-    return len(set(word[most].tolist())) == n and bool((slips <= allowed).all())
-
-
-def _tells(cells: np.ndarray, different: int, other: np.ndarray, values: np.ndarray) -> bool:
-    """Whether each of a few values, of many rows each, comes with one value of the other column."""
-    if not 2 <= different <= FEW or len(values) > FEW:
-        return False
-    pairs = np.bincount((cells + 1) * len(values) + other, minlength=(different + 1) * len(values))
-    pairs = pairs.reshape(different + 1, len(values))[1:]  # not of empty cells
-    pure = bool((np.count_nonzero(pairs, axis=1) == 1).all())
-    return pure and int(pairs.sum(1).min()) >= COPY and np.count_nonzero(pairs.sum(0)) > 1
 
 
 def _some(counts: dict[str, int]) -> str:

@@ -1,18 +1,22 @@
 """A table that is written part by part, and appears whole or not at all."""
 
+from __future__ import annotations
+
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from pfedfair.data.lines import FORM, lines
 from pfedfair.errors import InputError, option
 from pfedfair.files import atomic
 from pfedfair.plain import inert
 
 KINDS = (".csv", ".parquet")
-FORM = "%.6g"  # of numbers in CSV
 
 
 def check_output(path: Path, overwrite: bool, *inputs: Path) -> None:
@@ -38,25 +42,40 @@ def sink(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
             with _parquet(beside) as write:
                 yield write
             return
-        with beside.open("w", encoding="utf-8", newline="") as file:
+        with beside.open("wb") as file:
             first = True
 
             def write_csv(frame: pd.DataFrame) -> None:
                 nonlocal first
-                _written(inert(frame)).to_csv(file, index=False, header=first, float_format=FORM)
+                text = lines(frame)
+                some = frame if text is None else frame.iloc[:0]
+                file.write(_written(inert(some), first).encode())
+                if text is not None:
+                    file.write(text)
                 first = False
 
             yield write_csv
 
 
-def _written(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same table with NumPy's decimal numbers as text, for which pandas takes longer."""
+def _written(frame: pd.DataFrame, header: bool) -> str:
+    """Any table as CSV."""
     frame = frame.copy(deep=False)
     for name, kind in frame.dtypes.items():
-        if isinstance(kind, np.dtype) and kind.kind == "f":
+        if isinstance(kind, np.dtype) and kind.kind == "f":  # pandas takes longer for them
             cells = ["" if value != value else FORM % value for value in frame[name].tolist()]
             frame[name] = pd.Series(cells, index=frame.index, dtype=object)
-    return frame
+    return frame.to_csv(index=False, header=header, float_format=FORM, lineterminator=os.linesep)
+
+
+def _arrow(column: pd.Series[Any], kind: Any) -> Any:
+    """A column of Arrow's; of a category the words, as of any text."""
+    import pyarrow as pa
+
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return pa.array(column, type=kind, from_pandas=True)
+    codes = pa.array(column.cat.codes.to_numpy(np.int32), mask=column.isna().to_numpy())
+    words = pa.array(column.cat.categories, type=kind)
+    return pa.DictionaryArray.from_arrays(codes, words).cast(kind)
 
 
 @contextmanager
@@ -73,7 +92,8 @@ def _parquet(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
             fields = [(str(c), types.get(frame[c].dtype.kind, pa.string())) for c in frame]
             writers.append(pq.ParquetWriter(path, pa.schema(fields), compression="zstd"))
         schema = writers[0].schema
-        writers[0].write_table(pa.Table.from_pandas(frame, schema=schema, preserve_index=False))
+        columns = [_arrow(frame[c], schema.field(str(c)).type) for c in frame]
+        writers[0].write_table(pa.table(columns, schema=schema))
 
     try:
         yield write

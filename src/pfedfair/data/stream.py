@@ -23,6 +23,11 @@ from pfedfair.errors import InputError
 from pfedfair.files import first_line
 
 ROWS = 65_536  # in a part
+# Words that pandas takes for empty cells, unless it is told which.
+EMPTY = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
 Part = tuple[pd.DataFrame, pd.DataFrame]  # columns to be understood, and columns to be copied
 
 
@@ -89,21 +94,29 @@ Found = Iterator[tuple[Part, float]]
 
 def _of_csv(path: Path, columns: Sequence[str], words: Collection[str], copied: Sequence[str]
             ) -> Found:  # fmt: skip
-    """Numbers as they are read elsewhere; a second reader takes what is copied, untouched.
+    """Numbers as they are read elsewhere; what is copied stays untouched.
 
-    The first reads all columns: a line with more cells than the header has must not go unseen.
+    All columns are read: a line with more cells than the header has must not go unseen. Words are
+    Python's, of which pandas has each once; categories would make numbers of codes. What is to be
+    understood and copied is read twice.
     """
     size = max(path.stat().st_size, 1)
-    text = {name: str for name in columns if name in words}
+    kinds: dict[str, Any] = {name: object for name in columns if name in words}
     options: dict[str, Any] = {"chunksize": ROWS, "low_memory": False, "index_col": False}
+    twice = bool(set(copied) & set(columns))
+    own = dict(options)
+    if copied and not twice:
+        kinds |= dict.fromkeys(copied, str)
+        empty = {name: list(EMPTY) for name in _header(path) if name not in copied}
+        own |= {"keep_default_na": False, "na_values": empty}
     with path.open("rb") as first, path.open("rb") as second:
-        understood = _strict(lambda: pd.read_csv(first, dtype=text, **options))
+        understood = _strict(lambda: pd.read_csv(first, dtype=kinds, **own))
         same = _strict(lambda: pd.read_csv(
             second, usecols=list(copied), dtype=str, na_filter=False, **options
-        )) if copied else None  # fmt: skip
+        )) if twice else None  # fmt: skip
         while (frame := _strict(lambda: next(understood, None))) is not None:
-            copy = frame.iloc[:, :0] if same is None else next(same)[list(copied)]
-            yield (frame[list(columns)], copy), first.tell() / size
+            copy = frame if same is None else next(same)
+            yield (frame[list(columns)], copy[list(copied)]), first.tell() / size
 
 
 def _strict(read: Callable[[], Any]) -> Any:
@@ -121,7 +134,9 @@ def _of_parquet(path: Path, columns: Sequence[str], words: Collection[str], copi
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    file, done = _parquet(path), 0
+    schema, done = _parquet(path).schema_arrow, 0
+    texts = [name for name in columns if name in words and _is_text(schema.field(name).type)]
+    file = _parquet(path, texts)
     wanted = list(dict.fromkeys([*columns, *copied]))
     for batch in file.iter_batches(batch_size=ROWS, columns=wanted):
         table = pa.Table.from_batches([batch])
@@ -157,11 +172,18 @@ def _text(cell: Any) -> str:
     return str(int(cell)) if whole else str(cell)
 
 
-def _parquet(path: Path) -> Any:
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _parquet(path: Path, categories: Sequence[str] = ()) -> Any:
+    """A file; some of its columns of text are read as categories."""
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(path, read_dictionary=list(categories))
     except Exception as error:  # pyarrow raises many kinds
         raise InputError(f"{path} is not a readable table ({first_line(error)}).") from error
 

@@ -16,8 +16,7 @@ import pandas as pd
 from pfedfair.data.cells import factor, floats
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.dates import needed
-
-MOST_CELLS = 1000  # of a column of numbers that leaves a site
+from pfedfair.data.neighbours import grouped
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +31,15 @@ class Values:
     def of(cls, column: pd.Series[Any], least: int = 1) -> Values:
         """Count a column's values.
 
-        Values of fewer than `least` people are told as the means of neighbours who are so many, or
-        as the nearest value that is told. No more than about `MOST_CELLS` are told then.
+        Values of fewer than `least` people are told as means of neighbours who are so many, or as
+        the nearest value that is told, see `grouped`.
         """
         cells = floats(column)
         there = cells[~np.isnan(cells)]
         values, counts = np.unique(there, return_counts=True)
         empty = len(cells) - len(there)
         if least > 1:
-            values, counts = _grouped(values, counts, max(least, len(there) // MOST_CELLS))
+            values, counts = grouped(values, counts, least)
         return cls(values, counts, empty)
 
     @classmethod
@@ -140,27 +139,3 @@ def _people(counts: Any) -> np.ndarray:
     if found.dtype.kind not in "iu" or (found < 0).any():
         raise ValueError("a summary must have counts of people")
     return found
-
-
-def _grouped(values: np.ndarray, counts: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
-    """Put neighbours together until `least` people stand behind each number."""
-    if counts.sum() < least:
-        return values[:0], counts[:0]
-    told: list[tuple[float, int, bool]] = []  # value, people, whether they are enough
-    total, people = 0.0, 0
-    for value, n in zip(values.tolist(), counts.tolist(), strict=True):
-        if n >= least and people:
-            told.append((total / people, people, False))
-            total, people = 0.0, 0
-        total, people = total + value * n, people + n
-        if people >= least:
-            told.append((value if n >= least else total / people, people, True))
-            total, people = 0.0, 0
-    if people:
-        told.append((total / people, people, False))
-    kept = np.array([value for value, _, enough in told if enough])
-    sizes = np.array([n for _, n, enough in told if enough], dtype=np.int64)
-    for value, n, enough in told:
-        if not enough:  # they count where the nearest number is
-            sizes[np.abs(kept - value).argmin()] += n
-    return kept, sizes

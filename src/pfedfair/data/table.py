@@ -16,6 +16,7 @@ from pfedfair.data.encoder import ENCODINGS
 from pfedfair.data.groups import codes, columns_of, cross, joined, positive_last
 from pfedfair.data.reading import read_table as read_table
 from pfedfair.data.roles import sort_out
+from pfedfair.data.same import Told
 from pfedfair.errors import InputError, has_column, known, option
 
 MOST_CLASSES = 20
@@ -96,14 +97,16 @@ def from_frame(
     if held is not None:
         notes += _agreed(held, {"label": (y, label_names), "group": (s, group_names)})
     inputs = [c for c in frame.columns if c not in {*needed, *drop}]
-    told = {"the label": y} | {f"'{c}'": factor(frame[c])[0] for c in attributes}
+    rows = slice(None) if held is None else ~held
+    told = [Told.of("the label", y[rows])]
+    for c in attributes:
+        numbers = floats(frame[c])[rows] if c in cuts else None
+        told.append(Told.of(f"'{c}'", factor(frame[c])[0][rows], numbers))
     if cuts or len(attributes) > 1:
-        told["S"] = s
+        told.append(Told.of("S", s[rows]))
     if cuts:
         notes.append(_bands_words(cuts, s, group_names))
-    rows = slice(None) if held is None else ~held
-    own = {what: values[rows] for what, values in told.items()}
-    roles = sort_out(frame[rows], inputs, categorical, keep, own, part)
+    roles = sort_out(frame[rows], inputs, categorical, keep, told, part)
     hidden = [c for c in attributes if c in drop]
     if hidden and len(hidden) < len(attributes):
         raise InputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -169,52 +169,84 @@ def _decided(
 ) -> pd.DataFrame:
     """The output for some rows."""
     n, one = len(frame), reader.any
-    problem = np.full(n, "", dtype=object)
-    s, group_problem = groups_of(one, frame, sensitive)
-    names = np.full(n, next(iter(reader.models)), dtype=object)
+    names, problem = list(reader.models), Texts(n)
+    whose = np.zeros(n, dtype=np.int64)
     if reader.client:
         codes, words = factor(frame[reader.client])
-        names = np.array([*words, ""], dtype=object)[codes]
-        for name in {*names} - {*reader.models}:
-            which = f"the run has no client '{name}'" if name else f"{reader.client} is empty"
-            problem[names == name] = which
+        names, whose = [*words, ""], codes % (len(words) + 1)  # -1 is the last, ""
+        for k in np.flatnonzero(np.bincount(whose, minlength=1)).tolist():
+            if names[k] not in reader.models:
+                why = f"the run has no client '{names[k]}'" if names[k] else ""
+                problem.say(why or f"{reader.client} is empty", whose == k)
     if reader.id:
-        nobody = (copy[reader.id].str.strip() == "").to_numpy()
-        problem = np.where((problem == "") & nobody, f"{reader.id} is empty", problem)
-    problem = np.where(problem == "", group_problem, problem)
-    fine = np.flatnonzero(problem == "")
-    code, chance = np.full(n, -1), np.full(n, np.nan)
+        nobody = (copy[reader.id].str.strip() == "").to_numpy(bool)
+        problem.say(f"{reader.id} is empty", nobody)
+    s = groups_of(one, frame, sensitive, problem)
+    fine = np.flatnonzero(problem.codes == 0)
+    code, chance, rule = np.full(n, -1), np.full(n, np.nan), Texts(n)
     scores = np.full((n, len(one.label_names)), np.nan)
-    rule = np.full(n, "", dtype=object)
     if len(fine):
-        people = frame.iloc[fine]
+        people = frame if len(fine) == n else frame.iloc[fine]
         packed = one.encoder.pack(people)
         levels, empty = one.encoder.unseen(people, packed)
         told.levels.update(levels)
         told.empty.update(empty)
-        codes, each = pd.factorize(names[fine])
-        apart = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-        for name, mine in zip(each, apart, strict=True):
-            model, at, x = reader.models[name], fine[mine], packed[mine]
+        for k, mine in _apart(whose[fine]):
+            model, at, x = reader.models[names[k]], fine[mine], packed[mine]
             who = copy[reader.id].iloc[at] if reader.id else None
             found = _outcomes(model, x, s[at], who)
             code[at], chance[at], scores[at] = found.code, found.chance, found.scores
             applied = model.predictor.rule.applied(model.label_names, model.group_names)
-            rule[at] = np.array(applied, dtype=object)[s[at]]
-    labels = np.array([*one.label_names, ""], dtype=object)
+            rule.codes[at] = np.array([rule.number(words) for words in applied])[s[at]]
     _count(told, one, n, code, s, chance, problem)
     columns: dict[str, Any] = {"row": np.arange(told.rows - n, told.rows)}
-    columns |= {str(c): copy[c].to_numpy(object) for c in copy}
+    columns |= {str(c): copy[c].array for c in copy}
     if reader.client:
-        columns["client"] = names
-    columns |= {"decision": labels[code]}
+        columns["client"] = _category(whose, names)
+    columns["decision"] = _category(code % (len(one.label_names) + 1), [*one.label_names, ""])
     if len(one.label_names) == 2:
         columns["score"] = scores[:, 1]
     else:
         columns |= {f"score {label}": scores[:, c] for c, label in enumerate(one.label_names)}
-    columns |= {"chance": chance, "rule": rule, "problem": problem}
-    texts = {c: pd.Series(v, dtype=object) for c, v in columns.items() if v.dtype == object}
-    return pd.DataFrame(columns | texts)  # as they are: pandas would look at every cell
+    columns |= {"chance": chance, "rule": rule.category(), "problem": problem.category()}
+    return pd.DataFrame(columns)
+
+
+def _apart(whose: np.ndarray) -> Iterator[tuple[int, np.ndarray | slice]]:
+    """Each number that occurs, and where."""
+    codes, each = pd.factorize(whose)
+    if len(each) == 1:
+        yield int(each[0]), slice(None)
+        return
+    apart = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    yield from zip(each.tolist(), apart, strict=True)
+
+
+class Texts:
+    """A column of few different texts: their numbers, at first those of no text."""
+
+    def __init__(self, n: int) -> None:
+        self.codes, self.words = np.zeros(n, dtype=np.int64), {"": 0}
+
+    def number(self, text: str) -> int:
+        return self.words.setdefault(text, len(self.words))
+
+    def say(self, text: str, where: np.ndarray) -> None:
+        """Of these rows, but for those of which something was said before."""
+        where = where & (self.codes == 0)
+        if where.any():
+            self.codes[where] = self.number(text)
+
+    def category(self) -> Any:
+        return _category(self.codes, list(self.words))
+
+
+def _category(codes: np.ndarray, words: Sequence[str]) -> Any:
+    """Texts by their numbers: pandas would look at every cell."""
+    if len(set(words)) < len(words):
+        known = {word: k for k, word in enumerate(dict.fromkeys(words))}
+        codes, words = np.array([known[word] for word in words])[codes], list(known)
+    return pd.Categorical.from_codes(codes, pd.Index(list(words)).astype(object))
 
 
 def _outcomes(model: PersonalModel, x: np.ndarray, s: np.ndarray, ids: pd.Series | None
@@ -229,10 +261,12 @@ def _outcomes(model: PersonalModel, x: np.ndarray, s: np.ndarray, ids: pd.Series
 
 
 def _count(told: Told, model: PersonalModel, n: int, code: np.ndarray, s: np.ndarray,
-           chance: np.ndarray, problem: np.ndarray) -> None:  # fmt: skip
+           chance: np.ndarray, problem: Texts) -> None:  # fmt: skip
     told.rows += n
     told.drawn += int((chance < 1).sum())
-    for text, m in Counter(problem[problem != ""].tolist()).items():
+    words = list(problem.words)
+    for k, m in Counter(problem.codes[problem.codes > 0].tolist()).items():
+        text = words[k]
         known = text in told.problems or len(told.problems) < DIFFERENT
         told.problems[text if known else "others"] += m
     groups, labels = len(model.group_names), len(model.label_names)
@@ -244,29 +278,36 @@ def _count(told: Told, model: PersonalModel, n: int, code: np.ndarray, s: np.nda
 
 
 def groups_of(
-    model: PersonalModel, frame: pd.DataFrame, columns: Sequence[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Everybody's group, 0 if none is needed or known; and why it is not known."""
+    model: PersonalModel, frame: pd.DataFrame, columns: Sequence[str], problem: Texts
+) -> np.ndarray:
+    """Everybody's group, 0 if none is needed or known; why it is not known is a problem."""
     n = len(frame)
-    problem = np.full(n, "", dtype=object)
-    if not columns:
-        return np.zeros(n, dtype=np.int64), problem
-    texts = []
+    if not columns or n == 0:
+        return np.zeros(n, dtype=np.int64)
+    several, said = [], []
     for column, edges in zip_longest(columns, model.bands[: len(columns)], fillvalue=()):
         codes, words = factor(frame[column])
-        text = np.array([*words, ""], dtype=object)[codes]
+        problem.say(f"{column} is empty", codes < 0)
+        codes, words = codes % (len(words) + 1), [*words, ""]  # -1 is the last
         if edges:  # what is in no band stays what it is, and is told
             place, _ = bands.places(frame[column], edges)
-            text = np.where(place < 0, text, np.array(bands.names(edges), dtype=object)[place])
-        texts.append(text)
-        problem = np.where((problem == "") & (codes < 0), f"{column} is empty", problem)
-    joined = pd.Series([" x ".join(parts) for parts in zip(*texts, strict=True)], dtype=object)
-    found = joined.map(model.groups_of)
-    odd = found.isna().to_numpy() & (problem == "")
+            codes = np.where(place < 0, codes, place + len(words))
+            words = [*words, *bands.names(edges)]
+        several.append(codes)
+        said.append(words)
+    codes = several[0]
+    for more, words in zip(several[1:], said[1:], strict=True):
+        codes = codes * len(words) + more
+    codes, places = pd.factorize(codes)
+    which = np.unravel_index(places, [len(words) for words in said])
+    names = [" x ".join(w[k] for w, k in zip(said, one, strict=True))
+             for one in zip(*which, strict=True)]  # fmt: skip
     named = " or ".join(model.group_names) if len(model.group_names) < 5 else "a known group"
-    which = [f"{','.join(columns)} is '{value}', not {named}" for value in joined[odd]]
-    problem[odd] = which
-    return found.fillna(0).to_numpy(np.int64, copy=True), problem
+    known = model.groups_of
+    for k, name in enumerate(names):
+        if name not in known:
+            problem.say(f"{','.join(columns)} is '{name}', not {named}", codes == k)
+    return np.array([known.get(name, 0) for name in names], dtype=np.int64)[codes]
 
 
 def reader_of(

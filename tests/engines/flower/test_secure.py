@@ -281,7 +281,7 @@ class Site:
     """The site of a `Partner`, whose training gives the numbers that it is told."""
 
     def __init__(self, numbers, folder):
-        self.site = type("Where", (), {"folder": folder})
+        self.folder = folder
         self.numbers, self.question, self.people = numbers, "question", 10
         self.algorithm, self.server = pff.FedAvg(), {"w": torch.zeros(len(numbers))}
 

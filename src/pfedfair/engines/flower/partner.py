@@ -108,7 +108,7 @@ class Partner:
         sums, asked = work.algorithm.sums, work.asked(people)
         weights = people if "size" in sums.values() else dict.fromkeys(people, 1)
         # From here on these masks are used up, whatever happens.
-        about = str(work.site.folder), work.question, weights
+        about = str(work.folder), work.question, weights
         self.known |= {"at": at, "stage": "masked", "about": about}
         self._keep()
         sent, done = work.train()

@@ -67,10 +67,14 @@ def read_site(node: Config, run: Config) -> Site:
     else:
         site, dealt = _own_table(where)
     name = str(node.get("site") or site.name)
-    state = str(where.get("state-dir") or "pfedfair-sites")
-    folder = Path(state) if "state-dir" in node else Path(state) / name
-    site = replace(site, name=name, folder=folder)
+    site = replace(site, name=name, folder=folder_of(node, where, name))
     return site if dealt else _held_out(site, where)
+
+
+def folder_of(node: Config, where: Config, name: str) -> Path:
+    """Where the site of this name keeps what is its own."""
+    state = Path(str(where.get("state-dir") or "pfedfair-sites"))
+    return state if "state-dir" in node else state / name
 
 
 def _held_out(site: Site, where: Config) -> Site:

@@ -6,6 +6,7 @@ Nothing here sends anything: what is returned is what may leave the site.
 import logging
 import re
 from collections.abc import Mapping
+from typing import cast
 
 from pfedfair.algorithms import Algorithm, Clients, State
 from pfedfair.engines.site import memory
@@ -21,9 +22,10 @@ from pfedfair.engines.site.privacy import (
     stricter,
     within,
 )
-from pfedfair.engines.site.rows import federate_site, read_site
+from pfedfair.engines.site.ready import Kept, Ready, heard
+from pfedfair.engines.site.rows import Site, federate_site, read_site
 from pfedfair.engines.site.schema import Schema
-from pfedfair.engines.site.secret import seed_for
+from pfedfair.engines.site.secret import secret_of, seed_for
 from pfedfair.engines.site.settings import Config, Settings, make_algorithm
 from pfedfair.engines.stacked import Fitted
 from pfedfair.errors import InputError
@@ -96,21 +98,43 @@ class Work:
         self.policy.check_method(self.algorithm)
         self.policy.check_order(order)
         self.privacy, self.secure = stricter(run, node), bool(run.get("secure-sum"))
-        self.site = read_site(node, run)
-        self.ledger = Ledger(self.site.folder, self.policy)
-        self.ledger.admit(self.key)
-        self.schema = schema = Schema.from_json(str(order["schema"]))
-        self.policy.check_schema(schema)
-        self.seed = int(run["seed"])
-        seed, marks = self.seed, None
-        if self.algorithm.secret:  # the server knows the run's seed
-            seed, marks = seed_for(self.site.secret, f"run {self.key}"), self.site.marks
         ending = self.t >= self.algorithm.rounds - self.algorithm.closing
-        alone = self.algorithm.secret and ending  # no row has a say in what another counts as
-        self.federation = federate_site(self.site, schema, self.policy.least_people, alone)
-        network, rows = make_network(schema, self.algorithm), self.federation.partition.train
-        ids = [int(order["number"])]
-        self.clients = Clients(network, self.federation.table, rows, ids, seed, marks=marks)
+        self.alone = self.algorithm.secret and ending  # no row has a say in what another counts as
+        self.node, asked = node, str(order["schema"])
+        least, secret = self.policy.least_people, self.algorithm.secret
+        kept = Kept.of(node, asked, least, self.alone, secret)
+        found = None if kept is None else kept.read()
+        self.site: Site | None = None
+        if kept is None or found is None:
+            with heard() as said:
+                self.site = read_site(node, run)
+        self.folder = self.site.folder if self.site else cast(Kept, kept).folder
+        self.ledger = Ledger(self.folder, self.policy)
+        self.ledger.admit(self.key)
+        self.schema = Schema.from_json(asked)
+        self.policy.check_schema(self.schema)
+        if self.site:
+            found = self.encode(self.site)
+            if kept:
+                kept.write(found, said)
+        self.use(cast(Ready, found))
+
+    def encode(self, site: Site) -> Ready:
+        """Encode the site's table as all sites do."""
+        least, secret = self.policy.least_people, self.algorithm.secret
+        self.federation = made = federate_site(site, self.schema, least, self.alone)
+        marks = site.marks if secret else None
+        return Ready(made.table, made.partition.train[0], len(site.train), marks)
+
+    def use(self, rows: Ready) -> None:
+        """Train on these rows."""
+        self.people = rows.people  # that the site counts for, at the most
+        self.seed = seed = int(self.run["seed"])
+        if self.algorithm.secret:  # the server knows the run's seed
+            seed = seed_for(secret_of(self.folder), f"run {self.key}")
+        network, ids = make_network(self.schema, self.algorithm), [int(self.order["number"])]
+        table = rows.table._replace(kinds=self.schema.kinds, encoder=self.schema.encoder)
+        self.clients = Clients(network, table, [rows.rows], ids, seed, marks=rows.marks)
 
     def train(self) -> tuple[State, int]:
         """Do one or several rounds; return the algorithm's message of the last, and how many."""
@@ -135,7 +159,7 @@ class Work:
         why = refusal(sent, self.server, self.algorithm.models, limit)
         if why is not None:
             raise InputError(f"This site's answer is not sent: {why}.")
-        memory.remember(self.site.folder, self.held, self.key, self.t + done, own)
+        memory.remember(self.folder, self.held, self.key, self.t + done, own)
         return sent, done
 
     def shortened(self, sent: State) -> State:
@@ -157,13 +181,11 @@ class Work:
         rounds, change = self.order["local-rounds"], self.order["max-change"]
         return all_asked(self.question, key, int(rounds), float(change), people)
 
-    @property
-    def people(self) -> int:
-        """How many people the site counts for, at the most."""
-        return len(self.site.train)
-
     def finish(self) -> dict[str, float]:
         """Make the personal model, keep it, measure it; return its accuracy and DDP."""
+        if self.site is None:  # what is kept beside a model is told of the table itself
+            self.site = read_site(self.node, self.run)
+            self.use(self.encode(self.site))
         own = self.own()
         theta = self.algorithm.personalise(self.server, own, self.clients)
         check_model("personal", theta)
@@ -171,7 +193,7 @@ class Work:
         # Its counts are not kept: for another target they would need its number and secret, too.
         fitted = Fitted(self.server["w"], theta, rules, self.server, {})
         run = Run(self.federation, self.algorithm, self.clients.network, fitted, self.seed, 0.0)
-        folder = self.site.folder / self.name
+        folder = self.folder / self.name
         run.save(folder)
         if not len(self.site.test):
             return {}
@@ -185,7 +207,7 @@ class Work:
 
     def own(self) -> State:
         """What the site kept of the rounds before; what it starts with, if it has nothing."""
-        found = memory.recall(self.site.folder, self.held, self.key, self.t)
+        found = memory.recall(self.folder, self.held, self.key, self.t)
         if found is None:
             if self.t:
                 log.warning("pfedfair: no state of earlier rounds here, starting from the server's")
