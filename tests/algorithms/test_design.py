@@ -79,3 +79,17 @@ def test_wide_tables_are_looked_up_and_newton_finds_the_same_model(monkeypatch):
         assert type(design) is kind
         found[kind] = pff.train(federation, method).fitted.w
     assert found[Laid].numpy() == pytest.approx(found[Looked].numpy(), abs=2e-5)
+
+
+def test_a_table_of_s_alone_has_the_rates_of_the_groups():
+    frame = pd.DataFrame({"sex": np.arange(400) % 2, "site": np.repeat(["a", "b"], 200)})
+    frame["hired"] = (np.arange(400) % 8 < 2 + 4 * frame["sex"]).astype(int)
+    data = pff.from_frame(frame, "hired", "sex")
+    federation = data.federate(by_column("site"), 0)
+    run = pff.train(federation, pff.make("newton", data=data), 0)
+    rows = np.concatenate(federation.partition.train)
+    scores = torch.sigmoid(run.network.logits(run.fitted.theta[:1], torch.zeros(1, 2, 0),
+                                              torch.tensor([[0, 1]])))  # fmt: skip
+    for group, score in enumerate(scores.ravel().tolist()):
+        rate = data.y[rows][data.s[rows] == group].mean()
+        assert score == pytest.approx(rate, abs=0.02)  # but for the ridge

@@ -15,7 +15,7 @@ from made_bits import flips
 @pytest.fixture(scope="module")
 def whole(federation, tmp_path_factory):
     out = tmp_path_factory.mktemp("damage") / "run"
-    settings = {"rounds": 4, "agree": 1, "batch": 40, "base": pff.FedAvg(alpha=0.02)}
+    settings = {"rounds": 4, "agree": 1, "batch": 40, "base": pff.FedAvg(alpha=0.1)}
     pff.train(federation, pff.Transport(**settings)).save(out)
     return out
 

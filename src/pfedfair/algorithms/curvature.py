@@ -91,7 +91,7 @@ def design_of(clients: Clients, rows: Tensor) -> Design:
     """What the logits of some rows are linear in."""
     table, network, s = clients.table, clients.network, clients.table.s[rows][None]
     encoder = table.encoder
-    if not isinstance(encoder, Piecewise):
+    if not isinstance(encoder, Piecewise) or not encoder.tables:  # S may be all that is known
         return Dense(network.design(table.inputs(rows)[None], s)[0])
     packed, more = table.x[rows], network.design(torch.zeros(1, len(rows), 0), s)[0]
     if table.width >= WIDE:
