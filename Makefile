@@ -7,7 +7,7 @@ BIN := .venv/bin
 core: .venv/core  # what a user needs
 install: .venv/installed  # and what a developer needs: Flower, Ray, Sphinx, test tools
 
-.venv/core: pyproject.toml setup.py constraints.txt $(wildcard src/pfedfair/networks/kernel.[ch])
+.venv/core: pyproject.toml setup.py constraints.txt $(wildcard src/pfedfair/*/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
 	touch $@

@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say yet: a library in C that is built where there is a compiler.
+"""What pyproject.toml cannot say yet: libraries in C that are built where there is a compiler.
 
 Without one the installation goes on, and PyTorch does all the work; see decision 23.
 """
@@ -14,6 +14,12 @@ setup(
             libraries=["m"],
             extra_compile_args=["-O3", "-g0"],
             optional=True,
-        )
+        ),
+        Extension(
+            "pfedfair.algorithms._lookup",
+            sources=["src/pfedfair/algorithms/lookup.c"],
+            extra_compile_args=["-O3", "-g0"],
+            optional=True,
+        ),
     ]
 )

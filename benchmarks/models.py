@@ -3,6 +3,8 @@
 Seconds of CPU on one thread, without reading and dealing the rows: the two in turns, medians.
 """
 
+from itertools import count
+
 import torch
 
 import pfedfair as pff
@@ -12,11 +14,12 @@ GOAL, TURNS = 10, 7
 
 
 def trainer(model: str | None):
-    """What trains a run; its rows are read and dealt already."""
+    """What trains a run, each time with another seed; its rows are read and dealt already."""
     data = pff.load("adult", model=model)
     federation = data.federate(pff.partition.fixed_shares())
     algorithm = pff.make("transport", {"target_ddp": 0.05}, data)
-    return lambda: pff.train(federation, algorithm, 0)
+    seeds = count()
+    return lambda: pff.train(federation, algorithm, next(seeds))
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pfedfair as pff
-from pfedfair.algorithms import curvature
+from pfedfair.algorithms import curvature, lookup
 from pfedfair.algorithms.clients import Clients
-from pfedfair.algorithms.design import Dense, Laid, Looked
+from pfedfair.algorithms.design import Dense, Looked
+from pfedfair.algorithms.lookup import Compiled
 from pfedfair.data import encoder as inputs
 from pfedfair.federation import encoded
 from pfedfair.networks import linear
@@ -52,8 +53,8 @@ def test_products_are_those_of_the_laid_out_design(n, seed, groups, points, outp
     slopes = torch.randn(points, n, outputs, generator=rng, dtype=torch.float64)
     weight = torch.rand(n, generator=rng, dtype=torch.float64)
     close = {"rtol": 1e-5, "atol": 1e-4}
-    laid = Laid(x.double(), federation.table.x, more, encoder.tables, encoder.joined)
-    for found in (looked, laid):
+    compiled = [Compiled(federation.table.x, more, encoder.ranges)] * bool(lookup.LIBRARY)
+    for found in (looked, *compiled):
         for lines in (slice(n), slice(n // 3, n)):
             one, other = found.part(lines), dense.part(lines)
             slope, much = slopes[:, lines], weight[lines]
@@ -64,12 +65,14 @@ def test_products_are_those_of_the_laid_out_design(n, seed, groups, points, outp
     torch.testing.assert_close(dense.square(weight), plain, **close)
 
 
-def test_wide_tables_are_looked_up_and_newton_finds_the_same_model(monkeypatch):
+def test_in_c_looked_up_or_laid_out_newton_finds_the_same_model(monkeypatch):
     data = table(400, 0, 2)
     federation = data.federate(by_column("site"))
     method = pff.make("newton", {"rounds": 10})
-    found = {}
-    for width, kind in ((1, Looked), (10**6, Laid)):
+    found = []
+    ways = [(lookup.LIBRARY, 1, Compiled)] * bool(lookup.LIBRARY)
+    for library, width, kind in (*ways, (None, 1, Looked), (None, 10**6, Dense)):
+        monkeypatch.setattr(lookup, "LIBRARY", library)
         monkeypatch.setattr(curvature, "WIDE", width)
         clients = Clients(
             linear(federation.encoder.width, groups=2), federation.table,
@@ -77,8 +80,9 @@ def test_wide_tables_are_looked_up_and_newton_finds_the_same_model(monkeypatch):
         )  # fmt: skip
         design = next(curvature.pieces(clients, 0, 5)).design
         assert type(design) is kind
-        found[kind] = pff.train(federation, method).fitted.w
-    assert found[Laid].numpy() == pytest.approx(found[Looked].numpy(), abs=2e-5)
+        found.append(pff.train(federation, method).fitted.w.numpy())
+    for other in found[1:]:
+        assert other == pytest.approx(found[0], abs=2e-5)
 
 
 def test_a_table_of_s_alone_has_the_rates_of_the_groups():

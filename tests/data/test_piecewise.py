@@ -230,3 +230,33 @@ def test_adult_can_have_ramps_too():
     assert "capital_gain" in federation.encoder.numbers
     with pytest.raises(pff.InputError, match="Unknown encoding 'ramps'"):
         pff.load("adult", encoding="ramps")
+
+
+@given(st.integers(0, 99))
+def test_ranges_say_what_the_tables_say(seed):
+    rng = np.random.default_rng(seed)
+    encoder, _ = fitted(
+        a=np.where(rng.random(90) < rng.random() / 2, np.nan, rng.normal(size=90)),
+        b=rng.choice([0.0, 1.0, 5.0], 90), one=np.full(90, 3.0), c=rng.choice(["u", "v", None], 90),
+        d=rng.choice(list("abcdefgh"), 90, p=rng.dirichlet(np.full(8, 0.5))),
+    )  # fmt: skip
+    ranges = encoder.ranges
+    told = np.zeros((ranges.starts[-1], encoder.width))
+    for j, (low, high, first, last, factor, scale) in enumerate(ranges.each):
+        told[low:high, j] += scale
+        told[first:last, j] += scale * factor
+    for k, column in enumerate(encoder.tables):
+        places = slice(*ranges.starts[k : k + 2])
+        np.testing.assert_allclose(told[places][:, column.inputs], column.table, atol=1e-6)
+        assert bool(ranges.between[k]) == column.between
+        told[places][:, column.inputs] = 0.0
+        told[places, column.inputs.numpy()] = 0.0
+    assert not told.any()
+
+
+def test_an_encoder_with_inputs_that_have_no_places_is_refused():
+    encoder, _ = fitted(a=[0.1, np.nan, 2.0] * 20, c=["u", "v", None] * 20)
+    about = encoder.to_dict()
+    about["numbers"]["a"]["means"] = [0.5] * 40
+    with pytest.raises(pff.InputError, match="encoder is damaged"):
+        Piecewise.from_dict(about).ranges  # noqa: B018

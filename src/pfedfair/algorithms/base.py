@@ -319,6 +319,7 @@ class Algorithm:
 _objective = lru_cache(Objective)  # as it is asked for in every step
 
 
+@lru_cache
 def _marked(keys: type, *kinds: Any) -> tuple[str, ...]:
     """Names of a state's tensors that are declared to be of one of some kinds."""
     hints = get_type_hints(keys, include_extras=True)

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from pfedfair import seeds
+from pfedfair.algorithms import lookup
 from pfedfair.algorithms.clients import Clients
-from pfedfair.algorithms.design import Dense, Design, Laid, Looked
+from pfedfair.algorithms.design import Dense, Design, Looked
 from pfedfair.data.piecewise import Piecewise
 from pfedfair.federation import Batch
 from pfedfair.objectives import losses
@@ -93,11 +94,12 @@ def design_of(clients: Clients, rows: Tensor) -> Design:
     encoder = table.encoder
     if not isinstance(encoder, Piecewise) or not encoder.tables:  # S may be all that is known
         return Dense(network.design(table.inputs(rows)[None], s)[0])
-    packed, more = table.x[rows], network.design(torch.zeros(1, len(rows), 0), s)[0]
+    more = network.design(torch.zeros(1, len(rows), 0), s)[0]
+    if lookup.LIBRARY:
+        return lookup.Compiled(table.x[rows], more, encoder.ranges)
     if table.width >= WIDE:
-        return Looked(packed, more, encoder.tables)
-    x = network.design(table.inputs(rows)[None], s)[0]
-    return Laid(x, packed, more, encoder.tables, encoder.joined)
+        return Looked(table.x[rows], more, encoder.tables)
+    return Dense(network.design(table.inputs(rows)[None], s)[0])
 
 
 def people(clients: Clients, folds: int) -> Tensor:
@@ -146,10 +148,16 @@ def hessian(design: Design, chance: Tensor, much: Tensor | float = 1.0) -> Tenso
     if isinstance(much, Tensor):
         weight = weight * much[:, None, None]
     outputs = range(weight.shape[1])
+    if len(outputs) == 1:
+        return triangle(design.square(weight[:, 0, 0]))
     squares = {(a, b): design.square(weight[:, a, b]) for a in outputs for b in outputs if a <= b}
     rows = [torch.cat([squares[min(a, b), max(a, b)] for b in outputs], dim=1) for a in outputs]
-    found = torch.cat(rows) if len(rows) > 1 else rows[0]
-    return found.view(-1).index_select(0, places(len(found))[0])
+    return triangle(torch.cat(rows))
+
+
+def triangle(matrix: Tensor) -> Tensor:
+    """The numbers of its upper triangle."""
+    return matrix.view(-1).index_select(0, places(len(matrix))[0])
 
 
 @lru_cache(maxsize=1)
@@ -161,7 +169,7 @@ def places(size: int) -> tuple[Tensor, Tensor]:
     return (size * rows + columns).int(), back.view(-1).int()
 
 
-def whole(triangle: Tensor, size: int) -> Tensor:
+def whole(triangles: Tensor, size: int) -> Tensor:
     """The matrices ``(..., size, size)`` of upper triangles ``(..., numbers)``."""
-    found = triangle.index_select(-1, places(size)[1])
-    return found.view(*triangle.shape[:-1], size, size)
+    found = triangles.index_select(-1, places(size)[1])
+    return found.view(*triangles.shape[:-1], size, size)

@@ -3,8 +3,8 @@
 A design has a line of q numbers for each of some rows. It is laid out (`Dense`), or never made
 (`Looked`): between two neighbouring places of a column inputs go straight from the one's to the
 other's, so that a cell stands for two lines of a small table. Products are then sums over places: a
-column of 500 levels, or of 32 ramps, costs no more than one of two. Where there are few inputs the
-square of a laid-out design is quicker, and all other products are looked up (`Laid`).
+column of 500 levels, or of 32 ramps, costs no more than one of two. In C (`lookup.Compiled`) that
+is always the quickest way; without it, where there are many inputs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from itertools import combinations_with_replacement, pairwise
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -139,33 +139,6 @@ class Looked(Design):
     def part(self, lines: slice) -> Looked:
         found = copy(self)
         found.more, found.at, found.weight = self.more[lines], self.at[lines], self.weight[lines]
-        return found
-
-
-class Laid(Looked):
-    """A design that is looked up, but for its square: for that it is laid out, ``(n, q)``.
-
-    `table` is what all places make of all inputs, ``(places, inputs)``.
-    """
-
-    def __init__(
-        self, x: Tensor, packed: Tensor, more: Tensor, columns: Sequence[Places], table: Tensor
-    ) -> None:
-        super().__init__(packed, more, columns)
-        self.x, self.table = x, table
-
-    def square(self, weight: Tensor) -> Tensor:
-        return square(self.x, weight)
-
-    def heights(self, coefficients: Tensor) -> Tensor:
-        return self.table @ coefficients[: self.width]
-
-    def narrow(self, sums: Tensor) -> Tensor:
-        return self.table.T @ sums
-
-    def part(self, lines: slice) -> Laid:
-        found = cast("Laid", super().part(lines))
-        found.x = self.x[lines]
         return found
 
 

@@ -20,8 +20,9 @@ from torch import Tensor
 from pfedfair.data.cells import factor, floats, order
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.dates import needed
-from pfedfair.data.places import Places, joined
+from pfedfair.data.places import RANGE, Places, Ranges
 from pfedfair.data.summary import Counts, Summary, Values
+from pfedfair.errors import InputError
 
 RAMPS = 32
 SPIKE = 0.05  # a value that so large a part of the people share has a knot of its own
@@ -199,9 +200,31 @@ class Piecewise:
         return found
 
     @cached_property
-    def joined(self) -> Tensor:
-        """What the places of all columns make of all inputs, see `tables`."""
-        return joined(self.tables)
+    def ranges(self) -> Ranges:
+        """What `tables` says in fewer words."""
+        ramps, flags, starts = [], [], [0]
+        for number in self.numbers.values():
+            start, end = starts[-1], starts[-1] + len(number.knots)
+            scale = _scale(number)
+            for j, mean in enumerate(number.means):
+                ramps.append((start + j + 1, end, start, end, -mean, scale))
+            flags += [(end, end + 1, end, end, 0.0, 1.0)] * (number.empty > 0)
+            starts.append(end + 1)
+        for levels in self.categories.values():
+            start, end = starts[-1], starts[-1] + len(levels.names) + 1
+            nowhere = start + levels.inputs, end + 1  # of no level that is known, and empty
+            shares = levels.shares or [0.0] * levels.inputs
+            for j, share in enumerate(shares, start):
+                flags.append((j, j + 1, *nowhere, share, 1.0))
+            flags += [(end, end + 1, end, end, 0.0, 1.0)] * (levels.empty > 0)
+            starts.append(end + 1)
+        between = [len(number.knots) > 1 for number in self.numbers.values()]
+        between += [False] * len(self.categories)
+        each = np.array(ramps + flags, RANGE)
+        for low, high in ((each["low"], each["high"]), (each["first"], each["last"])):
+            if (low > high).any() or (high > starts[-1]).any():  # C would not look
+                raise InputError("This encoder is damaged: its columns have inputs without places.")
+        return Ranges(np.array(starts), np.array(between, dtype=np.int64), each)
 
     @cached_property
     def _parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -211,7 +234,7 @@ class Piecewise:
         """
         ramps, flags = [], []
         for k, number in enumerate(self.numbers.values()):
-            scale = (USUAL / max(len(number.means), 1)) ** 0.5
+            scale = _scale(number)
             ramps += [(k, j, mean, scale) for j, mean in enumerate(number.means)]
             flags += [(k, EMPTY)] * (number.empty > 0)
         for k, levels in enumerate(self.categories.values(), len(self.numbers)):
@@ -262,6 +285,11 @@ class Piecewise:
 
     def tensors(self) -> dict[str, np.ndarray]:
         return {}
+
+
+def _scale(number: Numbers) -> float:
+    """What ramps are multiplied by."""
+    return float((USUAL / max(len(number.means), 1)) ** 0.5)
 
 
 def _beyond(found: np.ndarray, share: float) -> int:

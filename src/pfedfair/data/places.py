@@ -1,10 +1,8 @@
 """What cells of encoded columns make of a network's inputs, place by place."""
 
-from collections.abc import Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
-import torch
+import numpy as np
 from torch import Tensor
 
 
@@ -28,10 +26,20 @@ class Places(NamedTuple):
         return found
 
 
-def joined(columns: Sequence[Places]) -> Tensor:
-    """What the places of all columns make of all inputs, ``(places, inputs)``."""
-    ends = [0, *accumulate(len(column.table) for column in columns)]
-    found = torch.zeros(ends[-1], sum(len(column.inputs) for column in columns)).double()
-    for column, start, stop in zip(columns, ends[:-1], ends[1:], strict=True):
-        found[start:stop, column.inputs] = column.table
-    return found
+RANGE = np.dtype(
+    [*((name, np.int64) for name in ("low", "high", "first", "last")),
+     *((name, np.float64) for name in ("factor", "scale"))]
+)  # fmt: skip
+
+
+class Ranges(NamedTuple):
+    """The same for all columns in a shorter way: places are numbered through them.
+
+    Column k has the places from ``starts[k]`` to ``starts[k + 1]``, and cells may be `between`
+    places. Each input is `scale` times (1 at the places from `low` to `high`, and `factor` at those
+    from `first` to `last`), ends left out; `each` has these numbers.
+    """
+
+    starts: np.ndarray
+    between: np.ndarray
+    each: np.ndarray

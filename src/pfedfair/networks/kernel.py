@@ -1,21 +1,17 @@
 """The passes through small perceptrons by a library in C, where it could be built.
 
-``kernel.c`` is built with the package, if there is a compiler, and lies beside this file; no other
-place is searched. Without it, or with ``PFEDFAIR_KERNEL=0`` in the environment, everything is done
-by PyTorch, more slowly: see decision 23.
+``kernel.c`` is built with the package, see `native`.
 """
 
 import ctypes
-import os
 from collections.abc import Sequence
-from importlib.machinery import EXTENSION_SUFFIXES
 from itertools import pairwise
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from pfedfair import kinds
+from pfedfair import kinds, native
 from pfedfair.networks.base import CrossEntropy
 
 INTERFACE = 1  # the same number as in kernel.c
@@ -38,18 +34,12 @@ class Plan(ctypes.Structure):
 
 def load(folder: Path) -> ctypes.CDLL | None:
     """Return the library in this folder, if it is there and of use on this machine."""
-    for path in (folder / f"_kernel{suffix}" for suffix in EXTENSION_SUFFIXES):
-        if not path.is_file():
-            continue
-        try:
-            library = ctypes.CDLL(str(path))
-            for name in ("interface", "best", "room"):
-                library[f"pfedfair_{name}"].restype = ctypes.c_int64
-            if library.pfedfair_interface() == INTERFACE and library.pfedfair_best():
-                return _typed(library)
-        except (OSError, AttributeError):  # of another system, or of another time
-            continue
-    return None
+    library = native.load(folder, "_kernel", INTERFACE)
+    if library is None:
+        return None
+    for name in ("best", "room"):
+        getattr(library, f"pfedfair_{name}").restype = ctypes.c_int64
+    return _typed(library) if library.pfedfair_best() else None
 
 
 def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
@@ -60,11 +50,11 @@ def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
     library.pfedfair_back.argtypes = [plan, memory, number, memory, memory, number]
     library.pfedfair_both.argtypes = [plan, *(memory, number) * 4]
     for name in ("lay_out", "forth", "back", "both"):
-        library[f"pfedfair_{name}"].restype = None
+        getattr(library, f"pfedfair_{name}").restype = None
     return library
 
 
-LIBRARY = None if os.environ.get("PFEDFAIR_KERNEL") == "0" else load(Path(__file__).parent)
+LIBRARY = load(Path(__file__).parent)
 KIND = LIBRARY.pfedfair_best() if LIBRARY else 0
 
 

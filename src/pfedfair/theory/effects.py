@@ -35,7 +35,7 @@ What the two numbers leave unsaid of a shape is a draw around p_theta, see `theo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.special import expit, ndtri
@@ -155,8 +155,16 @@ class Likelihood:
 def likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
     """The quadratic of a client's counts and the others' shapes, both ``(groups, bins)``.
 
-    A group whose shape is all zeros is left out.
+    A group whose shape is all zeros is left out. The last ones are remembered: while clients agree
+    on how they differ, what each has counted stays the same.
     """
+    both = np.stack([counts, shapes]).astype(np.float64)
+    return _likelihood(both.tobytes(), both.shape)
+
+
+@lru_cache(maxsize=256)
+def _likelihood(both: bytes, shape: tuple[int, ...]) -> Likelihood:
+    counts, shapes = np.frombuffer(both).reshape(shape)
     size = OF_GROUP * len(counts)
     slope, curve, constant = np.zeros(size), np.zeros((size, size)), np.zeros(len(counts))
     for z, (n, q) in enumerate(zip(counts, shapes, strict=True)):
@@ -170,6 +178,8 @@ def likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
         height = power @ n - n.sum() * logsumexp(power, q)
         slope[at], curve[at, at] = rise, bent
         constant[z] = height - rise @ theta + theta @ bent @ theta / 2
+    for numbers in (slope, curve, constant):
+        numbers.flags.writeable = False  # they are everybody's
     return Likelihood(slope, curve, constant)
 
 

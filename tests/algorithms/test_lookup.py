@@ -1,0 +1,137 @@
+"""The library in C gives what plain loops give, and nobody misses it where it is not."""
+
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pfedfair.algorithms import lookup
+from pfedfair.algorithms.lookup import Compiled
+from pfedfair.data.piecewise import EMPTY
+from pfedfair.data.places import RANGE, Ranges
+
+built = pytest.mark.skipif(lookup.LIBRARY is None, reason="it was not built, or is switched off")
+
+
+def made(rng: np.random.Generator) -> Ranges:
+    """Some columns: with levels, or with ramps between places; each input a few whole numbers."""
+    starts, between, each = [0], [], []
+    for _ in range(rng.integers(1, 5)):
+        places, start = int(rng.integers(1, 7)), starts[-1]
+        between.append(int(places > 2 and rng.random() < 0.5))
+        starts.append(start + places)
+        for _ in range(rng.integers(0, 5)):
+            low, high = np.sort(rng.integers(start, starts[-1] + 1, 2))
+            first, last = np.sort(rng.integers(start, starts[-1] + 1, 2))
+            each.append((low, high, first, last, rng.integers(-2, 3), rng.integers(1, 4)))
+    return Ranges(np.array(starts), np.array(between, dtype=np.int64), np.array(each, RANGE))
+
+
+def laid_out(cells: np.ndarray, more: np.ndarray, columns: Ranges) -> np.ndarray:
+    """The design, by loops over people, columns, places and inputs."""
+    rows = []
+    for person, others in zip(cells, more, strict=True):
+        there = np.zeros(columns.starts[-1])
+        for k, cell in enumerate(person):
+            start, end = columns.starts[k : k + 2]
+            if cell == EMPTY:
+                there[end - 1] = 1
+            elif columns.between[k]:
+                low = min(int(cell), end - start - 3)
+                there[start + low], there[start + low + 1] = 1 - (cell - low), cell - low
+            else:
+                there[start + int(cell)] = 1
+        rows.append([
+            scale * (there[low:high].sum() + factor * there[first:last].sum())
+            for low, high, first, last, factor, scale in columns.each
+        ] + list(others))  # fmt: skip
+    return np.array(rows)
+
+
+@built
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 3), st.integers(1, 3))
+def test_products_are_those_of_loops_to_the_last_bit(seed, n, points, outputs):
+    """With cells at halves, and whole numbers elsewhere, all sums are exact."""
+    rng = np.random.default_rng(seed)
+    columns = made(rng)
+    most = [max(end - start - 2, 0) for start, end in pairwise(columns.starts)]
+    cells = np.array([[rng.integers(0, 2 * top + 1) / 2 for top in most] for _ in range(n)])
+    cells = np.where(columns.between, cells, np.floor(cells))
+    cells[rng.random(cells.shape) < 0.2] = EMPTY
+    more = rng.integers(-1, 2, (n, rng.integers(0, 3))).astype(float)
+    x = laid_out(cells, more, columns)
+    design = Compiled(torch.from_numpy(cells).float(), torch.from_numpy(more), columns)
+    some = rng.integers(-3, 4, (points, outputs, x.shape[1])).astype(float)
+    slopes = rng.integers(-3, 4, (points, n, outputs)).astype(float)
+    weight = rng.integers(0, 4, n).astype(float)
+    for lines in (slice(n), slice(n // 2, n)):
+        part, own = design.part(lines), x[lines]
+        scores = part.scores(torch.from_numpy(some)).numpy()
+        np.testing.assert_array_equal(scores, np.einsum("nq,poq->pno", own, some))
+        pulled = part.pull(torch.from_numpy(slopes)[:, lines]).numpy()
+        np.testing.assert_array_equal(pulled, np.einsum("nq,pno->poq", own, slopes[:, lines]))
+        square = part.square(torch.from_numpy(weight)[lines]).numpy()
+        np.testing.assert_array_equal(square, own.T @ (weight[lines, None] * own))
+
+
+@built
+@pytest.mark.parametrize("cell", [np.nan, np.inf, -np.inf, 1e30, -1e30, -7.0])
+def test_no_cell_leads_out_of_its_column(cell):
+    """Whatever a cell is, another column's sums do not feel it."""
+    columns = Ranges(
+        np.array([0, 4, 7]), np.array([1, 0]),
+        np.array([(1, 3, 0, 3, 0.0, 1.0), (4, 5, 4, 4, 0.0, 1.0), (5, 6, 5, 5, 0.0, 1.0)], RANGE),
+    )  # fmt: skip
+    cells = torch.tensor([[0.5, 1.0], [cell, 0.0], [1.5, cell]])
+    design = Compiled(cells, torch.ones(3, 1), columns)
+    square = design.square(torch.ones(3, dtype=torch.float64)).numpy()
+    assert square[1, 1] + square[2, 2] <= 3
+    assert square[1, 2] == 0
+    assert square[3, 3] == 3
+
+
+@built
+def test_shapes_that_do_not_fit_are_refused():
+    columns = made(np.random.default_rng(0))
+    design = Compiled(torch.zeros(3, len(columns.between)), torch.ones(3, 1), columns)
+    wide = len(columns.each) + 2
+    with pytest.raises(AssertionError):
+        design.scores(torch.zeros(1, 1, wide, dtype=torch.float64))
+    with pytest.raises(AssertionError):
+        design.pull(torch.zeros(4, 1, dtype=torch.float64))
+    with pytest.raises(AssertionError):
+        design.square(torch.zeros(4, dtype=torch.float64))
+    with pytest.raises(AssertionError):
+        Compiled(torch.zeros(3, 99), torch.ones(3, 1), columns)
+
+
+def test_it_can_be_switched_off():
+    code = "from pfedfair.algorithms import lookup; print(lookup.LIBRARY)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PFEDFAIR_KERNEL": "0", "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "None\n"
+
+
+def test_a_library_that_is_not_ours_is_not_used(tmp_path):
+    assert lookup.load(tmp_path) is None
+    (tmp_path / "_lookup.so").write_text("no library")
+    assert lookup.load(tmp_path) is None
+
+
+@built
+def test_a_library_of_another_time_is_not_used(monkeypatch):
+    folder = Path(lookup.__file__).parent
+    assert lookup.load(folder) is not None
+    monkeypatch.setattr(lookup, "INTERFACE", -1)
+    assert lookup.load(folder) is None
