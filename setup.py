@@ -15,11 +15,14 @@ setup(
             extra_compile_args=["-O3", "-g0"],
             optional=True,
         ),
-        Extension(
-            "pfedfair.algorithms._lookup",
-            sources=["src/pfedfair/algorithms/lookup.c"],
-            extra_compile_args=["-O3", "-g0"],
-            optional=True,
+        *(
+            Extension(
+                f"pfedfair.{folder}._{name}",
+                sources=[f"src/pfedfair/{folder}/{name}.c"],
+                extra_compile_args=["-O3", "-g0"],
+                optional=True,
+            )
+            for folder, name in (("algorithms", "lookup"), ("data", "unpack"))
         ),
     ]
 )

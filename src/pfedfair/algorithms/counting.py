@@ -6,7 +6,7 @@ trained on them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 from zlib import crc32
 
 import numpy as np
@@ -183,23 +183,16 @@ def beliefs(server: State, own: State, sent: State, kappa: float | None) -> list
         people, told = (known + trust * m["trained"] for known, m in each)
         if name in server:
             pairs += [people.numpy(), (server[name] - told).clamp(min=0).numpy()]
-    return [believe(server, mine, others, kappa, *whole)
-            for mine, others, *whole in zip(*pairs, strict=True)]  # fmt: skip
+    names = ("counts", "pooled", "all_counts", "all_pooled")[: len(pairs)]
+    known = known_to_all(server, kappa)
+    return [Belief(**dict(zip(names, each, strict=True)), **known)
+            for each in zip(*pairs, strict=True)]  # fmt: skip
 
 
-def believe(
-    server: State,
-    counts: np.ndarray,
-    pooled: np.ndarray,
-    kappa: float | None,
-    all_counts: np.ndarray | None = None,
-    all_pooled: np.ndarray | None = None,
-) -> Belief:
-    """A client's view of its groups, see `Belief`."""
-    return Belief(
-        counts=counts, pooled=pooled, prior=server["prior"].numpy(), kappa=kappa,
-        population=of_population(server, len(counts)), all_counts=all_counts, all_pooled=all_pooled,
-    )  # fmt: skip
+def known_to_all(server: State, kappa: float | None) -> dict[str, Any]:
+    """What every client's `Belief` begins with."""
+    population = of_population(server, len(server["counts"]))
+    return {"prior": server["prior"].numpy(), "kappa": kappa, "population": population}
 
 
 def likeness(beliefs: Sequence[Belief], silent: bool) -> State:

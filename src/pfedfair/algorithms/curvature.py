@@ -9,7 +9,6 @@ block is what the network learns: the label, and where S has to be guessed, S.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ from torch import Tensor
 from pfedfair import seeds
 from pfedfair.algorithms import lookup
 from pfedfair.algorithms.clients import Clients
-from pfedfair.algorithms.design import Dense, Design, Looked
+from pfedfair.algorithms.design import Dense, Design, Looked, triangle, whole
 from pfedfair.data.piecewise import Piecewise
 from pfedfair.federation import Batch
 from pfedfair.objectives import losses
@@ -149,27 +148,9 @@ def hessian(design: Design, chance: Tensor, much: Tensor | float = 1.0) -> Tenso
         weight = weight * much[:, None, None]
     outputs = range(weight.shape[1])
     if len(outputs) == 1:
-        return triangle(design.square(weight[:, 0, 0]))
-    squares = {(a, b): design.square(weight[:, a, b]) for a in outputs for b in outputs if a <= b}
+        return design.square(weight[:, 0, 0])
+    squares = {
+        (a, b): whole(design.square(weight[:, a, b])) for a in outputs for b in outputs if a <= b
+    }
     rows = [torch.cat([squares[min(a, b), max(a, b)] for b in outputs], dim=1) for a in outputs]
     return triangle(torch.cat(rows))
-
-
-def triangle(matrix: Tensor) -> Tensor:
-    """The numbers of its upper triangle."""
-    return matrix.view(-1).index_select(0, places(len(matrix))[0])
-
-
-@lru_cache(maxsize=1)
-def places(size: int) -> tuple[Tensor, Tensor]:
-    """Where a matrix has the numbers of its upper triangle, and where these are for all of it."""
-    rows, columns = torch.triu_indices(size, size)
-    back = torch.empty(size, size, dtype=torch.int64)
-    back[rows, columns] = back[columns, rows] = torch.arange(len(rows))
-    return (size * rows + columns).int(), back.view(-1).int()
-
-
-def whole(triangles: Tensor, size: int) -> Tensor:
-    """The matrices ``(..., size, size)`` of upper triangles ``(..., numbers)``."""
-    found = triangles.index_select(-1, places(size)[1])
-    return found.view(*triangles.shape[:-1], size, size)

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from functools import lru_cache
 from itertools import combinations_with_replacement, pairwise
+from math import isqrt
 from typing import Protocol
 
 import numpy as np
@@ -35,7 +37,7 @@ class Design(Protocol):
         """From slopes of logits ``(..., n, outputs)`` to those of coefficients, summed up."""
 
     def square(self, weight: Tensor) -> Tensor:
-        """The weighted sum of every line's products with itself, ``(q, q)``."""
+        """The weighted sum of every line's products with itself: the matrix's upper triangle."""
 
     def part(self, lines: slice) -> Design:
         """The design of some of the lines; it shares their memory."""
@@ -55,7 +57,7 @@ class Dense(Design):
         return slopes.mT @ self.exact
 
     def square(self, weight: Tensor) -> Tensor:
-        return square(self.x, weight)
+        return triangle(square(self.x, weight))
 
     def part(self, lines: slice) -> Design:
         return Dense(self.x[lines], self.exact[lines])
@@ -119,7 +121,7 @@ class Looked(Design):
         for k, values in enumerate(weighted.T.numpy(), ends[-1]):
             of_places = np.bincount(at.ravel(), (parts * values).ravel(), ends[-1])
             sums[: ends[-1], k] = sums[k, : ends[-1]] = of_places
-        return self._both(self._both(torch.from_numpy(sums)).T.contiguous())
+        return triangle(self._both(self._both(torch.from_numpy(sums)).T.contiguous()))
 
     def _both(self, sums: Tensor) -> Tensor:
         """From sums at all places, and of `more`, to sums of inputs; along the first axis."""
@@ -151,3 +153,24 @@ def square(x: Tensor, weight: Tensor) -> Tensor:
         rows = x[:, start:stop].T @ weighted[:, start:]
         found[start:stop, start:], found[start:, start:stop] = rows, rows.T
     return found
+
+
+def triangle(matrix: Tensor) -> Tensor:
+    """The numbers of a symmetric matrix's upper triangle, row by row."""
+    return matrix.view(-1).index_select(0, places(len(matrix))[0])
+
+
+def whole(triangles: Tensor) -> Tensor:
+    """The symmetric matrices ``(..., size, size)`` of upper triangles ``(..., numbers)``."""
+    size = isqrt(2 * triangles.shape[-1])
+    found = triangles.index_select(-1, places(size)[1])
+    return found.view(*triangles.shape[:-1], size, size)
+
+
+@lru_cache(maxsize=2)
+def places(size: int) -> tuple[Tensor, Tensor]:
+    """Where a matrix has the numbers of its upper triangle, and where these are for all of it."""
+    rows, columns = torch.triu_indices(size, size)
+    back = torch.empty(size, size, dtype=torch.int64)
+    back[rows, columns] = back[columns, rows] = torch.arange(len(rows))
+    return (size * rows + columns).int(), back.view(-1).int()

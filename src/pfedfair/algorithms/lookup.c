@@ -181,7 +181,8 @@ void pfedfair_pull(const struct design *d, int64_t n, int64_t width, const doubl
     narrow(d, width, sums, running, found);
 }
 
-/* The weighted sum of every person's products of two inputs, (inputs + more, inputs + more). Room:
+/* The weighted sum of every person's products of two inputs: the upper triangle of a matrix of
+ * (inputs + more, inputs + more). Room:
  * 3 * (1 + more + places, or inputs if they are more)^2, and for a person's places. */
 void pfedfair_square(const struct design *d, int64_t n, const double *weight, double *found,
                      double *room, int64_t *at)
@@ -203,5 +204,6 @@ void pfedfair_square(const struct design *d, int64_t n, const double *weight, do
     turn(q, size, rows, sums);            /* (size, q) */
     narrow(d, q, sums, running, rows);    /* (q, q) */
     turn(q, q, rows, sums);
-    for (int64_t k = 0; k < q * q; k++) found[k] = rows[k] + sums[k];
+    for (int64_t i = 0; i < q; i++)
+        for (int64_t k = i * q + i; k < (i + 1) * q; k++) *found++ = rows[k] + sums[k];
 }

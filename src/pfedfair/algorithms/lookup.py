@@ -57,10 +57,12 @@ class Compiled(Design):
         assert packed.dtype is torch.float32
         assert packed.shape[1] == len(columns.between)
         assert len(packed) == len(more)
-        self.library, self.columns = LIBRARY, columns
+        self.library, self.columns = LIBRARY, columns  # whose memory `form` points to
         self.packed, self.more = packed.contiguous(), more.double().contiguous()
         self.places, self.inputs = int(columns.starts[-1]), len(columns.each)
         self.most = 2 * packed.shape[1] + more.shape[1]  # places of a person
+        pointers = (array.ctypes.data for array in (columns.starts, columns.between, columns.each))
+        self.form = packed.shape[1], self.places, self.inputs, more.shape[1], *pointers, EMPTY
 
     def scores(self, coefficients: Tensor) -> Tensor:
         flat = coefficients.flatten(0, 1).T.contiguous()
@@ -82,8 +84,8 @@ class Compiled(Design):
     def square(self, weight: Tensor) -> Tensor:
         weight, q = weight.double().contiguous(), self.inputs + self.more.shape[1]
         assert weight.shape == self.packed.shape[:1]
-        found, room = weight.new_empty(q, q), self._room(3 * (max(self._size, q) + 1) ** 2)
-        self._call("square", None, weight, found, room)
+        found = weight.new_empty(q * (q + 1) // 2)
+        self._call("square", None, weight, found, self._room(3 * (max(self._size, q) + 1) ** 2))
         return found
 
     def part(self, lines: slice) -> Compiled:
@@ -102,12 +104,7 @@ class Compiled(Design):
         self, name: str, width: int | None, given: Tensor, found: Tensor, room: Tensor
     ) -> None:
         """Let the library work. Slices of rows are contiguous, as all of them were."""
-        columns = self.columns
-        told = Told(
-            len(columns.between), self.places, self.inputs, self.more.shape[1],
-            columns.starts.ctypes.data, columns.between.ctypes.data, columns.each.ctypes.data,
-            EMPTY, self.packed.data_ptr(), self.more.data_ptr(),
-        )  # fmt: skip
+        told = Told(*self.form, self.packed.data_ptr(), self.more.data_ptr())
         at = torch.empty(self.most, dtype=torch.int64)
         numbers = [len(self.packed)] if width is None else [len(self.packed), width]
         memory = (tensor.data_ptr() for tensor in (given, found, room, at))

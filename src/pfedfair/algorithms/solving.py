@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from pfedfair.algorithms.curvature import PARTS, blocks, whole
+from pfedfair.algorithms.curvature import PARTS, blocks
+from pfedfair.algorithms.design import whole
 
 
 def penalty(shape: torch.Size) -> Tensor:
@@ -76,5 +77,4 @@ def unfolded(sums: dict[str, Tensor], outputs: list[int]) -> list[tuple[Tensor, 
     gradients = blocks(sums["gradient"], outputs)
     sizes = [g.shape[-2] * g.shape[-1] for g in gradients]
     parts = torch.split(sums["hessian"], [n * (n + 1) // 2 for n in sizes], dim=-1)
-    pairs = zip(gradients, parts, sizes, strict=True)
-    return [(gradient, whole(part, size)) for gradient, part, size in pairs]
+    return [(gradient, whole(part)) for gradient, part in zip(gradients, parts, strict=True)]

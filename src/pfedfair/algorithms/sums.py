@@ -17,8 +17,8 @@ from pfedfair.algorithms.curvature import (
     misses,
     people,
     pieces,
-    whole,
 )  # fmt: skip
+from pfedfair.algorithms.design import whole
 
 
 class Sums(NamedTuple):
@@ -48,7 +48,7 @@ def by_fold(
         if tau is not None:
             size = coefficients[0][0].numel()
             at = torch.arange(1, outputs[0] + 1) * (size // outputs[0]) - 1
-            curved = whole(torch.stack([parts[0] for parts in triangles]).sum(0), size)
+            curved = whole(torch.stack([parts[0] for parts in triangles]).sum(0))
             gradient = torch.stack([found.gradient[0][:, -1] for found in each]).sum(0)
             likely.append(intercepts.evidence(curved[at[:, None], at], gradient, shift[0]))
             if not apart:

@@ -258,7 +258,8 @@ class Transport(Based):
         shares
             Its shares of the groups, ``(groups,)``.
         """
-        belief = counting.believe(server, counts, server["counts"].numpy(), self.kappa)
+        known = counting.known_to_all(server, self.kappa)
+        belief = Belief(counts=counts, pooled=server["counts"].numpy(), **known)
         return self.decide(server, belief, shares, rng, kinds)
 
     def decide(

@@ -22,6 +22,7 @@ from pfedfair.data.dataset import Dataset
 from pfedfair.data.dates import needed
 from pfedfair.data.places import RANGE, Places, Ranges
 from pfedfair.data.summary import Counts, Summary, Values
+from pfedfair.data.unpack import Unpacker
 from pfedfair.errors import InputError
 
 RAMPS = 32
@@ -138,6 +139,8 @@ class Piecewise:
 
     def unpack(self, packed: Tensor) -> Tensor:
         """The inputs of a network, ``(..., width)``, of what `pack` made."""
+        if self._in_c.able(packed):
+            return self._in_c(packed)
         column, low, mean, scale = self._parts
         ramps = len(mean)  # ramps and flags each by themselves: in one piece they are quicker
         slopes = packed.index_select(-1, column[:ramps])
@@ -264,6 +267,27 @@ class Piecewise:
             found.append(slice(first, first + levels.inputs))
             first += levels.inputs + (levels.empty > 0)
         return found
+
+    @cached_property
+    def _in_c(self) -> Unpacker:
+        _, _, means, scales = self._parts
+        flags = [k for k, number in enumerate(self.numbers.values()) if number.empty > 0]
+        levels = [own.start + len(means) for own in self._flags]
+        many = [column.inputs for column in self.categories.values()]
+        of_empty = {k: len(means) + at for at, k in enumerate(flags)}
+        for k, column in enumerate(self.categories.values()):
+            if column.empty > 0:
+                of_empty[k + len(self.numbers)] = levels[k] + many[k]
+        shares = np.append(np.zeros(len(means)), self._levels[1].numpy())
+        if len(shares) != self.width:  # C would not look
+            raise InputError("This encoder is damaged: levels and their shares do not match.")
+        return Unpacker(
+            len(self.numbers), len(self.categories), self.width, EMPTY,
+            ramps=np.cumsum([0, *(len(number.means) for number in self.numbers.values())]),
+            means=means.numpy(), scales=scales.numpy(),
+            levels=np.array(levels), many=np.array(many), shares=shares,
+            flags=np.array([of_empty.get(k, -1) for k in range(len(self.columns))]),
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "piecewise", **asdict(self)}

@@ -49,6 +49,11 @@ class MLP(Network):
         return torch.from_numpy(np.concatenate(parts).astype(np.float32))
 
     def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
+        if self.linear and self.groups:  # S by itself: putting it behind the inputs copies them
+            weight, bias = unfold(w, self.layers[0])
+            x, group = x.flatten(2), with_group(x.new_empty(*x.shape[:2], 0), s, self.groups)
+            found = torch.baddbmm(bias, x, weight[..., : x.shape[2]].mT)
+            return found.baddbmm_(group, weight[..., x.shape[2] :].mT)
         x = with_group(x.flatten(2), s, self.groups)
         for layer in self.layers:
             weight, bias = unfold(w, layer)

@@ -86,7 +86,26 @@ class Effects:
         each = [np.eye(size)[None], *(np.eye(size) + (far - 1) * along for far in STRETCHES)]
         return np.concatenate(each)
 
+    @cached_property
+    def back(self) -> np.ndarray:
+        """For each way, the matrix that brings an unusual client's effects to a usual one's."""
+        return np.linalg.inv(self.stretched)
 
+    @cached_property
+    def precision(self) -> np.ndarray:
+        """The inverse of each way's covariance."""
+        move = self.stretched
+        return np.linalg.inv(move @ self.covariance @ move.transpose(0, 2, 1))
+
+    @cached_property
+    def apart(self) -> np.ndarray:
+        """What each way's log evidence has whoever the client is."""
+        _, size = np.linalg.slogdet(self.precision)
+        centre = np.einsum("i,kij,j->k", self.mean, self.precision, self.mean)
+        return np.asarray(np.log(self.ways) + (size - centre) / 2)
+
+
+@lru_cache
 def unknown(groups: int) -> Effects:
     """Before anybody has said anything: no effects; if there were, they would be independent."""
     size = OF_GROUP * groups
@@ -108,14 +127,25 @@ def from_vector(vector: np.ndarray, groups: int) -> Effects:
 
 
 def basis(q: np.ndarray) -> np.ndarray:
-    """The two directions in which a shape moves, ``(2, bins)``; each has mean 0 under q."""
+    """The two directions in which a shape moves, ``(2, bins)``; each has mean 0 under q.
+
+    The last ones are remembered, as others' shapes stay the same while clients agree.
+    """
+    return _basis(q.astype(np.float64).tobytes())
+
+
+@lru_cache(maxsize=256)
+def _basis(shape: bytes) -> np.ndarray:
+    q = np.frombuffer(shape)
     u = ndtri(np.clip(np.cumsum(q) - q / 2, 0.00135, 0.99865))  # three standard deviations
     u = u - q @ u
     wide = np.sqrt(q @ u**2)
     # All may have the same score, or all but a few, who then do not count for more than others do.
     u = np.clip(u / wide, -4, 4) if wide > 1e-6 else np.zeros_like(u)
     both = np.stack([u, (u**2 - 1) / np.sqrt(2)])
-    return np.asarray(both - (both @ q)[:, None])
+    both = both - (both @ q)[:, None]
+    both.flags.writeable = False  # they are everybody's
+    return both
 
 
 def factors(q: np.ndarray, theta: np.ndarray) -> np.ndarray:
@@ -236,15 +266,11 @@ def posterior(of_client: Likelihood, effects: Effects) -> tuple[Mixture, float]:
 
     The evidence is against a client without effects.
     """
-    move = effects.stretched
-    precision = np.linalg.inv(move @ effects.covariance @ move.transpose(0, 2, 1))
-    covariance = np.linalg.inv(of_client.curve + precision)
-    pull = of_client.slope + precision @ effects.mean
+    covariance = np.linalg.inv(of_client.curve + effects.precision)
+    pull = of_client.slope + effects.precision @ effects.mean
     mean = np.einsum("kij,kj->ki", covariance, pull)
-    _, before = np.linalg.slogdet(precision)
-    _, after = np.linalg.slogdet(covariance)
-    centre = np.einsum("i,kij,j->k", effects.mean, precision, effects.mean)
-    evidence = np.log(effects.ways) + (before + after + (pull * mean).sum(1) - centre) / 2
+    _, size = np.linalg.slogdet(covariance)
+    evidence = effects.apart + (size + (pull * mean).sum(1)) / 2
     total = logsumexp(evidence)
     found = Mixture(np.exp(evidence - total), mean, covariance)
     return found, float(total + of_client.constant.sum())
@@ -257,7 +283,7 @@ def tell(of_client: Likelihood, effects: Effects) -> np.ndarray:
     the effects as they are held now, and as they were before anybody had told anything.
     """
     found, evidence = posterior(of_client, effects)
-    back = np.linalg.inv(effects.stretched)
+    back = effects.back
     off = np.einsum("kij,kj->ki", back, found.means - effects.mean)
     square = np.einsum("k,ki,kj->ij", found.weights, off, off)
     square += np.einsum("k,kij,kjl,kml->im", found.weights, back, found.covariances, back)

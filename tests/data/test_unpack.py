@@ -1,0 +1,86 @@
+"""The library in C lays out the same inputs as PyTorch, to the last bit."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pfedfair as pff
+from pfedfair.data import unpack
+from pfedfair.data.piecewise import EMPTY, Piecewise
+
+built = pytest.mark.skipif(unpack.LIBRARY is None, reason="it was not built, or is switched off")
+
+
+def encoder(seed: int) -> Piecewise:
+    """Numbers with and without empty cells, one value, few values; levels, rare ones and none."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(60, 200))
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.choice([0.0, 1.0, 5.0], n)})
+    frame["gap"] = np.where(rng.random(n) < 0.3, np.nan, rng.lognormal(0, 2, n))
+    frame["c"] = rng.choice(["u", "v", None], n)
+    frame["rare"] = rng.zipf(1.5, n).clip(max=99).astype(str)
+    frame["one"], half = 3.0, np.arange(n) % 2
+    names = rng.permutation(frame.columns)[: rng.integers(1, 7)].tolist()
+    data = pff.from_frame(
+        frame[names].assign(y=half, s=half[::-1]), "y", "s", keep=names,
+        categorical=[name for name in names if name == "rare"],
+    )  # fmt: skip
+    return Piecewise.fit(data, np.arange(n))
+
+
+@built
+@given(st.integers(0, 999), st.integers(0, 30))
+def test_inputs_have_the_bits_of_pytorch(seed, n):
+    found, rng = encoder(seed), np.random.default_rng(seed)
+    cells = rng.choice([0.0, 0.25, 1.0, 1.5, 2.0, 7.3, 60.0], (2, n, len(found.columns)))
+    odd = rng.choice([EMPTY, np.nan, np.inf, -np.inf, -3.0, 1e30, -0.0], cells.shape)
+    packed = torch.from_numpy(np.where(rng.random(cells.shape) < 0.3, odd, cells)).float()
+    assert found._in_c.able(packed)
+    in_c = found.unpack(packed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(unpack, "LIBRARY", None)
+        by_torch = found.unpack(packed)
+    assert in_c.shape == by_torch.shape
+    np.testing.assert_array_equal(in_c.numpy(), by_torch.numpy())
+
+
+@built
+def test_rows_that_lie_apart_in_memory_are_read_in_order():
+    found = encoder(0)
+    packed = torch.rand(2, 40, len(found.columns)).round()
+    turned = packed.movedim(0, 1)
+    assert torch.equal(found.unpack(turned), found.unpack(packed).movedim(0, 1))
+    assert torch.equal(found.unpack(packed[:, ::3]), found.unpack(packed)[:, ::3])
+
+
+def test_other_numbers_are_left_to_pytorch():
+    found = encoder(0)
+    packed = torch.zeros(4, len(found.columns), dtype=torch.float64)
+    assert not found._in_c.able(packed)
+    assert not found._in_c.able(packed.float().requires_grad_())
+
+
+def test_an_encoder_whose_shares_do_not_match_is_refused():
+    column = {"names": ("u", "v"), "other": 0.0, "empty": 0.0, "shares": (0.5,)}
+    about = {"numbers": {}, "categories": {"c": column}}
+    with pytest.raises(pff.InputError, match="encoder is damaged"):
+        Piecewise.from_dict(about).unpack(torch.zeros(1, 1))
+
+
+def test_a_library_that_is_not_ours_is_not_used(tmp_path):
+    assert unpack.load(tmp_path) is None
+    (tmp_path / "_unpack.so").write_text("no library")
+    assert unpack.load(tmp_path) is None
+
+
+@built
+def test_a_library_of_another_time_is_not_used(monkeypatch):
+    folder = Path(unpack.__file__).parent
+    assert unpack.load(folder) is not None
+    monkeypatch.setattr(unpack, "INTERFACE", -1)
+    assert unpack.load(folder) is None
