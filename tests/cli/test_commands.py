@@ -435,7 +435,7 @@ def test_ctrl_c_leaves_a_resumable_directory(pfedfair, tmp_path):
     )
     runs = tmp_path / "out" / "runs"
     deadline = time.monotonic() + 120
-    while len(list(runs.glob("[!.]*.parquet"))) < 4 and time.monotonic() < deadline:
+    while len(list(runs.glob("[!.]*.parquet"))) < 1 and time.monotonic() < deadline:
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does: to the whole group
     _, err = process.communicate(timeout=60)
@@ -446,7 +446,7 @@ def test_ctrl_c_leaves_a_resumable_directory(pfedfair, tmp_path):
     kept = len(list(runs.glob("[!.]*")))  # a worker may leave a hidden file that it was writing
     code, _, err = pfedfair(*typed, 1)
     assert code == 0, err
-    assert 4 <= kept < len(list(runs.iterdir())) == 12
+    assert 1 <= kept < len(list(runs.iterdir())) == 12
     assert not list(runs.glob(".*"))
 
 

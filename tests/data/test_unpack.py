@@ -1,5 +1,6 @@
 """The library in C lays out the same inputs as PyTorch, to the last bit."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,16 @@ def test_rows_that_lie_apart_in_memory_are_read_in_order():
     turned = packed.movedim(0, 1)
     assert torch.equal(found.unpack(turned), found.unpack(packed).movedim(0, 1))
     assert torch.equal(found.unpack(packed[:, ::3]), found.unpack(packed)[:, ::3])
+
+
+@built
+def test_an_encoder_that_was_used_can_be_pickled():
+    found = encoder(0)
+    packed = torch.rand(9, len(found.columns)).round()
+    inputs = found.unpack(packed)
+    again = pickle.loads(pickle.dumps(found))
+    found = None
+    assert torch.equal(again.unpack(packed), inputs)
 
 
 def test_other_numbers_are_left_to_pytorch():

@@ -7,8 +7,10 @@ takes, and gives the same bits.
 from __future__ import annotations
 
 import ctypes
+from functools import partial
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,12 +54,17 @@ class Unpacker:
     def __init__(
         self, numbers: int, categories: int, width: int, empty: float, **lists: np.ndarray
     ) -> None:
+        self.given = (numbers, categories, width, empty), lists
         self.columns, self.width = numbers + categories, width
         assert len(lists["shares"]) == width
         assert len(lists["means"]) == len(lists["scales"]) == lists["ramps"][-1]
         self.arrays = [np.ascontiguousarray(lists[name], dtype=DTYPES[name]) for name in DTYPES]
         pointers = (array.ctypes.data for array in self.arrays)
         self.told = Told(numbers, categories, width, empty, *pointers)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # pointers are good in this process alone
+        numbers, lists = self.given
+        return partial(Unpacker, **lists), numbers
 
     def able(self, packed: Tensor) -> bool:
         """Whether the library is to work on these: numbers as it can read them."""
