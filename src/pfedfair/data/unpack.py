@@ -54,7 +54,7 @@ class Unpacker:
     def __init__(
         self, numbers: int, categories: int, width: int, empty: float, **lists: np.ndarray
     ) -> None:
-        self.given = (numbers, categories, width, empty), lists
+        self.given: tuple[Any, ...] = (numbers, categories, width, empty), lists
         self.columns, self.width = numbers + categories, width
         assert len(lists["shares"]) == width
         assert len(lists["means"]) == len(lists["scales"]) == lists["ramps"][-1]
