@@ -78,11 +78,14 @@ def test_what_is_not_there(tmp_path, folder):
         pff.load("acs")
     with pytest.raises(pff.InputError, match="There is no file or folder"):
         pff.load("acs", folder=tmp_path / "nowhere")
+    with pytest.raises(pff.InputError, match="There is no file or folder"):
+        pff.load("acs", "PINCP")
     (tmp_path / "empty").mkdir()
     with pytest.raises(pff.InputError, match=r"psam_pNN.csv, or one file .* it has none"):
         pff.load("acs", folder=tmp_path / "empty")
     with pytest.raises(pff.InputError, match="has its own label"):
         pff.load("acs", "PINCP", folder=folder)
+    assert len(pff.load("acs", folder)) == len(pff.load("acs", folder=folder))
     (tmp_path / "acs.csv").write_text("AGEP,SEX\n1,2\n")
     with pytest.raises(pff.InputError, match="lacks the column SCHL"):
         pff.load("acs", folder=tmp_path / "acs.csv")

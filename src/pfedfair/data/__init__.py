@@ -40,7 +40,7 @@ OF_TABLES = ("drop", "categorical", "keep", "positive", "test", "weight")
 
 def load(
     name: str | Path,
-    label: str | None = None,
+    label: str | Path | None = None,
     sensitive: str | Sequence[str] | None = None,
     scaling: str | None = None,
     model: str | None = None,
@@ -53,14 +53,18 @@ def load(
     A path is that of a table (.csv, .tsv, .txt, perhaps with .gz; .parquet, .xlsx), or of a folder
     of images with ``manifest.csv``. A bundled data set may get another sensitive attribute, or
     several (["sex", "race"] or "sex,race"), and bands of them; it has no paper's plan of shares
-    then. For `model` and `encoding` see `with_model`. `options` are those of `from_frame`, where
-    `test` may be a path, or of `pfedfair.data.faces.load`.
+    then. "acs" and "heart" have their own label, and need the folder with their rows:
+    ``load("acs", folder)``. For `model` and `encoding` see `with_model`. `options` are those of
+    `from_frame`, where `test` may be a path, or of `pfedfair.data.faces.load`.
 
     >>> len(load("compas"))
     6172
     """
     given = {o: v for o, v in options.items() if isinstance(v, pd.DataFrame) or v}
     given |= {} if positive is None else {"positive": positive}
+    if str(name) in NATURAL and label and "folder" not in given:
+        label, given["folder"] = None, label
+    label = None if label is None else str(label)
     data = _load(str(name), label, joined(sensitive) if sensitive else None, given)
     if scaling and (data.array is None or data.array.ndim != 2):
         raise InputError(f"'{name}' has no embeddings to scale: leave out {option('scaling')}.")
