@@ -43,6 +43,21 @@ def test_studies_of_natural_clients_are_shown_by_every_renderer(name, tmp_path, 
         assert "one decision for all" in said
 
 
+def test_what_takes_hours_is_run_if_it_is_named():
+    study, source = STUDIES["states"], Source("acs", folder="not read")
+
+    def on_all_rows(**named):
+        specs = study.specs([source], seeds=1, **named)
+        return {spec.method for spec in specs if spec.plan.rows is None}
+
+    usual = on_all_rows()
+    assert {"transport", "logofair", "constant"} <= usual
+    assert "pfedfair-target" not in usual
+    assert on_all_rows(methods=["pfedfair-target"]) == {"pfedfair-target", "constant"}
+    few = {spec.method for spec in study.specs([source], 1) if spec.plan.rows == 250}
+    assert few == {*usual, "pfedfair-target", "fedavg-target", "fedfact-in"}
+
+
 OF_FACES = [name for name, study in STUDIES.items() if "celeba" in study.elsewhere]
 
 

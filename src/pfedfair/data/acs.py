@@ -39,7 +39,7 @@ def acs(folder: Path, sensitive: str | None = None) -> Dataset:
     frame = pd.concat(map(_of_census, raw), ignore_index=True) if raw else _of_table(folder)
     frame = frame.assign(**{SEX: frame[SEX].map(lambda code: WORDS.get(code, code))})
     data = from_frame(frame, LABEL, sensitive or SEX, "acs", drop=(STATE,), categorical=CODES)
-    return replace(data, client=STATE, notes=(*data.notes, *_odd_codes(frame)))
+    return replace(data, client=STATE, settings="acs", notes=(*data.notes, *_odd_codes(frame)))
 
 
 def _odd_codes(frame: pd.DataFrame) -> tuple[str, ...]:

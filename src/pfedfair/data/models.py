@@ -9,6 +9,7 @@ from pfedfair.errors import InputError, known, option
 PIECEWISE, STANDARD = "piecewise", "standard"
 ADDITIVE, LINEAR, MLP = MODELS = ("additive", "linear", "mlp")
 PERCEPTRONS = ("adult", "compas")  # data sets with a perceptron by default, the paper's
+ADDITIVES = ("own", "acs")  # sections of settings that are those of additive models
 HIDDEN = (64, 64)  # layers of a perceptron, where the data set does not say
 
 
@@ -57,8 +58,8 @@ def settings_of(name: str, model: str | None) -> str:
 
 
 def _section(data: Dataset, settings: str, hidden: tuple[int, ...]) -> str:
-    if settings == "own" and data.array is None:
-        return settings_of(settings, MLP if hidden else ADDITIVE)
+    if settings in ADDITIVES and data.array is None and hidden:
+        return settings_of(settings, MLP)
     return settings
 
 

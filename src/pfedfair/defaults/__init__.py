@@ -34,6 +34,7 @@ LIKE = {"compas-two-races": "compas"}
 SPECIAL = ("wide", "additive", "few")  # kinds of data whose spaces are in part others
 TUNED_ROWS = {  # of a client, when the settings were tuned
     "adult": 2400, "adult-additive": 2400, "compas": 600, "compas-additive": 600,
+    "acs": 1125,
 }  # fmt: skip
 ETA = 0.9
 OF_PENALTY = ("eta", "penalty", "mix", "penalty_options")
