@@ -55,7 +55,7 @@ def test_what_takes_hours_is_run_if_it_is_named():
     assert "pfedfair-target" not in usual
     assert on_all_rows(methods=["pfedfair-target"]) == {"pfedfair-target", "constant"}
     few = {spec.method for spec in study.specs([source], 1) if spec.plan.rows == 250}
-    assert few == {*usual, "pfedfair-target", "fedavg-target", "fedfact-in"}
+    assert few == {*usual, "pooled", "pfedfair-target", "fedavg-target", "fedfact-in"}
 
 
 OF_FACES = [name for name, study in STUDIES.items() if "celeba" in study.elsewhere]
