@@ -88,7 +88,7 @@ class Models:
         if self.room is None:
             if self.one is None:
                 self.one = theta[0].clone()
-            if bool((theta == self.one).all()):
+            if all(torch.equal(row, self.one) for row in theta):
                 self.done.append(ids)
                 return
             shape = (self.clients, *theta.shape[1:])
