@@ -283,11 +283,11 @@ class Algorithm:
 
     def scorers(self, server: State, clients: Clients) -> Tensor:
         """The model that each client scores people by before it makes one its own."""
-        return clients.replicate(server["w"])
+        return clients.share(server["w"])
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         """Without personalisation every client keeps the global model."""
-        return clients.replicate(server["w"])
+        return clients.share(server["w"])
 
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
         """How each client decides by its model's scores: for the likeliest label."""

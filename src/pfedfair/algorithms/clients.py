@@ -50,6 +50,10 @@ class Clients:
         """Give every client its own copy of the model `w`, ``(clients, p)``."""
         return w.repeat(len(self), 1)
 
+    def share(self, w: Tensor) -> Tensor:
+        """Give every client one copy of the model `w`, ``(clients, p)``: not to be written to."""
+        return w.clone().expand(len(self), -1)
+
     def epoch(self, number: int, batch: int) -> Iterator[Batch]:
         """One pass over every client's rows in minibatches. The same number, the same order."""
         sizes = self.sizes or [len(own) for own in self.rows]

@@ -157,9 +157,9 @@ class Newton(Algorithm):
         return 1.0, 0.0
 
     def scorers(self, server: State, clients: Clients) -> Tensor:
-        found = clients.replicate(server["w"])
         if "tau" not in server:
-            return found
+            return clients.share(server["w"])
+        found = clients.replicate(server["w"])
         outputs = [k for k, _ in clients.lessons()]
         coefficients = blocks(server["points"][:1], outputs)[0]
         end = coefficients[0].numel()  # of the first block, whose intercepts are last
