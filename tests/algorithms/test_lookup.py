@@ -1,9 +1,6 @@
 """The library in C gives what plain loops give, and nobody misses it where it is not."""
 
-import subprocess
-import sys
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -110,29 +107,3 @@ def test_shapes_that_do_not_fit_are_refused():
         design.square(torch.zeros(4, dtype=torch.float64))
     with pytest.raises(AssertionError):
         Compiled(torch.zeros(3, 99), torch.ones(3, 1), columns)
-
-
-def test_it_can_be_switched_off():
-    code = "from pfedfair.algorithms import lookup; print(lookup.LIBRARY)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PFEDFAIR_KERNEL": "0", "PYTHONPATH": ":".join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "None\n"
-
-
-def test_a_library_that_is_not_ours_is_not_used(tmp_path):
-    assert lookup.load(tmp_path) is None
-    (tmp_path / "_lookup.so").write_text("no library")
-    assert lookup.load(tmp_path) is None
-
-
-@built
-def test_a_library_of_another_time_is_not_used(monkeypatch):
-    folder = Path(lookup.__file__).parent
-    assert lookup.load(folder) is not None
-    monkeypatch.setattr(lookup, "INTERFACE", -1)
-    assert lookup.load(folder) is None

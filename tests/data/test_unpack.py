@@ -1,7 +1,6 @@
 """The library in C lays out the same inputs as PyTorch, to the last bit."""
 
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -81,17 +80,3 @@ def test_an_encoder_whose_shares_do_not_match_is_refused():
     about = {"numbers": {}, "categories": {"c": column}}
     with pytest.raises(pff.InputError, match="encoder is damaged"):
         Piecewise.from_dict(about).unpack(torch.zeros(1, 1))
-
-
-def test_a_library_that_is_not_ours_is_not_used(tmp_path):
-    assert unpack.load(tmp_path) is None
-    (tmp_path / "_unpack.so").write_text("no library")
-    assert unpack.load(tmp_path) is None
-
-
-@built
-def test_a_library_of_another_time_is_not_used(monkeypatch):
-    folder = Path(unpack.__file__).parent
-    assert unpack.load(folder) is not None
-    monkeypatch.setattr(unpack, "INTERFACE", -1)
-    assert unpack.load(folder) is None

@@ -1,10 +1,6 @@
 """The kernel in C gives what PyTorch gives, where it can work, and nobody misses it elsewhere."""
 
-import shutil
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import hypothesis
 import pytest
@@ -302,32 +298,3 @@ def test_without_it_pytorch_does_the_work(monkeypatch):
     w, x, s, _ = stack(network, 3, 4)
     assert desk_of(network, w, x, s) is ByTorch
     assert kernel.words() == "PyTorch alone"
-
-
-def test_it_can_be_switched_off():
-    code = "from pfedfair.networks import kernel; print(kernel.words())"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PFEDFAIR_KERNEL": "0", "PYTHONPATH": ":".join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "PyTorch alone\n"
-
-
-def test_a_library_that_is_not_ours_is_not_used(tmp_path):
-    assert kernel.load(tmp_path) is None
-    (tmp_path / "_kernel.so").write_text("no library")
-    assert kernel.load(tmp_path) is None
-    other = Path(sys.modules["_ctypes"].__file__)  # a library with other functions
-    shutil.copy(other, tmp_path / "_kernel.so")
-    assert kernel.load(tmp_path) is None
-
-
-@built
-def test_a_library_of_another_time_is_not_used(monkeypatch):
-    folder = Path(kernel.__file__).parent
-    assert kernel.load(folder) is not None
-    monkeypatch.setattr(kernel, "INTERFACE", -1)
-    assert kernel.load(folder) is None

@@ -1,0 +1,48 @@
+"""Libraries in C: used if they are ours, of this time, and not switched off."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pfedfair.algorithms import lookup
+from pfedfair.data import unpack
+from pfedfair.networks import kernel
+
+LIBRARIES = {"_kernel": kernel, "_lookup": lookup, "_unpack": unpack}
+each = pytest.mark.parametrize(("name", "module"), LIBRARIES.items(), ids=LIBRARIES)
+
+
+def test_they_can_be_switched_off():
+    names = [module.__name__ for module in LIBRARIES.values()]
+    code = f"import {', '.join(names)}; print(*({', '.join(f'{n}.LIBRARY' for n in names)},))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PFEDFAIR_KERNEL": "0", "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "None None None\n"
+
+
+@each
+def test_a_library_that_is_not_ours_is_not_used(name, module, tmp_path):
+    assert module.load(tmp_path) is None
+    (tmp_path / f"{name}.so").write_text("no library")
+    assert module.load(tmp_path) is None
+    other = Path(sys.modules["_ctypes"].__file__)  # a library with other functions
+    shutil.copy(other, tmp_path / f"{name}.so")
+    assert module.load(tmp_path) is None
+
+
+@each
+def test_a_library_of_another_time_is_not_used(name, module, monkeypatch):
+    if module.LIBRARY is None:
+        pytest.skip("it was not built, is switched off, or is not for here")
+    folder = Path(module.__file__).parent
+    assert module.load(folder) is not None
+    monkeypatch.setattr(module, "INTERFACE", -1)
+    assert module.load(folder) is None
