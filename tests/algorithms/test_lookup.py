@@ -1,5 +1,7 @@
 """The library in C gives what plain loops give, and nobody misses it where it is not."""
 
+import pickle
+from copy import deepcopy
 from itertools import pairwise
 
 import numpy as np
@@ -92,6 +94,16 @@ def test_no_cell_leads_out_of_its_column(cell):
     assert square[1, 1] + square[2, 2] <= 3
     assert square[1, 2] == 0
     assert square[3, 3] == 3
+
+
+@built
+def test_it_can_be_copied_and_pickled():
+    columns = made(np.random.default_rng(0))
+    design = Compiled(torch.zeros(3, len(columns.between)), torch.ones(3, 1), columns)
+    weight = torch.ones(3, dtype=torch.float64)
+    for again in (pickle.loads(pickle.dumps(design)), deepcopy(design)):
+        assert again.columns.each is not columns.each
+        assert torch.equal(again.square(weight), design.square(weight))
 
 
 @built

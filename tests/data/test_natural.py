@@ -78,7 +78,7 @@ def test_what_is_not_there(tmp_path, folder):
         pff.load("acs")
     with pytest.raises(pff.InputError, match="There is no file or folder"):
         pff.load("acs", folder=tmp_path / "nowhere")
-    with pytest.raises(pff.InputError, match="There is no file or folder"):
+    with pytest.raises(pff.InputError, match="has its own label"):
         pff.load("acs", "PINCP")
     (tmp_path / "empty").mkdir()
     with pytest.raises(pff.InputError, match=r"psam_pNN.csv, or one file .* it has none"):

@@ -254,9 +254,11 @@ def test_ranges_say_what_the_tables_say(seed):
     assert not told.any()
 
 
-def test_an_encoder_with_inputs_that_have_no_places_is_refused():
+@pytest.mark.parametrize("wrong", ["means", "shares"])
+def test_an_encoder_whose_columns_and_inputs_do_not_match_is_refused(wrong):
     encoder, _ = fitted(a=[0.1, np.nan, 2.0] * 20, c=["u", "v", None] * 20)
     about = encoder.to_dict()
-    about["numbers"]["a"]["means"] = [0.5] * 40
+    column = about["numbers"]["a"] if wrong == "means" else about["categories"]["c"]
+    column[wrong] = [0.5] * 40
     with pytest.raises(pff.InputError, match="encoder is damaged"):
-        Piecewise.from_dict(about).ranges  # noqa: B018
+        Piecewise.from_dict(about)

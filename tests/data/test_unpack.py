@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import pfedfair as pff
 from pfedfair.data import unpack
-from pfedfair.data.piecewise import EMPTY, Piecewise
+from pfedfair.data.piecewise import EMPTY, Numbers, Piecewise
 
 built = pytest.mark.skipif(unpack.LIBRARY is None, reason="it was not built, or is switched off")
 
@@ -75,8 +75,6 @@ def test_other_numbers_are_left_to_pytorch():
     assert not found._in_c.able(packed.float().requires_grad_())
 
 
-def test_an_encoder_whose_shares_do_not_match_is_refused():
-    column = {"names": ("u", "v"), "other": 0.0, "empty": 0.0, "shares": (0.5,)}
-    about = {"numbers": {}, "categories": {"c": column}}
-    with pytest.raises(pff.InputError, match="encoder is damaged"):
-        Piecewise.from_dict(about).unpack(torch.zeros(1, 1))
+def test_an_encoder_without_inputs_has_none():
+    found = Piecewise({"one": Numbers((3.0,), (), 0.0)}, {})
+    assert found.unpack(torch.zeros(5, 1)).shape == (5, 0)

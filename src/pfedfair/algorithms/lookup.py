@@ -7,8 +7,8 @@ laid out, and the Hessian of a table of 14 columns takes an eighth of the time o
 from __future__ import annotations
 
 import ctypes
-from copy import copy
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,6 +55,7 @@ class Compiled(Design):
     def __init__(self, packed: Tensor, more: Tensor, columns: Ranges) -> None:
         assert LIBRARY is not None
         assert packed.dtype is torch.float32
+        assert packed.is_cpu
         assert packed.shape[1] == len(columns.between)
         assert len(packed) == len(more)
         self.library, self.columns = LIBRARY, columns  # whose memory `form` points to
@@ -89,9 +90,13 @@ class Compiled(Design):
         return found
 
     def part(self, lines: slice) -> Compiled:
-        found = copy(self)
-        found.packed, found.more = self.packed[lines], self.more[lines]
+        found = object.__new__(Compiled)
+        found.__dict__ |= self.__dict__
+        found.packed, found.more = self.packed[lines].contiguous(), self.more[lines].contiguous()
         return found
+
+    def __reduce__(self) -> tuple[Any, ...]:  # pointers are good in this process alone
+        return Compiled, (self.packed, self.more, self.columns)
 
     @property
     def _size(self) -> int:
@@ -103,7 +108,7 @@ class Compiled(Design):
     def _call(
         self, name: str, width: int | None, given: Tensor, found: Tensor, room: Tensor
     ) -> None:
-        """Let the library work. Slices of rows are contiguous, as all of them were."""
+        """Let the library work."""
         told = Told(*self.form, self.packed.data_ptr(), self.more.data_ptr())
         at = torch.empty(self.most, dtype=torch.int64)
         numbers = [len(self.packed)] if width is None else [len(self.packed), width]

@@ -62,7 +62,7 @@ def load(
     """
     given = {o: v for o, v in options.items() if isinstance(v, pd.DataFrame) or v}
     given |= {} if positive is None else {"positive": positive}
-    if str(name) in NATURAL and label and "folder" not in given:
+    if str(name) in NATURAL and label and "folder" not in given and Path(label).exists():
         label, given["folder"] = None, label
     label = None if label is None else str(label)
     data = _load(str(name), label, joined(sensitive) if sensitive else None, given)

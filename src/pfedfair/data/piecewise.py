@@ -97,6 +97,12 @@ class Piecewise:
     numbers: dict[str, Numbers]
     categories: dict[str, Levels]
 
+    def __post_init__(self) -> None:
+        sound = all(len(one.means) == max(len(one.knots) - 1, 0) for one in self.numbers.values())
+        sound &= all(len(one.shares) in (0, one.inputs) for one in self.categories.values())
+        if not sound:  # it may come from elsewhere, and C would not look
+            raise InputError("This encoder is damaged: its columns and their inputs do not match.")
+
     @classmethod
     def fit(
         cls, data: Dataset, rows: np.ndarray, exclude: str | None = None, ramps: int = RAMPS
@@ -223,11 +229,8 @@ class Piecewise:
             starts.append(end + 1)
         between = [len(number.knots) > 1 for number in self.numbers.values()]
         between += [False] * len(self.categories)
-        each = np.array(ramps + flags, RANGE)
-        for low, high in ((each["low"], each["high"]), (each["first"], each["last"])):
-            if (low > high).any() or (high > starts[-1]).any():  # C would not look
-                raise InputError("This encoder is damaged: its columns have inputs without places.")
-        return Ranges(np.array(starts), np.array(between, dtype=np.int64), each)
+        lists = [np.array(one, dtype=np.int64) for one in (starts, between)]
+        return Ranges(lists[0], lists[1], np.array(ramps + flags, RANGE))
 
     @cached_property
     def _parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -279,8 +282,6 @@ class Piecewise:
             if column.empty > 0:
                 of_empty[k + len(self.numbers)] = levels[k] + many[k]
         shares = np.append(np.zeros(len(means)), self._levels[1].numpy())
-        if len(shares) != self.width:  # C would not look
-            raise InputError("This encoder is damaged: levels and their shares do not match.")
         return Unpacker(
             len(self.numbers), len(self.categories), self.width, EMPTY,
             ramps=np.cumsum([0, *(len(number.means) for number in self.numbers.values())]),

@@ -80,6 +80,7 @@ class Unpacker:
         assert LIBRARY is not None
         cells = packed.contiguous()
         found = cells.new_empty((*cells.shape[:-1], self.width))
-        n = prod(cells.shape[:-1])
-        LIBRARY.pfedfair_unpack(self.told, n, cells.data_ptr(), found.data_ptr())
+        if found.numel():
+            n = prod(cells.shape[:-1])
+            LIBRARY.pfedfair_unpack(self.told, n, cells.data_ptr(), found.data_ptr())
         return found

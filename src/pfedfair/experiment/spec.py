@@ -10,6 +10,7 @@ from typing import Any
 
 from pfedfair.algorithms import Algorithm
 from pfedfair.data import DATASETS, FACES, NATURAL, Dataset, load
+from pfedfair.errors import InputError
 from pfedfair.networks import PIXELS
 from pfedfair.partition import Plan
 from pfedfair.scalars import plain
@@ -123,6 +124,8 @@ class Spec:
 @lru_cache(maxsize=16)  # a study has faces, as embeddings and as pixels
 def load_source(source: Source) -> Dataset:
     """Load the rows of a source, once per process."""
+    if source.name in NATURAL and source.label:  # in Python that may be the folder
+        raise InputError(f"'{source.name}' has its own label: leave it out.")
     return load(**asdict(source) | {"bands": dict(source.bands)})
 
 
