@@ -1,12 +1,14 @@
 """All rows in one place: scikit-learn's trees, and thresholds that keep each client's target."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from play import clients
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import pfedfair as pff
+from made_people import people
 from pfedfair import seeds
 from pfedfair.algorithms.clients import set_aside
 from pfedfair.engines.stacked import fit
@@ -41,6 +43,37 @@ def test_the_trees_are_scikit_learns_on_all_clients_rows(run):
     ours = run.predictors[7].logits(table.inputs(slice(None)), table.s)[:, 0]
     np.testing.assert_allclose(ours, model.decision_function(x), atol=2e-5)
     assert (run.fitted.theta == run.fitted.theta[0]).all()  # clients differ in thresholds only
+
+
+def test_trees_look_at_columns_as_they_are_and_at_levels_by_their_labels():
+    table = people((300, 200, 400), seed=5)
+    table["town"] = np.random.default_rng(0).choice([*"abcdefgh"], len(table))
+    table.loc[::9, "town"] = None
+    data = pff.from_frame(table, "hired", "sex")
+    federation = data.federate(pff.partition.by_column("site"), seed=3)
+    run = pff.train(federation, pff.Pooled(trees=30), seed=3)
+    rows = np.concatenate(parts(run)[0].rows)
+    numbers, levels = federation.encoder.names
+    y, kinds, cells = federation.table.y.numpy(), data.frame, {}
+    for name in numbers:
+        cells[name] = federation.encoder.numbers[name].place(kinds[name])
+    for name in levels:
+        kind = kinds[name].astype(object).where(kinds[name].notna(), "")
+        label = pd.Series(y[rows]).groupby(kind.iloc[rows].to_numpy()).agg(["sum", "count"])
+        rate = (label["sum"] + 10 * y[rows].mean()) / (label["count"] + 10)
+        cells[name] = kind.map(rate).to_numpy(dtype=np.float32)
+    x = np.column_stack([*cells.values(), data.s]).astype(np.float32)
+    model = HistGradientBoostingClassifier(
+        max_iter=30, early_stopping=True,
+        random_state=int(seeds.generator(3, seeds.INIT).integers(2**31)),
+    )  # fmt: skip
+    model.fit(x[rows], y[rows])
+    ours = run.personal_model(0)
+    z = ours.predictor.logits(
+        torch.from_numpy(ours.encoder.pack(kinds)), federation.table.s, ours.encoder.unpack
+    )
+    np.testing.assert_allclose(z[:, 0], model.decision_function(x), atol=2e-5)
+    assert federation.encoder.width > len(cells)  # as other methods see them, still
 
 
 def test_every_client_keeps_its_target_on_its_held_rows(run):

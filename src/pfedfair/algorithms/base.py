@@ -31,7 +31,7 @@ from torch import Tensor
 from pfedfair.algorithms.checks import above_zero, at_least, zero_or_more
 from pfedfair.algorithms.clients import Clients as Clients
 from pfedfair.errors import InputError, known
-from pfedfair.federation import Batch
+from pfedfair.federation import Batch, Federation
 from pfedfair.kinds import Kinds
 from pfedfair.networks import Network
 from pfedfair.objectives import Objective
@@ -249,6 +249,10 @@ class Algorithm:
     def network(self, default: Network, kinds: Kinds) -> Network:
         """The network to train; an algorithm may bring its own."""
         return default
+
+    def seen(self, federation: Federation, seed: int) -> Federation:
+        """What the method sees of the people, if not the inputs that their columns make."""
+        return federation
 
     def rule_work(self, kinds: Kinds) -> float:
         """How long a client's rule for another target takes, in times a pair of thresholds."""

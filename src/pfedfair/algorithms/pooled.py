@@ -2,7 +2,9 @@
 
 It is what a user would compare with who could put all rows into one table: scikit-learn's
 ``HistGradientBoostingClassifier`` on most of all clients' training rows, S among its inputs, with
-early stopping on a tenth of them. Each client then has two thresholds on its scores: the most
+early stopping on a tenth of them. The trees look at columns as they are, with the levels of a
+category in the order of their labels (`Ordered`); where the encoding is the standard one, at the
+inputs that it makes. Each client then has two thresholds on its scores: the most
 accurate ones, by the scores as chances, with a gap of at most `target_ddp` among its own held rows
 (Proposition 2 on these rows, see `pfedfair.theory.cuts`). The clients share the trees; they differ
 in their thresholds only.
@@ -14,7 +16,7 @@ It needs scikit-learn, which is not installed with pfedfair.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, TypedDict
 
@@ -27,8 +29,10 @@ from pfedfair.algorithms import checks
 from pfedfair.algorithms.base import Algorithm, Clients, State
 from pfedfair.algorithms.clients import set_aside
 from pfedfair.algorithms.finish import scores
+from pfedfair.data.ordered import Ordered
+from pfedfair.data.piecewise import Piecewise
 from pfedfair.errors import InputError
-from pfedfair.federation import stack
+from pfedfair.federation import Federation, stack
 from pfedfair.kinds import Kinds
 from pfedfair.networks import Network, Trees
 from pfedfair.networks.desk import with_group
@@ -91,7 +95,19 @@ class Pooled(Algorithm):
         _sklearn("sklearn")  # said before anything is trained
 
     def network(self, default: Network, kinds: Kinds) -> Network:
+        return self._trees(kinds)
+
+    def _trees(self, kinds: Kinds) -> Trees:
         return Trees(self.trees, 2 * self.leaves - 1, kinds.groups)
+
+    def seen(self, federation: Federation, seed: int) -> Federation:
+        encoder, table, rows = federation.encoder, federation.table, federation.partition.train
+        if not isinstance(encoder, Piecewise):
+            return federation
+        clients = Clients(self._trees(table.kinds), table, rows, range(len(rows)), seed)
+        trained = np.concatenate(list(set_aside(clients, self.held)[0].rows))
+        ordered = Ordered.by_label(encoder, table.x[trained].numpy(), table.y[trained].numpy())
+        return replace(federation, encoder=ordered, table=table._replace(encoder=ordered))
 
     def cost(self) -> tuple[float, float]:
         return 0.0, 0.0

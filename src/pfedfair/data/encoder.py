@@ -13,6 +13,7 @@ from torch import Tensor
 from pfedfair.data.cells import factor, floats
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.dates import needed
+from pfedfair.data.ordered import Ordered
 from pfedfair.data.piecewise import Piecewise, Unseen
 from pfedfair.data.wide import Pixels, Wide
 from pfedfair.errors import known
@@ -124,6 +125,8 @@ def from_dict(about: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> In
     kind = about.get("kind", "columns")
     if kind == "piecewise":
         return Piecewise.from_dict(about)
+    if kind == "ordered":
+        return Ordered.from_dict(about)
     if kind == "wide":
         return Wide(tensors["mean"], tensors["turn"])
     if kind == "pixels":

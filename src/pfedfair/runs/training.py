@@ -134,6 +134,7 @@ def train(
     if seed < 0:
         raise InputError(f"seed must be at least 0, got {seed}.")
     network = choose_network(federation, algorithm, network)
+    federation = algorithm.seen(federation, seed)
     rounds = algorithm.rounds if algorithm.federated else 0
     state = Training(federation, algorithm, network, seed, rounds)
     curve: list[Mapping[str, float]] = []
