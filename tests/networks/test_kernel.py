@@ -35,6 +35,15 @@ def signs(*shape, generator):
     return torch.randint(-1, 2, shape, generator=generator).float()
 
 
+def put_to_sleep(network, w, part, seed=0):
+    """Let a part of the hidden units be 0 for almost everybody."""
+    random = torch.Generator().manual_seed(seed)
+    for start, fan_in, fan_out in network.layers[:-1]:
+        bias = w[:, start + fan_in * fan_out :][:, :fan_out]
+        bias[torch.rand(bias.shape, generator=random) < part] -= fan_in + 2
+    return w
+
+
 def at(desk, network, w, x, s, slope):
     """Logits and gradient at a desk of this class."""
     own = desk(network.layers, network.groups, w, x.shape[1])
@@ -71,17 +80,19 @@ def by_autograd(network, w, x, s, slope):
     groups=st.sampled_from([0, 2, 3]),
     models=st.integers(1, 7),
     n=st.integers(1, 200),
+    asleep=st.sampled_from([0, 0.3, 0.9, 1]),
     seed=st.integers(0, 99),
 )
-@hypothesis.settings(max_examples=100)
+@hypothesis.settings(max_examples=150)
 def test_whole_numbers_of_any_shape_are_exact(
-    kind, inputs, hidden, outputs, groups, models, n, seed
+    kind, inputs, hidden, outputs, groups, models, n, asleep, seed
 ):
     """No number is left out, counted twice or put elsewhere: equal to autograd to the last bit."""
     network = MLP(inputs, hidden, outputs, groups)
-    people = stack(network, models, n, seed, signs)
-    logits, grad = with_kind(kind, network, *people)
-    right_logits, right_grad = by_autograd(network, *people)
+    w, *people = stack(network, models, n, seed, signs)
+    put_to_sleep(network, w, asleep, seed)
+    logits, grad = with_kind(kind, network, w, *people)
+    right_logits, right_grad = by_autograd(network, w, *people)
     assert torch.equal(logits.double(), right_logits)
     assert torch.equal(grad.double(), right_grad)
 
@@ -138,9 +149,12 @@ def test_nobody_without_people_or_hidden_units_is_in_the_way():
 
 
 @built
-def test_a_model_moves_alike_alone_in_a_stack_and_with_padding():
+@pytest.mark.parametrize("asleep", [0, 0.5])
+def test_a_model_moves_alike_alone_in_a_stack_and_with_padding(asleep):
     network = MLP(12, (64, 64), groups=2)
     w, x, s, slope = stack(network, 6, 70)
+    put_to_sleep(network, w, asleep)
+    x[:, 61:] *= 9  # they wake units that the others do not
     slope[:, 61:] = 0  # padding: of no weight
     logits, grad = at(ByKernel, network, w, x, s, slope)
     for i in range(6):
@@ -188,9 +202,36 @@ def test_what_it_cannot_read_takes_pytorchs_way():
 
 
 @built
-def test_much_work_takes_pytorchs_way():
+def test_very_much_work_takes_pytorchs_way():
     network = MLP(64, (256,) * 4, groups=2)
-    assert desk_of(network, *stack(network, 1, 600)[:3]) is ByTorch
+    assert desk_of(network, *stack(network, 1, 600)[:3]) is ByKernel
+    assert desk_of(network, *stack(network, 1, 1300)[:3]) is ByTorch
+
+
+@built
+@pytest.mark.parametrize("threads", [1, 3])
+def test_models_with_much_work_go_apart_to_the_same_bits(threads, monkeypatch):
+    network = MLP(12, (64, 40), groups=2)
+    w, x, s, slope = stack(network, 5, 70)
+    w[0], x[0] = w[0] * 1e-3, x[0] * 1e-38  # too small for whole numbers of single precision
+    y, weight = (slope[..., 0] > 0).float(), torch.full((5, 70), 1 / 70)
+    loss = CrossEntropy(y, weight)
+    with stacked.flush_denormal():
+        together = at(ByKernel, network, w, x, s, slope)
+        own = ByKernel(network.layers, 2, w, 70).gradient(w, x, s, loss)
+        monkeypatch.setattr(kernel, "SMALL", 0)
+        torch.set_num_threads(threads)
+        apart = ByKernel(network.layers, 2, w, 70)
+        assert isinstance(apart.passes, kernel.Apart)
+        for _ in range(5):
+            assert torch.equal(apart.logits(w, x, s), together[0])
+            assert torch.equal(apart.pull(slope), together[1])
+            assert torch.equal(apart.gradient(w, x, s, loss), own)
+    for each in ((w[:4], x, s), (w, x[:4], s), (w, x, s[:4]), (w[:, 1:], x, s)):
+        with pytest.raises(AssertionError):
+            apart.logits(*each)
+    with pytest.raises(AssertionError):
+        apart.pull(slope[:4])
 
 
 @built

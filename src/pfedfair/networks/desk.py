@@ -87,7 +87,7 @@ class ByKernel(Desk):
 
     def __init__(self, layers: Sequence[Layer], groups: int, w: Tensor, n: int) -> None:
         widths = [fan_in for _, fan_in, _ in layers] + [layers[-1][2]]
-        self.passes = kernel.Passes(widths, groups, len(w), n)
+        self.passes = kernel.passes(widths, groups, len(w), n)
         self.inputs = Last(self.passes.lay_out)
         self.spare = Spare(2)  # gradients of the global models and of the personal ones
 

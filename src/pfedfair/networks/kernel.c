@@ -25,6 +25,7 @@
 struct shape {
     int64_t n, people; /* people of a model, and room for them */
     int64_t layers, widest;
+    int64_t weights; /* floats that the weights of a layer take, padded */
     int64_t widths[MOST + 1]; /* the inputs, every layer's outputs */
 };
 
@@ -53,13 +54,71 @@ INLINE void fill(float *to, int64_t row, const float *from, int64_t width)
     memset(to + width, 0, sizeof(float) * (row - width));
 }
 
+/* Which units of a layer say something to somebody. Of those that do not, all outputs are 0: what
+ * they are multiplied with is nothing, and so is their slope. */
+struct units {
+    int64_t count, all;
+    int32_t number[]; /* of each, if not all are meant */
+};
+
+/* Floats that a hidden layer takes: the outputs, and its units behind them. */
+INLINE int64_t block(const struct shape *shape, int64_t layer)
+{
+    int64_t width = padded(shape->widths[layer]);
+    return shape->people * width + padded(sizeof(struct units) / sizeof(float)) + width;
+}
+
+INLINE struct units *units_of(const struct shape *shape, int64_t layer, float *outputs)
+{
+    return (struct units *)(outputs + shape->people * padded(shape->widths[layer]));
+}
+
+/* to[i][j] = from[rows[i]][columns[j]], where no list means all of them in order; rows of `to` are
+ * padded with zeros. `to` may be `from`: nothing moves to a place that is still to be read. */
+static void gather(int64_t height, const int32_t *rows, int64_t width, const int32_t *columns,
+                   const float *from, int64_t from_row, float *to)
+{
+    int64_t to_row = padded(width);
+    for (int64_t i = 0; i < height; i++, to += to_row) {
+        const float *one = from + (rows ? rows[i] : i) * from_row;
+        if (!columns) {
+            fill(to, to_row, one, width);
+            continue;
+        }
+        for (int64_t j = 0; j < width; j++) to[j] = one[columns[j]];
+        memset(to + width, 0, sizeof(float) * (to_row - width));
+    }
+}
+
 /* A layer's weights with rows that can be read to their padded ends: these, or a copy in `room`. */
 INLINE const float *rows_of(const float *w, int64_t fan_out, int64_t fan_in, float *room)
 {
-    int64_t row = padded(fan_in);
-    if (row == fan_in) return w;
-    for (int64_t o = 0; o < fan_out; o++) fill(room + o * row, row, w + o * fan_in, fan_in);
+    if (padded(fan_in) == fan_in) return w;
+    gather(fan_out, 0, fan_in, 0, w, fan_in, room);
     return room;
+}
+
+/* A layer's gradient from that of the units that are awake. The others' is 0, or no number where
+ * a slope is none. */
+static void scatter(int64_t fan_out, const struct units *out, int64_t fan_in,
+                    const struct units *in, const float *weights, const float *sums, float *grad)
+{
+    int64_t row = padded(in->count), next = 0;
+    float *bias = grad + fan_in * fan_out;
+    for (int64_t o = 0; o < fan_out; o++, grad += fan_in) {
+        int known = out->all || (next < out->count && out->number[next] == o);
+        float rest = known ? sums[next] - sums[next] : 0;
+        bias[o] = known ? sums[next] : 0;
+        if (known && in->all) {
+            memcpy(grad, weights + next * row, sizeof(float) * fan_in);
+        } else {
+            for (int64_t i = 0; i < fan_in; i++) grad[i] = rest;
+            if (known)
+                for (int64_t i = 0; i < in->count; i++)
+                    grad[in->number[i]] = weights[next * row + i];
+        }
+        next += known;
+    }
 }
 
 #define NAME(f) f##_avx2
@@ -101,10 +160,10 @@ INLINE const float *rows_of(const float *w, int64_t fan_out, int64_t fan_in, flo
 #endif
 
 static const struct {
-    void (*forth)(const struct shape *, const float *w, const float *in, float *hidden,
-                  float *work, float *logits);
-    void (*back)(const struct shape *, const float *w, const float *in, const float *hidden,
-                 float *work, const float *slope, float *grad);
+    void (*forth)(const struct shape *, const float *w, float *in, float *hidden, float *work,
+                  float *logits);
+    void (*back)(const struct shape *, const float *w, const float *in, float *hidden, float *work,
+                 const float *slope, float *grad);
 } kinds[] = {{0, 0}, {forth_avx2, back_avx2}, {forth_avx512, back_avx512}};
 
 /* The best kind of vectors that this processor has; 0 if PyTorch is as good. */
@@ -121,11 +180,15 @@ static struct shape shape_of(const struct plan *plan)
     memcpy(shape.widths, plan->widths, sizeof(shape.widths));
     for (int64_t layer = 1; layer < shape.layers; layer++)
         if (padded(shape.widths[layer]) > shape.widest) shape.widest = padded(shape.widths[layer]);
+    for (int64_t layer = 0; layer < shape.layers; layer++) {
+        int64_t weights = (padded(shape.widths[layer]) + 1) * padded(shape.widths[layer + 1]);
+        if (weights > shape.weights) shape.weights = weights;
+    }
     return shape;
 }
 
-/* Where things are in the room: every model's inputs, every model's hidden outputs, then work space,
- * where weights are turned or padded and slopes are kept from one layer to the next. */
+/* Where things are in the room: every model's inputs, every model's hidden layers, then work space,
+ * where weights are put together, and turned, and slopes are kept from one layer to the next. */
 struct places {
     int64_t input, hidden; /* floats of one model */
     int64_t hiddens, work, end;
@@ -134,15 +197,10 @@ struct places {
 static struct places places_of(const struct plan *plan, const struct shape *shape)
 {
     struct places at = {.input = shape->people * padded(shape->widths[0])};
-    int64_t most = 0;
-    for (int64_t layer = 0; layer < shape->layers; layer++) {
-        int64_t weights = (padded(shape->widths[layer]) + 1) * padded(shape->widths[layer + 1]);
-        if (weights > most) most = weights;
-        if (layer) at.hidden += shape->people * padded(shape->widths[layer]);
-    }
+    for (int64_t layer = 1; layer < shape->layers; layer++) at.hidden += block(shape, layer);
     at.hiddens = plan->models * at.input;
     at.work = at.hiddens + plan->models * at.hidden;
-    at.end = at.work + most + 2 * shape->people * shape->widest;
+    at.end = at.work + 2 * shape->weights + 2 * shape->people * shape->widest;
     return at;
 }
 
@@ -205,8 +263,7 @@ void pfedfair_both(const struct plan *plan, const float *w, int64_t w_row, const
     struct places at = places_of(plan, &shape);
     float *hidden = plan->room + at.hiddens, *work = plan->room + at.work;
     for (int64_t i = 0; i < plan->models; i++) {
-        const float *in = plan->room + i * at.input;
-        float *z = plan->logits + i * plan->n;
+        float *in = plan->room + i * at.input, *z = plan->logits + i * plan->n;
         kinds[plan->kind].forth(&shape, w + i * w_row, in, hidden, work, z);
         for (int64_t k = 0; k < plan->n; k++)
             z[k] = (1 / (1 + expf(-z[k])) - y[i * y_model + k]) * weight[i * weight_model + k];

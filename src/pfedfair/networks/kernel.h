@@ -100,20 +100,20 @@ INLINE void NAME(turn)(V r[LANES])
 }
 
 /* to[k][i] = from[i][k]; the rows of `to` are filled up with zeros. */
-static void NAME(transpose)(int64_t height, int64_t width, const float *from, float *to,
-                            int64_t to_row)
+static void NAME(transpose)(int64_t height, int64_t width, const float *from, int64_t row,
+                            float *to, int64_t to_row)
 {
     int64_t whole_height = height - height % LANES, whole_width = width - width % LANES;
     for (int64_t i = 0; i < whole_height; i += LANES)
         for (int64_t k = 0; k < whole_width; k += LANES) {
             V r[LANES];
-            UNROLL for (int q = 0; q < LANES; q++) r[q] = *(const V *)(from + (i + q) * width + k);
+            UNROLL for (int q = 0; q < LANES; q++) r[q] = *(const V *)(from + (i + q) * row + k);
             NAME(turn)(r);
             UNROLL for (int q = 0; q < LANES; q++) *(V *)(to + (k + q) * to_row + i) = r[q];
         }
     for (int64_t k = 0; k < width; k++) {
         for (int64_t i = k < whole_width ? whole_height : 0; i < height; i++)
-            to[k * to_row + i] = from[i * width + k];
+            to[k * to_row + i] = from[i * row + k];
         for (int64_t i = height; i < to_row; i++) to[k * to_row + i] = 0;
     }
 }
@@ -154,61 +154,113 @@ static void NAME(add_up)(int64_t n, int64_t width, const float *slope, int64_t r
     }
 }
 
-/* All layers of one model, from its inputs to the logits; `hidden` keeps the outputs between. */
-static void NAME(forth)(const struct shape *shape, const float *w, const float *in, float *hidden,
+/* Find the units that say something to somebody, and leave out the others' outputs, all zeros, if
+ * they are many. What is no number is something. */
+static void NAME(awake)(int64_t n, int64_t width, float *outputs, struct units *units)
+{
+    int64_t row = padded(width), found = 0;
+    for (int64_t j = 0; j < row; j += LANES) {
+        M any = {0};
+        for (int64_t i = 0; i < n; i++) any |= (M)(*(const V *)(outputs + i * row + j) != 0);
+        for (int64_t q = 0; q < LANES && j + q < width; q++)
+            if (any[q]) units->number[found++] = (int32_t)(j + q);
+    }
+    units->all = 8 * found > 7 * width;
+    units->count = units->all ? width : found;
+    if (!units->all) gather(n, 0, found, units->number, outputs, row, outputs);
+}
+
+/* A layer's weights from the units that are awake to some of its outputs (0: to all), in rows that
+ * can be read to their padded ends: these, or a copy in `room`. */
+INLINE const float *NAME(between)(const float *w, int64_t fan_in, int64_t fan_out,
+                                  const struct units *in, const struct units *out, float *room)
+{
+    int every = !out || out->all;
+    if (in->all && every && padded(fan_in) == fan_in) return w;
+    gather(every ? fan_out : out->count, every ? 0 : out->number, in->count,
+           in->all ? 0 : in->number, w, fan_in, room);
+    return room;
+}
+
+/* All layers of one model, from its inputs to the logits; `hidden` keeps what is between. */
+static void NAME(forth)(const struct shape *shape, const float *w, float *in, float *hidden,
                         float *work, float *logits)
 {
+    struct units inputs = {.count = shape->widths[0], .all = 1}, *units = &inputs;
+    float *turned = work + shape->weights;
     for (int64_t layer = 0; layer < shape->layers; layer++) {
         int64_t fan_in = shape->widths[layer], fan_out = shape->widths[layer + 1];
-        int64_t in_row = padded(fan_in), out_row = padded(fan_out);
+        int64_t out_row = padded(fan_out);
         const float *bias = w + fan_in * fan_out;
-        if (layer < shape->layers - 1) {
-            NAME(transpose)(fan_out, fan_in, w, work, out_row);
-            fill(work + fan_in * out_row, out_row, bias, fan_out);
-            NAME(product)(shape->n, out_row, fan_in, in, in_row, 1, work, out_row, hidden, out_row,
-                          work + fan_in * out_row, 0);
-        } else if (fan_out <= FEW) {
+        if (layer == shape->layers - 1 && fan_out <= FEW) { /* sums go by lanes: nobody is left out */
+            int64_t row = padded(fan_in);
             const float *rows = rows_of(w, fan_out, fan_in, work);
-            NAME(few)(shape->n, fan_out, in_row, in, in_row, rows, in_row, bias, logits);
+            NAME(few)(shape->n, fan_out, row, in, row, rows, row, bias, logits);
+            if (layer) NAME(awake)(shape->n, fan_in, in, units);
+            return;
+        }
+        if (layer) NAME(awake)(shape->n, fan_in, in, units);
+        int64_t in_row = padded(units->count);
+        const float *rows = w;
+        if (!units->all) rows = NAME(between)(w, fan_in, fan_out, units, 0, work);
+        NAME(transpose)(fan_out, units->count, rows, units->all ? fan_in : in_row, turned, out_row);
+        if (layer < shape->layers - 1) {
+            float *last = turned + units->count * out_row;
+            fill(last, out_row, bias, fan_out);
+            NAME(product)(shape->n, out_row, units->count, in, in_row, 1, turned, out_row, hidden,
+                          out_row, last, 0);
         } else {
-            NAME(transpose)(fan_out, fan_in, w, work, out_row);
-            NAME(product)(shape->n, fan_out, fan_in, in, in_row, 1, work, out_row, logits, fan_out,
-                          0, 0);
+            NAME(product)(shape->n, fan_out, units->count, in, in_row, 1, turned, out_row, logits,
+                          fan_out, 0, 0);
             for (int64_t i = 0; i < shape->n; i++)
                 for (int64_t o = 0; o < fan_out; o++) logits[i * fan_out + o] += bias[o];
         }
         in = hidden;
-        hidden += shape->people * out_row;
+        units = units_of(shape, layer + 1, hidden);
+        hidden += block(shape, layer + 1);
         w += (fan_in + 1) * fan_out;
     }
 }
 
 /* One model's gradient, from the slope at its logits and what `forth` left. */
 static void NAME(back)(const struct shape *shape, const float *w, const float *inputs,
-                       const float *hidden, float *work, const float *slope, float *grad)
+                       float *hidden, float *work, const float *slope, float *grad)
 {
-    int64_t row = shape->widths[shape->layers]; /* of the slope; the logits' are not padded */
+    struct units outputs = {.count = shape->widths[shape->layers], .all = 1}, *out = &outputs;
+    struct units first = {.count = shape->widths[0], .all = 1};
+    int64_t row = outputs.count; /* of the slope; the logits' are not padded */
     int64_t n = shape->n, size = shape->people * shape->widest;
+    float *slopes = work + 2 * shape->weights;
     for (int64_t layer = 0; layer < shape->layers; layer++) {
         int64_t numbers = (shape->widths[layer] + 1) * shape->widths[layer + 1];
         w += numbers;
         grad += numbers;
-        if (layer) hidden += shape->people * padded(shape->widths[layer]);
+        if (layer) hidden += block(shape, layer);
     }
     for (int64_t layer = shape->layers - 1; layer >= 0; layer--) {
         int64_t fan_in = shape->widths[layer], fan_out = shape->widths[layer + 1];
-        int64_t in_row = padded(fan_in), numbers = (fan_in + 1) * fan_out;
+        int64_t numbers = (fan_in + 1) * fan_out;
         w -= numbers;
         grad -= numbers;
-        const float *in = layer ? (hidden -= shape->people * in_row) : inputs;
-        NAME(product)(fan_out, fan_in, n, slope, 1, row, in, in_row, grad, fan_in, 0, 0);
-        NAME(add_up)(n, fan_out, slope, row, grad + fan_in * fan_out);
+        const float *in = layer ? (hidden -= block(shape, layer)) : inputs;
+        const struct units *from = layer ? units_of(shape, layer, hidden) : &first;
+        int64_t in_row = padded(from->count);
+        if (from->all && out->all) {
+            NAME(product)(fan_out, fan_in, n, slope, 1, row, in, in_row, grad, fan_in, 0, 0);
+            NAME(add_up)(n, fan_out, slope, row, grad + fan_in * fan_out);
+        } else {
+            float *sums = work + out->count * in_row;
+            NAME(product)(out->count, from->count, n, slope, 1, row, in, in_row, work, in_row, 0, 0);
+            NAME(add_up)(n, out->count, slope, row, sums);
+            scatter(fan_out, out, fan_in, from, work, sums, grad);
+        }
         if (layer) {
-            float *before = work + (layer % 2) * size;
-            const float *rows = rows_of(w, fan_out, fan_in, work + 2 * size);
-            NAME(product)(n, in_row, fan_out, slope, row, 1, rows, in_row, before, in_row, 0, in);
+            float *before = slopes + (layer % 2) * size;
+            const float *rows = NAME(between)(w, fan_in, fan_out, from, out, work);
+            NAME(product)(n, in_row, out->count, slope, row, 1, rows, in_row, before, in_row, 0, in);
             slope = before;
             row = in_row;
+            out = (struct units *)from;
         }
     }
 }

@@ -1,10 +1,11 @@
-"""The passes through small perceptrons by a library in C, where it could be built.
+"""The passes through perceptrons by a library in C, where it could be built.
 
 ``kernel.c`` is built with the package, see `native`.
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from pfedfair.networks.base import CrossEntropy
 
 INTERFACE = 1  # the same number as in kernel.c
 MOST_LAYERS = 16  # as in kernel.c
-SMALL = 2**22  # numbers of a model times its people
+SMALL = 2**22  # numbers of a model times its people, up to which all models go in one call
+MOST = 2**28  # up to which the library is used
 KINDS = ("none", "AVX2", "AVX-512")  # of vectors that the processor has
 
 
@@ -64,14 +66,14 @@ def words() -> str:
 
 
 def able(w: Tensor, x: Tensor, s: Tensor, layers: int) -> bool:
-    """Whether the library is to work on these: little, and numbers as it can read them.
+    """Whether the library is to work on these: not too much, and numbers as it can read them.
 
-    With much work for each model, several threads of PyTorch are faster than the one here; how many
+    One model has one thread. For very large ones several threads of PyTorch may be faster; how many
     there are must not matter, as it would change the rounding.
     """
     return (
         LIBRARY is not None
-        and w.shape[1] * x.shape[1] <= SMALL
+        and w.shape[1] * x.shape[1] <= MOST
         and w.dtype is x.dtype is torch.float32
         and s.dtype is torch.int64
         and w.is_cpu
@@ -143,3 +145,52 @@ class Passes:
             self.plan, w.data_ptr(), w.stride(0), y.data_ptr(), y.stride(0),
             weight.data_ptr(), weight.stride(0), grad.data_ptr(), grad.stride(0),
         )  # fmt: skip
+
+
+class Apart:
+    """The same for models with much work: each by itself, in as many threads as PyTorch has."""
+
+    def __init__(self, widths: Sequence[int], groups: int, models: int, n: int) -> None:
+        self.each = [Passes(widths, groups, 1, n) for _ in range(models)]
+        self.logits = torch.empty(models, n, widths[-1])
+        for one, own in zip(self.each, self.logits, strict=True):
+            one.logits, one.plan.logits = own[None], own.data_ptr()
+
+    def lay_out(self, x: Tensor, s: Tensor) -> Tensor:
+        assert len(x) == len(s) == len(self.each)
+        for one, own, groups in zip(self.each, torch.split(x, 1), torch.split(s, 1), strict=True):
+            one.lay_out(own, groups)
+        return x
+
+    def forth(self, w: Tensor) -> Tensor:
+        assert len(w) == len(self.each)
+        self._do(Passes.forth, torch.split(w, 1))
+        return self.logits
+
+    def back(self, w: Tensor, slope: Tensor, grad: Tensor) -> None:
+        assert slope.shape == self.logits.shape
+        self._do(Passes.back, torch.split(w, 1), torch.split(slope, 1), torch.split(grad, 1))
+
+    def both(self, w: Tensor, loss: CrossEntropy, grad: Tensor) -> None:
+        losses = [
+            CrossEntropy(*own)
+            for own in zip(torch.split(loss.y, 1), torch.split(loss.weight, 1), strict=True)
+        ]
+        self._do(Passes.both, torch.split(w, 1), losses, torch.split(grad, 1))
+
+    def _do(self, work: Callable[..., object], *parts: Sequence[object]) -> None:
+        """Let all models work. A thread rounds as the one that starts it."""
+        threads = min(len(self.each), torch.get_num_threads())
+        if threads == 1:
+            for one in zip(self.each, *parts, strict=True):
+                work(*one)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, self.each, *parts))
+
+
+def passes(widths: Sequence[int], groups: int, models: int, n: int) -> Passes | Apart:
+    """Return the passes of so many models, with `n` people for each."""
+    size = sum((i + 1) * o for i, o in pairwise(widths))
+    kind = Apart if size * n > SMALL and models > 1 else Passes
+    return kind(widths, groups, models, n)
