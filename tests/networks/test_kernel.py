@@ -75,7 +75,7 @@ def by_autograd(network, w, x, s, slope):
 @kinds
 @given(
     inputs=st.integers(1, 130),
-    hidden=st.lists(st.integers(1, 130), max_size=2),
+    hidden=st.lists(st.integers(1, 130) | st.integers(128, 150), max_size=3),
     outputs=st.integers(1, 3) | st.integers(4, 20),
     groups=st.sampled_from([0, 2, 3]),
     models=st.integers(1, 7),

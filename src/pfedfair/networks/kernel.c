@@ -12,6 +12,7 @@
 #define LINE 16 /* rows of matrices in the room take a multiple of so many floats */
 #define FEW 4   /* outputs */
 #define MOST 16 /* layers */
+#define WIDE 128 /* a product of fewer columns is as quick with its zeros */
 
 #define INLINE static inline __attribute__((always_inline))
 #ifdef __clang__
@@ -26,6 +27,7 @@ struct shape {
     int64_t n, people; /* people of a model, and room for them */
     int64_t layers, widest;
     int64_t weights; /* floats that the weights of a layer take, padded */
+    int64_t places;  /* numbers that lists of places may take, see kernel.h */
     int64_t widths[MOST + 1]; /* the inputs, every layer's outputs */
 };
 
@@ -50,7 +52,7 @@ INLINE int64_t padded(int64_t width) { return (width + LINE - 1) / LINE * LINE; 
 /* Copy numbers, and zeros behind them. */
 INLINE void fill(float *to, int64_t row, const float *from, int64_t width)
 {
-    memcpy(to, from, sizeof(float) * width);
+    if (width) memcpy(to, from, sizeof(float) * width);
     memset(to + width, 0, sizeof(float) * (row - width));
 }
 
@@ -182,7 +184,9 @@ static struct shape shape_of(const struct plan *plan)
         if (padded(shape.widths[layer]) > shape.widest) shape.widest = padded(shape.widths[layer]);
     for (int64_t layer = 0; layer < shape.layers; layer++) {
         int64_t weights = (padded(shape.widths[layer]) + 1) * padded(shape.widths[layer + 1]);
+        int64_t places = shape.people * (padded(shape.widths[layer]) + 1);
         if (weights > shape.weights) shape.weights = weights;
+        if (places > shape.places) shape.places = places;
     }
     return shape;
 }
@@ -200,7 +204,7 @@ static struct places places_of(const struct plan *plan, const struct shape *shap
     for (int64_t layer = 1; layer < shape->layers; layer++) at.hidden += block(shape, layer);
     at.hiddens = plan->models * at.input;
     at.work = at.hiddens + plan->models * at.hidden;
-    at.end = at.work + 2 * shape->weights + 2 * shape->people * shape->widest;
+    at.end = at.work + 2 * shape->weights + 2 * shape->people * shape->widest + shape->places;
     return at;
 }
 

@@ -28,18 +28,27 @@ INLINE V NAME(end)(V z, const float *bias, const float *output)
 }
 
 /* ROWS x COLS vectors of a product, in registers: rows and cols are constants where it is called.
- * `last` floats of the last vector are stored. */
-INLINE void NAME(tile)(const int rows, const int cols, int64_t depth, const float *a, int64_t down,
-                       int64_t along, const float *b, int64_t b_row, float *c, int64_t c_row,
-                       int64_t last, const float *bias, const float *outputs)
+ * Of a list `some` of places along the depth those are meant that it names. `last` floats of the
+ * last vector are stored. */
+INLINE void NAME(tile)(const int rows, const int cols, int64_t depth, const int32_t *some,
+                       const float *a, int64_t down, int64_t along, const float *b, int64_t b_row,
+                       float *c, int64_t c_row, int64_t last, const float *bias,
+                       const float *outputs)
 {
     V sum[ROWS][COLS];
     UNROLL for (int i = 0; i < rows; i++)
         UNROLL for (int j = 0; j < cols; j++) sum[i][j] = (V){0};
-    for (int64_t k = 0; k < depth; k++, a += along, b += b_row)
-        UNROLL for (int i = 0; i < rows; i++)
-            UNROLL for (int j = 0; j < cols; j++)
-                sum[i][j] += a[i * down] * *(const V *)(b + j * LANES);
+    if (some)
+        for (int64_t at = 1; at <= some[0]; at++)
+            UNROLL for (int i = 0; i < rows; i++)
+                UNROLL for (int j = 0; j < cols; j++)
+                    sum[i][j] += a[i * down + some[at]] *
+                                 *(const V *)(b + some[at] * b_row + j * LANES);
+    else
+        for (int64_t k = 0; k < depth; k++, a += along, b += b_row)
+            UNROLL for (int i = 0; i < rows; i++)
+                UNROLL for (int j = 0; j < cols; j++)
+                    sum[i][j] += a[i * down] * *(const V *)(b + j * LANES);
     if (bias || outputs)
         UNROLL for (int i = 0; i < rows; i++)
             UNROLL for (int j = 0; j < cols; j++)
@@ -56,12 +65,36 @@ INLINE void NAME(tile)(const int rows, const int cols, int64_t depth, const floa
     }
 }
 
+/* For ROWS rows of a at a time, where any of them is not 0: how many places, and which. Tell
+ * whether they are few. Rows of a can be read to a multiple of LANES. */
+static int NAME(places)(int64_t height, int64_t depth, const float *a, int64_t down, int32_t *found)
+{
+    int64_t all = 0;
+    for (int64_t i = 0; i < height; i += ROWS, found += depth + 1) {
+        int64_t rows = height - i < ROWS ? height - i : ROWS, count = 0;
+        for (int64_t k = 0; k < depth; k += LANES) {
+            M any = {0};
+            for (int64_t q = 0; q < rows; q++)
+                any |= (M)(*(const V *)(a + (i + q) * down + k) != 0);
+            for (int64_t q = 0; q < LANES && k + q < depth; q++) {
+                found[1 + count] = (int32_t)(k + q); /* written over, if it is none */
+                count -= any[q];
+            }
+        }
+        found[0] = (int32_t)count;
+        all += count * rows;
+    }
+    return 8 * all < 7 * height * depth;
+}
+
 /* c = a b, where a[i][k] is at a + i * down + k * along: so a may be transposed. Rows of b can be
- * read to a multiple of LANES, and so can bias and outputs (as c), see `end`, if there are any. */
+ * read to a multiple of LANES, and so can bias and outputs (as c), see `end`, if there are any.
+ * With room for `places` zeros of a are passed over, where they pay. */
 static void NAME(product)(int64_t height, int64_t width, int64_t depth, const float *a,
                           int64_t down, int64_t along, const float *b, int64_t b_row, float *c,
-                          int64_t c_row, const float *bias, const float *outputs)
+                          int64_t c_row, const float *bias, const float *outputs, int32_t *room)
 {
+    int some = room && width >= WIDE && NAME(places)(height, depth, a, down, room);
     for (int64_t j = 0; j < width; j += COLS * LANES) {
         int64_t wide = width - j < COLS * LANES ? width - j : COLS * LANES;
         int64_t cols = (wide + LANES - 1) / LANES, last = wide - (cols - 1) * LANES;
@@ -70,8 +103,9 @@ static void NAME(product)(int64_t height, int64_t width, int64_t depth, const fl
             switch (8 * rows + cols) {
 #define TILE(r, c_) \
     case 8 * r + c_: \
-        NAME(tile)(r, c_, depth, a + i * down, down, along, b + j, b_row, c + i * c_row + j, \
-                   c_row, last, bias ? bias + j : 0, outputs ? outputs + i * c_row + j : 0); \
+        NAME(tile)(r, c_, depth, some ? room + i / ROWS * (depth + 1) : 0, a + i * down, down, \
+                   along, b + j, b_row, c + i * c_row + j, c_row, last, bias ? bias + j : 0, \
+                   outputs ? outputs + i * c_row + j : 0); \
         break;
 #if COLS == 4
 #define TILES(r) TILE(r, 1) TILE(r, 2) TILE(r, 3) TILE(r, 4)
@@ -188,6 +222,7 @@ static void NAME(forth)(const struct shape *shape, const float *w, float *in, fl
 {
     struct units inputs = {.count = shape->widths[0], .all = 1}, *units = &inputs;
     float *turned = work + shape->weights;
+    int32_t *room = (int32_t *)(turned + shape->weights);
     for (int64_t layer = 0; layer < shape->layers; layer++) {
         int64_t fan_in = shape->widths[layer], fan_out = shape->widths[layer + 1];
         int64_t out_row = padded(fan_out);
@@ -208,10 +243,10 @@ static void NAME(forth)(const struct shape *shape, const float *w, float *in, fl
             float *last = turned + units->count * out_row;
             fill(last, out_row, bias, fan_out);
             NAME(product)(shape->n, out_row, units->count, in, in_row, 1, turned, out_row, hidden,
-                          out_row, last, 0);
+                          out_row, last, 0, room);
         } else {
             NAME(product)(shape->n, fan_out, units->count, in, in_row, 1, turned, out_row, logits,
-                          fan_out, 0, 0);
+                          fan_out, 0, 0, room);
             for (int64_t i = 0; i < shape->n; i++)
                 for (int64_t o = 0; o < fan_out; o++) logits[i * fan_out + o] += bias[o];
         }
@@ -231,6 +266,7 @@ static void NAME(back)(const struct shape *shape, const float *w, const float *i
     int64_t row = outputs.count; /* of the slope; the logits' are not padded */
     int64_t n = shape->n, size = shape->people * shape->widest;
     float *slopes = work + 2 * shape->weights;
+    int32_t *room = (int32_t *)(slopes + 2 * size);
     for (int64_t layer = 0; layer < shape->layers; layer++) {
         int64_t numbers = (shape->widths[layer] + 1) * shape->widths[layer + 1];
         w += numbers;
@@ -246,18 +282,19 @@ static void NAME(back)(const struct shape *shape, const float *w, const float *i
         const struct units *from = layer ? units_of(shape, layer, hidden) : &first;
         int64_t in_row = padded(from->count);
         if (from->all && out->all) {
-            NAME(product)(fan_out, fan_in, n, slope, 1, row, in, in_row, grad, fan_in, 0, 0);
+            NAME(product)(fan_out, fan_in, n, slope, 1, row, in, in_row, grad, fan_in, 0, 0, 0);
             NAME(add_up)(n, fan_out, slope, row, grad + fan_in * fan_out);
         } else {
             float *sums = work + out->count * in_row;
-            NAME(product)(out->count, from->count, n, slope, 1, row, in, in_row, work, in_row, 0, 0);
+            NAME(product)(out->count, from->count, n, slope, 1, row, in, in_row, work, in_row, 0, 0, 0);
             NAME(add_up)(n, out->count, slope, row, sums);
             scatter(fan_out, out, fan_in, from, work, sums, grad);
         }
         if (layer) {
             float *before = slopes + (layer % 2) * size;
             const float *rows = NAME(between)(w, fan_in, fan_out, from, out, work);
-            NAME(product)(n, in_row, out->count, slope, row, 1, rows, in_row, before, in_row, 0, in);
+            NAME(product)(n, in_row, out->count, slope, row, 1, rows, in_row, before, in_row, 0, in,
+                          layer < shape->layers - 1 ? room : 0);
             slope = before;
             row = in_row;
             out = (struct units *)from;
