@@ -235,6 +235,25 @@ def test_models_with_much_work_go_apart_to_the_same_bits(threads, monkeypatch):
 
 
 @built
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("n", [1, 30, 31, 95])
+def test_logits_some_people_at_a_time_to_the_same_bits(n, threads, monkeypatch):
+    monkeypatch.setattr(kernel, "PIECE", 30)
+    torch.set_num_threads(threads)
+    network = MLP(12, (64, 40), outputs=2, groups=3)
+    w, x, s, slope = stack(network, 4, n)
+    put_to_sleep(network, w, 0.5)
+    right = at(ByKernel, network, w, x, s, slope)[0]
+    assert torch.equal(network.logits(w, x, s), right)
+    assert torch.equal(network.logits(w, x.reshape(4, n, 3, 4), s), right)  # images
+    one = network.logits(w[:1].expand(4, -1), x, s)  # all have one model
+    for i in range(4):
+        assert torch.equal(one[i], network.logits(w[:1], x[i : i + 1], s[i : i + 1])[0])
+    exact = network.logits(w.double(), x.double(), s).float()
+    torch.testing.assert_close(right, exact, rtol=1e-5, atol=1e-4)
+
+
+@built
 def test_people_or_slopes_of_another_shape_are_refused():
     """In C nobody else would notice."""
     network = MLP(6, (8,), groups=2)

@@ -86,7 +86,7 @@ class ByKernel(Desk):
     """Model by model, with one call for all layers."""
 
     def __init__(self, layers: Sequence[Layer], groups: int, w: Tensor, n: int) -> None:
-        widths = [fan_in for _, fan_in, _ in layers] + [layers[-1][2]]
+        widths = widths_of(layers)
         self.passes = kernel.passes(widths, groups, len(w), n)
         self.inputs = Last(self.passes.lay_out)
         self.spare = Spare(2)  # gradients of the global models and of the personal ones
@@ -138,7 +138,8 @@ def desk_for(layers: Sequence[Layer], groups: int, w: Tensor, x: Tensor, s: Tens
 
 
 def _kind(layers: Sequence[Layer], w: Tensor, x: Tensor, s: Tensor) -> type[ByTorch | ByKernel]:
-    return ByKernel if kernel.able(w, x, s, len(layers)) else ByTorch
+    able = kernel.able(w, x, s, len(layers)) and kernel.quick(w, x)
+    return ByKernel if able else ByTorch
 
 
 def _layout(groups: int, w: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
@@ -159,6 +160,11 @@ def _layout(groups: int, w: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         return whole
 
     return lay_out
+
+
+def widths_of(layers: Sequence[Layer]) -> tuple[int, ...]:
+    """The inputs, and every layer's outputs."""
+    return (*(fan_in for _, fan_in, _ in layers), layers[-1][2])
 
 
 def unfold(w: Tensor, layer: Layer) -> tuple[Tensor, Tensor]:

@@ -6,8 +6,10 @@
 import ctypes
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from threading import local
 
 import torch
 from torch import Tensor
@@ -18,7 +20,8 @@ from pfedfair.networks.base import CrossEntropy
 INTERFACE = 1  # the same number as in kernel.c
 MOST_LAYERS = 16  # as in kernel.c
 SMALL = 2**22  # numbers of a model times its people, up to which all models go in one call
-MOST = 2**28  # up to which the library is used
+MOST = 2**28  # up to which the library works out gradients
+PIECE = 512  # people whose logits are worked out at a time
 KINDS = ("none", "AVX2", "AVX-512")  # of vectors that the processor has
 
 
@@ -66,14 +69,9 @@ def words() -> str:
 
 
 def able(w: Tensor, x: Tensor, s: Tensor, layers: int) -> bool:
-    """Whether the library is to work on these: not too much, and numbers as it can read them.
-
-    One model has one thread. For very large ones several threads of PyTorch may be faster; how many
-    there are must not matter, as it would change the rounding.
-    """
+    """Whether the library can work on these: numbers as it can read them."""
     return (
         LIBRARY is not None
-        and w.shape[1] * x.shape[1] <= MOST
         and w.dtype is x.dtype is torch.float32
         and s.dtype is torch.int64
         and w.is_cpu
@@ -83,6 +81,15 @@ def able(w: Tensor, x: Tensor, s: Tensor, layers: int) -> bool:
         and not (w.requires_grad or x.requires_grad)
         and layers <= MOST_LAYERS
     )
+
+
+def quick(w: Tensor, x: Tensor) -> bool:
+    """Whether the library is to work out gradients, which take one thread for each model.
+
+    For very large ones several threads of PyTorch may be faster; how many there are must not
+    matter, as it would change the rounding.
+    """
+    return w.shape[1] * x.shape[1] <= MOST
 
 
 def knows(loss: CrossEntropy) -> bool:
@@ -164,29 +171,21 @@ class Apart:
 
     def forth(self, w: Tensor) -> Tensor:
         assert len(w) == len(self.each)
-        self._do(Passes.forth, torch.split(w, 1))
+        _in_threads(Passes.forth, self.each, torch.split(w, 1))
         return self.logits
 
     def back(self, w: Tensor, slope: Tensor, grad: Tensor) -> None:
         assert slope.shape == self.logits.shape
-        self._do(Passes.back, torch.split(w, 1), torch.split(slope, 1), torch.split(grad, 1))
+        _in_threads(
+            Passes.back, self.each, torch.split(w, 1), torch.split(slope, 1), torch.split(grad, 1)
+        )
 
     def both(self, w: Tensor, loss: CrossEntropy, grad: Tensor) -> None:
         losses = [
             CrossEntropy(*own)
             for own in zip(torch.split(loss.y, 1), torch.split(loss.weight, 1), strict=True)
         ]
-        self._do(Passes.both, torch.split(w, 1), losses, torch.split(grad, 1))
-
-    def _do(self, work: Callable[..., object], *parts: Sequence[object]) -> None:
-        """Let all models work. A thread rounds as the one that starts it."""
-        threads = min(len(self.each), torch.get_num_threads())
-        if threads == 1:
-            for one in zip(self.each, *parts, strict=True):
-                work(*one)
-            return
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, self.each, *parts))
+        _in_threads(Passes.both, self.each, torch.split(w, 1), losses, torch.split(grad, 1))
 
 
 def passes(widths: Sequence[int], groups: int, models: int, n: int) -> Passes | Apart:
@@ -194,3 +193,45 @@ def passes(widths: Sequence[int], groups: int, models: int, n: int) -> Passes | 
     size = sum((i + 1) * o for i, o in pairwise(widths))
     kind = Apart if size * n > SMALL and models > 1 else Passes
     return kind(widths, groups, models, n)
+
+
+def logits(widths: Sequence[int], groups: int, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
+    """The outputs of every model on its own people, some of them at a time."""
+    models, n = x.shape[:2]
+    found = torch.empty(models, n, widths[-1])
+    pieces = [(i, k) for i in range(models) for k in range(0, n, PIECE)]
+
+    def work(piece: tuple[int, int]) -> None:
+        i, k = piece
+        one, some = slice(i, i + 1), slice(k, k + PIECE)
+        room = ROOMS.of(widths, groups, min(PIECE, n - k))
+        room.lay_out(x[one, some], s[one, some])
+        found[one, some] = room.forth(w[one])
+
+    _in_threads(work, pieces)
+    return found
+
+
+class _Rooms(local):
+    """Rooms for the logits of some people; threads have their own."""
+
+    def __init__(self) -> None:
+        self.of = lru_cache(maxsize=2)(self._make)
+
+    @staticmethod
+    def _make(widths: Sequence[int], groups: int, n: int) -> Passes:
+        return Passes(widths, groups, 1, n)
+
+
+ROOMS = _Rooms()
+
+
+def _in_threads(work: Callable[..., object], *each: Sequence[object]) -> None:
+    """Do each part of the work, in as many threads as PyTorch has; a new one rounds as this one."""
+    threads = min(len(each[0]), torch.get_num_threads())
+    if threads <= 1:
+        for one in zip(*each, strict=True):
+            work(*one)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, *each))

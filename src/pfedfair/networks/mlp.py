@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from pfedfair import kinds
+from pfedfair.networks import kernel
 from pfedfair.networks.base import Network
-from pfedfair.networks.desk import desk_for, new_desk, unfold, with_group
+from pfedfair.networks.desk import desk_for, new_desk, unfold, widths_of, with_group
 
 
 class MLP(Network):
@@ -54,6 +55,8 @@ class MLP(Network):
             x, group = x.flatten(2), with_group(x.new_empty(*x.shape[:2], 0), s, self.groups)
             found = torch.baddbmm(bias, x, weight[..., : x.shape[2]].mT)
             return found.baddbmm_(group, weight[..., x.shape[2] :].mT)
+        if not self.linear and kernel.able(w, x, s, len(self.layers)):
+            return kernel.logits(widths_of(self.layers), self.groups, w, x, s)
         x = with_group(x.flatten(2), s, self.groups)
         for layer in self.layers:
             weight, bias = unfold(w, layer)
