@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pfedfair as pff
+from pfedfair import spare
 from pfedfair.data import unpack
 from pfedfair.data.piecewise import EMPTY, Numbers, Piecewise
 
@@ -78,3 +79,26 @@ def test_other_numbers_are_left_to_pytorch():
 def test_an_encoder_without_inputs_has_none():
     found = Piecewise({"one": Numbers((3.0,), (), 0.0)}, {})
     assert found.unpack(torch.zeros(5, 1)).shape == (5, 0)
+
+
+@built
+def test_inputs_that_somebody_has_are_never_written_over():
+    found = encoder(0)
+    packed = [torch.rand(40, len(found.columns)).round() + k % 3 for k in range(8)]
+    kept = [found.unpack(cells)[1:] for cells in packed]  # views, as those of a minibatch
+    arrays = [found.unpack(cells).numpy() for cells in packed]
+    for cells, view, array in zip(packed, kept, arrays, strict=True):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(unpack, "LIBRARY", None)
+            right = found.unpack(cells)
+        assert torch.equal(view, right[1:])
+        np.testing.assert_array_equal(array, right.numpy())
+
+
+@built
+@pytest.mark.skipif(spare.holders is None, reason="PyTorch does not tell who has a tensor")
+def test_memory_that_nobody_has_is_used_again():
+    found, packed = encoder(0), torch.rand(40, 3).round()
+    packed = packed[:, :1].expand(40, len(found.columns))
+    places = {found.unpack(packed).data_ptr() for _ in range(20)}
+    assert len(places) <= 3

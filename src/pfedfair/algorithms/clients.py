@@ -20,6 +20,7 @@ WIDE = 256  # inputs
 WHOLE_MEMORY = 256 * 2**20  # bytes of all clients' inputs that are kept laid out
 KEPT = 12  # bytes of an input that is kept, in single and in double precision
 EPOCH_MEMORY = 16 * 2**20  # bytes of an epoch's inputs; more are laid out step by step
+AT_ONCE = 2**22  # inputs of people who are scored at a time
 SETTLING = 2_000_000  # the number of the epoch in which models are settled
 
 T = TypeVar("T")
@@ -139,6 +140,16 @@ class Clients:
     def logits(self, w: Tensor, batch: Batch) -> Tensor:
         """Every client's model on its own people, ``(clients, n, outputs)``."""
         return self.network.logits(w, batch.x, batch.s)
+
+    def scores(self, w: Tensor, i: int) -> Tensor:
+        """The logits of all people of client i by the model `w` ``(p,)``, ``(n, outputs)``.
+
+        Their inputs are laid out some at a time.
+        """
+        rows = torch.as_tensor(self.rows[i])
+        parts = torch.split(rows, max(1, AT_ONCE // self.table.width))
+        each = ((self.table.inputs(some)[None], self.table.s[some][None]) for some in parts)
+        return torch.cat([self.network.logits(w[None], x, s)[0] for x, s in each])
 
     def lessons(self) -> list[tuple[int, Tensor]]:
         """What each part of a model's row learns: its number of outputs, and all rows' labels."""

@@ -59,9 +59,6 @@ def cells_for(bins: int, kinds: Kinds) -> Cells:
     return Cells(kinds.classes, max(10, bins // few), kinds.groups, many)
 
 
-AT_ONCE = 8192  # rows whose inputs are laid out at a time
-
-
 @dataclass(frozen=True, eq=False)
 class Headed(Clients):
     """Clients whose network has a head: wherever a gradient is asked for, the head learns S."""
@@ -72,10 +69,13 @@ class Headed(Clients):
 
     def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
         width = outputs(self.table.kinds.classes)
-        logits, pullback = self.network.vjp(w, batch.x, batch.s)
-        slope = objective.slope(logits[..., :width], batch)
-        of_head = loss_slope(logits[..., width:], batch._replace(y=batch.s.to(batch.y)))
-        return pullback(torch.cat([slope, of_head], dim=-1))
+        of_s = batch._replace(y=batch.s.to(batch.y))
+
+        def slope(logits: Tensor) -> Tensor:
+            of_head = loss_slope(logits[..., width:], of_s)
+            return torch.cat([objective.slope(logits[..., :width], batch), of_head], dim=-1)
+
+        return self.network.gradient(w, batch.x, batch.s, slope)
 
 
 def headed(clients: Clients) -> Headed:
@@ -120,12 +120,10 @@ def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: boo
     counts = {name: torch.zeros(len(held), *shape, dtype=torch.float64)
               for name, shape in shapes.items()}  # fmt: skip
     one = torch.tensor(1.0, dtype=torch.float64)
-    for i, parts in enumerate(zip(held.rows, trained.rows, strict=True)):
-        for name, rows in zip(("held", "trained"), map(torch.from_numpy, parts), strict=True):
+    for i in range(len(held)):
+        for name, clients in (("held", held), ("trained", trained)):
+            rows, logits = clients.rows[i], clients.scores(w[i], i)
             s, y = table.s[rows], table.y[rows].long()
-            logits = torch.cat([held.network.logits(w[i : i + 1], table.inputs(some)[None],
-                                                    table.s[some][None])[0]
-                                for some in torch.split(rows, AT_ONCE)])  # fmt: skip
             half = torch.arange(len(rows)) % 2
             if private and name == "held":  # by a coin, see `aside`
                 half = torch.from_numpy((_coins(held, i, 1) < 0.5).astype(np.int64))

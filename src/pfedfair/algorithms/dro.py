@@ -73,9 +73,11 @@ class DRO(Local):
         worst = RISKS[self.risk]
 
         def gradient(theta: Tensor, batch: Batch) -> Tensor:
-            logits, pullback = clients.network.vjp(theta, batch.x, batch.s)
-            q = worst(losses(logits, batch), batch.weight, self.tail)
-            return pullback(loss_slope(logits, batch._replace(weight=q)))
+            def slope(logits: Tensor) -> Tensor:
+                q = worst(losses(logits, batch), batch.weight, self.tail)
+                return loss_slope(logits, batch._replace(weight=q))
+
+            return clients.network.gradient(theta, batch.x, batch.s, slope)
 
         return gradient
 

@@ -46,9 +46,9 @@ from pfedfair.algorithms.base import (
     average,
 )
 from pfedfair.errors import InputError
-from pfedfair.federation import Batch, stack
+from pfedfair.federation import Batch
 from pfedfair.kinds import Kinds
-from pfedfair.objectives import loss_slope
+from pfedfair.objectives import Objective
 
 FINISH = 1_000_000  # the round in which a client makes its own model: minibatches of its own
 BOUND = 2.0  # of a multiplier, as the authors' code has it
@@ -124,11 +124,11 @@ class FedFACTIn(Algorithm):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = self.train(server, own, clients, t)
-        batch = stack(clients.table, clients.rows)
-        member = torch.stack([(batch.weight > 0) & (batch.s == a) for a in (0, 1)], dim=1)
-        decided = clients.logits(w, batch)[..., 0] > 0
-        group = member.sum(2).double()
-        positive = (member & decided[:, None]).sum(2).double()
+        group = clients.cells().sum(1).double()
+        positive = torch.zeros_like(group)
+        for i, rows in enumerate(clients.rows):
+            decided = clients.scores(w[i], i)[:, 0] > 0
+            positive[i] = torch.bincount(clients.table.s[rows][decided], minlength=2)
         rate = positive / group.clamp(min=1)
         gap = torch.where(group.amin(1) > 0, rate[:, 1] - rate[:, 0], 0.0)
         mu = self.ascend(own["mu"], gap, self.target_ddp)
@@ -157,8 +157,7 @@ class FedFACTIn(Algorithm):
         w = clients.replicate(server["w"])
         step = self.step()
         for batch in self.minibatches(clients, t):
-            logits, pullback = clients.network.vjp(w, batch.x, batch.s)
-            step(w, pullback(loss_slope(logits, costly(batch, lift))))
+            step(w, clients.gradient(Objective(), w, costly(batch, lift)))
         return w
 
     def ascend(self, multiplier: Tensor, gap: Tensor, limit: float) -> Tensor:

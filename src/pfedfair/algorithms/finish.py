@@ -19,7 +19,6 @@ from pfedfair.algorithms.base import Answer, Clients, Model, State
 from pfedfair.algorithms.based import Based
 from pfedfair.algorithms.clients import set_aside
 from pfedfair.errors import InputError
-from pfedfair.federation import stack
 from pfedfair.kinds import Kinds
 
 
@@ -85,9 +84,8 @@ class Finish(Based):
 
 def scores(server: State, clients: Clients, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return a client's people's logits by the global model, their labels and their groups."""
-    batch = stack(clients.table, [clients.rows[i]])
-    z = clients.network.logits(server["w"][None], batch.x, batch.s)[0, :, 0]
-    return z.detach().numpy(), batch.y[0].numpy(), batch.s[0].numpy()
+    y, s = (labels[clients.rows[i]].numpy() for labels in (clients.table.y, clients.table.s))
+    return clients.scores(server["w"], i)[:, 0].detach().numpy(), y, s
 
 
 def counted(server: State, clients: Clients) -> Tensor:

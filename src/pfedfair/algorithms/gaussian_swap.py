@@ -37,7 +37,7 @@ from pfedfair.algorithms.local import Gradient, Local
 from pfedfair.errors import InputError
 from pfedfair.federation import Batch
 from pfedfair.kinds import Kinds
-from pfedfair.objectives import loss_slope
+from pfedfair.objectives import Objective
 
 LEAST = 2  # people in a cell that has a covariance
 RIDGE = 1e-6  # of the mean variance, so that constant inputs do no harm
@@ -106,8 +106,7 @@ class GaussianSwap(Local):
                 s=torch.cat([groups[number], theirs[number]], 1),
                 weight=torch.cat([(1 - part) * batch.weight, part * batch.weight], 1),
             )
-            logits, pullback = clients.network.vjp(theta, both.x, both.s)
-            return pullback(loss_slope(logits, both))
+            return clients.gradient(Objective(), theta, both)
 
         return gradient
 

@@ -78,9 +78,12 @@ class IRM(Local):
 
     def gradient(self, theta: Tensor, clients: Clients, batch: Batch, lam: float) -> Tensor:
         """Every client's gradient with a weight `lam`, ``(clients, p)``."""
-        logits, pullback = clients.network.vjp(theta, batch.x, batch.s)
         groups = clients.table.kinds.groups
-        return pullback(slope_of(lambda z: value(z, batch, groups, lam), logits))
+
+        def slope(logits: Tensor) -> Tensor:
+            return slope_of(lambda z: value(z, batch, groups, lam), logits)
+
+        return clients.network.gradient(theta, batch.x, batch.s, slope)
 
 
 def value(logits: Tensor, batch: Batch, groups: int, lam: float) -> Tensor:

@@ -121,13 +121,14 @@ class MMPF(Algorithm):
         rate = torch.where(mean > 0, rate / mean, 1.0)
         step = self.step()
         for batch in self.minibatches(clients, t):
-            logits, pullback = clients.network.vjp(v, batch.x, batch.s)
-            slope = self.objective.slope(logits, batch)
             q = (self._members(batch) * rate[:, None]).sum(2)
             more = batch._replace(weight=batch.weight * (q - 1))  # the loss alone is reweighted
-            step(
-                v, pullback(slope.add_(loss_slope(logits, more), alpha=self.objective.loss_weight))
-            )
+
+            def slope(logits: Tensor, batch: Batch = batch, more: Batch = more) -> Tensor:
+                plain = self.objective.slope(logits, batch)
+                return plain.add_(loss_slope(logits, more), alpha=self.objective.loss_weight)
+
+            step(v, clients.network.gradient(v, batch.x, batch.s, slope))
         return {"v": v, "risk": risk, "share": share}, {}
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:

@@ -23,7 +23,7 @@ from pfedfair.algorithms.base import Clients
 from pfedfair.algorithms.checks import no_eta
 from pfedfair.algorithms.local import Gradient, Local
 from pfedfair.federation import Batch
-from pfedfair.objectives import loss_slope
+from pfedfair.objectives import Objective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,8 @@ class Reweigh(Local):
         rates = weights(clients.cells())
 
         def gradient(theta: Tensor, batch: Batch) -> Tensor:
-            logits, pullback = clients.network.vjp(theta, batch.x, batch.s)
             weight = batch.weight * looked_up(rates, batch)
-            return pullback(loss_slope(logits, batch._replace(weight=weight)))
+            return clients.gradient(Objective(), theta, batch._replace(weight=weight))
 
         return gradient
 

@@ -219,10 +219,13 @@ class Watchful(Clients):
             return super().gradient(objective, w, batch)
         self.dual.look(self.network, w)
         eta = torch.sigmoid(self.dual.log_mu).unsqueeze(-1)
-        logits, pullback = self.network.vjp(w, batch.x, batch.s)
-        plain = loss_slope(logits, batch)
-        both = replace(objective, eta=1.0, mix="additive").slope(logits, batch)
-        return pullback((1 - eta) * plain + eta * (both - plain))
+        added = replace(objective, eta=1.0, mix="additive")
+
+        def slope(logits: Tensor) -> Tensor:
+            plain = loss_slope(logits, batch)
+            return (1 - eta) * plain + eta * (added.slope(logits, batch) - plain)
+
+        return self.network.gradient(w, batch.x, batch.s, slope)
 
 
 def targeted(method: Algorithm, **options: Any) -> Targeted:

@@ -10,6 +10,7 @@ import ctypes
 from functools import partial
 from math import prod
 from pathlib import Path
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ import torch
 from torch import Tensor
 
 from pfedfair import native
+from pfedfair.spare import Spare
 
 INTERFACE = 1  # the same number as in unpack.c
+MOST = 2**22  # numbers that have memory which is used again
 DTYPES = {
     "ramps": np.int64, "means": np.float32, "scales": np.float32, "levels": np.int64,
     "many": np.int64, "flags": np.int64, "shares": np.float32,
@@ -46,6 +49,16 @@ def load(folder: Path) -> ctypes.CDLL | None:
 
 
 LIBRARY = load(Path(__file__).parent)
+
+
+class _Rooms(local):
+    """Memory for minibatches, one after the other; threads have their own."""
+
+    def __init__(self) -> None:
+        self.spare = Spare(3)
+
+
+ROOMS = _Rooms()
 
 
 class Unpacker:
@@ -79,7 +92,9 @@ class Unpacker:
     def __call__(self, packed: Tensor) -> Tensor:
         assert LIBRARY is not None
         cells = packed.contiguous()
-        found = cells.new_empty((*cells.shape[:-1], self.width))
+        shape = *cells.shape[:-1], self.width
+        few = prod(shape) <= MOST
+        found = ROOMS.spare.of(shape, cells.dtype)[0] if few else cells.new_empty(shape)
         if found.numel():
             n = prod(cells.shape[:-1])
             LIBRARY.pfedfair_unpack(self.told, n, cells.data_ptr(), found.data_ptr())

@@ -19,7 +19,7 @@ from torch.nn.functional import one_hot
 from pfedfair.last import Last
 from pfedfair.networks import kernel
 from pfedfair.networks.base import CrossEntropy
-from pfedfair.networks.spare import Spare
+from pfedfair.spare import Spare
 
 Layer = tuple[int, int, int]  # start in a model's row, fan-in, fan-out
 Slope = Callable[[Tensor], Tensor]  # from logits to d(loss)/d(logits)

@@ -4,7 +4,7 @@ The system hands new memory out page by page, and none of it is in the processor
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -34,10 +34,15 @@ class Spare:
 
     def like(self, model: Tensor) -> tuple[Tensor, Views]:
         """Return a tensor of this form and any content that is nobody else's, and its views."""
+        return self.of(model.shape, model.dtype)
+
+    def of(self, shape: Sequence[int], dtype: torch.dtype) -> tuple[Tensor, Views]:
+        """The same for a form that no tensor has yet."""
         for tensor, views, storage, mine in self.places:
-            if holders and holders(storage) == mine and tensor.shape == model.shape:
+            free = holders and holders(storage) == mine
+            if free and tensor.shape == tuple(shape) and tensor.dtype is dtype:
                 return tensor.detach(), views
-        tensor = torch.empty_like(model)
+        tensor = torch.empty(*shape, dtype=dtype)
         views = self.views(tensor)
         storage = tensor.untyped_storage()._cdata
         self.places.append(Place(tensor, views, storage, holders(storage) if holders else 0))

@@ -1,0 +1,24 @@
+"""Some clients side by side."""
+
+import numpy as np
+import pytest
+import torch
+
+from pfedfair.algorithms import clients as of_clients
+from pfedfair.algorithms.clients import Clients
+from pfedfair.networks import linear
+
+
+@pytest.mark.parametrize("at_once", [1, 30, 10**6])
+def test_scores_of_all_people_some_at_a_time(federation, monkeypatch, at_once):
+    table, rows = federation.table, [*federation.partition.train, np.array([], dtype=np.int64)]
+    network = linear(table.width, groups=2)
+    w = torch.randn(network.size, generator=torch.Generator().manual_seed(0))
+    clients = Clients(network, table, rows, range(len(rows)), seed=0)
+    monkeypatch.setattr(of_clients, "AT_ONCE", at_once * table.width)
+    for i, own in enumerate(rows):
+        x = torch.cat([table.inputs(own), table.s[own, None]], 1).double()
+        by_hand = x @ w[:-1].double() + w[-1]
+        found = clients.scores(w, i)
+        assert found.shape == (len(own), 1)
+        torch.testing.assert_close(found[:, 0].double(), by_hand, rtol=1e-5, atol=1e-5)
