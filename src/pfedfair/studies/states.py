@@ -8,20 +8,18 @@ import pandas as pd
 
 from pfedfair.partition import by_column
 from pfedfair.studies import summary, targets, words
-from pfedfair.studies.rows import CONSTANT, WITH_TARGET, Level, at_target
+from pfedfair.studies.rows import CONSTANT, Level, at_target
 from pfedfair.studies.study import Cell, Study
 from pfedfair.studies.targets import CONFIDENCE, OURS, RIVALS, SLACK, TARGETS
 from pfedfair.studies.view import Picture, Table
 
 CLIENTS = {"acs": "STATE", "heart": "hospital"}
 ROWS: dict[str, tuple[int | None, ...]] = {"acs": (250, 1125, None), "heart": (None,)}
-SLOW = ("pooled", "fedfact-in", *WITH_TARGET)  # with all rows of a large data set: minutes a run
 SHOWN = (OURS, "threshold-local", "newton")  # in the picture
 TARGET = 0.05
 OWN = (
     "Every client is measured on its own held-out rows. The lead is of the mean accuracy here. one "
     "decision for all: clients whose model decides alike for everybody that it was trained on.",
-    f"On all rows of acs, {', '.join(SLOW)} are run if they are named: minutes or more a run.",
 )
 # Where states stand; others stand in a row.
 MAP = """
@@ -45,12 +43,11 @@ def cells(dataset: str) -> list[Cell]:
     """Every method at every target, for each number of training rows of a client."""
     found = []
     for rows in ROWS[dataset]:
-        many = rows is None and len(ROWS[dataset]) > 1  # all rows of a large data set
         each: list[tuple[str, Level]] = [(CONSTANT, {}), ("newton", {})]
         each += [(m, at_target(m, t)) for m in (OURS, *RIVALS) for t in TARGETS]
         each += [(OURS, at_target(OURS, t) | {"confidence": CONFIDENCE}) for t in TARGETS]
         plan = by_column(CLIENTS[dataset], rows=rows)
-        found += [Cell(plan, row, level, slow=many and row in SLOW) for row, level in each]
+        found += [Cell(plan, row, level) for row, level in each]
     return found
 
 

@@ -26,8 +26,7 @@ class Cell(NamedTuple):
 
     With many `clients`, each makes as many steps as in tuning. With `validated`, runs are measured
     on validation rows too. With `pixels` the network looks at images of that size; with `images`
-    at embeddings of those people alone whose images are there. A `slow` one is run if its row is
-    named.
+    at embeddings of those people alone whose images are there.
     """
 
     plan: Plan
@@ -37,7 +36,6 @@ class Cell(NamedTuple):
     validated: bool = False
     pixels: int | None = None
     images: bool = False
-    slow: bool = False
 
     def spec(self, source: Source, seed: int, protocol: str | None, rounds: int | None) -> Spec:
         method, dataset = METHOD.get(self.row, self.row), source.name
@@ -112,7 +110,7 @@ class Study:
         return [
             cell.spec(source, seed, protocol, rounds)
             for source, cell in cells
-            if (cell.row in {*shown, CONSTANT} if shown else not cell.slow)
+            if not shown or cell.row in {*shown, CONSTANT}
             for seed in range(min(seeds, self.most_seeds or seeds))
         ]
 
