@@ -22,6 +22,7 @@ from pfedfair.kinds import Kinds
 from pfedfair.notebook import block
 from pfedfair.partition import Partition, Plan, choose
 from pfedfair.scalars import whole
+from pfedfair.spare import new
 
 STORED = (torch.uint8, torch.float16)  # how large inputs are kept, not computed with
 CHUNK = 25  # clients at a time: with small networks 25 take a tenth less than 10, 50 no less
@@ -187,11 +188,10 @@ def stack(table: Table, rows: Sequence[np.ndarray]) -> Batch:
     return gather(table, *pad(rows))
 
 
-def gather(
-    table: Table, index: np.ndarray, weight: np.ndarray, room: Tensor | None = None
-) -> Batch:
-    """Lay out rows by their numbers; their inputs in `room`, if it is given."""
+def gather(table: Table, index: np.ndarray, weight: np.ndarray) -> Batch:
+    """Lay out rows by their numbers."""
     flat = torch.from_numpy(index.ravel())
+    room = new((len(flat), *table.x.shape[1:]), table.x.dtype)
     x = torch.index_select(table.x, 0, flat, out=room).view(*index.shape, *table.x.shape[1:])
     x = table.unpack(x)
     y = table.y.index_select(0, flat).view(index.shape)

@@ -5,11 +5,14 @@ The system hands new memory out page by page, and none of it is in the processor
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import prod
+from threading import local
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+MOST = 2**22  # numbers that minibatches may have, to be kept
 Views = list[tuple[Tensor, Tensor]]
 holders: Callable[[int], int] | None = getattr(torch._C, "_storage_Use_Count", None)
 
@@ -47,3 +50,20 @@ class Spare:
         storage = tensor.untyped_storage()._cdata
         self.places.append(Place(tensor, views, storage, holders(storage) if holders else 0))
         return tensor.detach(), views
+
+
+class _Minibatches(local):
+    """Threads have their own."""
+
+    def __init__(self) -> None:
+        self.spare = Spare(6)
+
+
+MINIBATCHES = _Minibatches()
+
+
+def new(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return a tensor of any content for a minibatch, in memory that earlier ones had."""
+    if prod(shape) > MOST:
+        return torch.empty(*shape, dtype=dtype)
+    return MINIBATCHES.spare.of(shape, dtype)[0]

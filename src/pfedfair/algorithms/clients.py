@@ -1,8 +1,9 @@
 """Some clients side by side, as an algorithm sees them."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,13 +14,15 @@ from pfedfair import seeds
 from pfedfair.federation import Batch, Table, epoch_of, gather, pad, stack, steps
 from pfedfair.kinds import outputs
 from pfedfair.networks import Network
+from pfedfair.networks.base import Slope
 from pfedfair.objectives import Objective
+from pfedfair.optimisers import Step
 from pfedfair.partition import stratified
 
 WIDE = 256  # inputs
 WHOLE_MEMORY = 256 * 2**20  # bytes of all clients' inputs that are kept laid out
 KEPT = 12  # bytes of an input that is kept, in single and in double precision
-EPOCH_MEMORY = 16 * 2**20  # bytes of an epoch's inputs; more are laid out step by step
+EPOCH_MEMORY = 2 * 2**20  # bytes of inputs that are laid out together: some steps of an epoch
 AT_ONCE = 2**22  # inputs of people who are scored at a time
 SETTLING = 2_000_000  # the number of the epoch in which models are settled
 
@@ -74,28 +77,16 @@ class Clients:
                 yield gather(self.table, *pad([part]))
             return
         index, weight = epoch_of(orders, n_steps)
-        if 4 * index.size * self.table.width > EPOCH_MEMORY:
-            for k in range(n_steps):
-                yield gather(self.table, index[:, k], weight[:, k], self._room(k, index[:, k].size))
-            return
-        yield from map(Batch, *(tensor.unbind(1) for tensor in gather(self.table, index, weight)))
+        at_once = max(1, EPOCH_MEMORY * n_steps // (4 * index.size * self.table.width + 1))
+        for k in range(0, n_steps, at_once):
+            some = gather(self.table, index[:, k : k + at_once], weight[:, k : k + at_once])
+            yield from map(Batch, *(tensor.unbind(1) for tensor in some))
 
     @property
     def wide(self) -> bool:
         """Whether people's inputs are so long that laying them out anew takes most of the time."""
         width, memory = self.table.width, 4 * self.table.width * len(self.table.x)
         return width >= WIDE and memory <= WHOLE_MEMORY and not self.network.alone
-
-    def _room(self, k: int, rows: int) -> Tensor | None:
-        """Where the inputs of an epoch's step k are laid out, again and again: new memory is slow.
-
-        A batch is therefore good until the same step of the next epoch.
-        """
-        if not self.wide or self.table.x.dtype != torch.float32:
-            return None
-        if k not in self._rooms or len(self._rooms[k]) != rows:
-            self._rooms[k] = self.table.x.new_empty((rows, *self.table.x.shape[1:]))
-        return self._rooms[k]
 
     @property
     def remembers(self) -> bool:
@@ -112,10 +103,6 @@ class Clients:
 
     @cached_property
     def _made(self) -> dict[Hashable, Any]:
-        return {}
-
-    @cached_property
-    def _rooms(self) -> dict[int, Tensor]:
         return {}
 
     @cached_property
@@ -155,10 +142,31 @@ class Clients:
         """What each part of a model's row learns: its number of outputs, and all rows' labels."""
         return [(outputs(self.table.kinds.classes), self.table.y)]
 
+    def slope(self, objective: Objective, w: Tensor, batch: Batch) -> Slope:
+        """The slope of every client's objective, where `w` are the models at hand."""
+        return objective.slope_on(batch, self.table.kinds.classes)
+
     def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
         """Every client's gradient of its objective at its own row of `w`, ``(clients, p)``."""
-        slope = objective.slope_on(batch, self.table.kinds.classes)
-        return self.network.gradient(w, batch.x, batch.s, slope)
+        return self.network.gradient(w, batch.x, batch.s, self.slope(objective, w, batch))
+
+    def descend(
+        self,
+        objective: Objective,
+        w: Tensor,
+        step: Step,
+        batches: Iterable[Batch],
+        gamma: float = 0.0,
+        centre: Tensor | None = None,
+    ) -> None:
+        """A step down the objective on each minibatch, in place.
+
+        With a `centre`, down the objective + gamma/2 ||w - centre||^2. The minibatches of an epoch
+        that are laid out together go to the network together.
+        """
+        for _, some in groupby(batches, lambda batch: batch.x.untyped_storage().data_ptr()):
+            people = [(batch.x, batch.s, self.slope(objective, w, batch)) for batch in some]
+            self.network.descend(w, people, step, gamma, centre)
 
 
 def set_aside(clients: Clients, part: float) -> tuple[Clients, Clients]:

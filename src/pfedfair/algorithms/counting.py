@@ -19,6 +19,7 @@ from pfedfair.algorithms.clients import Clients, set_aside
 from pfedfair.federation import Batch
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import Cells
+from pfedfair.networks.base import Slope
 from pfedfair.objectives import Objective, loss_slope
 from pfedfair.theory import effects, shrinkage
 from pfedfair.theory.belief import Belief
@@ -67,7 +68,7 @@ class Headed(Clients):
         kinds = self.table.kinds
         return [*super().lessons(), (outputs(kinds.groups), self.table.s)]
 
-    def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
+    def slope(self, objective: Objective, w: Tensor, batch: Batch) -> Slope:
         width = outputs(self.table.kinds.classes)
         of_s = batch._replace(y=batch.s.to(batch.y))
 
@@ -75,7 +76,7 @@ class Headed(Clients):
             of_head = loss_slope(logits[..., width:], of_s)
             return torch.cat([objective.slope(logits[..., :width], batch), of_head], dim=-1)
 
-        return self.network.gradient(w, batch.x, batch.s, slope)
+        return slope
 
 
 def headed(clients: Clients) -> Headed:

@@ -35,8 +35,8 @@ class Ditto(Moreau):
         w, v = clients.replicate(server["w"]), own["v"].clone()
         step, personal_step = self.step(), self.inner_step()
         for batch in self.minibatches(clients, t):
-            step(w, clients.gradient(Objective(), w, batch))
-            self.descend(personal_step, self.objective, v, server["w"], clients, batch)
+            clients.descend(Objective(), w, step, [batch])
+            clients.descend(self.objective, v, personal_step, [batch], self.gamma, server["w"])
         return {"w": w}, {"v": v}
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:

@@ -43,7 +43,7 @@ from pfedfair.federation import Batch
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import MLP
 from pfedfair.objectives import loss, loss_slope, slope_of
-from pfedfair.optimisers import adam
+from pfedfair.optimisers import Adam
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ class FairDummies(Local):
         theta, adversary = clients.replicate(server["w"]), self.adversary(kinds)
         streams = [seeds.generator(clients.seed, seeds.ADVERSARY, i) for i in clients.ids]
         d = torch.stack([adversary.init(rng) for rng in streams])
-        step, answer = self.step(), adam(self.alpha_adversary)
+        step, answer = self.step(), Adam(self.alpha_adversary)
         for epoch in range(self.rounds * self.epochs):
             rngs = [seeds.generator(clients.seed, seeds.DUMMY, i, epoch) for i in clients.ids]
             for batch in clients.epoch(epoch, self.batch):

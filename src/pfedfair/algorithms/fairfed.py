@@ -84,9 +84,7 @@ class FairFed(Algorithm):
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = clients.replicate(server["w"])
         tally = count(clients, w)
-        step = self.step()
-        for batch in self.minibatches(clients, t):
-            step(w, clients.gradient(self.objective, w, batch))
+        clients.descend(self.objective, w, self.step(), self.minibatches(clients, t))
         return {"w": w, **tally}, {}
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:

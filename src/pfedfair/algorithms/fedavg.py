@@ -14,7 +14,5 @@ class FedAvg(Algorithm):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = clients.replicate(server["w"])
-        step = self.step()
-        for batch in self.minibatches(clients, t):
-            step(w, clients.gradient(self.objective, w, batch))
+        clients.descend(self.objective, w, self.step(), self.minibatches(clients, t))
         return {"w": w}, {}

@@ -28,8 +28,6 @@ class FedProx(Algorithm):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w_t, w = server["w"], clients.replicate(server["w"])
-        step = self.step()
-        for batch in self.minibatches(clients, t):
-            grad = clients.gradient(self.objective, w, batch)
-            step(w, grad.add_(w - w_t, alpha=self.mu))
+        batches = self.minibatches(clients, t)
+        clients.descend(self.objective, w, self.step(), batches, self.mu, w_t)
         return {"w": w}, {}

@@ -58,24 +58,9 @@ class Moreau(Algorithm):
 
     def prox(self, objective: Objective, w: Tensor, clients: Clients, batch: Batch) -> Tensor:
         """Approximate argmin of objective(theta) + gamma/2 ||theta - w||^2 by K steps from w."""
-        theta, step = w.clone(), self.inner_step()
-        for _ in range(self.K):
-            self.descend(step, objective, theta, w, clients, batch)
+        theta = w.clone()
+        clients.descend(objective, theta, self.inner_step(), [batch] * self.K, self.gamma, w)
         return theta
-
-    def descend(
-        self,
-        step: Step,
-        objective: Objective,
-        theta: Tensor,
-        w: Tensor,
-        clients: Clients,
-        batch: Batch,
-    ) -> None:
-        """One step on theta, in place."""
-        grad = clients.gradient(objective, theta, batch)
-        grad.add_(theta - w, alpha=self.gamma)
-        step(theta, grad)
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         """Solve the prox problem at the last w, over each client's full training data.
@@ -88,6 +73,6 @@ class Moreau(Algorithm):
         """Minimise objective(theta) + gamma/2 ||theta - w||^2 in place, from `theta` on."""
         step = self.inner_step()
         for epoch in range(self.prox_epochs):
-            for batch in clients.epoch(PROX_EPOCHS_FROM + epoch, self.batch):
-                self.descend(step, self.objective, theta, w, clients, batch)
+            batches = clients.epoch(PROX_EPOCHS_FROM + epoch, self.batch)
+            clients.descend(self.objective, theta, step, batches, self.gamma, w)
         return theta

@@ -37,6 +37,7 @@ from pfedfair.errors import InputError
 from pfedfair.federation import Batch, stack
 from pfedfair.kinds import Kinds
 from pfedfair.networks import Network
+from pfedfair.networks.base import Slope
 from pfedfair.objectives import Objective, loss_slope
 from pfedfair.rules import Rule
 
@@ -214,18 +215,18 @@ class Watchful(Clients):
 
     dual: Dual
 
-    def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
+    def slope(self, objective: Objective, w: Tensor, batch: Batch) -> Slope:
         if objective.eta == 0:
-            return super().gradient(objective, w, batch)
-        self.dual.look(self.network, w)
-        eta = torch.sigmoid(self.dual.log_mu).unsqueeze(-1)
+            return super().slope(objective, w, batch)
         added = replace(objective, eta=1.0, mix="additive")
 
         def slope(logits: Tensor) -> Tensor:
+            self.dual.look(self.network, w)
+            eta = torch.sigmoid(self.dual.log_mu).unsqueeze(-1)
             plain = loss_slope(logits, batch)
             return (1 - eta) * plain + eta * (added.slope(logits, batch) - plain)
 
-        return self.network.gradient(w, batch.x, batch.s, slope)
+        return slope
 
 
 def targeted(method: Algorithm, **options: Any) -> Targeted:

@@ -10,7 +10,6 @@ import ctypes
 from functools import partial
 from math import prod
 from pathlib import Path
-from threading import local
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,9 @@ import torch
 from torch import Tensor
 
 from pfedfair import native
-from pfedfair.spare import Spare
+from pfedfair.spare import new
 
 INTERFACE = 1  # the same number as in unpack.c
-MOST = 2**22  # numbers that have memory which is used again
 DTYPES = {
     "ramps": np.int64, "means": np.float32, "scales": np.float32, "levels": np.int64,
     "many": np.int64, "flags": np.int64, "shares": np.float32,
@@ -49,16 +47,6 @@ def load(folder: Path) -> ctypes.CDLL | None:
 
 
 LIBRARY = load(Path(__file__).parent)
-
-
-class _Rooms(local):
-    """Memory for minibatches, one after the other; threads have their own."""
-
-    def __init__(self) -> None:
-        self.spare = Spare(3)
-
-
-ROOMS = _Rooms()
 
 
 class Unpacker:
@@ -92,9 +80,7 @@ class Unpacker:
     def __call__(self, packed: Tensor) -> Tensor:
         assert LIBRARY is not None
         cells = packed.contiguous()
-        shape = *cells.shape[:-1], self.width
-        few = prod(shape) <= MOST
-        found = ROOMS.spare.of(shape, cells.dtype)[0] if few else cells.new_empty(shape)
+        found = new((*cells.shape[:-1], self.width), cells.dtype)
         if found.numel():
             n = prod(cells.shape[:-1])
             LIBRARY.pfedfair_unpack(self.told, n, cells.data_ptr(), found.data_ptr())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +11,9 @@ import torch
 from torch import Tensor
 
 from pfedfair.errors import InputError, option
+from pfedfair.optimisers import Step
+
+Slope = Callable[[Tensor], Tensor]  # from logits to d(loss)/d(logits)
 
 
 @dataclass(eq=False)
@@ -50,15 +53,31 @@ class Network(Protocol):
     def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Compute the logits, and the map from d(loss)/d(logits) to d(loss)/d(w), ``(rows, p)``."""
 
-    def gradient(
-        self, w: Tensor, x: Tensor, s: Tensor, slope: Callable[[Tensor], Tensor]
-    ) -> Tensor:
+    def gradient(self, w: Tensor, x: Tensor, s: Tensor, slope: Slope) -> Tensor:
         """Compute d(loss)/d(w), ``(rows, p)``, where `slope` maps logits to d(loss)/d(logits).
 
         The logits may be overwritten as soon as it is computed.
         """
         logits, pullback = self.vjp(w, x, s)
         return pullback(slope(logits))
+
+    def descend(
+        self,
+        w: Tensor,
+        people: Sequence[tuple[Tensor, Tensor, Slope]],
+        step: Step,
+        gamma: float = 0.0,
+        centre: Tensor | None = None,
+    ) -> None:
+        """Step down in place, once for each of `people`: their x, their s, and the slope.
+
+        With `gamma` on the objective + gamma/2 |w - centre|^2.
+        """
+        for x, s, slope in people:
+            grad = self.gradient(w, x, s, slope)
+            if centre is not None:
+                grad.add_(w - centre, alpha=gamma)
+            step(w, grad)
 
     def settle(self, w: Tensor, batches: Callable[[], Iterable[Tensor]]) -> Tensor:
         """Return the models with what they measure of their own people, once they are trained.

@@ -18,11 +18,10 @@ from torch.nn.functional import one_hot
 
 from pfedfair.last import Last
 from pfedfair.networks import kernel
-from pfedfair.networks.base import CrossEntropy
+from pfedfair.networks.base import CrossEntropy, Slope
 from pfedfair.spare import Spare
 
 Layer = tuple[int, int, int]  # start in a model's row, fan-in, fan-out
-Slope = Callable[[Tensor], Tensor]  # from logits to d(loss)/d(logits)
 relu_slope = torch.ops.aten.threshold_backward.grad_input  # the slope where the output is positive
 KEPT = 2  # desks: one for the global models, one for the personal
 

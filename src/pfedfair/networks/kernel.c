@@ -6,13 +6,17 @@
  */
 
 #include <math.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 #include <stdint.h>
 #include <string.h>
 
 #define LINE 16 /* rows of matrices in the room take a multiple of so many floats */
 #define FEW 4   /* outputs */
 #define MOST 16 /* layers */
-#define WIDE 128 /* a product of fewer columns is as quick with its zeros */
+#define MOST_NARROW 128 /* rows of so few columns that stay in the first cache */
+#define WIDE 128 /* columns of a product from which on zeros of several rows are passed over */
 
 #define INLINE static inline __attribute__((always_inline))
 #ifdef __clang__
@@ -42,12 +46,30 @@ struct plan {
     float *logits;
 };
 
+/* How a model goes down: the people of every step, and what becomes of a gradient. */
+struct descent {
+    int64_t steps;
+    const float *const *x; /* of every step: the first model's first person */
+    const int64_t *const *s;
+    const float *const *y, *const *weight;
+    int64_t x_model, x_person, s_model, y_model, weight_model; /* from one to the next */
+    int64_t adam, made; /* whether it is Adam, and how many steps were made before */
+    double lr, ridge, beta1, beta2, eps;
+    float *m, *v; /* Adam's moments, which lie as the models do */
+    double gamma; /* how strongly models are drawn to `centre`, which has a row for each or one */
+    const float *centre;
+    int64_t centre_model;
+};
+
 /* The number of this interface: an older library beside newer Python is not used. */
-int64_t pfedfair_interface(void) { return 1; }
+int64_t pfedfair_interface(void) { return 2; }
 
 #if defined(__x86_64__)
 
 INLINE int64_t padded(int64_t width) { return (width + LINE - 1) / LINE * LINE; }
+
+/* Whether no vector that is read from here lies across two lines of the cache. */
+INLINE int in_line(const float *from) { return (uintptr_t)from % (LINE * sizeof(float)) == 0; }
 
 /* Copy numbers, and zeros behind them. */
 INLINE void fill(float *to, int64_t row, const float *from, int64_t width)
@@ -127,6 +149,10 @@ static void scatter(int64_t fan_out, const struct units *out, int64_t fan_in,
 #define LANES 8
 #define ROWS 6
 #define COLS 2
+#define NARROW 12 /* vectors of a row in `line` */
+#define SQRT(v) (V)_mm256_sqrt_ps((__m256)(v))
+#define BITS(v) \
+    (uint64_t)_mm256_movemask_ps(_mm256_cmp_ps((__m256)(v), _mm256_setzero_ps(), _CMP_NEQ_UQ))
 #define LOW 0, 8, 1, 9, 2, 10, 3, 11
 #define HIGH 4, 12, 5, 13, 6, 14, 7, 15
 #ifdef __clang__
@@ -146,6 +172,9 @@ static void scatter(int64_t fan_out, const struct units *out, int64_t fan_in,
 #define LANES 16
 #define ROWS 6
 #define COLS 4
+#define NARROW 6
+#define SQRT(v) (V)_mm512_sqrt_ps((__m512)(v))
+#define BITS(v) (uint64_t)_mm512_cmp_ps_mask((__m512)(v), _mm512_setzero_ps(), _CMP_NEQ_UQ)
 #define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 #ifdef __clang__
@@ -166,7 +195,11 @@ static const struct {
                   float *logits);
     void (*back)(const struct shape *, const float *w, const float *in, float *hidden, float *work,
                  const float *slope, float *grad);
-} kinds[] = {{0, 0}, {forth_avx2, back_avx2}, {forth_avx512, back_avx512}};
+    void (*step)(const struct descent *, int64_t made, int64_t size, float *w, const float *grad,
+                 float *m, float *v, const float *centre);
+} kinds[] = {{0, 0, 0},
+             {forth_avx2, back_avx2, step_avx2},
+             {forth_avx512, back_avx512, step_avx512}};
 
 /* The best kind of vectors that this processor has; 0 if PyTorch is as good. */
 int64_t pfedfair_best(void)
@@ -191,11 +224,20 @@ static struct shape shape_of(const struct plan *plan)
     return shape;
 }
 
+/* Numbers of a model. */
+static int64_t size_of(const struct shape *shape)
+{
+    int64_t size = 0;
+    for (int64_t layer = 0; layer < shape->layers; layer++)
+        size += (shape->widths[layer] + 1) * shape->widths[layer + 1];
+    return size;
+}
+
 /* Where things are in the room: every model's inputs, every model's hidden layers, then work space,
  * where weights are put together, and turned, and slopes are kept from one layer to the next. */
 struct places {
     int64_t input, hidden; /* floats of one model */
-    int64_t hiddens, work, end;
+    int64_t hiddens, work, grad, end; /* a gradient, for `descend` */
 };
 
 static struct places places_of(const struct plan *plan, const struct shape *shape)
@@ -204,7 +246,8 @@ static struct places places_of(const struct plan *plan, const struct shape *shap
     for (int64_t layer = 1; layer < shape->layers; layer++) at.hidden += block(shape, layer);
     at.hiddens = plan->models * at.input;
     at.work = at.hiddens + plan->models * at.hidden;
-    at.end = at.work + 2 * shape->weights + 2 * shape->people * shape->widest + shape->places;
+    at.grad = at.work + 2 * shape->weights + 3 * shape->people * shape->widest + shape->places;
+    at.end = at.grad + size_of(shape);
     return at;
 }
 
@@ -215,22 +258,26 @@ int64_t pfedfair_room(const struct plan *plan)
     return places_of(plan, &shape).end;
 }
 
-/* Put everybody's inputs into the room, with S behind them. */
+/* A model's inputs into the room, with S behind them. */
+static void lay_out(const struct plan *plan, const float *x, int64_t x_person, const int64_t *s,
+                    float *to)
+{
+    int64_t features = plan->features, width = plan->widths[0], row = padded(width);
+    for (int64_t i = 0; i < plan->n; i++, to += row) {
+        fill(to, row, x + i * x_person, features);
+        for (int64_t j = features; j < width; j++)
+            to[j] = plan->groups == 2 ? (float)s[i] : (float)(s[i] == j - features);
+    }
+}
+
+/* Everybody's inputs into the room. */
 void pfedfair_lay_out(const struct plan *plan, const float *x, int64_t x_model, int64_t x_person,
                       const int64_t *s, int64_t s_model)
 {
     struct shape shape = shape_of(plan);
-    int64_t features = plan->features, width = shape.widths[0], row = padded(width);
     int64_t input = places_of(plan, &shape).input;
-    for (int64_t model = 0; model < plan->models; model++)
-        for (int64_t i = 0; i < plan->n; i++) {
-            float *to = plan->room + model * input + i * row;
-            fill(to, row, x + model * x_model + i * x_person, features);
-            for (int64_t j = features; j < width; j++) {
-                int64_t group = s[model * s_model + i];
-                to[j] = plan->groups == 2 ? (float)group : (float)(group == j - features);
-            }
-        }
+    for (int64_t i = 0; i < plan->models; i++)
+        lay_out(plan, x + i * x_model, x_person, s + i * s_model, plan->room + i * input);
 }
 
 /* The logits of every model on its own people. */
@@ -258,21 +305,48 @@ void pfedfair_back(const struct plan *plan, const float *w, int64_t w_row, const
                                slope + i * outputs, grad + i * grad_row);
 }
 
-/* Both passes for the mean cross-entropy of one output, model by model while all is at hand. */
+/* Both passes of a model for the mean cross-entropy of one output. */
+INLINE void both(const struct plan *plan, const struct shape *shape, const struct places *at,
+                 const float *w, float *in, const float *y, const float *weight, float *z,
+                 float *grad)
+{
+    float *hidden = plan->room + at->hiddens, *work = plan->room + at->work;
+    kinds[plan->kind].forth(shape, w, in, hidden, work, z);
+    for (int64_t k = 0; k < plan->n; k++) z[k] = (1 / (1 + expf(-z[k])) - y[k]) * weight[k];
+    kinds[plan->kind].back(shape, w, in, hidden, work, z, grad);
+}
+
+/* The same for every model, one after the other while all is at hand. */
 void pfedfair_both(const struct plan *plan, const float *w, int64_t w_row, const float *y,
                    int64_t y_model, const float *weight, int64_t weight_model, float *grad,
                    int64_t grad_row)
 {
     struct shape shape = shape_of(plan);
     struct places at = places_of(plan, &shape);
-    float *hidden = plan->room + at.hiddens, *work = plan->room + at.work;
-    for (int64_t i = 0; i < plan->models; i++) {
-        float *in = plan->room + i * at.input, *z = plan->logits + i * plan->n;
-        kinds[plan->kind].forth(&shape, w + i * w_row, in, hidden, work, z);
-        for (int64_t k = 0; k < plan->n; k++)
-            z[k] = (1 / (1 + expf(-z[k])) - y[i * y_model + k]) * weight[i * weight_model + k];
-        kinds[plan->kind].back(&shape, w + i * w_row, in, hidden, work, z, grad + i * grad_row);
-    }
+    for (int64_t i = 0; i < plan->models; i++)
+        both(plan, &shape, &at, w + i * w_row, plan->room + i * at.input, y + i * y_model,
+             weight + i * weight_model, plan->logits + i * plan->n, grad + i * grad_row);
+}
+
+/* All steps of some models on the mean cross-entropy of one output. The plan is for one model:
+ * its room stays in the cache. */
+void pfedfair_descend(const struct plan *plan, const struct descent *d, int64_t first, int64_t last,
+                      float *w, int64_t w_row)
+{
+    struct shape shape = shape_of(plan);
+    struct places at = places_of(plan, &shape);
+    int64_t size = size_of(&shape);
+    float *in = plan->room, *grad = plan->room + at.grad;
+    for (int64_t i = first; i < last; i++)
+        for (int64_t k = 0; k < d->steps; k++) {
+            if (!k || d->x[k] != d->x[k - 1] || d->s[k] != d->s[k - 1])
+                lay_out(plan, d->x[k] + i * d->x_model, d->x_person, d->s[k] + i * d->s_model, in);
+            both(plan, &shape, &at, w + i * w_row, in, d->y[k] + i * d->y_model,
+                 d->weight[k] + i * d->weight_model, plan->logits, grad);
+            kinds[plan->kind].step(d, d->made + k, size, w + i * w_row, grad,
+                                   d->m ? d->m + i * w_row : 0, d->v ? d->v + i * w_row : 0,
+                                   d->centre ? d->centre + i * d->centre_model : 0);
+        }
 }
 
 #else

@@ -15,6 +15,21 @@ typedef int32_t NAME(mask) __attribute__((vector_size(4 * LANES), aligned(4), ma
 #define V NAME(vector)
 #define M NAME(mask)
 
+/* Some floats, at most LANES. */
+INLINE V NAME(read)(const float *from, int64_t some)
+{
+    if (some == LANES) return *(const V *)from;
+    V found = {0};
+    memcpy(&found, from, sizeof(float) * some);
+    return found;
+}
+
+INLINE void NAME(write)(float *to, V from, int64_t some)
+{
+    if (some == LANES) *(V *)to = from;
+    else memcpy(to, &from, sizeof(float) * some);
+}
+
 /* What becomes of a product before it is stored. ReLU is PyTorch's: what is no number stays so. */
 INLINE V NAME(end)(V z, const float *bias, const float *output)
 {
@@ -27,9 +42,20 @@ INLINE V NAME(end)(V z, const float *bias, const float *output)
     return z;
 }
 
+/* A row of a product to where it belongs: `cols` vectors, `last` floats of the last one. */
+INLINE void NAME(store)(const int cols, const V *sum, float *c, int64_t last, const float *bias,
+                        const float *outputs)
+{
+    UNROLL for (int j = 0; j < cols; j++) {
+        V v = sum[j];
+        if (bias || outputs)
+            v = NAME(end)(v, bias ? bias + j * LANES : 0, outputs ? outputs + j * LANES : 0);
+        NAME(write)(c + j * LANES, v, j < cols - 1 ? LANES : last);
+    }
+}
+
 /* ROWS x COLS vectors of a product, in registers: rows and cols are constants where it is called.
- * Of a list `some` of places along the depth those are meant that it names. `last` floats of the
- * last vector are stored. */
+ * Of a list `some` of places along the depth those are meant that it names. */
 INLINE void NAME(tile)(const int rows, const int cols, int64_t depth, const int32_t *some,
                        const float *a, int64_t down, int64_t along, const float *b, int64_t b_row,
                        float *c, int64_t c_row, int64_t last, const float *bias,
@@ -49,20 +75,64 @@ INLINE void NAME(tile)(const int rows, const int cols, int64_t depth, const int3
             UNROLL for (int i = 0; i < rows; i++)
                 UNROLL for (int j = 0; j < cols; j++)
                     sum[i][j] += a[i * down] * *(const V *)(b + j * LANES);
-    if (bias || outputs)
-        UNROLL for (int i = 0; i < rows; i++)
+    UNROLL for (int i = 0; i < rows; i++)
+        NAME(store)(cols, sum[i], c + i * c_row, last, bias, outputs ? outputs + i * c_row : 0);
+}
+
+/* One row of a product, of as many vectors as fit the registers: only where bits of `there` are. */
+INLINE void NAME(line)(const int cols, int64_t words, const uint64_t *there, const float *a,
+                       const float *b, int64_t b_row, float *c, int64_t last, const float *bias,
+                       const float *outputs)
+{
+    V sum[NARROW];
+    UNROLL for (int j = 0; j < cols; j++) sum[j] = (V){0};
+    for (int64_t word = 0; word < words; word++, a += 64, b += 64 * b_row)
+        for (uint64_t bits = there[word]; bits; bits &= bits - 1) {
+            int64_t k = __builtin_ctzll(bits);
             UNROLL for (int j = 0; j < cols; j++)
-                sum[i][j] = NAME(end)(sum[i][j], bias ? bias + j * LANES : 0,
-                                      outputs ? outputs + i * c_row + j * LANES : 0);
-    UNROLL for (int i = 0; i < rows; i++, c += c_row) {
-        UNROLL for (int j = 0; j < cols - 1; j++) *(V *)(c + j * LANES) = sum[i][j];
-        float *end = c + (cols - 1) * LANES;
-        V v = sum[i][cols - 1];
-        if (last == LANES)
-            *(V *)end = v;
-        else
-            for (int64_t j = 0; j < last; j++) end[j] = v[j];
+                sum[j] += a[k] * *(const V *)(b + k * b_row + j * LANES);
+        }
+    NAME(store)(cols, sum, c, last, bias, outputs);
+}
+
+/* Where rows of a are not 0, a bit for each number; tell whether that is seldom. Rows can be read
+ * to a multiple of LANES. */
+static int NAME(bits)(int64_t height, int64_t depth, const float *a, int64_t down, uint64_t *found)
+{
+    int64_t all = 0;
+    for (int64_t i = 0; i < height; i++, a += down)
+        for (int64_t k = 0; k < depth; k += 64, found++) {
+            *found = 0;
+            for (int64_t q = 0; q < 64 && k + q < depth; q += LANES)
+                *found |= BITS(*(const V *)(a + k + q)) << q;
+            if (depth - k < 64) *found &= ((uint64_t)1 << (depth - k)) - 1;
+            all += __builtin_popcountll(*found);
+        }
+    return 4 * all < 3 * height * depth;
+}
+
+/* c = a b row by row, without the zeros of a; of few columns, so that b stays in the cache. Do
+ * nothing and say so if there are not enough of them. */
+static int NAME(narrow)(int64_t height, int64_t width, int64_t depth, const float *a, int64_t down,
+                        const float *b, int64_t b_row, float *c, int64_t c_row, const float *bias,
+                        const float *outputs, uint64_t *there)
+{
+    int64_t cols = (width + LANES - 1) / LANES, words = (depth + 63) / 64;
+    if (cols > NARROW || depth > MOST_NARROW || !NAME(bits)(height, depth, a, down, there)) return 0;
+    for (int64_t i = 0; i < height; i++, a += down, there += words, c += c_row) {
+        int64_t last = width - (cols - 1) * LANES;
+        switch (cols) {
+#define LINE_(n) \
+    case n: NAME(line)(n, words, there, a, b, b_row, c, last, bias, outputs); break;
+            LINE_(1) LINE_(2) LINE_(3) LINE_(4) LINE_(5) LINE_(6)
+#if NARROW == 12
+            LINE_(7) LINE_(8) LINE_(9) LINE_(10) LINE_(11) LINE_(12)
+#endif
+#undef LINE_
+        }
+        if (outputs) outputs += c_row;
     }
+    return 1;
 }
 
 /* For ROWS rows of a at a time, where any of them is not 0: how many places, and which. Tell
@@ -89,11 +159,15 @@ static int NAME(places)(int64_t height, int64_t depth, const float *a, int64_t d
 
 /* c = a b, where a[i][k] is at a + i * down + k * along: so a may be transposed. Rows of b can be
  * read to a multiple of LANES, and so can bias and outputs (as c), see `end`, if there are any.
- * With room for `places` zeros of a are passed over, where they pay. */
+ * With `room` to note where they are, zeros of a are passed over where that pays. Sums are the same
+ * to the last bit. */
 static void NAME(product)(int64_t height, int64_t width, int64_t depth, const float *a,
                           int64_t down, int64_t along, const float *b, int64_t b_row, float *c,
                           int64_t c_row, const float *bias, const float *outputs, int32_t *room)
 {
+    if (room && NAME(narrow)(height, width, depth, a, down, b, b_row, c, c_row, bias, outputs,
+                             (uint64_t *)room))
+        return;
     int some = room && width >= WIDE && NAME(places)(height, depth, a, down, room);
     for (int64_t j = 0; j < width; j += COLS * LANES) {
         int64_t wide = width - j < COLS * LANES ? width - j : COLS * LANES;
@@ -210,7 +284,7 @@ INLINE const float *NAME(between)(const float *w, int64_t fan_in, int64_t fan_ou
                                   const struct units *in, const struct units *out, float *room)
 {
     int every = !out || out->all;
-    if (in->all && every && padded(fan_in) == fan_in) return w;
+    if (in->all && every && padded(fan_in) == fan_in && in_line(w)) return w;
     gather(every ? fan_out : out->count, every ? 0 : out->number, in->count,
            in->all ? 0 : in->number, w, fan_in, room);
     return room;
@@ -257,6 +331,21 @@ static void NAME(forth)(const struct shape *shape, const float *w, float *in, fl
     }
 }
 
+/* The slopes of weights: c = slope' in, with slopes that are turned first where zeros pay. */
+INLINE void NAME(weights)(int64_t fan_out, int64_t fan_in, int64_t n, const float *slope,
+                          int64_t row, const float *in, int64_t in_row, float *c, int64_t c_row,
+                          float *turned, int32_t *room)
+{
+    int64_t people = padded(n);
+    if (turned && fan_in <= NARROW * LANES && n <= MOST_NARROW) {
+        NAME(transpose)(n, fan_out, slope, row, turned, people);
+        if (NAME(narrow)(fan_out, fan_in, n, turned, people, in, in_row, c, c_row, 0, 0,
+                         (uint64_t *)room))
+            return;
+    }
+    NAME(product)(fan_out, fan_in, n, slope, 1, row, in, in_row, c, c_row, 0, 0, 0);
+}
+
 /* One model's gradient, from the slope at its logits and what `forth` left. */
 static void NAME(back)(const struct shape *shape, const float *w, const float *inputs,
                        float *hidden, float *work, const float *slope, float *grad)
@@ -265,8 +354,8 @@ static void NAME(back)(const struct shape *shape, const float *w, const float *i
     struct units first = {.count = shape->widths[0], .all = 1};
     int64_t row = outputs.count; /* of the slope; the logits' are not padded */
     int64_t n = shape->n, size = shape->people * shape->widest;
-    float *slopes = work + 2 * shape->weights;
-    int32_t *room = (int32_t *)(slopes + 2 * size);
+    float *slopes = work + 2 * shape->weights, *turned = slopes + 2 * size;
+    int32_t *room = (int32_t *)(turned + size);
     for (int64_t layer = 0; layer < shape->layers; layer++) {
         int64_t numbers = (shape->widths[layer] + 1) * shape->widths[layer + 1];
         w += numbers;
@@ -281,15 +370,12 @@ static void NAME(back)(const struct shape *shape, const float *w, const float *i
         const float *in = layer ? (hidden -= block(shape, layer)) : inputs;
         const struct units *from = layer ? units_of(shape, layer, hidden) : &first;
         int64_t in_row = padded(from->count);
-        if (from->all && out->all) {
-            NAME(product)(fan_out, fan_in, n, slope, 1, row, in, in_row, grad, fan_in, 0, 0, 0);
-            NAME(add_up)(n, fan_out, slope, row, grad + fan_in * fan_out);
-        } else {
-            float *sums = work + out->count * in_row;
-            NAME(product)(out->count, from->count, n, slope, 1, row, in, in_row, work, in_row, 0, 0, 0);
-            NAME(add_up)(n, out->count, slope, row, sums);
-            scatter(fan_out, out, fan_in, from, work, sums, grad);
-        }
+        int direct = from->all && out->all;
+        float *found = direct ? grad : work, *sums = found + out->count * (direct ? fan_in : in_row);
+        NAME(weights)(out->count, from->count, n, slope, row, in, in_row, found,
+                      direct ? fan_in : in_row, layer < shape->layers - 1 ? turned : 0, room);
+        NAME(add_up)(n, out->count, slope, row, sums);
+        if (!direct) scatter(fan_out, out, fan_in, from, found, sums, grad);
         if (layer) {
             float *before = slopes + (layer % 2) * size;
             const float *rows = NAME(between)(w, fan_in, fan_out, from, out, work);
@@ -302,8 +388,41 @@ static void NAME(back)(const struct shape *shape, const float *w, const float *i
     }
 }
 
+/* Step down by a gradient: plainly, or by Adam (Kingma and Ba 2015) as PyTorch has it. */
+static void NAME(step)(const struct descent *d, int64_t made, int64_t size, float *w,
+                       const float *grad, float *m, float *v, const float *centre)
+{
+    float ridge = (float)d->ridge, gamma = (float)d->gamma, lr = (float)d->lr;
+    float beta1 = (float)(1 - d->beta1), beta2 = (float)d->beta2, rest = (float)(1 - d->beta2);
+    float eps = (float)d->eps, pace = 0, spread = 0;
+    if (d->adam) {
+        pace = (float)(d->lr / (1 - pow(d->beta1, (double)(made + 1))));
+        spread = (float)sqrt(1 - pow(d->beta2, (double)(made + 1)));
+    }
+    for (int64_t i = 0; i < size; i += LANES) {
+        int64_t some = size - i < LANES ? size - i : LANES; /* the last ones may be fewer */
+        V at = NAME(read)(w + i, some), slope = NAME(read)(grad + i, some);
+        if (gamma != 0) slope += gamma * (at - NAME(read)(centre + i, some));
+        if (ridge != 0) slope += ridge * at;
+        if (d->adam) {
+            V mean = NAME(read)(m + i, some), square = NAME(read)(v + i, some);
+            mean += beta1 * (slope - mean);
+            square = beta2 * square + rest * slope * slope;
+            NAME(write)(m + i, mean, some);
+            NAME(write)(v + i, square, some);
+            at -= pace * mean / (SQRT(square) / spread + eps);
+        } else {
+            at -= lr * slope;
+        }
+        NAME(write)(w + i, at, some);
+    }
+}
+
 #undef V
 #undef M
+#undef SQRT
+#undef BITS
+#undef NARROW
 #undef NAME
 #undef LANES
 #undef ROWS

@@ -15,13 +15,15 @@ import torch
 from torch import Tensor
 
 from pfedfair import kinds, native
-from pfedfair.networks.base import CrossEntropy
+from pfedfair.networks.base import CrossEntropy, Slope
+from pfedfair.optimisers import Step
 
-INTERFACE = 1  # the same number as in kernel.c
+INTERFACE = 2  # the same number as in kernel.c
 MOST_LAYERS = 16  # as in kernel.c
 SMALL = 2**22  # numbers of a model times its people, up to which all models go in one call
 MOST = 2**28  # up to which the library works out gradients
 PIECE = 512  # people whose logits are worked out at a time
+Lesson = tuple[Tensor, Tensor, Slope]
 KINDS = ("none", "AVX2", "AVX-512")  # of vectors that the processor has
 
 
@@ -34,6 +36,22 @@ class Plan(ctypes.Structure):
         ("widths", ctypes.c_int64 * (MOST_LAYERS + 1)),
         ("room", ctypes.c_void_p),
         ("logits", ctypes.c_void_p),
+    )
+
+
+class Descent(ctypes.Structure):
+    """`struct descent` of kernel.c."""
+
+    _fields_ = (
+        ("steps", ctypes.c_int64),
+        *((name, ctypes.POINTER(ctypes.c_void_p)) for name in ("x", "s", "y", "weight")),
+        *((name, ctypes.c_int64) for name in ("x_model", "x_person", "s_model", "y_model")),
+        *((name, ctypes.c_int64) for name in ("weight_model", "adam", "made")),
+        *((name, ctypes.c_double) for name in ("lr", "ridge", "beta1", "beta2", "eps")),
+        *((name, ctypes.c_void_p) for name in ("m", "v")),
+        ("gamma", ctypes.c_double),
+        ("centre", ctypes.c_void_p),
+        ("centre_model", ctypes.c_int64),
     )
 
 
@@ -54,7 +72,13 @@ def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
     library.pfedfair_forth.argtypes = [plan, memory, number]
     library.pfedfair_back.argtypes = [plan, memory, number, memory, memory, number]
     library.pfedfair_both.argtypes = [plan, *(memory, number) * 4]
-    for name in ("lay_out", "forth", "back", "both"):
+    library.pfedfair_descend.argtypes = [
+        plan,
+        ctypes.POINTER(Descent),
+        *(number, number, memory),
+        number,
+    ]
+    for name in ("lay_out", "forth", "back", "both", "descend"):
         getattr(library, f"pfedfair_{name}").restype = None
     return library
 
@@ -99,6 +123,33 @@ def knows(loss: CrossEntropy) -> bool:
         and loss.y.is_cpu
         and loss.weight.is_cpu
         and loss.y.stride(1) == loss.weight.stride(1) == 1
+    )
+
+
+def able_all(
+    w: Tensor, people: Sequence[Lesson], layers: int, outputs: int, centre: Tensor | None
+) -> bool:
+    """Whether the library can take all these steps: the plain loss, people in equal order."""
+    x, s, loss = people[0]
+    return (
+        outputs == 1
+        and isinstance(loss, CrossEntropy)
+        and knows(loss)
+        and able(w, x, s, layers)
+        and quick(w, x)
+        and w.is_contiguous()
+        and (centre is None or (centre.dtype is torch.float32 and centre.stride(-1) == 1))
+        and all(one is people[0] or _alike(one, people[0]) for one in people)
+    )
+
+
+def _alike(one: Lesson, other: Lesson) -> bool:
+    """Whether two minibatches lie in memory in the same way."""
+    if not isinstance(one[2], CrossEntropy):
+        return False
+    tensors = zip(_tensors(one), _tensors(other), strict=True)
+    return all(
+        a.shape == b.shape and a.stride() == b.stride() and a.dtype is b.dtype for a, b in tensors
     )
 
 
@@ -212,11 +263,55 @@ def logits(widths: Sequence[int], groups: int, w: Tensor, x: Tensor, s: Tensor) 
     return found
 
 
+def descend(
+    widths: Sequence[int],
+    groups: int,
+    w: Tensor,
+    people: Sequence[Lesson],
+    step: Step,
+    gamma: float,
+    centre: Tensor | None,
+) -> None:
+    """All steps, model by model, while a model is at hand; see `Network.descend`."""
+    step.begin(w)
+    lists = [(ctypes.c_void_p * len(people))() for _ in range(4)]
+    for k, one in enumerate(people):
+        for pointers, tensor in zip(lists, _tensors(one), strict=True):
+            pointers[k] = tensor.data_ptr()
+    x, s, y, weight = _tensors(people[0])
+    models, n, size = *x.shape[:2], w.shape[1]
+    assert w.shape == (models, sum((i + 1) * o for i, o in pairwise(widths)))
+    assert x[0, 0].numel() == widths[0] - kinds.inputs(groups)
+    assert y.shape == weight.shape == (models, n)
+    assert s.shape == (models, n) or not groups
+    assert centre is None or centre.shape in ((size,), (models, size))
+    assert not step.adam or step.m.shape == step.v.shape == w.shape
+    flat = x if x.dim() == 3 else x.flatten(2)
+    told = Descent(
+        len(people), *lists,
+        flat.stride(0), flat.stride(1), s.stride(0), y.stride(0), weight.stride(0),
+        step.adam, step.made, step.lr, step.ridge, step.beta1, step.beta2, step.eps,
+        step.m.data_ptr() if step.adam else None, step.v.data_ptr() if step.adam else None,
+        0.0 if centre is None else gamma, None if centre is None else centre.data_ptr(),
+        centre.stride(0) if centre is not None and centre.dim() == 2 else 0,
+    )  # fmt: skip
+
+    def work(first: int, last: int) -> None:
+        room = ROOMS.of(widths, groups, n)
+        room.library.pfedfair_descend(room.plan, told, first, last, w.data_ptr(), w.stride(0))
+
+    if size * n > SMALL:
+        _in_threads(work, range(models), range(1, models + 1))
+    else:
+        work(0, models)
+    step.made += len(people)
+
+
 class _Rooms(local):
     """Rooms for the logits of some people; threads have their own."""
 
     def __init__(self) -> None:
-        self.of = lru_cache(maxsize=2)(self._make)
+        self.of = lru_cache(maxsize=4)(self._make)
 
     @staticmethod
     def _make(widths: Sequence[int], groups: int, n: int) -> Passes:
@@ -224,6 +319,12 @@ class _Rooms(local):
 
 
 ROOMS = _Rooms()
+
+
+def _tensors(one: Lesson) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    x, s, loss = one
+    assert isinstance(loss, CrossEntropy)
+    return x, s, loss.y, loss.weight
 
 
 def _in_threads(work: Callable[..., object], *each: Sequence[object]) -> None:

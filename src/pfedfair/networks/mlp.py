@@ -15,8 +15,9 @@ from torch import Tensor
 
 from pfedfair import kinds
 from pfedfair.networks import kernel
-from pfedfair.networks.base import Network
+from pfedfair.networks.base import Network, Slope
 from pfedfair.networks.desk import desk_for, new_desk, unfold, widths_of, with_group
+from pfedfair.optimisers import Step
 
 
 class MLP(Network):
@@ -69,11 +70,22 @@ class MLP(Network):
         desk = new_desk(self.layers, self.groups, w, x, s)
         return desk.logits(w, x, s), desk.pull
 
-    def gradient(
-        self, w: Tensor, x: Tensor, s: Tensor, slope: Callable[[Tensor], Tensor]
-    ) -> Tensor:
+    def gradient(self, w: Tensor, x: Tensor, s: Tensor, slope: Slope) -> Tensor:
         desk = desk_for(self.layers, self.groups, w, x, s)
         return desk.gradient(w, x, s, slope)
+
+    def descend(
+        self,
+        w: Tensor,
+        people: Sequence[tuple[Tensor, Tensor, Slope]],
+        step: Step,
+        gamma: float = 0.0,
+        centre: Tensor | None = None,
+    ) -> None:
+        if kernel.able_all(w, people, len(self.layers), self.outputs, centre):
+            kernel.descend(widths_of(self.layers), self.groups, w, people, step, gamma, centre)
+        else:
+            super().descend(w, people, step, gamma, centre)
 
     def design(self, x: Tensor, s: Tensor) -> Tensor:
         if not self.linear:
