@@ -90,7 +90,13 @@ def _parquet(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
         if not writers:
             types = {"f": pa.float64(), "i": pa.int64()}
             fields = [(str(c), types.get(frame[c].dtype.kind, pa.string())) for c in frame]
-            writers.append(pq.ParquetWriter(path, pa.schema(fields), compression="zstd"))
+            often: list[Any] = [  # the others hardly repeat: a list of what they have is in the way
+                str(c) for c in frame if isinstance(frame[c].dtype, pd.CategoricalDtype)
+            ]
+            writer = pq.ParquetWriter(
+                path, pa.schema(fields), compression="zstd", use_dictionary=often
+            )
+            writers.append(writer)
         schema = writers[0].schema
         columns = [_arrow(frame[c], schema.field(str(c)).type) for c in frame]
         writers[0].write_table(pa.table(columns, schema=schema))
