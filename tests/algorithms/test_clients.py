@@ -22,3 +22,11 @@ def test_scores_of_all_people_some_at_a_time(federation, monkeypatch, at_once):
         found = clients.scores(w, i)
         assert found.shape == (len(own), 1)
         torch.testing.assert_close(found[:, 0].double(), by_hand, rtol=1e-5, atol=1e-5)
+
+
+def test_scores_without_inputs(federation):
+    """Of a table whose only input is S."""
+    none = federation.table._replace(x=federation.table.x[:, :0], encoder=None)
+    clients = Clients(linear(0, groups=2), none, federation.partition.train[:1], [0], seed=0)
+    found = clients.scores(torch.tensor([2.0, 1.0]), 0)[:, 0]
+    assert torch.equal(found, 2.0 * none.s[clients.rows[0]] + 1)

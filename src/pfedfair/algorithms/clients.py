@@ -134,7 +134,7 @@ class Clients:
         Their inputs are laid out some at a time.
         """
         rows = torch.as_tensor(self.rows[i])
-        parts = torch.split(rows, max(1, AT_ONCE // self.table.width))
+        parts = torch.split(rows, max(1, AT_ONCE // max(1, self.table.width)))
         each = ((self.table.inputs(some)[None], self.table.s[some][None]) for some in parts)
         return torch.cat([self.network.logits(w[None], x, s)[0] for x, s in each])
 
