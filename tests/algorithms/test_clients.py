@@ -30,3 +30,23 @@ def test_scores_without_inputs(federation):
     clients = Clients(linear(0, groups=2), none, federation.partition.train[:1], [0], seed=0)
     found = clients.scores(torch.tensor([2.0, 1.0]), 0)[:, 0]
     assert torch.equal(found, 2.0 * none.s[clients.rows[0]] + 1)
+
+
+@pytest.mark.parametrize(("measured", "most"), [(0, 3), (5, 8)])
+def test_a_network_that_measures_people_sees_many_at_a_time(
+    federation, monkeypatch, measured, most
+):
+    seen = []
+
+    class Network:
+        def logits(self, w, x, s):
+            seen.append(x.shape[1])
+            return x[..., :1]
+
+    network, table = Network(), federation.table
+    network.measured = measured
+    monkeypatch.setattr(of_clients, "AT_ONCE", 3 * table.width)
+    monkeypatch.setattr(of_clients, "MEASURED", 8)
+    clients = Clients(network, table, [np.arange(20)], [0], seed=0)
+    assert torch.equal(clients.scores(torch.zeros(1), 0), table.inputs(np.arange(20))[:, :1])
+    assert max(seen) == most

@@ -76,6 +76,19 @@ def test_trees_look_at_columns_as_they_are_and_at_levels_by_their_labels():
     assert federation.encoder.width > len(cells)  # as other methods see them, still
 
 
+def test_what_it_sees_can_be_trained_on_by_others():
+    data = pff.from_frame(people((300, 200), seed=5), "hired", "sex")
+    federation = data.federate(pff.partition.by_column("site"), seed=3)
+    seen = pff.train(federation, pff.Pooled(trees=5), seed=3).federation
+    run = pff.train(seen, "newton", seed=3)  # one coefficient for each column, S and the constant
+    assert run.network.size == len(seen.encoder.columns) + 2
+    x = torch.cat([seen.table.inputs(slice(None)), seen.table.s[:, None]], 1)
+    rows, w = np.concatenate(seen.partition.train), run.fitted.w
+    chance = torch.sigmoid(x @ w[:-1] + w[-1])[rows]
+    off = (chance - seen.table.y[rows]).mean()
+    assert abs(float(off)) < 1e-3  # the constant is not shrunk
+
+
 def test_every_client_keeps_its_target_on_its_held_rows(run):
     table = run.federation.table
     gaps = []

@@ -460,3 +460,44 @@ def test_steps_that_the_library_cannot_take_are_taken_one_by_one():
     torch.testing.assert_close(found, right)
     with pytest.raises(AssertionError):
         network.descend(w[:2].contiguous(), people, Step(0.1))
+
+
+@built
+def test_steps_on_images_that_lie_in_another_order():
+    network = MLP(12, (8,), groups=2)
+    (x, s, loss), *_ = lessons(network, 2, 5, 1)
+    w = torch.randn(2, network.size)
+    for image in (x.view(2, 5, 4, 3).mT, x[..., :4, None].expand(2, 5, 4, 3)):
+        ours, theirs = w.clone(), w.clone()
+        network.descend(ours, [(image, s, loss)] * 2, Step(0.5))
+        step_by_step(network, theirs, [(image.reshape(2, 5, 12), s, loss)] * 2, Step(0.5))
+        torch.testing.assert_close(ours, theirs)
+
+
+@built
+def test_steps_without_people_and_with_a_centre_of_another_shape():
+    network = MLP(6, (8,), groups=2)
+    w, people = torch.randn(3, network.size), lessons(network, 3, 10, 1)
+    still = w.clone()
+    network.descend(still, lessons(network, 3, 0, 1), Step(0.5))
+    assert torch.equal(still, w)
+    ours, theirs, centre = w.clone(), w.clone(), torch.zeros(1, network.size)
+    network.descend(ours, people, Step(0.5), 0.3, centre)
+    step_by_step(network, theirs, people, Step(0.5), 0.3, centre)
+    torch.testing.assert_close(ours, theirs)
+
+
+@built
+def test_single_precision_whatever_is_the_usual_one():
+    network = MLP(6, (8,), groups=2)
+    w, x, s, slope = stack(network, 3, 40)
+    right = network.logits(w, x, s), at(ByKernel, network, w, x, s, slope)[1]
+    before = torch.get_default_dtype()
+    kernel.ROOMS.of.cache_clear()
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = network.logits(w, x, s), at(ByKernel, network, w, x, s, slope)[1]
+    finally:
+        torch.set_default_dtype(before)
+        kernel.ROOMS.of.cache_clear()
+    assert all(map(torch.equal, found, right))

@@ -24,6 +24,7 @@ WHOLE_MEMORY = 256 * 2**20  # bytes of all clients' inputs that are kept laid ou
 KEPT = 12  # bytes of an input that is kept, in single and in double precision
 EPOCH_MEMORY = 2 * 2**20  # bytes of inputs that are laid out together: some steps of an epoch
 AT_ONCE = 2**22  # inputs of people who are scored at a time
+MEASURED = 8192  # people who are scored at a time by a network that measures them
 SETTLING = 2_000_000  # the number of the epoch in which models are settled
 
 T = TypeVar("T")
@@ -131,10 +132,12 @@ class Clients:
     def scores(self, w: Tensor, i: int) -> Tensor:
         """The logits of all people of client i by the model `w` ``(p,)``, ``(n, outputs)``.
 
-        Their inputs are laid out some at a time.
+        Their inputs are laid out some at a time. A network that measures something of its people
+        sees many at a time, as what it has not measured yet is taken from those.
         """
-        rows = torch.as_tensor(self.rows[i])
-        parts = torch.split(rows, max(1, AT_ONCE // max(1, self.table.width)))
+        rows, width = torch.as_tensor(self.rows[i]), max(1, self.table.width)
+        at_once = MEASURED if self.network.measured else max(1, AT_ONCE // width)
+        parts = torch.split(rows, at_once)
         each = ((self.table.inputs(some)[None], self.table.s[some][None]) for some in parts)
         return torch.cat([self.network.logits(w[None], x, s)[0] for x, s in each])
 

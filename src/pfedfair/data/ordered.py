@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from pfedfair.data.piecewise import Piecewise
+from pfedfair.data.places import Places
 from pfedfair.errors import InputError
 
 USUAL = 10  # people with the label as often as everybody, who are counted with every level
@@ -51,6 +52,11 @@ class Ordered(Piecewise):
     @property
     def width(self) -> int:
         return len(self.columns)
+
+    @property
+    def tables(self) -> list[Places]:
+        """None: its inputs are no sums of ramps and levels, and have to be laid out."""
+        return []
 
     def unpack(self, packed: Tensor) -> Tensor:
         """The inputs of trees, ``(..., columns)``, of what `pack` made."""

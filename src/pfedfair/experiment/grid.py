@@ -35,19 +35,19 @@ def execute(runs: Path, spec: Spec, on_work: Callable[[float], None]) -> None:
 def trained(federation: Federation, spec: Spec, on_work: Callable[[float], None]) -> Run:
     """Train; or ask the run before, if this one differs in what needs no training (see `free`)."""
     algorithm = spec.algorithm
-    for run in _last:
+    for given, run in _last:
         trains_alike = run.algorithm.at_rest() == algorithm.at_rest()
-        if run.federation is federation and run.seed == spec.seed and trains_alike:
+        if given is federation and run.seed == spec.seed and trains_alike:
             on_work(1.0)
             return run.retarget(**{name: getattr(algorithm, name) for name in algorithm.free})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # the column "collapsed" keeps it
         run = train(federation, algorithm, spec.seed, on_work=on_work, measure_every=0)
-    _last[:] = [run] if algorithm.free else []
+    _last[:] = [(federation, run)] if algorithm.free else []
     return run
 
 
-_last: list[Run] = []  # the run before, in this process
+_last: list[tuple[Federation, Run]] = []  # the run before, in this process, and what it was given
 
 
 @lru_cache(maxsize=2)

@@ -60,14 +60,13 @@ def load(folder: Path) -> ctypes.CDLL | None:
     library = native.load(folder, "_kernel", INTERFACE)
     if library is None:
         return None
-    for name in ("best", "room"):
-        getattr(library, f"pfedfair_{name}").restype = ctypes.c_int64
+    library.pfedfair_best.restype = ctypes.c_int64
     return _typed(library) if library.pfedfair_best() else None
 
 
 def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
     plan, memory, number = ctypes.POINTER(Plan), ctypes.c_void_p, ctypes.c_int64
-    library.pfedfair_room.argtypes = [plan]
+    library.pfedfair_room.argtypes, library.pfedfair_room.restype = [plan], ctypes.c_int64
     library.pfedfair_lay_out.argtypes = [plan, memory, number, number, memory, number]
     library.pfedfair_forth.argtypes = [plan, memory, number]
     library.pfedfair_back.argtypes = [plan, memory, number, memory, memory, number]
@@ -138,9 +137,15 @@ def able_all(
         and able(w, x, s, layers)
         and quick(w, x)
         and w.is_contiguous()
-        and (centre is None or (centre.dtype is torch.float32 and centre.stride(-1) == 1))
+        and (centre is None or _readable(centre, w))
         and all(one is people[0] or _alike(one, people[0]) for one in people)
     )
+
+
+def _readable(centre: Tensor, w: Tensor) -> bool:
+    """Whether the library can read a centre of all these models, or one for each."""
+    fits = centre.shape in (w.shape, w.shape[1:]) and centre.stride(-1) == 1
+    return fits and centre.dtype is torch.float32 and centre.is_cpu
 
 
 def _alike(one: Lesson, other: Lesson) -> bool:
@@ -162,8 +167,8 @@ class Passes:
         features = widths[0] - kinds.inputs(groups)
         self.plan = Plan(KIND, models, n, features, groups, len(widths) - 1)
         self.plan.widths[: len(widths)] = widths
-        self.room = torch.empty(self.library.pfedfair_room(self.plan))
-        self.logits = torch.empty(models, n, widths[-1])
+        self.room = torch.empty(self.library.pfedfair_room(self.plan), dtype=torch.float32)
+        self.logits = torch.empty(models, n, widths[-1], dtype=torch.float32)
         self.plan.room, self.plan.logits = self.room.data_ptr(), self.logits.data_ptr()
         self.people = models, n
         self.shape = models, sum((i + 1) * o for i, o in pairwise(widths))
@@ -210,7 +215,7 @@ class Apart:
 
     def __init__(self, widths: Sequence[int], groups: int, models: int, n: int) -> None:
         self.each = [Passes(widths, groups, 1, n) for _ in range(models)]
-        self.logits = torch.empty(models, n, widths[-1])
+        self.logits = torch.empty(models, n, widths[-1], dtype=torch.float32)
         for one, own in zip(self.each, self.logits, strict=True):
             one.logits, one.plan.logits = own[None], own.data_ptr()
 
@@ -249,7 +254,7 @@ def passes(widths: Sequence[int], groups: int, models: int, n: int) -> Passes | 
 def logits(widths: Sequence[int], groups: int, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
     """The outputs of every model on its own people, some of them at a time."""
     models, n = x.shape[:2]
-    found = torch.empty(models, n, widths[-1])
+    found = torch.empty(models, n, widths[-1], dtype=torch.float32)
     pieces = [(i, k) for i in range(models) for k in range(0, n, PIECE)]
 
     def work(piece: tuple[int, int]) -> None:
@@ -274,22 +279,22 @@ def descend(
 ) -> None:
     """All steps, model by model, while a model is at hand; see `Network.descend`."""
     step.begin(w)
+    flat = [x if x.dim() == 3 else x.flatten(2) for x, _, _ in people]  # of images perhaps copies
     lists = [(ctypes.c_void_p * len(people))() for _ in range(4)]
-    for k, one in enumerate(people):
-        for pointers, tensor in zip(lists, _tensors(one), strict=True):
+    for k, (_, *one) in enumerate(map(_tensors, people)):
+        for pointers, tensor in zip(lists, (flat[k], *one), strict=True):
             pointers[k] = tensor.data_ptr()
-    x, s, y, weight = _tensors(people[0])
+    x, (_, s, y, weight) = flat[0], _tensors(people[0])
     models, n, size = *x.shape[:2], w.shape[1]
     assert w.shape == (models, sum((i + 1) * o for i, o in pairwise(widths)))
-    assert x[0, 0].numel() == widths[0] - kinds.inputs(groups)
+    assert x.shape[2] == widths[0] - kinds.inputs(groups)
     assert y.shape == weight.shape == (models, n)
     assert s.shape == (models, n) or not groups
     assert centre is None or centre.shape in ((size,), (models, size))
     assert not step.adam or step.m.shape == step.v.shape == w.shape
-    flat = x if x.dim() == 3 else x.flatten(2)
     told = Descent(
         len(people), *lists,
-        flat.stride(0), flat.stride(1), s.stride(0), y.stride(0), weight.stride(0),
+        x.stride(0), x.stride(1), s.stride(0), y.stride(0), weight.stride(0),
         step.adam, step.made, step.lr, step.ridge, step.beta1, step.beta2, step.eps,
         step.m.data_ptr() if step.adam else None, step.v.data_ptr() if step.adam else None,
         0.0 if centre is None else gamma, None if centre is None else centre.data_ptr(),
