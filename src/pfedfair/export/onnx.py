@@ -44,7 +44,7 @@ def build(model: PersonalModel) -> tuple[Any, bool]:
     """Return the model of ONNX, and whether its graph makes all decisions."""
     predictor, kinds = model.predictor, model.kinds
     network, rule, encoder = predictor.network, predictor.rule, model.encoder
-    for part, able, what in ((encoder, ENCODERS, "inputs"), (network, NETWORKS, "network")):
+    for part, able, what in ((network, NETWORKS, "network"), (encoder, ENCODERS, "inputs")):
         if type(part) not in {*able}:
             told = network.words if what == "network" else "images and embeddings"
             raise InputError(f"The {what} of this model cannot be exported ({told}): {ABLE}.")
