@@ -360,3 +360,20 @@ def test_few_clients_with_few_people_cannot_show_that_they_are_alike():
             inside.append(abs(gap - drawn.mean()) < 1.96 * drawn.std())
     assert np.mean(none) < 0.5
     assert np.mean(inside) > 0.93
+
+
+def test_what_is_remembered_is_what_would_be_computed(monkeypatch):
+    rng = np.random.default_rng(0)
+    shapes = rng.dirichlet(np.ones(40), 2)
+    asked = [
+        (rng.multinomial(200, q, 2).astype(float), shapes) for q in rng.dirichlet(np.ones(40), 5)
+    ]
+    monkeypatch.setattr(effects, "REMEMBERED", {})
+    monkeypatch.setattr(effects, "MOST_REMEMBERED", 3)  # so that some are forgotten
+    for counts, q in asked * 2:
+        found, again = effects.likelihood(counts, q), effects.likelihood(counts, q)
+        right = effects._likelihood(counts, q)
+        assert again is found
+        assert len(effects.REMEMBERED) <= 3
+        for name in ("slope", "curve", "constant"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(right, name))
