@@ -15,15 +15,13 @@ import torch
 from torch import Tensor
 
 from pfedfair import kinds, native
-from pfedfair.networks.base import CrossEntropy, Slope
-from pfedfair.optimisers import Step
+from pfedfair.networks.base import CrossEntropy
 
 INTERFACE = 2  # the same number as in kernel.c
 MOST_LAYERS = 16  # as in kernel.c
 SMALL = 2**22  # numbers of a model times its people, up to which all models go in one call
 MOST = 2**28  # up to which the library works out gradients
 PIECE = 512  # people whose logits are worked out at a time
-Lesson = tuple[Tensor, Tensor, Slope]
 KINDS = ("none", "AVX2", "AVX-512")  # of vectors that the processor has
 
 
@@ -125,39 +123,6 @@ def knows(loss: CrossEntropy) -> bool:
     )
 
 
-def able_all(
-    w: Tensor, people: Sequence[Lesson], layers: int, outputs: int, centre: Tensor | None
-) -> bool:
-    """Whether the library can take all these steps: the plain loss, people in equal order."""
-    x, s, loss = people[0]
-    return (
-        outputs == 1
-        and isinstance(loss, CrossEntropy)
-        and knows(loss)
-        and able(w, x, s, layers)
-        and quick(w, x)
-        and w.is_contiguous()
-        and (centre is None or _readable(centre, w))
-        and all(one is people[0] or _alike(one, people[0]) for one in people)
-    )
-
-
-def _readable(centre: Tensor, w: Tensor) -> bool:
-    """Whether the library can read a centre of all these models, or one for each."""
-    fits = centre.shape in (w.shape, w.shape[1:]) and centre.stride(-1) == 1
-    return fits and centre.dtype is torch.float32 and centre.is_cpu
-
-
-def _alike(one: Lesson, other: Lesson) -> bool:
-    """Whether two minibatches lie in memory in the same way."""
-    if not isinstance(one[2], CrossEntropy):
-        return False
-    tensors = zip(_tensors(one), _tensors(other), strict=True)
-    return all(
-        a.shape == b.shape and a.stride() == b.stride() and a.dtype is b.dtype for a, b in tensors
-    )
-
-
 class Passes:
     """The two passes of `models` through a perceptron, with `n` people for each."""
 
@@ -227,12 +192,12 @@ class Apart:
 
     def forth(self, w: Tensor) -> Tensor:
         assert len(w) == len(self.each)
-        _in_threads(Passes.forth, self.each, torch.split(w, 1))
+        in_threads(Passes.forth, self.each, torch.split(w, 1))
         return self.logits
 
     def back(self, w: Tensor, slope: Tensor, grad: Tensor) -> None:
         assert slope.shape == self.logits.shape
-        _in_threads(
+        in_threads(
             Passes.back, self.each, torch.split(w, 1), torch.split(slope, 1), torch.split(grad, 1)
         )
 
@@ -241,7 +206,7 @@ class Apart:
             CrossEntropy(*own)
             for own in zip(torch.split(loss.y, 1), torch.split(loss.weight, 1), strict=True)
         ]
-        _in_threads(Passes.both, self.each, torch.split(w, 1), losses, torch.split(grad, 1))
+        in_threads(Passes.both, self.each, torch.split(w, 1), losses, torch.split(grad, 1))
 
 
 def passes(widths: Sequence[int], groups: int, models: int, n: int) -> Passes | Apart:
@@ -264,52 +229,8 @@ def logits(widths: Sequence[int], groups: int, w: Tensor, x: Tensor, s: Tensor) 
         room.lay_out(x[one, some], s[one, some])
         found[one, some] = room.forth(w[one])
 
-    _in_threads(work, pieces)
+    in_threads(work, pieces)
     return found
-
-
-def descend(
-    widths: Sequence[int],
-    groups: int,
-    w: Tensor,
-    people: Sequence[Lesson],
-    step: Step,
-    gamma: float,
-    centre: Tensor | None,
-) -> None:
-    """All steps, model by model, while a model is at hand; see `Network.descend`."""
-    step.begin(w)
-    flat = [x if x.dim() == 3 else x.flatten(2) for x, _, _ in people]  # of images perhaps copies
-    lists = [(ctypes.c_void_p * len(people))() for _ in range(4)]
-    for k, (_, *one) in enumerate(map(_tensors, people)):
-        for pointers, tensor in zip(lists, (flat[k], *one), strict=True):
-            pointers[k] = tensor.data_ptr()
-    x, (_, s, y, weight) = flat[0], _tensors(people[0])
-    models, n, size = *x.shape[:2], w.shape[1]
-    assert w.shape == (models, sum((i + 1) * o for i, o in pairwise(widths)))
-    assert x.shape[2] == widths[0] - kinds.inputs(groups)
-    assert y.shape == weight.shape == (models, n)
-    assert s.shape == (models, n) or not groups
-    assert centre is None or centre.shape in ((size,), (models, size))
-    assert not step.adam or step.m.shape == step.v.shape == w.shape
-    told = Descent(
-        len(people), *lists,
-        x.stride(0), x.stride(1), s.stride(0), y.stride(0), weight.stride(0),
-        step.adam, step.made, step.lr, step.ridge, step.beta1, step.beta2, step.eps,
-        step.m.data_ptr() if step.adam else None, step.v.data_ptr() if step.adam else None,
-        0.0 if centre is None else gamma, None if centre is None else centre.data_ptr(),
-        centre.stride(0) if centre is not None and centre.dim() == 2 else 0,
-    )  # fmt: skip
-
-    def work(first: int, last: int) -> None:
-        room = ROOMS.of(widths, groups, n)
-        room.library.pfedfair_descend(room.plan, told, first, last, w.data_ptr(), w.stride(0))
-
-    if size * n > SMALL:
-        _in_threads(work, range(models), range(1, models + 1))
-    else:
-        work(0, models)
-    step.made += len(people)
 
 
 class _Rooms(local):
@@ -326,13 +247,7 @@ class _Rooms(local):
 ROOMS = _Rooms()
 
 
-def _tensors(one: Lesson) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    x, s, loss = one
-    assert isinstance(loss, CrossEntropy)
-    return x, s, loss.y, loss.weight
-
-
-def _in_threads(work: Callable[..., object], *each: Sequence[object]) -> None:
+def in_threads(work: Callable[..., object], *each: Sequence[object]) -> None:
     """Do each part of the work, in as many threads as PyTorch has; a new one rounds as this one."""
     threads = min(len(each[0]), torch.get_num_threads())
     if threads <= 1:

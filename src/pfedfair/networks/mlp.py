@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pfedfair import kinds
-from pfedfair.networks import kernel
+from pfedfair.networks import descent, kernel
 from pfedfair.networks.base import Network, Slope
 from pfedfair.networks.desk import desk_for, new_desk, unfold, widths_of, with_group
 from pfedfair.optimisers import Step
@@ -82,8 +82,8 @@ class MLP(Network):
         gamma: float = 0.0,
         centre: Tensor | None = None,
     ) -> None:
-        if kernel.able_all(w, people, len(self.layers), self.outputs, centre):
-            kernel.descend(widths_of(self.layers), self.groups, w, people, step, gamma, centre)
+        if descent.able(w, people, len(self.layers), self.outputs, centre):
+            descent.descend(widths_of(self.layers), self.groups, w, people, step, gamma, centre)
         else:
             super().descend(w, people, step, gamma, centre)
 
