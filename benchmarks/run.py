@@ -50,7 +50,8 @@ def alternate(
 
 
 def say(what: str, ratio: float, goal: str, met: bool, detail: str) -> None:
-    print(f"{what:<46} {ratio:6.2f}x   goal {goal:<10} {'met' if met else 'MISSED':<7} {detail}")
+    said = "" if goal == "-" else "met" if met else "MISSED"
+    print(f"{what:<46} {ratio:6.2f}x   goal {goal:<10} {said:<7} {detail}")
 
 
 def synthetic(clients: int, rows: int, inputs: int) -> pff.Federation:
