@@ -19,6 +19,7 @@ setup(
             Extension(
                 f"pfedfair.{folder}._{name}",
                 sources=[f"src/pfedfair/{folder}/{name}.c"],
+                libraries=["m"],
                 extra_compile_args=["-O3", "-g0"],
                 optional=True,
             )

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pfedfair.algorithms import lookup
-from pfedfair.algorithms.design import whole
+from pfedfair.algorithms.design import Dense, Lines, whole
+from pfedfair.algorithms.likelihood import PARTS
 from pfedfair.algorithms.lookup import Compiled
 from pfedfair.data.piecewise import EMPTY
 from pfedfair.data.places import RANGE, Ranges
@@ -119,3 +120,56 @@ def test_shapes_that_do_not_fit_are_refused():
         design.square(torch.zeros(4, dtype=torch.float64))
     with pytest.raises(AssertionError):
         Compiled(torch.zeros(3, 99), torch.ones(3, 1), columns)
+
+
+def drawn(seed: int, n: int) -> tuple[Compiled, Dense]:
+    """People of made-up columns, looked up and laid out."""
+    rng = np.random.default_rng(seed)
+    columns = made(rng)
+    most = [max(end - start - 2, 0) for start, end in pairwise(columns.starts)]
+    cells = (rng.random((n, len(most))) * most).astype(np.float32)
+    cells = np.where(columns.between, cells, np.floor(cells))
+    cells[rng.random(cells.shape) < 0.2] = EMPTY
+    more = rng.normal(size=(n, 2))
+    x = torch.from_numpy(laid_out(cells.astype(float), more, columns)).view(
+        n, len(columns.each) + 2
+    )
+    return Compiled(torch.from_numpy(cells).float(), torch.from_numpy(more), columns), Dense(x)
+
+
+@built
+@given(
+    st.integers(0, 10**6), st.integers(0, 40), st.sampled_from([0.0, 0.1, 3.0, 400.0]),
+    st.booleans(), st.integers(1, 4), st.integers(1, 2),
+)  # fmt: skip
+def test_sums_in_one_call_are_those_of_products(seed, n, size, weighted, parts, outputs):
+    """Gradient, Hessian and losses on the way, of models near and far, by PyTorch's functions."""
+    compiled, dense = drawn(seed, n)
+    rng = torch.Generator().manual_seed(seed)
+    points = size * torch.randn(2, outputs, compiled.q, generator=rng, dtype=torch.float64)
+    shift = torch.randn(2, outputs, generator=rng, dtype=torch.float64)
+    y = torch.randint(0, 2, (n,), generator=rng).float()
+    much = torch.randint(0, 3, (n,), generator=rng).double() if weighted else None
+    ends = [n * k // parts for k in range(parts + 1)]
+    ways = [design.sums(points, shift, Lines(y, much), ends) for design in (compiled, dense)]
+    for one, other in zip(ways[0][1:], ways[1][1:], strict=True):
+        scale = 1 + float(other.abs().max())
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11 * scale)
+    softplus = {"rtol": 1e-11, "atol": 5e-9 * (n + 1)}  # PyTorch's is 0 where it is below exp(-20)
+    torch.testing.assert_close(ways[0].loss, ways[1].loss, **softplus)
+    tries = torch.cat([points, points / 3])
+    lost = [design.losses(tries, shift[0], Lines(y, much)) for design in (compiled, dense)]
+    torch.testing.assert_close(*lost, **softplus)
+
+
+@built
+def test_losses_of_thousands_are_added_up_without_overflow():
+    """Products of 1 + exp(-|m|) are turned into sums in time."""
+    columns = Ranges(np.array([0, 2]), np.array([0]), np.array([(0, 1, 0, 0, 0.0, 1.0)], RANGE))
+    n = 5000
+    design = Compiled(torch.zeros(n, 1), torch.zeros(n, 1), columns)
+    none = torch.zeros(2, 1, 2, dtype=torch.float64)
+    people = Lines(torch.ones(n))
+    loss = design.sums(none, none[..., 0], people, [0, n]).loss
+    assert loss.tolist() == pytest.approx([n * np.log(2)] * len(PARTS), rel=1e-13)
+    assert design.losses(none, none[0, :, 0], people).tolist() == pytest.approx([n * np.log(2)] * 2)

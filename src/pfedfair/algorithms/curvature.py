@@ -19,13 +19,10 @@ from torch import Tensor
 from pfedfair import seeds
 from pfedfair.algorithms import lookup
 from pfedfair.algorithms.clients import Clients
-from pfedfair.algorithms.design import Dense, Design, Looked, triangle, whole
+from pfedfair.algorithms.design import Dense, Design, Looked
 from pfedfair.data.piecewise import Piecewise
-from pfedfair.federation import Batch
-from pfedfair.objectives import losses
 
 ROWS = 8192  # rows that are laid out at a time
-PARTS = torch.tensor([*(0.5**k for k in range(8)), 0.0], dtype=torch.float64)  # of a step
 FOLDS_STREAM = 2  # of the stream for held rows
 ROWS_LOOKED = 8 * ROWS  # that are looked up, if they have
 WIDE = 256  # inputs or more
@@ -58,8 +55,13 @@ class Piece(NamedTuple):
     """Some rows of a client: their numbers, the folds in them, what their logits are linear in."""
 
     rows: Tensor
-    folds: list[tuple[int, slice]]  # the number of each, and its lines
+    ends: list[int]  # where each fold begins, and the last one ends
     design: Design
+
+    @property
+    def folds(self) -> list[tuple[int, slice]]:
+        """The number of each fold that is here, and its lines."""
+        return [(k, slice(*cut)) for k, cut in enumerate(pairwise(self.ends)) if cut[0] < cut[1]]
 
 
 def pieces(clients: Clients, i: int, folds: int) -> Iterator[Piece]:
@@ -71,14 +73,14 @@ def pieces(clients: Clients, i: int, folds: int) -> Iterator[Piece]:
     whole = None
     if clients.remembers:
         whole = clients.once(("design", i, folds), lambda: design_of(clients, rows))
-    number = -(-len(rows) // (ROWS_LOOKED if clients.table.width >= WIDE else ROWS))
+    at_once = ROWS_LOOKED if clients.table.width >= WIDE else ROWS
+    number = max(1, -(-len(rows) // at_once))
     for k in range(number):
         start, stop = (len(rows) * end // number for end in (k, k + 1))
         some = slice(start, stop)
         cuts = [min(max(end, start), stop) - start for end in ends]
-        parts = [(fold, slice(*cut)) for fold, cut in enumerate(pairwise(cuts)) if cut[0] < cut[1]]
         design = whole.part(some) if whole else design_of(clients, rows[some])
-        yield Piece(rows[some], parts, design)
+        yield Piece(rows[some], cuts, design)
 
 
 def in_order(parts: list[np.ndarray]) -> tuple[Tensor, list[int]]:
@@ -109,48 +111,7 @@ def people(clients: Clients, folds: int) -> Tensor:
     return torch.tensor(each, dtype=torch.float64)
 
 
-def heft(clients: Clients, part: Tensor) -> Tensor | float:
-    """How much some rows count, ``(n,)``."""
+def heft(clients: Clients, part: Tensor) -> Tensor | None:
+    """How much some rows count, ``(n,)``, if not all alike."""
     weight = clients.table.weight
-    return 1.0 if weight is None else weight[part].double()
-
-
-def loss_of(z: Tensor, y: Tensor) -> Tensor:
-    """Cross-entropy of every person, ``(points, n)``."""
-    y = y.to(z.dtype).expand(z.shape[:2])
-    return losses(z, Batch(z, y, y, y))
-
-
-def chances(z: Tensor) -> Tensor:
-    """The chance of each output's class, ``(..., outputs)``: of the second, if there is one."""
-    return torch.sigmoid(z) if z.shape[-1] == 1 else z.softmax(-1)
-
-
-def misses(chance: Tensor, y: Tensor, much: Tensor | float = 1.0) -> Tensor:
-    """d(loss)/d(logits), ``(..., n, outputs)``, of people who count so `much`."""
-    width = chance.shape[-1]
-    right = y[:, None] == torch.arange(1 if width == 1 else 0, max(width, 2))
-    found = chance - right.to(chance)
-    return found * much[:, None] if isinstance(much, Tensor) else found
-
-
-def spread(chance: Tensor) -> Tensor:
-    """d2(loss)/d(logits)2, ``(n, outputs, outputs)``."""
-    if chance.shape[-1] == 1:
-        return (chance * (1 - chance)).unsqueeze(-1)
-    return torch.diag_embed(chance) - chance.unsqueeze(-1) * chance.unsqueeze(-2)
-
-
-def hessian(design: Design, chance: Tensor, much: Tensor | float = 1.0) -> Tensor:
-    """The upper triangle of the Hessian of some rows, as a matrix of ``outputs * q``."""
-    weight = spread(chance)
-    if isinstance(much, Tensor):
-        weight = weight * much[:, None, None]
-    outputs = range(weight.shape[1])
-    if len(outputs) == 1:
-        return design.square(weight[:, 0, 0])
-    squares = {
-        (a, b): whole(design.square(weight[:, a, b])) for a in outputs for b in outputs if a <= b
-    }
-    rows = [torch.cat([squares[min(a, b), max(a, b)] for b in outputs], dim=1) for a in outputs]
-    return triangle(torch.cat(rows))
+    return None if weight is None else weight[part].double()

@@ -9,38 +9,99 @@ is always the quickest way; without it, where there are many inputs.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from functools import lru_cache
 from itertools import combinations_with_replacement, pairwise
 from math import isqrt
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
+from pfedfair.algorithms.likelihood import PARTS, added, chances, loss_of, misses, spread
 from pfedfair.data.piecewise import EMPTY
 from pfedfair.data.places import Places
 
 BLOCKS = 3  # of a square: more of them are smaller, and slower
 
 
-class Design(Protocol):
+class Lines(NamedTuple):
+    """What is known of the people of some lines."""
+
+    y: Tensor  # labels
+    much: Tensor | None = None  # how much each counts, if not 1
+
+
+class Sums(NamedTuple):
+    """What a Newton step needs of some lines: losses, and the rest of each part of them."""
+
+    loss: Tensor  # on the way, see `PARTS`
+    gradient: Tensor  # (parts, outputs, q)
+    hessian: Tensor  # upper triangles, (parts, numbers)
+
+
+class Design(ABC):
     """Products with a design of n lines and q numbers each; all but `square` in double."""
 
+    @abstractmethod
     def scores(self, coefficients: Tensor) -> Tensor:
         """Logits ``(points, n, outputs)`` of coefficients ``(points, outputs, q)``."""
 
+    @abstractmethod
     def pull(self, slopes: Tensor) -> Tensor:
         """From slopes of logits ``(..., n, outputs)`` to those of coefficients, summed up."""
 
+    @abstractmethod
     def square(self, weight: Tensor) -> Tensor:
         """The weighted sum of every line's products with itself: the matrix's upper triangle."""
 
+    @abstractmethod
     def part(self, lines: slice) -> Design:
         """The design of some of the lines; it shares their memory."""
+
+    def sums(self, points: Tensor, shift: Tensor, people: Lines, ends: Sequence[int]) -> Sums:
+        """What people add up to at ``points[0]``, and their losses on the way from ``points[1]``.
+
+        Points are ``(2, outputs, q)``, and `shift` ``(2, outputs)`` is put to their logits. Part k
+        has the lines from ``ends[k]`` to ``ends[k + 1]``.
+        """
+        z = self.scores(points) + shift[:, None]
+        way = z[1] + PARTS[:, None, None] * (z[0] - z[1])
+        loss = added(loss_of(way, people.y), people.much)
+        chance = chances(z[0])
+        slope = misses(chance, people.y, people.much)
+        gradients, hessians = [], []
+        for lines in (slice(*cut) for cut in pairwise(ends)):
+            some = self.part(lines)
+            much = None if people.much is None else people.much[lines]
+            gradients.append(some.pull(slope[lines]))
+            hessians.append(some.hessian(chance[lines], much))
+        return Sums(loss, torch.stack(gradients), torch.stack(hessians).double())
+
+    def losses(self, coefficients: Tensor, shift: Tensor, people: Lines) -> Tensor:
+        """The losses of models ``(points, outputs, q)``, added up, ``(points,)``.
+
+        `shift` ``(outputs,)`` is put to the logits.
+        """
+        return added(loss_of(self.scores(coefficients) + shift, people.y), people.much)
+
+    def hessian(self, chance: Tensor, much: Tensor | None = None) -> Tensor:
+        """The upper triangle of the Hessian, as a matrix of ``outputs * q``."""
+        weight = spread(chance)
+        if much is not None:
+            weight = weight * much[:, None, None]
+        outputs = range(weight.shape[1])
+        if len(outputs) == 1:
+            return self.square(weight[:, 0, 0])
+        squares = {
+            (a, b): whole(self.square(weight[:, a, b])) for a in outputs for b in outputs if a <= b
+        }
+        rows = [torch.cat([squares[min(a, b), max(a, b)] for b in outputs], dim=1) for a in outputs]
+        return triangle(torch.cat(rows))
 
 
 class Dense(Design):

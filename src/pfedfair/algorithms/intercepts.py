@@ -10,7 +10,7 @@ server adds these numbers up and takes the likeliest tau.
 import torch
 from torch import Tensor
 
-from pfedfair.algorithms.curvature import chances, loss_of, misses, spread
+from pfedfair.algorithms.likelihood import chances, loss_of, misses, spread
 
 # The values of tau that are weighed against each other
 TAUS = torch.cat([torch.zeros(1), torch.logspace(-2, 0.6, 27)]).double()

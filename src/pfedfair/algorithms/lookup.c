@@ -8,6 +8,7 @@
  * is: some twenty, however many inputs there are. All in double precision, by one thread.
  */
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -19,107 +20,198 @@
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
+#define VECTOR 8 /* numbers side by side */
 
 struct range {
     int64_t low, high, first, last;
     double factor, scale;
 };
 
-/* What a design is, as Python tells it. */
+/* What a design is, as Python tells it. Places are numbered through all columns; `more` numbers of a
+ * person stand behind them. Person i is at the places at[people[i]] to at[people[i + 1]], in
+ * ascending order, so `much` at each. */
 struct design {
-    int64_t columns, places; /* places are numbered through all columns, `more` stands behind them */
-    int64_t inputs, more;    /* inputs of columns, and further numbers of a person */
-    const int64_t *starts;   /* the first place of every column, and the end: (columns + 1) */
-    const int64_t *between;  /* whether cells of a column may be between places */
-    const struct range *ranges; /* of every input */
-    double empty;               /* the number of an empty cell; it stands at a column's last place */
-    const float *cells;         /* (n, columns) */
-    const double *others;       /* (n, more) */
+    int64_t columns, places, inputs, more;
+    const int64_t *starts;      /* the first place of every column, and the end: (columns + 1) */
+    const struct range *ranges; /* of every input; all of its places are in one column */
+    const int64_t *order;       /* inputs, column after column */
+    const int64_t *firsts;      /* where each column's begin in that order, and the end */
+    const int64_t *people;
+    const int32_t *at;
+    const double *much;
 };
 
 /* The number of this interface: an older library beside newer Python is not used. */
-int64_t pfedfair_interface(void) { return 1; }
+int64_t pfedfair_interface(void) { return 2; }
 
-/* Where a person is, and how much at each place, in ascending order; return how many these are. */
-INLINE int64_t places_of(const struct design *d, int64_t person, int64_t *at, double *much)
+/* Where everybody is: from cells (n, columns), which may be `between` places or `empty` (then they
+ * stand at a column's last place), and others (n, more). There is room for 2 * columns + more places
+ * of each person. */
+void pfedfair_places(int64_t n, int64_t columns, int64_t more, const int64_t *starts,
+                     const int64_t *between, double empty, const float *cells,
+                     const double *others, int64_t *people, int32_t *at, double *much)
 {
-    const float *cells = d->cells + person * d->columns;
-    const double *others = d->others + person * d->more;
     int64_t number = 0;
-    for (int64_t c = 0; c < d->columns; c++) {
-        int64_t start = d->starts[c], last = d->starts[c + 1] - 1;
-        double cell = cells[c];
-        if (cell == d->empty) {
-            at[number] = last;
-            much[number++] = 1.0;
-            continue;
+    people[0] = 0;
+    for (int64_t i = 0; i < n; i++, cells += columns, others += more) {
+        for (int64_t c = 0; c < columns; c++) {
+            int64_t start = starts[c], last = starts[c + 1] - 1;
+            double cell = cells[c];
+            if (cell == empty) {
+                at[number] = (int32_t)last;
+                much[number++] = 1.0;
+                continue;
+            }
+            int64_t most = last - start - 1 - between[c];
+            if (most < 0) most = 0;
+            int64_t low = cell >= most ? most : cell > 0 ? (int64_t)cell : 0;
+            double beyond = between[c] ? cell - (double)low : 0.0;
+            at[number] = (int32_t)(start + low);
+            much[number++] = 1.0 - beyond;
+            if (beyond != 0.0) {
+                at[number] = (int32_t)(start + low + 1);
+                much[number++] = beyond;
+            }
         }
-        int64_t most = last - start - 1 - d->between[c];
-        if (most < 0) most = 0;
-        int64_t low = cell >= most ? most : cell > 0 ? (int64_t)cell : 0;
-        double beyond = d->between[c] ? cell - (double)low : 0.0;
-        at[number] = start + low;
-        much[number++] = 1.0 - beyond;
-        if (beyond != 0.0) {
-            at[number] = start + low + 1;
-            much[number++] = beyond;
+        for (int64_t k = 0; k < more; k++)
+            if (others[k] != 0.0) {
+                at[number] = (int32_t)(starts[columns] + k);
+                much[number++] = others[k];
+            }
+        people[i + 1] = number;
+    }
+}
+
+/* Whether a column ends before this place. */
+INLINE int ends_before(const struct design *d, int64_t place)
+{
+    for (int64_t c = 1; c <= d->columns; c++)
+        if (d->starts[c] == place) return 1;
+    return 0;
+}
+
+/* From coefficients (inputs + more, width) to what each place adds to scores: into `heights`
+ * (places + more, wide), whose further columns are 0. First what changes from each place to the
+ * next in a column, then all changes added up, then what is at one place alone. */
+static void heights_of(const struct design *d, int64_t width, int64_t wide,
+                       const double *coefficients, double *heights)
+{
+    memset(heights, 0, sizeof(double) * (d->places + d->more) * wide);
+    for (int64_t j = 0; j < d->inputs; j++) {
+        const struct range *r = d->ranges + j;
+        const double *of = coefficients + j * width;
+        if (r->high - r->low > 1) {
+            int on = ends_before(d, r->high);
+            for (int64_t k = 0; k < width; k++) {
+                heights[r->low * wide + k] += r->scale * of[k];
+                if (!on) heights[r->high * wide + k] -= r->scale * of[k];
+            }
         }
+        if (r->factor != 0.0 && r->last > r->first) {
+            int on = ends_before(d, r->last);
+            for (int64_t k = 0; k < width; k++) {
+                heights[r->first * wide + k] += r->factor * r->scale * of[k];
+                if (!on) heights[r->last * wide + k] -= r->factor * r->scale * of[k];
+            }
+        }
+    }
+    for (int64_t c = 0; c < d->columns; c++)
+        for (int64_t k = (d->starts[c] + 1) * wide; k < d->starts[c + 1] * wide; k++)
+            heights[k] += heights[k - wide];
+    for (int64_t j = 0; j < d->inputs; j++) {
+        const struct range *r = d->ranges + j;
+        if (r->high - r->low == 1)
+            for (int64_t k = 0; k < width; k++)
+                heights[r->low * wide + k] += r->scale * coefficients[j * width + k];
     }
     for (int64_t k = 0; k < d->more; k++)
-        if (others[k] != 0.0) {
-            at[number] = d->places + k;
-            much[number++] = others[k];
-        }
-    return number;
+        memcpy(heights + (d->places + k) * wide, coefficients + (d->inputs + k) * width,
+               sizeof(double) * width);
 }
 
-/* From coefficients (inputs + more, width) to what each place adds to scores: into `heights`. */
-static void heights_of(const struct design *d, int64_t width, const double *coefficients,
-                       double *heights)
+/* What a person's places say, VECTOR scores at a time. */
+INLINE void scores_of(const struct design *d, int64_t person, int64_t wide, const double *heights,
+                      double *scores)
 {
-    int64_t size = d->places + d->more;
-    memset(heights, 0, sizeof(double) * size * width);
-    for (int64_t j = 0; j < d->inputs; j++) {
-        const struct range *r = d->ranges + j;
-        for (int64_t k = 0; k < width; k++) {
-            double whole = r->scale * coefficients[j * width + k], part = r->factor * whole;
-            for (int64_t p = r->low; p < r->high; p++) heights[p * width + k] += whole;
-            if (part != 0.0)
-                for (int64_t p = r->first; p < r->last; p++) heights[p * width + k] += part;
+    for (int64_t k = 0; k < wide; k += VECTOR) {
+        double sums[VECTOR] = {0.0};
+        for (int64_t a = d->people[person]; a < d->people[person + 1]; a++) {
+            const double *row = heights + d->at[a] * wide + k;
+            for (int l = 0; l < VECTOR; l++) sums[l] += d->much[a] * row[l];
         }
+        for (int l = 0; l < VECTOR; l++) scores[k + l] = sums[l];
     }
-    memcpy(heights + d->places * width, coefficients + d->inputs * width,
-           sizeof(double) * d->more * width);
 }
 
-/* From sums at places (places + more, width) to sums of inputs (inputs + more, width). `running`
- * has room for (places + 1, width). */
-FAST static void narrow(const struct design *d, int64_t width, const double *sums,
-                        double *running, double *found)
+INLINE int64_t padded(int64_t width) { return (width + VECTOR - 1) / VECTOR * VECTOR; }
+
+/* Scores (n, width) of coefficients (inputs + more, width). Room for (places + more + 1) numbers
+ * times the width, which is padded to a multiple of VECTOR. */
+FAST void pfedfair_scores(const struct design *d, int64_t n, int64_t width,
+                          const double *coefficients, double *scores, double *room)
 {
+    int64_t wide = padded(width);
+    double *heights = room + wide;
+    heights_of(d, width, wide, coefficients, heights);
+    for (int64_t i = 0; i < n; i++) {
+        scores_of(d, i, wide, heights, room);
+        memcpy(scores + i * width, room, sizeof(double) * width);
+    }
+}
+
+/* A column, or after the last one the further numbers of a person, each a place and an input. */
+struct column {
+    int64_t start, places, inputs;
+    const int64_t *order; /* of its inputs, if it is a column */
+};
+
+INLINE struct column column_of(const struct design *d, int64_t c)
+{
+    if (c == d->columns) return (struct column){d->places, d->more, d->more, 0};
+    return (struct column){d->starts[c], d->starts[c + 1] - d->starts[c],
+                           d->firsts[c + 1] - d->firsts[c], d->order + d->firsts[c]};
+}
+
+INLINE int64_t input_of(const struct design *d, const struct column *c, int64_t j)
+{
+    return c->order ? c->order[j] : d->inputs + j;
+}
+
+/* From sums at the places of a column, (places, width) but `apart` numbers from one to the next, to
+ * sums of its inputs (inputs, width). `running` has room for (places + 1, width). */
+FAST static void narrow(const struct design *d, const struct column *c, int64_t width,
+                        int64_t apart, const double *restrict sums, double *restrict running,
+                        double *restrict found)
+{
+    if (!c->order) {
+        for (int64_t j = 0; j < c->inputs; j++)
+            memcpy(found + j * width, sums + j * apart, sizeof(double) * width);
+        return;
+    }
     memset(running, 0, sizeof(double) * width);
-    for (int64_t p = 0; p < d->places; p++)
+    for (int64_t p = 0; p < c->places; p++)
         for (int64_t k = 0; k < width; k++)
-            running[(p + 1) * width + k] = running[p * width + k] + sums[p * width + k];
-    for (int64_t j = 0; j < d->inputs; j++) {
-        const struct range *r = d->ranges + j;
+            running[(p + 1) * width + k] = running[p * width + k] + sums[p * apart + k];
+    running -= c->start * width, sums -= c->start * apart;
+    for (int64_t j = 0; j < c->inputs; j++) {
+        const struct range *r = d->ranges + c->order[j];
         const double *low = running + r->low * width, *high = running + r->high * width;
         const double *first = running + r->first * width, *last = running + r->last * width;
-        const double *only = sums + r->low * width;
-        double *to = found + j * width, factor = r->factor, scale = r->scale;
-        if (r->high - r->low == 1) /* exact, where it can be */
-            for (int64_t k = 0; k < width; k++) to[k] = only[k];
+        const double *only = sums + r->low * apart;
+        double *restrict to = found + j * width, factor = r->factor, scale = r->scale;
+        int alone = r->high - r->low == 1; /* then it is exact */
+        if (factor == 0.0 && scale == 1.0)
+            for (int64_t k = 0; k < width; k++) to[k] = alone ? only[k] : high[k] - low[k];
         else
-            for (int64_t k = 0; k < width; k++) to[k] = high[k] - low[k];
-        if (factor != 0.0 || scale != 1.0)
             for (int64_t k = 0; k < width; k++)
-                to[k] = scale * (to[k] + factor * (last[k] - first[k]));
+                to[k] = scale * ((alone ? only[k] : high[k] - low[k])
+                                 + factor * (last[k] - first[k]));
     }
-    memcpy(found + d->inputs * width, sums + d->places * width, sizeof(double) * d->more * width);
 }
 
 /* to[j][i] = from[i][j], 8 x 8 numbers at a time. */
-FAST static void turn(int64_t rows, int64_t columns, const double *from, double *to)
+FAST static void turn(int64_t rows, int64_t columns, const double *restrict from,
+                      double *restrict to)
 {
     for (int64_t i = 0; i < rows; i += 8)
         for (int64_t j = 0; j < columns; j += 8)
@@ -132,78 +224,213 @@ FAST static void turn(int64_t rows, int64_t columns, const double *from, double 
                         to[k * rows + l] = from[l * columns + k];
 }
 
-/* Add up what a person's places say; `width` is a constant where it is called, if it is small. */
-INLINE void add_heights(const struct design *d, int64_t n, const int64_t width,
-                        const double *heights, double *scores, int64_t *at, double *much)
+/* The same for all columns: from sums (places + more, width) to sums of inputs (inputs + more,
+ * width). Room: 2 * (tall + 1) * width, where no column has more than `tall` places or inputs. */
+static void narrow_all(const struct design *d, int64_t width, const double *sums, double *room,
+                       double *found)
 {
-    for (int64_t i = 0; i < n; i++, scores += width) {
-        int64_t number = places_of(d, i, at, much);
-        for (int64_t k = 0; k < width; k++) scores[k] = 0.0;
-        for (int64_t a = 0; a < number; a++)
-            for (int64_t k = 0; k < width; k++) scores[k] += much[a] * heights[at[a] * width + k];
-    }
-}
-
-/* Scores (n, width) of coefficients (inputs + more, width). Room: (places + more) * width, and for
- * a person's places, which are at most 2 * columns + more. */
-void pfedfair_scores(const struct design *d, int64_t n, int64_t width, const double *coefficients,
-                     double *scores, double *room, int64_t *at)
-{
-    double *heights = room, *much = room + (d->places + d->more) * width;
-    heights_of(d, width, coefficients, heights);
-    if (width == 1) add_heights(d, n, 1, heights, scores, at, much);
-    else if (width == 2) add_heights(d, n, 2, heights, scores, at, much);
-    else add_heights(d, n, width, heights, scores, at, much);
-}
-
-/* Put a person's slopes to the sums of its places. */
-INLINE void add_slopes(const struct design *d, int64_t n, const int64_t width,
-                       const double *slopes, double *sums, int64_t *at, double *much)
-{
-    for (int64_t i = 0; i < n; i++, slopes += width) {
-        int64_t number = places_of(d, i, at, much);
-        for (int64_t a = 0; a < number; a++)
-            for (int64_t k = 0; k < width; k++) sums[at[a] * width + k] += much[a] * slopes[k];
+    for (int64_t c = 0; c <= d->columns; c++) {
+        struct column own = column_of(d, c);
+        double *rows = room + (own.places + 1) * width;
+        narrow(d, &own, width, width, sums + own.start * width, room, rows);
+        for (int64_t j = 0; j < own.inputs; j++)
+            memcpy(found + input_of(d, &own, j) * width, rows + j * width, sizeof(double) * width);
     }
 }
 
 /* From slopes of scores (n, width) to slopes of coefficients (inputs + more, width). Room:
- * (2 * places + more + 1) * width, and for a person's places. */
-void pfedfair_pull(const struct design *d, int64_t n, int64_t width, const double *slopes,
-                   double *found, double *room, int64_t *at)
+ * (places + more + 2 * (tall + 1)) * width. */
+FAST void pfedfair_pull(const struct design *d, int64_t n, int64_t width, const double *slopes,
+                        double *found, double *room)
 {
     int64_t size = d->places + d->more;
-    double *sums = room, *running = sums + size * width;
-    double *much = running + (d->places + 1) * width;
-    memset(sums, 0, sizeof(double) * size * width);
-    if (width == 1) add_slopes(d, n, 1, slopes, sums, at, much);
-    else add_slopes(d, n, width, slopes, sums, at, much);
-    narrow(d, width, sums, running, found);
+    memset(room, 0, sizeof(double) * size * width);
+    for (int64_t i = 0; i < n; i++, slopes += width)
+        for (int64_t a = d->people[i]; a < d->people[i + 1]; a++)
+            for (int64_t k = 0; k < width; k++)
+                room[d->at[a] * width + k] += d->much[a] * slopes[k];
+    narrow_all(d, width, room, room + size * width, found);
+}
+
+/* From sums over pairs of places (size, size), each pair once, the later place first, and a place
+ * with itself by half, to the upper triangle of a matrix of (inputs + more, inputs + more). By pairs
+ * of columns, so that all is near. Room: 3 * (tall + 1)^2. */
+FAST static void triangle(const struct design *d, const double *sums, int64_t tall, double *room,
+                          double *found)
+{
+    int64_t size = d->places + d->more, q = d->inputs + d->more, all = (tall + 1) * (tall + 1);
+    double *running = room, *rows = room + all, *turned = rows + all;
+    for (int64_t c = 0; c <= d->columns; c++)
+        for (int64_t e = 0; e <= c; e++) {
+            struct column late = column_of(d, c), early = column_of(d, e);
+            int64_t width = late.inputs;
+            if (!late.inputs || !early.inputs) continue;
+            narrow(d, &late, early.places, size, sums + late.start * size + early.start, running,
+                   rows);
+            turn(late.inputs, early.places, rows, turned);
+            narrow(d, &early, width, width, turned, running, rows);
+            for (int64_t i = 0; i < early.inputs; i++)
+                for (int64_t j = c == e ? i : 0; j < late.inputs; j++) {
+                    int64_t one = input_of(d, &early, i), other = input_of(d, &late, j);
+                    int64_t low = one < other ? one : other, high = one < other ? other : one;
+                    double sum = rows[i * width + j];
+                    if (c == e) sum += rows[j * width + i];
+                    found[low * (2 * q - low - 1) / 2 + high] = sum;
+                }
+        }
+}
+
+/* Put a person's weight to the sums of all pairs of its places. */
+INLINE void add_pairs(const struct design *d, int64_t person, double weight, double *sums)
+{
+    int64_t size = d->places + d->more, number = d->people[person + 1] - d->people[person];
+    const int32_t *at = d->at + d->people[person];
+    const double *much = d->much + d->people[person];
+    for (int64_t a = 0; a < number; a++) {
+        double part = weight * much[a], *row = sums + at[a] * size;
+        for (int64_t b = 0; b < a; b++) row[at[b]] += part * much[b];
+        row[at[a]] += 0.5 * part * much[a];
+    }
 }
 
 /* The weighted sum of every person's products of two inputs: the upper triangle of a matrix of
- * (inputs + more, inputs + more). Room:
- * 3 * (1 + more + places, or inputs if they are more)^2, and for a person's places. */
-void pfedfair_square(const struct design *d, int64_t n, const double *weight, double *found,
-                     double *room, int64_t *at)
+ * (inputs + more, inputs + more). Room: (places + more)^2, and 3 * (tall + 1)^2, where no column has
+ * more than `tall` places or inputs. */
+void pfedfair_square(const struct design *d, int64_t n, int64_t tall, const double *weight,
+                     double *found, double *room)
+{
+    int64_t size = d->places + d->more;
+    memset(room, 0, sizeof(double) * size * size);
+    for (int64_t i = 0; i < n; i++)
+        if (weight[i] != 0.0) add_pairs(d, i, weight[i], room);
+    triangle(d, room, tall, room + size * size, found);
+}
+
+/* Sums of log(1 + exp(m)) over people, for several m of each.
+ *
+ * The larger of 0 and m is added up, and 1 + exp(-|m|), which is at most 2, is multiplied with that
+ * of others: so there is one logarithm for many people. Who counts for more or less than one has
+ * logarithms alone. */
+#define AT_ONCE 512
+#define MOST 64
+struct lost {
+    int64_t people;
+    double sums[MOST], products[MOST];
+};
+
+INLINE void begin(struct lost *lost, int64_t width)
+{
+    lost->people = 0;
+    for (int64_t k = 0; k < width; k++) lost->sums[k] = 0.0, lost->products[k] = 1.0;
+}
+
+INLINE void settle(struct lost *lost, int64_t width)
+{
+    for (int64_t k = 0; k < width; k++) {
+        lost->sums[k] += log(lost->products[k]);
+        lost->products[k] = 1.0;
+    }
+    lost->people = 0;
+}
+
+/* `small` are exp(-|m|). */
+INLINE void lose(struct lost *lost, int64_t width, const double *m, const double *small,
+                 double weight)
+{
+    if (weight == 1.0) {
+        for (int64_t k = 0; k < width; k++) {
+            lost->sums[k] += m[k] > 0.0 ? m[k] : 0.0;
+            lost->products[k] *= 1.0 + small[k];
+        }
+        if (++lost->people == AT_ONCE) settle(lost, width);
+    } else
+        for (int64_t k = 0; k < width; k++)
+            lost->sums[k] += weight * ((m[k] > 0.0 ? m[k] : 0.0) + log1p(small[k]));
+}
+
+/* The losses on the way from m1 to m0: all of it, a half, ..., a 128th, and none of it. There exp(m)
+ * is that of m1 times a power of one number. */
+#define WAYS 9
+INLINE void lose_on_the_way(struct lost *lost, double m0, double m1, double weight)
+{
+    double m[WAYS], small[WAYS], part = 1.0 / (1 << (WAYS - 2));
+    double first = exp(m1), factor = exp(part * (m0 - m1));
+    m[WAYS - 1] = m1, small[WAYS - 1] = first;
+    for (int k = WAYS - 2; k >= 0; k--) {
+        m[k] = m1 + part * (m0 - m1);
+        small[k] = first * factor;
+        part *= 2.0, factor *= factor;
+    }
+    if (fabs(m0) < 300.0 && fabs(m1) < 300.0)
+        for (int k = 0; k < WAYS; k++) small[k] = small[k] > 1.0 ? 1.0 / small[k] : small[k];
+    else /* too large or too small to be multiplied */
+        for (int k = 0; k < WAYS; k++) small[k] = exp(-fabs(m[k]));
+    lose(lost, WAYS, m, small, weight);
+}
+
+/* All that a Newton step needs of people with labels 0 and 1, parts of them apart.
+ *
+ * At points[0] of coefficients (inputs + more, 2) the gradients (parts, inputs + more) and Hessians
+ * (parts, upper triangle), and the losses (WAYS) on the way there from points[1]. `shift` (2) is put
+ * to the scores. People count as `weight` says, if it is there;
+ * part k has those from ends[k] to ends[k + 1]. Room: (places + more)^2, 3 * (places + more), and
+ * 3 * (tall + 1)^2, where no column has more than `tall` places or inputs. */
+FAST void pfedfair_sums(const struct design *d, int64_t parts, int64_t tall, const int64_t *ends,
+                        const double *points, const double *shift, const float *labels,
+                        const double *weight, double *loss, double *gradients, double *hessians,
+                        double *room)
 {
     int64_t size = d->places + d->more, q = d->inputs + d->more;
-    int64_t most = 1 + (size > q ? size : q), all = most * most;
-    double *sums = room, *running = sums + all, *rows = running + all, *much = rows + all;
-    memset(sums, 0, sizeof(double) * size * size);
-    for (int64_t i = 0; i < n; i++) {
-        if (weight[i] == 0.0) continue;
-        int64_t number = places_of(d, i, at, much);
-        for (int64_t a = 0; a < number; a++) { /* pairs once; a place with itself by half */
-            double part = weight[i] * much[a], *row = sums + at[a] * size;
-            row[at[a]] += 0.5 * part * much[a];
-            for (int64_t b = a + 1; b < number; b++) row[at[b]] += part * much[b];
+    double *pairs = room, *heights = pairs + size * size, *sums = heights + 2 * size;
+    double *more = sums + size;
+    struct lost lost;
+    begin(&lost, WAYS);
+    heights_of(d, 2, 2, points, heights);
+    for (int64_t k = 0; k < parts; k++) {
+        memset(sums, 0, sizeof(double) * size);
+        memset(pairs, 0, sizeof(double) * size * size);
+        for (int64_t i = ends[k]; i < ends[k + 1]; i++) {
+            double z0 = shift[0], z1 = shift[1];
+            for (int64_t a = d->people[i]; a < d->people[i + 1]; a++) {
+                z0 += d->much[a] * heights[2 * d->at[a]];
+                z1 += d->much[a] * heights[2 * d->at[a] + 1];
+            }
+            double sign = labels[i] > 0.5f ? -1.0 : 1.0, counts = weight ? weight[i] : 1.0;
+            double m0 = sign * z0, m1 = sign * z1;
+            double small = exp(-fabs(m0)), large = 1.0 / (1.0 + small);
+            double slope = counts * sign * (m0 > 0.0 ? large : small * large);
+            lose_on_the_way(&lost, m0, m1, counts);
+            for (int64_t a = d->people[i]; a < d->people[i + 1]; a++)
+                sums[d->at[a]] += d->much[a] * slope;
+            add_pairs(d, i, counts * small * large * large, pairs);
         }
+        narrow_all(d, 1, sums, more, gradients + k * q);
+        triangle(d, pairs, tall, more, hessians + k * (q * (q + 1) / 2));
     }
-    narrow(d, size, sums, running, rows); /* (q, size) */
-    turn(q, size, rows, sums);            /* (size, q) */
-    narrow(d, q, sums, running, rows);    /* (q, q) */
-    turn(q, q, rows, sums);
-    for (int64_t i = 0; i < q; i++)
-        for (int64_t k = i * q + i; k < (i + 1) * q; k++) *found++ = rows[k] + sums[k];
+    settle(&lost, WAYS);
+    memcpy(loss, lost.sums, sizeof(double) * WAYS);
+}
+
+/* The losses of people with labels 0 and 1 by some models, at most MOST, whose coefficients are
+ * (inputs + more, width): one sum for each. Room for (places + more + 1) numbers times the width,
+ * which is padded to a multiple of VECTOR. */
+FAST void pfedfair_losses(const struct design *d, int64_t n, int64_t width,
+                          const double *coefficients, double shift, const float *labels,
+                          const double *weight, double *loss, double *room)
+{
+    int64_t wide = padded(width);
+    double *m = room, *heights = room + wide, small[MOST];
+    struct lost lost;
+    begin(&lost, width);
+    heights_of(d, width, wide, coefficients, heights);
+    for (int64_t i = 0; i < n; i++) {
+        scores_of(d, i, wide, heights, m);
+        for (int64_t k = 0; k < width; k++) {
+            m[k] = labels[i] > 0.5f ? -(m[k] + shift) : m[k] + shift;
+            small[k] = exp(-fabs(m[k]));
+        }
+        lose(&lost, width, m, small, weight ? weight[i] : 1.0);
+    }
+    settle(&lost, width);
+    memcpy(loss, lost.sums, sizeof(double) * width);
 }

@@ -7,18 +7,22 @@ laid out, and the Hessian of a table of 14 columns takes an eighth of the time o
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pfedfair import native
-from pfedfair.algorithms.design import Design
+from pfedfair.algorithms.design import Design, Lines, Sums
+from pfedfair.algorithms.likelihood import PARTS
 from pfedfair.data.piecewise import EMPTY
 from pfedfair.data.places import Ranges
+from pfedfair.spare import new
 
-INTERFACE = 1  # the same number as in lookup.c
+INTERFACE = 2  # the same number as in lookup.c
+MOST, VECTOR = 64, 8  # models whose losses are added up in one call; numbers side by side
 
 
 class Told(ctypes.Structure):
@@ -26,9 +30,8 @@ class Told(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("columns", "places", "inputs", "more")),
-        *((name, ctypes.c_void_p) for name in ("starts", "between", "ranges")),
-        ("empty", ctypes.c_double),
-        *((name, ctypes.c_void_p) for name in ("cells", "others")),
+        *((name, ctypes.c_void_p) for name in ("starts", "ranges", "order", "firsts")),
+        *((name, ctypes.c_void_p) for name in ("people", "at", "much")),
     )
 
 
@@ -38,10 +41,14 @@ def load(folder: Path) -> ctypes.CDLL | None:
     if library is None:
         return None
     design, memory, number = ctypes.POINTER(Told), ctypes.c_void_p, ctypes.c_int64
-    library.pfedfair_scores.argtypes = [design, number, number, *(memory,) * 4]
-    library.pfedfair_pull.argtypes = [design, number, number, *(memory,) * 4]
-    library.pfedfair_square.argtypes = [design, number, *(memory,) * 4]
-    for name in ("scores", "pull", "square"):
+    real = ctypes.c_double
+    library.pfedfair_places.argtypes = [*(number,) * 3, memory, memory, real, *(memory,) * 5]
+    library.pfedfair_scores.argtypes = [design, number, number, *(memory,) * 3]
+    library.pfedfair_pull.argtypes = [design, number, number, *(memory,) * 3]
+    library.pfedfair_square.argtypes = [design, number, number, *(memory,) * 3]
+    library.pfedfair_sums.argtypes = [design, number, number, *(memory,) * 9]
+    library.pfedfair_losses.argtypes = [design, number, number, memory, real, *(memory,) * 4]
+    for name in ("places", "scores", "pull", "square", "sums", "losses"):
         getattr(library, f"pfedfair_{name}").restype = None
     return library
 
@@ -50,7 +57,10 @@ LIBRARY = load(Path(__file__).parent)
 
 
 class Compiled(Design):
-    """A design that is looked up: `packed` cells ``(n, columns)``, and `more` inputs behind."""
+    """A design that is looked up: `packed` cells ``(n, columns)``, and `more` inputs behind.
+
+    Person i is at the places ``at[people[i]]`` to ``at[people[i + 1]]``, so `much` at each.
+    """
 
     def __init__(self, packed: Tensor, more: Tensor, columns: Ranges) -> None:
         assert LIBRARY is not None
@@ -58,59 +68,106 @@ class Compiled(Design):
         assert packed.is_cpu
         assert packed.shape[1] == len(columns.between)
         assert len(packed) == len(more)
-        self.library, self.columns = LIBRARY, columns  # whose memory `form` points to
-        self.packed, self.more = packed.contiguous(), more.double().contiguous()
-        self.places, self.inputs = int(columns.starts[-1]), len(columns.each)
-        self.most = 2 * packed.shape[1] + more.shape[1]  # places of a person
-        pointers = (array.ctypes.data for array in (columns.starts, columns.between, columns.each))
-        self.form = packed.shape[1], self.places, self.inputs, more.shape[1], *pointers, EMPTY
+        self.columns, self.more = columns, more.shape[1]
+        self.size = int(columns.starts[-1]) + self.more  # places, and `more`
+        self.q = len(columns.each) + self.more
+        self.order, self.firsts = columns.by_column()
+        sizes = *np.diff(columns.starts), *np.diff(self.firsts), self.more
+        self.tall = int(max(sizes))  # places or inputs of a column
+        cells, others, n = packed.contiguous(), more.double().contiguous(), len(packed)
+        most = n * (2 * packed.shape[1] + self.more)
+        people, at = torch.empty(n + 1, dtype=torch.int64), torch.empty(most, dtype=torch.int32)
+        much = torch.empty(most, dtype=torch.float64)
+        known = (array.ctypes.data for array in (columns.starts, columns.between))
+        given = (tensor.data_ptr() for tensor in (cells, others, people, at, much))
+        LIBRARY.pfedfair_places(n, packed.shape[1], self.more, *known, EMPTY, *given)
+        end = int(people[-1])
+        self.people, self.at, self.much = people, at[:end].clone(), much[:end].clone()
+
+    def __len__(self) -> int:
+        return len(self.people) - 1
 
     def scores(self, coefficients: Tensor) -> Tensor:
-        flat = coefficients.flatten(0, 1).T.contiguous()
-        assert flat.shape[0] == self.inputs + self.more.shape[1]
-        assert flat.dtype is torch.float64
-        width = flat.shape[1]
-        found, room = flat.new_empty(len(self.packed), width), self._room((self._size + 1) * width)
-        self._call("scores", width, flat, found, room)
-        return found.view(len(found), *coefficients.shape[:2]).movedim(1, 0)
+        flat = self._checked(coefficients.flatten(0, 1).T)
+        found = flat.new_empty(len(self), flat.shape[1])
+        self._call("scores", len(self), flat.shape[1], flat, found, self._beside(flat.shape[1]))
+        return found.view(len(self), *coefficients.shape[:2]).movedim(1, 0)
 
     def pull(self, slopes: Tensor) -> Tensor:
         flat = slopes.movedim(-2, 0).double().flatten(1).contiguous()
-        assert len(flat) == len(self.packed)
-        width = flat.shape[1]
-        found = flat.new_empty(self.inputs + self.more.shape[1], width)
-        self._call("pull", width, flat, found, self._room(2 * (self._size + 1) * width))
+        assert len(flat) == len(self)
+        found, room = (
+            flat.new_empty(self.q, flat.shape[1]),
+            self._room(2 * (self.tall + 1), flat.shape[1]),
+        )
+        self._call("pull", *flat.shape, flat, found, room)
         return found.T.view(*slopes.shape[:-2], slopes.shape[-1], -1)
 
     def square(self, weight: Tensor) -> Tensor:
-        weight, q = weight.double().contiguous(), self.inputs + self.more.shape[1]
-        assert weight.shape == self.packed.shape[:1]
-        found = weight.new_empty(q * (q + 1) // 2)
-        self._call("square", None, weight, found, self._room(3 * (max(self._size, q) + 1) ** 2))
+        weight = weight.double().contiguous()
+        assert weight.shape == (len(self),)
+        found = weight.new_empty(self.q * (self.q + 1) // 2)
+        self._call("square", len(self), self.tall, weight, found, self._squares())
+        return found
+
+    def sums(self, points: Tensor, shift: Tensor, people: Lines, ends: Sequence[int]) -> Sums:
+        if points.shape[1] > 1:
+            return super().sums(points, shift, people, ends)
+        flat, own, parts = self._checked(points[:, 0].T), shift.double().contiguous(), len(ends) - 1
+        assert len(points) == own.numel() == 2
+        assert 0 <= min(ends) <= max(ends) <= len(self)
+        found = Sums(flat.new_empty(len(PARTS)), flat.new_empty(parts, 1, self.q),
+                     flat.new_empty(parts, self.q * (self.q + 1) // 2))  # fmt: skip
+        given = torch.tensor(ends), flat, own, *self._people(people)
+        self._call("sums", parts, self.tall, *given, *found, self._squares(3 * self.size))
+        return found
+
+    def losses(self, coefficients: Tensor, shift: Tensor, people: Lines) -> Tensor:
+        width = len(coefficients)
+        if coefficients.shape[1] > 1 or width > MOST:
+            return super().losses(coefficients, shift, people)
+        flat = self._checked(coefficients[:, 0].T)
+        found, given = flat.new_empty(width), (flat, float(shift), *self._people(people))
+        self._call("losses", len(self), width, *given, found, self._beside(width))
         return found
 
     def part(self, lines: slice) -> Compiled:
+        start, stop, _ = lines.indices(len(self))
         found = object.__new__(Compiled)
         found.__dict__ |= self.__dict__
-        found.packed, found.more = self.packed[lines].contiguous(), self.more[lines].contiguous()
+        found.people = self.people[start : max(start, stop) + 1]
         return found
 
-    def __reduce__(self) -> tuple[Any, ...]:  # pointers are good in this process alone
-        return Compiled, (self.packed, self.more, self.columns)
+    def _checked(self, flat: Tensor) -> Tensor:
+        """Coefficients ``(q, width)`` as the library takes them."""
+        assert flat.shape[0] == self.q
+        assert flat.dtype is torch.float64
+        return flat.contiguous()
 
-    @property
-    def _size(self) -> int:
-        return self.places + self.more.shape[1]
+    def _people(self, people: Lines) -> tuple[Tensor, Tensor | None]:
+        """Labels and weights as the library takes them."""
+        labels, much = people.y.float().contiguous(), people.much
+        much = None if much is None else much.double().contiguous()
+        assert all(one is None or one.shape == (len(self),) for one in (labels, much))
+        return labels, much
 
-    def _room(self, numbers: int) -> Tensor:
-        return torch.empty(numbers + self.most, dtype=torch.float64)
+    def _beside(self, width: int) -> Tensor:
+        """Room for so many models side by side."""
+        return self._room(1, -(-width // VECTOR) * VECTOR)
 
-    def _call(
-        self, name: str, width: int | None, given: Tensor, found: Tensor, room: Tensor
-    ) -> None:
+    def _squares(self, more: int = 0) -> Tensor:
+        """Room for a Hessian."""
+        return self._room(more + self.size * (self.size - 1) + 3 * (self.tall + 1) ** 2)
+
+    def _room(self, more: int, width: int = 1) -> Tensor:
+        """Where the library works: so many numbers for every place, and for some `more`."""
+        return new((self.size + more, width), torch.float64)
+
+    def _call(self, name: str, *given: float | Tensor | None) -> None:
         """Let the library work."""
-        told = Told(*self.form, self.packed.data_ptr(), self.more.data_ptr())
-        at = torch.empty(self.most, dtype=torch.int64)
-        numbers = [len(self.packed)] if width is None else [len(self.packed), width]
-        memory = (tensor.data_ptr() for tensor in (given, found, room, at))
-        getattr(self.library, f"pfedfair_{name}")(told, *numbers, *memory)
+        starts, _, each = self.columns
+        sizes = len(starts) - 1, self.size - self.more, len(each), self.more
+        known = (array.ctypes.data for array in (starts, each, self.order, self.firsts))
+        told = Told(*sizes, *known, *(own.data_ptr() for own in (self.people, self.at, self.much)))
+        memory = (one.data_ptr() if isinstance(one, Tensor) else one for one in given)
+        getattr(LIBRARY, f"pfedfair_{name}")(told, *memory)

@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
-from pfedfair.algorithms.curvature import PARTS, blocks
+from pfedfair.algorithms.curvature import blocks
 from pfedfair.algorithms.design import whole
+from pfedfair.algorithms.likelihood import PARTS
 
 
 def penalty(shape: torch.Size) -> Tensor:

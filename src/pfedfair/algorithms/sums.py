@@ -1,31 +1,13 @@
 """The messages of `Newton`'s clients: sums over their rows, see `curvature`."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from pfedfair.algorithms import intercepts
 from pfedfair.algorithms.clients import Clients
-from pfedfair.algorithms.curvature import (
-    PARTS,
-    blocks,
-    chances,
-    heft,
-    hessian,
-    loss_of,
-    misses,
-    people,
-    pieces,
-)  # fmt: skip
-from pfedfair.algorithms.design import whole
-
-
-class Sums(NamedTuple):
-    """Sums of a fold's rows, for every block."""
-
-    gradient: list[Tensor]  # (outputs, q)
-    hessian: list[Tensor]  # upper triangles
+from pfedfair.algorithms.curvature import blocks, heft, people, pieces
+from pfedfair.algorithms.design import Lines, Sums, whole
+from pfedfair.algorithms.likelihood import PARTS, chances, misses
 
 
 def by_fold(
@@ -38,64 +20,50 @@ def by_fold(
     """
     outputs = [k for k, _ in clients.lessons()]
     coefficients = blocks(points, outputs)
-    loss = torch.zeros(len(clients), len(outputs), len(PARTS), dtype=torch.float64)
-    gradients, hessians, likely = [], [], []
-    for i in range(len(clients)):
-        shift = own_intercepts(clients, i, coefficients[0], folds, tau)
-        each, loss[i] = added_up(clients, i, coefficients, shift, folds, apart)
-        gradients += [torch.cat([g.flatten() for g in found.gradient]) for found in each]
-        triangles = [found.hessian for found in each]
-        if tau is not None:
-            size = coefficients[0][0].numel()
-            at = torch.arange(1, outputs[0] + 1) * (size // outputs[0]) - 1
-            curved = whole(torch.stack([parts[0] for parts in triangles]).sum(0))
-            gradient = torch.stack([found.gradient[0][:, -1] for found in each]).sum(0)
-            likely.append(intercepts.evidence(curved[at[:, None], at], gradient, shift[0]))
-            if not apart:
-                profiled = intercepts.profiled(curved, at, tau)
-                triangles[0][0] = profiled[*torch.triu_indices(size, size)]
-            if tau > 0:
-                way = shift[1] + PARTS[:, None] * (shift[0] - shift[1])
-                loss[i, 0] += (way**2).sum(1) / (2 * tau**2)
-        hessians += [torch.cat(parts).float() for parts in triangles]
     mass = people(clients, folds)
     message = {
         "people": mass if apart else mass.sum(1, keepdim=True),
         "outputs": widths(clients),
-        "loss": loss,
-        "gradient": torch.stack(gradients).view(*mass.shape[:1], -1, gradients[0].numel()),
-        "hessian": torch.stack(hessians).view(*mass.shape[:1], -1, hessians[0].numel()),
+        "loss": torch.zeros(len(clients), len(outputs), len(PARTS), dtype=torch.float64),
     }
+    gradients, hessians, likely = [], [], []
+    for i in range(len(clients)):
+        shift = own_intercepts(clients, i, coefficients[0], folds, tau)
+        each = added_up(clients, i, coefficients, shift, folds, apart)
+        message["loss"][i] = torch.stack([found.loss for found in each])
+        gradients.append(torch.cat([found.gradient.flatten(1) for found in each], dim=1))
+        triangles = [found.hessian for found in each]
+        if tau is not None:
+            size = coefficients[0][0].numel()
+            at = torch.arange(1, outputs[0] + 1) * (size // outputs[0]) - 1
+            curved, gradient = whole(triangles[0].sum(0)), each[0].gradient[..., -1].sum(0)
+            likely.append(intercepts.evidence(curved[at[:, None], at], gradient, shift[0]))
+            if not apart:
+                profiled = intercepts.profiled(curved, at, tau)
+                triangles[0] = profiled[*torch.triu_indices(size, size)][None]
+            if tau > 0:
+                way = shift[1] + PARTS[:, None] * (shift[0] - shift[1])
+                message["loss"][i, 0] += (way**2).sum(1) / (2 * tau**2)
+        hessians.append(torch.cat(triangles, dim=1).float())
+    message |= {"gradient": torch.stack(gradients), "hessian": torch.stack(hessians)}
     return message if tau is None else message | {"evidence": torch.stack(likely)}
 
 
 def added_up(
     clients: Clients, i: int, coefficients: list[Tensor], shift: Tensor, folds: int, apart: bool
-) -> tuple[list[Sums], Tensor]:
-    """A client's sums, of each fold if `apart`, and losses, ``(blocks, parts of the way)``."""
-    lessons = clients.lessons()
-    shapes = [block.shape[1:] for block in coefficients]
-    sizes = [shape.numel() * (shape.numel() + 1) // 2 for shape in shapes]
-    found = [Sums([torch.zeros(shape, dtype=torch.float64) for shape in shapes],
-                  [torch.zeros(size, dtype=torch.float64) for size in sizes])
-             for _ in range(folds if apart else 1)]  # fmt: skip
-    loss = torch.zeros(len(lessons), len(PARTS), dtype=torch.float64)
-    for rows, parts, design in pieces(clients, i, folds):
-        much = heft(clients, rows)
-        for b, (_, labels) in enumerate(lessons):
-            y = labels[rows]
-            z = design.scores(coefficients[b])
-            if b == 0:
-                z = z + shift[:, None]
-            way = z[1] + PARTS[:, None, None] * (z[0] - z[1])
-            loss[b] += (much * loss_of(way, y)).sum(1)
-            chance = chances(z[0])
-            slope = misses(chance, y, much)
-            for fold, lines in parts if apart else [(0, slice(None))]:
-                some, own = design.part(lines), found[fold]
-                own.gradient[b].add_(some.pull(slope[lines]))
-                own.hessian[b].add_(hessian(some, chance[lines], heft(clients, rows[lines])))
-    return found, loss
+) -> list[Sums]:
+    """A client's sums for every block, in parts by fold if `apart`."""
+    found: list[Sums] = []
+    for rows, ends, design in pieces(clients, i, folds):
+        ends, much = ends if apart else [0, len(rows)], heft(clients, rows)
+        each = []
+        for b, (_, labels) in enumerate(clients.lessons()):
+            own = shift if b == 0 else torch.zeros_like(coefficients[b][..., 0])
+            each.append(design.sums(coefficients[b], own, Lines(labels[rows], much), ends))
+        if found:
+            each = [Sums(*map(torch.add, *both)) for both in zip(found, each, strict=True)]
+        found = each
+    return found
 
 
 def left_gradients(
@@ -111,9 +79,10 @@ def left_gradients(
     found = [torch.zeros(len(clients), *block.shape).to(block) for block in coefficients]
     for i in range(len(clients)):
         shift = own_intercepts(clients, i, blocks(points[:1], outputs)[0], folds, tau)
-        for rows, parts, design in pieces(clients, i, folds):
-            left = torch.ones(folds, len(rows)) * heft(clients, rows)
-            for fold, lines in parts:
+        for piece in pieces(clients, i, folds):
+            rows, design, much = piece.rows, piece.design, heft(clients, piece.rows)
+            left = torch.ones(folds, len(rows)) if much is None else much.repeat(folds, 1)
+            for fold, lines in piece.folds:
                 left[fold, lines] = 0.0
             for b, (_, labels) in enumerate(lessons):
                 z = design.scores(coefficients[b])
@@ -136,13 +105,13 @@ def held_losses(
     found = torch.zeros(len(clients), len(lessons), tries.shape[1], dtype=torch.float64)
     for i in range(len(clients)):
         shift = own_intercepts(clients, i, blocks(points[1:], outputs)[0], folds, tau)
-        for rows, parts, design in pieces(clients, i, folds):
-            much, each = heft(clients, rows), [(k, design.part(lines)) for k, lines in parts]
-            for b, (_, labels) in enumerate(lessons):
-                z = torch.cat([some.scores(coefficients[b][k]) for k, some in each], dim=1)
-                if b == 0:
-                    z = z + shift
-                found[i, b] += (much * loss_of(z, labels[rows])).sum(1)
+        for piece in pieces(clients, i, folds):
+            for k, lines in piece.folds:
+                rows, design = piece.rows[lines], piece.design.part(lines)
+                for b, (_, labels) in enumerate(lessons):
+                    own = shift[0] if b == 0 else torch.zeros(outputs[b], dtype=torch.float64)
+                    some = Lines(labels[rows], heft(clients, rows))
+                    found[i, b] += design.losses(coefficients[b][k], own, some)
     return {"held_loss": found}
 
 

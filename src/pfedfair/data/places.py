@@ -43,3 +43,11 @@ class Ranges(NamedTuple):
     starts: np.ndarray
     between: np.ndarray
     each: np.ndarray
+
+    def by_column(self) -> tuple[np.ndarray, np.ndarray]:
+        """The inputs column after column, and where each column's begin, and the end."""
+        low, high, first, last = (self.each[name] for name in ("low", "high", "first", "last"))
+        place = np.where(high > low, low, np.where(last > first, first, 0))  # one of its own
+        column = np.searchsorted(self.starts, place, side="right") - 1
+        order = np.argsort(column, kind="stable")
+        return order, np.searchsorted(column[order], np.arange(len(self.starts)))
