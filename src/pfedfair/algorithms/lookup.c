@@ -195,9 +195,12 @@ FAST static void narrow(const struct design *d, const struct column *c, int64_t 
     running -= c->start * width, sums -= c->start * apart;
     for (int64_t j = 0; j < c->inputs; j++) {
         const struct range *r = d->ranges + c->order[j];
-        const double *low = running + r->low * width, *high = running + r->high * width;
-        const double *first = running + r->first * width, *last = running + r->last * width;
-        const double *only = sums + r->low * apart;
+        int some = r->high > r->low, others = r->last > r->first; /* no places may be anywhere */
+        const double *low = running + (some ? r->low : c->start) * width;
+        const double *high = running + (some ? r->high : c->start) * width;
+        const double *first = running + (others ? r->first : c->start) * width;
+        const double *last = running + (others ? r->last : c->start) * width;
+        const double *only = sums + (some ? r->low : c->start) * apart;
         double *restrict to = found + j * width, factor = r->factor, scale = r->scale;
         int alone = r->high - r->low == 1; /* then it is exact */
         if (factor == 0.0 && scale == 1.0)

@@ -35,6 +35,7 @@ def loaded(name: str) -> click.Command:
     gc.disable()  # nothing that is loaded is garbage: looking for it takes a tenth of the time
     try:
         module = import_module(f"pfedfair.cli.{COMMANDS[name]}")
+        gc.freeze()  # nor is it to be looked at later, last of all when the program ends
     finally:
         gc.enable()
     if name == "flower":
