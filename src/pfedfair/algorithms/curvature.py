@@ -79,7 +79,7 @@ def pieces(clients: Clients, i: int, folds: int) -> Iterator[Piece]:
         start, stop = (len(rows) * end // number for end in (k, k + 1))
         some = slice(start, stop)
         cuts = [min(max(end, start), stop) - start for end in ends]
-        design = whole.part(some) if whole else design_of(clients, rows[some])
+        design = design_of(clients, rows[some]) if whole is None else whole.part(some)
         yield Piece(rows[some], cuts, design)
 
 
