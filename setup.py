@@ -23,7 +23,11 @@ setup(
                 extra_compile_args=["-O3", "-g0"],
                 optional=True,
             )
-            for folder, name in (("algorithms", "lookup"), ("data", "unpack"))
+            for folder, name in (
+                ("algorithms", "lookup"),
+                ("algorithms", "ridges"),
+                ("data", "unpack"),
+            )
         ),
     ]
 )

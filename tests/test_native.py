@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pfedfair.algorithms import lookup
+from pfedfair.algorithms import lookup, ridges
 from pfedfair.data import unpack
 from pfedfair.networks import kernel
 
-LIBRARIES = {"_kernel": kernel, "_lookup": lookup, "_unpack": unpack}
+LIBRARIES = {"_kernel": kernel, "_lookup": lookup, "_ridges": ridges, "_unpack": unpack}
 each = pytest.mark.parametrize(("name", "module"), LIBRARIES.items(), ids=LIBRARIES)
 
 
@@ -25,7 +25,7 @@ def test_they_can_be_switched_off():
         text=True,
         check=True,
     )
-    assert done.stdout == "None None None\n"
+    assert done.stdout == "None None None None\n"
 
 
 @each

@@ -6,6 +6,7 @@ from torch import Tensor
 from pfedfair.algorithms.curvature import blocks
 from pfedfair.algorithms.design import whole
 from pfedfair.algorithms.likelihood import PARTS
+from pfedfair.algorithms.ridges import solve
 
 
 def penalty(shape: torch.Size) -> Tensor:
@@ -21,24 +22,17 @@ def value(loss: Tensor, coefficients: Tensor, ridge: Tensor) -> Tensor:
     return loss + ridge * size / 2
 
 
-def step(hessian: Tensor, slope: Tensor, ridge: Tensor) -> Tensor:
-    """The Newton step of a block, of the slope's shape ``(outputs, q)``.
+def steps(hessian: Tensor, slopes: Tensor, ridges: Tensor) -> Tensor:
+    """The Newton steps of a block for each ridge, of the slopes' shape ``(ridges, outputs, q)``.
 
-    `slope` is the whole objective's, `hessian` that of the losses alone.
+    Slopes are the whole objective's, `hessian` that of the losses alone.
     """
-    outputs, q = slope.shape
-    curved = hessian.clone()
-    curved.diagonal().add_(ridge * penalty(slope.shape).flatten())
+    _, outputs, q = slopes.shape
     if outputs > 1:  # all intercepts together may move freely, and need not
-        at = torch.arange(1, outputs + 1) * q - 1
-        curved[at[:, None], at] += hessian.diagonal()[at].mean() / outputs
-    factor, failed = torch.linalg.cholesky_ex(curved)
-    lift = 1e-10
-    while failed:  # rounding in the products may leave what is almost flat below 0
-        lifted = curved.diagonal().mean() * torch.eye(len(curved), dtype=curved.dtype)
-        factor, failed = torch.linalg.cholesky_ex(curved + lift * lifted)
-        lift *= 10
-    return torch.cholesky_solve(slope.reshape(-1, 1), factor).view(slope.shape)
+        hessian, at = hessian.clone(), torch.arange(1, outputs + 1) * q - 1
+        hessian[at[:, None], at] += hessian.diagonal()[at].mean() / outputs
+    more = ridges[:, None] * penalty(slopes.shape[1:]).flatten()
+    return solve(hessian, more, slopes.flatten(1)).view(slopes.shape)
 
 
 def advance(
@@ -56,7 +50,7 @@ def advance(
         return torch.stack([way[int(found[:-1].argmin())], points[1]]), False
     at, (gradient, hessian) = points[0], sums
     slope = gradient + chosen * penalty(at.shape) * at
-    return torch.stack([at - step(hessian, slope, chosen), at]), True
+    return torch.stack([at - steps(hessian, slope[None], chosen[None])[0], at]), True
 
 
 def left_out(starts: Tensor, gradient: Tensor, hessian: Tensor, ridges: Tensor) -> Tensor:
@@ -66,11 +60,11 @@ def left_out(starts: Tensor, gradient: Tensor, hessian: Tensor, ridges: Tensor) 
     same shape, and the Hessians of each fold's. The models are ``(folds, ridges, outputs, q)``.
     """
     folds, found, total = len(starts), [], hessian.sum(0)
+    ridges = ridges * (folds - 1) / folds  # they are against the mean loss
     for at, slope, own in zip(starts, gradient, hessian, strict=True):
-        curved = total - own
-        for ridge in ridges * (folds - 1) / folds:  # it is against the mean loss
-            found.append(at - step(curved, slope + ridge * penalty(at.shape) * at, ridge))
-    return torch.stack(found).view(folds, len(ridges), *starts.shape[1:])
+        slopes = slope + ridges[:, None, None] * penalty(at.shape) * at
+        found.append(at - steps(total - own, slopes, ridges))
+    return torch.stack(found)
 
 
 def unfolded(sums: dict[str, Tensor], outputs: list[int]) -> list[tuple[Tensor, Tensor]]:
