@@ -152,13 +152,13 @@ def test_sums_in_one_call_are_those_of_products(seed, n, size, weighted, parts, 
     much = torch.randint(0, 3, (n,), generator=rng).double() if weighted else None
     ends = [n * k // parts for k in range(parts + 1)]
     ways = [design.sums(points, shift, Lines(y, much), ends) for design in (compiled, dense)]
-    for one, other in zip(ways[0][1:], ways[1][1:], strict=True):
-        scale = 1 + float(other.abs().max())
-        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11 * scale)
+    for one, other, close in zip(ways[0][1:], ways[1][1:], (1e-11, 2e-7), strict=True):
+        scale = 1 + float(other.abs().max())  # Hessians are in single precision
+        torch.testing.assert_close(one, other, rtol=close, atol=close * scale)
     softplus = {"rtol": 1e-11, "atol": 5e-9 * (n + 1)}  # PyTorch's is 0 where it is below exp(-20)
     torch.testing.assert_close(ways[0].loss, ways[1].loss, **softplus)
-    tries = torch.cat([points, points / 3])
-    lost = [design.losses(tries, shift[0], Lines(y, much)) for design in (compiled, dense)]
+    tries = torch.cat([points, points / 3]) / torch.arange(1, parts + 1).view(-1, 1, 1, 1)
+    lost = [design.losses(tries, shift[0], Lines(y, much), ends) for design in (compiled, dense)]
     torch.testing.assert_close(*lost, **softplus)
 
 
@@ -172,4 +172,5 @@ def test_losses_of_thousands_are_added_up_without_overflow():
     people = Lines(torch.ones(n))
     loss = design.sums(none, none[..., 0], people, [0, n]).loss
     assert loss.tolist() == pytest.approx([n * np.log(2)] * len(PARTS), rel=1e-13)
-    assert design.losses(none, none[0, :, 0], people).tolist() == pytest.approx([n * np.log(2)] * 2)
+    lost = design.losses(none[None], none[0, :, 0], people, [0, n])
+    assert lost.tolist() == pytest.approx([n * np.log(2)] * 2)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pfedfair.algorithms import ridges
+from pfedfair.algorithms.design import triangle
 
 built = pytest.mark.skipif(ridges.LIBRARY is None, reason="it was not built, or is switched off")
 
@@ -23,7 +24,7 @@ def made(seed: int, n: int, systems: int) -> tuple[torch.Tensor, torch.Tensor, t
 @given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 20))
 def test_every_system_is_solved(seed, n, systems):
     matrix, more, sides = made(seed, n, systems)
-    found = ridges.solve(matrix, more, sides)
+    found = ridges.solve(triangle(matrix), more, sides)
     whole = matrix + torch.diag_embed(more)
     torch.testing.assert_close(found, torch.linalg.solve(whole, sides), rtol=1e-6, atol=1e-9)
 
@@ -31,6 +32,7 @@ def test_every_system_is_solved(seed, n, systems):
 @built
 def test_the_library_and_pytorch_agree():
     matrix, more, sides = made(7, 217, 7)
+    matrix = triangle(matrix)
     found = ridges.solve(matrix, more, sides)
     with patch.object(ridges, "LIBRARY", None):
         torch.testing.assert_close(found, ridges.solve(matrix, more, sides), rtol=1e-9, atol=1e-12)
@@ -40,6 +42,7 @@ def test_the_library_and_pytorch_agree():
 def test_a_system_that_is_not_positive_definite_spoils_no_other():
     matrix, more, sides = made(3, 30, 7)
     matrix[11], matrix[:, 11] = 0.0, 0.0  # a column that is flat, and slightly more than flat
+    matrix = triangle(matrix)
     more[2] = 1.0
     more[2, 11] = -1e-9
     _, failed = ridges._side_by_side(matrix, more, sides)
@@ -54,5 +57,5 @@ def test_a_system_that_is_not_positive_definite_spoils_no_other():
 def test_a_large_matrix_is_solved_by_pytorch():
     matrix, more, sides = made(5, 12, 7)
     with patch.object(ridges, "MOST", 11), patch.object(ridges, "_side_by_side") as beside:
-        ridges.solve(matrix, more, sides)
+        ridges.solve(triangle(matrix), more, sides)
     assert not beside.called

@@ -8,7 +8,7 @@ Coefficients of a block are ``(outputs, q)``, the intercept last; blocks stand o
 block is what the network learns: the label, and where S has to be guessed, S.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from torch import Tensor
 from pfedfair import seeds
 from pfedfair.algorithms import lookup
 from pfedfair.algorithms.clients import Clients
-from pfedfair.algorithms.design import Dense, Design, Looked
+from pfedfair.algorithms.design import Dense, Design, Lines, Looked
 from pfedfair.data.piecewise import Piecewise
 
 ROWS = 8192  # rows that are laid out at a time
@@ -52,11 +52,11 @@ def fold_rows(clients: Clients, i: int, folds: int) -> list[np.ndarray]:
 
 
 class Piece(NamedTuple):
-    """Some rows of a client: their numbers, the folds in them, what their logits are linear in."""
+    """Some rows of a client: what their logits are linear in, and what is to be learnt of them."""
 
-    rows: Tensor
     ends: list[int]  # where each fold begins, and the last one ends
     design: Design
+    people: list[Lines]  # for every block
 
     @property
     def folds(self) -> list[tuple[int, slice]]:
@@ -64,23 +64,24 @@ class Piece(NamedTuple):
         return [(k, slice(*cut)) for k, cut in enumerate(pairwise(self.ends)) if cut[0] < cut[1]]
 
 
-def pieces(clients: Clients, i: int, folds: int) -> Iterator[Piece]:
-    """A client's rows, fold after fold, some at a time.
+def pieces(clients: Clients, i: int, folds: int) -> Iterable[Piece]:
+    """A client's rows, fold after fold, some at a time; those of small tables are kept."""
+    if not clients.remembers:
+        return cut_up(clients, i, folds)
+    return clients.once(("pieces", i, folds), lambda: list(cut_up(clients, i, folds)))
 
-    Designs of small tables are kept for all rounds.
-    """
+
+def cut_up(clients: Clients, i: int, folds: int) -> Iterator[Piece]:
+    """The same, made anew."""
     rows, ends = clients.once(("order", i, folds), lambda: in_order(fold_rows(clients, i, folds)))
-    whole = None
-    if clients.remembers:
-        whole = clients.once(("design", i, folds), lambda: design_of(clients, rows))
     at_once = ROWS_LOOKED if clients.table.width >= WIDE else ROWS
     number = max(1, -(-len(rows) // at_once))
     for k in range(number):
         start, stop = (len(rows) * end // number for end in (k, k + 1))
-        some = slice(start, stop)
+        some = rows[start:stop]
+        people = [Lines(labels[some], heft(clients, some)) for _, labels in clients.lessons()]
         cuts = [min(max(end, start), stop) - start for end in ends]
-        design = design_of(clients, rows[some]) if whole is None else whole.part(some)
-        yield Piece(rows[some], cuts, design)
+        yield Piece(cuts, design_of(clients, some), people)
 
 
 def in_order(parts: list[np.ndarray]) -> tuple[Tensor, list[int]]:

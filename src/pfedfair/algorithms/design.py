@@ -41,7 +41,7 @@ class Sums(NamedTuple):
 
     loss: Tensor  # on the way, see `PARTS`
     gradient: Tensor  # (parts, outputs, q)
-    hessian: Tensor  # upper triangles, (parts, numbers)
+    hessian: Tensor  # upper triangles, (parts, numbers), in single precision
 
 
 class Design(ABC):
@@ -80,14 +80,22 @@ class Design(ABC):
             much = None if people.much is None else people.much[lines]
             gradients.append(some.pull(slope[lines]))
             hessians.append(some.hessian(chance[lines], much))
-        return Sums(loss, torch.stack(gradients), torch.stack(hessians).double())
+        return Sums(loss, torch.stack(gradients), torch.stack(hessians).float())
 
-    def losses(self, coefficients: Tensor, shift: Tensor, people: Lines) -> Tensor:
-        """The losses of models ``(points, outputs, q)``, added up, ``(points,)``.
+    def losses(
+        self, coefficients: Tensor, shift: Tensor, people: Lines, ends: Sequence[int]
+    ) -> Tensor:
+        """The losses of models, added up, ``(points,)``, each part of people by its own.
 
-        `shift` ``(outputs,)`` is put to the logits.
+        Models are ``(parts, points, outputs, q)``, and `shift` ``(outputs,)`` is put to the logits.
+        Part k has the lines from ``ends[k]`` to ``ends[k + 1]``.
         """
-        return added(loss_of(self.scores(coefficients) + shift, people.y), people.much)
+        found = coefficients.new_zeros(coefficients.shape[1])
+        for models, lines in zip(coefficients, (slice(*cut) for cut in pairwise(ends)), strict=True):
+            much = None if people.much is None else people.much[lines]
+            z = self.part(lines).scores(models) + shift
+            found += added(loss_of(z, people.y[lines]), much)
+        return found
 
     def hessian(self, chance: Tensor, much: Tensor | None = None) -> Tensor:
         """The upper triangle of the Hessian, as a matrix of ``outputs * q``."""

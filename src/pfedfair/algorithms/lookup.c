@@ -42,7 +42,7 @@ struct design {
 };
 
 /* The number of this interface: an older library beside newer Python is not used. */
-int64_t pfedfair_interface(void) { return 2; }
+int64_t pfedfair_interface(void) { return 3; }
 
 /* Where everybody is: from cells (n, columns), which may be `between` places or `empty` (then they
  * stand at a column's last place), and others (n, more). There is room for 2 * columns + more places
@@ -177,64 +177,91 @@ INLINE int64_t input_of(const struct design *d, const struct column *c, int64_t 
     return c->order ? c->order[j] : d->inputs + j;
 }
 
+/* to = scale * (own + factor * rest); `own` may be missing, and `rest` if the factor is 0. */
+INLINE void put(int64_t width, double scale, const double *restrict own, double factor,
+                const double *restrict rest, double *restrict to)
+{
+    if (own && factor == 0.0 && scale == 1.0) memcpy(to, own, sizeof(double) * width);
+    else if (own && factor == 0.0)
+        for (int64_t k = 0; k < width; k++) to[k] = scale * own[k];
+    else if (own)
+        for (int64_t k = 0; k < width; k++) to[k] = scale * (own[k] + factor * rest[k]);
+    else
+        for (int64_t k = 0; k < width; k++) to[k] = factor == 0.0 ? 0.0 : scale * factor * rest[k];
+}
+
 /* From sums at the places of a column, (places, width) but `apart` numbers from one to the next, to
- * sums of its inputs (inputs, width). `running` has room for (places + 1, width). */
+ * sums of its inputs (inputs, width). Room: (places + 3, width).
+ *
+ * An input that is one place alone is that place's sums; others are differences of running sums,
+ * which are made when they are needed. What a factor belongs to is the same for all inputs of a
+ * column as a rule: all places with a number, or those of no known level, where often nobody is. */
 FAST static void narrow(const struct design *d, const struct column *c, int64_t width,
-                        int64_t apart, const double *restrict sums, double *restrict running,
+                        int64_t apart, const double *restrict sums, double *restrict room,
                         double *restrict found)
 {
-    if (!c->order) {
-        for (int64_t j = 0; j < c->inputs; j++)
-            memcpy(found + j * width, sums + j * apart, sizeof(double) * width);
-        return;
-    }
-    memset(running, 0, sizeof(double) * width);
-    for (int64_t p = 0; p < c->places; p++)
-        for (int64_t k = 0; k < width; k++)
-            running[(p + 1) * width + k] = running[p * width + k] + sums[p * apart + k];
-    running -= c->start * width, sums -= c->start * apart;
-    for (int64_t j = 0; j < c->inputs; j++) {
+    double *rest = room, *own = rest + width, *running = own + width;
+    int64_t first = 0, last = 0, some = 0, ready = 0;
+    for (int64_t j = 0; j < c->inputs; j++, found += width) {
+        if (!c->order) {
+            memcpy(found, sums + j * apart, sizeof(double) * width);
+            continue;
+        }
         const struct range *r = d->ranges + c->order[j];
-        int some = r->high > r->low, others = r->last > r->first; /* no places may be anywhere */
-        const double *low = running + (some ? r->low : c->start) * width;
-        const double *high = running + (some ? r->high : c->start) * width;
-        const double *first = running + (others ? r->first : c->start) * width;
-        const double *last = running + (others ? r->last : c->start) * width;
-        const double *only = sums + (some ? r->low : c->start) * apart;
-        double *restrict to = found + j * width, factor = r->factor, scale = r->scale;
-        int alone = r->high - r->low == 1; /* then it is exact */
-        if (factor == 0.0 && scale == 1.0)
-            for (int64_t k = 0; k < width; k++) to[k] = alone ? only[k] : high[k] - low[k];
-        else
-            for (int64_t k = 0; k < width; k++)
-                to[k] = scale * ((alone ? only[k] : high[k] - low[k])
-                                 + factor * (last[k] - first[k]));
+        int factored = r->factor != 0.0 && r->last > r->first;
+        if (factored && (r->first != first || r->last != last)) {
+            first = r->first, last = r->last, some = 0;
+            memset(rest, 0, sizeof(double) * width);
+            for (int64_t p = first - c->start; p < last - c->start; p++)
+                for (int64_t k = 0; k < width; k++) rest[k] += sums[p * apart + k];
+            for (int64_t k = 0; k < width; k++) some |= rest[k] != 0.0;
+        }
+        double factor = factored && some ? r->factor : 0.0;
+        const double *at = sums + (r->low - c->start) * apart;
+        if (r->high - r->low == 1) {
+            put(width, r->scale, at, factor, rest, found);
+            continue;
+        }
+        if (r->high <= r->low) {
+            put(width, r->scale, 0, factor, rest, found);
+            continue;
+        }
+        if (!ready++) {
+            memset(running, 0, sizeof(double) * width);
+            for (int64_t p = 0; p < c->places; p++)
+                for (int64_t k = 0; k < width; k++)
+                    running[(p + 1) * width + k] = running[p * width + k] + sums[p * apart + k];
+        }
+        const double *low = running + (r->low - c->start) * width;
+        const double *high = running + (r->high - c->start) * width;
+        for (int64_t k = 0; k < width; k++) own[k] = high[k] - low[k];
+        put(width, r->scale, own, factor, rest, found);
     }
 }
 
-/* to[j][i] = from[i][j], 8 x 8 numbers at a time. */
-FAST static void turn(int64_t rows, int64_t columns, const double *restrict from,
+/* to[j][i] = from[i][j], 8 x 8 numbers at a time; lines of `to` are `apart` numbers long. */
+FAST static void turn(int64_t rows, int64_t columns, const double *restrict from, int64_t apart,
                       double *restrict to)
 {
-    for (int64_t i = 0; i < rows; i += 8)
-        for (int64_t j = 0; j < columns; j += 8)
+    for (int64_t j = 0; j < columns; j += 8)
+        for (int64_t i = 0; i < rows; i += 8)
             if (i + 8 <= rows && j + 8 <= columns)
                 for (int64_t k = j; k < j + 8; k++)
-                    for (int64_t l = i; l < i + 8; l++) to[k * rows + l] = from[l * columns + k];
+                    for (int64_t l = i; l < i + 8; l++) to[k * apart + l] = from[l * columns + k];
             else
                 for (int64_t k = j; k < j + 8 && k < columns; k++)
                     for (int64_t l = i; l < i + 8 && l < rows; l++)
-                        to[k * rows + l] = from[l * columns + k];
+                        to[k * apart + l] = from[l * columns + k];
 }
 
 /* The same for all columns: from sums (places + more, width) to sums of inputs (inputs + more,
- * width). Room: 2 * (tall + 1) * width, where no column has more than `tall` places or inputs. */
+ * width). Room: (2 * tall + 3) * width, where no column has more than `tall` places or inputs. */
 static void narrow_all(const struct design *d, int64_t width, const double *sums, double *room,
                        double *found)
 {
     for (int64_t c = 0; c <= d->columns; c++) {
         struct column own = column_of(d, c);
-        double *rows = room + (own.places + 1) * width;
+        double *rows = room + (own.places + 3) * width;
         narrow(d, &own, width, width, sums + own.start * width, room, rows);
         for (int64_t j = 0; j < own.inputs; j++)
             memcpy(found + input_of(d, &own, j) * width, rows + j * width, sizeof(double) * width);
@@ -242,7 +269,7 @@ static void narrow_all(const struct design *d, int64_t width, const double *sums
 }
 
 /* From slopes of scores (n, width) to slopes of coefficients (inputs + more, width). Room:
- * (places + more + 2 * (tall + 1)) * width. */
+ * (places + more + 2 * tall + 3) * width. */
 FAST void pfedfair_pull(const struct design *d, int64_t n, int64_t width, const double *slopes,
                         double *found, double *room)
 {
@@ -255,32 +282,66 @@ FAST void pfedfair_pull(const struct design *d, int64_t n, int64_t width, const 
     narrow_all(d, width, room, room + size * width, found);
 }
 
-/* From sums over pairs of places (size, size), each pair once, the later place first, and a place
- * with itself by half, to the upper triangle of a matrix of (inputs + more, inputs + more). By pairs
- * of columns, so that all is near. Room: 3 * (tall + 1)^2. */
-FAST static void triangle(const struct design *d, const double *sums, int64_t tall, double *room,
-                          double *found)
+/* A line of the upper triangle of a matrix of (q, q): the sums of an input, the one at `place` of
+ * all columns' order, with itself and all that come after it there. */
+FAST static void put_line(const struct design *d, int64_t place, int64_t q,
+                          const double *restrict line, float *restrict found)
 {
-    int64_t size = d->places + d->more, q = d->inputs + d->more, all = (tall + 1) * (tall + 1);
-    double *running = room, *rows = room + all, *turned = rows + all;
-    for (int64_t c = 0; c <= d->columns; c++)
-        for (int64_t e = 0; e <= c; e++) {
-            struct column late = column_of(d, c), early = column_of(d, e);
-            int64_t width = late.inputs;
-            if (!late.inputs || !early.inputs) continue;
-            narrow(d, &late, early.places, size, sums + late.start * size + early.start, running,
-                   rows);
-            turn(late.inputs, early.places, rows, turned);
-            narrow(d, &early, width, width, turned, running, rows);
-            for (int64_t i = 0; i < early.inputs; i++)
-                for (int64_t j = c == e ? i : 0; j < late.inputs; j++) {
-                    int64_t one = input_of(d, &early, i), other = input_of(d, &late, j);
-                    int64_t low = one < other ? one : other, high = one < other ? other : one;
-                    double sum = rows[i * width + j];
-                    if (c == e) sum += rows[j * width + i];
-                    found[low * (2 * q - low - 1) / 2 + high] = sum;
-                }
+    int64_t one = place < d->inputs ? d->order[place] : place;
+    for (int64_t k = place; k < q; k++) {
+        int64_t other = k < d->inputs ? d->order[k] : k;
+        int64_t low = one < other ? one : other, high = one < other ? other : one;
+        found[low * (2 * q - low - 1) / 2 + high] = (float)line[k - place];
+    }
+}
+
+/* Whether inputs are numbered column after column: then a line lies in one piece. */
+INLINE int in_order(const struct design *d)
+{
+    for (int64_t k = 0; k < d->inputs; k++)
+        if (d->order[k] != k) return 0;
+    return 1;
+}
+
+/* From sums over pairs of places (size, size), each pair once, the later place first, and a place
+ * with itself by half, to the upper triangle of a matrix of (inputs + more, inputs + more). First
+ * from the later places of all pairs to inputs, then from the others; lines are long each time.
+ * Room: `pfedfair_room` less (places + more)^2. */
+FAST static void triangle(const struct design *d, const double *sums, int64_t tall, double *room,
+                          float *found)
+{
+    int64_t size = d->places + d->more, q = d->inputs + d->more, before = 0;
+    int64_t wide = size > q ? size : q, sorted = in_order(d);
+    double *rows = room + (tall + 3) * wide, *turned = rows + tall * wide;
+    for (int64_t c = 0; c <= d->columns; c++) {
+        struct column late = column_of(d, c);
+        int64_t width = late.start + late.places; /* of the same column, too */
+        narrow(d, &late, width, size, sums + late.start * size, room, rows);
+        turn(late.inputs, width, rows, q, turned + before);
+        before += late.inputs;
+    }
+    before = 0;
+    for (int64_t c = 0; c <= d->columns; c++) {
+        struct column early = column_of(d, c);
+        int64_t width = q - before;
+        narrow(d, &early, width, q, turned + early.start * q + before, room, rows);
+        for (int64_t i = 0; i < early.inputs; i++, before++) {
+            double *own = rows + i * width;
+            for (int64_t j = i; j < early.inputs; j++) own[j] += rows[j * width + i];
+            float *to = found + before * (2 * q - before - 1) / 2 + before;
+            if (!sorted) put_line(d, before, q, own + i, found);
+            else
+                for (int64_t k = i; k < width; k++) *to++ = (float)own[k];
         }
+    }
+}
+
+/* Numbers of the room that a Hessian takes, where no column has more than `tall` places or inputs:
+ * sums over pairs of places, and what `triangle` needs. */
+int64_t pfedfair_room(const struct design *d, int64_t tall)
+{
+    int64_t size = d->places + d->more, q = d->inputs + d->more, wide = size > q ? size : q;
+    return size * size + (2 * tall + 3) * wide + size * q;
 }
 
 /* Put a person's weight to the sums of all pairs of its places. */
@@ -297,10 +358,9 @@ INLINE void add_pairs(const struct design *d, int64_t person, double weight, dou
 }
 
 /* The weighted sum of every person's products of two inputs: the upper triangle of a matrix of
- * (inputs + more, inputs + more). Room: (places + more)^2, and 3 * (tall + 1)^2, where no column has
- * more than `tall` places or inputs. */
+ * (inputs + more, inputs + more). Room: `pfedfair_room`. */
 void pfedfair_square(const struct design *d, int64_t n, int64_t tall, const double *weight,
-                     double *found, double *room)
+                     float *found, double *room)
 {
     int64_t size = d->places + d->more;
     memset(room, 0, sizeof(double) * size * size);
@@ -376,11 +436,10 @@ INLINE void lose_on_the_way(struct lost *lost, double m0, double m1, double weig
  * At points[0] of coefficients (inputs + more, 2) the gradients (parts, inputs + more) and Hessians
  * (parts, upper triangle), and the losses (WAYS) on the way there from points[1]. `shift` (2) is put
  * to the scores. People count as `weight` says, if it is there;
- * part k has those from ends[k] to ends[k + 1]. Room: (places + more)^2, 3 * (places + more), and
- * 3 * (tall + 1)^2, where no column has more than `tall` places or inputs. */
+ * part k has those from ends[k] to ends[k + 1]. Room: `pfedfair_room`, and 3 * (places + more). */
 FAST void pfedfair_sums(const struct design *d, int64_t parts, int64_t tall, const int64_t *ends,
                         const double *points, const double *shift, const float *labels,
-                        const double *weight, double *loss, double *gradients, double *hessians,
+                        const double *weight, double *loss, double *gradients, float *hessians,
                         double *room)
 {
     int64_t size = d->places + d->more, q = d->inputs + d->more;
@@ -414,25 +473,28 @@ FAST void pfedfair_sums(const struct design *d, int64_t parts, int64_t tall, con
     memcpy(loss, lost.sums, sizeof(double) * WAYS);
 }
 
-/* The losses of people with labels 0 and 1 by some models, at most MOST, whose coefficients are
- * (inputs + more, width): one sum for each. Room for (places + more + 1) numbers times the width,
- * which is padded to a multiple of VECTOR. */
-FAST void pfedfair_losses(const struct design *d, int64_t n, int64_t width,
-                          const double *coefficients, double shift, const float *labels,
-                          const double *weight, double *loss, double *room)
+/* The losses of people with labels 0 and 1 by some models, at most MOST, each part of them by models
+ * of its own: coefficients are (parts, inputs + more, width), and there is one sum for each of the
+ * width. Part k has the people from ends[k] to ends[k + 1]. Room for (places + more + 1) numbers
+ * times the width, which is padded to a multiple of VECTOR. */
+FAST void pfedfair_losses(const struct design *d, int64_t parts, int64_t width,
+                          const int64_t *ends, const double *coefficients, double shift,
+                          const float *labels, const double *weight, double *loss, double *room)
 {
-    int64_t wide = padded(width);
+    int64_t wide = padded(width), q = d->inputs + d->more;
     double *m = room, *heights = room + wide, small[MOST];
     struct lost lost;
     begin(&lost, width);
-    heights_of(d, width, wide, coefficients, heights);
-    for (int64_t i = 0; i < n; i++) {
-        scores_of(d, i, wide, heights, m);
-        for (int64_t k = 0; k < width; k++) {
-            m[k] = labels[i] > 0.5f ? -(m[k] + shift) : m[k] + shift;
-            small[k] = exp(-fabs(m[k]));
+    for (int64_t part = 0; part < parts; part++) {
+        heights_of(d, width, wide, coefficients + part * q * width, heights);
+        for (int64_t i = ends[part]; i < ends[part + 1]; i++) {
+            scores_of(d, i, wide, heights, m);
+            for (int64_t k = 0; k < width; k++) {
+                m[k] = labels[i] > 0.5f ? -(m[k] + shift) : m[k] + shift;
+                small[k] = exp(-fabs(m[k]));
+            }
+            lose(&lost, width, m, small, weight ? weight[i] : 1.0);
         }
-        lose(&lost, width, m, small, weight ? weight[i] : 1.0);
     }
     settle(&lost, width);
     memcpy(loss, lost.sums, sizeof(double) * width);

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from pfedfair.data.piecewise import EMPTY
 from pfedfair.data.places import Ranges
 from pfedfair.spare import new
 
-INTERFACE = 2  # the same number as in lookup.c
+INTERFACE = 3  # the same number as in lookup.c
 MOST, VECTOR = 64, 8  # models whose losses are added up in one call; numbers side by side
 
 
@@ -47,7 +48,8 @@ def load(folder: Path) -> ctypes.CDLL | None:
     library.pfedfair_pull.argtypes = [design, number, number, *(memory,) * 3]
     library.pfedfair_square.argtypes = [design, number, number, *(memory,) * 3]
     library.pfedfair_sums.argtypes = [design, number, number, *(memory,) * 9]
-    library.pfedfair_losses.argtypes = [design, number, number, memory, real, *(memory,) * 4]
+    library.pfedfair_losses.argtypes = [design, number, number, memory, memory, real, *(memory,) * 4]
+    library.pfedfair_room.argtypes, library.pfedfair_room.restype = [design, number], number
     for name in ("places", "scores", "pull", "square", "sums", "losses"):
         getattr(library, f"pfedfair_{name}").restype = None
     return library
@@ -83,6 +85,10 @@ class Compiled(Design):
         LIBRARY.pfedfair_places(n, packed.shape[1], self.more, *known, EMPTY, *given)
         end = int(people[-1])
         self.people, self.at, self.much = people, at[:end].clone(), much[:end].clone()
+        self.told: Told | None = None
+
+    def __getstate__(self) -> dict[str, Any]:  # pointers are good in this process alone
+        return self.__dict__ | {"told": None}
 
     def __len__(self) -> int:
         return len(self.people) - 1
@@ -97,13 +103,13 @@ class Compiled(Design):
         flat = slopes.movedim(-2, 0).double().flatten(1).contiguous()
         assert len(flat) == len(self)
         found = flat.new_empty(self.q, flat.shape[1])
-        self._call("pull", *flat.shape, flat, found, self._room(2 * self.tall + 2, flat.shape[1]))
+        self._call("pull", *flat.shape, flat, found, self._room(2 * self.tall + 3, flat.shape[1]))
         return found.T.view(*slopes.shape[:-2], slopes.shape[-1], -1)
 
     def square(self, weight: Tensor) -> Tensor:
         weight = weight.double().contiguous()
         assert weight.shape == (len(self),)
-        found = weight.new_empty(self.q * (self.q + 1) // 2)
+        found = new((self.q * (self.q + 1) // 2,), torch.float32)
         self._call("square", len(self), self.tall, weight, found, self._squares())
         return found
 
@@ -114,30 +120,35 @@ class Compiled(Design):
         assert len(points) == own.numel() == 2
         assert 0 <= min(ends) <= max(ends) <= len(self)
         found = Sums(flat.new_empty(len(PARTS)), flat.new_empty(parts, 1, self.q),
-                     flat.new_empty(parts, self.q * (self.q + 1) // 2))  # fmt: skip
+                     new((parts, self.q * (self.q + 1) // 2), torch.float32))  # fmt: skip
         given = torch.tensor(ends), flat, own, *self._people(people)
         self._call("sums", parts, self.tall, *given, *found, self._squares(3 * self.size))
         return found
 
-    def losses(self, coefficients: Tensor, shift: Tensor, people: Lines) -> Tensor:
-        width = len(coefficients)
-        if coefficients.shape[1] > 1 or width > MOST:
-            return super().losses(coefficients, shift, people)
-        flat = self._checked(coefficients[:, 0].T)
-        found, given = flat.new_empty(width), (flat, float(shift), *self._people(people))
-        self._call("losses", len(self), width, *given, found, self._beside(width))
+    def losses(
+        self, coefficients: Tensor, shift: Tensor, people: Lines, ends: Sequence[int]
+    ) -> Tensor:
+        parts, width = coefficients.shape[:2]
+        if coefficients.shape[2] > 1 or width > MOST:
+            return super().losses(coefficients, shift, people, ends)
+        assert len(ends) == parts + 1
+        assert 0 <= min(ends) <= max(ends) <= len(self)
+        flat = self._checked(coefficients[:, :, 0].mT)
+        given = torch.tensor(ends), flat, float(shift), *self._people(people)
+        found = flat.new_empty(width)
+        self._call("losses", parts, width, *given, found, self._beside(width))
         return found
 
     def part(self, lines: slice) -> Compiled:
         start, stop, _ = lines.indices(len(self))
         found = object.__new__(Compiled)
         found.__dict__ |= self.__dict__
-        found.people = self.people[start : max(start, stop) + 1]
+        found.people, found.told = self.people[start : max(start, stop) + 1], None
         return found
 
     def _checked(self, flat: Tensor) -> Tensor:
-        """Coefficients ``(q, width)`` as the library takes them."""
-        assert flat.shape[0] == self.q
+        """Coefficients ``(..., q, width)`` as the library takes them."""
+        assert flat.shape[-2] == self.q
         assert flat.dtype is torch.float64
         return flat.contiguous()
 
@@ -154,17 +165,24 @@ class Compiled(Design):
 
     def _squares(self, more: int = 0) -> Tensor:
         """Room for a Hessian."""
-        return self._room(more + self.size * (self.size - 1) + 3 * (self.tall + 1) ** 2)
+        assert LIBRARY is not None
+        return new((more + LIBRARY.pfedfair_room(self._told(), self.tall),), torch.float64)
 
-    def _room(self, more: int, width: int = 1) -> Tensor:
+    def _room(self, more: int, width: int) -> Tensor:
         """Where the library works: so many numbers for every place, and for some `more`."""
         return new((self.size + more, width), torch.float64)
 
     def _call(self, name: str, *given: float | Tensor | None) -> None:
         """Let the library work."""
-        starts, _, each = self.columns
-        sizes = len(starts) - 1, self.size - self.more, len(each), self.more
-        known = (array.ctypes.data for array in (starts, each, self.order, self.firsts))
-        told = Told(*sizes, *known, *(own.data_ptr() for own in (self.people, self.at, self.much)))
         memory = (one.data_ptr() if isinstance(one, Tensor) else one for one in given)
-        getattr(LIBRARY, f"pfedfair_{name}")(told, *memory)
+        getattr(LIBRARY, f"pfedfair_{name}")(self._told(), *memory)
+
+    def _told(self) -> Told:
+        """What the library is told of this design."""
+        if self.told is None:
+            starts, _, each = self.columns
+            sizes = len(starts) - 1, self.size - self.more, len(each), self.more
+            known = (array.ctypes.data for array in (starts, each, self.order, self.firsts))
+            own = (tensor.data_ptr() for tensor in (self.people, self.at, self.much))
+            self.told = Told(*sizes, *known, *own)
+        return self.told

@@ -22,7 +22,7 @@
 typedef double lanes __attribute__((vector_size(8 * LANES)));
 
 /* The number of this interface: an older library beside newer Python is not used. */
-int64_t pfedfair_interface(void) { return 1; }
+int64_t pfedfair_interface(void) { return 2; }
 
 /* Where a strip begins: SIDE rows of the lower triangle, column after column. */
 INLINE lanes *strip_of(lanes *factor, int64_t number)
@@ -51,7 +51,7 @@ INLINE void turn(const lanes *pivots, lanes *turned, int64_t *failed)
 
 /* Solve (matrix + diag(more[:, l])) x = sides[:, l] for every lane l, into found (n, LANES).
  *
- * `matrix` is (n, n), of which the lower triangle is read; `more` and `sides` are (n, LANES). In
+ * `matrix` is the upper triangle of (n, n), row by row; `more` and `sides` are (n, LANES). In
  * `room`, at an address that is a multiple of 8 * LANES, are LANES numbers for every place of a lower
  * triangle in blocks, and for 2 * (n + SIDE) more. What is returned has a bit for each lane whose
  * matrix is not positive definite: what is found there means nothing. */
@@ -69,7 +69,8 @@ FAST int64_t pfedfair_ridges(int64_t n, const double *matrix, const double *more
                 for (int c = 0; c < SIDE; c++) {
                     int64_t row = i * SIDE + r, column = j * SIDE + c;
                     int inside = row < n && column <= row;
-                    double number = inside ? matrix[row * n + column] : row == column ? 1.0 : 0.0;
+                    double number = row == column ? 1.0 : 0.0;
+                    if (inside) number = matrix[column * (2 * n - column - 1) / 2 + row];
                     for (int l = 0; l < LANES; l++) block[r][c][l] = number;
                     if (inside && row == column)
                         for (int l = 0; l < LANES; l++) block[r][c][l] += more[row * LANES + l];

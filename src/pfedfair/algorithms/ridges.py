@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from pfedfair import native
+from pfedfair.algorithms.design import whole
 from pfedfair.spare import new
 
-INTERFACE = 1  # the same number as in ridges.c
+INTERFACE = 2  # the same number as in ridges.c
 LANES, SIDE = 8, 4  # systems side by side; rows of a block
 MOST = 512  # rows of a matrix: larger ones do not stay in the processor's cache
 FEW = 3  # systems that are quicker one by one
@@ -35,10 +36,10 @@ LIBRARY = load(Path(__file__).parent)
 def solve(matrix: Tensor, more: Tensor, sides: Tensor) -> Tensor:
     """Solve ``(matrix + diag(more[k])) x = sides[k]`` for every k: all are ``(systems, n)``.
 
-    The matrix is symmetric, in double precision.
+    The matrix is symmetric, in double precision; given is its upper triangle, row by row.
     """
-    number = len(more)
-    if LIBRARY is None or number <= FEW or len(matrix) > MOST:
+    number, n = sides.shape
+    if LIBRARY is None or number <= FEW or n > MOST:
         return torch.stack([one(matrix, *each) for each in zip(more, sides, strict=True)])
     found = torch.empty_like(sides)
     for start in range(0, number, LANES):
@@ -52,13 +53,13 @@ def solve(matrix: Tensor, more: Tensor, sides: Tensor) -> Tensor:
 
 def one(matrix: Tensor, more: Tensor, side: Tensor) -> Tensor:
     """Solve one system, by PyTorch."""
-    whole = matrix.clone()
-    whole.diagonal().add_(more)
-    factor, failed = torch.linalg.cholesky_ex(whole)
+    curved = whole(matrix)
+    curved.diagonal().add_(more)
+    factor, failed = torch.linalg.cholesky_ex(curved)
     lift = 1e-10
     while failed:  # rounding in the products may leave what is almost flat below 0
-        lifted = whole.diagonal().mean() * torch.eye(len(whole), dtype=whole.dtype)
-        factor, failed = torch.linalg.cholesky_ex(whole + lift * lifted)
+        lifted = curved.diagonal().mean() * torch.eye(len(curved), dtype=curved.dtype)
+        factor, failed = torch.linalg.cholesky_ex(curved + lift * lifted)
         lift *= 10
     return torch.cholesky_solve(side[:, None], factor)[:, 0]
 
@@ -66,9 +67,11 @@ def one(matrix: Tensor, more: Tensor, side: Tensor) -> Tensor:
 def _side_by_side(matrix: Tensor, more: Tensor, sides: Tensor) -> tuple[Tensor, int]:
     """Up to `LANES` systems at once, and a bit for each that could not be solved."""
     assert LIBRARY is not None
-    assert more.shape == sides.shape == (len(more), len(matrix))
+    number, n = sides.shape
+    assert more.shape == (number, n)
+    assert matrix.shape == (n * (n + 1) // 2,)
     assert matrix.dtype == more.dtype == sides.dtype == torch.float64
-    matrix, n, number = matrix.contiguous(), len(matrix), len(more)
+    matrix = matrix.contiguous()
     idle = [number - 1] * (LANES - number)  # lanes do the last one again
     given = [each[[*range(number), *idle]].T.contiguous() for each in (more, sides)]
     found, strips = torch.empty_like(given[0]), -(-n // SIDE)

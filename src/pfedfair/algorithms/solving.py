@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from pfedfair.algorithms.curvature import blocks
-from pfedfair.algorithms.design import whole
+from pfedfair.algorithms.design import triangle, whole
 from pfedfair.algorithms.likelihood import PARTS
 from pfedfair.algorithms.ridges import solve
 
@@ -25,12 +25,13 @@ def value(loss: Tensor, coefficients: Tensor, ridge: Tensor) -> Tensor:
 def steps(hessian: Tensor, slopes: Tensor, ridges: Tensor) -> Tensor:
     """The Newton steps of a block for each ridge, of the slopes' shape ``(ridges, outputs, q)``.
 
-    Slopes are the whole objective's, `hessian` that of the losses alone.
+    Slopes are the whole objective's, `hessian` that of the losses alone: its upper triangle.
     """
     _, outputs, q = slopes.shape
     if outputs > 1:  # all intercepts together may move freely, and need not
-        hessian, at = hessian.clone(), torch.arange(1, outputs + 1) * q - 1
-        hessian[at[:, None], at] += hessian.diagonal()[at].mean() / outputs
+        matrix, at = whole(hessian), torch.arange(1, outputs + 1) * q - 1
+        matrix[at[:, None], at] += matrix.diagonal()[at].mean() / outputs
+        hessian = triangle(matrix)
     more = ridges[:, None] * penalty(slopes.shape[1:]).flatten()
     return solve(hessian, more, slopes.flatten(1)).view(slopes.shape)
 
@@ -42,7 +43,7 @@ def advance(
 
     If the objective is not lower at the point that was asked for, the next is the lowest on the
     way there; otherwise a Newton step from it, by the ridge that has just been `chosen`. `sums` are
-    the losses' gradient and Hessian.
+    the losses' gradient and the upper triangle of their Hessian.
     """
     way = points[1] + PARTS[:, None, None] * (points[0] - points[1])
     found = value(loss, way, ridge)
@@ -57,7 +58,7 @@ def left_out(starts: Tensor, gradient: Tensor, hessian: Tensor, ridges: Tensor) 
     """The models without each fold, by one Newton step, for each ridge.
 
     From `starts` ``(folds, outputs, q)``, the gradients there of the other folds' losses, of the
-    same shape, and the Hessians of each fold's. The models are ``(folds, ridges, outputs, q)``.
+    same shape, and the triangles of each fold's Hessian. The models are ``(folds, ridges, outputs, q)``.
     """
     folds, found, total = len(starts), [], hessian.sum(0)
     ridges = ridges * (folds - 1) / folds  # they are against the mean loss
@@ -68,8 +69,8 @@ def left_out(starts: Tensor, gradient: Tensor, hessian: Tensor, ridges: Tensor) 
 
 
 def unfolded(sums: dict[str, Tensor], outputs: list[int]) -> list[tuple[Tensor, Tensor]]:
-    """Gradients ``(..., outputs, q)`` and Hessians of every block, from a message's tensors."""
+    """Gradients ``(..., outputs, q)`` and Hessians' triangles of every block, from a message."""
     gradients = blocks(sums["gradient"], outputs)
     sizes = [g.shape[-2] * g.shape[-1] for g in gradients]
     parts = torch.split(sums["hessian"], [n * (n + 1) // 2 for n in sizes], dim=-1)
-    return [(gradient, whole(part)) for gradient, part in zip(gradients, parts, strict=True)]
+    return list(zip(gradients, parts, strict=True))

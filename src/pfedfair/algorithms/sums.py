@@ -5,8 +5,8 @@ from torch import Tensor
 
 from pfedfair.algorithms import intercepts
 from pfedfair.algorithms.clients import Clients
-from pfedfair.algorithms.curvature import blocks, heft, people, pieces
-from pfedfair.algorithms.design import Lines, Sums, whole
+from pfedfair.algorithms.curvature import blocks, people, pieces
+from pfedfair.algorithms.design import Sums, whole
 from pfedfair.algorithms.likelihood import PARTS, chances, misses
 
 
@@ -21,31 +21,35 @@ def by_fold(
     outputs = [k for k, _ in clients.lessons()]
     coefficients = blocks(points, outputs)
     mass = people(clients, folds)
+    sizes, parts = [block[0].numel() for block in coefficients], folds if apart else 1
+    numbers = sum(size * (size + 1) // 2 for size in sizes)
     message = {
         "people": mass if apart else mass.sum(1, keepdim=True),
         "outputs": widths(clients),
         "loss": torch.zeros(len(clients), len(outputs), len(PARTS), dtype=torch.float64),
+        "gradient": points.new_empty(len(clients), parts, sum(sizes)),
+        "hessian": torch.empty(len(clients), parts, numbers, dtype=torch.float32),
     }
-    gradients, hessians, likely = [], [], []
+    likely = []
     for i in range(len(clients)):
         shift = own_intercepts(clients, i, coefficients[0], folds, tau)
         each = added_up(clients, i, coefficients, shift, folds, apart)
-        message["loss"][i] = torch.stack([found.loss for found in each])
-        gradients.append(torch.cat([found.gradient.flatten(1) for found in each], dim=1))
         triangles = [found.hessian for found in each]
+        torch.stack([found.loss for found in each], out=message["loss"][i])
+        flat = [found.gradient.flatten(1) for found in each]
+        torch.cat(flat, dim=1, out=message["gradient"][i])
         if tau is not None:
-            size = coefficients[0][0].numel()
-            at = torch.arange(1, outputs[0] + 1) * (size // outputs[0]) - 1
-            curved, gradient = whole(triangles[0].sum(0)), each[0].gradient[..., -1].sum(0)
+            at = torch.arange(1, outputs[0] + 1) * (sizes[0] // outputs[0]) - 1
+            curved = whole(triangles[0].double().sum(0))
+            gradient = each[0].gradient[..., -1].sum(0)
             likely.append(intercepts.evidence(curved[at[:, None], at], gradient, shift[0]))
             if not apart:
                 profiled = intercepts.profiled(curved, at, tau)
-                triangles[0] = profiled[*torch.triu_indices(size, size)][None]
+                triangles[0] = profiled[*torch.triu_indices(sizes[0], sizes[0])][None].float()
             if tau > 0:
                 way = shift[1] + PARTS[:, None] * (shift[0] - shift[1])
                 message["loss"][i, 0] += (way**2).sum(1) / (2 * tau**2)
-        hessians.append(torch.cat(triangles, dim=1).float())
-    message |= {"gradient": torch.stack(gradients), "hessian": torch.stack(hessians)}
+        torch.cat(triangles, dim=1, out=message["hessian"][i])
     return message if tau is None else message | {"evidence": torch.stack(likely)}
 
 
@@ -53,17 +57,20 @@ def added_up(
     clients: Clients, i: int, coefficients: list[Tensor], shift: Tensor, folds: int, apart: bool
 ) -> list[Sums]:
     """A client's sums for every block, in parts by fold if `apart`."""
+    shifts = [shift, *(torch.zeros_like(block[..., 0]) for block in coefficients[1:])]
     found: list[Sums] = []
-    for rows, ends, design in pieces(clients, i, folds):
-        ends, much = ends if apart else [0, len(rows)], heft(clients, rows)
-        each = []
-        for b, (_, labels) in enumerate(clients.lessons()):
-            own = shift if b == 0 else torch.zeros_like(coefficients[b][..., 0])
-            each.append(design.sums(coefficients[b], own, Lines(labels[rows], much), ends))
-        if found:
-            each = [Sums(*map(torch.add, *both)) for both in zip(found, each, strict=True)]
-        found = each
+    for piece in pieces(clients, i, folds):
+        ends = piece.ends if apart else [0, piece.ends[-1]]
+        blocks_of = zip(coefficients, shifts, piece.people, strict=True)
+        each = [piece.design.sums(*block, ends) for block in blocks_of]
+        found = [both(*pair) for pair in zip(found, each, strict=True)] if found else each
     return found
+
+
+def both(one: Sums, other: Sums) -> Sums:
+    """The sums of some rows and of others; Hessians are added up in double precision."""
+    hessian = (one.hessian.double() + other.hessian).to(one.hessian)
+    return Sums(one.loss + other.loss, one.gradient + other.gradient, hessian)
 
 
 def left_gradients(
@@ -73,21 +80,19 @@ def left_gradients(
 
     `starts` is ``(folds, total)``. A client's own intercept is the one at ``points[0]``.
     """
-    lessons, folds = clients.lessons(), len(starts)
-    outputs = [k for k, _ in lessons]
+    outputs, folds = [k for k, _ in clients.lessons()], len(starts)
     coefficients = blocks(starts, outputs)
     found = [torch.zeros(len(clients), *block.shape).to(block) for block in coefficients]
     for i in range(len(clients)):
         shift = own_intercepts(clients, i, blocks(points[:1], outputs)[0], folds, tau)
         for piece in pieces(clients, i, folds):
-            rows, design, much = piece.rows, piece.design, heft(clients, piece.rows)
-            left = torch.ones(folds, len(rows)) if much is None else much.repeat(folds, 1)
-            for fold, lines in piece.folds:
-                left[fold, lines] = 0.0
-            for b, (_, labels) in enumerate(lessons):
-                z = design.scores(coefficients[b])
+            for b, (y, much) in enumerate(piece.people):
+                left = torch.ones(folds, len(y)) if much is None else much.repeat(folds, 1)
+                for fold, lines in piece.folds:
+                    left[fold, lines] = 0.0
+                z = piece.design.scores(coefficients[b])
                 chance = chances(z + shift if b == 0 else z)
-                found[b][i] += design.pull(left[..., None] * misses(chance, labels[rows]))
+                found[b][i] += piece.design.pull(left[..., None] * misses(chance, y))
     return {"left_gradient": torch.cat([block.flatten(2) for block in found], dim=-1)}
 
 
@@ -99,19 +104,15 @@ def held_losses(
     `tries` is ``(folds, models, total)``; the losses are ``(clients, blocks, models)``. A
     client's own intercept is the one at ``points[1]``, where the models come from.
     """
-    lessons, folds = clients.lessons(), len(tries)
-    outputs = [k for k, _ in lessons]
+    outputs, folds = [k for k, _ in clients.lessons()], len(tries)
     coefficients = blocks(tries, outputs)
-    found = torch.zeros(len(clients), len(lessons), tries.shape[1], dtype=torch.float64)
+    found = torch.zeros(len(clients), len(outputs), tries.shape[1], dtype=torch.float64)
     for i in range(len(clients)):
         shift = own_intercepts(clients, i, blocks(points[1:], outputs)[0], folds, tau)
         for piece in pieces(clients, i, folds):
-            for k, lines in piece.folds:
-                rows, design = piece.rows[lines], piece.design.part(lines)
-                for b, (_, labels) in enumerate(lessons):
-                    own = shift[0] if b == 0 else torch.zeros(outputs[b], dtype=torch.float64)
-                    some = Lines(labels[rows], heft(clients, rows))
-                    found[i, b] += design.losses(coefficients[b][k], own, some)
+            for b, people in enumerate(piece.people):
+                own = shift[0] if b == 0 else torch.zeros(outputs[b], dtype=torch.float64)
+                found[i, b] += piece.design.losses(coefficients[b], own, people, piece.ends)
     return {"held_loss": found}
 
 
@@ -122,9 +123,8 @@ def own_intercepts(
     none = coefficients.new_zeros(coefficients.shape[:2])
     if tau is None or tau == 0 or not len(clients.rows[i]):
         return none
-    labels = clients.lessons()[0][1]
-    parts = [(design.scores(coefficients), labels[rows])
-             for rows, _, design in pieces(clients, i, folds)]  # fmt: skip
+    parts = [(piece.design.scores(coefficients), piece.people[0].y)
+             for piece in pieces(clients, i, folds)]  # fmt: skip
     z, y = torch.cat([z for z, _ in parts], dim=1), torch.cat([y for _, y in parts])
     return torch.stack([intercepts.solve(at, y, tau) for at in z])
 
