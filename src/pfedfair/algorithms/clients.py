@@ -138,8 +138,7 @@ class Clients:
         rows, width = torch.as_tensor(self.rows[i]), max(1, self.table.width)
         at_once = MEASURED if self.network.measured else max(1, AT_ONCE // width)
         parts = torch.split(rows, at_once)
-        each = ((self.table.inputs(some)[None], self.table.s[some][None]) for some in parts)
-        return torch.cat([self.network.logits(w[None], x, s)[0] for x, s in each])
+        return torch.cat([self.network.scores(w, self.table, some) for some in parts])
 
     def lessons(self) -> list[tuple[int, Tensor]]:
         """What each part of a model's row learns: its number of outputs, and all rows' labels."""

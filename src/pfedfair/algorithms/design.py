@@ -91,7 +91,8 @@ class Design(ABC):
         Part k has the lines from ``ends[k]`` to ``ends[k + 1]``.
         """
         found = coefficients.new_zeros(coefficients.shape[1])
-        for models, lines in zip(coefficients, (slice(*cut) for cut in pairwise(ends)), strict=True):
+        parts = (slice(*cut) for cut in pairwise(ends))
+        for models, lines in zip(coefficients, parts, strict=True):
             much = None if people.much is None else people.much[lines]
             z = self.part(lines).scores(models) + shift
             found += added(loss_of(z, people.y[lines]), much)

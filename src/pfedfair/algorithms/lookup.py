@@ -48,7 +48,8 @@ def load(folder: Path) -> ctypes.CDLL | None:
     library.pfedfair_pull.argtypes = [design, number, number, *(memory,) * 3]
     library.pfedfair_square.argtypes = [design, number, number, *(memory,) * 3]
     library.pfedfair_sums.argtypes = [design, number, number, *(memory,) * 9]
-    library.pfedfair_losses.argtypes = [design, number, number, memory, memory, real, *(memory,) * 4]
+    losses = design, number, number, memory, memory, real, *(memory,) * 4
+    library.pfedfair_losses.argtypes = losses
     library.pfedfair_room.argtypes, library.pfedfair_room.restype = [design, number], number
     for name in ("places", "scores", "pull", "square", "sums", "losses"):
         getattr(library, f"pfedfair_{name}").restype = None

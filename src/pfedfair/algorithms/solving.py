@@ -58,7 +58,8 @@ def left_out(starts: Tensor, gradient: Tensor, hessian: Tensor, ridges: Tensor) 
     """The models without each fold, by one Newton step, for each ridge.
 
     From `starts` ``(folds, outputs, q)``, the gradients there of the other folds' losses, of the
-    same shape, and the triangles of each fold's Hessian. The models are ``(folds, ridges, outputs, q)``.
+    same shape, and the triangles of each fold's Hessian. The models are ``(folds, ridges, outputs,
+    q)``.
     """
     folds, found, total = len(starts), [], hessian.sum(0)
     ridges = ridges * (folds - 1) / folds  # they are against the mean loss

@@ -110,9 +110,9 @@ def held_losses(
     for i in range(len(clients)):
         shift = own_intercepts(clients, i, blocks(points[1:], outputs)[0], folds, tau)
         for piece in pieces(clients, i, folds):
-            for b, people in enumerate(piece.people):
+            for b, some in enumerate(piece.people):
                 own = shift[0] if b == 0 else torch.zeros(outputs[b], dtype=torch.float64)
-                found[i, b] += piece.design.losses(coefficients[b], own, people, piece.ends)
+                found[i, b] += piece.design.losses(coefficients[b], own, some, piece.ends)
     return {"held_loss": found}
 
 

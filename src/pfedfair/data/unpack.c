@@ -27,7 +27,7 @@ struct encoder {
 };
 
 /* The number of this interface: an older library beside newer Python is not used. */
-int64_t pfedfair_interface(void) { return 1; }
+int64_t pfedfair_interface(void) { return 2; }
 
 /* Cells (n, numbers + categories) to inputs (n, width). */
 FAST void pfedfair_unpack(const struct encoder *e, int64_t n, const float *cells, float *inputs)
@@ -60,4 +60,77 @@ FAST void pfedfair_unpack(const struct encoder *e, int64_t n, const float *cells
                 to[(int64_t)cell] = 1.0f;
         }
     }
+}
+
+/* What a cell of a number adds to a score by the weights (width) of inputs: at each knot, one more
+ * than it has ramps. Return what an empty cell adds. */
+static double knots_of(const struct encoder *e, int64_t c, const float *weights, double *heights)
+{
+    int64_t first = e->ramps[c], end = e->ramps[c + 1];
+    double height = 0.0;
+    for (int64_t j = first; j < end; j++)
+        height -= (double)e->means[j] * e->scales[j] * weights[j];
+    for (int64_t j = first; j < end; j++) {
+        *heights++ = height;
+        height += (double)e->scales[j] * weights[j];
+    }
+    *heights = height;
+    return e->flags[c] >= 0 ? weights[e->flags[c]] : 0.0;
+}
+
+/* What a cell of a category adds: at each level, and behind them for one of no known level, for an
+ * empty one, and for what no cell should be. */
+static void levels_of(const struct encoder *e, int64_t c, const float *weights, double *heights)
+{
+    int64_t first = e->levels[c], many = e->many[c], flag = e->flags[e->numbers + c];
+    double share = 0.0;
+    for (int64_t j = first; j < first + many; j++) {
+        *heights++ = weights[j];
+        share += (double)e->shares[j] * weights[j];
+    }
+    heights[0] = share;
+    heights[1] = share + (flag >= 0 ? weights[flag] : 0.0);
+    heights[2] = 0.0;
+}
+
+/* Inputs times weights (outputs, width), to found (n, outputs), from cells: nothing is laid out.
+ * Column by column for some people at a time, added up in double precision. Room for width + 3
+ * numbers. */
+#define PEOPLE 256
+FAST void pfedfair_times(const struct encoder *e, int64_t n, const float *cells, int64_t outputs,
+                         const float *weights, float *found, double *room)
+{
+    int64_t columns = e->numbers + e->categories;
+    for (int64_t o = 0; o < outputs; o++, weights += e->width)
+        for (int64_t start = 0; start < n; start += PEOPLE) {
+            int64_t some = n - start < PEOPLE ? n - start : PEOPLE;
+            double sums[PEOPLE] = {0.0};
+            for (int64_t c = 0; c < e->numbers; c++) {
+                const float *own = cells + start * columns + c;
+                int32_t many = (int32_t)(e->ramps[c + 1] - e->ramps[c]), last = many ? many - 1 : 0;
+                double empty = knots_of(e, c, weights, room);
+                if (!many) room[1] = room[0];
+                for (int64_t i = 0; i < some; i++) {
+                    float cell = own[i * columns], at = cell > 0.0f ? cell : 0.0f;
+                    at = at < (float)many ? at : (float)many;
+                    int32_t low = (int32_t)at;
+                    low = low < last ? low : last;
+                    double height = room[low] + (at - (float)low) * (room[low + 1] - room[low]);
+                    sums[i] += cell == e->empty ? empty : height;
+                }
+            }
+            for (int64_t c = 0; c < e->categories; c++) {
+                const float *own = cells + start * columns + e->numbers + c;
+                int32_t many = (int32_t)e->many[c];
+                levels_of(e, c, weights, room);
+                for (int64_t i = 0; i < some; i++) {
+                    float cell = own[i * columns], at = cell > 0.0f ? cell : 0.0f;
+                    at = at < (float)many ? at : (float)many;
+                    int32_t low = (int32_t)at;
+                    int32_t level = low == many || (float)low == cell ? low : many + 2;
+                    sums[i] += room[cell == e->empty ? many + 1 : level];
+                }
+            }
+            for (int64_t i = 0; i < some; i++) found[(start + i) * outputs + o] = (float)sums[i];
+        }
 }

@@ -19,7 +19,7 @@ from torch import Tensor
 from pfedfair import native
 from pfedfair.spare import new
 
-INTERFACE = 1  # the same number as in unpack.c
+INTERFACE = 2  # the same number as in unpack.c
 DTYPES = {
     "ramps": np.int64, "means": np.float32, "scales": np.float32, "levels": np.int64,
     "many": np.int64, "flags": np.int64, "shares": np.float32,
@@ -42,7 +42,9 @@ def load(folder: Path) -> ctypes.CDLL | None:
     if library is not None:
         encoder, memory = ctypes.POINTER(Told), ctypes.c_void_p
         library.pfedfair_unpack.argtypes = [encoder, ctypes.c_int64, memory, memory]
-        library.pfedfair_unpack.restype = None
+        number = ctypes.c_int64
+        library.pfedfair_times.argtypes = [encoder, number, memory, number, *(memory,) * 3]
+        library.pfedfair_unpack.restype = library.pfedfair_times.restype = None
     return library
 
 
@@ -84,4 +86,16 @@ class Unpacker:
         if found.numel():
             n = prod(cells.shape[:-1])
             LIBRARY.pfedfair_unpack(self.told, n, cells.data_ptr(), found.data_ptr())
+        return found
+
+    def times(self, packed: Tensor, weights: Tensor) -> Tensor:
+        """Inputs times weights ``(outputs, width)``, which are not laid out for it."""
+        assert LIBRARY is not None
+        assert weights.shape[1] == self.width
+        assert weights.dtype is torch.float32
+        cells, weights = packed.contiguous(), weights.contiguous()
+        found = cells.new_empty(*cells.shape[:-1], len(weights))
+        room = new((self.width + 3,), torch.float64)
+        n, memory = prod(cells.shape[:-1]), (weights.data_ptr(), found.data_ptr(), room.data_ptr())
+        LIBRARY.pfedfair_times(self.told, n, cells.data_ptr(), len(weights), *memory)
         return found

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pfedfair.errors import InputError, option
+from pfedfair.federation import Table
 from pfedfair.optimisers import Step
 
 Slope = Callable[[Tensor], Tensor]  # from logits to d(loss)/d(logits)
@@ -49,6 +50,10 @@ class Network(Protocol):
 
     def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
         """Compute the outputs of every row's model on every row's people."""
+
+    def scores(self, w: Tensor, table: Table, rows: Tensor) -> Tensor:
+        """Compute the outputs of one model ``(p,)`` for rows of a table, ``(n, outputs)``."""
+        return self.logits(w[None], table.inputs(rows)[None], table.s[rows][None])[0]
 
     def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Compute the logits, and the map from d(loss)/d(logits) to d(loss)/d(w), ``(rows, p)``."""

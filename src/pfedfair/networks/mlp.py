@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from pfedfair import kinds
+from pfedfair.data.piecewise import Piecewise
+from pfedfair.federation import Table
 from pfedfair.networks import descent, kernel
 from pfedfair.networks.base import Network, Slope
 from pfedfair.networks.desk import desk_for, new_desk, unfold, widths_of, with_group
@@ -65,6 +67,17 @@ class MLP(Network):
             if layer is not self.layers[-1]:
                 x.relu_()
         return x
+
+    def scores(self, w: Tensor, table: Table, rows: Tensor) -> Tensor:
+        if not self.linear or not isinstance(table.encoder, Piecewise):
+            return super().scores(w, table, rows)
+        weight, bias = (part[0] for part in unfold(w[None], self.layers[0]))
+        cells, s = (tensor.index_select(0, rows) for tensor in (table.x, table.s))
+        found = table.encoder.times(cells, weight[:, : table.width])
+        if not self.groups:
+            return found.add_(bias)
+        groups = with_group(w.new_empty(self.groups, 0), torch.arange(self.groups), self.groups)
+        return found.add_((groups @ weight[:, table.width :].T + bias).index_select(0, s))
 
     def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         desk = new_desk(self.layers, self.groups, w, x, s)

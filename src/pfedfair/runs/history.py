@@ -3,7 +3,7 @@
 Test rows are not looked at, and no random number is drawn: weights are the same with and without.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 import numpy as np
@@ -13,17 +13,17 @@ from torch import Tensor
 
 from pfedfair import metrics
 from pfedfair.algorithms import Algorithm
+from pfedfair.algorithms.likelihood import loss_of
 from pfedfair.criteria import CRITERIA
-from pfedfair.federation import Batch, Federation
+from pfedfair.federation import Federation
 from pfedfair.kinds import outputs
 from pfedfair.networks import Network
-from pfedfair.objectives import losses
 from pfedfair.runs.predictor import ROWS_AT_ONCE
 
 APART = 8.0  # gradients of every row between two measurements: below a tenth of the time
 POINTS = 25  # of a curve, about
 IMAGES_AT_ONCE = 256
-KEPT = 64 * 2**20  # bytes of all inputs that are kept laid out
+FLAT = 8  # times as many people at once, where there is no layer between
 
 
 def measured_rounds(algorithm: Algorithm, every: int | None = None) -> set[int]:
@@ -46,46 +46,35 @@ class Measure:
     def __init__(self, federation: Federation, network: Network, criterion: str) -> None:
         self.federation, self.network, self.criterion = federation, network, criterion
         table, kinds = federation.table, federation.table.kinds
-        rows = np.concatenate(federation.partition.train)
+        self.pieces = _pieces(federation.partition.train, network)
+        rows = torch.cat(self.pieces)
         self.client = np.repeat(np.arange(len(federation)), federation.sizes)
-        label, group = table.y.numpy()[rows].astype(np.int64), table.s.numpy()[rows]
+        self.y, group = table.y[rows], table.s[rows].numpy()
+        label = self.y.long().numpy()
         self.cell = ((self.client * kinds.groups + group) * kinds.classes + label) * kinds.classes
-        self.kept: list[Batch] | None = [] if 4 * table.width * len(rows) <= KEPT else None
 
     def __call__(self, w: Tensor) -> dict[str, float]:
         """Measure the model `w`."""
-        kinds = self.federation.table.kinds
-        wide, lost, decided = outputs(kinds.classes), [], []
-        for some in self.people():
-            logits = self.network.logits(w[None], some.x, some.s)[..., :wide].detach()
-            lost.append(losses(logits, some)[0].numpy())
-            best = logits[0].argmax(1) if wide > 1 else (logits[0, :, 0] > 0).long()
-            decided.append(best.numpy())
+        table, kinds = self.federation.table, self.federation.table.kinds
+        each = [self.network.scores(w, table, rows).detach() for rows in self.pieces]
+        logits = torch.cat(each)[:, : outputs(kinds.classes)]
+        decided = logits.argmax(1) if logits.shape[1] > 1 else (logits[:, 0] > 0).long()
         shape = (len(self.federation), kinds.groups, kinds.classes, kinds.classes)
-        cell = self.cell + np.concatenate(decided)
+        cell = self.cell + decided.numpy()
         counts = np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape)
-        loss = np.bincount(self.client, np.concatenate(lost)) / self.federation.sizes
+        lost = loss_of(logits[None], self.y)[0].numpy()
+        loss = np.bincount(self.client, lost) / self.federation.sizes
         return {"loss": float(loss.mean()), **means(counts, self.criterion)}
 
-    def people(self) -> Iterator[Batch]:
-        """All clients' rows in order, some at a time; inputs of a small table are kept."""
-        if self.kept:
-            yield from self.kept
-            return
-        table = self.federation.table
-        for piece in _pieces(self.federation.partition.train, self.network):
-            some = torch.from_numpy(piece)
-            x, y, s = table.inputs(some)[None], table.y[some][None], table.s[some][None]
-            if self.kept is not None:
-                self.kept.append(Batch(x, y, s, y))
-            yield Batch(x, y, s, y)
 
-
-def _pieces(clients: Sequence[np.ndarray], network: Network) -> Iterator[np.ndarray]:
+def _pieces(clients: Sequence[np.ndarray], network: Network) -> list[Tensor]:
     """All clients' rows in order, some at a time; a client's alone where people are not apart."""
     most = IMAGES_AT_ONCE if network.alone else ROWS_AT_ONCE
+    most *= FLAT if network.linear else 1
+    found: list[np.ndarray] = []
     for rows in clients if network.alone else [np.concatenate(clients)]:
-        yield from np.array_split(rows, ceil(len(rows) / most))
+        found += np.array_split(rows, ceil(len(rows) / most))
+    return [torch.from_numpy(rows) for rows in found]
 
 
 def means(counts: np.ndarray, criterion: str) -> dict[str, float]:
