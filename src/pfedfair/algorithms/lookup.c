@@ -21,6 +21,12 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define VECTOR 8 /* numbers side by side */
+#define ROWS 3   /* of sums over pairs that are added to at a time */
+#define UNROLL _Pragma("GCC unroll 4")
+
+typedef double vector __attribute__((vector_size(8 * VECTOR), aligned(8), may_alias));
+typedef double pair __attribute__((vector_size(16), aligned(8), may_alias));
+typedef int64_t whole __attribute__((vector_size(8 * VECTOR), aligned(8), may_alias));
 
 struct range {
     int64_t low, high, first, last;
@@ -177,34 +183,35 @@ INLINE int64_t input_of(const struct design *d, const struct column *c, int64_t 
     return c->order ? c->order[j] : d->inputs + j;
 }
 
-/* to = scale * (own + factor * rest); `own` may be missing, and `rest` if the factor is 0. */
-INLINE void put(int64_t width, double scale, const double *restrict own, double factor,
-                const double *restrict rest, double *restrict to)
+/* to = scale * (own + factor * rest), where a line more may come to its own first. */
+INLINE void put(int64_t width, double scale, double *restrict own, const double *restrict more,
+                double factor, const double *restrict rest, double *restrict to)
 {
-    if (own && factor == 0.0 && scale == 1.0) memcpy(to, own, sizeof(double) * width);
-    else if (own && factor == 0.0)
-        for (int64_t k = 0; k < width; k++) to[k] = scale * own[k];
-    else if (own)
-        for (int64_t k = 0; k < width; k++) to[k] = scale * (own[k] + factor * rest[k]);
+    if (!more && factor == 0.0 && scale == 1.0) memcpy(to, own, sizeof(double) * width);
     else
-        for (int64_t k = 0; k < width; k++) to[k] = factor == 0.0 ? 0.0 : scale * factor * rest[k];
+        for (int64_t k = 0; k < width; k++) {
+            double sum = more ? (own[k] += more[k]) : own[k];
+            to[k] = scale * (factor == 0.0 ? sum : sum + factor * rest[k]);
+        }
 }
 
 /* From sums at the places of a column, (places, width) but `apart` numbers from one to the next, to
- * sums of its inputs (inputs, width). Room: (places + 3, width).
+ * sums of its inputs (inputs, width). Room: (2, width).
  *
- * An input that is one place alone is that place's sums; others are differences of running sums,
- * which are made when they are needed. What a factor belongs to is the same for all inputs of a
- * column as a rule: all places with a number, or those of no known level, where often nobody is. */
+ * An input that is one place alone is that place's sums. Ramps all end at the same place, so each is
+ * the next one and a place more. What a factor belongs to is the same for all inputs of a column as
+ * a rule: all places with a number, or those of no known level, where often nobody is. */
 FAST static void narrow(const struct design *d, const struct column *c, int64_t width,
-                        int64_t apart, const double *restrict sums, double *restrict room,
+                        int64_t apart, double *restrict sums, double *restrict room,
                         double *restrict found)
 {
-    double *rest = room, *own = rest + width, *running = own + width;
-    int64_t first = 0, last = 0, some = 0, ready = 0;
-    for (int64_t j = 0; j < c->inputs; j++, found += width) {
+    double *rest = room, *ramp = rest + width;
+    int64_t first = 0, last = 0, some = 0, low = 0, high = -1; /* what rest and ramp add up */
+    sums -= c->start * apart;
+    for (int64_t j = c->inputs - 1; j >= 0; j--) {
+        double *to = found + j * width;
         if (!c->order) {
-            memcpy(found, sums + j * apart, sizeof(double) * width);
+            memcpy(to, sums + (c->start + j) * apart, sizeof(double) * width);
             continue;
         }
         const struct range *r = d->ranges + c->order[j];
@@ -212,30 +219,23 @@ FAST static void narrow(const struct design *d, const struct column *c, int64_t 
         if (factored && (r->first != first || r->last != last)) {
             first = r->first, last = r->last, some = 0;
             memset(rest, 0, sizeof(double) * width);
-            for (int64_t p = first - c->start; p < last - c->start; p++)
+            for (int64_t p = first; p < last; p++)
                 for (int64_t k = 0; k < width; k++) rest[k] += sums[p * apart + k];
             for (int64_t k = 0; k < width; k++) some |= rest[k] != 0.0;
         }
         double factor = factored && some ? r->factor : 0.0;
-        const double *at = sums + (r->low - c->start) * apart;
         if (r->high - r->low == 1) {
-            put(width, r->scale, at, factor, rest, found);
+            put(width, r->scale, sums + r->low * apart, 0, factor, rest, to);
             continue;
         }
-        if (r->high <= r->low) {
-            put(width, r->scale, 0, factor, rest, found);
-            continue;
+        if (r->high <= r->low || r->high != high || r->low > low) {
+            memset(ramp, 0, sizeof(double) * width);
+            low = high = r->high;
         }
-        if (!ready++) {
-            memset(running, 0, sizeof(double) * width);
-            for (int64_t p = 0; p < c->places; p++)
-                for (int64_t k = 0; k < width; k++)
-                    running[(p + 1) * width + k] = running[p * width + k] + sums[p * apart + k];
-        }
-        const double *low = running + (r->low - c->start) * width;
-        const double *high = running + (r->high - c->start) * width;
-        for (int64_t k = 0; k < width; k++) own[k] = high[k] - low[k];
-        put(width, r->scale, own, factor, rest, found);
+        for (; low > r->low + 1; low--)
+            for (int64_t k = 0; k < width; k++) ramp[k] += sums[(low - 1) * apart + k];
+        const double *more = low > r->low ? sums + --low * apart : 0;
+        put(width, r->scale, ramp, more, factor, rest, to);
     }
 }
 
@@ -255,13 +255,13 @@ FAST static void turn(int64_t rows, int64_t columns, const double *restrict from
 }
 
 /* The same for all columns: from sums (places + more, width) to sums of inputs (inputs + more,
- * width). Room: (2 * tall + 3) * width, where no column has more than `tall` places or inputs. */
-static void narrow_all(const struct design *d, int64_t width, const double *sums, double *room,
+ * width). Room: (tall + 2) * width, where no column has more than `tall` inputs. */
+static void narrow_all(const struct design *d, int64_t width, double *sums, double *room,
                        double *found)
 {
     for (int64_t c = 0; c <= d->columns; c++) {
         struct column own = column_of(d, c);
-        double *rows = room + (own.places + 3) * width;
+        double *rows = room + 2 * width;
         narrow(d, &own, width, width, sums + own.start * width, room, rows);
         for (int64_t j = 0; j < own.inputs; j++)
             memcpy(found + input_of(d, &own, j) * width, rows + j * width, sizeof(double) * width);
@@ -269,7 +269,7 @@ static void narrow_all(const struct design *d, int64_t width, const double *sums
 }
 
 /* From slopes of scores (n, width) to slopes of coefficients (inputs + more, width). Room:
- * (places + more + 2 * tall + 3) * width. */
+ * (places + more + tall + 2) * width. */
 FAST void pfedfair_pull(const struct design *d, int64_t n, int64_t width, const double *slopes,
                         double *found, double *room)
 {
@@ -307,12 +307,12 @@ INLINE int in_order(const struct design *d)
  * with itself by half, to the upper triangle of a matrix of (inputs + more, inputs + more). First
  * from the later places of all pairs to inputs, then from the others; lines are long each time.
  * Room: `pfedfair_room` less (places + more)^2. */
-FAST static void triangle(const struct design *d, const double *sums, int64_t tall, double *room,
+FAST static void triangle(const struct design *d, double *sums, int64_t tall, double *room,
                           float *found)
 {
     int64_t size = d->places + d->more, q = d->inputs + d->more, before = 0;
     int64_t wide = size > q ? size : q, sorted = in_order(d);
-    double *rows = room + (tall + 3) * wide, *turned = rows + tall * wide;
+    double *rows = room + 2 * wide, *turned = rows + tall * wide;
     for (int64_t c = 0; c <= d->columns; c++) {
         struct column late = column_of(d, c);
         int64_t width = late.start + late.places; /* of the same column, too */
@@ -336,25 +336,38 @@ FAST static void triangle(const struct design *d, const double *sums, int64_t ta
     }
 }
 
-/* Numbers of the room that a Hessian takes, where no column has more than `tall` places or inputs:
- * sums over pairs of places, and what `triangle` needs. */
+/* Numbers of the room that a Hessian takes, where no column has more than `tall` inputs: sums over
+ * pairs of places, and what `triangle` needs. */
 int64_t pfedfair_room(const struct design *d, int64_t tall)
 {
     int64_t size = d->places + d->more, q = d->inputs + d->more, wide = size > q ? size : q;
-    return size * size + (2 * tall + 3) * wide + size * q;
+    return size * size + (tall + 2) * wide + size * q;
 }
 
-/* Put a person's weight to the sums of all pairs of its places. */
+/* Put a person's weight to the sums of pairs of its places: of `rows` places from the one numbered
+ * `from` on, with those before them and with each other. */
+INLINE void add_rows(const int rows, int64_t from, const int32_t *at, const double *much,
+                     double weight, int64_t size, double *sums)
+{
+    double part[ROWS], *row[ROWS];
+    UNROLL for (int k = 0; k < rows; k++)
+        part[k] = weight * much[from + k], row[k] = sums + at[from + k] * size;
+    for (int64_t b = 0; b < from; b++)
+        UNROLL for (int k = 0; k < rows; k++) row[k][at[b]] += part[k] * much[b];
+    UNROLL for (int k = 0; k < rows; k++) {
+        for (int l = 0; l < k; l++) row[k][at[from + l]] += part[k] * much[from + l];
+        row[k][at[from + k]] += 0.5 * part[k] * much[from + k];
+    }
+}
+
+/* The same for all pairs; some rows at a time take fewer branches, and fewer that are guessed. */
 INLINE void add_pairs(const struct design *d, int64_t person, double weight, double *sums)
 {
-    int64_t size = d->places + d->more, number = d->people[person + 1] - d->people[person];
+    int64_t size = d->places + d->more, number = d->people[person + 1] - d->people[person], a = 0;
     const int32_t *at = d->at + d->people[person];
     const double *much = d->much + d->people[person];
-    for (int64_t a = 0; a < number; a++) {
-        double part = weight * much[a], *row = sums + at[a] * size;
-        for (int64_t b = 0; b < a; b++) row[at[b]] += part * much[b];
-        row[at[a]] += 0.5 * part * much[a];
-    }
+    for (; a + ROWS <= number; a += ROWS) add_rows(ROWS, a, at, much, weight, size, sums);
+    for (; a < number; a++) add_rows(1, a, at, much, weight, size, sums);
 }
 
 /* The weighted sum of every person's products of two inputs: the upper triangle of a matrix of
@@ -369,74 +382,83 @@ void pfedfair_square(const struct design *d, int64_t n, int64_t tall, const doub
     triangle(d, room, tall, room + size * size, found);
 }
 
-/* Sums of log(1 + exp(m)) over people, for several m of each.
+/* exp(-|x|), to the last digit or two: 2 to a whole power, times a short series. */
+INLINE vector small_of(vector x)
+{
+    const double magic = 0x1.8p52; /* plus it, a number's last bits are the nearest whole number */
+    vector away = (vector)((whole)x & INT64_MAX), r, sum;
+    away = (vector)(((whole)away & (whole)(away < 700.0)) | ((whole)(away * 0.0 + 700.0) &
+                                                            (whole)(away >= 700.0)));
+    r = -away;
+    vector shifted = r * 0x1.71547652b82fep0 + magic, power = shifted - magic;
+    r = r - power * 0x1.62e42fefa39efp-1 - power * 0x1.abc9e3b39803fp-56;
+    sum = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
+    sum = sum * r + 1.0 / 39916800.0;
+    sum = sum * r + 1.0 / 3628800.0;
+    sum = sum * r + 1.0 / 362880.0;
+    sum = sum * r + 1.0 / 40320.0;
+    sum = sum * r + 1.0 / 5040.0;
+    sum = sum * r + 1.0 / 720.0;
+    sum = sum * r + 1.0 / 120.0;
+    sum = sum * r + 1.0 / 24.0;
+    sum = sum * r + 1.0 / 6.0;
+    sum = sum * r + 0.5;
+    sum = sum * r + 1.0;
+    sum = sum * r + 1.0;
+    return sum * (vector)(((whole)shifted + 1023) << 52);
+}
+
+/* The larger of 0 and x; what is no number stays so. */
+INLINE vector above_zero(vector x) { return (vector)((whole)x & ~(whole)(x < 0.0)); }
+
+/* Sums of log(1 + exp(m)) over people, for several vectors of m.
  *
  * The larger of 0 and m is added up, and 1 + exp(-|m|), which is at most 2, is multiplied with that
  * of others: so there is one logarithm for many people. Who counts for more or less than one has
  * logarithms alone. */
 #define AT_ONCE 512
 #define MOST 64
+#define WAYS 9
 struct lost {
     int64_t people;
-    double sums[MOST], products[MOST];
+    vector sums[WAYS], products[WAYS]; /* as many as ways, and no fewer than MOST / VECTOR */
 };
 
-INLINE void begin(struct lost *lost, int64_t width)
+INLINE void begin(struct lost *lost)
 {
     lost->people = 0;
-    for (int64_t k = 0; k < width; k++) lost->sums[k] = 0.0, lost->products[k] = 1.0;
+    for (int k = 0; k < WAYS; k++) lost->sums[k] = (vector){0.0}, lost->products[k] = lost->sums[k] + 1.0;
 }
 
-INLINE void settle(struct lost *lost, int64_t width)
+INLINE void settle(struct lost *lost)
 {
-    for (int64_t k = 0; k < width; k++) {
-        lost->sums[k] += log(lost->products[k]);
-        lost->products[k] = 1.0;
-    }
-    lost->people = 0;
-}
-
-/* `small` are exp(-|m|). */
-INLINE void lose(struct lost *lost, int64_t width, const double *m, const double *small,
-                 double weight)
-{
-    if (weight == 1.0) {
-        for (int64_t k = 0; k < width; k++) {
-            lost->sums[k] += m[k] > 0.0 ? m[k] : 0.0;
-            lost->products[k] *= 1.0 + small[k];
+    for (int k = 0; k < WAYS; k++)
+        for (int l = 0; l < VECTOR; l++) {
+            lost->sums[k][l] += log(lost->products[k][l]);
+            lost->products[k][l] = 1.0;
         }
-        if (++lost->people == AT_ONCE) settle(lost, width);
-    } else
-        for (int64_t k = 0; k < width; k++)
-            lost->sums[k] += weight * ((m[k] > 0.0 ? m[k] : 0.0) + log1p(small[k]));
+    lost->people = 0;
 }
 
-/* The losses on the way from m1 to m0: all of it, a half, ..., a 128th, and none of it. There exp(m)
- * is that of m1 times a power of one number. */
-#define WAYS 9
-INLINE void lose_on_the_way(struct lost *lost, double m0, double m1, double weight)
+/* `small` is exp(-|m|); people count so much, or 1 if nothing is said. */
+INLINE void lose(struct lost *lost, int64_t k, vector m, vector small, const double *much)
 {
-    double m[WAYS], small[WAYS], part = 1.0 / (1 << (WAYS - 2));
-    double first = exp(m1), factor = exp(part * (m0 - m1));
-    m[WAYS - 1] = m1, small[WAYS - 1] = first;
-    for (int k = WAYS - 2; k >= 0; k--) {
-        m[k] = m1 + part * (m0 - m1);
-        small[k] = first * factor;
-        part *= 2.0, factor *= factor;
+    if (!much) {
+        lost->sums[k] += above_zero(m);
+        lost->products[k] *= 1.0 + small;
+        return;
     }
-    if (fabs(m0) < 300.0 && fabs(m1) < 300.0)
-        for (int k = 0; k < WAYS; k++) small[k] = small[k] > 1.0 ? 1.0 / small[k] : small[k];
-    else /* too large or too small to be multiplied */
-        for (int k = 0; k < WAYS; k++) small[k] = exp(-fabs(m[k]));
-    lose(lost, WAYS, m, small, weight);
+    vector all = above_zero(m);
+    for (int l = 0; l < VECTOR; l++) lost->sums[k][l] += much[l] * (all[l] + log1p(small[l]));
 }
 
 /* All that a Newton step needs of people with labels 0 and 1, parts of them apart.
  *
  * At points[0] of coefficients (inputs + more, 2) the gradients (parts, inputs + more) and Hessians
- * (parts, upper triangle), and the losses (WAYS) on the way there from points[1]. `shift` (2) is put
- * to the scores. People count as `weight` says, if it is there;
- * part k has those from ends[k] to ends[k + 1]. Room: `pfedfair_room`, and 3 * (places + more). */
+ * (parts, upper triangle), and the losses on the way there from points[1]: of all of it, a half, ...,
+ * a 128th, and none of it. `shift` (2) is put to the scores. People count as `weight` says, if it is
+ * there; part k has those from ends[k] to ends[k + 1]. Room: `pfedfair_room`, and
+ * 3 * (places + more). */
 FAST void pfedfair_sums(const struct design *d, int64_t parts, int64_t tall, const int64_t *ends,
                         const double *points, const double *shift, const float *labels,
                         const double *weight, double *loss, double *gradients, float *hessians,
@@ -446,31 +468,50 @@ FAST void pfedfair_sums(const struct design *d, int64_t parts, int64_t tall, con
     double *pairs = room, *heights = pairs + size * size, *sums = heights + 2 * size;
     double *more = sums + size;
     struct lost lost;
-    begin(&lost, WAYS);
+    begin(&lost);
     heights_of(d, 2, 2, points, heights);
     for (int64_t k = 0; k < parts; k++) {
         memset(sums, 0, sizeof(double) * size);
         memset(pairs, 0, sizeof(double) * size * size);
-        for (int64_t i = ends[k]; i < ends[k + 1]; i++) {
-            double z0 = shift[0], z1 = shift[1];
-            for (int64_t a = d->people[i]; a < d->people[i + 1]; a++) {
-                z0 += d->much[a] * heights[2 * d->at[a]];
-                z1 += d->much[a] * heights[2 * d->at[a] + 1];
+        for (int64_t start = ends[k]; start < ends[k + 1]; start += VECTOR) {
+            int64_t some = ends[k + 1] - start < VECTOR ? ends[k + 1] - start : VECTOR;
+            vector sign, m0, m1, much;
+            for (int64_t l = 0; l < VECTOR; l++) { /* nobody has no loss */
+                sign[l] = 1.0, m0[l] = m1[l] = -1000.0, much[l] = 0.0;
+                if (l >= some) continue;
+                int64_t i = start + l;
+                pair z = *(const pair *)shift;
+                for (int64_t a = d->people[i]; a < d->people[i + 1]; a++)
+                    z += d->much[a] * *(const pair *)(heights + 2 * d->at[a]);
+                if (labels[i] > 0.5f) sign[l] = -1.0, z = -z;
+                m0[l] = z[0], m1[l] = z[1], much[l] = weight ? weight[i] : 1.0;
             }
-            double sign = labels[i] > 0.5f ? -1.0 : 1.0, counts = weight ? weight[i] : 1.0;
-            double m0 = sign * z0, m1 = sign * z1;
-            double small = exp(-fabs(m0)), large = 1.0 / (1.0 + small);
-            double slope = counts * sign * (m0 > 0.0 ? large : small * large);
-            lose_on_the_way(&lost, m0, m1, counts);
-            for (int64_t a = d->people[i]; a < d->people[i + 1]; a++)
-                sums[d->at[a]] += d->much[a] * slope;
-            add_pairs(d, i, counts * small * large * large, pairs);
+            vector small = small_of(m0), large = 1.0 / (1.0 + small), part = {0.0};
+            vector right = (vector)((whole)large & (whole)(m0 > 0.0));
+            vector wrong = (vector)((whole)(small * large) & ~(whole)(m0 > 0.0));
+            vector slopes = much * sign * (right + wrong), curves = much * small * large * large;
+            lose(&lost, 0, m0, small, weight ? (double *)&much : 0);
+            part += 0.5;
+            for (int way = 1; way < WAYS; way++, part *= way < WAYS - 1 ? 0.5 : 0.0) {
+                vector m = m1 + part * (m0 - m1);
+                lose(&lost, way, m, small_of(m), weight ? (double *)&much : 0);
+            }
+            if (++lost.people == AT_ONCE) settle(&lost);
+            for (int64_t l = 0; l < some; l++) {
+                int64_t i = start + l;
+                for (int64_t a = d->people[i]; a < d->people[i + 1]; a++)
+                    sums[d->at[a]] += d->much[a] * slopes[l];
+                add_pairs(d, i, curves[l], pairs);
+            }
         }
         narrow_all(d, 1, sums, more, gradients + k * q);
         triangle(d, pairs, tall, more, hessians + k * (q * (q + 1) / 2));
     }
-    settle(&lost, WAYS);
-    memcpy(loss, lost.sums, sizeof(double) * WAYS);
+    settle(&lost);
+    for (int way = 0; way < WAYS; way++) {
+        loss[way] = 0.0;
+        for (int l = 0; l < VECTOR; l++) loss[way] += lost.sums[way][l];
+    }
 }
 
 /* The losses of people with labels 0 and 1 by some models, at most MOST, each part of them by models
@@ -482,20 +523,22 @@ FAST void pfedfair_losses(const struct design *d, int64_t parts, int64_t width,
                           const float *labels, const double *weight, double *loss, double *room)
 {
     int64_t wide = padded(width), q = d->inputs + d->more;
-    double *m = room, *heights = room + wide, small[MOST];
+    double *scores = room, *heights = room + wide, much[VECTOR];
     struct lost lost;
-    begin(&lost, width);
+    begin(&lost);
     for (int64_t part = 0; part < parts; part++) {
         heights_of(d, width, wide, coefficients + part * q * width, heights);
         for (int64_t i = ends[part]; i < ends[part + 1]; i++) {
-            scores_of(d, i, wide, heights, m);
-            for (int64_t k = 0; k < width; k++) {
-                m[k] = labels[i] > 0.5f ? -(m[k] + shift) : m[k] + shift;
-                small[k] = exp(-fabs(m[k]));
+            scores_of(d, i, wide, heights, scores);
+            for (int l = 0; l < VECTOR; l++) much[l] = weight ? weight[i] : 1.0;
+            for (int64_t k = 0; k < wide; k += VECTOR) {
+                vector m = *(vector *)(scores + k) + shift;
+                if (labels[i] > 0.5f) m = -m;
+                lose(&lost, k / VECTOR, m, small_of(m), weight ? much : 0);
             }
-            lose(&lost, width, m, small, weight ? weight[i] : 1.0);
+            if (++lost.people == AT_ONCE) settle(&lost);
         }
     }
-    settle(&lost, width);
-    memcpy(loss, lost.sums, sizeof(double) * width);
+    settle(&lost);
+    for (int64_t k = 0; k < width; k++) loss[k] = lost.sums[k / VECTOR][k % VECTOR];
 }

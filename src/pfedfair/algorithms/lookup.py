@@ -104,7 +104,7 @@ class Compiled(Design):
         flat = slopes.movedim(-2, 0).double().flatten(1).contiguous()
         assert len(flat) == len(self)
         found = flat.new_empty(self.q, flat.shape[1])
-        self._call("pull", *flat.shape, flat, found, self._room(2 * self.tall + 3, flat.shape[1]))
+        self._call("pull", *flat.shape, flat, found, self._room(self.tall + 2, flat.shape[1]))
         return found.T.view(*slopes.shape[:-2], slopes.shape[-1], -1)
 
     def square(self, weight: Tensor) -> Tensor:

@@ -1,12 +1,12 @@
 /* Linear systems that differ by their diagonals, see ridges.py.
  *
- * A positive definite matrix, and LANES numbers for every place of its diagonal: so many Cholesky
- * factorisations go side by side, one in each lane of a vector. Nothing is ever added up across
- * lanes, and each number that is read serves all of them. In double precision, by one thread.
+ * Cholesky's way, one system after another: a factor of some hundred rows stays in the cache. Some
+ * columns at a time, rows side by side in vectors. In double precision, by one thread.
  */
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Compiled for several processors, where the system can choose among them when it is loaded. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
@@ -16,92 +16,111 @@
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
-#define LANES 8
-#define SIDE 4 /* of the blocks that are worked on at a time */
+#define UNROLL _Pragma("GCC unroll 8")
+#define VECTOR 8  /* rows side by side */
+#define VECTORS 4 /* vectors of a column that are worked on at a time */
+#define COLUMNS 4 /* and columns */
 
-typedef double lanes __attribute__((vector_size(8 * LANES)));
+typedef double vector __attribute__((vector_size(8 * VECTOR), aligned(8), may_alias));
 
 /* The number of this interface: an older library beside newer Python is not used. */
-int64_t pfedfair_interface(void) { return 2; }
+int64_t pfedfair_interface(void) { return 3; }
 
-/* Where a strip begins: SIDE rows of the lower triangle, column after column. */
-INLINE lanes *strip_of(lanes *factor, int64_t number)
-{
-    return factor + SIDE * SIDE * (number * (number + 1) / 2);
-}
+INLINE int64_t padded(int64_t n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
 
-/* A block less the products of the first `columns` columns of two strips, its rows' and columns'. */
-INLINE void subtract(int64_t columns, const lanes *rows, const lanes *others,
-                     lanes block[SIDE][SIDE])
+/* The lower triangle of matrix + diag(more), column by column, `tall` numbers each; what is missing
+ * to full vectors and columns is that of the unit matrix. `matrix` is an upper triangle, row by row. */
+static void lay_out(int64_t n, int64_t tall, const double *matrix, const double *more, double *l)
 {
-    for (int64_t k = 0; k < columns; k++, rows += SIDE, others += SIDE)
-        for (int r = 0; r < SIDE; r++)
-            for (int c = 0; c < SIDE; c++) block[r][c] -= rows[r] * others[c];
-}
-
-/* One over the roots of pivots. A lane whose pivot is not above 0 has failed. */
-INLINE void turn(const lanes *pivots, lanes *turned, int64_t *failed)
-{
-    for (int l = 0; l < LANES; l++) {
-        int good = (*pivots)[l] > 0.0;
-        if (!good) *failed |= (int64_t)1 << l;
-        (*turned)[l] = good ? 1.0 / sqrt((*pivots)[l]) : 1.0;
+    memset(l, 0, sizeof(double) * tall * tall);
+    for (int64_t j = 0; j < n; j++) {
+        memcpy(l + j * tall + j, matrix, sizeof(double) * (n - j));
+        l[j * tall + j] += more[j];
+        matrix += n - j;
     }
+    for (int64_t j = n; j < tall; j++) l[j * tall + j] = 1.0;
 }
 
-/* Solve (matrix + diag(more[:, l])) x = sides[:, l] for every lane l, into found (n, LANES).
- *
- * `matrix` is the upper triangle of (n, n), row by row; `more` and `sides` are (n, LANES). In
- * `room`, at an address that is a multiple of 8 * LANES, are LANES numbers for every place of a lower
- * triangle in blocks, and for 2 * (n + SIDE) more. What is returned has a bit for each lane whose
- * matrix is not positive definite: what is found there means nothing. */
-FAST int64_t pfedfair_ridges(int64_t n, const double *matrix, const double *more,
-                             const double *sides, double *found, double *room)
+/* Some rows, from `i` on, of COLUMNS columns of the factor, from `j` on: less the products with the
+ * columns before, and with each other. With the rows of the diagonal come its pivots: one over their
+ * roots. Return 0 if one of them is not above 0. */
+INLINE int tile(const int vectors, int64_t tall, int64_t i, int64_t j, double *l, double *pivots)
 {
-    int64_t strips = (n + SIDE - 1) / SIDE, failed = 0;
-    lanes *turned = (lanes *)room, *answers = turned + strips * SIDE; /* turned: of the diagonal */
-    lanes *factor = answers + strips * SIDE;
-    for (int64_t i = 0; i < strips; i++) {
-        lanes *own = strip_of(factor, i);
-        for (int64_t j = 0; j <= i; j++) {
-            lanes block[SIDE][SIDE], *to = own + SIDE * SIDE * j;
-            for (int r = 0; r < SIDE; r++)
-                for (int c = 0; c < SIDE; c++) {
-                    int64_t row = i * SIDE + r, column = j * SIDE + c;
-                    int inside = row < n && column <= row;
-                    double number = row == column ? 1.0 : 0.0;
-                    if (inside) number = matrix[column * (2 * n - column - 1) / 2 + row];
-                    for (int l = 0; l < LANES; l++) block[r][c][l] = number;
-                    if (inside && row == column)
-                        for (int l = 0; l < LANES; l++) block[r][c][l] += more[row * LANES + l];
-                }
-            const lanes *others = strip_of(factor, j), *corner = others + SIDE * SIDE * j;
-            subtract(j * SIDE, own, others, block);
-            for (int c = 0; c < SIDE; c++) {
-                for (int d = 0; d < c; d++) {
-                    lanes by = i == j ? block[c][d] : corner[d * SIDE + c];
-                    for (int r = 0; r < SIDE; r++) block[r][c] -= block[r][d] * by;
-                }
-                if (i == j) turn(&block[c][c], turned + i * SIDE + c, &failed);
-                for (int r = 0; r < SIDE; r++) block[r][c] *= turned[j * SIDE + c];
-            }
-            for (int c = 0; c < SIDE; c++)
-                for (int r = 0; r < SIDE; r++) to[c * SIDE + r] = block[r][c];
+    vector sum[COLUMNS][VECTORS];
+    UNROLL for (int c = 0; c < COLUMNS; c++)
+        UNROLL for (int v = 0; v < vectors; v++)
+            sum[c][v] = *(vector *)(l + (j + c) * tall + i + v * VECTOR);
+    for (int64_t k = 0; k < j; k++)
+        UNROLL for (int c = 0; c < COLUMNS; c++)
+            UNROLL for (int v = 0; v < vectors; v++)
+                sum[c][v] -= l[k * tall + j + c] * *(vector *)(l + k * tall + i + v * VECTOR);
+    UNROLL for (int c = 0; c < COLUMNS; c++) {
+        double *own = l + (j + c) * tall;
+        UNROLL for (int d = 0; d < c; d++)
+            UNROLL for (int v = 0; v < vectors; v++)
+                sum[c][v] -= l[(j + d) * tall + j + c] * sum[d][v];
+        if (i <= j) {
+            UNROLL for (int v = 0; v < vectors; v++) *(vector *)(own + i + v * VECTOR) = sum[c][v];
+            double pivot = own[j + c];
+            if (!(pivot > 0.0)) return 0;
+            pivots[j + c] = 1.0 / sqrt(pivot);
+        }
+        UNROLL for (int v = 0; v < vectors; v++) {
+            sum[c][v] *= pivots[j + c];
+            *(vector *)(own + i + v * VECTOR) = sum[c][v];
         }
     }
-    for (int64_t i = 0; i < strips * SIDE; i++) { /* forward */
-        lanes *own = strip_of(factor, i / SIDE) + i % SIDE, sum = {0.0};
-        if (i < n)
-            for (int l = 0; l < LANES; l++) sum[l] = sides[i * LANES + l];
-        for (int64_t k = 0; k < i; k++) sum -= own[k * SIDE] * answers[k];
-        answers[i] = sum * turned[i];
+    return 1;
+}
+
+/* The factor, in place. Return 0 if the matrix is not positive definite. */
+INLINE int factor(int64_t tall, double *l, double *pivots)
+{
+    for (int64_t j = 0; j < tall; j += COLUMNS)
+        for (int64_t i = j / VECTOR * VECTOR; i < tall;) {
+            int64_t left = (tall - i) / VECTOR;
+            int good = left >= VECTORS ? tile(VECTORS, tall, i, j, l, pivots)
+                     : left >= 2       ? tile(2, tall, i, j, l, pivots)
+                                       : tile(1, tall, i, j, l, pivots);
+            if (!good) return 0;
+            i += VECTOR * (left >= VECTORS ? VECTORS : left >= 2 ? 2 : 1);
+        }
+    return 1;
+}
+
+/* From a side to the answer, in place, by the factor. */
+INLINE void substitute(int64_t n, int64_t tall, const double *l, const double *pivots, double *x)
+{
+    for (int64_t j = 0; j < n; j++) { /* forward */
+        x[j] *= pivots[j];
+        for (int64_t i = j + 1; i < n; i++) x[i] -= x[j] * l[j * tall + i];
     }
-    for (int64_t i = strips * SIDE - 1; i >= 0; i--) { /* and back */
-        lanes *own = strip_of(factor, i / SIDE) + i % SIDE;
-        answers[i] *= turned[i];
-        for (int64_t k = 0; k < i; k++) answers[k] -= own[k * SIDE] * answers[i];
+    for (int64_t j = n - 1; j >= 0; j--) { /* and back */
+        vector sums = {0.0};
+        int64_t i = j + 1;
+        for (; i + VECTOR <= n; i += VECTOR)
+            sums += *(const vector *)(l + j * tall + i) * *(const vector *)(x + i);
+        double sum = 0.0;
+        for (; i < n; i++) sum += l[j * tall + i] * x[i];
+        UNROLL for (int k = 0; k < VECTOR; k++) sum += sums[k];
+        x[j] = (x[j] - sum) * pivots[j];
     }
-    for (int64_t i = 0; i < n; i++)
-        for (int l = 0; l < LANES; l++) found[i * LANES + l] = answers[i][l];
-    return failed;
+}
+
+/* Numbers of the room that systems of n rows take. */
+int64_t pfedfair_room(int64_t n) { return (padded(n) + 1) * padded(n); }
+
+/* Solve (matrix + diag(more[k])) x = sides[k] for every k, in place. All are (systems, n), and the
+ * matrix is an upper triangle, row by row. A system whose matrix is not positive definite is named
+ * in `failed`, and its side stays as it is. */
+FAST void pfedfair_ridges(int64_t systems, int64_t n, const double *matrix, const double *more,
+                          double *sides, int64_t *failed, double *room)
+{
+    int64_t tall = padded(n);
+    double *pivots = room + tall * tall;
+    for (int64_t k = 0; k < systems; k++) {
+        lay_out(n, tall, matrix, more + k * n, room);
+        failed[k] = !factor(tall, room, pivots);
+        if (!failed[k]) substitute(n, tall, room, pivots, sides + k * n);
+    }
 }
