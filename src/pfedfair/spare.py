@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 MOST = 2**22  # numbers that minibatches may have, to be kept
+MEMORY = 6 * 4 * MOST  # bytes that are kept for them in all
 Views = list[tuple[Tensor, Tensor]]
 holders: Callable[[int], int] | None = getattr(torch._C, "_storage_Use_Count", None)
 
@@ -31,9 +32,14 @@ class Spare:
     has a tensor (the function is not public), all are new: slower, not wrong.
     """
 
-    def __init__(self, most: int, views: Callable[[Tensor], Views] = lambda tensor: []) -> None:
+    def __init__(
+        self,
+        most: int,
+        views: Callable[[Tensor], Views] = lambda tensor: [],
+        memory: float = float("inf"),
+    ) -> None:
         self.places: deque[Place] = deque(maxlen=most)
-        self.views = views
+        self.views, self.memory = views, memory
 
     def like(self, model: Tensor) -> tuple[Tensor, Views]:
         """Return a tensor of this form and any content that is nobody else's, and its views."""
@@ -42,13 +48,15 @@ class Spare:
     def of(self, shape: Sequence[int], dtype: torch.dtype) -> tuple[Tensor, Views]:
         """The same for a form that no tensor has yet."""
         for tensor, views, storage, mine in self.places:
-            free = holders and holders(storage) == mine
-            if free and tensor.shape == tuple(shape) and tensor.dtype is dtype:
+            fits = tensor.shape == tuple(shape) and tensor.dtype is dtype
+            if fits and holders and holders(storage) == mine:
                 return tensor.detach(), views
         tensor = torch.empty(*shape, dtype=dtype)
         views = self.views(tensor)
         storage = tensor.untyped_storage()._cdata
         self.places.append(Place(tensor, views, storage, holders(storage) if holders else 0))
+        while len(self.places) > 1 and sum(one.tensor.nbytes for one in self.places) > self.memory:
+            self.places.popleft()
         return tensor.detach(), views
 
 
@@ -56,14 +64,14 @@ class _Minibatches(local):
     """Threads have their own."""
 
     def __init__(self) -> None:
-        self.spare = Spare(6)
+        self.spare = Spare(20, memory=MEMORY)
 
 
 MINIBATCHES = _Minibatches()
 
 
 def new(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """Return a tensor of any content for a minibatch, in memory that earlier ones had."""
+    """Return a tensor of any content, for a minibatch or a message, in memory of earlier ones."""
     if prod(shape) > MOST:
         return torch.empty(*shape, dtype=dtype)
     return MINIBATCHES.spare.of(shape, dtype)[0]

@@ -38,6 +38,7 @@ from pfedfair.algorithms.sums import by_fold, held_losses, left_gradients, own_i
 from pfedfair.errors import InputError, known
 from pfedfair.kinds import Kinds
 from pfedfair.networks import Network
+from pfedfair.spare import new
 
 SUMS, FOLDS, TRIES = "sums", "sums by fold", "models to try"  # what a message is about
 MIDDLE = 1.0  # n times the ridge, before one is chosen
@@ -250,8 +251,8 @@ class Newton(Algorithm):
         each = zip(blocks(server["points"], outputs), solving.unfolded(total, outputs), strict=True)
         for b, (at, (gradient, hessian)) in enumerate(each):
             sums = gradient.sum(0), hessian.sum(0)
-            old, new = ridges[0][b], ridges[1][b]
-            found, accepted = solving.advance(at, total["loss"][b], sums, old, new)
+            old, chosen = ridges[0][b], ridges[1][b]
+            found, accepted = solving.advance(at, total["loss"][b], sums, old, chosen)
             points.append(found.flatten(1))
             good &= accepted
             if self.about(stage) == FOLDS:
@@ -259,8 +260,9 @@ class Newton(Algorithm):
                 if "starts" in server:
                     starts = blocks(server["starts"], outputs)[b]
                     slopes = blocks(total["left_gradient"], outputs)[b]
-                grid = new * self.grid(stage)
-                tries.append(solving.left_out(starts, slopes, hessian, grid).flatten(2))
+                curved = sums[1] - hessian  # of the other folds
+                grid = chosen * self.grid(stage)
+                tries.append(solving.left_out(starts, slopes, curved, grid).flatten(2))
         after = {"points": torch.cat(points, dim=1)}
         after["stage"] = stage + (good or self.about(stage) == TRIES)
         if tries and good:
@@ -281,7 +283,7 @@ def least(held_loss: Tensor) -> Tensor:
 def added(each: Tensor, share: Tensor) -> Tensor:
     """The weighted sum over clients, in double precision; one by one, as Hessians are large."""
     if bool((share == 1.0).all()):
-        return each.sum(0, dtype=torch.float64)
+        return torch.sum(each, 0, dtype=torch.float64, out=new(each.shape[1:], torch.float64))
     total = torch.zeros(each.shape[1:], dtype=torch.float64)
     for one, weight in zip(each, share, strict=True):
         total += weight * one

@@ -1,8 +1,8 @@
 """Solve linear systems that differ by their diagonals: one matrix, one or several ridges.
 
-By a library in C where it could be built (``ridges.c``, see `native`): some hundred rows are too few
-for PyTorch's to be quick. Large matrices, and those that are not quite positive definite, are left
-to PyTorch.
+By a library in C where it could be built (``ridges.c``, see `native`): some hundred rows are too
+few for PyTorch's to be quick. Large matrices, and those that are not quite positive definite, are
+left to PyTorch.
 """
 
 import ctypes

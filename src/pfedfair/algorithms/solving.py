@@ -57,15 +57,14 @@ def advance(
 def left_out(starts: Tensor, gradient: Tensor, hessian: Tensor, ridges: Tensor) -> Tensor:
     """The models without each fold, by one Newton step, for each ridge.
 
-    From `starts` ``(folds, outputs, q)``, the gradients there of the other folds' losses, of the
-    same shape, and the triangles of each fold's Hessian. The models are ``(folds, ridges, outputs,
-    q)``.
+    From `starts` ``(folds, outputs, q)``, and of the other folds' losses the gradients there, of
+    the same shape, and the triangles of Hessians. The models are ``(folds, ridges, outputs, q)``.
     """
-    folds, found, total = len(starts), [], hessian.sum(0)
+    folds, found = len(starts), []
     ridges = ridges * (folds - 1) / folds  # they are against the mean loss
-    for at, slope, own in zip(starts, gradient, hessian, strict=True):
+    for at, slope, curved in zip(starts, gradient, hessian, strict=True):
         slopes = slope + ridges[:, None, None] * penalty(at.shape) * at
-        found.append(at - steps(total - own, slopes, ridges))
+        found.append(at - steps(curved, slopes, ridges))
     return torch.stack(found)
 
 

@@ -8,6 +8,7 @@ from pfedfair.algorithms.clients import Clients
 from pfedfair.algorithms.curvature import blocks, people, pieces
 from pfedfair.algorithms.design import Sums, whole
 from pfedfair.algorithms.likelihood import PARTS, chances, misses
+from pfedfair.spare import new
 
 
 def by_fold(
@@ -28,7 +29,7 @@ def by_fold(
         "outputs": widths(clients),
         "loss": torch.zeros(len(clients), len(outputs), len(PARTS), dtype=torch.float64),
         "gradient": points.new_empty(len(clients), parts, sum(sizes)),
-        "hessian": torch.empty(len(clients), parts, numbers, dtype=torch.float32),
+        "hessian": new((len(clients), parts, numbers), torch.float32),
     }
     likely = []
     for i in range(len(clients)):
