@@ -51,6 +51,31 @@ def test_inputs_have_the_bits_of_pytorch(seed, n):
 
 
 @built
+@given(st.integers(0, 999), st.integers(0, 600), st.integers(1, 3))
+def test_inputs_times_weights_need_not_be_laid_out(seed, n, outputs):
+    """By loops over people and inputs, in double precision."""
+    found, rng = encoder(seed), np.random.default_rng(seed)
+    cells = rng.choice([0.0, 0.25, 1.0, 1.5, 2.0, 7.3, 60.0], (n, len(found.columns)))
+    odd = rng.choice([EMPTY, np.inf, -np.inf, -3.0, 1e30, -0.0], cells.shape)
+    packed = torch.from_numpy(np.where(rng.random(cells.shape) < 0.3, odd, cells)).float()
+    weights = torch.from_numpy(rng.normal(size=(outputs, found.width))).float()
+    plain = found.unpack(packed).double() @ weights.double().T
+    torch.testing.assert_close(found.times(packed, weights).double(), plain, rtol=1e-5, atol=2e-5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(unpack, "LIBRARY", None)
+        by_torch = found.times(packed, weights).double()
+    torch.testing.assert_close(by_torch, plain, rtol=1e-5, atol=1e-4)
+
+
+@built
+def test_weights_that_do_not_fit_are_refused():
+    found = encoder(0)
+    packed = torch.zeros(4, len(found.columns))
+    with pytest.raises(AssertionError):
+        found.times(packed, torch.zeros(1, found.width + 1))
+
+
+@built
 def test_rows_that_lie_apart_in_memory_are_read_in_order():
     found = encoder(0)
     packed = torch.rand(2, 40, len(found.columns)).round()

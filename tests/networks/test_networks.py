@@ -4,6 +4,7 @@ import json
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -183,3 +184,21 @@ def test_words_are_short():
     assert [MADE[name].words for name in ("mlp", "linear", "bias", "module")] == [
         "mlp 5-3", "linear", "constant", "module Sequential",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("groups", [0, 2, 3])
+@pytest.mark.parametrize("hidden", [(), (5,)])
+@pytest.mark.parametrize("encoding", ["piecewise", "standard"])
+def test_scores_of_a_tables_rows_are_logits_of_their_inputs(groups, hidden, encoding):
+    rng = np.random.default_rng(groups)
+    frame = pd.DataFrame({"a": rng.normal(size=90), "b": rng.choice(["u", "v", None], 90)})
+    frame["y"], frame["s"] = rng.integers(0, 2, 90), np.arange(90) % max(groups, 2)
+    data = pff.from_frame(frame, "y", "s", encoding=encoding)
+    table = data.federate(pff.partition.together()).table
+    for network in (
+        MLP(table.width, hidden, 2, groups),
+        Both(*[linear(table.width, 1, groups)] * 2),
+    ):
+        w, rows = network.init(rng), torch.from_numpy(rng.permutation(90)[:70])
+        plain = network.logits(w[None], table.inputs(rows)[None], table.s[rows][None])[0]
+        torch.testing.assert_close(network.scores(w, table, rows), plain, rtol=1e-5, atol=1e-5)
