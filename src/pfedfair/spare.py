@@ -3,7 +3,6 @@
 The system hands new memory out page by page, and none of it is in the processor's cache.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from math import prod
 from threading import local
@@ -28,8 +27,9 @@ class Place(NamedTuple):
 class Spare:
     """Remembers the last few tensors that it gave away, and gives them again once they are free.
 
-    With every tensor come the `views` of it that its user needs. Where PyTorch does not tell who
-    has a tensor (the function is not public), all are new: slower, not wrong.
+    At `most` so many, and with so much `memory` in bytes. With every tensor come the `views` of it
+    that its user needs. Where PyTorch does not tell who has a tensor (the function is not public),
+    all are new: slower, not wrong.
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class Spare:
         views: Callable[[Tensor], Views] = lambda tensor: [],
         memory: float = float("inf"),
     ) -> None:
-        self.places: deque[Place] = deque(maxlen=most)
-        self.views, self.memory = views, memory
+        self.places: list[Place] = []  # the last one that was used comes last
+        self.most, self.views, self.memory = most, views, memory
 
     def like(self, model: Tensor) -> tuple[Tensor, Views]:
         """Return a tensor of this form and any content that is nobody else's, and its views."""
@@ -47,16 +47,18 @@ class Spare:
 
     def of(self, shape: Sequence[int], dtype: torch.dtype) -> tuple[Tensor, Views]:
         """The same for a form that no tensor has yet."""
-        for tensor, views, storage, mine in self.places:
+        for k, (tensor, views, storage, mine) in enumerate(self.places):
             fits = tensor.shape == tuple(shape) and tensor.dtype is dtype
             if fits and holders and holders(storage) == mine:
+                self.places.append(self.places.pop(k))
                 return tensor.detach(), views
         tensor = torch.empty(*shape, dtype=dtype)
         views = self.views(tensor)
         storage = tensor.untyped_storage()._cdata
         self.places.append(Place(tensor, views, storage, holders(storage) if holders else 0))
-        while len(self.places) > 1 and sum(one.tensor.nbytes for one in self.places) > self.memory:
-            self.places.popleft()
+        sizes = [place.tensor.nbytes for place in self.places]
+        while len(sizes) > self.most or (len(sizes) > 1 and sum(sizes) > self.memory):
+            del self.places[0], sizes[0]
         return tensor.detach(), views
 
 

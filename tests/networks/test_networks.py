@@ -195,10 +195,8 @@ def test_scores_of_a_tables_rows_are_logits_of_their_inputs(groups, hidden, enco
     frame["y"], frame["s"] = rng.integers(0, 2, 90), np.arange(90) % max(groups, 2)
     data = pff.from_frame(frame, "y", "s", encoding=encoding)
     table = data.federate(pff.partition.together()).table
-    for network in (
-        MLP(table.width, hidden, 2, groups),
-        Both(*[linear(table.width, 1, groups)] * 2),
-    ):
+    one, other = MLP(table.width, hidden, 2, groups), linear(table.width, 1, groups)
+    for network in (one, Both(one, other)):
         w, rows = network.init(rng), torch.from_numpy(rng.permutation(90)[:70])
         plain = network.logits(w[None], table.inputs(rows)[None], table.s[rows][None])[0]
         torch.testing.assert_close(network.scores(w, table, rows), plain, rtol=1e-5, atol=1e-5)

@@ -98,7 +98,7 @@ def design_of(clients: Clients, rows: Tensor) -> Design:
         return Dense(network.design(table.inputs(rows)[None], s)[0])
     more = network.design(torch.zeros(1, len(rows), 0), s)[0]
     if lookup.LIBRARY:
-        return lookup.Compiled(table.x[rows], more, encoder.ranges)
+        return lookup.Compiled(table.x.index_select(0, rows), more, encoder.ranges)
     if table.width >= WIDE:
         return Looked(table.x[rows], more, encoder.tables)
     return Dense(network.design(table.inputs(rows)[None], s)[0])

@@ -239,19 +239,48 @@ FAST static void narrow(const struct design *d, const struct column *c, int64_t 
     }
 }
 
-/* to[j][i] = from[i][j], 8 x 8 numbers at a time; lines of `to` are `apart` numbers long. */
-FAST static void turn(int64_t rows, int64_t columns, const double *restrict from, int64_t apart,
-                      double *restrict to)
+/* Whether inputs of a column are its first places' sums as they are: levels, all of them known. */
+INLINE int as_they_are(const struct design *d, const struct column *c, int64_t width, int64_t apart,
+                       const double *sums)
+{
+    int64_t first = 0, last = 0; /* where nobody is */
+    sums -= c->start * apart;
+    for (int64_t j = 0; c->order && j < c->inputs; j++) {
+        const struct range *r = d->ranges + c->order[j];
+        if (r->low != c->start + j || r->high != r->low + 1 || r->scale != 1.0) return 0;
+        if (r->factor == 0.0 || (r->first == first && r->last == last)) continue;
+        first = r->first, last = r->last;
+        int some = 0;
+        for (int64_t p = first; p < last; p++)
+            for (int64_t k = 0; k < width; k++) some |= sums[p * apart + k] != 0.0;
+        if (some) return 0;
+    }
+    return 1;
+}
+
+/* The same, or the sums themselves where nothing is to be done: lines are `step` numbers apart. */
+INLINE double *narrowed(const struct design *d, const struct column *c, int64_t width,
+                        int64_t apart, double *sums, double *room, double *rows, int64_t *step)
+{
+    if (as_they_are(d, c, width, apart, sums)) return *step = apart, sums;
+    narrow(d, c, width, apart, sums, room, rows);
+    return *step = width, rows;
+}
+
+/* to[j][i] = from[i][j], 8 x 8 numbers at a time, from lines that are `step` numbers apart to such
+ * that are `apart`. */
+FAST static void turn(int64_t rows, int64_t columns, const double *restrict from, int64_t step,
+                      int64_t apart, double *restrict to)
 {
     for (int64_t j = 0; j < columns; j += 8)
         for (int64_t i = 0; i < rows; i += 8)
             if (i + 8 <= rows && j + 8 <= columns)
                 for (int64_t k = j; k < j + 8; k++)
-                    for (int64_t l = i; l < i + 8; l++) to[k * apart + l] = from[l * columns + k];
+                    for (int64_t l = i; l < i + 8; l++) to[k * apart + l] = from[l * step + k];
             else
                 for (int64_t k = j; k < j + 8 && k < columns; k++)
                     for (int64_t l = i; l < i + 8 && l < rows; l++)
-                        to[k * apart + l] = from[l * columns + k];
+                        to[k * apart + l] = from[l * step + k];
 }
 
 /* The same for all columns: from sums (places + more, width) to sums of inputs (inputs + more,
@@ -311,23 +340,24 @@ FAST static void triangle(const struct design *d, double *sums, int64_t tall, do
                           float *found)
 {
     int64_t size = d->places + d->more, q = d->inputs + d->more, before = 0;
-    int64_t wide = size > q ? size : q, sorted = in_order(d);
-    double *rows = room + 2 * wide, *turned = rows + tall * wide;
+    int64_t wide = size > q ? size : q, sorted = in_order(d), step;
+    double *rows = room + 2 * wide, *turned = rows + tall * wide, *lines;
     for (int64_t c = 0; c <= d->columns; c++) {
         struct column late = column_of(d, c);
         int64_t width = late.start + late.places; /* of the same column, too */
-        narrow(d, &late, width, size, sums + late.start * size, room, rows);
-        turn(late.inputs, width, rows, q, turned + before);
+        lines = narrowed(d, &late, width, size, sums + late.start * size, room, rows, &step);
+        turn(late.inputs, width, lines, step, q, turned + before);
         before += late.inputs;
     }
     before = 0;
     for (int64_t c = 0; c <= d->columns; c++) {
         struct column early = column_of(d, c);
         int64_t width = q - before;
-        narrow(d, &early, width, q, turned + early.start * q + before, room, rows);
+        lines = turned + early.start * q + before;
+        lines = narrowed(d, &early, width, q, lines, room, rows, &step);
         for (int64_t i = 0; i < early.inputs; i++, before++) {
-            double *own = rows + i * width;
-            for (int64_t j = i; j < early.inputs; j++) own[j] += rows[j * width + i];
+            double *own = lines + i * step;
+            for (int64_t j = i; j < early.inputs; j++) own[j] += lines[j * step + i];
             float *to = found + before * (2 * q - before - 1) / 2 + before;
             if (!sorted) put_line(d, before, q, own + i, found);
             else
@@ -342,6 +372,16 @@ int64_t pfedfair_room(const struct design *d, int64_t tall)
 {
     int64_t size = d->places + d->more, q = d->inputs + d->more, wide = size > q ? size : q;
     return size * size + (tall + 2) * wide + size * q;
+}
+
+/* Begin sums over pairs of places: each with those of its own column, and of columns before. */
+INLINE void clear(const struct design *d, double *sums)
+{
+    for (int64_t c = 0; c <= d->columns; c++) {
+        struct column own = column_of(d, c);
+        for (int64_t p = own.start; p < own.start + own.places; p++)
+            memset(sums + p * (d->places + d->more), 0, sizeof(double) * (own.start + own.places));
+    }
 }
 
 /* Put a person's weight to the sums of pairs of its places: of `rows` places from the one numbered
@@ -376,7 +416,7 @@ void pfedfair_square(const struct design *d, int64_t n, int64_t tall, const doub
                      float *found, double *room)
 {
     int64_t size = d->places + d->more;
-    memset(room, 0, sizeof(double) * size * size);
+    clear(d, room);
     for (int64_t i = 0; i < n; i++)
         if (weight[i] != 0.0) add_pairs(d, i, weight[i], room);
     triangle(d, room, tall, room + size * size, found);
@@ -472,7 +512,7 @@ FAST void pfedfair_sums(const struct design *d, int64_t parts, int64_t tall, con
     heights_of(d, 2, 2, points, heights);
     for (int64_t k = 0; k < parts; k++) {
         memset(sums, 0, sizeof(double) * size);
-        memset(pairs, 0, sizeof(double) * size * size);
+        clear(d, pairs);
         for (int64_t start = ends[k]; start < ends[k + 1]; start += VECTOR) {
             int64_t some = ends[k + 1] - start < VECTOR ? ends[k + 1] - start : VECTOR;
             vector sign, m0, m1, much;

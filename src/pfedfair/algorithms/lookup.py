@@ -79,8 +79,8 @@ class Compiled(Design):
         self.tall = int(max(sizes))  # places or inputs of a column
         cells, others, n = packed.contiguous(), more.double().contiguous(), len(packed)
         most = n * (2 * packed.shape[1] + self.more)
-        people, at = torch.empty(n + 1, dtype=torch.int64), torch.empty(most, dtype=torch.int32)
-        much = torch.empty(most, dtype=torch.float64)
+        people = torch.empty(n + 1, dtype=torch.int64)
+        at, much = new((most,), torch.int32), new((most,), torch.float64)
         known = (array.ctypes.data for array in (columns.starts, columns.between))
         given = (tensor.data_ptr() for tensor in (cells, others, people, at, much))
         LIBRARY.pfedfair_places(n, packed.shape[1], self.more, *known, EMPTY, *given)
