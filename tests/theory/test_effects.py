@@ -7,24 +7,21 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 
-from pfedfair.theory import effects
+from pfedfair.theory import effects, tilting
 from pfedfair.theory.belief import Belief
 from pfedfair.theory.effects import (
     Effects,
-    Likelihood,
     Mixture,
-    basis,
     learn,
-    likelihood,
     mixture,
     posterior,
     tell,
-    tilted,
     told_by,
     unknown,
     usually,
 )
 from pfedfair.theory.shrinkage import FLAT, KAPPAS, spread
+from pfedfair.theory.tilting import Likelihood, basis, likelihood, tilted
 
 BINS = 400
 EDGES = np.linspace(-5, 5, BINS + 1)
@@ -368,12 +365,12 @@ def test_what_is_remembered_is_what_would_be_computed(monkeypatch):
     asked = [
         (rng.multinomial(200, q, 2).astype(float), shapes) for q in rng.dirichlet(np.ones(40), 5)
     ]
-    monkeypatch.setattr(effects, "REMEMBERED", {})
-    monkeypatch.setattr(effects, "MOST_REMEMBERED", 3)  # so that some are forgotten
+    monkeypatch.setattr(tilting, "REMEMBERED", {})
+    monkeypatch.setattr(tilting, "MOST_REMEMBERED", 3)  # so that some are forgotten
     for counts, q in asked * 2:
-        found, again = effects.likelihood(counts, q), effects.likelihood(counts, q)
-        right = effects._likelihood(counts, q)
+        found, again = tilting.likelihood(counts, q), tilting.likelihood(counts, q)
+        right = tilting._likelihood(counts, q)
         assert again is found
-        assert len(effects.REMEMBERED) <= 3
+        assert len(tilting.REMEMBERED) <= 3
         for name in ("slope", "curve", "constant"):
             np.testing.assert_array_equal(getattr(found, name), getattr(right, name))

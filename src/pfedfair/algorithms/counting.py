@@ -4,7 +4,6 @@ People are counted in cells of their scores, by group, and by label and half whe
 trained on them.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NotRequired, TypedDict
 from zlib import crc32
@@ -151,7 +150,8 @@ def learn(messages: State, bins: int) -> State:
     """What the server knows after the counts: eta, trust, prior, the guess of S, and the counts."""
     sums = messages["held"].sum(0), messages["trained"].sum(0)
     held, trained = (tensor.clamp(min=0) for tensor in sums)  # noise may go below 0
-    people = sums[0].sum((0, 2)).clamp(min=0)
+    everybody = by_group(sums[0])
+    people = everybody.clamp(min=0)
     groups, classes = held.shape[1:3]
     cells = next(found for aware in (True, False)
                  if (found := cells_for(bins, Kinds(groups, classes, aware))).number
@@ -163,29 +163,44 @@ def learn(messages: State, bins: int) -> State:
     new["prior"] = torch.from_numpy(shrinkage.FLAT.copy())
     if cells.group is None and classes == 2:
         new["population"] = torch.from_numpy(effects.unknown(groups).vector)
-        new["everybody"] = sums[0].sum((0, 2)) + sums[1]
+        new["everybody"] = everybody + sums[1]
     if cells.group:
         new["guess"] = torch.from_numpy(guess(held.sum(2).numpy(), cells))
     # As they are: a client takes its own off, and its noise with them.
-    return new | {"counts": sums[0].sum((0, 2)) + new["trust"][:, None] * sums[1]}
+    return new | {"counts": everybody + new["trust"][:, None] * sums[1]}
 
 
-def beliefs(server: State, own: State, sent: State, kappa: float | None) -> list[Belief]:
+def beliefs(server: State, own: State, sent: State, kappa: float | None) -> Belief:
     """What every client knows of its scores: by its people, and everybody else's.
 
     `own` are its counts, `sent` what of them (with noise, if any) is among the server's.
     """
-    pairs = []
-    held = [m["held"].sum((1, 3)) for m in (own, sent)]
-    for name, trust in (("counts", server["trust"][:, None]), ("everybody", 1.0)):
-        each = zip(held, (own, sent), strict=True)
-        people, told = (known + trust * m["trained"] for known, m in each)
-        if name in server:
-            pairs += [people.numpy(), (server[name] - told).clamp(min=0).numpy()]
-    names = ("counts", "pooled", "all_counts", "all_pooled")[: len(pairs)]
+    counts, pooled = _people(server, own, sent, "counts", server["trust"].numpy())
     known = known_to_all(server, kappa)
-    return [Belief(**dict(zip(names, each, strict=True)), **known)
-            for each in zip(*pairs, strict=True)]  # fmt: skip
+    if "everybody" in server:
+        found = _people(server, own, sent, "everybody", np.ones(counts.shape[1]))
+        known["all_counts"], known["all_pooled"] = found
+    return Belief(counts=counts, pooled=pooled, **known)
+
+
+def _people(
+    server: State, own: State, sent: State, name: str, trust: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Every client's people by group and cell, and everybody else's in the server's `name`."""
+    people, told = (
+        by_group(counted["held"]).numpy() + trust[:, None] * counted["trained"].numpy()
+        for counted in (own, sent)
+    )
+    return people, (server[name].numpy() - told).clip(min=0)
+
+
+def by_group(held: Tensor) -> Tensor:
+    """Held people of all labels and halves, ``(..., groups, cells)``.
+
+    The server and the clients add them up in one order, whose own then leave nothing where nobody
+    else is. PyTorch's sum over both axes at once takes twenty times as long.
+    """
+    return held.sum(-2).sum(-3)
 
 
 def known_to_all(server: State, kappa: float | None) -> dict[str, Any]:
@@ -194,22 +209,24 @@ def known_to_all(server: State, kappa: float | None) -> dict[str, Any]:
     return {"prior": server["prior"].numpy(), "kappa": kappa, "population": population}
 
 
-def likeness(beliefs: Sequence[Belief], silent: bool) -> State:
+def likeness(belief: Belief, silent: bool) -> State:
     """How likely every client holds each kappa, added up over its groups, and of its effects.
 
-    A `silent` client, whose counts are private, says nothing.
+    A `silent` client, whose counts are private, says nothing. Nor does one of groups that it, or
+    nobody else, has people of.
     """
-    groups = len(beliefs[0].counts)
-    alike = np.zeros((len(beliefs), len(shrinkage.KAPPAS)))
-    of_effects = np.zeros((len(beliefs), effects.length(groups)))
-    for i, belief in enumerate([] if silent else beliefs):
-        both = (belief.counts.sum(1) > 0) & ~belief.alone
-        if belief.population and both.any():
-            of_effects[i] = effects.tell(belief.told, belief.population)
-        for z in np.flatnonzero(both):
-            alike[i] += shrinkage.kappa_posterior(belief.counts[z], belief.centres[z], belief.prior)
+    clients, groups, _ = belief.counts.shape
+    speaks = (belief.counts.sum(-1) > 0) & ~belief.alone
+    alike = np.zeros((clients, len(shrinkage.KAPPAS)))
+    of_effects = np.zeros((clients, effects.length(groups)))
+    if not silent:
+        each = shrinkage.kappa_posterior(belief.counts, belief.centres, belief.prior)
+        alike = np.where(speaks[..., None], each, 0.0).sum(1)
+        if belief.population:
+            told = effects.tell(belief.told, belief.population)
+            of_effects = np.where(speaks.any(1)[:, None], told, 0.0)
     sent = {"alike": torch.from_numpy(alike)}
-    learnt = beliefs[0].population is not None
+    learnt = belief.population is not None
     return sent | ({"effects": torch.from_numpy(of_effects)} if learnt else {})
 
 

@@ -210,17 +210,14 @@ class Transport(Based):
             method = self.change(target_ddp=target)
             yield method, method.by_beliefs(beliefs, server, clients)
 
-    def by_beliefs(
-        self, beliefs: Sequence[Belief], server: State, clients: Clients
-    ) -> Sequence[Rule]:
+    def by_beliefs(self, beliefs: Belief, server: State, clients: Clients) -> Sequence[Rule]:
         kinds = clients.table.kinds
         found = []
-        each = zip(beliefs, clients.rows, strict=True)
-        for i, (belief, rows) in enumerate(each):
+        for i, rows in enumerate(clients.rows):
             s = clients.table.s[torch.from_numpy(rows)]
             shares = torch.bincount(s, minlength=kinds.groups).double().numpy() / len(rows)
             rng = seeds.generator(clients.seed, seeds.GUARANTEE, clients.ids[i])
-            found.append(self.decide(server, belief, shares, rng, kinds))
+            found.append(self.decide(server, beliefs[i], shares, rng, kinds))
         return found
 
     def newcomer(
@@ -233,7 +230,7 @@ class Transport(Based):
         pool = server | {"counts": server["counts"].clamp(min=0)}  # noise may go below 0
         return self.solve(pool, counts, shares, rng, kinds)
 
-    def beliefs(self, server: State, own: State, clients: Clients) -> list[Belief]:
+    def beliefs(self, server: State, own: State, clients: Clients) -> Belief:
         """What every client knows of its scores: by its people, and everybody else's."""
         if "held" not in own:
             cells = cells_for(self.bins, clients.table.kinds)

@@ -4,24 +4,26 @@ The others' shape of each group, moved as clients of this population move (`theo
 mixed with the client's own counts, as far as they agree (`theory.shrinkage`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
-from pfedfair.theory import effects, shrinkage
+from pfedfair.theory import effects, shrinkage, tilting
 
+PEOPLE = ("counts", "pooled", "all_counts", "all_pooled")
 SURE = 0.999  # that there are no effects: then they are not looked at
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Belief:
-    """A client's view of its own groups.
+    """A client's view of its own groups, or many clients', each its own.
 
     Attributes
     ----------
     counts, pooled
-        Its people and everybody else's, ``(groups, cells)``.
+        Its people and everybody else's, ``(groups, cells)``; of many ``(clients, groups, cells)``.
     prior
         How likely each kappa is held to be before its counts.
     kappa
@@ -41,10 +43,19 @@ class Belief:
     all_counts: np.ndarray | None = None
     all_pooled: np.ndarray | None = None
 
+    def __getitem__(self, i: int) -> Self:
+        """One client's, of many clients'. The best guess is found for all of them at once."""
+        people: dict[str, Any] = {
+            name: x[i] for name in PEOPLE if (x := getattr(self, name)) is not None
+        }
+        one = replace(self, **people)
+        vars(one)["shapes"] = self.shapes[i]
+        return one
+
     @cached_property
     def alone(self) -> np.ndarray:
         """Groups that nobody else has people of."""
-        return np.asarray(self.pooled.sum(1) == 0)
+        return np.asarray(self.pooled.sum(-1) == 0)
 
     @cached_property
     def others(self) -> np.ndarray:
@@ -52,7 +63,7 @@ class Belief:
         return _shapes(self.pooled)
 
     @cached_property
-    def told(self) -> effects.Likelihood:
+    def told(self) -> tilting.Likelihood:
         """What its people tell of its effects, if there are any."""
         assert self.population is not None
         counts = self.counts if self.all_counts is None else self.all_counts
@@ -74,39 +85,35 @@ class Belief:
     def centres(self) -> np.ndarray:
         """The shapes that it would have, as far as effects tell."""
         shapes = self.others if self.moved is None else effects.centres(self.others, self.moved)
-        uniform = np.full(shapes.shape, 1 / shapes.shape[1])
-        return np.where(self.alone[:, None], uniform, shapes)
+        return np.where(self.alone[..., None], 1 / shapes.shape[-1], shapes)
 
     @cached_property
     def shapes(self) -> np.ndarray:
         """The best guess of each group's distribution, ``(groups, cells)``."""
-        found = []
-        for n, q, alone in zip(self.counts, self.centres, self.alone, strict=True):
-            people = n.sum()
-            if alone and people > 0:
-                weight = 1.0
-            elif self.kappa is None:
-                weight = shrinkage.own_weight(n, q, self.prior)
-            else:
-                weight = people / (people + self.kappa) if people + self.kappa > 0 else 0.0
-            found.append(shrinkage.posterior_mean(n, q, float(weight)))
-        return np.stack(found)
+        people = self.counts.sum(-1)
+        if self.kappa is None:
+            weight = shrinkage.own_weight(self.counts, self.centres, self.prior)
+        else:
+            weight = people / np.maximum(people + self.kappa, 1e-300)
+        weight = np.where(self.alone & (people > 0), 1.0, weight)
+        return shrinkage.posterior_mean(self.counts, self.centres, weight)
 
     def draws(self, number: int, rng: np.random.Generator) -> np.ndarray:
-        """Shapes that the groups may have, ``(groups, number, cells)``."""
+        """Shapes that one client's groups may have, ``(groups, number, cells)``."""
         theta = None
         if self.held is not None:
             may_be = effects.mixture(self.told, self.held.doubted)
-            theta = may_be.draw(number, rng).reshape(number, -1, effects.OF_GROUP)
+            theta = may_be.draw(number, rng).reshape(number, -1, tilting.OF_GROUP)
         found = []
         for z, (n, pool) in enumerate(zip(self.counts, self.pooled, strict=True)):
             moves = None
             if theta is not None and not self.alone[z]:
-                moves = effects.factors(self.others[z], theta[:, z])
+                moves = tilting.factors(self.others[z], theta[:, z])
             drawn = shrinkage.posterior_draws(n, pool, number, rng, self.kappa, self.prior, moves)
             found.append(drawn)
         return np.stack(found)
 
 
 def _shapes(pooled: np.ndarray) -> np.ndarray:
-    return np.stack([shrinkage.spread(n) if n.sum() else np.zeros_like(n) for n in pooled])
+    anybody = pooled.sum(-1, keepdims=True) > 0
+    return np.where(anybody, shrinkage.spread(pooled), 0.0)

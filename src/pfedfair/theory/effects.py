@@ -36,17 +36,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from hashlib import blake2b
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit
 
 from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior, logsumexp
+from pfedfair.theory.tilting import OF_GROUP, Likelihood, basis, by_power, likelihood, times
 
-OF_GROUP = 2  # effects: location and scale
 START, SMALL = 0.2, 0.05  # standard deviations of effects: at first, and of the made-up client
 DOUBT = 2  # made-up clients with effects as at first, where doubt counts
-WIDE = 1.0  # that of the prior under which a likelihood is quadratic
 STRETCHES = (2.0, 4.0)  # how much further an unusual client strays
 USUAL = 0.9  # how likely a client is held to be usual, at first
 
@@ -127,120 +125,9 @@ def from_vector(vector: np.ndarray, groups: int) -> Effects:
     return Effects(float(one[0]), mean, covariance.reshape(size, size), ways, float(one[1]))
 
 
-def basis(q: np.ndarray) -> np.ndarray:
-    """The two directions in which a shape moves, ``(2, bins)``; each has mean 0 under q.
-
-    The last ones are remembered, as others' shapes stay the same while clients agree.
-    """
-    return _basis(q.astype(np.float64).tobytes())
-
-
-@lru_cache(maxsize=256)
-def _basis(shape: bytes) -> np.ndarray:
-    q = np.frombuffer(shape)
-    u = ndtri(np.clip(np.cumsum(q) - q / 2, 0.00135, 0.99865))  # three standard deviations
-    u = u - q @ u
-    wide = np.sqrt(q @ u**2)
-    # All may have the same score, or all but a few, who then do not count for more than others do.
-    u = np.clip(u / wide, -4, 4) if wide > 1e-6 else np.zeros_like(u)
-    both = np.stack([u, (u**2 - 1) / np.sqrt(2)])
-    both = both - (both @ q)[:, None]
-    both.flags.writeable = False  # they are everybody's
-    return both
-
-
-def factors(q: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """p_theta / q, up to a factor, for each of ``(..., 2)`` thetas: ``(..., bins)``."""
-    power = theta @ basis(q)
-    return np.asarray(np.exp(power - power.max(-1, keepdims=True)))
-
-
-def tilted(q: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Return p_theta, ``(..., bins)``."""
-    return _tilted(q, theta @ basis(q))
-
-
-def _tilted(q: np.ndarray, power: np.ndarray) -> np.ndarray:
-    p = q * np.exp(power - power.max(-1, keepdims=True))
-    return np.asarray(p / p.sum(-1, keepdims=True))
-
-
-@dataclass(frozen=True, eq=False)
-class Likelihood:
-    """A client's log-likelihood: ``constant + slope theta - theta' curve theta / 2``.
-
-    Less that of no effects, so the constant would be 0 if it were quadratic all the way to there.
-    Of groups that it, or nobody else, has people of it says nothing.
-    """
-
-    slope: np.ndarray
-    curve: np.ndarray
-    constant: np.ndarray  # of each group
-
-    def times(self, part: np.ndarray) -> Likelihood:
-        """The likelihood if a person of each group told but a part."""
-        each = np.repeat(part, OF_GROUP)
-        return Likelihood(self.slope * each, self.curve * each[:, None], self.constant * part)
-
-
-REMEMBERED: dict[tuple[tuple[int, ...], bytes], Likelihood] = {}
-MOST_REMEMBERED = 2**15
-
-
-def likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
-    """The quadratic of a client's counts and the others' shapes, both ``(groups, bins)``.
-
-    A group whose shape is all zeros is left out. The last ones are remembered: while clients agree
-    on how they differ, what each has counted stays the same.
-    """
-    both = np.stack([counts, shapes]).astype(np.float64)
-    asked = both.shape, blake2b(both.tobytes()).digest()  # counts themselves would fill memory
-    found = REMEMBERED.get(asked)
-    if found is None:
-        if len(REMEMBERED) >= MOST_REMEMBERED:
-            REMEMBERED.clear()
-        found = REMEMBERED[asked] = _likelihood(*both)
-    return found
-
-
-def _likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
-    size = OF_GROUP * len(counts)
-    slope, curve, constant = np.zeros(size), np.zeros((size, size)), np.zeros(len(counts))
-    for z, (n, q) in enumerate(zip(counts, shapes, strict=True)):
-        if n.sum() == 0 or q.sum() == 0:
-            continue
-        at = slice(OF_GROUP * z, OF_GROUP * (z + 1))
-        u = basis(q)
-        theta, bent = _peak(n, q, u)
-        rise = bent @ theta + theta / WIDE**2
-        power = theta @ u
-        height = power @ n - n.sum() * logsumexp(power, q)
-        slope[at], curve[at, at] = rise, bent
-        constant[z] = height - rise @ theta + theta @ bent @ theta / 2
-    for numbers in (slope, curve, constant):
-        numbers.flags.writeable = False  # they are everybody's
-    return Likelihood(slope, curve, constant)
-
-
-def _peak(counts: np.ndarray, q: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the likelihood times a wide prior is largest, and how the likelihood bends there."""
-    theta, prior = np.zeros(OF_GROUP), np.eye(OF_GROUP) / WIDE**2
-    seen, n = u @ counts, counts.sum()
-    for _ in range(50):
-        p = _tilted(q, theta @ u)
-        mean = u @ p
-        bent = n * ((u * p) @ u.T - mean[:, None] * mean)
-        step = np.linalg.solve(bent + prior, seen - n * mean - prior @ theta)
-        length = np.abs(step).max()
-        theta = theta + step * min(1.0, 0.5 / max(length, 1e-300))
-        if length < 1e-9:
-            break
-    return theta, bent
-
-
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """What a client's theta may be: normal distributions with weights."""
+    """What a client's theta may be: normal distributions with weights, ``(..., ways)``."""
 
     weights: np.ndarray
     means: np.ndarray
@@ -248,21 +135,23 @@ class Mixture:
 
     @property
     def mean(self) -> np.ndarray:
-        return np.asarray(self.weights @ self.means)
+        return np.asarray((self.weights[..., None, :] @ self.means)[..., 0, :])
 
     @property
     def covariance(self) -> np.ndarray:
-        off = self.means - self.mean
-        inside = np.einsum("k,kij->ij", self.weights, self.covariances)
-        return np.asarray((self.weights[:, None] * off).T @ off + inside)
+        off = self.means - self.mean[..., None, :]
+        inside = (self.weights[..., None, None] * self.covariances).sum(-3)
+        return np.asarray(_turned(self.weights[..., None] * off) @ off + inside)
 
     def points(self) -> np.ndarray:
         """A few equally likely thetas with the mixture's mean and covariance."""
         value, vector = np.linalg.eigh(self.covariance)
-        axes = vector * np.sqrt(len(value) * value.clip(min=0))
-        return np.concatenate([self.mean + axes.T, self.mean - axes.T])
+        axes = _turned(vector * np.sqrt(value.shape[-1] * value.clip(min=0))[..., None, :])
+        mean = self.mean[..., None, :]
+        return np.concatenate([mean + axes, mean - axes], axis=-2)
 
     def draw(self, number: int, rng: np.random.Generator) -> np.ndarray:
+        """Some thetas of one client."""
         which = rng.choice(len(self.weights), number, p=self.weights)
         value, vector = np.linalg.eigh(self.covariances)
         root = vector * np.sqrt(value.clip(min=0))[:, None]
@@ -270,19 +159,23 @@ class Mixture:
         return np.asarray(self.means[which] + np.einsum("nij,nj->ni", root[which], normal))
 
 
-def posterior(of_client: Likelihood, effects: Effects) -> tuple[Mixture, float]:
+def _turned(matrix: np.ndarray) -> np.ndarray:
+    return np.swapaxes(matrix, -1, -2)
+
+
+def posterior(of_client: Likelihood, effects: Effects) -> tuple[Mixture, np.ndarray]:
     """What theta may be if there are effects, a part for each way, and the log evidence.
 
     The evidence is against a client without effects.
     """
-    covariance = np.linalg.inv(of_client.curve + effects.precision)
-    pull = of_client.slope + effects.precision @ effects.mean
-    mean = np.einsum("kij,kj->ki", covariance, pull)
+    covariance = np.linalg.inv(of_client.curve[..., None, :, :] + effects.precision)
+    pull = of_client.slope[..., None, :] + effects.precision @ effects.mean
+    mean = times(covariance, pull)
     _, size = np.linalg.slogdet(covariance)
-    evidence = effects.apart + (size + (pull * mean).sum(1)) / 2
+    evidence = effects.apart + (size + (pull * mean).sum(-1)) / 2
     total = logsumexp(evidence)
-    found = Mixture(np.exp(evidence - total), mean, covariance)
-    return found, float(total + of_client.constant.sum())
+    found = Mixture(np.exp(evidence - total[..., None]), mean, covariance)
+    return found, total + of_client.constant.sum(-1)
 
 
 def tell(of_client: Likelihood, effects: Effects) -> np.ndarray:
@@ -292,13 +185,15 @@ def tell(of_client: Likelihood, effects: Effects) -> np.ndarray:
     the effects as they are held now, and as they were before anybody had told anything.
     """
     found, evidence = posterior(of_client, effects)
-    back = effects.back
-    off = np.einsum("kij,kj->ki", back, found.means - effects.mean)
-    square = np.einsum("k,ki,kj->ij", found.weights, off, off)
-    square += np.einsum("k,kij,kjl,kml->im", found.weights, back, found.covariances, back)
-    mean = found.weights @ off
-    _, at_first = posterior(of_client, unknown(len(mean) // OF_GROUP))
-    return np.concatenate([[1.0], mean, square.ravel(), found.weights, [evidence, at_first]])
+    _, at_first = posterior(of_client, unknown(len(effects.mean) // OF_GROUP))
+    off = times(effects.back, found.means - effects.mean)
+    covariances = effects.back @ found.covariances @ _turned(effects.back)
+    mean = (found.weights[..., None, :] @ off)[..., 0, :]
+    square = _turned(off) @ (found.weights[..., None] * off)
+    square += (found.weights[..., None, None] * covariances).sum(-3)
+    one, evidences = np.ones_like(evidence)[..., None], np.stack([evidence, at_first], axis=-1)
+    squares = square.reshape(*one.shape[:-1], -1)
+    return np.concatenate([one, mean, squares, found.weights, evidences], axis=-1)
 
 
 def length(groups: int) -> int:
@@ -333,31 +228,32 @@ def learn(told: np.ndarray, before: Effects) -> Effects:
 def told_by(
     counts: np.ndarray, shapes: np.ndarray, effects: Effects, prior: np.ndarray = FLAT
 ) -> Likelihood:
-    """What a client's counts tell of theta, if its own shapes are drawn around p_theta.
+    """What clients' counts tell of theta, if their own shapes are drawn around p_theta.
 
     As `prior` says, how likely each kappa is: N people tell what (1 + kappa) N / (N + kappa) would.
     """
-    of_client = likelihood(counts, shapes)
-    part = []
-    for n, q in zip(counts, centres(shapes, mixture(of_client, effects)), strict=True):
-        kappas = kappa_posterior(n, q, prior) if n.sum() and q.sum() else prior
-        part.append(1 / (kappas @ ((max(n.sum(), 1.0) + KAPPAS) / (1 + KAPPAS))))
-    return of_client.times(np.array(part))
+    of_client, people = likelihood(counts, shapes), counts.sum(-1)
+    around = centres(shapes, mixture(of_client, effects))
+    speaks = (people > 0) & (shapes.sum(-1) > 0)
+    kappas = np.where(speaks[..., None], kappa_posterior(counts, around, prior), prior)
+    fewer = (np.maximum(people, 1.0)[..., None] + KAPPAS) / (1 + KAPPAS)
+    return of_client.times(1 / np.vecdot(kappas, fewer))
 
 
 def mixture(of_client: Likelihood, effects: Effects) -> Mixture:
     """What theta may be, no effects included."""
     found, _ = posterior(of_client, effects)
+    none = np.full_like(found.weights[..., :1], effects.none)
     return Mixture(
-        np.append((1 - effects.none) * found.weights, effects.none),
-        np.vstack([found.means, np.zeros_like(found.means[:1])]),
-        np.concatenate([found.covariances, np.zeros_like(found.covariances[:1])]),
+        np.concatenate([(1 - effects.none) * found.weights, none], axis=-1),
+        np.concatenate([found.means, np.zeros_like(found.means[..., :1, :])], axis=-2),
+        np.concatenate([found.covariances, np.zeros_like(found.covariances[..., :1, :, :])], -3),
     )
 
 
 def centres(shapes: np.ndarray, found: Mixture) -> np.ndarray:
-    """The mean of each group's p_theta, ``(groups, bins)``."""
-    points = found.points().reshape(-1, len(shapes), OF_GROUP)
-    return np.stack([
-        tilted(q, points[:, z]).mean(0) if q.sum() else q for z, q in enumerate(shapes)
-    ])  # fmt: skip
+    """The mean of each group's p_theta, ``(..., groups, bins)``."""
+    points = found.points()
+    points = points.reshape(*points.shape[:-1], -1, OF_GROUP)  # by group
+    power = np.swapaxes(points, -2, -3) @ basis(shapes)
+    return np.asarray(by_power(shapes[..., None, :], power).mean(-2))

@@ -23,34 +23,48 @@ from scipy.special import gammaln
 KAPPAS = np.logspace(0, 6, 49)
 CELLS = 16  # in which shapes are compared: few enough for a small client to fill
 FLAT = np.full(len(KAPPAS), 1 / len(KAPPAS))
+OF_KAPPAS = gammaln(KAPPAS)
 
 
-def logsumexp(x: np.ndarray, weight: np.ndarray | float = 1.0) -> float:
-    """The logarithm of a weighted sum; for a few numbers SciPy's takes ten times as long."""
-    top = x.max()
-    return float(top + np.log((weight * np.exp(x - top)).sum()))
+def logsumexp(x: np.ndarray, weight: np.ndarray | float = 1.0) -> np.ndarray:
+    """The logarithm of a weighted sum over the last axis; SciPy's takes ten times as long."""
+    top = x.max(-1)
+    return np.asarray(top + np.log((weight * np.exp(x - top[..., None])).sum(-1)))
 
 
 def kappa_posterior(counts: np.ndarray, q: np.ndarray, prior: np.ndarray = FLAT) -> np.ndarray:
-    """Return the probability of each of `KAPPAS` given counts and the pooled shape, ``(49,)``.
+    """Return the probability of each of `KAPPAS` given counts and the pooled shape, ``(..., 49)``.
 
-    `prior` is their probability before any counts; by default all are equally likely.
+    `prior` is their probability before any counts; by default all are equally likely. There may be
+    many counts and shapes, ``(..., bins)``, each by itself.
     """
-    cell = np.minimum((np.cumsum(q) - q / 2) * CELLS, CELLS - 1).astype(int)  # of equal mass in q
-    n = np.bincount(cell, counts, CELLS)
-    shape = np.bincount(cell, q, CELLS)
-    n, shape = n[shape > 0], shape[shape > 0]
-    alpha = KAPPAS[:, None] * shape
-    likelihood = (gammaln(n + alpha) - gammaln(alpha)).sum(1)
-    likelihood += gammaln(KAPPAS) - gammaln(n.sum() + KAPPAS)
+    n, shape = _in_cells(counts, q)
+    alpha = KAPPAS[:, None] * shape[..., None, :]
+    likelihood = (gammaln(n[..., None, :] + alpha) - gammaln(alpha)).sum(-1)
+    likelihood += OF_KAPPAS - gammaln(n.sum(-1)[..., None] + KAPPAS)
     likelihood += np.log(prior)
-    return np.asarray(np.exp(likelihood - logsumexp(likelihood)))
+    return np.asarray(np.exp(likelihood - logsumexp(likelihood)[..., None]))
 
 
-def own_weight(counts: np.ndarray, q: np.ndarray, prior: np.ndarray = FLAT) -> float:
+def _in_cells(counts: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Counts and shapes in `CELLS` cells of equal mass in q, ``(..., 16)``.
+
+    A cell without mass says nothing: it has nobody, and a mass of 1.
+    """
+    cell = np.minimum((np.cumsum(q, -1) - q / 2) * CELLS, CELLS - 1).astype(int)
+    cell = cell.reshape(-1, q.shape[-1])
+    cell += CELLS * np.arange(len(cell))[:, None]
+    n, shape = (
+        np.bincount(cell.ravel(), each.ravel(), CELLS * len(cell)).reshape(*q.shape[:-1], CELLS)
+        for each in (counts, q)
+    )
+    return np.where(shape > 0, n, 0.0), np.where(shape > 0, shape, 1.0)
+
+
+def own_weight(counts: np.ndarray, q: np.ndarray, prior: np.ndarray = FLAT) -> np.ndarray:
     """Return the weight of the client's own counts in its posterior mean, N / (N + kappa)."""
-    n = counts.sum()
-    return float((kappa_posterior(counts, q, prior) * n / (n + KAPPAS)).sum())
+    n = counts.sum(-1)[..., None]
+    return np.asarray((kappa_posterior(counts, q, prior) * n / (n + KAPPAS)).sum(-1))
 
 
 def worth(doubtful: np.ndarray, sure: np.ndarray) -> float:
@@ -62,19 +76,19 @@ def worth(doubtful: np.ndarray, sure: np.ndarray) -> float:
     n, m = sure.sum(), doubtful.sum()
     if min(n, m) < 1e-9:  # nobody
         return 1.0
-    weight = own_weight(sure, spread(doubtful))
+    weight = float(own_weight(sure, spread(doubtful)))
     return float(min(1.0, n * (1 - weight) / weight / m))
 
 
 def spread(pooled: np.ndarray) -> np.ndarray:
     """The others' distribution over the cells: one person more, in all cells a little."""
-    return np.asarray((pooled + 1 / len(pooled)) / (pooled.sum() + 1))
+    return np.asarray((pooled + 1 / pooled.shape[-1]) / (pooled.sum(-1, keepdims=True) + 1))
 
 
-def posterior_mean(counts: np.ndarray, q: np.ndarray, weight: float) -> np.ndarray:
+def posterior_mean(counts: np.ndarray, q: np.ndarray, weight: np.ndarray | float) -> np.ndarray:
     """Mix a client's own shape, with `weight`, and the pooled one."""
-    n = counts.sum()
-    return q if n == 0 else weight * counts / n + (1 - weight) * q
+    n, own = counts.sum(-1, keepdims=True), np.asarray(weight)[..., None]
+    return np.where(n == 0, q, own * counts / np.where(n == 0, 1.0, n) + (1 - own) * q)
 
 
 def posterior_draws(

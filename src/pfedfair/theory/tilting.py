@@ -1,0 +1,161 @@
+r"""Shapes that are moved and stretched, and what a client's counts tell of it.
+
+Everybody else's scores in a group have the shape q; in the units of q's own normal scores u a
+client's are
+
+.. math:: p_\theta \propto q \exp\bigl(\theta_1 u + \theta_2 (u^2 - 1) / \sqrt2\bigr)
+
+see `theory.effects`. Clients and groups are axes before the last ones, as many as there are: each
+gets the same numbers, to the last bit, alone and among others (one client's site has it alone). So
+sums are over an axis of its own, and products are matrix products, one for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+from scipy.special import ndtri
+
+from pfedfair.theory.shrinkage import logsumexp
+
+OF_GROUP = 2  # effects: location and scale
+WIDE = 1.0  # the standard deviation of the prior under which a likelihood is quadratic
+STEPS, SMALL = 50, 1e-9  # of Newton's method: at the most, and the last
+
+
+def times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """The product of a matrix and a vector, for each of many."""
+    return np.asarray((matrix @ vector[..., None])[..., 0])
+
+
+def basis(q: np.ndarray) -> np.ndarray:
+    """The two directions in which a shape moves, ``(..., 2, bins)``; each has mean 0 under q."""
+    u = ndtri(np.clip(np.cumsum(q, -1) - q / 2, 0.00135, 0.99865))  # three standard deviations
+    u -= np.vecdot(q, u)[..., None]
+    wide = np.sqrt(np.vecdot(q, u**2))[..., None]
+    # All may have the same score, or all but a few, who then do not count for more than others do.
+    u = np.where(wide > 1e-6, np.clip(u / np.maximum(wide, 1e-6), -4, 4), 0.0)
+    both = np.stack([u, (u**2 - 1) / np.sqrt(2)], axis=-2)
+    return np.asarray(both - times(both, q)[..., None])
+
+
+def factors(q: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """p_theta / q, up to a factor, for each of ``(n, 2)`` thetas: ``(n, bins)``."""
+    return _factors(theta @ basis(q))
+
+
+def tilted(q: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Return p_theta for each of ``(n, 2)`` thetas, ``(n, bins)``; all zeros where q is."""
+    return by_power(q, theta @ basis(q))
+
+
+def by_power(q: np.ndarray, power: np.ndarray) -> np.ndarray:
+    """Return p_theta, where its exponent is `power`, ``(..., bins)``."""
+    p = _factors(power)
+    p *= q
+    total = p.sum(-1, keepdims=True)
+    p /= np.where(total > 0, total, 1.0)
+    return p
+
+
+def _factors(power: np.ndarray) -> np.ndarray:
+    off = power - power.max(-1, keepdims=True)
+    return np.asarray(np.exp(off, out=off))
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """A client's log-likelihood: ``constant + slope theta - theta' curve theta / 2``.
+
+    Less that of no effects, so the constant would be 0 if it were quadratic all the way to there.
+    Of groups that it, or nobody else, has people of it says nothing.
+    """
+
+    slope: np.ndarray  # (..., effects)
+    curve: np.ndarray  # (..., effects, effects)
+    constant: np.ndarray  # of each group, (..., groups)
+
+    def times(self, part: np.ndarray) -> Likelihood:
+        """The likelihood if a person of each group told but a part."""
+        each = np.repeat(part, OF_GROUP, axis=-1)
+        return Likelihood(self.slope * each, self.curve * each[..., None], self.constant * part)
+
+
+REMEMBERED: dict[tuple[tuple[int, ...], bytes], Likelihood] = {}
+MOST_REMEMBERED = 2**13
+
+
+def likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
+    """The quadratic of clients' counts and the others' shapes, both ``(..., groups, bins)``.
+
+    A group whose shape is all zeros is left out. The last ones are remembered: while clients agree
+    on how they differ, what each has counted stays the same.
+    """
+    both = np.stack([counts, shapes]).astype(np.float64, copy=False)
+    asked = both.shape, sha256(both.data).digest()  # counts themselves would fill memory
+    found = REMEMBERED.get(asked)
+    if found is None:
+        if len(REMEMBERED) >= MOST_REMEMBERED:
+            REMEMBERED.clear()
+        found = REMEMBERED[asked] = _likelihood(*both)
+    return found
+
+
+def _likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
+    *clients, groups, bins = counts.shape
+    n, q = counts.reshape(-1, bins), shapes.reshape(-1, bins)  # a row for each client's group
+    rows = np.flatnonzero((n.sum(1) > 0) & (q.sum(1) > 0))
+    slope, constant = np.zeros((len(n), OF_GROUP)), np.zeros(len(n))
+    slope[rows], bent, constant[rows] = _quadratic(n[rows], q[rows])
+    size, at = OF_GROUP * groups, OF_GROUP * (rows % groups)
+    curve = np.zeros((len(n) // groups, size, size))
+    for i in range(OF_GROUP):
+        for j in range(OF_GROUP):
+            curve[rows // groups, at + i, at + j] = bent[:, i, j]
+    found = Likelihood(
+        slope.reshape(*clients, size),
+        curve.reshape(*clients, size, size),
+        constant.reshape(*clients, groups),
+    )
+    for numbers in (found.slope, found.curve, found.constant):
+        numbers.flags.writeable = False  # they are everybody's
+    return found
+
+
+def _quadratic(n: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Slope, curve and constant of each row."""
+    u = basis(q)
+    theta, bent = _peak(n, q, u)
+    rise = times(bent, theta) + theta / WIDE**2
+    power = times(u.transpose(0, 2, 1), theta)
+    height = np.vecdot(power, n) - n.sum(1) * logsumexp(power, q)
+    constant = height - np.vecdot(rise, theta) + np.vecdot(times(bent, theta), theta) / 2
+    return rise, bent, constant
+
+
+def _peak(counts: np.ndarray, q: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the likelihood times a wide prior is largest, and how the likelihood bends there.
+
+    Of each row by itself: one that has arrived takes no further step.
+    """
+    found = np.zeros((len(counts), OF_GROUP)), np.zeros((len(counts), OF_GROUP, OF_GROUP))
+    rows, prior = np.arange(len(counts)), np.eye(OF_GROUP) / WIDE**2
+    theta, seen, n = found[0], times(u, counts), counts.sum(1)[:, None]
+    for _ in range(STEPS):
+        p = by_power(q, times(u.transpose(0, 2, 1), theta))
+        mean = times(u, p)
+        spread = (u * p[:, None]) @ u.transpose(0, 2, 1) - mean[:, :, None] * mean[:, None]
+        bent = n[:, :, None] * spread
+        rise = seen - n * mean - theta / WIDE**2
+        step = np.linalg.solve(bent + prior, rise[:, :, None])[:, :, 0]
+        length = np.abs(step).max(1)
+        theta = theta + step * np.minimum(1.0, 0.5 / np.maximum(length, 1e-300))[:, None]
+        found[0][rows], found[1][rows] = theta, bent
+        going = length >= SMALL
+        if not going.any():
+            break
+        if not going.all():
+            rows, theta, q, u, seen, n = (each[going] for each in (rows, theta, q, u, seen, n))
+    return found
