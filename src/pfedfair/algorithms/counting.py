@@ -22,7 +22,7 @@ from pfedfair.networks.base import Slope
 from pfedfair.objectives import Objective, loss_slope
 from pfedfair.theory import effects, shrinkage
 from pfedfair.theory.belief import Belief
-from pfedfair.theory.calibration import calibrate
+from pfedfair.theory.calibration import calibrate, calibrate_each
 
 
 class ServerState(TypedDict):
@@ -156,9 +156,8 @@ def learn(messages: State, bins: int) -> State:
     cells = next(found for aware in (True, False)
                  if (found := cells_for(bins, Kinds(groups, classes, aware))).number
                  == people.shape[1])  # fmt: skip
-    eta = [calibrated(held[:, s].numpy(), cells) for s in range(groups)]
     trust = [shrinkage.worth(trained[s].numpy(), people[s].numpy()) for s in range(groups)]
-    new = {"eta": torch.from_numpy(np.stack(eta))}
+    new = {"eta": torch.from_numpy(calibrated(held.numpy(), cells))}
     new["trust"] = torch.tensor(trust, dtype=torch.float64)
     new["prior"] = torch.from_numpy(shrinkage.FLAT.copy())
     if cells.group is None and classes == 2:
@@ -250,10 +249,11 @@ def agreed(server: State, messages: State) -> State:
 
 
 def calibrated(held: np.ndarray, cells: Cells) -> np.ndarray:
-    """P(Y) in every cell of a group, ``(classes, cells)``, from ``(2, classes, cells)``."""
+    """P(Y) in every cell, ``(groups, classes, cells)``, from ``(2, groups, classes, cells)``."""
     wide = cells.number // cells.label.number  # cells of the guess of S for each of the score's
-    people = held.reshape(*held.shape[:2], cells.label.number, wide).sum(-1)
-    return np.repeat(calibrate(people, cells.label.centres)[0], wide, axis=1)
+    people = held.reshape(*held.shape[:3], cells.label.number, wide).sum(-1)
+    each = calibrate_each(people.swapaxes(0, 1), cells.label.centres)
+    return np.repeat(np.stack([eta for eta, _ in each]), wide, axis=2)
 
 
 def guess(held: np.ndarray, cells: Cells) -> np.ndarray:

@@ -211,11 +211,10 @@ class Transport(Based):
             yield method, method.by_beliefs(beliefs, server, clients)
 
     def by_beliefs(self, beliefs: Belief, server: State, clients: Clients) -> Sequence[Rule]:
-        kinds = clients.table.kinds
+        kinds, groups = clients.table.kinds, clients.table.s.numpy()
         found = []
         for i, rows in enumerate(clients.rows):
-            s = clients.table.s[torch.from_numpy(rows)]
-            shares = torch.bincount(s, minlength=kinds.groups).double().numpy() / len(rows)
+            shares = np.bincount(groups[rows], minlength=kinds.groups) / len(rows)
             rng = seeds.generator(clients.seed, seeds.GUARANTEE, clients.ids[i])
             found.append(self.decide(server, beliefs[i], shares, rng, kinds))
         return found

@@ -72,15 +72,20 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
     0.1
     """
 
+    turns, rising = _breakpoints(eta, tilt), tilt > 0  # whatever t is
+    above, half, weight = eta - 0.5, tilt / 2, mass * tilt
+
     def gap_at(t: float, after: float) -> float:
-        return gap(Rule(t, after).positive(eta, tilt), tilt, mass)
+        """`gap` of what `Rule.positive` decides."""
+        at_edge = np.where(rising, 1 - after, after)
+        return float((weight * np.where(turns == t, at_edge, above > t * half)).sum())
 
     epsilon += 1e-12  # a gap is a sum of rounded numbers
 
     if gap_at(0.0, 0.0) < -epsilon:  # the mirror image
         mirrored = fair_rule(eta, -tilt, mass, epsilon)
         return Rule(-mirrored.t, 1 - mirrored.after)
-    edges = np.unique(_breakpoints(eta, tilt))
+    edges = np.unique(turns)
     edges = np.concatenate([[0.0], edges[(edges > 0) & np.isfinite(edges)]])
     low, high = 0, len(edges) - 1  # the first edge behind which the gap is small enough
     while low < high:
