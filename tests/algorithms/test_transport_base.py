@@ -75,7 +75,7 @@ def test_rules_come_from_the_scores_of_that_model(federation, name):
     for key in expected:
         assert torch.equal(fitted.own[key], expected[key])
     found = algorithm.beliefs(fitted.server, fitted.own, everyone)
-    people = torch.from_numpy(found.counts)
+    people = torch.from_numpy(found.counts.copy())
     centres = torch.logit((torch.arange(100) + 0.5) / 100)[:, None]
     for rule, own in zip(fitted.rules, people, strict=True):
         rates = [

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.special import expit, log_expit, logit
 from sklearn.linear_model import LogisticRegression
@@ -185,3 +187,21 @@ def test_one_label_pulls_eta_its_way_but_not_to_the_end():
     assert (eta[100] > eta[1]).all()
     assert eta[1][0] < 0.2
     assert 0.9 < eta[100] @ MASS < 1
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5), st.sampled_from([0, 3, 60, 5000]))
+@settings(deadline=None, max_examples=40)
+def test_many_at_once_are_each_of_them_alone(seed, groups, people):
+    """Each takes its own steps, to the last bit."""
+    rng = np.random.default_rng(seed)
+    shapes = rng.dirichlet(np.full(BINS * 2, 0.3), (groups, 2)).reshape(groups, 2, 2, BINS)
+    counts = np.array([[rng.multinomial(people, p.ravel() / p.sum()) for p in one]
+                       for one in shapes]).reshape(shapes.shape) + 0.0  # fmt: skip
+    for kind in calibration.KINDS:
+        for found, each in zip(fit(counts, Z, kind), counts, strict=True):
+            np.testing.assert_array_equal(found, [fit(one, Z, kind) for one in each])
+    together = calibration.calibrate_each(counts, CENTRES)
+    for (eta, kind), each in zip(together, counts, strict=True):
+        alone, its_kind = calibrate(each, CENTRES)
+        assert kind == its_kind
+        np.testing.assert_array_equal(eta, alone)

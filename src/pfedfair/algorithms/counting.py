@@ -15,6 +15,7 @@ from torch import Tensor
 from pfedfair import seeds
 from pfedfair.algorithms.base import Model, State, Summed
 from pfedfair.algorithms.clients import Clients, set_aside
+from pfedfair.algorithms.people import by_group, people
 from pfedfair.federation import Batch
 from pfedfair.kinds import Kinds, outputs
 from pfedfair.networks import Cells
@@ -151,12 +152,12 @@ def learn(messages: State, bins: int) -> State:
     sums = messages["held"].sum(0), messages["trained"].sum(0)
     held, trained = (tensor.clamp(min=0) for tensor in sums)  # noise may go below 0
     everybody = by_group(sums[0])
-    people = everybody.clamp(min=0)
+    sure = everybody.clamp(min=0)
     groups, classes = held.shape[1:3]
     cells = next(found for aware in (True, False)
                  if (found := cells_for(bins, Kinds(groups, classes, aware))).number
-                 == people.shape[1])  # fmt: skip
-    trust = [shrinkage.worth(trained[s].numpy(), people[s].numpy()) for s in range(groups)]
+                 == sure.shape[1])  # fmt: skip
+    trust = [shrinkage.worth(trained[s].numpy(), sure[s].numpy()) for s in range(groups)]
     new = {"eta": torch.from_numpy(calibrated(held.numpy(), cells))}
     new["trust"] = torch.tensor(trust, dtype=torch.float64)
     new["prior"] = torch.from_numpy(shrinkage.FLAT.copy())
@@ -174,32 +175,8 @@ def beliefs(server: State, own: State, sent: State, kappa: float | None) -> Beli
 
     `own` are its counts, `sent` what of them (with noise, if any) is among the server's.
     """
-    counts, pooled = _people(server, own, sent, "counts", server["trust"].numpy())
-    known = known_to_all(server, kappa)
-    if "everybody" in server:
-        found = _people(server, own, sent, "everybody", np.ones(counts.shape[1]))
-        known["all_counts"], known["all_pooled"] = found
-    return Belief(counts=counts, pooled=pooled, **known)
-
-
-def _people(
-    server: State, own: State, sent: State, name: str, trust: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Every client's people by group and cell, and everybody else's in the server's `name`."""
-    people, told = (
-        by_group(counted["held"]).numpy() + trust[:, None] * counted["trained"].numpy()
-        for counted in (own, sent)
-    )
-    return people, (server[name].numpy() - told).clip(min=0)
-
-
-def by_group(held: Tensor) -> Tensor:
-    """Held people of all labels and halves, ``(..., groups, cells)``.
-
-    The server and the clients add them up in one order, whose own then leave nothing where nobody
-    else is. PyTorch's sum over both axes at once takes twenty times as long.
-    """
-    return held.sum(-2).sum(-3)
+    found: dict[str, Any] = people(server, own, sent) | known_to_all(server, kappa)
+    return Belief(**found)
 
 
 def known_to_all(server: State, kappa: float | None) -> dict[str, Any]:

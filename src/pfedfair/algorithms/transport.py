@@ -235,7 +235,8 @@ class Transport(Based):
             cells = cells_for(self.bins, clients.table.kinds)
             parts = self.scorers(server, clients), *self.parts(clients)
             own = count(*parts, cells, self.secret)
-        return counting.beliefs(server, own, noisy(own, clients, self.epsilon), self.kappa)
+        sent = noisy(own, clients, self.epsilon) if self.secret else own
+        return counting.beliefs(server, own, sent, self.kappa)
 
     def solve(
         self,

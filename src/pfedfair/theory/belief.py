@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from pfedfair.theory import effects, shrinkage, tilting
+from pfedfair.theory.once import once
 
 PEOPLE = ("counts", "pooled", "all_counts", "all_pooled")
 SURE = 0.999  # that there are no effects: then they are not looked at
@@ -60,7 +61,7 @@ class Belief:
     @cached_property
     def others(self) -> np.ndarray:
         """The others' shape of each group, all zeros where there is none."""
-        return _shapes(self.pooled)
+        return _others(self.pooled)
 
     @cached_property
     def told(self) -> tilting.Likelihood:
@@ -68,7 +69,7 @@ class Belief:
         assert self.population is not None
         counts = self.counts if self.all_counts is None else self.all_counts
         pooled = self.pooled if self.all_pooled is None else self.all_pooled
-        return effects.told_by(counts, _shapes(pooled), self.population, self.prior)
+        return effects.told_by(counts, _others(pooled), self.population, self.prior)
 
     @cached_property
     def moved(self) -> effects.Mixture | None:
@@ -84,8 +85,9 @@ class Belief:
     @cached_property
     def centres(self) -> np.ndarray:
         """The shapes that it would have, as far as effects tell."""
-        shapes = self.others if self.moved is None else effects.centres(self.others, self.moved)
-        return np.where(self.alone[..., None], 1 / shapes.shape[-1], shapes)
+        if self.moved is None:
+            return _even(self.others)
+        return _even(effects.centres(self.others, self.moved))
 
     @cached_property
     def shapes(self) -> np.ndarray:
@@ -114,6 +116,14 @@ class Belief:
         return np.stack(found)
 
 
-def _shapes(pooled: np.ndarray) -> np.ndarray:
+@once
+def _others(pooled: np.ndarray) -> np.ndarray:
     anybody = pooled.sum(-1, keepdims=True) > 0
     return np.where(anybody, shrinkage.spread(pooled), 0.0)
+
+
+@once
+def _even(shapes: np.ndarray) -> np.ndarray:
+    """The shapes, and an even one where there is none."""
+    anybody = shapes.any(-1, keepdims=True)
+    return np.where(anybody, shapes, 1 / shapes.shape[-1])

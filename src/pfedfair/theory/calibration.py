@@ -68,7 +68,8 @@ def fit(counts: np.ndarray, z: np.ndarray, kind: str) -> np.ndarray:
 
     def value(free: np.ndarray, counts: np.ndarray) -> np.ndarray:
         off = free @ spread - start
-        return _lost(_logits(free, features), counts) + RIDGE * np.vecdot(off, off) / 2
+        ridge = RIDGE * np.vecdot(off, off) / 2
+        return np.asarray(_lost(_logits(free, features), counts) + ridge)
 
     def newton(free: np.ndarray, counts: np.ndarray) -> np.ndarray:
         eta, people = expit(_logits(free, features)), counts.sum(1)
@@ -79,7 +80,8 @@ def fit(counts: np.ndarray, z: np.ndarray, kind: str) -> np.ndarray:
         moves = (free > least) | (slope < 0)  # the others would go beyond their least value
         if not moves.all():
             curve = np.where(moves[:, :, None] & moves[:, None], curve, np.eye(len(spread)))
-        return np.linalg.solve(curve, np.where(moves, slope, 0.0)[..., None])[..., 0]
+        step = np.linalg.solve(curve, np.where(moves, slope, 0.0)[..., None])
+        return np.asarray(step[..., 0])
 
     some = counts.reshape(-1, 2, len(z))
     rows = np.arange(len(some))
@@ -98,7 +100,7 @@ def fit(counts: np.ndarray, z: np.ndarray, kind: str) -> np.ndarray:
         if not going.any():
             break
         rows, free, now, some = (each[going] for each in (rows, after, then, some))
-    return (found @ spread).reshape(*counts.shape[:-2], 3)
+    return np.asarray(found @ spread).reshape(*counts.shape[:-2], 3)
 
 
 def _logits(free: np.ndarray, features: np.ndarray) -> np.ndarray:

@@ -119,10 +119,11 @@ def usually(size: int) -> np.ndarray:
 
 def from_vector(vector: np.ndarray, groups: int) -> Effects:
     size = OF_GROUP * groups
-    if len(vector) < len(unknown(groups).vector):  # of an older run, which did not keep how many
+    if len(vector) < length(groups) - 1:  # of an older run, which did not keep how many
         vector = np.insert(vector, 1, np.inf)
-    one, mean, covariance, ways = np.split(vector, np.cumsum([2, size, size * size]))
-    return Effects(float(one[0]), mean, covariance.reshape(size, size), ways, float(one[1]))
+    (none, clients), rest = vector[:2], vector[2:]
+    mean, square, ways = rest[:size], rest[size : size + size**2], rest[size + size**2 :]
+    return Effects(float(none), mean, square.reshape(size, size), ways, float(clients))
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,14 +205,16 @@ def length(groups: int) -> int:
 def learn(told: np.ndarray, before: Effects) -> Effects:
     """What is held of the population after the sum of what clients have told."""
     size = len(before.mean)
-    clients, mean, square, ways, evidence = np.split(
-        told, np.cumsum([1, size, size * size, len(before.ways)])
+    number, mean, rest = told[0], told[1 : 1 + size], told[1 + size :]
+    square, ways, evidence = (
+        rest[: size * size].reshape(size, size),
+        rest[size * size : -2],
+        told[-2:],
     )
-    number = clients[0]
     if number < 0.5:
         return before
     shift = mean / number
-    covariance = square.reshape(size, size) - number * np.outer(shift, shift)
+    covariance = square - number * np.outer(shift, shift)
     covariance = (covariance + SMALL**2 * np.eye(size)) / (number + 1)
     parameters = size + size * (size + 1) / 2
     fitted = evidence[0] - parameters / 2 * np.log(number + 1)

@@ -71,7 +71,6 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
     >>> rule.t
     0.1
     """
-
     turns, rising = _breakpoints(eta, tilt), tilt > 0  # whatever t is
     above, half, weight = eta - 0.5, tilt / 2, mass * tilt
 

@@ -20,6 +20,8 @@ believes what the others' people have shown.
 import numpy as np
 from scipy.special import gammaln
 
+from pfedfair.theory.once import once
+
 KAPPAS = np.logspace(0, 6, 49)
 CELLS = 16  # in which shapes are compared: few enough for a small client to fill
 FLAT = np.full(len(KAPPAS), 1 / len(KAPPAS))
@@ -38,12 +40,18 @@ def kappa_posterior(counts: np.ndarray, q: np.ndarray, prior: np.ndarray = FLAT)
     `prior` is their probability before any counts; by default all are equally likely. There may be
     many counts and shapes, ``(..., bins)``, each by itself.
     """
+    posterior = kappa_likelihood(counts, q) + np.log(prior)
+    return np.asarray(np.exp(posterior - logsumexp(posterior)[..., None]))
+
+
+@once
+def kappa_likelihood(counts: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Return the logarithm of how likely the counts are with each of `KAPPAS`, ``(..., 49)``."""
     n, shape = _in_cells(counts, q)
     alpha = KAPPAS[:, None] * shape[..., None, :]
     likelihood = (gammaln(n[..., None, :] + alpha) - gammaln(alpha)).sum(-1)
     likelihood += OF_KAPPAS - gammaln(n.sum(-1)[..., None] + KAPPAS)
-    likelihood += np.log(prior)
-    return np.asarray(np.exp(likelihood - logsumexp(likelihood)[..., None]))
+    return np.asarray(likelihood)
 
 
 def _in_cells(counts: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ from hashlib import sha256
 import numpy as np
 from scipy.special import ndtri
 
+from pfedfair.theory.once import once
 from pfedfair.theory.shrinkage import logsumexp
 
 OF_GROUP = 2  # effects: location and scale
@@ -30,6 +31,7 @@ def times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
     return np.asarray((matrix @ vector[..., None])[..., 0])
 
 
+@once
 def basis(q: np.ndarray) -> np.ndarray:
     """The two directions in which a shape moves, ``(..., 2, bins)``; each has mean 0 under q."""
     u = ndtri(np.clip(np.cumsum(q, -1) - q / 2, 0.00135, 0.99865))  # three standard deviations
@@ -87,11 +89,12 @@ REMEMBERED: dict[tuple[tuple[int, ...], bytes], Likelihood] = {}
 MOST_REMEMBERED = 2**13
 
 
+@once
 def likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
     """The quadratic of clients' counts and the others' shapes, both ``(..., groups, bins)``.
 
-    A group whose shape is all zeros is left out. The last ones are remembered: while clients agree
-    on how they differ, what each has counted stays the same.
+    A group whose shape is all zeros is left out. The last ones are remembered, also of arrays that
+    are gone: of many chunks of clients not all are kept from round to round.
     """
     both = np.stack([counts, shapes]).astype(np.float64, copy=False)
     asked = both.shape, sha256(both.data).digest()  # counts themselves would fill memory
