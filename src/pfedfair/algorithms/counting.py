@@ -116,22 +116,23 @@ def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: boo
     """
     w = w.expand(len(held), -1)
     table = held.table
+    group, label = table.s.numpy(), table.y.numpy()
     groups, classes = table.kinds.groups, table.kinds.classes
     shapes = {"held": (2, groups, classes, cells.number), "trained": (groups, cells.number)}
-    counts = {name: torch.zeros(len(held), *shape, dtype=torch.float64)
-              for name, shape in shapes.items()}  # fmt: skip
-    one = torch.tensor(1.0, dtype=torch.float64)
+    counts = {name: np.zeros((len(held), *shape)) for name, shape in shapes.items()}
     for i in range(len(held)):
         for name, clients in (("held", held), ("trained", trained)):
-            rows, logits = clients.rows[i], clients.scores(w[i], i)
-            s, y = table.s[rows], table.y[rows].long()
-            half = torch.arange(len(rows)) % 2
-            if private and name == "held":  # by a coin, see `aside`
-                half = torch.from_numpy((_coins(held, i, 1) < 0.5).astype(np.int64))
-            place = cells.place(logits)
-            at = (half, s, y, place) if name == "held" else (s, place)
-            counts[name][i].index_put_(at, one, accumulate=True)
-    return counts
+            rows = clients.rows[i]
+            s, place = group[rows], cells.place(clients.scores(w[i], i)).numpy()
+            at: tuple[np.ndarray, ...] = (s, place)
+            if name == "held":
+                half = np.arange(len(rows)) % 2
+                if private:  # by a coin, see `aside`
+                    half = (_coins(held, i, 1) < 0.5).astype(np.int64)
+                at = (half, s, label[rows].astype(np.int64), place)
+            cell = np.ravel_multi_index(at, shapes[name])
+            counts[name][i].ravel()[:] = np.bincount(cell, minlength=counts[name][i].size)
+    return {name: torch.from_numpy(each) for name, each in counts.items()}
 
 
 def noisy(counts: State, clients: Clients, epsilon: float | None) -> State:
