@@ -79,7 +79,7 @@ def test_in_c_looked_up_or_laid_out_newton_finds_the_same_model(monkeypatch):
             linear(federation.encoder.width, groups=2), federation.table,
             federation.partition.train, range(len(federation)), 0,
         )  # fmt: skip
-        design = next(iter(curvature.pieces(clients, 0, 5))).design
+        design = next(iter(curvature.pieces(clients, 5))).design
         assert type(design) is kind
         found.append(pff.train(federation, method).fitted.w.numpy())
     for other in found[1:]:

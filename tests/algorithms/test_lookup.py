@@ -140,14 +140,14 @@ def drawn(seed: int, n: int) -> tuple[Compiled, Dense]:
 @built
 @given(
     st.integers(0, 10**6), st.integers(0, 40), st.sampled_from([0.0, 0.1, 3.0, 400.0]),
-    st.booleans(), st.integers(1, 4), st.integers(1, 2),
+    st.booleans(), st.integers(1, 4), st.integers(1, 2), st.integers(1, 3),
 )  # fmt: skip
-def test_sums_in_one_call_are_those_of_products(seed, n, size, weighted, parts, outputs):
+def test_sums_in_one_call_are_those_of_products(seed, n, size, weighted, parts, outputs, sets):
     """Gradient, Hessian and losses on the way, of models near and far, by PyTorch's functions."""
     compiled, dense = drawn(seed, n)
     rng = torch.Generator().manual_seed(seed)
     points = size * torch.randn(2, outputs, compiled.q, generator=rng, dtype=torch.float64)
-    shift = torch.randn(2, outputs, generator=rng, dtype=torch.float64)
+    shift = torch.randn(parts, 2, outputs, generator=rng, dtype=torch.float64)
     y = torch.randint(0, 2, (n,), generator=rng).float()
     much = torch.randint(0, 3, (n,), generator=rng).double() if weighted else None
     ends = [n * k // parts for k in range(parts + 1)]
@@ -157,8 +157,9 @@ def test_sums_in_one_call_are_those_of_products(seed, n, size, weighted, parts, 
         torch.testing.assert_close(one, other, rtol=close, atol=close * scale)
     softplus = {"rtol": 1e-11, "atol": 5e-9 * (n + 1)}  # PyTorch's is 0 where it is below exp(-20)
     torch.testing.assert_close(ways[0].loss, ways[1].loss, **softplus)
-    tries = torch.cat([points, points / 3]) / torch.arange(1, parts + 1).view(-1, 1, 1, 1)
-    lost = [design.losses(tries, shift[0], Lines(y, much), ends) for design in (compiled, dense)]
+    tries = torch.cat([points, points / 3]) / torch.arange(1, sets + 1).view(-1, 1, 1, 1)
+    lost = [design.losses(tries, shift[:, 0], Lines(y, much), ends) for design in (compiled, dense)]
+    assert lost[0].shape == (parts, 4)
     torch.testing.assert_close(*lost, **softplus)
 
 
@@ -170,7 +171,7 @@ def test_losses_of_thousands_are_added_up_without_overflow():
     design = Compiled(torch.zeros(n, 1), torch.zeros(n, 1), columns)
     none = torch.zeros(2, 1, 2, dtype=torch.float64)
     people = Lines(torch.ones(n))
-    loss = design.sums(none, none[..., 0], people, [0, n]).loss
+    loss = design.sums(none, none[None, ..., 0], people, [0, n]).loss[0]
     assert loss.tolist() == pytest.approx([n * np.log(2)] * len(PARTS), rel=1e-13)
-    lost = design.losses(none[None], none[0, :, 0], people, [0, n])
+    lost = design.losses(none[None], none[:1, :, 0], people, [0, n])[0]
     assert lost.tolist() == pytest.approx([n * np.log(2)] * 2)

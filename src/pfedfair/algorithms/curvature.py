@@ -8,8 +8,7 @@ Coefficients of a block are ``(outputs, q)``, the intercept last; blocks stand o
 block is what the network learns: the label, and where S has to be guessed, S.
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +23,8 @@ from pfedfair.data.piecewise import Piecewise
 
 ROWS = 8192  # rows that are laid out at a time
 FOLDS_STREAM = 2  # of the stream for held rows
-ROWS_LOOKED = 8 * ROWS  # that are looked up, if they have
-WIDE = 256  # inputs or more
+ROWS_LOOKED = 8 * ROWS  # that are looked up
+WIDE = 256  # inputs from which on that is quicker without a library, too
 
 
 def blocks(flat: Tensor, outputs: list[int]) -> list[Tensor]:
@@ -52,36 +51,49 @@ def fold_rows(clients: Clients, i: int, folds: int) -> list[np.ndarray]:
 
 
 class Piece(NamedTuple):
-    """Some rows of a client: what their logits are linear in, and what is to be learnt of them."""
+    """Rows of some clients, or some of one's: what their logits are linear in, what they are."""
 
-    ends: list[int]  # where each fold begins, and the last one ends
+    clients: slice
+    ends: list[int]  # where every fold of every client begins, and the last one ends
     design: Design
     people: list[Lines]  # for every block
 
-    @property
-    def folds(self) -> list[tuple[int, slice]]:
-        """The number of each fold that is here, and its lines."""
-        return [(k, slice(*cut)) for k, cut in enumerate(pairwise(self.ends)) if cut[0] < cut[1]]
 
-
-def pieces(clients: Clients, i: int, folds: int) -> Iterable[Piece]:
-    """A client's rows, fold after fold, some at a time; those of small tables are kept."""
+def pieces(clients: Clients, folds: int) -> Iterable[Piece]:
+    """Clients' rows, fold after fold, some at a time; those of small tables are kept."""
     if not clients.remembers:
-        return cut_up(clients, i, folds)
-    return clients.once(("pieces", i, folds), lambda: list(cut_up(clients, i, folds)))
+        return cut_up(clients, folds)
+    return clients.once(("pieces", folds), lambda: list(cut_up(clients, folds)))
 
 
-def cut_up(clients: Clients, i: int, folds: int) -> Iterator[Piece]:
+def cut_up(clients: Clients, folds: int) -> Iterator[Piece]:
     """The same, made anew."""
-    rows, ends = clients.once(("order", i, folds), lambda: in_order(fold_rows(clients, i, folds)))
-    at_once = ROWS_LOOKED if clients.table.width >= WIDE else ROWS
-    number = max(1, -(-len(rows) // at_once))
-    for k in range(number):
-        start, stop = (len(rows) * end // number for end in (k, k + 1))
-        some = rows[start:stop]
-        people = [Lines(labels[some], heft(clients, some)) for _, labels in clients.lessons()]
-        cuts = [min(max(end, start), stop) - start for end in ends]
-        yield Piece(cuts, design_of(clients, some), people)
+    at_once = ROWS_LOOKED if looked_up(clients) else ROWS
+    for some in together([len(own) for own in clients.rows], at_once):
+        each = range(len(clients))[some]
+        rows, ends = in_order([part for i in each for part in fold_rows(clients, i, folds)])
+        number = max(1, -(-len(rows) // at_once))  # a client may have many
+        for k in range(number):
+            start, stop = (len(rows) * end // number for end in (k, k + 1))
+            own = rows[start:stop]
+            people = [Lines(labels[own], heft(clients, own)) for _, labels in clients.lessons()]
+            cuts = [min(max(end, start), stop) - start for end in ends]
+            yield Piece(some, cuts, design_of(clients, own), people)
+
+
+def together(sizes: Sequence[int], most: int) -> Iterator[slice]:
+    """Clients in order, as many at a time as have `most` rows together, and at least one.
+
+    >>> list(together([5, 3, 9, 1], 8))
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    """
+    first, rows = 0, 0
+    for i, size in enumerate(sizes):
+        if i > first and rows + size > most:
+            yield slice(first, i)
+            first, rows = i, 0
+        rows += size
+    yield slice(first, len(sizes))
 
 
 def in_order(parts: list[np.ndarray]) -> tuple[Tensor, list[int]]:
@@ -90,26 +102,36 @@ def in_order(parts: list[np.ndarray]) -> tuple[Tensor, list[int]]:
     return torch.from_numpy(np.concatenate(parts)), ends.tolist()
 
 
+def looked_up(clients: Clients) -> bool:
+    """Whether inputs are looked up, not laid out: always in C, else where there are many."""
+    encoder = clients.table.encoder
+    if not isinstance(encoder, Piecewise) or not encoder.tables:  # S may be all that is known
+        return False
+    return lookup.LIBRARY is not None or clients.table.width >= WIDE
+
+
 def design_of(clients: Clients, rows: Tensor) -> Design:
     """What the logits of some rows are linear in."""
     table, network, s = clients.table, clients.network, clients.table.s[rows][None]
-    encoder = table.encoder
-    if not isinstance(encoder, Piecewise) or not encoder.tables:  # S may be all that is known
+    if not looked_up(clients):
         return Dense(network.design(table.inputs(rows)[None], s)[0])
+    assert isinstance(table.encoder, Piecewise)
     more = network.design(torch.zeros(1, len(rows), 0), s)[0]
     if lookup.LIBRARY:
-        return lookup.Compiled(table.x.index_select(0, rows), more, encoder.ranges)
-    if table.width >= WIDE:
-        return Looked(table.x[rows], more, encoder.tables)
-    return Dense(network.design(table.inputs(rows)[None], s)[0])
+        return lookup.Compiled(table.x.index_select(0, rows), more, table.encoder.ranges)
+    return Looked(table.x[rows], more, table.encoder.tables)
 
 
 def people(clients: Clients, folds: int) -> Tensor:
     """How many rows each client has in each fold, or what they weigh, ``(clients, folds)``."""
     weight = clients.table.weight
     mass = (lambda part: len(part)) if weight is None else lambda part: float(weight[part].sum())
-    each = [[mass(part) for part in fold_rows(clients, i, folds)] for i in range(len(clients))]
-    return torch.tensor(each, dtype=torch.float64)
+
+    def count() -> Tensor:
+        each = [[mass(part) for part in fold_rows(clients, i, folds)] for i in range(len(clients))]
+        return torch.tensor(each, dtype=torch.float64)
+
+    return clients.once(("people", folds), count)
 
 
 def heft(clients: Clients, part: Tensor) -> Tensor | None:

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from functools import lru_cache
-from itertools import combinations_with_replacement, pairwise
+from itertools import combinations_with_replacement, cycle, pairwise
 from math import isqrt
 from typing import NamedTuple
 
@@ -35,11 +35,20 @@ class Lines(NamedTuple):
     y: Tensor  # labels
     much: Tensor | None = None  # how much each counts, if not 1
 
+    def part(self, lines: slice) -> Lines:
+        """The same for some of the lines."""
+        return Lines(self.y[lines], None if self.much is None else self.much[lines])
+
+
+def parts(ends: Sequence[int]) -> list[slice]:
+    """Lines in parts, from each end to the next."""
+    return [slice(*cut) for cut in pairwise(ends)]
+
 
 class Sums(NamedTuple):
-    """What a Newton step needs of some lines: losses, and the rest of each part of them."""
+    """What a Newton step needs of some lines, for each part of them."""
 
-    loss: Tensor  # on the way, see `PARTS`
+    loss: Tensor  # on the way, (parts, numbers), see `PARTS`
     gradient: Tensor  # (parts, outputs, q)
     hessian: Tensor  # upper triangles, (parts, numbers), in single precision
 
@@ -66,37 +75,34 @@ class Design(ABC):
     def sums(self, points: Tensor, shift: Tensor, people: Lines, ends: Sequence[int]) -> Sums:
         """What people add up to at ``points[0]``, and their losses on the way from ``points[1]``.
 
-        Points are ``(2, outputs, q)``, and `shift` ``(2, outputs)`` is put to their logits. Part k
-        has the lines from ``ends[k]`` to ``ends[k + 1]``.
+        Points are ``(2, outputs, q)``. Part k has the lines from ``ends[k]`` to ``ends[k + 1]``;
+        ``shift[k]`` ``(2, outputs)`` is put to their logits.
         """
-        z = self.scores(points) + shift[:, None]
-        way = z[1] + PARTS[:, None, None] * (z[0] - z[1])
-        loss = added(loss_of(way, people.y), people.much)
-        chance = chances(z[0])
-        slope = misses(chance, people.y, people.much)
-        gradients, hessians = [], []
-        for lines in (slice(*cut) for cut in pairwise(ends)):
-            some = self.part(lines)
-            much = None if people.much is None else people.much[lines]
-            gradients.append(some.pull(slope[lines]))
-            hessians.append(some.hessian(chance[lines], much))
-        return Sums(loss, torch.stack(gradients), torch.stack(hessians).float())
+        lost, gradients, hessians = [], [], []
+        for own, lines in zip(shift, parts(ends), strict=True):
+            some, (y, much) = self.part(lines), people.part(lines)
+            z = some.scores(points) + own[:, None]
+            way = z[1] + PARTS[:, None, None] * (z[0] - z[1])
+            chance = chances(z[0])
+            lost.append(added(loss_of(way, y), much))
+            gradients.append(some.pull(misses(chance, y, much)))
+            hessians.append(some.hessian(chance, much))
+        return Sums(torch.stack(lost), torch.stack(gradients), torch.stack(hessians).float())
 
     def losses(
         self, coefficients: Tensor, shift: Tensor, people: Lines, ends: Sequence[int]
     ) -> Tensor:
-        """The losses of models, added up, ``(points,)``, each part of people by its own.
+        """The losses of models, added up over the people of each part, ``(parts, points)``.
 
-        Models are ``(parts, points, outputs, q)``, and `shift` ``(outputs,)`` is put to the logits.
-        Part k has the lines from ``ends[k]`` to ``ends[k + 1]``.
+        There are several sets of models, ``(sets, points, outputs, q)``, which parts take in turns.
+        Part k has the lines from ``ends[k]`` to ``ends[k + 1]``, and ``shift[k]`` ``(outputs,)`` is
+        put to their logits.
         """
-        found = coefficients.new_zeros(coefficients.shape[1])
-        parts = (slice(*cut) for cut in pairwise(ends))
-        for models, lines in zip(coefficients, parts, strict=True):
-            much = None if people.much is None else people.much[lines]
-            z = self.part(lines).scores(models) + shift
-            found += added(loss_of(z, people.y[lines]), much)
-        return found
+        found = []
+        for own, lines, models in zip(shift, parts(ends), cycle(coefficients), strict=False):
+            y, much = people.part(lines)
+            found.append(added(loss_of(self.part(lines).scores(models) + own, y), much))
+        return torch.stack(found)
 
     def hessian(self, chance: Tensor, much: Tensor | None = None) -> Tensor:
         """The upper triangle of the Hessian, as a matrix of ``outputs * q``."""

@@ -48,7 +48,7 @@ struct design {
 };
 
 /* The number of this interface: an older library beside newer Python is not used. */
-int64_t pfedfair_interface(void) { return 3; }
+int64_t pfedfair_interface(void) { return 4; }
 
 /* Where everybody is: from cells (n, columns), which may be `between` places or `empty` (then they
  * stand at a column's last place), and others (n, more). There is room for 2 * columns + more places
@@ -495,10 +495,10 @@ INLINE void lose(struct lost *lost, int64_t k, vector m, vector small, const dou
 /* All that a Newton step needs of people with labels 0 and 1, parts of them apart.
  *
  * At points[0] of coefficients (inputs + more, 2) the gradients (parts, inputs + more) and Hessians
- * (parts, upper triangle), and the losses on the way there from points[1]: of all of it, a half, ...,
- * a 128th, and none of it. `shift` (2) is put to the scores. People count as `weight` says, if it is
- * there; part k has those from ends[k] to ends[k + 1]. Room: `pfedfair_room`, and
- * 3 * (places + more). */
+ * (parts, upper triangle), and the losses (parts, WAYS) on the way there from points[1]: of all of
+ * it, a half, ..., a 128th, and none of it. `shift` (parts, 2) is put to the scores. People count as
+ * `weight` says, if it is there; part k has those from ends[k] to ends[k + 1]. Room:
+ * `pfedfair_room`, and 3 * (places + more). */
 FAST void pfedfair_sums(const struct design *d, int64_t parts, int64_t tall, const int64_t *ends,
                         const double *points, const double *shift, const float *labels,
                         const double *weight, double *loss, double *gradients, float *hessians,
@@ -508,9 +508,9 @@ FAST void pfedfair_sums(const struct design *d, int64_t parts, int64_t tall, con
     double *pairs = room, *heights = pairs + size * size, *sums = heights + 2 * size;
     double *more = sums + size;
     struct lost lost;
-    begin(&lost);
     heights_of(d, 2, 2, points, heights);
-    for (int64_t k = 0; k < parts; k++) {
+    for (int64_t k = 0; k < parts; k++, shift += 2, loss += WAYS) {
+        begin(&lost);
         memset(sums, 0, sizeof(double) * size);
         clear(d, pairs);
         for (int64_t start = ends[k]; start < ends[k + 1]; start += VECTOR) {
@@ -546,39 +546,39 @@ FAST void pfedfair_sums(const struct design *d, int64_t parts, int64_t tall, con
         }
         narrow_all(d, 1, sums, more, gradients + k * q);
         triangle(d, pairs, tall, more, hessians + k * (q * (q + 1) / 2));
-    }
-    settle(&lost);
-    for (int way = 0; way < WAYS; way++) {
-        loss[way] = 0.0;
-        for (int l = 0; l < VECTOR; l++) loss[way] += lost.sums[way][l];
+        settle(&lost);
+        for (int way = 0; way < WAYS; way++) {
+            loss[way] = 0.0;
+            for (int l = 0; l < VECTOR; l++) loss[way] += lost.sums[way][l];
+        }
     }
 }
 
-/* The losses of people with labels 0 and 1 by some models, at most MOST, each part of them by models
- * of its own: coefficients are (parts, inputs + more, width), and there is one sum for each of the
- * width. Part k has the people from ends[k] to ends[k + 1]. Room for (places + more + 1) numbers
- * times the width, which is padded to a multiple of VECTOR. */
-FAST void pfedfair_losses(const struct design *d, int64_t parts, int64_t width,
-                          const int64_t *ends, const double *coefficients, double shift,
+/* The losses (parts, width) of people with labels 0 and 1 by some models, at most MOST. There are
+ * several sets of them, (sets, inputs + more, width), which parts take in turns: part k has the
+ * people from ends[k] to ends[k + 1], and `shift` (parts) is put to their scores. Room for
+ * (places + more + 1) numbers times the width, which is padded to a multiple of VECTOR. */
+FAST void pfedfair_losses(const struct design *d, int64_t parts, int64_t width, int64_t sets,
+                          const int64_t *ends, const double *coefficients, const double *shift,
                           const float *labels, const double *weight, double *loss, double *room)
 {
     int64_t wide = padded(width), q = d->inputs + d->more;
     double *scores = room, *heights = room + wide, much[VECTOR];
     struct lost lost;
-    begin(&lost);
-    for (int64_t part = 0; part < parts; part++) {
-        heights_of(d, width, wide, coefficients + part * q * width, heights);
+    for (int64_t part = 0; part < parts; part++, loss += width) {
+        begin(&lost);
+        heights_of(d, width, wide, coefficients + part % sets * q * width, heights);
         for (int64_t i = ends[part]; i < ends[part + 1]; i++) {
             scores_of(d, i, wide, heights, scores);
             for (int l = 0; l < VECTOR; l++) much[l] = weight ? weight[i] : 1.0;
             for (int64_t k = 0; k < wide; k += VECTOR) {
-                vector m = *(vector *)(scores + k) + shift;
+                vector m = *(vector *)(scores + k) + shift[part];
                 if (labels[i] > 0.5f) m = -m;
                 lose(&lost, k / VECTOR, m, small_of(m), weight ? much : 0);
             }
             if (++lost.people == AT_ONCE) settle(&lost);
         }
+        settle(&lost);
+        for (int64_t k = 0; k < width; k++) loss[k] = lost.sums[k / VECTOR][k % VECTOR];
     }
-    settle(&lost);
-    for (int64_t k = 0; k < width; k++) loss[k] = lost.sums[k / VECTOR][k % VECTOR];
 }

@@ -22,7 +22,7 @@ from pfedfair.data.piecewise import EMPTY
 from pfedfair.data.places import Ranges
 from pfedfair.spare import new
 
-INTERFACE = 3  # the same number as in lookup.c
+INTERFACE = 4  # the same number as in lookup.c
 MOST, VECTOR = 64, 8  # models whose losses are added up in one call; numbers side by side
 
 
@@ -48,8 +48,7 @@ def load(folder: Path) -> ctypes.CDLL | None:
     library.pfedfair_pull.argtypes = [design, number, number, *(memory,) * 3]
     library.pfedfair_square.argtypes = [design, number, number, *(memory,) * 3]
     library.pfedfair_sums.argtypes = [design, number, number, *(memory,) * 9]
-    losses = design, number, number, memory, memory, real, *(memory,) * 4
-    library.pfedfair_losses.argtypes = losses
+    library.pfedfair_losses.argtypes = [design, *(number,) * 3, *(memory,) * 7]
     library.pfedfair_room.argtypes, library.pfedfair_room.restype = [design, number], number
     for name in ("places", "scores", "pull", "square", "sums", "losses"):
         getattr(library, f"pfedfair_{name}").restype = None
@@ -118,9 +117,10 @@ class Compiled(Design):
         if points.shape[1] > 1:
             return super().sums(points, shift, people, ends)
         flat, own, parts = self._checked(points[:, 0].T), shift.double().contiguous(), len(ends) - 1
-        assert len(points) == own.numel() == 2
+        assert len(points) == 2
+        assert own.shape == (parts, 2, 1)
         assert 0 <= min(ends) <= max(ends) <= len(self)
-        found = Sums(flat.new_empty(len(PARTS)), flat.new_empty(parts, 1, self.q),
+        found = Sums(flat.new_empty(parts, len(PARTS)), flat.new_empty(parts, 1, self.q),
                      new((parts, self.q * (self.q + 1) // 2), torch.float32))  # fmt: skip
         given = torch.tensor(ends), flat, own, *self._people(people)
         self._call("sums", parts, self.tall, *given, *found, self._squares(3 * self.size))
@@ -129,15 +129,15 @@ class Compiled(Design):
     def losses(
         self, coefficients: Tensor, shift: Tensor, people: Lines, ends: Sequence[int]
     ) -> Tensor:
-        parts, width = coefficients.shape[:2]
+        (sets, width), parts = coefficients.shape[:2], len(ends) - 1
         if coefficients.shape[2] > 1 or width > MOST:
             return super().losses(coefficients, shift, people, ends)
-        assert len(ends) == parts + 1
+        flat, own = self._checked(coefficients[:, :, 0].mT), shift.double().contiguous()
+        assert own.shape == (parts, 1)
         assert 0 <= min(ends) <= max(ends) <= len(self)
-        flat = self._checked(coefficients[:, :, 0].mT)
-        given = torch.tensor(ends), flat, float(shift), *self._people(people)
-        found = flat.new_empty(width)
-        self._call("losses", parts, width, *given, found, self._beside(width))
+        given, found = (flat, own, *self._people(people)), flat.new_empty(parts, width)
+        ends_of = torch.tensor(ends)
+        self._call("losses", parts, width, sets, ends_of, *given, found, self._beside(width))
         return found
 
     def part(self, lines: slice) -> Compiled:

@@ -164,10 +164,8 @@ class Newton(Algorithm):
         outputs = [k for k, _ in clients.lessons()]
         coefficients = blocks(server["points"][:1], outputs)[0]
         end = coefficients[0].numel()  # of the first block, whose intercepts are last
-        for i in range(len(clients)):
-            found[i, end - outputs[0] : end] += own_intercepts(
-                clients, i, coefficients, self.folds, server["tau"]
-            )[0].to(found)
+        own = own_intercepts(clients, coefficients, self.folds, server["tau"])[:, 0]
+        found[:, end - outputs[0] : end] += own.to(found)
         return found
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:

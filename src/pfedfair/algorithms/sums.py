@@ -1,14 +1,15 @@
 """The messages of `Newton`'s clients: sums over their rows, see `curvature`."""
 
+from collections import defaultdict
+
 import torch
 from torch import Tensor
 
-from pfedfair.algorithms import intercepts
+from pfedfair.algorithms import curvature, intercepts
 from pfedfair.algorithms.clients import Clients
-from pfedfair.algorithms.curvature import blocks, people, pieces
-from pfedfair.algorithms.design import Sums, whole
+from pfedfair.algorithms.curvature import blocks, pieces
+from pfedfair.algorithms.design import Sums, parts, triangle, whole
 from pfedfair.algorithms.likelihood import PARTS, chances, misses
-from pfedfair.spare import new
 
 
 def by_fold(
@@ -21,57 +22,65 @@ def by_fold(
     """
     outputs = [k for k, _ in clients.lessons()]
     coefficients = blocks(points, outputs)
-    mass = people(clients, folds)
-    sizes, parts = [block[0].numel() for block in coefficients], folds if apart else 1
-    numbers = sum(size * (size + 1) // 2 for size in sizes)
+    mass = curvature.people(clients, folds)
+    shift = own_intercepts(clients, coefficients[0], folds, tau)
+    each = added_up(clients, coefficients, shift, folds, apart)
     message = {
-        "people": mass if apart else mass.sum(1, keepdim=True),
+        "people": mass.clone() if apart else mass.sum(1, keepdim=True),
         "outputs": widths(clients),
-        "loss": torch.zeros(len(clients), len(outputs), len(PARTS), dtype=torch.float64),
-        "gradient": points.new_empty(len(clients), parts, sum(sizes)),
-        "hessian": new((len(clients), parts, numbers), torch.float32),
+        "loss": torch.stack([found.loss for found in each], dim=1),
+        "gradient": side_by_side([found.gradient.flatten(2) for found in each]),
+        "hessian": side_by_side([found.hessian for found in each]),
     }
-    likely = []
-    for i in range(len(clients)):
-        shift = own_intercepts(clients, i, coefficients[0], folds, tau)
-        each = added_up(clients, i, coefficients, shift, folds, apart)
-        triangles = [found.hessian for found in each]
-        torch.stack([found.loss for found in each], out=message["loss"][i])
-        flat = [found.gradient.flatten(1) for found in each]
-        torch.cat(flat, dim=1, out=message["gradient"][i])
-        if tau is not None:
-            at = torch.arange(1, outputs[0] + 1) * (sizes[0] // outputs[0]) - 1
-            curved = whole(triangles[0].double().sum(0))
-            gradient = each[0].gradient[..., -1].sum(0)
-            likely.append(intercepts.evidence(curved[at[:, None], at], gradient, shift[0]))
-            if not apart:
-                profiled = intercepts.profiled(curved, at, tau)
-                triangles[0] = profiled[*torch.triu_indices(sizes[0], sizes[0])][None].float()
-            if tau > 0:
-                way = shift[1] + PARTS[:, None] * (shift[0] - shift[1])
-                message["loss"][i, 0] += (way**2).sum(1) / (2 * tau**2)
-        torch.cat(triangles, dim=1, out=message["hessian"][i])
-    return message if tau is None else message | {"evidence": torch.stack(likely)}
+    if tau is None:
+        return message
+    size, likely = coefficients[0][0].numel(), []
+    at = torch.arange(1, outputs[0] + 1) * (size // outputs[0]) - 1
+    for own, found, loss, triangles in zip(
+        shift, each[0].gradient, message["loss"][:, 0], message["hessian"], strict=True
+    ):
+        first = triangles[:, : size * (size + 1) // 2]
+        curved, gradient = whole(first.double().sum(0)), found[..., -1].sum(0)
+        likely.append(intercepts.evidence(curved[at[:, None], at], gradient, own[0]))
+        if not apart:
+            first[0] = triangle(intercepts.profiled(curved, at, tau).contiguous())
+        if tau > 0:
+            way = own[1] + PARTS[:, None] * (own[0] - own[1])
+            loss += (way**2).sum(1) / (2 * tau**2)
+    return message | {"evidence": torch.stack(likely)}
+
+
+def side_by_side(each: list[Tensor]) -> Tensor:
+    """Blocks' numbers one after another; those of one block as they are."""
+    return each[0] if len(each) == 1 else torch.cat(each, dim=-1)
 
 
 def added_up(
-    clients: Clients, i: int, coefficients: list[Tensor], shift: Tensor, folds: int, apart: bool
+    clients: Clients, coefficients: list[Tensor], shift: Tensor, folds: int, apart: bool
 ) -> list[Sums]:
-    """A client's sums for every block, in parts by fold if `apart`."""
-    shifts = [shift, *(torch.zeros_like(block[..., 0]) for block in coefficients[1:])]
+    """For every block all clients' sums, ``(clients, parts, ...)``, in parts by fold if `apart`.
+
+    Losses are those of all parts, ``(clients, ...)``.
+    """
+    shifts = [shift, *(shift.new_zeros(len(clients), *c.shape[:2]) for c in coefficients[1:])]
     found: list[Sums] = []
-    for piece in pieces(clients, i, folds):
-        ends = piece.ends if apart else [0, piece.ends[-1]]
-        blocks_of = zip(coefficients, shifts, piece.people, strict=True)
-        each = [piece.design.sums(*block, ends) for block in blocks_of]
-        found = [both(*pair) for pair in zip(found, each, strict=True)] if found else each
+    for piece in pieces(clients, folds):
+        ends, number = (piece.ends, folds) if apart else (piece.ends[::folds], 1)
+        each = []
+        for points, own, people in zip(coefficients, shifts, piece.people, strict=True):
+            own = own[piece.clients].repeat_interleave(number, dim=0)
+            sums = piece.design.sums(points, own, people, ends)
+            sums = Sums(*(numbers.view(-1, number, *numbers.shape[1:]) for numbers in sums))
+            each.append(sums._replace(loss=sums.loss.sum(1)))
+        if not found and len(each[0].loss) == len(clients):
+            found = each
+            continue
+        if not found:
+            found = [Sums(*(n.new_zeros(len(clients), *n.shape[1:]) for n in one)) for one in each]
+        for all_of, some in zip(found, each, strict=True):
+            for numbers, more in zip(all_of, some, strict=True):
+                numbers[piece.clients] += more
     return found
-
-
-def both(one: Sums, other: Sums) -> Sums:
-    """The sums of some rows and of others; Hessians are added up in double precision."""
-    hessian = (one.hessian.double() + other.hessian).to(one.hessian)
-    return Sums(one.loss + other.loss, one.gradient + other.gradient, hessian)
 
 
 def left_gradients(
@@ -83,17 +92,20 @@ def left_gradients(
     """
     outputs, folds = [k for k, _ in clients.lessons()], len(starts)
     coefficients = blocks(starts, outputs)
+    shift = own_intercepts(clients, blocks(points[:1], outputs)[0], folds, tau)
     found = [torch.zeros(len(clients), *block.shape).to(block) for block in coefficients]
-    for i in range(len(clients)):
-        shift = own_intercepts(clients, i, blocks(points[:1], outputs)[0], folds, tau)
-        for piece in pieces(clients, i, folds):
-            for b, (y, much) in enumerate(piece.people):
+    for piece in pieces(clients, folds):
+        each = zip(shift[piece.clients], parts(piece.ends[::folds]), strict=True)
+        for i, (own, lines) in enumerate(each, piece.clients.start):
+            design = piece.design.part(lines)
+            cuts = parts(piece.ends)[(i - piece.clients.start) * folds :][:folds]
+            for b, (y, much) in enumerate(people.part(lines) for people in piece.people):
                 left = torch.ones(folds, len(y)) if much is None else much.repeat(folds, 1)
-                for fold, lines in piece.folds:
-                    left[fold, lines] = 0.0
-                z = piece.design.scores(coefficients[b])
-                chance = chances(z + shift if b == 0 else z)
-                found[b][i] += piece.design.pull(left[..., None] * misses(chance, y))
+                for fold, cut in enumerate(cuts):
+                    left[fold, cut.start - lines.start : cut.stop - lines.start] = 0.0
+                z = design.scores(coefficients[b])
+                chance = chances(z + own if b == 0 else z)
+                found[b][i] += design.pull(left[..., None] * misses(chance, y))
     return {"left_gradient": torch.cat([block.flatten(2) for block in found], dim=-1)}
 
 
@@ -107,27 +119,34 @@ def held_losses(
     """
     outputs, folds = [k for k, _ in clients.lessons()], len(tries)
     coefficients = blocks(tries, outputs)
+    shift = own_intercepts(clients, blocks(points[1:], outputs)[0], folds, tau)[:, 0]
     found = torch.zeros(len(clients), len(outputs), tries.shape[1], dtype=torch.float64)
-    for i in range(len(clients)):
-        shift = own_intercepts(clients, i, blocks(points[1:], outputs)[0], folds, tau)
-        for piece in pieces(clients, i, folds):
-            for b, some in enumerate(piece.people):
-                own = shift[0] if b == 0 else torch.zeros(outputs[b], dtype=torch.float64)
-                found[i, b] += piece.design.losses(coefficients[b], own, some, piece.ends)
+    for piece in pieces(clients, folds):
+        for b, people in enumerate(piece.people):
+            own = shift[piece.clients] if b == 0 else shift.new_zeros(1, outputs[b])
+            own = own.expand((len(piece.ends) - 1) // folds, -1).repeat_interleave(folds, dim=0)
+            lost = piece.design.losses(coefficients[b], own, people, piece.ends)
+            found[piece.clients, b] += lost.view(-1, folds, lost.shape[1]).sum(1)
     return {"held_loss": found}
 
 
 def own_intercepts(
-    clients: Clients, i: int, coefficients: Tensor, folds: int, tau: Tensor | None
+    clients: Clients, coefficients: Tensor, folds: int, tau: Tensor | None
 ) -> Tensor:
-    """A client's own intercept at each point, ``(points, outputs)``; 0 without tau."""
-    none = coefficients.new_zeros(coefficients.shape[:2])
-    if tau is None or tau == 0 or not len(clients.rows[i]):
-        return none
-    parts = [(piece.design.scores(coefficients), piece.people[0].y)
-             for piece in pieces(clients, i, folds)]  # fmt: skip
-    z, y = torch.cat([z for z, _ in parts], dim=1), torch.cat([y for _, y in parts])
-    return torch.stack([intercepts.solve(at, y, tau) for at in z])
+    """Every client's own intercept at each point, ``(clients, points, outputs)``; 0 without tau."""
+    found = coefficients.new_zeros(len(clients), *coefficients.shape[:2])
+    if tau is None or tau == 0:
+        return found
+    told: dict[int, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+    for piece in pieces(clients, folds):
+        z, y = piece.design.scores(coefficients), piece.people[0].y
+        for i, lines in enumerate(parts(piece.ends[::folds]), piece.clients.start):
+            told[i].append((z[:, lines], y[lines]))
+    for i, some in told.items():
+        if len(clients.rows[i]):
+            z, y = torch.cat([z for z, _ in some], dim=1), torch.cat([y for _, y in some])
+            found[i] = torch.stack([intercepts.solve(at, y, tau) for at in z])
+    return found
 
 
 def widths(clients: Clients) -> Tensor:
