@@ -6,7 +6,7 @@ import torch
 
 from pfedfair.algorithms import clients as of_clients
 from pfedfair.algorithms.clients import Clients
-from pfedfair.networks import linear
+from pfedfair.networks import Network, linear
 
 
 @pytest.mark.parametrize("at_once", [1, 30, 10**6])
@@ -38,12 +38,12 @@ def test_a_network_that_measures_people_sees_many_at_a_time(
 ):
     seen = []
 
-    class Network:
+    class Told(Network):
         def logits(self, w, x, s):
             seen.append(x.shape[1])
             return x[..., :1]
 
-    network, table = Network(), federation.table
+    network, table = Told(), federation.table
     network.measured = measured
     monkeypatch.setattr(of_clients, "AT_ONCE", 3 * table.width)
     monkeypatch.setattr(of_clients, "MEASURED", 8)
