@@ -46,27 +46,34 @@ def kappa_posterior(counts: np.ndarray, q: np.ndarray, prior: np.ndarray = FLAT)
 
 @once
 def kappa_likelihood(counts: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Return the logarithm of how likely the counts are with each of `KAPPAS`, ``(..., 49)``."""
+    """Return the logarithm of how likely the counts are with each of `KAPPAS`, ``(..., 49)``.
+
+    Of cells without mass in q, which one bin with much of it leaves empty, nothing is asked.
+    """
     n, shape = _in_cells(counts, q)
-    alpha = KAPPAS[:, None] * shape[..., None, :]
-    likelihood = (gammaln(n[..., None, :] + alpha) - gammaln(alpha)).sum(-1)
-    likelihood += OF_KAPPAS - gammaln(n.sum(-1)[..., None] + KAPPAS)
-    return np.asarray(likelihood)
+    found = np.empty((*shape.shape[:-1], len(KAPPAS)))
+    filled = shape > 0
+    number = filled.sum(-1)
+    for cells in np.unique(number):  # those with as many at once: mostly all
+        rows = number == cells
+        here = rows[..., None] & filled
+        own, mass = (each[here].reshape(rows.sum(), 1, cells) for each in (n, shape))
+        alpha = KAPPAS[:, None] * mass
+        likelihood = (gammaln(own + alpha) - gammaln(alpha)).sum(-1)
+        found[rows] = likelihood + (OF_KAPPAS - gammaln(own.sum(-1) + KAPPAS))
+    return found
 
 
 def _in_cells(counts: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Counts and shapes in `CELLS` cells of equal mass in q, ``(..., 16)``.
-
-    A cell without mass says nothing: it has nobody, and a mass of 1.
-    """
+    """Counts and shapes in `CELLS` cells of equal mass in q, ``(..., 16)``."""
     cell = np.minimum((np.cumsum(q, -1) - q / 2) * CELLS, CELLS - 1).astype(int)
     cell = cell.reshape(-1, q.shape[-1])
-    cell += CELLS * np.arange(len(cell))[:, None]
+    cell += CELLS * np.arange(len(cell))[:, None]  # each row has its own
     n, shape = (
         np.bincount(cell.ravel(), each.ravel(), CELLS * len(cell)).reshape(*q.shape[:-1], CELLS)
         for each in (counts, q)
     )
-    return np.where(shape > 0, n, 0.0), np.where(shape > 0, shape, 1.0)
+    return n, shape
 
 
 def own_weight(counts: np.ndarray, q: np.ndarray, prior: np.ndarray = FLAT) -> np.ndarray:
