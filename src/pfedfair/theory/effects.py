@@ -47,6 +47,7 @@ START, SMALL = 0.2, 0.05  # standard deviations of effects: at first, and of the
 DOUBT = 2  # made-up clients with effects as at first, where doubt counts
 STRETCHES = (2.0, 4.0)  # how much further an unusual client strays
 USUAL = 0.9  # how likely a client is held to be usual, at first
+AT_ONCE = 2**16  # numbers of moved shapes: more would not stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +257,12 @@ def mixture(of_client: Likelihood, effects: Effects) -> Mixture:
 
 def centres(shapes: np.ndarray, found: Mixture) -> np.ndarray:
     """The mean of each group's p_theta, ``(..., groups, bins)``."""
-    points = found.points()
-    points = points.reshape(*points.shape[:-1], -1, OF_GROUP)  # by group
-    power = np.swapaxes(points, -2, -3) @ basis(shapes)
-    return np.asarray(by_power(shapes[..., None, :], power).mean(-2))
+    points, bins = found.points(), shapes.shape[-1]
+    by_group = points.reshape(*points.shape[:-1], -1, OF_GROUP).swapaxes(-2, -3)
+    theta, u = by_group.reshape(-1, *by_group.shape[-2:]), basis(shapes).reshape(-1, OF_GROUP, bins)
+    q = shapes.reshape(-1, bins)  # a row for each client's group
+    mean, at_once = np.empty_like(q), max(1, AT_ONCE // (theta.shape[1] * bins))
+    for k in range(0, len(q), at_once):
+        some = slice(k, k + at_once)
+        mean[some] = by_power(q[some, None], theta[some] @ u[some]).mean(1)
+    return mean.reshape(shapes.shape)
