@@ -78,6 +78,13 @@ def test_what_many_clients_believe_and_tell(case, none, kappa):
             assert torch.equal(sent[0], said[name][i])
 
 
+def test_a_client_holds_on_to_nothing_of_the_others():
+    counts, pooled = some(0, 5, 2, 10, 20)
+    one = Belief(counts=counts, pooled=pooled, prior=FLAT, population=population(2, 0.4, 0))[3]
+    assert all(array.base is None for array in (one.counts, one.pooled, one.shapes))
+    assert one.all_counts is None
+
+
 @given(CASES)
 @settings(deadline=None, max_examples=40)
 def test_peaks_of_many_likelihoods(case):

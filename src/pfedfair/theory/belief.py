@@ -45,12 +45,15 @@ class Belief:
     all_pooled: np.ndarray | None = None
 
     def __getitem__(self, i: int) -> Self:
-        """One client's, of many clients'. The best guess is found for all of them at once."""
+        """One client's, of many clients'. The best guess is found for all of them at once.
+
+        It is kept with a client's rule for long, so it holds on to nothing of the others'.
+        """
         people: dict[str, Any] = {
-            name: x[i] for name in PEOPLE if (x := getattr(self, name)) is not None
+            name: x[i].copy() for name in PEOPLE if (x := getattr(self, name)) is not None
         }
         one = replace(self, **people)
-        vars(one)["shapes"] = self.shapes[i]
+        vars(one)["shapes"] = self.shapes[i].copy()
         return one
 
     @cached_property

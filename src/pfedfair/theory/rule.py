@@ -74,14 +74,13 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
     turns, rising = _breakpoints(eta, tilt), tilt > 0  # whatever t is
     above, half, weight = eta - 0.5, tilt / 2, mass * tilt
 
-    def gap_at(t: float, after: float) -> float:
-        """`gap` of what `Rule.positive` decides."""
-        at_edge = np.where(rising, 1 - after, after)
-        return float((weight * np.where(turns == t, at_edge, above > t * half)).sum())
+    def gap_at(t: float, after: bool) -> float:
+        """`gap` of what `Rule.positive` decides, where who is at the threshold is sure, too."""
+        return float((weight * np.where(turns == t, rising != after, above > t * half)).sum())
 
     epsilon += 1e-12  # a gap is a sum of rounded numbers
 
-    if gap_at(0.0, 0.0) < -epsilon:  # the mirror image
+    if gap_at(0.0, after=False) < -epsilon:  # the mirror image
         mirrored = fair_rule(eta, -tilt, mass, epsilon)
         return Rule(-mirrored.t, 1 - mirrored.after)
     edges = np.unique(turns)
@@ -89,12 +88,12 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
     low, high = 0, len(edges) - 1  # the first edge behind which the gap is small enough
     while low < high:
         middle = (low + high) // 2
-        if gap_at(float(edges[middle]), 1.0) <= epsilon:
+        if gap_at(float(edges[middle]), after=True) <= epsilon:
             high = middle
         else:
             low = middle + 1
     t = float(edges[low])
-    before, after = gap_at(t, 0.0), gap_at(t, 1.0)
+    before, after = gap_at(t, after=False), gap_at(t, after=True)
     part = 0.0 if before <= epsilon else (before - epsilon) / (before - after)
     return Rule(t, float(np.clip(part, 0.0, 1.0)))
 
