@@ -65,6 +65,9 @@ class Ordered(Piecewise):
             found[..., k] = rates[packed[..., k].long()]  # -1 is the last
         return found
 
+    def times(self, packed: Tensor, weights: Tensor) -> Tensor:
+        return self.unpack(packed) @ weights.T
+
     def of_columns(self) -> dict[str, list[int]]:
         return {name: [k] for k, name in enumerate(self.columns)}
 
