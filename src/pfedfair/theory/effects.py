@@ -16,14 +16,14 @@ far as others do. That gives heavy tails, to each axis as heavy as clients show 
 neither makes all others look odd, nor is it pulled back as if it were one of them.
 
 The log-likelihood of theta is concave and taken as quadratic around its peak (under a wide prior,
-so that there is one), so all that is asked of it has a closed form. mu, Sigma and pi are learnt by
-EM: clients send the mean and the square of theta as they expect it, given their counts (what strays
-is put back first), how likely they are unusual in each way, and the log evidence; sums of these are
-all that is needed. One made-up client, whose effects are small, is among them. Against all that
-stands that there are no effects, whose evidence is 0. For the effects speaks their evidence as they
-were held before anybody had told anything, or as they are learnt, the latter lowered by what as
-many parameters gain by fitting noise (BIC); each counts for half. So clients that are alike remain
-so, and a few with few people do not pass for alike.
+so that there is one; `theory.tilting`), so all that is asked of it has a closed form. mu, Sigma and
+pi are learnt by EM: clients send the mean and the square of theta as they expect it, given their
+counts (what strays is put back first), how likely they are unusual in each way, and the log
+evidence; sums of these are all that is needed. One made-up client, whose effects are small, is
+among them. Against all that stands that there are no effects, whose evidence is 0. For the effects
+speaks their evidence as they were held before anybody had told anything, or as they are learnt, the
+latter lowered by what as many parameters gain by fitting noise (BIC); each counts for half. So
+clients that are alike remain so, and a few with few people do not pass for alike.
 
 That is for the best guess. A few clients look more alike, and their groups more tied to each other,
 than they are. Where it is asked what a client's theta may be at the worst, two more made-up clients
