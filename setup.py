@@ -10,7 +10,7 @@ setup(
         Extension(
             "pfedfair.networks._kernel",
             sources=["src/pfedfair/networks/kernel.c"],
-            depends=["src/pfedfair/networks/kernel.h"],
+            depends=["src/pfedfair/networks/kernel.h", "src/pfedfair/networks/bits.h"],
             libraries=["m"],
             extra_compile_args=["-O3", "-g0"],
             optional=True,

@@ -51,7 +51,7 @@ def test_a_library_of_another_time_is_not_used(name, module, monkeypatch):
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
 def test_a_kernel_for_another_processor_is_not_used(tmp_path):
     """As it is built there: without what is for x86."""
-    for name in ("kernel.c", "kernel.h"):
+    for name in ("kernel.c", "kernel.h", "bits.h"):
         code = Path(kernel.__file__).with_name(name).read_text()
         (tmp_path / name).write_text(code.replace("__x86_64__", "__another__"))
     command = ["cc", "-shared", "-fPIC", "-o", tmp_path / "_kernel.so", tmp_path / "kernel.c"]

@@ -18,6 +18,8 @@
 #define MOST_NARROW 128 /* rows of so few columns that stay in the first cache */
 #define WIDE 128 /* columns of a product from which on zeros of several rows are passed over */
 
+#define SOME 128 /* people at a time whose bits are turned, see bits.h */
+
 #define INLINE static inline __attribute__((always_inline))
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -27,7 +29,10 @@
 #define SHUFFLE(mask, a, b, ...) __builtin_shuffle(a, b, (mask){__VA_ARGS__})
 #endif
 
+#define IN_LINE __attribute__((aligned(64))) /* with the lines of the cache */
+
 struct shape {
+    int64_t one; /* whether it has one output, and hidden layers of up to 64 units, see bits.h */
     int64_t n, people; /* people of a model, and room for them */
     int64_t layers, widest;
     int64_t weights; /* floats that the weights of a layer take, padded */
@@ -82,19 +87,26 @@ INLINE void fill(float *to, int64_t row, const float *from, int64_t width)
  * they are multiplied with is nothing, and so is their slope. */
 struct units {
     int64_t count, all;
+    int64_t seldom; /* whether their outputs have many zeros; with `one` output only */
     int32_t number[]; /* of each, if not all are meant */
 };
 
-/* Floats that a hidden layer takes: the outputs, and its units behind them. */
+/* Floats that a hidden layer takes: the outputs, its units behind them, and people's bits. */
 INLINE int64_t block(const struct shape *shape, int64_t layer)
 {
     int64_t width = padded(shape->widths[layer]);
-    return shape->people * width + padded(sizeof(struct units) / sizeof(float)) + width;
+    int64_t units = padded(sizeof(struct units) / sizeof(float)) + width;
+    return shape->people * (width + 2) + units;
 }
 
 INLINE struct units *units_of(const struct shape *shape, int64_t layer, float *outputs)
 {
     return (struct units *)(outputs + shape->people * padded(shape->widths[layer]));
+}
+
+INLINE uint64_t *bits_of(const struct shape *shape, int64_t layer, float *outputs)
+{
+    return (uint64_t *)(outputs + block(shape, layer)) - shape->people;
 }
 
 /* to[i][j] = from[rows[i]][columns[j]], where no list means all of them in order; rows of `to` are
@@ -213,6 +225,9 @@ static struct shape shape_of(const struct plan *plan)
 {
     struct shape shape = {.n = plan->n, .people = padded(plan->n), .layers = plan->layers};
     memcpy(shape.widths, plan->widths, sizeof(shape.widths));
+    shape.one = shape.layers > 1 && shape.widths[shape.layers] == 1;
+    for (int64_t layer = 1; layer < shape.layers; layer++)
+        if (shape.widths[layer] > 64) shape.one = 0;
     for (int64_t layer = 1; layer < shape.layers; layer++)
         if (padded(shape.widths[layer]) > shape.widest) shape.widest = padded(shape.widths[layer]);
     for (int64_t layer = 0; layer < shape.layers; layer++) {

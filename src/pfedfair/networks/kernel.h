@@ -79,20 +79,45 @@ INLINE void NAME(tile)(const int rows, const int cols, int64_t depth, const int3
         NAME(store)(cols, sum[i], c + i * c_row, last, bias, outputs ? outputs + i * c_row : 0);
 }
 
-/* One row of a product, of as many vectors as fit the registers: only where bits of `there` are. */
+/* One row of a product, of as many vectors as fit the registers: only where bits of `there` are.
+ * It goes on from what is in c, if it is to `add`. */
 INLINE void NAME(line)(const int cols, int64_t words, const uint64_t *there, const float *a,
-                       const float *b, int64_t b_row, float *c, int64_t last, const float *bias,
-                       const float *outputs)
+                       int64_t along, const float *b, int64_t b_row, float *c, int64_t last,
+                       int add, const float *bias, const float *outputs)
 {
     V sum[NARROW];
-    UNROLL for (int j = 0; j < cols; j++) sum[j] = (V){0};
-    for (int64_t word = 0; word < words; word++, a += 64, b += 64 * b_row)
+    UNROLL for (int j = 0; j < cols; j++)
+        sum[j] = add ? NAME(read)(c + j * LANES, j < cols - 1 ? LANES : last) : (V){0};
+    for (int64_t word = 0; word < words; word++, a += 64 * along, b += 64 * b_row)
         for (uint64_t bits = there[word]; bits; bits &= bits - 1) {
             int64_t k = __builtin_ctzll(bits);
             UNROLL for (int j = 0; j < cols; j++)
-                sum[j] += a[k] * *(const V *)(b + k * b_row + j * LANES);
+                sum[j] += a[k * along] * *(const V *)(b + k * b_row + j * LANES);
         }
     NAME(store)(cols, sum, c, last, bias, outputs);
+}
+
+/* c = a b (or + c) row by row, without the zeros of a: `words` of bits for a row, which are `next`
+ * apart, say where it has some. Of few columns, so that b stays in the cache. */
+static void NAME(lines)(int64_t height, int64_t width, int64_t words, const uint64_t *there,
+                        int64_t next, const float *a, int64_t down, int64_t along, const float *b,
+                        int64_t b_row, float *c, int64_t c_row, int add, const float *bias,
+                        const float *outputs)
+{
+    int64_t cols = (width + LANES - 1) / LANES, last = width - (cols - 1) * LANES;
+    switch (cols) {
+#define LINE_(n) \
+    case n: \
+        for (int64_t i = 0; i < height; i++) \
+            NAME(line)(n, words, there + i * next, a + i * down, along, b, b_row, c + i * c_row, \
+                       last, add, bias, outputs ? outputs + i * c_row : 0); \
+        break;
+        LINE_(1) LINE_(2) LINE_(3) LINE_(4) LINE_(5) LINE_(6)
+#if NARROW == 12
+        LINE_(7) LINE_(8) LINE_(9) LINE_(10) LINE_(11) LINE_(12)
+#endif
+#undef LINE_
+    }
 }
 
 /* Where rows of a are not 0, a bit for each number; tell whether that is seldom. Rows can be read
@@ -111,27 +136,18 @@ static int NAME(bits)(int64_t height, int64_t depth, const float *a, int64_t dow
     return 4 * all < 3 * height * depth;
 }
 
-/* c = a b row by row, without the zeros of a; of few columns, so that b stays in the cache. Do
- * nothing and say so if there are not enough of them. */
+/* c = a b without the zeros of a. Do nothing and say so if there are not enough of them, or too
+ * many columns. */
 static int NAME(narrow)(int64_t height, int64_t width, int64_t depth, const float *a, int64_t down,
                         const float *b, int64_t b_row, float *c, int64_t c_row, const float *bias,
                         const float *outputs, uint64_t *there)
 {
-    int64_t cols = (width + LANES - 1) / LANES, words = (depth + 63) / 64;
-    if (cols > NARROW || depth > MOST_NARROW || !NAME(bits)(height, depth, a, down, there)) return 0;
-    for (int64_t i = 0; i < height; i++, a += down, there += words, c += c_row) {
-        int64_t last = width - (cols - 1) * LANES;
-        switch (cols) {
-#define LINE_(n) \
-    case n: NAME(line)(n, words, there, a, b, b_row, c, last, bias, outputs); break;
-            LINE_(1) LINE_(2) LINE_(3) LINE_(4) LINE_(5) LINE_(6)
-#if NARROW == 12
-            LINE_(7) LINE_(8) LINE_(9) LINE_(10) LINE_(11) LINE_(12)
-#endif
-#undef LINE_
-        }
-        if (outputs) outputs += c_row;
-    }
+    int64_t words = (depth + 63) / 64;
+    if (width > NARROW * LANES || depth > MOST_NARROW ||
+        !NAME(bits)(height, depth, a, down, there))
+        return 0;
+    NAME(lines)(height, width, words, there, words, a, down, 1, b, b_row, c, c_row, 0, bias,
+                outputs);
     return 1;
 }
 
@@ -263,10 +279,18 @@ static void NAME(add_up)(int64_t n, int64_t width, const float *slope, int64_t r
 }
 
 /* Find the units that say something to somebody, and leave out the others' outputs, all zeros, if
- * they are many. What is no number is something. */
-static void NAME(awake)(int64_t n, int64_t width, float *outputs, struct units *units)
+ * they are many. What is no number is something. Of narrow layers bits tell who says something to
+ * whom, and nothing is left out. */
+static void NAME(awake)(const struct shape *shape, int64_t layer, float *outputs)
 {
-    int64_t row = padded(width), found = 0;
+    struct units *units = units_of(shape, layer, outputs);
+    int64_t n = shape->n, width = shape->widths[layer], row = padded(width), found = 0;
+    if (shape->one) {
+        units->all = 1;
+        units->count = width;
+        units->seldom = NAME(bits)(n, width, outputs, row, bits_of(shape, layer, outputs));
+        return;
+    }
     for (int64_t j = 0; j < row; j += LANES) {
         M any = {0};
         for (int64_t i = 0; i < n; i++) any |= (M)(*(const V *)(outputs + i * row + j) != 0);
@@ -305,10 +329,10 @@ static void NAME(forth)(const struct shape *shape, const float *w, float *in, fl
             int64_t row = padded(fan_in);
             const float *rows = rows_of(w, fan_out, fan_in, work);
             NAME(few)(shape->n, fan_out, row, in, row, rows, row, bias, logits);
-            if (layer) NAME(awake)(shape->n, fan_in, in, units);
+            if (layer) NAME(awake)(shape, layer, in);
             return;
         }
-        if (layer) NAME(awake)(shape->n, fan_in, in, units);
+        if (layer) NAME(awake)(shape, layer, in);
         int64_t in_row = padded(units->count);
         const float *rows = w;
         if (!units->all) rows = NAME(between)(w, fan_in, fan_out, units, 0, work);
@@ -316,8 +340,12 @@ static void NAME(forth)(const struct shape *shape, const float *w, float *in, fl
         if (layer < shape->layers - 1) {
             float *last = turned + units->count * out_row;
             fill(last, out_row, bias, fan_out);
-            NAME(product)(shape->n, out_row, units->count, in, in_row, 1, turned, out_row, hidden,
-                          out_row, last, 0, room);
+            if (layer && shape->one && units->seldom)
+                NAME(lines)(shape->n, out_row, 1, bits_of(shape, layer, in), 1, in, in_row, 1,
+                            turned, out_row, hidden, out_row, 0, last, 0);
+            else
+                NAME(product)(shape->n, out_row, units->count, in, in_row, 1, turned, out_row,
+                              hidden, out_row, last, 0, layer && shape->one ? 0 : room);
         } else {
             NAME(product)(shape->n, fan_out, units->count, in, in_row, 1, turned, out_row, logits,
                           fan_out, 0, 0, room);
@@ -346,10 +374,16 @@ INLINE void NAME(weights)(int64_t fan_out, int64_t fan_in, int64_t n, const floa
     NAME(product)(fan_out, fan_in, n, slope, 1, row, in, in_row, c, c_row, 0, 0, 0);
 }
 
+#include "bits.h"
+
 /* One model's gradient, from the slope at its logits and what `forth` left. */
 static void NAME(back)(const struct shape *shape, const float *w, const float *inputs,
                        float *hidden, float *work, const float *slope, float *grad)
 {
+    if (shape->one) {
+        NAME(back_of_one)(shape, w, inputs, hidden, work, slope, grad);
+        return;
+    }
     struct units outputs = {.count = shape->widths[shape->layers], .all = 1}, *out = &outputs;
     struct units first = {.count = shape->widths[0], .all = 1};
     int64_t row = outputs.count; /* of the slope; the logits' are not padded */
