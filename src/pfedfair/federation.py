@@ -51,6 +51,12 @@ class Table(NamedTuple):
         return x.float() if x.dtype in STORED else x
 
     @property
+    def plain(self) -> bool:
+        """Whether rows are stored as a network takes them."""
+        none = self.x[:0]
+        return self.unpack(none) is none
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Of one person's inputs."""
         return tuple(self.x.shape[1:]) if self.encoder is None else self.encoder.shape
@@ -196,12 +202,16 @@ def gather(table: Table, index: np.ndarray, weight: np.ndarray) -> Batch:
     x = table.unpack(x)
     y = table.y.index_select(0, flat).view(index.shape)
     s = table.s.index_select(0, flat).view(index.shape)
-    part = torch.from_numpy(weight)
-    if table.weight is not None:
-        own = part * table.weight.index_select(0, flat).view(index.shape)
-        total = own.sum(-1, keepdim=True).clamp_min(torch.finfo(own.dtype).tiny)
-        part = own / total * part.sum(-1, keepdim=True)
-    return Batch(x, y, s, part)
+    return Batch(x, y, s, shares(table, flat.view(index.shape), torch.from_numpy(weight)))
+
+
+def shares(table: Table, index: Tensor, weight: Tensor) -> Tensor:
+    """What rows weigh in their minibatches, ``(..., n)``: alike, or as the table says."""
+    if table.weight is None:
+        return weight
+    own = weight * table.weight[index]
+    total = own.sum(-1, keepdim=True).clamp_min(torch.finfo(own.dtype).tiny)
+    return own / total * weight.sum(-1, keepdim=True)
 
 
 def pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

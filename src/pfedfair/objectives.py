@@ -112,9 +112,13 @@ class Objective:
             return loss(logits, batch)
         return self.loss_weight * loss(logits, batch) + self.eta * self._penalty(logits, batch)
 
+    def plain(self, classes: int) -> bool:
+        """Whether it is nothing but the cross-entropy of one output."""
+        return self.eta == 0 and outputs(classes) == 1
+
     def slope_on(self, batch: Batch, classes: int = 2) -> Callable[[Tensor], Tensor]:
         """The map from logits to d(value)/d(logits) for these people."""
-        if self.eta == 0 and outputs(classes) == 1:
+        if self.plain(classes):
             return CrossEntropy(batch.y, batch.weight)
         return lambda logits: self.slope(logits, batch)
 

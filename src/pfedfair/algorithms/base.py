@@ -264,8 +264,12 @@ class Algorithm:
 
     def minibatches(self, clients: Clients, t: int) -> Iterator[Batch]:
         """The minibatches of round t: `epochs` passes over every client's rows."""
-        for epoch in range(t * self.epochs, (t + 1) * self.epochs):
+        for epoch in self.passes(t):
             yield from clients.epoch(epoch, self.batch)
+
+    def passes(self, t: int) -> range:
+        """The numbers of the epochs of round t."""
+        return range(t * self.epochs, (t + 1) * self.epochs)
 
     def step(self) -> Step:
         return OPTIMISERS[self.optimiser](self.alpha, self.ridge)

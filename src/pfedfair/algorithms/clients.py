@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from pfedfair import seeds
-from pfedfair.federation import Batch, Table, epoch_of, gather, pad, stack, steps
+from pfedfair.federation import Batch, Table, epoch_of, gather, pad, shares, stack, steps
 from pfedfair.kinds import outputs
 from pfedfair.networks import Network
-from pfedfair.networks.base import Slope
+from pfedfair.networks.base import Rows, Slope
 from pfedfair.objectives import Objective
 from pfedfair.optimisers import Step
 from pfedfair.partition import stratified
@@ -23,6 +23,7 @@ WIDE = 256  # inputs
 WHOLE_MEMORY = 256 * 2**20  # bytes of all clients' inputs that are kept laid out
 KEPT = 12  # bytes of an input that is kept, in single and in double precision
 EPOCH_MEMORY = 2 * 2**20  # bytes of inputs that are laid out together: some steps of an epoch
+ROWS_MEMORY = 4 * 2**20  # bytes of row numbers of some epochs that are drawn together
 AT_ONCE = 2**22  # inputs of people who are scored at a time
 MEASURED = 8192  # people who are scored at a time by a network that measures them
 SETTLING = 2_000_000  # the number of the epoch in which models are settled
@@ -61,23 +62,33 @@ class Clients:
 
     def epoch(self, number: int, batch: int) -> Iterator[Batch]:
         """One pass over every client's rows in minibatches. The same number, the same order."""
-        sizes = self.sizes or [len(own) for own in self.rows]
-        if self.wide and max(steps(size, batch) for size in sizes) == 1:
+        n_steps = self._steps(batch)
+        if self.wide and n_steps == 1:
             yield self.whole  # in one step the order is nothing
-            return
-        orders = [
+        elif self.network.alone:
+            assert len(self) == 1, "this network takes one client at a time"
+            for part in np.array_split(self._orders(number)[0], n_steps):
+                yield gather(self.table, *pad([part]))
+        else:
+            yield from self._laid_out(*epoch_of(self._orders(number), n_steps))
+
+    def _steps(self, batch: int) -> int:
+        """How many minibatches an epoch has, which is the same for all of them."""
+        sizes = self.sizes or [len(own) for own in self.rows]
+        number = {steps(size, batch) for size in sizes}
+        assert len(number) == 1, "clients side by side have unequal numbers of steps"
+        return number.pop()
+
+    def _orders(self, number: int) -> list[np.ndarray]:
+        """Every client's rows, shuffled for this epoch."""
+        return [
             seeds.generator(self.seed, seeds.MINIBATCH, client, number).permutation(own)
             for own, client in zip(self.rows, self.ids, strict=True)
         ]
-        n_steps = steps(sizes[0], batch)
-        unequal = any(steps(size, batch) != n_steps for size in sizes)
-        assert not unequal, "clients side by side have unequal numbers of steps"
-        if self.network.alone:
-            assert len(orders) == 1, "this network takes one client at a time"
-            for part in np.array_split(orders[0], n_steps):
-                yield gather(self.table, *pad([part]))
-            return
-        index, weight = epoch_of(orders, n_steps)
+
+    def _laid_out(self, index: np.ndarray, weight: np.ndarray) -> Iterator[Batch]:
+        """Minibatches of these rows, ``(clients, steps, n)``, some steps at a time."""
+        n_steps = index.shape[1]
         at_once = max(1, EPOCH_MEMORY * n_steps // (4 * index.size * self.table.width + 1))
         for k in range(0, n_steps, at_once):
             some = gather(self.table, index[:, k : k + at_once], weight[:, k : k + at_once])
@@ -169,6 +180,39 @@ class Clients:
         for _, some in groupby(batches, lambda batch: batch.x.untyped_storage().data_ptr()):
             people = [(batch.x, batch.s, self.slope(objective, w, batch)) for batch in some]
             self.network.descend(w, people, step, gamma, centre)
+
+    def learn(
+        self,
+        objective: Objective,
+        w: Tensor,
+        step: Step,
+        epochs: Sequence[int],
+        batch: int,
+        gamma: float = 0.0,
+        centre: Tensor | None = None,
+    ) -> None:
+        """The same on all minibatches of these epochs.
+
+        With the plain loss the network may read the table's rows where they are.
+        """
+        n_steps = self._steps(batch)
+        plain = objective.plain(self.table.kinds.classes) and type(self).slope is Clients.slope
+        if not (plain and self.table.plain) or self.network.alone or (self.wide and n_steps == 1):
+            for number in epochs:
+                self.descend(objective, w, step, self.epoch(number, batch), gamma, centre)
+            return
+        at_once = max(1, ROWS_MEMORY // (8 * sum(map(len, self.rows)) + 1))
+        for k in range(0, len(epochs), at_once):
+            cuts = [epoch_of(self._orders(number), n_steps) for number in epochs[k : k + at_once]]
+            index, weight = (np.concatenate(parts, axis=1) for parts in zip(*cuts, strict=True))
+            table, places = self.table, torch.from_numpy(index)
+            rows = Rows(
+                *(table.x, table.s, table.y, places),
+                shares(table, places, torch.from_numpy(weight)),
+            )
+            if not self.network.descend_rows(w, rows, step, gamma, centre):
+                batches = self._laid_out(index, weight)
+                self.descend(objective, w, step, batches, gamma, centre)
 
 
 def set_aside(clients: Clients, part: float) -> tuple[Clients, Clients]:

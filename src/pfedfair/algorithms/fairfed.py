@@ -84,7 +84,7 @@ class FairFed(Algorithm):
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = clients.replicate(server["w"])
         tally = count(clients, w)
-        clients.descend(self.objective, w, self.step(), self.minibatches(clients, t))
+        clients.learn(self.objective, w, self.step(), self.passes(t), self.batch)
         return {"w": w, **tally}, {}
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:

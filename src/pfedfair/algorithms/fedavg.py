@@ -14,5 +14,5 @@ class FedAvg(Algorithm):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = clients.replicate(server["w"])
-        clients.descend(self.objective, w, self.step(), self.minibatches(clients, t))
+        clients.learn(self.objective, w, self.step(), self.passes(t), self.batch)
         return {"w": w}, {}

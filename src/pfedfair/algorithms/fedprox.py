@@ -28,6 +28,5 @@ class FedProx(Algorithm):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w_t, w = server["w"], clients.replicate(server["w"])
-        batches = self.minibatches(clients, t)
-        clients.descend(self.objective, w, self.step(), batches, self.mu, w_t)
+        clients.learn(self.objective, w, self.step(), self.passes(t), self.batch, self.mu, w_t)
         return {"w": w}, {}

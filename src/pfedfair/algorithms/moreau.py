@@ -71,8 +71,7 @@ class Moreau(Algorithm):
 
     def solve(self, theta: Tensor, w: Tensor, clients: Clients) -> Tensor:
         """Minimise objective(theta) + gamma/2 ||theta - w||^2 in place, from `theta` on."""
+        epochs = range(PROX_EPOCHS_FROM, PROX_EPOCHS_FROM + self.prox_epochs)
         step = self.inner_step()
-        for epoch in range(self.prox_epochs):
-            batches = clients.epoch(PROX_EPOCHS_FROM + epoch, self.batch)
-            clients.descend(self.objective, theta, step, batches, self.gamma, w)
+        clients.learn(self.objective, theta, step, epochs, self.batch, self.gamma, w)
         return theta

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -29,6 +29,20 @@ class CrossEntropy:
 
     def __call__(self, logits: Tensor) -> Tensor:
         return (self.weight * (torch.sigmoid(logits[..., 0]) - self.y)).unsqueeze(-1)
+
+
+class Rows(NamedTuple):
+    """Minibatches of a stack of models as numbers of a table's rows: nothing is laid out.
+
+    `x`, `s` and `y` are the table's, `index` and `weight` are ``(models, steps, n)``. The loss is the
+    mean cross-entropy of one output.
+    """
+
+    x: Tensor
+    s: Tensor
+    y: Tensor
+    index: Tensor
+    weight: Tensor
 
 
 class Network(Protocol):
@@ -83,6 +97,12 @@ class Network(Protocol):
             if centre is not None:
                 grad.add_(w - centre, alpha=gamma)
             step(w, grad)
+
+    def descend_rows(
+        self, w: Tensor, rows: Rows, step: Step, gamma: float = 0.0, centre: Tensor | None = None
+    ) -> bool:
+        """The same on every step's rows, read where they are; False: it cannot, nothing happened."""
+        return False
 
     def settle(self, w: Tensor, batches: Callable[[], Iterable[Tensor]]) -> Tensor:
         """Return the models with what they measure of their own people, once they are trained.

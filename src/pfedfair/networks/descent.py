@@ -3,16 +3,17 @@
 Model by model: its weights, gradient and moments stay in the processor's cache.
 """
 
-import ctypes
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pfedfair import kinds
 from pfedfair.networks import kernel
-from pfedfair.networks.base import CrossEntropy, Slope
+from pfedfair.networks.base import CrossEntropy, Rows, Slope
 from pfedfair.optimisers import Step
 
 Lesson = tuple[Tensor, Tensor, Slope]  # people's x and s, and the slope
@@ -51,6 +52,29 @@ def _alike(one: Lesson, other: Lesson) -> bool:
     )
 
 
+def able_rows(
+    w: Tensor, rows: Rows, layers: int, outputs: int, centre: Tensor | None
+) -> bool:
+    """Whether the library can take these steps, too, and read the rows where they are."""
+    x, s, y, index, weight = rows
+    return (
+        outputs == 1
+        and kernel.able(w, x.unsqueeze(0), s.unsqueeze(0), layers)
+        and w.shape[1] * index.shape[2] <= kernel.MOST
+        and index.dtype is torch.int64
+        and y.dtype is weight.dtype is torch.float32
+        and all(one.is_contiguous() and one.is_cpu for one in (w, *rows))
+        and (centre is None or _readable(centre, w))
+    )
+
+
+class _Told(NamedTuple):
+    """Where the people of every step are, and how far it is from one model's to the next's."""
+
+    pointers: tuple[np.ndarray, ...]  # x, s, y, weight and rows of every step
+    strides: tuple[int, ...]  # of x, of a person in x, of s, y, weight and rows
+
+
 def descend(
     widths: Sequence[int],
     groups: int,
@@ -61,23 +85,69 @@ def descend(
     centre: Tensor | None,
 ) -> None:
     """All steps, model by model, while a model is at hand; see `Network.descend`."""
-    step.begin(w)
     flat = [x if x.dim() == 3 else x.flatten(2) for x, _, _ in people]  # of images perhaps copies
-    lists = [(ctypes.c_void_p * len(people))() for _ in range(4)]
-    for k, (_, *one) in enumerate(map(_tensors, people)):
-        for pointers, tensor in zip(lists, (flat[k], *one), strict=True):
-            pointers[k] = tensor.data_ptr()
-    x, (_, s, y, weight) = flat[0], _tensors(people[0])
-    models, n, size = *x.shape[:2], w.shape[1]
-    assert w.shape == (models, sum((i + 1) * o for i, o in pairwise(widths)))
+    each = [(x, *_tensors(one)[1:]) for x, one in zip(flat, people, strict=True)]
+    x, s, y, weight = each[0]
+    models, n = x.shape[:2]
     assert x.shape[2] == widths[0] - kinds.inputs(groups)
     assert y.shape == weight.shape == (models, n)
     assert s.shape == (models, n) or not groups
+    pointers = np.array([[tensor.data_ptr() for tensor in one] + [0] for one in each], np.uintp)
+    strides = *x.stride()[:2], s.stride(0), y.stride(0), weight.stride(0), 0
+    told = _Told(tuple(np.ascontiguousarray(pointers.T)), strides)
+    _work(widths, groups, w, (models, n), told, step, gamma, centre)
+
+
+def descend_rows(
+    widths: Sequence[int],
+    groups: int,
+    w: Tensor,
+    rows: Rows,
+    step: Step,
+    gamma: float,
+    centre: Tensor | None,
+) -> None:
+    """The same for people by their rows; see `Network.descend_rows`."""
+    x, s, y, index, weight = rows
+    models, steps, n = index.shape
+    assert weight.shape == index.shape
+    assert x[0].numel() == widths[0] - kinds.inputs(groups)
+    assert y.shape == s.shape == (len(x),)
+    assert not index.numel() or 0 <= index.min() <= index.max() < len(x)
+    told = _Told(
+        (
+            *(np.full(steps, table.data_ptr(), np.uintp) for table in (x, s, y)),
+            *(_every(n, tensor, steps) for tensor in (weight, index)),
+        ),
+        (0, x.stride(0), 0, 0, steps * n, steps * n),
+    )
+    _work(widths, groups, w, (models, n), told, step, gamma, centre)
+
+
+def _every(n: int, tensor: Tensor, steps: int) -> np.ndarray:
+    """Where every step's numbers begin, `n` after one another."""
+    first, size = tensor.data_ptr(), n * tensor.element_size()
+    return np.arange(first, first + steps * size, size, dtype=np.uintp)
+
+
+def _work(
+    widths: Sequence[int],
+    groups: int,
+    w: Tensor,
+    people: tuple[int, int],
+    told: _Told,
+    step: Step,
+    gamma: float,
+    centre: Tensor | None,
+) -> None:
+    """Let the library step down, with so many people of every model."""
+    step.begin(w)
+    (models, n), size, steps = people, w.shape[1], len(told.pointers[0])
+    assert w.shape == (models, sum((i + 1) * o for i, o in pairwise(widths)))
     assert centre is None or centre.shape in ((size,), (models, size))
     assert not step.adam or step.m.shape == step.v.shape == w.shape
-    told = kernel.Descent(
-        len(people), *lists,
-        x.stride(0), x.stride(1), s.stride(0), y.stride(0), weight.stride(0),
+    descent = kernel.Descent(
+        steps, *(pointers.ctypes.data for pointers in told.pointers), *told.strides,
         step.adam, step.made, step.lr, step.ridge, step.beta1, step.beta2, step.eps,
         step.m.data_ptr() if step.adam else None, step.v.data_ptr() if step.adam else None,
         0.0 if centre is None else gamma, None if centre is None else centre.data_ptr(),
@@ -86,13 +156,13 @@ def descend(
 
     def work(first: int, last: int) -> None:
         room = kernel.ROOMS.of(widths, groups, n)
-        room.library.pfedfair_descend(room.plan, told, first, last, w.data_ptr(), w.stride(0))
+        room.library.pfedfair_descend(room.plan, descent, first, last, w.data_ptr(), w.stride(0))
 
     if size * n > kernel.SMALL:
         kernel.in_threads(work, range(models), range(1, models + 1))
     else:
         work(0, models)
-    step.made += len(people)
+    step.made += steps
 
 
 def _tensors(one: Lesson) -> tuple[Tensor, Tensor, Tensor, Tensor]:

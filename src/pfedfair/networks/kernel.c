@@ -57,7 +57,8 @@ struct descent {
     const float *const *x; /* of every step: the first model's first person */
     const int64_t *const *s;
     const float *const *y, *const *weight;
-    int64_t x_model, x_person, s_model, y_model, weight_model; /* from one to the next */
+    const int64_t *const *rows; /* if these are not 0, people's places in x, s and y */
+    int64_t x_model, x_person, s_model, y_model, weight_model, rows_model; /* to the next */
     int64_t adam, made; /* whether it is Adam, and how many steps were made before */
     double lr, ridge, beta1, beta2, eps;
     float *m, *v; /* Adam's moments, which lie as the models do */
@@ -67,7 +68,7 @@ struct descent {
 };
 
 /* The number of this interface: an older library beside newer Python is not used. */
-int64_t pfedfair_interface(void) { return 2; }
+int64_t pfedfair_interface(void) { return 3; }
 
 #if defined(__x86_64__)
 
@@ -203,15 +204,17 @@ static void scatter(int64_t fan_out, const struct units *out, int64_t fan_in,
 #endif
 
 static const struct {
+    void (*lay_out)(const struct plan *, const float *x, int64_t x_person, const int64_t *s,
+                    const int64_t *rows, float *to);
     void (*forth)(const struct shape *, const float *w, float *in, float *hidden, float *work,
                   float *logits);
     void (*back)(const struct shape *, const float *w, const float *in, float *hidden, float *work,
                  const float *slope, float *grad);
     void (*step)(const struct descent *, int64_t made, int64_t size, float *w, const float *grad,
                  float *m, float *v, const float *centre);
-} kinds[] = {{0, 0, 0},
-             {forth_avx2, back_avx2, step_avx2},
-             {forth_avx512, back_avx512, step_avx512}};
+} kinds[] = {{0, 0, 0, 0},
+             {lay_out_avx2, forth_avx2, back_avx2, step_avx2},
+             {lay_out_avx512, forth_avx512, back_avx512, step_avx512}};
 
 /* The best kind of vectors that this processor has; 0 if PyTorch is as good. */
 int64_t pfedfair_best(void)
@@ -252,7 +255,7 @@ static int64_t size_of(const struct shape *shape)
  * where weights are put together, and turned, and slopes are kept from one layer to the next. */
 struct places {
     int64_t input, hidden; /* floats of one model */
-    int64_t hiddens, work, grad, end; /* a gradient, for `descend` */
+    int64_t hiddens, work, grad, labels, end; /* a gradient and labels, for `descend` */
 };
 
 static struct places places_of(const struct plan *plan, const struct shape *shape)
@@ -262,7 +265,8 @@ static struct places places_of(const struct plan *plan, const struct shape *shap
     at.hiddens = plan->models * at.input;
     at.work = at.hiddens + plan->models * at.hidden;
     at.grad = at.work + 2 * shape->weights + 3 * shape->people * shape->widest + shape->places;
-    at.end = at.grad + size_of(shape);
+    at.labels = at.grad + size_of(shape);
+    at.end = at.labels + shape->n;
     return at;
 }
 
@@ -273,18 +277,6 @@ int64_t pfedfair_room(const struct plan *plan)
     return places_of(plan, &shape).end;
 }
 
-/* A model's inputs into the room, with S behind them. */
-static void lay_out(const struct plan *plan, const float *x, int64_t x_person, const int64_t *s,
-                    float *to)
-{
-    int64_t features = plan->features, width = plan->widths[0], row = padded(width);
-    for (int64_t i = 0; i < plan->n; i++, to += row) {
-        fill(to, row, x + i * x_person, features);
-        for (int64_t j = features; j < width; j++)
-            to[j] = plan->groups == 2 ? (float)s[i] : (float)(s[i] == j - features);
-    }
-}
-
 /* Everybody's inputs into the room. */
 void pfedfair_lay_out(const struct plan *plan, const float *x, int64_t x_model, int64_t x_person,
                       const int64_t *s, int64_t s_model)
@@ -292,7 +284,8 @@ void pfedfair_lay_out(const struct plan *plan, const float *x, int64_t x_model, 
     struct shape shape = shape_of(plan);
     int64_t input = places_of(plan, &shape).input;
     for (int64_t i = 0; i < plan->models; i++)
-        lay_out(plan, x + i * x_model, x_person, s + i * s_model, plan->room + i * input);
+        kinds[plan->kind].lay_out(plan, x + i * x_model, x_person, s + i * s_model, 0,
+                                  plan->room + i * input);
 }
 
 /* The logits of every model on its own people. */
@@ -351,12 +344,17 @@ void pfedfair_descend(const struct plan *plan, const struct descent *d, int64_t 
     struct shape shape = shape_of(plan);
     struct places at = places_of(plan, &shape);
     int64_t size = size_of(&shape);
-    float *in = plan->room, *grad = plan->room + at.grad;
+    float *in = plan->room, *grad = plan->room + at.grad, *labels = plan->room + at.labels;
     for (int64_t i = first; i < last; i++)
         for (int64_t k = 0; k < d->steps; k++) {
-            if (!k || d->x[k] != d->x[k - 1] || d->s[k] != d->s[k - 1])
-                lay_out(plan, d->x[k] + i * d->x_model, d->x_person, d->s[k] + i * d->s_model, in);
-            both(plan, &shape, &at, w + i * w_row, in, d->y[k] + i * d->y_model,
+            const int64_t *rows = d->rows[k] ? d->rows[k] + i * d->rows_model : 0;
+            const float *y = d->y[k] + i * d->y_model;
+            if (!k || d->x[k] != d->x[k - 1] || d->s[k] != d->s[k - 1] ||
+                d->rows[k] != d->rows[k - 1])
+                kinds[plan->kind].lay_out(plan, d->x[k] + i * d->x_model, d->x_person,
+                                          d->s[k] + i * d->s_model, rows, in);
+            for (int64_t q = 0; rows && q < plan->n; q++) labels[q] = y[rows[q]];
+            both(plan, &shape, &at, w + i * w_row, in, rows ? labels : y,
                  d->weight[k] + i * d->weight_model, plan->logits, grad);
             kinds[plan->kind].step(d, d->made + k, size, w + i * w_row, grad,
                                    d->m ? d->m + i * w_row : 0, d->v ? d->v + i * w_row : 0,

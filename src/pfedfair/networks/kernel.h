@@ -210,6 +210,26 @@ static void NAME(product)(int64_t height, int64_t width, int64_t depth, const fl
     }
 }
 
+/* A model's inputs into the room, with S behind them: of people in order, or of these rows. */
+static void NAME(lay_out)(const struct plan *plan, const float *x, int64_t x_person,
+                          const int64_t *s, const int64_t *rows, float *to)
+{
+    int64_t features = plan->features, width = plan->widths[0], row = padded(width);
+    int64_t whole = features - features % LANES;
+    for (int64_t i = 0; i < plan->n; i++, to += row) {
+        int64_t who = rows ? rows[i] : i;
+        const float *from = x + who * x_person;
+        for (int64_t j = 0; j < whole; j += LANES) *(V *)(to + j) = *(const V *)(from + j);
+        for (int64_t j = whole; j < row; j += LANES) *(V *)(to + j) = (V){0};
+        if (whole && whole < features) /* some of them once more */
+            *(V *)(to + features - LANES) = *(const V *)(from + features - LANES);
+        else if (whole < features)
+            memcpy(to, from, sizeof(float) * features);
+        for (int64_t j = features; j < width; j++)
+            to[j] = plan->groups == 2 ? (float)s[who] : (float)(s[who] == j - features);
+    }
+}
+
 /* Transpose LANES x LANES floats: each turn moves the index's first bit to its end. */
 INLINE void NAME(turn)(V r[LANES])
 {

@@ -17,7 +17,7 @@ from torch import Tensor
 from pfedfair import kinds, native
 from pfedfair.networks.base import CrossEntropy
 
-INTERFACE = 2  # the same number as in kernel.c
+INTERFACE = 3  # the same number as in kernel.c
 MOST_LAYERS = 16  # as in kernel.c
 SMALL = 2**22  # numbers of a model times its people, up to which all models go in one call
 MOST = 2**28  # up to which the library works out gradients
@@ -42,9 +42,9 @@ class Descent(ctypes.Structure):
 
     _fields_ = (
         ("steps", ctypes.c_int64),
-        *((name, ctypes.POINTER(ctypes.c_void_p)) for name in ("x", "s", "y", "weight")),
+        *((name, ctypes.c_void_p) for name in ("x", "s", "y", "weight", "rows")),
         *((name, ctypes.c_int64) for name in ("x_model", "x_person", "s_model", "y_model")),
-        *((name, ctypes.c_int64) for name in ("weight_model", "adam", "made")),
+        *((name, ctypes.c_int64) for name in ("weight_model", "rows_model", "adam", "made")),
         *((name, ctypes.c_double) for name in ("lr", "ridge", "beta1", "beta2", "eps")),
         *((name, ctypes.c_void_p) for name in ("m", "v")),
         ("gamma", ctypes.c_double),

@@ -17,7 +17,7 @@ from pfedfair import kinds
 from pfedfair.data.piecewise import Piecewise
 from pfedfair.federation import Table
 from pfedfair.networks import descent, kernel
-from pfedfair.networks.base import Network, Slope
+from pfedfair.networks.base import Network, Rows, Slope
 from pfedfair.networks.desk import desk_for, new_desk, unfold, widths_of, with_group
 from pfedfair.optimisers import Step
 
@@ -99,6 +99,14 @@ class MLP(Network):
             descent.descend(widths_of(self.layers), self.groups, w, people, step, gamma, centre)
         else:
             super().descend(w, people, step, gamma, centre)
+
+    def descend_rows(
+        self, w: Tensor, rows: Rows, step: Step, gamma: float = 0.0, centre: Tensor | None = None
+    ) -> bool:
+        able = descent.able_rows(w, rows, len(self.layers), self.outputs, centre)
+        if able:
+            descent.descend_rows(widths_of(self.layers), self.groups, w, rows, step, gamma, centre)
+        return able
 
     def design(self, x: Tensor, s: Tensor) -> Tensor:
         if not self.linear:
