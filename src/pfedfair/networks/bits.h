@@ -97,20 +97,23 @@ static void NAME(ends_of_one)(int64_t n, int64_t width, const float *g, const fl
                               const float *in, float *grad, float *bias)
 {
     int64_t row = padded(width);
+    V sum[64 / LANES] = {{0}}, live[64 / LANES] = {{0}};
     float total = 0;
-    for (int64_t i = 0; i < n; i++) total += g[i];
-    grad[width] = total;
-    for (int64_t j = 0; j < width; j += LANES) {
-        int64_t some = width - j < LANES ? width - j : LANES;
-        V sum = {0}, live = {0};
-        for (int64_t i = 0; i < n; i++) {
-            V one = *(const V *)(in + i * row + j), share = g[i] + (V){0};
-            if (g[i] == 0) continue; /* nobody, perhaps */
-            sum += g[i] * one;
-            live += NAME(end)(share, 0, &in[i * row + j]);
+    for (int64_t i = 0; i < n; i++, in += row) {
+        if (g[i] == 0) continue; /* nobody, perhaps */
+        total += g[i];
+        V own = g[i] + (V){0};
+        UNROLL for (int k = 0; k < 64 / LANES; k++) {
+            if (k * LANES >= row) break;
+            sum[k] += own * *(const V *)(in + k * LANES);
+            live[k] += NAME(end)(own, 0, in + k * LANES);
         }
-        NAME(write)(grad + j, sum, some);
-        NAME(write)(bias + j, live * NAME(read)(v + j, some), some);
+    }
+    grad[width] = total;
+    for (int64_t k = 0, j = 0; j < width; k++, j += LANES) {
+        int64_t some = width - j < LANES ? width - j : LANES;
+        NAME(write)(grad + j, sum[k], some);
+        NAME(write)(bias + j, live[k] * NAME(read)(v + j, some), some);
     }
 }
 
@@ -118,23 +121,27 @@ static void NAME(ends_of_one)(int64_t n, int64_t width, const float *g, const fl
 static void NAME(turn_bits)(const uint64_t *from, int64_t count, uint64_t to[64 * SOME / 64])
 {
     for (int64_t word = 0; word < SOME / 64; word++, from += 64, count -= 64) {
-        uint64_t block[64] = {0};
-        if (count >= 64) {
-            memcpy(block, from, sizeof(block));
-        } else if (count > 8) {
-            memcpy(block, from, sizeof(*block) * count);
+        uint64_t block[64] IN_LINE = {0};
+        if (count > 8) {
+            memcpy(block, from, sizeof(*block) * (count < 64 ? count : 64));
+#define SQUARES(half, low) /* of bits: two of each four change places */ \
+    for (int k = 0; k < 64; k += 2 * half) \
+        for (int q = k; q < k + half; q++) { \
+            uint64_t moved = (block[q] >> half ^ block[q + half]) & low; \
+            block[q] ^= moved << half; \
+            block[q + half] ^= moved; \
+        }
+            SQUARES(32, 0x00000000FFFFFFFF)
+            SQUARES(16, 0x0000FFFF0000FFFF)
+            SQUARES(8, 0x00FF00FF00FF00FF)
+            SQUARES(4, 0x0F0F0F0F0F0F0F0F)
+            SQUARES(2, 0x3333333333333333)
+            SQUARES(1, 0x5555555555555555)
+#undef SQUARES
         } else {
             for (int64_t i = 0; i < count; i++)
                 for (int j = 0; j < 64; j++) block[j] |= (from[i] >> j & 1) << i;
         }
-        uint64_t low = 0xFFFFFFFF; /* squares change places, of 32 bits, of 16, ... */
-        for (int half = 32; half && count > 8; half /= 2, low ^= low << half)
-            for (int k = 0; k < 64; k += 2 * half)
-                for (int q = k; q < k + half; q++) {
-                    uint64_t moved = (block[q] >> half ^ block[q + half]) & low;
-                    block[q] ^= moved << half;
-                    block[q + half] ^= moved;
-                }
         for (int j = 0; j < 64; j++) to[j * (SOME / 64) + word] = block[j];
     }
 }
@@ -151,17 +158,69 @@ INLINE uint64_t NAME(alive)(int64_t n, const float *g, const uint64_t *bits, uin
     return any;
 }
 
-/* The slopes of weights where slopes have zeros as `bits` say. */
+/* Two rows of a product with a transposed, where bits of `there` are, of `words` words each. What
+ * both need of b is read once. It goes on from what is in c, if it is to `add`. */
+INLINE void NAME(pair)(const int cols, int64_t words, const uint64_t *there, const float *a,
+                       int64_t along, const float *b, int64_t b_row, float *c, float *d,
+                       int64_t last, int add)
+{
+    V one[4], other[4];
+    UNROLL for (int j = 0; j < cols; j++) {
+        int64_t some = j < cols - 1 ? LANES : last;
+        one[j] = add ? NAME(read)(c + j * LANES, some) : (V){0};
+        other[j] = add && d ? NAME(read)(d + j * LANES, some) : (V){0};
+    }
+    for (int64_t word = 0; word < words; word++, a += 64 * along, b += 64 * b_row) {
+        uint64_t first = there[word], second = there[SOME / 64 + word];
+        for (uint64_t bits = first & second; bits; bits &= bits - 1) {
+            int64_t k = __builtin_ctzll(bits);
+            UNROLL for (int j = 0; j < cols; j++) {
+                V row = *(const V *)(b + k * b_row + j * LANES);
+                one[j] += a[k * along] * row;
+                other[j] += a[k * along + 1] * row;
+            }
+        }
+        for (uint64_t bits = first & ~second; bits; bits &= bits - 1) {
+            int64_t k = __builtin_ctzll(bits);
+            UNROLL for (int j = 0; j < cols; j++)
+                one[j] += a[k * along] * *(const V *)(b + k * b_row + j * LANES);
+        }
+        for (uint64_t bits = second & ~first; bits; bits &= bits - 1) {
+            int64_t k = __builtin_ctzll(bits);
+            UNROLL for (int j = 0; j < cols; j++)
+                other[j] += a[k * along + 1] * *(const V *)(b + k * b_row + j * LANES);
+        }
+    }
+    NAME(store)(cols, one, c, last, 0, 0);
+    if (d) NAME(store)(cols, other, d, last, 0, 0);
+}
+
+/* The slopes of weights where slopes have zeros as `bits` say. Which sum goes first hangs on these
+ * alone: people without a slope change nothing. */
 static void NAME(weights_by_bits)(int64_t n, int64_t fan_out, int64_t fan_in, const float *slope,
                                   int64_t row, const uint64_t *bits, const float *in,
                                   int64_t in_row, float *grad)
 {
     uint64_t to[64 * SOME / 64];
     for (int64_t i = 0; i == 0 || i < n; i += SOME) {
-        NAME(turn_bits)(bits + i, n - i, to);
-        NAME(lines)(fan_out, fan_in, (n - i + 63) / 64 < SOME / 64 ? (n - i + 63) / 64 : SOME / 64,
-                    to, SOME / 64, slope + i * row, 1, row, in + i * in_row, in_row, grad, fan_in,
-                    i > 0, 0, 0);
+        int64_t some = n - i < SOME ? n - i : SOME;
+        NAME(turn_bits)(bits + i, some, to);
+        for (int64_t col = 0; col < fan_in; col += 4 * LANES) {
+            int64_t wide = fan_in - col < 4 * LANES ? fan_in - col : 4 * LANES;
+            int64_t cols = (wide + LANES - 1) / LANES, last = wide - (cols - 1) * LANES;
+            for (int64_t j = 0; j < fan_out; j += 2) {
+                float *c = grad + j * fan_in + col, *d = j + 1 < fan_out ? c + fan_in : 0;
+                switch (cols) {
+#define PAIR(n) \
+    case n: \
+        NAME(pair)(n, (some + 63) / 64, to + j * (SOME / 64), slope + i * row + j, row, \
+                   in + i * in_row + col, in_row, c, d, last, i > 0); \
+        break;
+                    PAIR(1) PAIR(2) PAIR(3) PAIR(4)
+#undef PAIR
+                }
+            }
+        }
     }
 }
 
@@ -197,10 +256,8 @@ static void NAME(back_of_one)(const struct shape *shape, const float *w, const f
                 NAME(weights_of_one)(some, fan_out, fan_in, g + i, v, in + i * in_row, in_row, to,
                                      i > 0, i + some < n, grad);
             }
-        } else if (out->seldom && fan_in <= NARROW * LANES) {
-            NAME(weights_by_bits)(n, fan_out, fan_in, slope, row, bits, in, in_row, grad);
         } else {
-            NAME(product)(fan_out, fan_in, n, slope, 1, row, in, in_row, grad, fan_in, 0, 0, 0);
+            NAME(weights_by_bits)(n, fan_out, fan_in, slope, row, bits, in, in_row, grad);
         }
         if (!layer) return;
         float *before = slopes + (layer % 2) * size;
@@ -210,8 +267,7 @@ static void NAME(back_of_one)(const struct shape *shape, const float *w, const f
             memcpy(grad - fan_in, sums, sizeof(float) * fan_in);
         } else {
             if (out->seldom)
-                NAME(lines)(n, in_row, 1, bits, 1, slope, row, 1, rows, in_row, before, in_row, 0,
-                            0, in);
+                NAME(lines)(n, in_row, 1, bits, slope, row, rows, in_row, before, in_row, 0, in);
             else
                 NAME(product)(n, in_row, fan_out, slope, row, 1, rows, in_row, before, in_row, 0,
                               in, 0);

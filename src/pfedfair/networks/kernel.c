@@ -255,7 +255,7 @@ static int64_t size_of(const struct shape *shape)
  * where weights are put together, and turned, and slopes are kept from one layer to the next. */
 struct places {
     int64_t input, hidden; /* floats of one model */
-    int64_t hiddens, work, grad, labels, end; /* a gradient and labels, for `descend` */
+    int64_t hiddens, work, grad, w, labels, end; /* a gradient, a model, labels: for `descend` */
 };
 
 static struct places places_of(const struct plan *plan, const struct shape *shape)
@@ -265,7 +265,8 @@ static struct places places_of(const struct plan *plan, const struct shape *shap
     at.hiddens = plan->models * at.input;
     at.work = at.hiddens + plan->models * at.hidden;
     at.grad = at.work + 2 * shape->weights + 3 * shape->people * shape->widest + shape->places;
-    at.labels = at.grad + size_of(shape);
+    at.w = at.grad + padded(size_of(shape));
+    at.labels = at.w + padded(size_of(shape));
     at.end = at.labels + shape->n;
     return at;
 }
@@ -336,30 +337,40 @@ void pfedfair_both(const struct plan *plan, const float *w, int64_t w_row, const
              weight + i * weight_model, plan->logits + i * plan->n, grad + i * grad_row);
 }
 
+/* All steps of one model, in place. */
+INLINE void steps(const struct plan *plan, const struct shape *shape, const struct places *at,
+                  const struct descent *d, int64_t i, int64_t size, float *w, float *m, float *v)
+{
+    float *in = plan->room, *grad = plan->room + at->grad, *labels = plan->room + at->labels;
+    const float *centre = d->centre ? d->centre + i * d->centre_model : 0;
+    for (int64_t k = 0; k < d->steps; k++) {
+        const int64_t *rows = d->rows[k] ? d->rows[k] + i * d->rows_model : 0;
+        const float *y = d->y[k] + i * d->y_model;
+        if (!k || d->x[k] != d->x[k - 1] || d->s[k] != d->s[k - 1] || d->rows[k] != d->rows[k - 1])
+            kinds[plan->kind].lay_out(plan, d->x[k] + i * d->x_model, d->x_person,
+                                      d->s[k] + i * d->s_model, rows, in);
+        for (int64_t q = 0; rows && q < plan->n; q++) labels[q] = y[rows[q]];
+        both(plan, shape, at, w, in, rows ? labels : y, d->weight[k] + i * d->weight_model,
+             plan->logits, grad);
+        kinds[plan->kind].step(d, d->made + k, size, w, grad, m, v, centre);
+    }
+}
+
 /* All steps of some models on the mean cross-entropy of one output. The plan is for one model:
- * its room stays in the cache. */
+ * its room stays in the cache. Of many steps the model is there, too, in line with the cache. */
 void pfedfair_descend(const struct plan *plan, const struct descent *d, int64_t first, int64_t last,
                       float *w, int64_t w_row)
 {
     struct shape shape = shape_of(plan);
     struct places at = places_of(plan, &shape);
     int64_t size = size_of(&shape);
-    float *in = plan->room, *grad = plan->room + at.grad, *labels = plan->room + at.labels;
-    for (int64_t i = first; i < last; i++)
-        for (int64_t k = 0; k < d->steps; k++) {
-            const int64_t *rows = d->rows[k] ? d->rows[k] + i * d->rows_model : 0;
-            const float *y = d->y[k] + i * d->y_model;
-            if (!k || d->x[k] != d->x[k - 1] || d->s[k] != d->s[k - 1] ||
-                d->rows[k] != d->rows[k - 1])
-                kinds[plan->kind].lay_out(plan, d->x[k] + i * d->x_model, d->x_person,
-                                          d->s[k] + i * d->s_model, rows, in);
-            for (int64_t q = 0; rows && q < plan->n; q++) labels[q] = y[rows[q]];
-            both(plan, &shape, &at, w + i * w_row, in, rows ? labels : y,
-                 d->weight[k] + i * d->weight_model, plan->logits, grad);
-            kinds[plan->kind].step(d, d->made + k, size, w + i * w_row, grad,
-                                   d->m ? d->m + i * w_row : 0, d->v ? d->v + i * w_row : 0,
-                                   d->centre ? d->centre + i * d->centre_model : 0);
-        }
+    for (int64_t i = first; i < last; i++) {
+        float *own = w + i * w_row, *m = d->m ? d->m + i * w_row : 0, *v = d->v ? d->v + i * w_row : 0;
+        float *near = d->steps > 1 && !in_line(own) ? plan->room + at.w : own;
+        if (near != own) memcpy(near, own, sizeof(float) * size);
+        steps(plan, &shape, &at, d, i, size, near, m, v);
+        if (near != own) memcpy(own, near, sizeof(float) * size);
+    }
 }
 
 #else

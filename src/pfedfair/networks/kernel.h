@@ -79,38 +79,35 @@ INLINE void NAME(tile)(const int rows, const int cols, int64_t depth, const int3
         NAME(store)(cols, sum[i], c + i * c_row, last, bias, outputs ? outputs + i * c_row : 0);
 }
 
-/* One row of a product, of as many vectors as fit the registers: only where bits of `there` are.
- * It goes on from what is in c, if it is to `add`. */
+/* One row of a product, of as many vectors as fit the registers: only where bits of `there` are. */
 INLINE void NAME(line)(const int cols, int64_t words, const uint64_t *there, const float *a,
-                       int64_t along, const float *b, int64_t b_row, float *c, int64_t last,
-                       int add, const float *bias, const float *outputs)
+                       const float *b, int64_t b_row, float *c, int64_t last, const float *bias,
+                       const float *outputs)
 {
     V sum[NARROW];
-    UNROLL for (int j = 0; j < cols; j++)
-        sum[j] = add ? NAME(read)(c + j * LANES, j < cols - 1 ? LANES : last) : (V){0};
-    for (int64_t word = 0; word < words; word++, a += 64 * along, b += 64 * b_row)
+    UNROLL for (int j = 0; j < cols; j++) sum[j] = (V){0};
+    for (int64_t word = 0; word < words; word++, a += 64, b += 64 * b_row)
         for (uint64_t bits = there[word]; bits; bits &= bits - 1) {
             int64_t k = __builtin_ctzll(bits);
             UNROLL for (int j = 0; j < cols; j++)
-                sum[j] += a[k * along] * *(const V *)(b + k * b_row + j * LANES);
+                sum[j] += a[k] * *(const V *)(b + k * b_row + j * LANES);
         }
     NAME(store)(cols, sum, c, last, bias, outputs);
 }
 
-/* c = a b (or + c) row by row, without the zeros of a: `words` of bits for a row, which are `next`
- * apart, say where it has some. Of few columns, so that b stays in the cache. */
+/* c = a b row by row, without the zeros of a: `words` of bits for each row say where it has none.
+ * Of few columns, so that b stays in the cache. */
 static void NAME(lines)(int64_t height, int64_t width, int64_t words, const uint64_t *there,
-                        int64_t next, const float *a, int64_t down, int64_t along, const float *b,
-                        int64_t b_row, float *c, int64_t c_row, int add, const float *bias,
-                        const float *outputs)
+                        const float *a, int64_t down, const float *b, int64_t b_row, float *c,
+                        int64_t c_row, const float *bias, const float *outputs)
 {
     int64_t cols = (width + LANES - 1) / LANES, last = width - (cols - 1) * LANES;
     switch (cols) {
 #define LINE_(n) \
     case n: \
         for (int64_t i = 0; i < height; i++) \
-            NAME(line)(n, words, there + i * next, a + i * down, along, b, b_row, c + i * c_row, \
-                       last, add, bias, outputs ? outputs + i * c_row : 0); \
+            NAME(line)(n, words, there + i * words, a + i * down, b, b_row, c + i * c_row, last, \
+                       bias, outputs ? outputs + i * c_row : 0); \
         break;
         LINE_(1) LINE_(2) LINE_(3) LINE_(4) LINE_(5) LINE_(6)
 #if NARROW == 12
@@ -146,8 +143,7 @@ static int NAME(narrow)(int64_t height, int64_t width, int64_t depth, const floa
     if (width > NARROW * LANES || depth > MOST_NARROW ||
         !NAME(bits)(height, depth, a, down, there))
         return 0;
-    NAME(lines)(height, width, words, there, words, a, down, 1, b, b_row, c, c_row, 0, bias,
-                outputs);
+    NAME(lines)(height, width, words, there, a, down, b, b_row, c, c_row, bias, outputs);
     return 1;
 }
 
@@ -361,8 +357,8 @@ static void NAME(forth)(const struct shape *shape, const float *w, float *in, fl
             float *last = turned + units->count * out_row;
             fill(last, out_row, bias, fan_out);
             if (layer && shape->one && units->seldom)
-                NAME(lines)(shape->n, out_row, 1, bits_of(shape, layer, in), 1, in, in_row, 1,
-                            turned, out_row, hidden, out_row, 0, last, 0);
+                NAME(lines)(shape->n, out_row, 1, bits_of(shape, layer, in), in, in_row, turned,
+                            out_row, hidden, out_row, last, 0);
             else
                 NAME(product)(shape->n, out_row, units->count, in, in_row, 1, turned, out_row,
                               hidden, out_row, last, 0, layer && shape->one ? 0 : room);
@@ -442,34 +438,54 @@ static void NAME(back)(const struct shape *shape, const float *w, const float *i
     }
 }
 
-/* Step down by a gradient: plainly, or by Adam (Kingma and Ba 2015) as PyTorch has it. */
+/* What a step needs to know, in single precision. */
+struct NAME(pace) {
+    float lr, ridge, gamma, beta1, beta2, rest, eps, pace, spread;
+};
+
+/* Step down by a gradient, some numbers from `i` on: plainly, or by Adam (Kingma and Ba 2015) as
+ * PyTorch has it. */
+INLINE void NAME(move)(const int adam, const int tied, struct NAME(pace) p, int64_t i, int64_t some,
+                       float *w, const float *grad, float *m, float *v, const float *centre)
+{
+    V at = NAME(read)(w + i, some), slope = NAME(read)(grad + i, some);
+    if (tied) slope += p.gamma * (at - NAME(read)(centre + i, some));
+    if (p.ridge != 0) slope += p.ridge * at;
+    if (adam) {
+        V mean = NAME(read)(m + i, some), square = NAME(read)(v + i, some);
+        mean += p.beta1 * (slope - mean);
+        square = p.beta2 * square + p.rest * slope * slope;
+        NAME(write)(m + i, mean, some);
+        NAME(write)(v + i, square, some);
+        at -= p.pace * mean / (SQRT(square) / p.spread + p.eps);
+    } else {
+        at -= p.lr * slope;
+    }
+    NAME(write)(w + i, at, some);
+}
+
 static void NAME(step)(const struct descent *d, int64_t made, int64_t size, float *w,
                        const float *grad, float *m, float *v, const float *centre)
 {
-    float ridge = (float)d->ridge, gamma = (float)d->gamma, lr = (float)d->lr;
-    float beta1 = (float)(1 - d->beta1), beta2 = (float)d->beta2, rest = (float)(1 - d->beta2);
-    float eps = (float)d->eps, pace = 0, spread = 0;
+    struct NAME(pace) p = {
+        .lr = (float)d->lr, .ridge = (float)d->ridge, .gamma = (float)d->gamma,
+        .beta1 = (float)(1 - d->beta1), .beta2 = (float)d->beta2, .rest = (float)(1 - d->beta2),
+        .eps = (float)d->eps,
+    };
     if (d->adam) {
-        pace = (float)(d->lr / (1 - pow(d->beta1, (double)(made + 1))));
-        spread = (float)sqrt(1 - pow(d->beta2, (double)(made + 1)));
+        p.pace = (float)(d->lr / (1 - pow(d->beta1, (double)(made + 1))));
+        p.spread = (float)sqrt(1 - pow(d->beta2, (double)(made + 1)));
     }
-    for (int64_t i = 0; i < size; i += LANES) {
-        int64_t some = size - i < LANES ? size - i : LANES; /* the last ones may be fewer */
-        V at = NAME(read)(w + i, some), slope = NAME(read)(grad + i, some);
-        if (gamma != 0) slope += gamma * (at - NAME(read)(centre + i, some));
-        if (ridge != 0) slope += ridge * at;
-        if (d->adam) {
-            V mean = NAME(read)(m + i, some), square = NAME(read)(v + i, some);
-            mean += beta1 * (slope - mean);
-            square = beta2 * square + rest * slope * slope;
-            NAME(write)(m + i, mean, some);
-            NAME(write)(v + i, square, some);
-            at -= pace * mean / (SQRT(square) / spread + eps);
-        } else {
-            at -= lr * slope;
-        }
-        NAME(write)(w + i, at, some);
-    }
+    int64_t whole = size - size % LANES;
+#define MOVE(adam, tied) \
+    for (int64_t i = 0; i < whole; i += LANES) \
+        NAME(move)(adam, tied, p, i, LANES, w, grad, m, v, centre); \
+    if (whole < size) NAME(move)(adam, tied, p, whole, size - whole, w, grad, m, v, centre);
+    if (d->adam && p.gamma != 0) { MOVE(1, 1) }
+    else if (d->adam) { MOVE(1, 0) }
+    else if (p.gamma != 0) { MOVE(0, 1) }
+    else { MOVE(0, 0) }
+#undef MOVE
 }
 
 #undef V
