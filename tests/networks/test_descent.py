@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from test_kernel import built, kinds
 
 from pfedfair.networks import MLP, descent, kernel
-from pfedfair.networks.base import CrossEntropy, Network
+from pfedfair.networks.base import CrossEntropy, Network, Rows
 from pfedfair.optimisers import OPTIMISERS, Adam, Step
 
 
@@ -135,3 +135,106 @@ def test_steps_without_people_and_with_a_centre_of_another_shape():
     network.descend(ours, people, Step(0.5), 0.3, centre)
     step_by_step(network, theirs, people, Step(0.5), 0.3, centre)
     torch.testing.assert_close(ours, theirs)
+
+
+def rows_of(network, models, steps, n, seed=0):
+    """A table, and row numbers and weights of some minibatches; the last ones are padding."""
+    random = torch.Generator().manual_seed(seed)
+    x = torch.randn(50, network.inputs, generator=random)
+    s = torch.randint(max(1, network.groups), (50,), generator=random)
+    index = torch.randint(50, (models, steps, n), generator=random)
+    weight = torch.rand(models, steps, n, generator=random) / n
+    index[..., n - n // 4 :], weight[..., n - n // 4 :] = 0, 0
+    return Rows(x, s, (x[:, 0] > 0).float(), index, weight)
+
+
+def laid_out(rows):
+    """The same people, each step's beside one another."""
+    x, s, y, index, weight = rows
+    return [
+        (x[own], s[own], CrossEntropy(y[own], weight[:, k]))
+        for k, own in enumerate(index.unbind(1))
+    ]
+
+
+@built
+@kinds
+@pytest.mark.parametrize("name", OPTIMISERS)
+@given(
+    inputs=st.integers(1, 70),
+    hidden=st.lists(st.integers(1, 70), max_size=2),
+    groups=st.sampled_from([0, 2, 3]),
+    models=st.integers(1, 3),
+    n=st.integers(1, 90),
+    steps=st.integers(1, 3),
+    centred=st.sampled_from(["not", "one", "each"]),
+)
+@hypothesis.settings(max_examples=30)
+def test_rows_by_their_numbers(kind, name, inputs, hidden, groups, models, n, steps, centred):
+    """To the last bit what the same rows give that are laid out."""
+    network = MLP(inputs, hidden, groups=groups)
+    rows = rows_of(network, models, steps, n)
+    w = torch.randn(models, network.size, generator=torch.Generator().manual_seed(1)) / 4
+    centre = {"not": None, "one": w[0] / 2, "each": w / 2}[centred]
+    ours, theirs, makers = w.clone(), w.clone(), [OPTIMISERS[name](0.01) for _ in "ab"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "KIND", kind)
+        kernel.ROOMS.of.cache_clear()  # of another kind
+        for _ in range(2):
+            assert network.descend_rows(ours, rows, makers[0], 0.7, centre)
+            network.descend(theirs, laid_out(rows), makers[1], 0.7, centre)
+    assert makers[0].made == makers[1].made == 2 * steps
+    assert torch.equal(ours, theirs)
+    assert not torch.equal(ours, w)
+
+
+@built
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_of_large_models_go_apart_to_the_same_bits(threads, monkeypatch):
+    network = MLP(12, (64, 40), groups=2)
+    rows, w = rows_of(network, 5, 3, 70), torch.randn(5, network.size) / 4
+    together, apart = w.clone(), w.clone()
+    assert network.descend_rows(together, rows, Adam(0.01), 0.1, w)
+    monkeypatch.setattr(kernel, "SMALL", 0)
+    torch.set_num_threads(threads)
+    assert network.descend_rows(apart, rows, Adam(0.01), 0.1, w)
+    assert torch.equal(together, apart)
+
+
+@built
+def test_rows_that_the_library_cannot_read_are_refused():
+    network = MLP(6, (8,), groups=2)
+    rows, w = rows_of(network, 3, 2, 10), torch.randn(3, network.size)
+    still = w.clone()
+    for unfit in (
+        rows._replace(x=rows.x.double()),
+        rows._replace(x=rows.x.t().contiguous().t()),
+        rows._replace(y=rows.y.double()),
+        rows._replace(s=rows.s.int()),
+        rows._replace(index=rows.index.int()),
+        rows._replace(weight=rows.weight[:1].expand(3, 2, 10)),
+    ):
+        assert not network.descend_rows(still, unfit, Step(0.1))
+    assert not MLP(6, (8,), 2, groups=2).descend_rows(still, rows, Step(0.1))
+    assert not network.descend_rows(still, rows, Step(0.1), 0.1, w.double())
+    for wrong in (
+        rows._replace(index=rows.index + 50),
+        rows._replace(index=rows.index - 1),
+        rows._replace(y=rows.y[1:]),
+        rows._replace(x=rows.x[:, 1:].contiguous()),
+        rows._replace(weight=rows.weight[:, 1:].contiguous()),
+    ):
+        with pytest.raises(AssertionError):
+            network.descend_rows(still, wrong, Step(0.1))
+    assert torch.equal(still, w)
+
+
+@built
+def test_rows_that_are_images():
+    network = MLP(12, (8,), groups=2)
+    rows, w = rows_of(network, 2, 3, 10), torch.randn(2, network.size)
+    ours, theirs = w.clone(), w.clone()
+    images = rows._replace(x=rows.x.view(50, 3, 2, 2))
+    assert network.descend_rows(ours, images, Step(0.5))
+    network.descend_rows(theirs, rows, Step(0.5))
+    assert torch.equal(ours, theirs)

@@ -9,14 +9,15 @@
  */
 
 /* All sums of four rows, each times its factor: the place in the table is a bit for each row. Rows
- * from `count` on are not there. */
+ * from `count` on are not there, and nobody asks for their sums. */
 INLINE void NAME(sums)(V *table, int64_t count, const float *factor, const float *rows, int64_t row)
 {
     table[0] = (V){0};
     UNROLL for (int k = 0; k < 4; k++) {
-        V one = {0};
-        if (k < count) one = factor[k] * *(const V *)(rows + k * row);
-        UNROLL for (int q = 0; q < 1 << k; q++) table[(1 << k) + q] = table[q] + one;
+        V one = *(const V *)(rows + (k < count ? k : 0) * row);
+        float times = k < count ? factor[k] : 0;
+        UNROLL for (int q = 0; q < 1 << k; q++) /* rounded once: else compilers may choose */
+            table[(1 << k) + q] = MULTIPLY_ADD(one, times + (V){0}, table[q]);
     }
 }
 
@@ -28,12 +29,11 @@ INLINE void NAME(tables)(V *table, int64_t n, const float *factor, const float *
     if (i < n) NAME(sums)(table + 4 * i, n - i, factor + i, rows + i * row, row);
 }
 
-/* Add the sums that a word of bits says, of up to 16 tables: four sums side by side, as one would
- * wait for itself. Tables of zeros behind them change nothing. */
-INLINE V NAME(pick)(int64_t tables, const V *table, uint64_t bits)
+/* Add the sums that a word of bits says, of up to 16 tables: to four sums side by side, as one
+ * would wait for itself. Tables of zeros behind them change nothing. */
+INLINE void NAME(pick)(int64_t tables, const V *table, uint64_t bits, V sum[4])
 {
     const int size = sizeof(V) == 64 ? 6 : 5; /* bits of an address within a sum */
-    V sum[4] = {{0}};
     bits = bits << size | bits >> (64 - size);
 #define ADD(q) \
     sum[q] += *(const V *)((const char *)(table + 16 * q) + (bits & 15 << size)); \
@@ -45,6 +45,14 @@ INLINE V NAME(pick)(int64_t tables, const V *table, uint64_t bits)
     if (tables > 1) { ADD(1) }
     if (tables > 2) { ADD(2) }
 #undef ADD
+}
+
+/* The same for any number of tables. */
+INLINE V NAME(picked)(int64_t tables, const V *table, const uint64_t *bits)
+{
+    V sum[4] = {{0}};
+    for (; tables >= 16; tables -= 16, table += 256) NAME(pick)(16, table, *bits++, sum);
+    if (tables) NAME(pick)(tables, table, *bits, sum);
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
@@ -61,11 +69,8 @@ static void NAME(weights_of_one)(int64_t n, int64_t fan_out, int64_t fan_in, con
         NAME(tables)(table, n, g, in + col, in_row);
         for (int64_t j = 0; j < fan_out; j++) {
             float *at = grad + j * fan_in + col;
-            const uint64_t *bits = to + j * (SOME / 64);
-            V sum = before ? NAME(read)(at, some) : (V){0};
-            int64_t i = 0;
-            for (; i + 64 <= n; i += 64) sum += NAME(pick)(16, table + 4 * i, *bits++);
-            if (i < n) sum += NAME(pick)((n - i + 3) / 4, table + 4 * i, *bits);
+            V sum = NAME(picked)((n + 3) / 4, table, to + j * (SOME / 64));
+            if (before) sum += NAME(read)(at, some);
             NAME(write)(at, sum * (after ? 1 : v[j]), some);
         }
     }
@@ -84,7 +89,7 @@ static void NAME(slopes_of_one)(int64_t n, int64_t fan_out, int64_t in_row, cons
         for (int64_t i = 0; i < n; i++) {
             int64_t at = i * in_row + col;
             V sum = {0};
-            if (of[i]) sum = g[i] * NAME(pick)((fan_out + 3) / 4, table, of[i]);
+            if (of[i]) sum = g[i] * NAME(picked)((fan_out + 3) / 4, table, of + i);
             *(V *)(slope + at) = sum = NAME(end)(sum, 0, outputs + at);
             all += sum;
         }

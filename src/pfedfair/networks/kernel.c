@@ -164,6 +164,7 @@ static void scatter(int64_t fan_out, const struct units *out, int64_t fan_in,
 #define COLS 2
 #define NARROW 12 /* vectors of a row in `line` */
 #define SQRT(v) (V)_mm256_sqrt_ps((__m256)(v))
+#define MULTIPLY_ADD(a, b, c) (V)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c))
 #define BITS(v) \
     (uint64_t)_mm256_movemask_ps(_mm256_cmp_ps((__m256)(v), _mm256_setzero_ps(), _CMP_NEQ_UQ))
 #define LOW 0, 8, 1, 9, 2, 10, 3, 11
@@ -187,6 +188,7 @@ static void scatter(int64_t fan_out, const struct units *out, int64_t fan_in,
 #define COLS 4
 #define NARROW 6
 #define SQRT(v) (V)_mm512_sqrt_ps((__m512)(v))
+#define MULTIPLY_ADD(a, b, c) (V)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c))
 #define BITS(v) (uint64_t)_mm512_cmp_ps_mask((__m512)(v), _mm512_setzero_ps(), _CMP_NEQ_UQ)
 #define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31

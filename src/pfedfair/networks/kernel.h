@@ -140,9 +140,11 @@ static int NAME(narrow)(int64_t height, int64_t width, int64_t depth, const floa
                         const float *outputs, uint64_t *there)
 {
     int64_t words = (depth + 63) / 64;
-    if (width > NARROW * LANES || depth > MOST_NARROW ||
-        !NAME(bits)(height, depth, a, down, there))
-        return 0;
+    if (width > NARROW * LANES || depth > MOST_NARROW) return 0;
+    for (int64_t some = height < 8 ? height : 8;; some = height) { /* the first ones tell, mostly */
+        if (!NAME(bits)(some, depth, a, down, there)) return 0;
+        if (some == height) break;
+    }
     NAME(lines)(height, width, words, there, a, down, b, b_row, c, c_row, bias, outputs);
     return 1;
 }
@@ -491,6 +493,7 @@ static void NAME(step)(const struct descent *d, int64_t made, int64_t size, floa
 #undef V
 #undef M
 #undef SQRT
+#undef MULTIPLY_ADD
 #undef BITS
 #undef NARROW
 #undef NAME
