@@ -91,4 +91,4 @@ def test_ill_weights_of_a_unit_that_says_nothing_are_no_slope(kind, value):
     start = network.layers[2][0]
     w[0, start + 3] = value
     _, grad = with_kind(kind, network, w, x, s, slope)
-    assert grad[0, : start].isfinite().all()
+    assert grad[0, :start].isfinite().all()

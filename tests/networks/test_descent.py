@@ -211,15 +211,15 @@ def test_rows_that_the_library_cannot_read_are_refused():
         rows._replace(x=rows.x.t().contiguous().t()),
         rows._replace(y=rows.y.double()),
         rows._replace(s=rows.s.int()),
-        rows._replace(index=rows.index.int()),
+        rows._replace(numbers=rows.numbers.int()),
         rows._replace(weight=rows.weight[:1].expand(3, 2, 10)),
     ):
         assert not network.descend_rows(still, unfit, Step(0.1))
     assert not MLP(6, (8,), 2, groups=2).descend_rows(still, rows, Step(0.1))
     assert not network.descend_rows(still, rows, Step(0.1), 0.1, w.double())
     for wrong in (
-        rows._replace(index=rows.index + 50),
-        rows._replace(index=rows.index - 1),
+        rows._replace(numbers=rows.numbers + 50),
+        rows._replace(numbers=rows.numbers - 1),
         rows._replace(y=rows.y[1:]),
         rows._replace(x=rows.x[:, 1:].contiguous()),
         rows._replace(weight=rows.weight[:, 1:].contiguous()),

@@ -34,14 +34,14 @@ class CrossEntropy:
 class Rows(NamedTuple):
     """Minibatches of a stack of models as numbers of a table's rows: nothing is laid out.
 
-    `x`, `s` and `y` are the table's, `index` and `weight` are ``(models, steps, n)``. The loss is the
-    mean cross-entropy of one output.
+    `x`, `s` and `y` are the table's, `numbers` and `weight` are ``(models, steps, n)``. The loss is
+    the mean cross-entropy of one output.
     """
 
     x: Tensor
     s: Tensor
     y: Tensor
-    index: Tensor
+    numbers: Tensor
     weight: Tensor
 
 
@@ -101,7 +101,7 @@ class Network(Protocol):
     def descend_rows(
         self, w: Tensor, rows: Rows, step: Step, gamma: float = 0.0, centre: Tensor | None = None
     ) -> bool:
-        """The same on every step's rows, read where they are; False: it cannot, nothing happened."""
+        """The same on every step's rows, read where they are. False: it cannot; nothing is done."""
         return False
 
     def settle(self, w: Tensor, batches: Callable[[], Iterable[Tensor]]) -> Tensor:

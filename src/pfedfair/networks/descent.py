@@ -5,6 +5,7 @@ Model by model: its weights, gradient and moments stay in the processor's cache.
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -52,16 +53,15 @@ def _alike(one: Lesson, other: Lesson) -> bool:
     )
 
 
-def able_rows(
-    w: Tensor, rows: Rows, layers: int, outputs: int, centre: Tensor | None
-) -> bool:
+def able_rows(w: Tensor, rows: Rows, layers: int, outputs: int, centre: Tensor | None) -> bool:
     """Whether the library can take these steps, too, and read the rows where they are."""
-    x, s, y, index, weight = rows
+    x, s, y, numbers, weight = rows
     return (
         outputs == 1
         and kernel.able(w, x.unsqueeze(0), s.unsqueeze(0), layers)
-        and w.shape[1] * index.shape[2] <= kernel.MOST
-        and index.dtype is torch.int64
+        and w.shape[1] * numbers.shape[2] <= kernel.MOST
+        and numbers.numel() > 0
+        and numbers.dtype is torch.int64
         and y.dtype is weight.dtype is torch.float32
         and all(one.is_contiguous() and one.is_cpu for one in (w, *rows))
         and (centre is None or _readable(centre, w))
@@ -108,16 +108,16 @@ def descend_rows(
     centre: Tensor | None,
 ) -> None:
     """The same for people by their rows; see `Network.descend_rows`."""
-    x, s, y, index, weight = rows
-    models, steps, n = index.shape
-    assert weight.shape == index.shape
-    assert x[0].numel() == widths[0] - kinds.inputs(groups)
+    x, s, y, numbers, weight = rows
+    models, steps, n = numbers.shape
+    assert weight.shape == numbers.shape
+    assert prod(x.shape[1:]) == widths[0] - kinds.inputs(groups)
     assert y.shape == s.shape == (len(x),)
-    assert not index.numel() or 0 <= index.min() <= index.max() < len(x)
+    assert 0 <= numbers.min() <= numbers.max() < len(x)
     told = _Told(
         (
             *(np.full(steps, table.data_ptr(), np.uintp) for table in (x, s, y)),
-            *(_every(n, tensor, steps) for tensor in (weight, index)),
+            *(_every(n, tensor, steps) for tensor in (weight, numbers)),
         ),
         (0, x.stride(0), 0, 0, steps * n, steps * n),
     )
