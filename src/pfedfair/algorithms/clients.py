@@ -178,7 +178,13 @@ class Clients:
         that are laid out together go to the network together.
         """
         for _, some in groupby(batches, lambda batch: batch.x.untyped_storage().data_ptr()):
-            people = [(batch.x, batch.s, self.slope(objective, w, batch)) for batch in some]
+            people: list[tuple[Tensor, Tensor, Slope]] = []
+            last = None
+            for batch in some:
+                if batch is not last:  # K steps on the same people have one slope
+                    lesson = batch.x, batch.s, self.slope(objective, w, batch)
+                people.append(lesson)
+                last = batch
             self.network.descend(w, people, step, gamma, centre)
 
     def learn(

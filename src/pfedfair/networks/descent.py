@@ -85,14 +85,14 @@ def descend(
     centre: Tensor | None,
 ) -> None:
     """All steps, model by model, while a model is at hand; see `Network.descend`."""
-    flat = [x if x.dim() == 3 else x.flatten(2) for x, _, _ in people]  # of images perhaps copies
-    each = [(x, *_tensors(one)[1:]) for x, one in zip(flat, people, strict=True)]
-    x, s, y, weight = each[0]
+    each = {id(one): _tensors(one) for one in {id(one): one for one in people}.values()}
+    x, s, y, weight = each[id(people[0])]
     models, n = x.shape[:2]
     assert x.shape[2] == widths[0] - kinds.inputs(groups)
     assert y.shape == weight.shape == (models, n)
     assert s.shape == (models, n) or not groups
-    pointers = np.array([[tensor.data_ptr() for tensor in one] + [0] for one in each], np.uintp)
+    places = {key: [*(tensor.data_ptr() for tensor in one), 0] for key, one in each.items()}
+    pointers = np.array([places[id(one)] for one in people], np.uintp)
     strides = *x.stride()[:2], s.stride(0), y.stride(0), weight.stride(0), 0
     told = _Told(tuple(np.ascontiguousarray(pointers.T)), strides)
     _work(widths, groups, w, (models, n), told, step, gamma, centre)
@@ -168,4 +168,5 @@ def _work(
 def _tensors(one: Lesson) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     x, s, loss = one
     assert isinstance(loss, CrossEntropy)
-    return x, s, loss.y, loss.weight
+    flat = x if x.dim() == 3 else x.flatten(2)  # of images perhaps a copy
+    return flat, s, loss.y, loss.weight
