@@ -164,6 +164,9 @@ static void scatter(int64_t fan_out, const struct units *out, int64_t fan_in,
 #define COLS 2
 #define NARROW 12 /* vectors of a row in `line` */
 #define SQRT(v) (V)_mm256_sqrt_ps((__m256)(v))
+#define FIRST(some) (__m256i)((M){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)(some))
+#define READ(from, some) (V)_mm256_maskload_ps(from, FIRST(some))
+#define WRITE(to, v, some) _mm256_maskstore_ps(to, FIRST(some), (__m256)(v))
 #define MULTIPLY_ADD(a, b, c) (V)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c))
 #define BITS(v) \
     (uint64_t)_mm256_movemask_ps(_mm256_cmp_ps((__m256)(v), _mm256_setzero_ps(), _CMP_NEQ_UQ))
@@ -188,6 +191,8 @@ static void scatter(int64_t fan_out, const struct units *out, int64_t fan_in,
 #define COLS 4
 #define NARROW 6
 #define SQRT(v) (V)_mm512_sqrt_ps((__m512)(v))
+#define READ(from, some) (V)_mm512_maskz_loadu_ps((__mmask16)((1 << (some)) - 1), from)
+#define WRITE(to, v, some) _mm512_mask_storeu_ps(to, (__mmask16)((1 << (some)) - 1), (__m512)(v))
 #define MULTIPLY_ADD(a, b, c) (V)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c))
 #define BITS(v) (uint64_t)_mm512_cmp_ps_mask((__m512)(v), _mm512_setzero_ps(), _CMP_NEQ_UQ)
 #define LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23

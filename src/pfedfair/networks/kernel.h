@@ -6,6 +6,8 @@
  *   COLS
  *   LOW      the places that put the first halves of two vectors together, one of each by turns
  *   HIGH     the same for the second halves
+ *   READ     the first few floats of a vector, and zeros: no other memory is looked at
+ *   WRITE    the same, to write them
  *
  * Vectors are GCC's and Clang's own, so this is plain C for any processor.
  */
@@ -18,16 +20,13 @@ typedef int32_t NAME(mask) __attribute__((vector_size(4 * LANES), aligned(4), ma
 /* Some floats, at most LANES. */
 INLINE V NAME(read)(const float *from, int64_t some)
 {
-    if (some == LANES) return *(const V *)from;
-    V found = {0};
-    memcpy(&found, from, sizeof(float) * some);
-    return found;
+    return some == LANES ? *(const V *)from : READ(from, some);
 }
 
 INLINE void NAME(write)(float *to, V from, int64_t some)
 {
     if (some == LANES) *(V *)to = from;
-    else memcpy(to, &from, sizeof(float) * some);
+    else WRITE(to, from, some);
 }
 
 /* What becomes of a product before it is stored. ReLU is PyTorch's: what is no number stays so. */
@@ -218,11 +217,8 @@ static void NAME(lay_out)(const struct plan *plan, const float *x, int64_t x_per
         int64_t who = rows ? rows[i] : i;
         const float *from = x + who * x_person;
         for (int64_t j = 0; j < whole; j += LANES) *(V *)(to + j) = *(const V *)(from + j);
-        for (int64_t j = whole; j < row; j += LANES) *(V *)(to + j) = (V){0};
-        if (whole && whole < features) /* some of them once more */
-            *(V *)(to + features - LANES) = *(const V *)(from + features - LANES);
-        else if (whole < features)
-            memcpy(to, from, sizeof(float) * features);
+        if (whole < row) *(V *)(to + whole) = READ(from + whole, features - whole);
+        for (int64_t j = whole + LANES; j < row; j += LANES) *(V *)(to + j) = (V){0};
         for (int64_t j = features; j < width; j++)
             to[j] = plan->groups == 2 ? (float)s[who] : (float)(s[who] == j - features);
     }
@@ -493,6 +489,8 @@ static void NAME(step)(const struct descent *d, int64_t made, int64_t size, floa
 #undef V
 #undef M
 #undef SQRT
+#undef READ
+#undef WRITE
 #undef MULTIPLY_ADD
 #undef BITS
 #undef NARROW
