@@ -274,8 +274,8 @@ static void NAME(back_of_one)(const struct shape *shape, const float *w, const f
             if (out->seldom)
                 NAME(lines)(n, in_row, 1, bits, slope, row, rows, in_row, before, in_row, 0, in);
             else
-                NAME(product)(n, in_row, fan_out, slope, row, 1, rows, in_row, before, in_row, 0,
-                              in, 0);
+                NAME(product)(n, in_row, fan_out, slope, row, rows, in_row, before, in_row, 0, in,
+                              0);
             NAME(add_up)(n, fan_in, before, in_row, grad - fan_in);
         }
         slope = before;

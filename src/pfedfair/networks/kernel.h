@@ -174,9 +174,10 @@ static int NAME(places)(int64_t height, int64_t depth, const float *a, int64_t d
  * read to a multiple of LANES, and so can bias and outputs (as c), see `end`, if there are any.
  * With `room` to note where they are, zeros of a are passed over where that pays. Sums are the same
  * to the last bit. */
-static void NAME(product)(int64_t height, int64_t width, int64_t depth, const float *a,
-                          int64_t down, int64_t along, const float *b, int64_t b_row, float *c,
-                          int64_t c_row, const float *bias, const float *outputs, int32_t *room)
+INLINE void NAME(any_product)(int64_t height, int64_t width, int64_t depth, const float *a,
+                              int64_t down, int64_t along, const float *b, int64_t b_row, float *c,
+                              int64_t c_row, const float *bias, const float *outputs,
+                              int32_t *room)
 {
     if (room && NAME(narrow)(height, width, depth, a, down, b, b_row, c, c_row, bias, outputs,
                              (uint64_t *)room))
@@ -205,6 +206,21 @@ static void NAME(product)(int64_t height, int64_t width, int64_t depth, const fl
             }
         }
     }
+}
+
+/* The two that there are, each compiled by itself: a as it lies, and a transposed. */
+static void NAME(product)(int64_t height, int64_t width, int64_t depth, const float *a,
+                          int64_t down, const float *b, int64_t b_row, float *c, int64_t c_row,
+                          const float *bias, const float *outputs, int32_t *room)
+{
+    NAME(any_product)(height, width, depth, a, down, 1, b, b_row, c, c_row, bias, outputs, room);
+}
+
+static void NAME(turned_product)(int64_t height, int64_t width, int64_t depth, const float *a,
+                                 int64_t along, const float *b, int64_t b_row, float *c,
+                                 int64_t c_row)
+{
+    NAME(any_product)(height, width, depth, a, 1, along, b, b_row, c, c_row, 0, 0, 0);
 }
 
 /* A model's inputs into the room, with S behind them: of people in order, or of these rows. */
@@ -358,10 +374,10 @@ static void NAME(forth)(const struct shape *shape, const float *w, float *in, fl
                 NAME(lines)(shape->n, out_row, 1, bits_of(shape, layer, in), in, in_row, turned,
                             out_row, hidden, out_row, last, 0);
             else
-                NAME(product)(shape->n, out_row, units->count, in, in_row, 1, turned, out_row,
-                              hidden, out_row, last, 0, layer && shape->one ? 0 : room);
+                NAME(product)(shape->n, out_row, units->count, in, in_row, turned, out_row, hidden,
+                              out_row, last, 0, layer && shape->one ? 0 : room);
         } else {
-            NAME(product)(shape->n, fan_out, units->count, in, in_row, 1, turned, out_row, logits,
+            NAME(product)(shape->n, fan_out, units->count, in, in_row, turned, out_row, logits,
                           fan_out, 0, 0, room);
             for (int64_t i = 0; i < shape->n; i++)
                 for (int64_t o = 0; o < fan_out; o++) logits[i * fan_out + o] += bias[o];
@@ -385,7 +401,7 @@ INLINE void NAME(weights)(int64_t fan_out, int64_t fan_in, int64_t n, const floa
                          (uint64_t *)room))
             return;
     }
-    NAME(product)(fan_out, fan_in, n, slope, 1, row, in, in_row, c, c_row, 0, 0, 0);
+    NAME(turned_product)(fan_out, fan_in, n, slope, row, in, in_row, c, c_row);
 }
 
 #include "bits.h"
@@ -427,7 +443,7 @@ static void NAME(back)(const struct shape *shape, const float *w, const float *i
         if (layer) {
             float *before = slopes + (layer % 2) * size;
             const float *rows = NAME(between)(w, fan_in, fan_out, from, out, work);
-            NAME(product)(n, in_row, out->count, slope, row, 1, rows, in_row, before, in_row, 0, in,
+            NAME(product)(n, in_row, out->count, slope, row, rows, in_row, before, in_row, 0, in,
                           layer < shape->layers - 1 ? room : 0);
             slope = before;
             row = in_row;
