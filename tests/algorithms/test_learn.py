@@ -8,6 +8,7 @@ import torch
 from play import clients
 
 from pfedfair.algorithms import clients as room
+from pfedfair.algorithms.counting import Headed
 from pfedfair.algorithms.targeted import Watchful
 from pfedfair.networks import MLP, kernel
 from pfedfair.objectives import Objective
@@ -92,3 +93,9 @@ def test_wide_inputs_in_one_step_keep_their_order(everyone, monkeypatch):
     monkeypatch.setattr(room, "WIDE", 1)
     one = replace(everyone, sizes=[20, 20])
     assert torch.equal(*both(one))
+
+
+def test_clients_with_slopes_of_their_own_say_so():
+    kinds = [room.Clients, *room.Clients.__subclasses__()]
+    assert {Watchful, Headed} <= set(kinds)
+    assert all(kind.plain == (kind.slope is room.Clients.slope) for kind in kinds)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -48,6 +48,8 @@ class Clients:
     seed: int
     sizes: Sequence[int] | None = None
     marks: np.ndarray | None = None
+
+    plain: ClassVar[bool] = True  # whether `slope` is the objective's and nothing else
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -202,7 +204,7 @@ class Clients:
         With the plain loss the network may read the table's rows where they are.
         """
         n_steps = self._steps(batch)
-        plain = objective.plain(self.table.kinds.classes) and type(self).slope is Clients.slope
+        plain = self.plain and objective.plain(self.table.kinds.classes)
         if not (plain and self.table.plain) or self.network.alone or (self.wide and n_steps == 1):
             for number in epochs:
                 self.descend(objective, w, step, self.epoch(number, batch), gamma, centre)

@@ -64,6 +64,8 @@ def cells_for(bins: int, kinds: Kinds) -> Cells:
 class Headed(Clients):
     """Clients whose network has a head: wherever a gradient is asked for, the head learns S."""
 
+    plain = False
+
     def lessons(self) -> list[tuple[int, Tensor]]:
         kinds = self.table.kinds
         return [*super().lessons(), (outputs(kinds.groups), self.table.s)]

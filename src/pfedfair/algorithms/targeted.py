@@ -215,6 +215,8 @@ class Watchful(Clients):
 
     dual: Dual
 
+    plain = False
+
     def slope(self, objective: Objective, w: Tensor, batch: Batch) -> Slope:
         if objective.eta == 0:
             return super().slope(objective, w, batch)
