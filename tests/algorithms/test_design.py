@@ -55,7 +55,7 @@ def test_products_are_those_of_the_laid_out_design(n, seed, groups, points, outp
     close = {"rtol": 1e-5, "atol": 1e-4}
     compiled = Compiled(federation.table.x, more, encoder.ranges) if lookup.LIBRARY else looked
     for found in (looked, compiled):
-        for lines in (slice(n), slice(n // 3, n)):
+        for lines in (slice(n), slice(n // 3, n), slice(0, 0)):
             one, other = found.part(lines), dense.part(lines)
             slope, much = slopes[:, lines], weight[lines]
             torch.testing.assert_close(one.scores(some), other.scores(some), **close)

@@ -40,10 +40,10 @@ def both(some, objective=Objective(), optimiser="sgd", gamma=0.0, centre=None): 
 def test_the_plain_loss(everyone, optimiser, memory, monkeypatch):
     monkeypatch.setattr(room, "ROWS_MEMORY", memory)
     if kernel.LIBRARY is not None:
-        monkeypatch.setattr(room, "gather", None)  # nothing is laid out
-        w = torch.zeros(2, everyone.network.size)
-        everyone.learn(Objective(), w, OPTIMISERS[optimiser](0.05), EPOCHS, 20)
-        monkeypatch.undo()
+        with monkeypatch.context() as patch:
+            patch.setattr(room, "gather", None)  # nothing is laid out
+            w = torch.zeros(2, everyone.network.size)
+            everyone.learn(Objective(), w, OPTIMISERS[optimiser](0.05), EPOCHS, 20)
     assert torch.equal(*both(everyone, optimiser=optimiser))
 
 

@@ -59,3 +59,10 @@ def test_a_large_matrix_is_solved_by_pytorch():
     with patch.object(ridges, "MOST", 11), patch.object(ridges, "_in_c") as in_c:
         ridges.solve(triangle(matrix), more, sides)
     assert not in_c.called
+
+
+@pytest.mark.parametrize("number", [torch.nan, -1.0])
+def test_what_has_no_answer_is_no_number(number):
+    matrix = torch.full((6,), number, dtype=torch.float64)
+    found = ridges.solve(matrix, torch.zeros(2, 3).double(), torch.ones(2, 3).double())
+    assert found.isnan().all()

@@ -366,11 +366,11 @@ def test_what_is_remembered_is_what_would_be_computed(monkeypatch):
         (rng.multinomial(200, q, 2).astype(float), shapes) for q in rng.dirichlet(np.ones(40), 5)
     ]
     monkeypatch.setattr(tilting, "REMEMBERED", {})
-    monkeypatch.setattr(tilting, "MOST_REMEMBERED", 3)  # so that some are forgotten
+    monkeypatch.setattr(tilting, "MEMORY", 3 * tilting._likelihood(*asked[0]).nbytes)
     for counts, q in asked * 2:
         found, again = tilting.likelihood(counts, q), tilting.likelihood(counts, q)
         right = tilting._likelihood(counts, q)
         assert again is found
-        assert len(tilting.REMEMBERED) <= 3
+        assert len(tilting.REMEMBERED) <= 3  # some are forgotten
         for name in ("slope", "curve", "constant"):
             np.testing.assert_array_equal(getattr(found, name), getattr(right, name))

@@ -1,8 +1,8 @@
 """What clients of `Newton` add up over their rows: losses, gradients and Hessians.
 
 A client's rows are laid out, or looked up, some thousand at a time. Logits, losses and gradients
-are computed in double precision, so that the optimum is exact; the products of a Hessian may be in
-single, added up in double: a Hessian leads to the optimum, it does not say where that is.
+are computed in double precision, so that the optimum is exact; a client's Hessian is sent in
+single: it leads to the optimum, it does not say where that is.
 
 Coefficients of a block are ``(outputs, q)``, the intercept last; blocks stand one after another. A
 block is what the network learns: the label, and where S has to be guessed, S.
@@ -54,6 +54,7 @@ class Piece(NamedTuple):
     """Rows of some clients, or some of one's: what their logits are linear in, what they are."""
 
     clients: slice
+    whole: bool  # whether these are all of their rows
     ends: list[int]  # where every fold of every client begins, and the last one ends
     design: Design
     people: list[Lines]  # for every block
@@ -78,7 +79,7 @@ def cut_up(clients: Clients, folds: int) -> Iterator[Piece]:
             own = rows[start:stop]
             people = [Lines(labels[own], heft(clients, own)) for _, labels in clients.lessons()]
             cuts = [min(max(end, start), stop) - start for end in ends]
-            yield Piece(some, cuts, design_of(clients, own), people)
+            yield Piece(some, number == 1, cuts, design_of(clients, own), people)
 
 
 def together(sizes: Sequence[int], most: int) -> Iterator[slice]:

@@ -26,6 +26,7 @@ from pfedfair.algorithms.likelihood import PARTS, added, chances, loss_of, misse
 from pfedfair.data.piecewise import EMPTY
 from pfedfair.data.places import Places
 
+PRECISION = {False: torch.float32, True: torch.float64}  # of a Hessian, if it is to be exact
 BLOCKS = 3  # of a square: more of them are smaller, and slower
 
 
@@ -50,7 +51,7 @@ class Sums(NamedTuple):
 
     loss: Tensor  # on the way, (parts, numbers), see `PARTS`
     gradient: Tensor  # (parts, outputs, q)
-    hessian: Tensor  # upper triangles, (parts, numbers), in single precision
+    hessian: Tensor  # upper triangles, (parts, numbers), in single precision unless exact
 
 
 class Design(ABC):
@@ -72,7 +73,9 @@ class Design(ABC):
     def part(self, lines: slice) -> Design:
         """The design of some of the lines; it shares their memory."""
 
-    def sums(self, points: Tensor, shift: Tensor, people: Lines, ends: Sequence[int]) -> Sums:
+    def sums(
+        self, points: Tensor, shift: Tensor, people: Lines, ends: Sequence[int], exact: bool = False
+    ) -> Sums:
         """What people add up to at ``points[0]``, and their losses on the way from ``points[1]``.
 
         Points are ``(2, outputs, q)``. Part k has the lines from ``ends[k]`` to ``ends[k + 1]``;
@@ -87,7 +90,8 @@ class Design(ABC):
             lost.append(added(loss_of(way, y), much))
             gradients.append(some.pull(misses(chance, y, much)))
             hessians.append(some.hessian(chance, much))
-        return Sums(torch.stack(lost), torch.stack(gradients), torch.stack(hessians).float())
+        triangles = torch.stack(hessians).to(PRECISION[exact])
+        return Sums(torch.stack(lost), torch.stack(gradients), triangles)
 
     def losses(
         self, coefficients: Tensor, shift: Tensor, people: Lines, ends: Sequence[int]
@@ -170,11 +174,12 @@ class Looked(Design):
         return z.view(len(z), *coefficients.shape[:2]).movedim(1, 0)
 
     def pull(self, slopes: Tensor) -> Tensor:
-        flat, at = slopes.movedim(-2, -1).reshape(-1, slopes.shape[-2]), self.at.ravel().numpy()
+        flat, at = slopes.movedim(-2, -1).flatten(0, -2), self.at.ravel().numpy()
         values = ((self.weight * slope[:, None]).ravel().numpy() for slope in flat)
-        sums = torch.from_numpy(np.array([np.bincount(at, v, self.ends[-1]) for v in values]).T)
-        found = torch.cat([self.narrow(sums), self.more.T @ flat.T])
-        return found.T.view(*slopes.shape[:-2], slopes.shape[-1], -1)
+        found = [np.bincount(at, v, self.ends[-1]) for v in values]  # whole numbers if of nobody
+        sums = torch.from_numpy(np.array(found, dtype=np.float64).T)
+        pulled = torch.cat([self.narrow(sums), self.more.T @ flat.T])
+        return pulled.T.reshape(*slopes.shape[:-2], slopes.shape[-1], -1)
 
     def square(self, weight: Tensor) -> Tensor:
         """Sum up by pairs of places first, then make inputs of the places."""

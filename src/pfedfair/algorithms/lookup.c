@@ -3,9 +3,10 @@
  * Nothing here knows Python: it is called through ctypes, with memory that PyTorch has made. A
  * person has one number in every column: a place, or a point between two places, or nothing. Every
  * input of a column is `scale` times (1 at the places from `low` to `high`, and `factor` at those
- * from `first` to `last`, ends not included). So what all places say about an input are a few
- * differences of running sums, and what costs time are sums over pairs of the places where a person
- * is: some twenty, however many inputs there are. All in double precision, by one thread.
+ * from `first` to `last`, ends not included). So what all places say about an input are a few sums
+ * over neighbours, and what costs time are sums over pairs of the places where a person is: some
+ * twenty, however many inputs there are. All in double precision, by one thread; a Hessian may be
+ * rounded to single when it is done.
  */
 
 #include <math.h>
@@ -48,7 +49,7 @@ struct design {
 };
 
 /* The number of this interface: an older library beside newer Python is not used. */
-int64_t pfedfair_interface(void) { return 4; }
+int64_t pfedfair_interface(void) { return 5; }
 
 /* Where everybody is: from cells (n, columns), which may be `between` places or `empty` (then they
  * stand at a column's last place), and others (n, more). There is room for 2 * columns + more places
@@ -311,16 +312,23 @@ FAST void pfedfair_pull(const struct design *d, int64_t n, int64_t width, const 
     narrow_all(d, width, room, room + size * width, found);
 }
 
+/* A number of a matrix in double precision, if it is to be `exact`, or in single. */
+INLINE void put_number(int exact, double number, void *found, int64_t at)
+{
+    if (exact) ((double *)found)[at] = number;
+    else ((float *)found)[at] = (float)number;
+}
+
 /* A line of the upper triangle of a matrix of (q, q): the sums of an input, the one at `place` of
  * all columns' order, with itself and all that come after it there. */
-FAST static void put_line(const struct design *d, int64_t place, int64_t q,
-                          const double *restrict line, float *restrict found)
+static void put_line(const struct design *d, int64_t place, int64_t q, const double *line,
+                     int exact, void *found)
 {
     int64_t one = place < d->inputs ? d->order[place] : place;
     for (int64_t k = place; k < q; k++) {
         int64_t other = k < d->inputs ? d->order[k] : k;
         int64_t low = one < other ? one : other, high = one < other ? other : one;
-        found[low * (2 * q - low - 1) / 2 + high] = (float)line[k - place];
+        put_number(exact, line[k - place], found, low * (2 * q - low - 1) / 2 + high);
     }
 }
 
@@ -337,7 +345,7 @@ INLINE int in_order(const struct design *d)
  * from the later places of all pairs to inputs, then from the others; lines are long each time.
  * Room: `pfedfair_room` less (places + more)^2. */
 FAST static void triangle(const struct design *d, double *sums, int64_t tall, double *room,
-                          float *found)
+                          int exact, void *found)
 {
     int64_t size = d->places + d->more, q = d->inputs + d->more, before = 0;
     int64_t wide = size > q ? size : q, sorted = in_order(d), step;
@@ -358,10 +366,12 @@ FAST static void triangle(const struct design *d, double *sums, int64_t tall, do
         for (int64_t i = 0; i < early.inputs; i++, before++) {
             double *own = lines + i * step;
             for (int64_t j = i; j < early.inputs; j++) own[j] += lines[j * step + i];
-            float *to = found + before * (2 * q - before - 1) / 2 + before;
-            if (!sorted) put_line(d, before, q, own + i, found);
+            int64_t to = before * (2 * q - before - 1) / 2 + before;
+            if (!sorted) put_line(d, before, q, own + i, exact, found);
+            else if (exact)
+                for (int64_t k = i; k < width; k++) put_number(1, own[k], found, to++);
             else
-                for (int64_t k = i; k < width; k++) *to++ = (float)own[k];
+                for (int64_t k = i; k < width; k++) put_number(0, own[k], found, to++);
         }
     }
 }
@@ -413,13 +423,13 @@ INLINE void add_pairs(const struct design *d, int64_t person, double weight, dou
 /* The weighted sum of every person's products of two inputs: the upper triangle of a matrix of
  * (inputs + more, inputs + more). Room: `pfedfair_room`. */
 void pfedfair_square(const struct design *d, int64_t n, int64_t tall, const double *weight,
-                     float *found, double *room)
+                     double *found, double *room)
 {
     int64_t size = d->places + d->more;
     clear(d, room);
     for (int64_t i = 0; i < n; i++)
         if (weight[i] != 0.0) add_pairs(d, i, weight[i], room);
-    triangle(d, room, tall, room + size * size, found);
+    triangle(d, room, tall, room + size * size, 1, found);
 }
 
 /* exp(-|x|), to the last digit or two: 2 to a whole power, times a short series. */
@@ -495,16 +505,17 @@ INLINE void lose(struct lost *lost, int64_t k, vector m, vector small, const dou
 /* All that a Newton step needs of people with labels 0 and 1, parts of them apart.
  *
  * At points[0] of coefficients (inputs + more, 2) the gradients (parts, inputs + more) and Hessians
- * (parts, upper triangle), and the losses (parts, WAYS) on the way there from points[1]: of all of
+ * (parts, upper triangle), in single precision unless `exact`, and the losses (parts, WAYS) on the way there from points[1]: of all of
  * it, a half, ..., a 128th, and none of it. `shift` (parts, 2) is put to the scores. People count as
  * `weight` says, if it is there; part k has those from ends[k] to ends[k + 1]. Room:
  * `pfedfair_room`, and 3 * (places + more). */
-FAST void pfedfair_sums(const struct design *d, int64_t parts, int64_t tall, const int64_t *ends,
-                        const double *points, const double *shift, const float *labels,
-                        const double *weight, double *loss, double *gradients, float *hessians,
-                        double *room)
+FAST void pfedfair_sums(const struct design *d, int64_t parts, int64_t tall, int64_t exact,
+                        const int64_t *ends, const double *points, const double *shift,
+                        const float *labels, const double *weight, double *loss,
+                        double *gradients, void *hessians, double *room)
 {
     int64_t size = d->places + d->more, q = d->inputs + d->more;
+    int64_t hessian = q * (q + 1) / 2 * (exact ? sizeof(double) : sizeof(float));
     double *pairs = room, *heights = pairs + size * size, *sums = heights + 2 * size;
     double *more = sums + size;
     struct lost lost;
@@ -545,7 +556,7 @@ FAST void pfedfair_sums(const struct design *d, int64_t parts, int64_t tall, con
             }
         }
         narrow_all(d, 1, sums, more, gradients + k * q);
-        triangle(d, pairs, tall, more, hessians + k * (q * (q + 1) / 2));
+        triangle(d, pairs, tall, more, exact != 0, (char *)hessians + k * hessian);
         settle(&lost);
         for (int way = 0; way < WAYS; way++) {
             loss[way] = 0.0;

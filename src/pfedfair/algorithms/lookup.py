@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from pfedfair import native
-from pfedfair.algorithms.design import Design, Lines, Sums
+from pfedfair.algorithms.design import PRECISION, Design, Lines, Sums
 from pfedfair.algorithms.likelihood import PARTS
 from pfedfair.data.piecewise import EMPTY
 from pfedfair.data.places import Ranges
 from pfedfair.spare import new
 
-INTERFACE = 4  # the same number as in lookup.c
+INTERFACE = 5  # the same number as in lookup.c
 MOST, VECTOR = 64, 8  # models whose losses are added up in one call; numbers side by side
 
 
@@ -47,7 +47,7 @@ def load(folder: Path) -> ctypes.CDLL | None:
     library.pfedfair_scores.argtypes = [design, number, number, *(memory,) * 3]
     library.pfedfair_pull.argtypes = [design, number, number, *(memory,) * 3]
     library.pfedfair_square.argtypes = [design, number, number, *(memory,) * 3]
-    library.pfedfair_sums.argtypes = [design, number, number, *(memory,) * 9]
+    library.pfedfair_sums.argtypes = [design, *(number,) * 3, *(memory,) * 9]
     library.pfedfair_losses.argtypes = [design, *(number,) * 3, *(memory,) * 7]
     library.pfedfair_room.argtypes, library.pfedfair_room.restype = [design, number], number
     for name in ("places", "scores", "pull", "square", "sums", "losses"):
@@ -109,21 +109,23 @@ class Compiled(Design):
     def square(self, weight: Tensor) -> Tensor:
         weight = weight.double().contiguous()
         assert weight.shape == (len(self),)
-        found = new((self.q * (self.q + 1) // 2,), torch.float32)
+        found = weight.new_empty(self.q * (self.q + 1) // 2)
         self._call("square", len(self), self.tall, weight, found, self._squares())
         return found
 
-    def sums(self, points: Tensor, shift: Tensor, people: Lines, ends: Sequence[int]) -> Sums:
+    def sums(
+        self, points: Tensor, shift: Tensor, people: Lines, ends: Sequence[int], exact: bool = False
+    ) -> Sums:
         if points.shape[1] > 1:
-            return super().sums(points, shift, people, ends)
+            return super().sums(points, shift, people, ends, exact)
         flat, own, parts = self._checked(points[:, 0].T), shift.double().contiguous(), len(ends) - 1
         assert len(points) == 2
         assert own.shape == (parts, 2, 1)
         assert 0 <= min(ends) <= max(ends) <= len(self)
         found = Sums(flat.new_empty(parts, len(PARTS)), flat.new_empty(parts, 1, self.q),
-                     new((parts, self.q * (self.q + 1) // 2), torch.float32))  # fmt: skip
+                     new((parts, self.q * (self.q + 1) // 2), PRECISION[exact]))  # fmt: skip
         given = torch.tensor(ends), flat, own, *self._people(people)
-        self._call("sums", parts, self.tall, *given, *found, self._squares(3 * self.size))
+        self._call("sums", parts, self.tall, exact, *given, *found, self._squares(3 * self.size))
         return found
 
     def losses(

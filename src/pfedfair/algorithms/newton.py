@@ -185,7 +185,7 @@ class Newton(Algorithm):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         if server["stage"] == DONE:
-            return {"people": curvature.people(clients, 1)}, {}
+            return {"people": curvature.people(clients, 1).clone()}, {}
         about, points, tau = self.about(server["stage"]), server["points"], server.get("tau")
         message = by_fold(clients, points, self.folds, about == FOLDS, tau)
         if about == TRIES:

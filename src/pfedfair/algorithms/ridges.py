@@ -16,6 +16,7 @@ from pfedfair.algorithms.design import whole
 from pfedfair.spare import new
 
 INTERFACE = 3  # the same number as in ridges.c
+LIFTS = 0.0, *(10.0**k for k in range(-10, 1))  # of the diagonal, until there is a factor
 MOST = 512  # rows of a matrix: larger ones do not stay in the processor's cache
 
 
@@ -50,13 +51,12 @@ def one(matrix: Tensor, more: Tensor, side: Tensor) -> Tensor:
     """Solve one system, by PyTorch."""
     curved = whole(matrix)
     curved.diagonal().add_(more)
-    factor, failed = torch.linalg.cholesky_ex(curved)
-    lift = 1e-10
-    while failed:  # rounding in the products may leave what is almost flat below 0
-        lifted = curved.diagonal().mean() * torch.eye(len(curved), dtype=curved.dtype)
-        factor, failed = torch.linalg.cholesky_ex(curved + lift * lifted)
-        lift *= 10
-    return torch.cholesky_solve(side[:, None], factor)[:, 0]
+    lifted = curved.diagonal().mean() * torch.eye(len(curved), dtype=curved.dtype)
+    for lift in LIFTS:  # rounding in the products may leave what is almost flat below 0
+        factor, failed = torch.linalg.cholesky_ex(curved + lift * lifted if lift else curved)
+        if not failed:
+            return torch.cholesky_solve(side[:, None], factor)[:, 0]
+    return torch.full_like(side, torch.nan)  # nothing that was added up from people
 
 
 def _in_c(matrix: Tensor, more: Tensor, sides: Tensor) -> tuple[Tensor, Tensor]:

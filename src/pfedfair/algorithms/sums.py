@@ -1,6 +1,8 @@
 """The messages of `Newton`'s clients: sums over their rows, see `curvature`."""
 
 from collections import defaultdict
+from collections.abc import Sequence
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -63,24 +65,30 @@ def added_up(
     Losses are those of all parts, ``(clients, ...)``.
     """
     shifts = [shift, *(shift.new_zeros(len(clients), *c.shape[:2]) for c in coefficients[1:])]
-    found: list[Sums] = []
-    for piece in pieces(clients, folds):
-        ends, number = (piece.ends, folds) if apart else (piece.ends[::folds], 1)
-        each = []
-        for points, own, people in zip(coefficients, shifts, piece.people, strict=True):
-            own = own[piece.clients].repeat_interleave(number, dim=0)
-            sums = piece.design.sums(points, own, people, ends)
-            sums = Sums(*(numbers.view(-1, number, *numbers.shape[1:]) for numbers in sums))
-            each.append(sums._replace(loss=sums.loss.sum(1)))
-        if not found and len(each[0].loss) == len(clients):
-            found = each
-            continue
-        if not found:
-            found = [Sums(*(n.new_zeros(len(clients), *n.shape[1:]) for n in one)) for one in each]
-        for all_of, some in zip(found, each, strict=True):
-            for numbers, more in zip(all_of, some, strict=True):
-                numbers[piece.clients] += more
-    return found
+    number, found = folds if apart else 1, []
+    for of, some in groupby(pieces(clients, folds), lambda piece: piece.clients):
+        each: list[Sums] = []
+        for piece in some:  # several if a client has many rows: Hessians are exact then
+            ends, more = piece.ends if apart else piece.ends[::folds], []
+            for points, own, people in zip(coefficients, shifts, piece.people, strict=True):
+                own = own[of].repeat_interleave(number, dim=0)
+                more.append(piece.design.sums(points, own, people, ends, exact=not piece.whole))
+            pairs = zip(each, more, strict=True)
+            each = [Sums(*map(torch.add, *both)) for both in pairs] if each else more
+        found.append([by_client(one, number) for one in each])
+    blocks_of = zip(*found, strict=True)  # each has what all pieces have of it
+    return [Sums(*map(one_after_another, zip(*each, strict=True))) for each in blocks_of]
+
+
+def by_client(sums: Sums, parts: int) -> Sums:
+    """Sums of some clients' parts, client by client; losses of all parts together."""
+    loss, gradient, hessian = (each.view(-1, parts, *each.shape[1:]) for each in sums)
+    return Sums(loss.sum(1), gradient, hessian.float())
+
+
+def one_after_another(each: Sequence[Tensor]) -> Tensor:
+    """Clients' numbers one after another; those of one piece as they are."""
+    return each[0] if len(each) == 1 else torch.cat(list(each))
 
 
 def left_gradients(
@@ -95,10 +103,10 @@ def left_gradients(
     shift = own_intercepts(clients, blocks(points[:1], outputs)[0], folds, tau)
     found = [torch.zeros(len(clients), *block.shape).to(block) for block in coefficients]
     for piece in pieces(clients, folds):
-        each = zip(shift[piece.clients], parts(piece.ends[::folds]), strict=True)
-        for i, (own, lines) in enumerate(each, piece.clients.start):
-            design = piece.design.part(lines)
-            cuts = parts(piece.ends)[(i - piece.clients.start) * folds :][:folds]
+        each, all_cuts = parts(piece.ends[::folds]), parts(piece.ends)
+        for k, (own, lines) in enumerate(zip(shift[piece.clients], each, strict=True)):
+            i, design = piece.clients.start + k, piece.design.part(lines)
+            cuts = all_cuts[k * folds : (k + 1) * folds]
             for b, (y, much) in enumerate(people.part(lines) for people in piece.people):
                 left = torch.ones(folds, len(y)) if much is None else much.repeat(folds, 1)
                 for fold, cut in enumerate(cuts):

@@ -1,7 +1,7 @@
 /* The inputs of a network from packed cells, see unpack.py.
  *
- * Nothing here knows Python: it is called through ctypes, with memory that PyTorch has made. The
- * same operations as PyTorch's, so the same bits.
+ * Nothing here knows Python: it is called through ctypes, with memory that PyTorch has made. Inputs
+ * are made by the same operations as PyTorch's, so they have the same bits.
  */
 
 #include <stdint.h>

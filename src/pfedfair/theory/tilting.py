@@ -79,6 +79,10 @@ class Likelihood:
     curve: np.ndarray  # (..., effects, effects)
     constant: np.ndarray  # of each group, (..., groups)
 
+    @property
+    def nbytes(self) -> int:
+        return self.slope.nbytes + self.curve.nbytes + self.constant.nbytes
+
     def times(self, part: np.ndarray) -> Likelihood:
         """The likelihood if a person of each group told but a part."""
         each = np.repeat(part, OF_GROUP, axis=-1)
@@ -86,7 +90,7 @@ class Likelihood:
 
 
 REMEMBERED: dict[tuple[tuple[int, ...], bytes], Likelihood] = {}
-MOST_REMEMBERED = 2**13
+MEMORY = 2**25  # bytes of what is remembered
 
 
 @once
@@ -100,9 +104,10 @@ def likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
     asked = both.shape, sha256(both.data).digest()  # counts themselves would fill memory
     found = REMEMBERED.get(asked)
     if found is None:
-        if len(REMEMBERED) >= MOST_REMEMBERED:
+        found = _likelihood(*both)
+        if len(REMEMBERED) * found.nbytes >= MEMORY:  # chunks of clients are about alike
             REMEMBERED.clear()
-        found = REMEMBERED[asked] = _likelihood(*both)
+        REMEMBERED[asked] = found
     return found
 
 
