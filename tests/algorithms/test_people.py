@@ -75,10 +75,13 @@ def test_what_has_changed_is_seen():
         same(people(server, own, own), expected(server, own, own))
 
 
-def test_few_chunks_are_remembered():
-    chunks = [counted(seed) for seed in range(module.LAST.maxlen + 4)]
+def test_few_chunks_are_remembered_while_their_counts_are_there():
+    chunks = [counted(seed) for seed in range(module.MOST + 4)]
     server = told(chunks[0])
     for _ in range(2):
         for own in chunks:
             same(people(server, own, own), expected(server, own, own))
-    assert len(module.LAST) == module.LAST.maxlen
+    assert len(module.LAST) == module.MOST
+    del own
+    chunks.clear()
+    assert not module.LAST

@@ -5,7 +5,17 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_kernel import at, built, by_autograd, kinds, put_to_sleep, signs, stack, with_kind
+from test_kernel import (
+    assert_exact,
+    at,
+    built,
+    by_autograd,
+    kinds,
+    put_to_sleep,
+    signs,
+    stack,
+    with_kind,
+)
 
 from pfedfair.networks import MLP
 from pfedfair.networks.desk import ByKernel
@@ -26,13 +36,7 @@ shapes = given(
 @shapes
 @hypothesis.settings(max_examples=100)
 def test_whole_numbers_of_any_shape_are_exact(kind, inputs, hidden, groups, n, asleep, seed):
-    network = MLP(inputs, hidden, groups=groups)
-    w, *people = stack(network, 2, n, seed, signs)
-    put_to_sleep(network, w, asleep, seed)
-    logits, grad = with_kind(kind, network, w, *people)
-    right_logits, right_grad = by_autograd(network, w, *people)
-    assert torch.equal(logits.double(), right_logits)
-    assert torch.equal(grad.double(), right_grad)
+    assert_exact(kind, MLP(inputs, hidden, groups=groups), 2, n, asleep, seed)
 
 
 @built
