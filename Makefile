@@ -7,7 +7,7 @@ BIN := .venv/bin
 core: .venv/core  # what a user needs
 install: .venv/installed  # and what a developer needs: Flower, Ray, Sphinx, test tools
 
-.venv/core: pyproject.toml setup.py constraints.txt $(wildcard src/pfedfair/*/*.[ch])
+.venv/core: pyproject.toml setup.py constraints.txt $(wildcard src/pfedfair/_native/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
 	touch $@
@@ -56,4 +56,4 @@ docs: install  # the pages of docs/, in build/docs/index.html
 	$(BIN)/sphinx-build -W --keep-going -q docs build/docs
 
 clean:
-	rm -rf .venv .rivals build runs src/*.egg-info src/pfedfair/networks/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .rivals build runs src/*.egg-info src/pfedfair/models/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -5,29 +5,23 @@ Without one the installation goes on, and PyTorch does all the work; see decisio
 
 from setuptools import Extension, setup
 
+FOLDER = "src/pfedfair/_native"
+
 setup(
     ext_modules=[
         Extension(
-            "pfedfair.networks._kernel",
-            sources=["src/pfedfair/networks/kernel.c"],
-            depends=["src/pfedfair/networks/kernel.h", "src/pfedfair/networks/bits.h"],
+            f"pfedfair._native._{name}",
+            sources=[f"{FOLDER}/{name}.c"],
+            depends=[f"{FOLDER}/{header}" for header in headers],
             libraries=["m"],
             extra_compile_args=["-O3", "-g0"],
             optional=True,
-        ),
-        *(
-            Extension(
-                f"pfedfair.{folder}._{name}",
-                sources=[f"src/pfedfair/{folder}/{name}.c"],
-                libraries=["m"],
-                extra_compile_args=["-O3", "-g0"],
-                optional=True,
-            )
-            for folder, name in (
-                ("algorithms", "lookup"),
-                ("algorithms", "ridges"),
-                ("data", "unpack"),
-            )
-        ),
+        )
+        for name, headers in (
+            ("kernel", ("kernel.h", "bits.h")),
+            ("lookup", ()),
+            ("ridges", ()),
+            ("unpack", ()),
+        )
     ]
 )

@@ -41,7 +41,7 @@ def case(clients: int, method: str, model: str, settings: dict[str, float]) -> N
 
     import pfedfair as pff
     from pfedfair.data import with_model
-    from pfedfair.engines import stacked
+    from pfedfair.engines import local
     from pfedfair.runs import Run, choose_network
 
     torch.set_num_threads(1)
@@ -60,7 +60,7 @@ def case(clients: int, method: str, model: str, settings: dict[str, float]) -> N
     algorithm = pff.make(method, settings, data)
     network = choose_network(federation, algorithm)
     before = time.process_time()
-    fitted = stacked.fit(federation, algorithm, network, 0)
+    fitted = local.fit(federation, algorithm, network, 0)
     trained = time.process_time()
     table = Run(federation, algorithm, network, fitted, 0, 0.0).table()
     measured = time.process_time()

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 import pfedfair as pff
-from pfedfair.engines.stacked import one_thread
-from pfedfair.experiment import Source, Spec, execute, load_source
+from pfedfair.engines.local import one_thread
+from pfedfair.experiments import Source, Spec, execute, load_source
 
 METHODS = ("fedavg", "transport", "fedavg-kde", "pfedfair", "pfedme-kde")
 IDLE = 1.25  # CPU seconds that are paid for each that works: start, the last runs, lost ones

@@ -24,7 +24,7 @@ import torch
 import transformers
 from PIL import Image
 
-from pfedfair.data.embed import embed, read_embeddings
+from pfedfair.data.images.embed import embed, read_embeddings
 
 BIT = {"image_processor_type": "BitImageProcessor", "size": {"shortest_edge": 256}}
 

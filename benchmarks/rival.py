@@ -12,11 +12,11 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from pfedfair import seeds
-from pfedfair.algorithms.pfedme import PFedMe
+from pfedfair._util import seeds
 from pfedfair.federation import Federation, minibatches
-from pfedfair.networks import MLP
-from pfedfair.networks.desk import with_group
+from pfedfair.methods.pfedme import PFedMe
+from pfedfair.models import MLP
+from pfedfair.models.desk import with_group
 
 
 def sequential(network: MLP, w: torch.Tensor) -> torch.nn.Sequential:

@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pfedfair.networks import kernel
+from pfedfair.models import kernel
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parent / ".rivals"

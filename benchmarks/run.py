@@ -24,11 +24,12 @@ import pandas as pd
 import torch
 
 import pfedfair as pff
-from pfedfair import experiment, seeds
-from pfedfair.engines import stacked
+from pfedfair import experiments
+from pfedfair._util import seeds
+from pfedfair.engines import local
 from pfedfair.federation import Batch
-from pfedfair.networks import MLP, kernel
-from pfedfair.objectives import Objective
+from pfedfair.models import MLP, kernel
+from pfedfair.penalties.objective import Objective
 from rival import pfedme_round
 
 
@@ -80,7 +81,7 @@ def bench_round() -> None:
         kept: dict[str, torch.Tensor] = {}
 
         def ours(f=federation, n=network, kept=kept) -> None:
-            kept["ours"] = stacked.fit(f, algorithm, n, 0).w
+            kept["ours"] = local.fit(f, algorithm, n, 0).w
 
         def rival(f=federation, n=network, kept=kept) -> None:
             kept["rival"] = pfedme_round(f, algorithm, n, 0)
@@ -152,7 +153,7 @@ def bench_throughput() -> None:
         torch.set_num_threads(2)
         with tempfile.TemporaryDirectory() as folder:
             for spec in specs:
-                experiment.execute(Path(folder), spec, lambda part: None)
+                experiments.execute(Path(folder), spec, lambda part: None)
 
     ours, rival = alternate(two_processes, two_threads, 1, time.perf_counter)
     say(
@@ -187,7 +188,7 @@ def thousand_clients() -> None:
     federation = synthetic(1000, 240, 65)
     network = MLP(64, (256,) * 4, groups=2)
     began = time.perf_counter()
-    fitted = stacked.fit(federation, pff.PFedFair(rounds=1, prox_epochs=1), network, 0)
+    fitted = local.fit(federation, pff.PFedFair(rounds=1, prox_epochs=1), network, 0)
     seconds = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(peak, fitted.theta.nbytes / 1e9, seconds)

@@ -10,7 +10,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 from pfedfair import __version__
-from pfedfair.defaults import settings
+from pfedfair.methods.defaults import settings
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -38,7 +38,7 @@ myst_heading_anchors = 3
 
 def tuned(methods: tuple[str, ...]) -> str:
     """Return a table of the methods' tuned settings, with tuned.toml's remark on each."""
-    text = (files("pfedfair.defaults") / "tuned.toml").read_text()
+    text = (files("pfedfair.methods.defaults") / "tuned.toml").read_text()
     remarks = {
         (data, method): remark
         for data, method, remark in re.findall(r"^\[(\w+)\.([\w-]+)\] *# *(.*)$", text, re.M)

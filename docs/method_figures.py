@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from pfedfair.files import atomic
+from pfedfair._util.files import atomic
 from pfedfair.report import figures
 
 FRONTIER, CONSTANT = "frontier", "constant"

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from pfedfair.errors import InputError
+from pfedfair._util.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "build" / "faults.json"

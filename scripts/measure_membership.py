@@ -17,7 +17,7 @@ import torch
 
 import pfedfair as pff
 from pfedfair.federation import stack
-from pfedfair.objectives import losses
+from pfedfair.penalties.objective import losses
 
 METHODS = {"fedavg": 0.0, "pfedfair": 0.9, "kde-local": 0.9, "transport": 0.0}
 

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 
 import pfedfair as pff
-from pfedfair.algorithms import State
 from pfedfair.engines.site.rows import federate_site, read_site
 from pfedfair.engines.site.schema import Schema, agree, describe
 from pfedfair.engines.site.work import Work, make_network
 from pfedfair.federation import Table
-from pfedfair.networks import MLP
-from pfedfair.networks.mlp import with_group
+from pfedfair.methods import State
+from pfedfair.models import MLP
+from pfedfair.models.mlp import with_group
 
 ROWS = 3750
 NEAR = 0.05  # of every input: the row is known

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 
 import pfedfair as pff
-from pfedfair.algorithms.base import average
 from pfedfair.engines.flower.partner import AT_ONCE, Partner
 from pfedfair.engines.flower.records import pack, unpack
 from pfedfair.engines.flower.secure import Circle, Secure
 from pfedfair.engines.site.masking import MASKED
+from pfedfair.methods.base import average
 from pfedfair.runs import choose_network
 
 ROUNDS = 5

@@ -25,13 +25,13 @@ import pandas as pd
 import torch
 
 import pfedfair as pff
-from pfedfair.algorithms import Clients
-from pfedfair.algorithms.counting import likeness
-from pfedfair.algorithms.transport import Transport
 from pfedfair.data import from_frame
-from pfedfair.defaults import as_many_steps, make
-from pfedfair.kinds import Kinds
-from pfedfair.networks import MLP
+from pfedfair.data.task import Kinds
+from pfedfair.methods import Clients
+from pfedfair.methods.defaults import as_many_steps, make
+from pfedfair.methods.transport import Transport
+from pfedfair.methods.transport.counts import likeness
+from pfedfair.models import MLP
 from pfedfair.runs.predictor import Predictor, count
 from pfedfair.studies.study import ROWS
 from pfedfair.theory import shrinkage

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 import pfedfair as pff
-from pfedfair.algorithms import State
 from pfedfair.engines.site.checks import shortened
+from pfedfair.methods import State
 
 FACTORS = (1.0, -10.0, 10.0, -2.9)
 

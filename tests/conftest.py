@@ -10,7 +10,8 @@ from rich.console import Console
 
 import pfedfair as pff
 from made_people import people
-from pfedfair import cli, terminal
+from pfedfair import cli
+from pfedfair._util import terminal
 from pfedfair.studies.page import slider
 
 # A busy machine is no failure, and the same code has the same outcome every time.

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from pfedfair.experiment import COLUMNS, FRONTIER_LIMITS, load_source
+from pfedfair.experiments import COLUMNS, FRONTIER_LIMITS, load_source
 
 PLAN = json.dumps({"kind": "FixedShares"})
 

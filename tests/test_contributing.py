@@ -132,16 +132,16 @@ def run(project: Path, script: str, *arguments: str) -> str:
 
 def test_it_is_one_file_one_line_and_one_test() -> None:
     assert [(kind, name) for kind, name, _ in STEPS] == [
-        ("python", "src/pfedfair/algorithms/fedavgm.py"),
-        ("diff", "src/pfedfair/algorithms/__init__.py"),
-        ("python", "tests/algorithms/test_fedavgm.py"),
+        ("python", "src/pfedfair/methods/fedavgm.py"),
+        ("diff", "src/pfedfair/methods/__init__.py"),
+        ("python", "tests/methods/test_fedavgm.py"),
     ]
     added = [line[1:] for line in STEPS[1][2].splitlines() if line.startswith("+")]
     assert added == ['    ("fedavgm", "FedAvgM", "fedavgm", "fedavgm-kde"),']
 
 
 def test_the_new_test_and_those_over_all_methods_pass(project: Path) -> None:
-    files = ["tests/algorithms/test_fedavgm.py", "tests/algorithms/test_algorithms.py"]
+    files = ["tests/methods/test_fedavgm.py", "tests/methods/test_algorithms.py"]
     chosen = ["-k", "fedavgm or nobodys_alias", "-rA", "--color=no", "-p", "no:cacheprovider"]
     output = run(project, PYTEST, *files, *chosen)
     passed = re.findall(r"^PASSED (\S+)", output, re.MULTILINE)

@@ -13,10 +13,10 @@ import click
 import pytest
 
 from pfedfair import cli
-from pfedfair.algorithms import ALGORITHMS, Algorithm
 from pfedfair.cli.options import Settings
 from pfedfair.data import DATASETS, FACES
-from pfedfair.defaults import make, takes
+from pfedfair.methods import ALGORITHMS, Algorithm
+from pfedfair.methods.defaults import make, takes
 from pfedfair.penalties import PENALTIES
 from pfedfair.studies import STUDIES
 

@@ -7,9 +7,9 @@ import task
 import torch
 
 import pfedfair as pff
-from pfedfair.engines import stacked
+from pfedfair.engines import local
 from pfedfair.federation import Table
-from pfedfair.networks import MLP
+from pfedfair.models import MLP
 
 torch.set_num_threads(1)
 
@@ -53,7 +53,7 @@ def make(x, y):
         return found
 
     def play(algorithm, steps):
-        return lambda: (layers(stacked.fit(federation, algorithm, network, 0).w), steps)
+        return lambda: (layers(local.fit(federation, algorithm, network, 0).w), steps)
 
     return {
         "fedavg": play(fedavg, task.EPOCHS * task.STEPS),

@@ -15,14 +15,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pfedfair import columns, partition
-from pfedfair.algorithms import Algorithm
+from pfedfair import partition
+from pfedfair._util.errors import InputError
 from pfedfair.data import Dataset, with_model
-from pfedfair.data.cells import canonical
-from pfedfair.defaults import make
-from pfedfair.engines.stacked import one_thread
-from pfedfair.errors import InputError
-from pfedfair.runs import PersonalModel, train
+from pfedfair.data.tables.cells import canonical
+from pfedfair.engines.local import one_thread
+from pfedfair.methods import Algorithm
+from pfedfair.methods.defaults import make
+from pfedfair.runs import PersonalModel, columns, train
 from pfedfair.runs.model import pack
 
 try:

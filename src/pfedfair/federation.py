@@ -15,14 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pfedfair.data import encoder as inputs
+from pfedfair._util.errors import InputError, near
+from pfedfair._util.notebook import block
+from pfedfair._util.scalars import whole
+from pfedfair._util.spare import new
 from pfedfair.data.dataset import Dataset
-from pfedfair.errors import InputError, near
-from pfedfair.kinds import Kinds
-from pfedfair.notebook import block
+from pfedfair.data.tables import encoder as inputs
+from pfedfair.data.task import Kinds
 from pfedfair.partition import Partition, Plan, choose
-from pfedfair.scalars import whole
-from pfedfair.spare import new
 
 STORED = (torch.uint8, torch.float16)  # how large inputs are kept, not computed with
 CHUNK = 25  # clients at a time: with small networks 25 take a tenth less than 10, 50 no less

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, multinomial, norm
 
-from pfedfair import intervals, metrics
+from pfedfair import metrics
 from pfedfair.auditing import ends
+from pfedfair.metrics import intervals
 
 Z = intervals.quantile(0.95)
 RATES = np.arange(1, 10) / 10

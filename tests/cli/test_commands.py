@@ -15,7 +15,7 @@ import torch
 
 import pfedfair as pff
 from pfedfair.cli import compare, one_run, options
-from pfedfair.experiment import FRONTIER_LIMITS
+from pfedfair.experiments import FRONTIER_LIMITS
 from pfedfair.studies import STUDIES, table1
 from pfedfair.studies import tune as search
 

@@ -10,7 +10,7 @@ import pytest
 
 import face_folders
 import made_faces
-from pfedfair.experiment import read_results
+from pfedfair.experiments import read_results
 
 GENERATED = Path(__file__).parents[1] / "data" / "faces" / "generated"
 COLUMNS = ("--label", "smiling", "--sensitive", "male", "--client", "site")

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 import made_faces
+from pfedfair._util.errors import InputError
 from pfedfair.cli.flower import app
 from pfedfair.engines.flower import require
-from pfedfair.errors import InputError
 
 WITHOUT = """
 import sys

@@ -43,18 +43,18 @@ def test_live_needs_a_folder(pfedfair, csv):
 
 
 def test_a_comparison_is_watched(pfedfair, csv, tmp_path, monkeypatch):
-    from pfedfair.report import live
+    from pfedfair.report import refresh
 
     seen = []
-    keep = live.write
+    keep = refresh.write
 
     def write(page, path):
         seen.append(page)
         return keep(page, path)
 
-    monkeypatch.setattr(live, "EVERY", 0.0)
-    monkeypatch.setattr(live, "SHARE", 1e9)
-    monkeypatch.setattr(live, "write", write)
+    monkeypatch.setattr(refresh, "EVERY", 0.0)
+    monkeypatch.setattr(refresh, "SHARE", 1e9)
+    monkeypatch.setattr(refresh, "write", write)
     words = ("compare", csv, *COLUMNS, "--client", "site", "--methods", "erm-local,fedavg")
     words = (*words, "--rounds", 1, "--seeds", 1, "--jobs", 1, "--out", "many")
     code, _, _ = pfedfair(*words, "--live")

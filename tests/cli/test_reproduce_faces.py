@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import made_faces
-from pfedfair.experiment import read_results
+from pfedfair.experiments import read_results
 from pfedfair.studies import central, curves, figure3, figure4, table5
 
 QUICK = ("--seeds", 1, "--rounds", 1, "--jobs", 1)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import pfedfair as pff
-from pfedfair.experiment import spec
+from pfedfair.experiments import spec
 
 OWN = ("--label", "hired", "--client", "site", "--method", "fedavg", "--rounds", 2)
 

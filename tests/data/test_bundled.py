@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import pfedfair as pff
-from pfedfair.data import Encoder, compas
+from pfedfair.data import Encoder
+from pfedfair.data.datasets import compas
 
 
 def test_adult_has_all_rows_and_the_known_rates():

@@ -10,8 +10,8 @@ import pytest
 
 import made_faces
 import pfedfair as pff
-from pfedfair.data.encoder import Encoder, fit
-from pfedfair.data.wide import Pixels, Wide
+from pfedfair.data.tables.arrays import Pixels, Wide
+from pfedfair.data.tables.encoder import Encoder, fit
 from shared_faces import FACES, needs_faces
 
 GENERATED = Path(__file__).parent / "faces" / "generated"

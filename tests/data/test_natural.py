@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import pfedfair as pff
-from pfedfair.data.acs import CODES
+from pfedfair.data.datasets.acs import CODES
 from pfedfair.engines.site.rows import read_site
 from shared_federations import FEDERATIONS, needs_federations
 

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import pfedfair as pff
-from pfedfair.data.cells import canonical
+from pfedfair.data.tables.cells import canonical
 from pfedfair.export.onnx import build, rule_of, write_onnx
-from pfedfair.networks import MLP
+from pfedfair.models import MLP
 
 onnxruntime.set_default_logger_severity(3)
 pytestmark = [

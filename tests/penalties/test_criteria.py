@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 import pfedfair as pff
+from pfedfair.data.task import Kinds
 from pfedfair.federation import Batch
-from pfedfair.kinds import Kinds
-from pfedfair.objectives import loss
 from pfedfair.penalties import CLASSES, GROUPS, PENALTIES
+from pfedfair.penalties.objective import loss
 
 double = {"dtype": torch.float64}
 

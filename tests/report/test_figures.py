@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfedfair.algorithms import ALGORITHMS
+from pfedfair.methods import ALGORITHMS
 from pfedfair.report import figures
 from pfedfair.studies import Picture
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 import pfedfair as pff
-from pfedfair.kinds import outputs
-from pfedfair.networks import Cells
+from pfedfair.data.task import outputs
+from pfedfair.models import Cells
 from pfedfair.rules import RULES, Likeliest, Lookup, Thresholds, from_dict
 from pfedfair.rules.base import draw
 

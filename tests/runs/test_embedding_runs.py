@@ -7,7 +7,7 @@ import torch
 
 import made_faces
 import pfedfair as pff
-from pfedfair.data import wide
+from pfedfair.data.tables import arrays
 from pfedfair.runs import choose_network, load_model
 
 TABLE, ARRAY = made_faces.people()
@@ -30,7 +30,7 @@ def sites(data):
 
 
 @pytest.mark.filterwarnings("ignore::pfedfair.runs.CollapseWarning")
-@pytest.mark.parametrize("scaling", wide.SCALINGS)
+@pytest.mark.parametrize("scaling", arrays.SCALINGS)
 @pytest.mark.parametrize("name", METHODS)
 def test_a_saved_model_decides_alike_for_an_array_and_for_a_table(name, scaling, tmp_path):
     path = made_faces.write(tmp_path / "e.parquet", TABLE, ARRAY)
@@ -55,7 +55,7 @@ def test_a_saved_model_decides_alike_for_an_array_and_for_a_table(name, scaling,
 def test_half_precision_trains_nearly_to_the_same_model(data, monkeypatch):
     plan, algorithm = pff.partition.by_column("site"), METHODS["fedavg"]
     full = pff.train(data.federate(plan), algorithm)
-    monkeypatch.setattr(wide, "LARGE", 0)
+    monkeypatch.setattr(arrays, "LARGE", 0)
     half = pff.train(data.federate(plan), algorithm)
     assert half.federation.table.x.dtype == torch.float16
     assert half.fitted.theta.dtype == torch.float32

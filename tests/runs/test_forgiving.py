@@ -9,7 +9,7 @@ import torch
 
 import pfedfair as pff
 from made_people import people
-from pfedfair.experiment import Source, Spec
+from pfedfair.experiments import Source, Spec
 
 
 def test_a_method_by_its_name_is_as_tuned(federation):

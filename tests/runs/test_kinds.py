@@ -10,10 +10,10 @@ from threadpoolctl import threadpool_limits
 
 import pfedfair as pff
 from pfedfair import metrics
-from pfedfair.algorithms.targeted import targeted
-from pfedfair.criteria import CRITERIA
-from pfedfair.kinds import outputs
-from pfedfair.networks import MLP
+from pfedfair.data.task import outputs
+from pfedfair.methods.target import targeted
+from pfedfair.metrics.criteria import CRITERIA
+from pfedfair.models import MLP
 from pfedfair.rules import Likeliest, Lookup, Thresholds
 from pfedfair.runs.predictor import count
 

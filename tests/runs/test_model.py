@@ -8,8 +8,8 @@ import torch
 
 import pfedfair as pff
 from pfedfair.data import Encoder
-from pfedfair.kinds import Kinds
-from pfedfair.networks import MLP, Bias, Both, linear
+from pfedfair.data.task import Kinds
+from pfedfair.models import MLP, Bias, Both, linear
 from pfedfair.rules import Likeliest, Lookup, Thresholds
 from pfedfair.runs.model import PersonalModel, load_model, read_model, write_model
 from pfedfair.runs.predictor import Predictor

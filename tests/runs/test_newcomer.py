@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_limits
 
 import pfedfair as pff
 from made_people import people
-from pfedfair import seeds
-from pfedfair.kinds import Kinds
+from pfedfair._util import seeds
+from pfedfair.data.task import Kinds
 from pfedfair.runs import newcomer
 
 OPTIONS = {"rounds": 14, "batch": 30, "alpha": 0.02}

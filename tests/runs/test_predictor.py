@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from pfedfair import seeds
+from pfedfair._util import seeds
 from pfedfair.federation import Table
-from pfedfair.networks import MLP, linear
+from pfedfair.models import MLP, linear
 from pfedfair.rules import Likeliest, Thresholds
 from pfedfair.runs import predictor
 from pfedfair.runs.predictor import Predictor, count, scored

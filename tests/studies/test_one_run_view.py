@@ -3,7 +3,7 @@
 import pandas as pd
 import torch
 
-from pfedfair.errors import in_a_command
+from pfedfair._util.errors import in_a_command
 from pfedfair.report import markdown
 from pfedfair.rules import Likeliest, Thresholds
 from pfedfair.studies import one_run

@@ -10,8 +10,8 @@ import pytest
 import pfedfair as pff
 from made_people import people
 from pfedfair import cli
-from pfedfair.errors import InputError
-from pfedfair.experiment import read_results
+from pfedfair._util.errors import InputError
+from pfedfair.experiments import read_results
 from pfedfair.studies import one_run, page
 from pfedfair.studies.page import shapes, site, slider
 

@@ -10,9 +10,9 @@ import made_faces
 import pfedfair as pff
 from made_up import results
 from pfedfair import report
-from pfedfair.algorithms.targeted import Targeted
-from pfedfair.defaults import make
-from pfedfair.experiment import FRONTIER, Source
+from pfedfair.experiments import FRONTIER, Source
+from pfedfair.methods.defaults import make
+from pfedfair.methods.target import Targeted
 from pfedfair.studies import STUDIES, central, scores, table1
 from pfedfair.studies.rows import METHOD, WITH_TARGET, levels
 

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from made_up import results, two_methods
-from pfedfair.experiment import RUN
+from pfedfair.experiments import RUN
 from pfedfair.metrics import mean_interval
 from pfedfair.studies import STUDIES
 from pfedfair.studies.summary import ROLES, fairest, over_clients, over_seeds, paired, summary

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pfedfair.errors import InputError
+from pfedfair._util.errors import InputError
 from pfedfair.studies.tradeoff import Choice, choose, scores
 
 share = st.floats(0, 1)

@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 
 import pfedfair as pff
-from pfedfair.algorithms import ALGORITHMS
-from pfedfair.defaults import as_many_steps, make, settings, space
-from pfedfair.experiment import Source, run_experiment
+from pfedfair.experiments import Source, run_experiment
+from pfedfair.methods import ALGORITHMS
+from pfedfair.methods.defaults import as_many_steps, make, settings, space
 from pfedfair.studies import tune
 
-TUNED = tomllib.loads((files("pfedfair.defaults") / "tuned.toml").read_text())
+TUNED = tomllib.loads((files("pfedfair.methods.defaults") / "tuned.toml").read_text())
 BUNDLED = [(d, m) for d in ("adult", "compas") for m in TUNED[d]]
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 
-from pfedfair.theory import effects, tilting
+from pfedfair.theory import effects, tilts
 from pfedfair.theory.belief import Belief
 from pfedfair.theory.effects import (
     Effects,
@@ -21,7 +21,7 @@ from pfedfair.theory.effects import (
     usually,
 )
 from pfedfair.theory.shrinkage import FLAT, KAPPAS, spread
-from pfedfair.theory.tilting import Likelihood, basis, likelihood, tilted
+from pfedfair.theory.tilts import Likelihood, basis, likelihood, tilted
 
 BINS = 400
 EDGES = np.linspace(-5, 5, BINS + 1)
@@ -365,12 +365,12 @@ def test_what_is_remembered_is_what_would_be_computed(monkeypatch):
     asked = [
         (rng.multinomial(200, q, 2).astype(float), shapes) for q in rng.dirichlet(np.ones(40), 5)
     ]
-    monkeypatch.setattr(tilting, "REMEMBERED", {})
-    monkeypatch.setattr(tilting, "MEMORY", 3 * tilting._likelihood(*asked[0]).nbytes)
+    monkeypatch.setattr(tilts, "REMEMBERED", {})
+    monkeypatch.setattr(tilts, "MEMORY", 3 * tilts._likelihood(*asked[0]).nbytes)
     for counts, q in asked * 2:
-        found, again = tilting.likelihood(counts, q), tilting.likelihood(counts, q)
-        right = tilting._likelihood(counts, q)
+        found, again = tilts.likelihood(counts, q), tilts.likelihood(counts, q)
+        right = tilts._likelihood(counts, q)
         assert again is found
-        assert len(tilting.REMEMBERED) <= 3  # some are forgotten
+        assert len(tilts.REMEMBERED) <= 3  # some are forgotten
         for name in ("slope", "curve", "constant"):
             np.testing.assert_array_equal(getattr(found, name), getattr(right, name))

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfedfair.algorithms import counting
-from pfedfair.theory import effects, tilting
+from pfedfair.methods.transport import counts
+from pfedfair.theory import effects, tilts
 from pfedfair.theory.belief import Belief
 from pfedfair.theory.shrinkage import (
     FLAT,
@@ -54,7 +54,7 @@ def test_what_many_clients_believe_and_tell(case, none, kappa):
     together = Belief(
         counts=0.6 * counts, pooled=0.6 * pooled, all_counts=counts, all_pooled=pooled, **known
     )
-    said = counting.likeness(together, silent=False)
+    said = counts.likeness(together, silent=False)
     for i in range(clients):
         alone = Belief(
             counts=0.6 * counts[i], pooled=0.6 * pooled[i], all_counts=counts[i],
@@ -74,7 +74,7 @@ def test_what_many_clients_believe_and_tell(case, none, kappa):
             counts=0.6 * counts[i : i + 1], pooled=0.6 * pooled[i : i + 1],
             all_counts=counts[i : i + 1], all_pooled=pooled[i : i + 1], **known,
         )  # fmt: skip
-        for name, sent in counting.likeness(site, silent=False).items():
+        for name, sent in counts.likeness(site, silent=False).items():
             assert torch.equal(sent[0], said[name][i])
 
 
@@ -90,9 +90,9 @@ def test_a_client_holds_on_to_nothing_of_the_others():
 def test_peaks_of_many_likelihoods(case):
     """Each group takes its own number of steps."""
     counts, pooled = some(*case)
-    together = tilting._likelihood(counts, spread(pooled))
+    together = tilts._likelihood(counts, spread(pooled))
     for i in range(len(counts)):
-        alone = tilting._likelihood(counts[i], spread(pooled[i]))
+        alone = tilts._likelihood(counts[i], spread(pooled[i]))
         for name in ("slope", "curve", "constant"):
             np.testing.assert_array_equal(getattr(together, name)[i], getattr(alone, name))
 
@@ -100,13 +100,13 @@ def test_peaks_of_many_likelihoods(case):
 def test_a_likelihood_has_a_block_for_each_group():
     counts, pooled = some(3, 4, 3, 40, 300)
     counts[:, 1] = 0
-    found = tilting.likelihood(counts, spread(pooled))
+    found = tilts.likelihood(counts, spread(pooled))
     assert found.slope.shape == (4, 6)
     block = np.kron(np.eye(3), np.ones((2, 2))) > 0
     assert (found.curve[:, ~block] == 0).all()
     assert (found.curve[:, 2:4] == 0).all()
     for z in (0, 2):
-        of_group = tilting.likelihood(counts[:, z : z + 1], spread(pooled[:, z : z + 1]))
+        of_group = tilts.likelihood(counts[:, z : z + 1], spread(pooled[:, z : z + 1]))
         at = slice(2 * z, 2 * z + 2)
         np.testing.assert_array_equal(found.slope[:, at], of_group.slope)
         np.testing.assert_array_equal(found.curve[:, at, at], of_group.curve)
@@ -142,12 +142,12 @@ def test_cells_without_mass_say_nothing(bins):
 def test_with_noise_a_lone_client_leaves_nobody_else(classes):
     """What it has sent and what the server has added up cancel to the last bit."""
     rng = np.random.default_rng(classes)
-    cells = counting.cells_for(40, counting.Kinds(2, classes, True)).number
+    cells = counts.cells_for(40, counts.Kinds(2, classes, True)).number
     own = {
         "held": torch.from_numpy(rng.poisson(2, (1, 2, 2, classes, cells)) + 0.0),
         "trained": torch.from_numpy(rng.poisson(5, (1, 2, cells)) + 0.0),
     }
     sent = {name: x + torch.from_numpy(rng.laplace(0, 1, x.shape)) for name, x in own.items()}
-    found = counting.beliefs(counting.learn(sent, 40), own, sent, None)
+    found = counts.beliefs(counts.learn(sent, 40), own, sent, None)
     assert found.alone.all()
     np.testing.assert_array_equal(found.prior, FLAT)

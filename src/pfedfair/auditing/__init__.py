@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from pfedfair.auditing import measures, paired
+from pfedfair._util.files import atomic, write_json, write_parquet
+from pfedfair._util.text import inert
+from pfedfair.auditing import measures, pairs
 from pfedfair.auditing.notes import remarks
 from pfedfair.auditing.page import CARD, page, read
 from pfedfair.auditing.rows import Rows, columns_of
 from pfedfair.auditing.rows import read as read_rows
 from pfedfair.auditing.view import view
-from pfedfair.data.cells import canonical
-from pfedfair.files import atomic, write_json, write_parquet
-from pfedfair.intervals import FEWEST
-from pfedfair.plain import inert
+from pfedfair.data.tables.cells import canonical
+from pfedfair.metrics.intervals import FEWEST
 from pfedfair.report import markdown
-from pfedfair.report.whole import NAME, Report
+from pfedfair.report.document import NAME, Report
 from pfedfair.studies.view import View
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def audit(
             tenths = measures.calibration(rows)
     if rows.second is not None and against is not None:
         parts.append(measures.tidy(rows, against, rows.second))
-        parts.append(paired.compare(rows, prediction, against))
+        parts.append(pairs.compare(rows, prediction, against))
     found = pd.concat(parts, ignore_index=True)
     found["enough"] = found["people"] >= FEWEST
     attributes = columns_of(sensitive)

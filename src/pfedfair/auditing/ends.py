@@ -1,14 +1,14 @@
 """Intervals that only an audit needs: a ratio of rates, an area under a curve, two models in pairs.
 
-As in `pfedfair.intervals`, for arrays at once, and for few people too. Coverage is computed in
-`tests/auditing/test_ends.py`.
+As in `pfedfair.metrics.intervals`, for arrays at once, and for few people too. Coverage is
+computed in `tests/auditing/test_ends.py`.
 """
 
 import numpy as np
 
 from pfedfair import metrics
-from pfedfair.criteria import MEASURES
-from pfedfair.intervals import Ends, rate, search
+from pfedfair.metrics.criteria import MEASURES
+from pfedfair.metrics.intervals import Ends, rate, search
 
 DRAWS = 1000  # of what two models' rates may be
 AT_ONCE = 5_000_000  # drawn numbers

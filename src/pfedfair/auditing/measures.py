@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from pfedfair import intervals, metrics
+from pfedfair import metrics
 from pfedfair.auditing import ends
 from pfedfair.auditing.rows import Rows
+from pfedfair.metrics import intervals
 
 Z = intervals.quantile(0.95)
 BINS = 10  # of scores, for calibration

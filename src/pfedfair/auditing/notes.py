@@ -7,7 +7,7 @@ import numpy as np
 from pfedfair import metrics
 from pfedfair.auditing.measures import count
 from pfedfair.auditing.rows import Rows
-from pfedfair.intervals import FEWEST
+from pfedfair.metrics.intervals import FEWEST
 
 
 def remarks(rows: Rows, prediction: str) -> Iterator[str]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import first_line, read_json, read_parquet
 from pfedfair.auditing.view import HEADS, verdicts, wide
-from pfedfair.criteria import MEASURES
-from pfedfair.errors import InputError
-from pfedfair.files import first_line, read_json, read_parquet
-from pfedfair.intervals import FEWEST
+from pfedfair.metrics.criteria import MEASURES
+from pfedfair.metrics.intervals import FEWEST
 from pfedfair.runs.card import versions
 from pfedfair.studies import words
 from pfedfair.studies.page.about import About, hashes

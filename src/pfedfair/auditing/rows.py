@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair.data.cells import canonical, factor, floats, order
-from pfedfair.data.table import read_table
-from pfedfair.errors import InputError, has_column, known
+from pfedfair._util.errors import InputError, has_column, known
+from pfedfair.data.tables.cells import canonical, factor, floats, order
+from pfedfair.data.tables.table import read_table
 
 MOST_CLASSES = 20
 MOST_GROUPS = 100

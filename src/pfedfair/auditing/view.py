@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from pfedfair.criteria import MEASURES
-from pfedfair.intervals import FEWEST
+from pfedfair.metrics.criteria import MEASURES
+from pfedfair.metrics.intervals import FEWEST
 from pfedfair.studies import words
 from pfedfair.studies.view import Column, Table, View
 

@@ -17,8 +17,9 @@ import click
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pfedfair import __version__, terminal
-from pfedfair.errors import InputError, in_a_command
+from pfedfair import __version__
+from pfedfair._util import terminal
+from pfedfair._util.errors import InputError, in_a_command
 
 # Each command, and the module that has a function of its name.
 COMMANDS = {
@@ -133,7 +134,7 @@ def main() -> None:
         print(nothing.format_message())
     except click.NoSuchOption as error:
         setting = error.option_name.lstrip("-").replace("-", "_")
-        from pfedfair.algorithms import ALGORITHMS
+        from pfedfair.methods import ALGORITHMS
 
         known = any(setting in method.settings for method in ALGORITHMS.values())
         if known and sys.argv[1] in ("train", "compare"):

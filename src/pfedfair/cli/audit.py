@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from pfedfair import report, terminal
+from pfedfair import report
+from pfedfair._util import terminal
 from pfedfair.auditing import audit as measure
 from pfedfair.cli import options
 from pfedfair.cli.options import Quiet, Text, unfold

@@ -7,16 +7,16 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from pfedfair import terminal
-from pfedfair.algorithms import ALGORITHMS
+from pfedfair._util import terminal
+from pfedfair._util.errors import InputError, known
 from pfedfair.cli import images, options, pages
 from pfedfair.cli.options import Cluster, Jobs, People, Protocol, Quiet, Seeds, Settings, unfold
-from pfedfair.defaults import takes, trainer
-from pfedfair.errors import InputError, known
-from pfedfair.experiment import Crew, Spec, do_runs, prepare
-from pfedfair.experiment.grid import RUNS
+from pfedfair.experiments import Crew, Spec, do_runs, prepare
+from pfedfair.experiments.grid import RUNS
+from pfedfair.methods import ALGORITHMS
+from pfedfair.methods.defaults import takes, trainer
 from pfedfair.report import show
-from pfedfair.report.whole import NAME
+from pfedfair.report.document import NAME
 from pfedfair.studies import STUDIES, comparison
 from pfedfair.studies.page import of_results
 from pfedfair.studies.rows import CONSTANT

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from pfedfair import terminal
+from pfedfair._util import terminal
+from pfedfair._util.errors import InputError, known
 from pfedfair.cli import options
 from pfedfair.cli.options import Quiet, Text, unfold
-from pfedfair.data.sink import check_output
-from pfedfair.engines.stacked import one_thread
-from pfedfair.errors import InputError, known
+from pfedfair.data.tables.sink import check_output
+from pfedfair.engines.local import one_thread
 from pfedfair.export import FORMATS, default_output
-from pfedfair.runs import deciding, lots
+from pfedfair.runs import decisions, draws
 from pfedfair.runs.model import read_model
 from pfedfair.runs.shapes import read_shapes
 
@@ -45,15 +45,15 @@ def predict(
     Example: pfedfair predict runs/first --client 1 --input new.csv --output out.csv --id id
     """
     check_output(output, overwrite, input)
-    secret = lots.typed(key) if key is not None else None
-    reader = deciding.reader_of(read_model(run), client, client_column, id, secret)
+    secret = draws.typed(key) if key is not None else None
+    reader = decisions.reader_of(read_model(run), client, client_column, id, secret)
     with terminal.notes(quiet):
         if keep_columns is not None:
             every = reader.open(input).rows.columns if keep_columns == "all" else None
             reader = replace(reader, keep=tuple(every or options.names(keep_columns)))
         opened = reader.open(input)  # what is wrong is said before there is a bar
     with terminal.progress(f"{input.name}", 1.0, quiet) as advance, one_thread():
-        told = deciding.decide_file(reader, opened, output, lambda done: advance(done, ""))
+        told = decisions.decide_file(reader, opened, output, lambda done: advance(done, ""))
     if quiet:
         return
     from pfedfair import report  # what is not shown need not be loaded
@@ -84,7 +84,7 @@ def export(
     """
     ending, write = FORMATS[known("format", to, FORMATS)]
     saved = read_model(run)
-    (model,) = deciding.reader_of(saved, client).models.values()
+    (model,) = decisions.reader_of(saved, client).models.values()
     path = output or default_output(run, model.name, ending)
     if path.exists() and (path.is_dir() or not overwrite):
         raise InputError(f"{path} exists: choose another --output, or say --overwrite.")

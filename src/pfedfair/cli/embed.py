@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from pfedfair import terminal
+from pfedfair._util import terminal
 from pfedfair.cli.options import Quiet, unfold
-from pfedfair.data.embed import POOLINGS, Report
-from pfedfair.data.embed import embed as embed_images
+from pfedfair.data.images.embed import POOLINGS, Report
+from pfedfair.data.images.embed import embed as embed_images
 
 SHOWN = 10
 

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pfedfair import report, terminal
-from pfedfair.algorithms import ALGORITHMS
+from pfedfair import report
+from pfedfair._util import terminal
+from pfedfair._util.errors import InputError, known
 from pfedfair.cli import OF_FLOWER, options
 from pfedfair.cli.options import OneMethod, People, Quiet, Seed, Settings, unfold
 from pfedfair.data import FACES, NATURAL
 from pfedfair.engines.flower import require
 from pfedfair.engines.site.settings import check_secure
-from pfedfair.errors import InputError, known
+from pfedfair.methods import ALGORITHMS
 from pfedfair.runs import choose_network
 from pfedfair.studies import View, one_run
 

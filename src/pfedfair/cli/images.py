@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from pfedfair._util.errors import InputError
 from pfedfair.data import DATASETS, FACES, Dataset
-from pfedfair.data.embed.checkpoints import SHORT
-from pfedfair.errors import InputError
-from pfedfair.experiment import Source, Spec, load_source
+from pfedfair.data.images.embed.checkpoints import SHORT
+from pfedfair.experiments import Source, Spec, load_source
 from pfedfair.partition import Partition, Plan
 from pfedfair.studies import Study
 
@@ -64,7 +64,7 @@ def notes_on(data: Dataset, plan: Plan, part: Partition) -> list[str]:
     """What a user has to know about images and how they are dealt."""
     if data.array is None:
         return list(data.notes)
-    from pfedfair.data.faces import copies, words
+    from pfedfair.data.images.faces import copies, words
 
     scaled = data.paper_plan.scaled if data.paper_plan and plan.of_paper else ""
     said = [f"{data.name}: {note}" for note in (*data.notes, scaled) if note]

@@ -7,20 +7,21 @@ from typing import Annotated
 
 import typer
 
-from pfedfair import defaults, report, terminal
-from pfedfair.algorithms import Algorithm
-from pfedfair.callbacks import Callback
+from pfedfair import report
+from pfedfair._util import terminal
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import read_json
 from pfedfair.cli import images, options, pages
 from pfedfair.cli.options import OneMethod, People, Protocol, Quiet, Seed, Settings, unfold
-from pfedfair.data.reading import read_table
-from pfedfair.engines.stacked import one_thread
-from pfedfair.errors import InputError
-from pfedfair.experiment import FRONTIER_LIMITS, Spec, claim, rows_of, write_results
+from pfedfair.data.tables.reading import read_table
+from pfedfair.engines.local import one_thread
+from pfedfair.experiments import FRONTIER_LIMITS, Spec, claim, rows_of, write_results
 from pfedfair.federation import Federation
-from pfedfair.files import read_json
-from pfedfair.report.whole import NAME
+from pfedfair.methods import Algorithm, defaults
+from pfedfair.report.document import NAME
 from pfedfair.runs import Run, choose_network, measured_rows, newcomer
 from pfedfair.runs import train as train_run
+from pfedfair.runs.callbacks import Callback
 from pfedfair.runs.model import UnseenWarning
 from pfedfair.studies import one_run
 from pfedfair.theory import cost_of_one_model

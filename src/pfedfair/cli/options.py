@@ -17,15 +17,16 @@ from typing import Annotated, Any, Self, TypeVar, get_type_hints
 from typer import Argument, Option
 
 from pfedfair import partition
-from pfedfair.algorithms import ALGORITHMS, Algorithm
-from pfedfair.criteria import CRITERIA
-from pfedfair.data import DATASETS, FACES, MODELS, NATURAL, Dataset, bands
-from pfedfair.data.reading import ENDINGS
-from pfedfair.defaults import make_for
-from pfedfair.errors import InputError, known
-from pfedfair.experiment import Source, load_source
+from pfedfair._util.errors import InputError, known
+from pfedfair.data import DATASETS, FACES, MODELS, NATURAL, Dataset
+from pfedfair.data.tables import bands
+from pfedfair.data.tables.reading import ENDINGS
+from pfedfair.experiments import Source, load_source
 from pfedfair.federation import Federation
-from pfedfair.networks import PIXELS
+from pfedfair.methods import ALGORITHMS, Algorithm
+from pfedfair.methods.defaults import make_for
+from pfedfair.metrics.criteria import CRITERIA
+from pfedfair.models import PIXELS
 from pfedfair.partition import Plan
 from pfedfair.penalties import PENALTIES
 

@@ -7,18 +7,19 @@ from typing import Annotated, Any
 
 import pandas as pd
 
-from pfedfair import auditing, report, terminal
-from pfedfair.callbacks import Callback, Training
-from pfedfair.errors import InputError
-from pfedfair.experiment import Spec, read_results
-from pfedfair.experiment.grid import CARD
-from pfedfair.files import read_json, read_parquet
-from pfedfair.report.live import Live
-from pfedfair.report.whole import NAME, Report, open_page, report_of
+from pfedfair import auditing, report
+from pfedfair._util import terminal
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import read_json, read_parquet
+from pfedfair.experiments import Spec, read_results
+from pfedfair.experiments.grid import CARD
+from pfedfair.report.document import NAME, Report, open_page, report_of
+from pfedfair.report.refresh import Live
 from pfedfair.runs import load_run
+from pfedfair.runs.callbacks import Callback, Training
 from pfedfair.studies import STUDIES, View, arms, comparison, one_run, summary
 from pfedfair.studies.page import Page, of_results, of_run, slider
-from pfedfair.studies.page.left import kept_copies
+from pfedfair.studies.page.messages import kept_copies
 
 IsLive = Annotated[bool, "Write the page, report.html, while the work goes on, and open it."]
 GOING_ON = "The work is going on; this page looks for news by itself."

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Annotated
 
-from pfedfair import terminal
+from pfedfair._util import terminal
+from pfedfair._util.errors import InputError, known
+from pfedfair._util.files import atomic
+from pfedfair._util.text import inert
 from pfedfair.cli import options
 from pfedfair.cli.compare import do
 from pfedfair.cli.options import Cluster, Jobs, People, Quiet, unfold
-from pfedfair.defaults import section
-from pfedfair.errors import InputError, known
-from pfedfair.files import atomic
-from pfedfair.plain import inert
+from pfedfair.methods.defaults import section
 from pfedfair.studies import tune as search
 
 WHAT = ("settings", "changes", "small")

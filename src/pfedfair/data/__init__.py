@@ -8,17 +8,17 @@ from typing import Any
 
 import pandas as pd
 
-from pfedfair.data.acs import acs
-from pfedfair.data.adult import adult
-from pfedfair.data.compas import compas
+from pfedfair._util.errors import InputError, near, option
 from pfedfair.data.dataset import Dataset
-from pfedfair.data.encoder import Encoder
-from pfedfair.data.groups import joined
-from pfedfair.data.heart import heart
-from pfedfair.data.models import MODELS, with_model
-from pfedfair.data.reading import ENDINGS, PARQUET, ending, read, read_table, stem
-from pfedfair.data.table import from_frame
-from pfedfair.errors import InputError, near, option
+from pfedfair.data.datasets.acs import acs
+from pfedfair.data.datasets.adult import adult
+from pfedfair.data.datasets.compas import compas
+from pfedfair.data.datasets.heart import heart
+from pfedfair.data.tables.encoder import Encoder
+from pfedfair.data.tables.groups import joined
+from pfedfair.data.tables.models import MODELS, with_model
+from pfedfair.data.tables.reading import ENDINGS, PARQUET, ending, read, read_table, stem
+from pfedfair.data.tables.table import from_frame
 
 __all__ = [
     "DATASETS", "FACES", "MODELS", "NATURAL", "Dataset", "Encoder", "adult", "compas",
@@ -55,7 +55,7 @@ def load(
     several (["sex", "race"] or "sex,race"), and bands of them; it has no paper's plan of shares
     then. "acs" and "heart" have their own label, and need the folder with their rows:
     ``load("acs", folder)``. For `model` and `encoding` see `with_model`. `options` are those of
-    `from_frame`, where `test` may be a path, or of `pfedfair.data.faces.load`.
+    `from_frame`, where `test` may be a path, or of `pfedfair.data.images.faces.load`.
 
     >>> len(load("compas"))
     6172
@@ -93,7 +93,7 @@ def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, 
         _none_of(given, own, f"'{name}' has its own columns")
         return NATURAL[name](folder, sensitive)
     if name in FACES:
-        from pfedfair.data.faces import load as load_faces
+        from pfedfair.data.images.faces import load as load_faces
 
         _none_of(given, (*OF_TABLES, "bands"), f"'{name}' is made of images")
         folder = _folder(name, given, "with its images or embeddings")
@@ -109,12 +109,12 @@ def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, 
             raise InputError(f"There is no file {path}.")
         raise InputError(f"For {path}, say which column is the label and which the sensitive one.")
     if path.is_dir():
-        from pfedfair.data.faces import from_folder
+        from pfedfair.data.images.faces import from_folder
 
         _none_of(given, (*OF_TABLES, "bands", "folder"), f"{path} is a folder of images")
         return from_folder(path, label, sensitive, **given)
     if holds_embeddings(path):
-        from pfedfair.data.faces import from_embeddings
+        from pfedfair.data.images.faces import from_embeddings
 
         _none_of(given, (*OF_TABLES, "bands", *OF_IMAGES), f"{path} holds embeddings")
         return from_embeddings(path, label, sensitive, path.stem, **given)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from pfedfair.data.bands import Bands, checked
-from pfedfair.data.groups import columns_of, cross
-from pfedfair.errors import InputError, has_column
-from pfedfair.notebook import block, some
+from pfedfair._util.errors import InputError, has_column
+from pfedfair._util.notebook import block, some
+from pfedfair.data.tables.bands import Bands, checked
+from pfedfair.data.tables.groups import columns_of, cross
 
 if TYPE_CHECKING:
     from pfedfair.federation import Federation

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pfedfair.errors import InputError
+from pfedfair._util.errors import InputError
 
 OPSET, ML_OPSET, IR = 18, 3, 9  # old enough for runtimes of the last years
 ML = "ai.onnx.ml"

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from pfedfair.data.cells import WHOLE
-from pfedfair.errors import InputError
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import atomic, write_json
+from pfedfair.data.tables.cells import WHOLE
+from pfedfair.data.task import outputs
 from pfedfair.export.graph import Graph
 from pfedfair.export.parts import ENCODERS, NETWORKS, RULES
-from pfedfair.files import atomic, write_json
-from pfedfair.kinds import outputs
 from pfedfair.rules import Rule
 from pfedfair.rules.thresholds import PARTS
 from pfedfair.runs import PersonalModel

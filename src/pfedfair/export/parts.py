@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from pfedfair.data.cells import EMPTY as EMPTY_WORDS
-from pfedfair.data.cells import WHOLE
-from pfedfair.data.encoder import MISSING, Encoder
-from pfedfair.data.piecewise import EMPTY, Piecewise
+from pfedfair.data.tables.cells import EMPTY as EMPTY_WORDS
+from pfedfair.data.tables.cells import WHOLE
+from pfedfair.data.tables.encoder import MISSING, Encoder
+from pfedfair.data.tables.piecewise import EMPTY, Piecewise
 from pfedfair.export.graph import Graph
-from pfedfair.networks import MLP, Bias, Both, Network
-from pfedfair.networks.desk import unfold
+from pfedfair.models import MLP, Bias, Both, Network
+from pfedfair.models.desk import unfold
 from pfedfair.rules import Likeliest, Rule, Thresholds
 
 NOTHING = [*sorted(EMPTY_WORDS), "NaN", "None", "<NA>"]  # texts that say that there is nothing

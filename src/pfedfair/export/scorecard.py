@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pfedfair.errors import InputError, option
-from pfedfair.files import atomic
-from pfedfair.plain import inert
+from pfedfair._util.errors import InputError, option
+from pfedfair._util.files import atomic
+from pfedfair._util.text import inert
 from pfedfair.runs import PersonalModel
 
 DOUBLE = 20  # points that double the odds

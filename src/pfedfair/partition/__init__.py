@@ -8,14 +8,14 @@ held-out pool never overlap. Plans are also known by lower-case names, as in
 from collections.abc import Mapping
 from typing import Any
 
+from pfedfair._util.errors import InputError, known, option
 from pfedfair.data.dataset import Dataset
-from pfedfair.errors import InputError, known, option
 from pfedfair.partition.base import Partition, Plan, stratified
 from pfedfair.partition.by_column import ByColumn
+from pfedfair.partition.centralised import Together
 from pfedfair.partition.dirichlet_mixture import DirichletMixture
 from pfedfair.partition.dirichlet_shares import DirichletShares
 from pfedfair.partition.fixed_shares import FixedShares
-from pfedfair.partition.together import Together
 
 KINDS = (FixedShares, DirichletMixture, DirichletShares, ByColumn, Together)
 PLANS: dict[str, type[Plan]] = {kind.__name__: kind for kind in KINDS}

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair import seeds
+from pfedfair._util import seeds
+from pfedfair._util.errors import InputError, option
+from pfedfair._util.scalars import plain
 from pfedfair.data.dataset import Dataset, PaperPlan
-from pfedfair.errors import InputError, option
-from pfedfair.scalars import plain
 
 Rows = np.ndarray
 MOST, SHOWN = 100, 20  # clients that are told one by one; of more, so many

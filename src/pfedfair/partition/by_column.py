@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair.data.cells import factor
+from pfedfair._util.errors import InputError, has_column, option
 from pfedfair.data.dataset import Dataset
-from pfedfair.errors import InputError, has_column, option
+from pfedfair.data.tables.cells import factor
 from pfedfair.partition.base import Partition, Plan, Rows, hold_out
 
 FEWEST = 20  # rows of a client, if nobody says otherwise

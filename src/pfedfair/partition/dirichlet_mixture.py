@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from pfedfair import seeds
+from pfedfair._util import seeds
+from pfedfair._util.errors import InputError
 from pfedfair.data.dataset import Dataset
-from pfedfair.errors import InputError
 from pfedfair.partition import base
 from pfedfair.partition.base import Partition, Plan
 

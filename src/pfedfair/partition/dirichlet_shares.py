@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pfedfair import seeds
+from pfedfair._util import seeds
+from pfedfair._util.errors import InputError
 from pfedfair.data.dataset import Dataset
-from pfedfair.errors import InputError
 from pfedfair.partition.base import Partition, Plan, deal
 
 

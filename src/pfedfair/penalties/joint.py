@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from pfedfair.networks.cells import probabilities
+from pfedfair.models.cells import probabilities
 
 
 def members(s: Tensor, weight: Tensor) -> Tensor:

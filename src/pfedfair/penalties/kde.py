@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import huber_loss
 
-from pfedfair.last import Last
+from pfedfair._util.last import Last
 
 
 def kde(

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from pfedfair import terminal as screen
-from pfedfair.files import atomic
-from pfedfair.plain import inert
-from pfedfair.report import history, live, markdown, terminal, whole
+from pfedfair._util import terminal as screen
+from pfedfair._util.files import atomic
+from pfedfair._util.text import inert
+from pfedfair.report import document, history, markdown, refresh, terminal
 from pfedfair.studies.page import Page
 from pfedfair.studies.view import View
 
@@ -33,7 +33,7 @@ def show(view: View, out: Path, quiet: bool, page: Page, html: Path | None = Non
 
     The page is ``report.html``, or in the file `html`.
     """
-    paths = [*write(view, out), live.write(page, html or out / whole.NAME)]
+    paths = [*write(view, out), refresh.write(page, html or out / document.NAME)]
     if not quiet:
         terminal.show(view, screen.console)
         there = [out / "results.parquet"] if (out / "results.parquet").exists() else []

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from pfedfair.files import atomic
+from pfedfair._util.files import atomic
 from pfedfair.studies.rows import place
 from pfedfair.studies.view import Picture
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from pfedfair.files import atomic
+from pfedfair._util.files import atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,6 +1,6 @@
 """A view as Markdown: one table after the other."""
 
-from pfedfair.plain import marked
+from pfedfair._util.text import marked
 from pfedfair.studies.view import Table, View
 
 

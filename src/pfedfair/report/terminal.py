@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from pfedfair.plain import plain
+from pfedfair._util.text import plain
 from pfedfair.studies.view import Table, View
 
 

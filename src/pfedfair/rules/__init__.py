@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from pfedfair.errors import known
+from pfedfair._util.errors import known
 from pfedfair.rules.base import Rule
 from pfedfair.rules.likeliest import Likeliest
 from pfedfair.rules.lookup import Lookup

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from pfedfair.networks.cells import probabilities
+from pfedfair.models.cells import probabilities
 from pfedfair.rules.base import Rule
 
 

@@ -1,7 +1,7 @@
 """A table of chances: how to decide in each cell of a network's outputs.
 
 For decisions that no threshold describes: among more than two classes, or where S is not known when
-decisions are made and a head guesses it (`pfedfair.networks.Both`).
+decisions are made and a head guesses it (`pfedfair.models.Both`).
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pfedfair.networks.cells import Cells
+from pfedfair.models.cells import Cells
 from pfedfair.rules.base import Rule
 
 

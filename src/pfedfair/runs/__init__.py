@@ -3,8 +3,8 @@
 from pfedfair.runs.model import PersonalModel, UnseenWarning, load_model
 from pfedfair.runs.newcomer import personalise
 from pfedfair.runs.run import Run, measured_rows
+from pfedfair.runs.saved import SavedRun, load_run
 from pfedfair.runs.training import CollapseWarning, check_model, choose_network, train
-from pfedfair.runs.whole import SavedRun, load_run
 
 __all__ = [
     "CollapseWarning", "PersonalModel", "Run", "SavedRun", "UnseenWarning", "check_model",

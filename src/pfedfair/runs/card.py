@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pfedfair.criteria import MEASURES
+from pfedfair._util.errors import InputError
 from pfedfair.data import Dataset
-from pfedfair.data.cells import factor
-from pfedfair.data.dates import base_of
-from pfedfair.errors import InputError
+from pfedfair.data.tables.cells import factor
+from pfedfair.data.tables.dates import base_of
 from pfedfair.federation import Federation
+from pfedfair.metrics.criteria import MEASURES
 
 if TYPE_CHECKING:
     from pfedfair.runs.run import Run

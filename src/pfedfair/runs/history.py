@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from pfedfair import metrics
-from pfedfair.algorithms import Algorithm
-from pfedfair.algorithms.likelihood import loss_of
-from pfedfair.criteria import CRITERIA
+from pfedfair.data.task import outputs
 from pfedfair.federation import Federation
-from pfedfair.kinds import outputs
-from pfedfair.networks import Network
+from pfedfair.methods import Algorithm
+from pfedfair.methods.newton.likelihood import loss_of
+from pfedfair.metrics.criteria import CRITERIA
+from pfedfair.models import Network
 from pfedfair.runs.predictor import ROWS_AT_ONCE
 
 APART = 8.0  # gradients of every row between two measurements: below a tenth of the time

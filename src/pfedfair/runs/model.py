@@ -12,19 +12,19 @@ from safetensors import SafetensorError
 from safetensors.torch import load, load_file, save_file
 from torch import Tensor, nn
 
-from pfedfair import algorithms, networks, rules
-from pfedfair.algorithms import Algorithm
-from pfedfair.data import encoder as inputs
-from pfedfair.data.bands import in_order
-from pfedfair.engines.gathered import shared
-from pfedfair.errors import InputError
+from pfedfair import methods, models, rules
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import atomic, first_line, read_json, write_json
+from pfedfair.data.tables import encoder as inputs
+from pfedfair.data.tables.bands import in_order
+from pfedfair.data.task import Kinds
+from pfedfair.engines.collection import shared
 from pfedfair.federation import client_number
-from pfedfair.files import atomic, first_line, read_json, write_json
-from pfedfair.kinds import Kinds
-from pfedfair.networks import Network
+from pfedfair.methods import Algorithm
+from pfedfair.models import Network
 from pfedfair.rules import Likeliest, Rule
-from pfedfair.runs.lots import key_of
-from pfedfair.runs.personal import PersonalModel, UnseenWarning, pack
+from pfedfair.runs.draws import key_of
+from pfedfair.runs.personal_model import PersonalModel, UnseenWarning, pack
 from pfedfair.runs.predictor import Predictor
 
 __all__ = [
@@ -93,7 +93,7 @@ class Saved:
     @property
     def algorithm(self) -> Algorithm:
         with damage(self.folder / "run.json"):
-            return algorithms.from_dict(self.about["algorithm"])
+            return methods.from_dict(self.about["algorithm"])
 
     @property
     def clients(self) -> list[str]:
@@ -170,7 +170,7 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
     with damage(card):
         scales = {name: tensor.numpy() for name, tensor in _taken(tensors, "encoder.").items()}
         encoder = inputs.from_dict(about["encoder"], scales)
-        network = networks.from_dict(about["network"], _taken(tensors, "buffer."), module)
+        network = models.from_dict(about["network"], _taken(tensors, "buffer."), module)
         kinds = Kinds(*(about["kinds"][name] for name in ("groups", "classes", "aware")))
         saved = Saved(folder, network, encoder, kinds, tensors, about)
         _check_card(saved)

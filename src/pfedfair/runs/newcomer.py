@@ -13,10 +13,10 @@ import pandas as pd
 import torch
 from torch import nn
 
-from pfedfair import seeds
-from pfedfair.data.sensitive import sensitive_of
-from pfedfair.errors import InputError
-from pfedfair.runs import lots
+from pfedfair._util import seeds
+from pfedfair._util.errors import InputError
+from pfedfair.data.tables.aliases import sensitive_of
+from pfedfair.runs import draws
 from pfedfair.runs.model import PersonalModel, pack, read_model, write_model
 
 # What a new client's card has of the run's.
@@ -60,7 +60,7 @@ def personalise(
     rng = seeds.generator(saved.about["seed"], seeds.GUARANTEE)
     logits = model.predictor.logits(x, s, saved.encoder.unpack)
     rule = algorithm.newcomer(server, logits, s, rng, saved.kinds)
-    key = lots.of_client(model.key, name)
+    key = draws.of_client(model.key, name)
     model = replace(saved.model(model.predictor.theta, rule, name), key=key)
     if out is not None:
         kept = {

@@ -14,12 +14,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pfedfair import seeds
-from pfedfair.errors import InputError
+from pfedfair._util import seeds
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import read_parquet
+from pfedfair.data.task import outputs
 from pfedfair.federation import Federation
-from pfedfair.files import read_parquet
-from pfedfair.kinds import outputs
-from pfedfair.networks import probabilities
+from pfedfair.models import probabilities
 from pfedfair.partition import Partition
 from pfedfair.runs.predictor import Predictor, Unpack, scored
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pfedfair import seeds
+from pfedfair._util import seeds
 from pfedfair.federation import Table
 from pfedfair.metrics import one_decision, tally
-from pfedfair.networks import Network
+from pfedfair.models import Network
 from pfedfair.rules import Rule
 
 ROWS_AT_ONCE = 2048  # of 4096 the inputs leave the cache

@@ -12,28 +12,28 @@ import torch
 from torch import Tensor
 
 from pfedfair import metrics
-from pfedfair.algorithms import Algorithm, Clients
-from pfedfair.criteria import CRITERIA
-from pfedfair.data.bands import in_order
-from pfedfair.engines.stacked import Fitted
-from pfedfair.errors import InputError, known
+from pfedfair._util.errors import InputError, known
+from pfedfair._util.notebook import block
+from pfedfair.data.tables.bands import in_order
+from pfedfair.data.task import outputs
+from pfedfair.engines.local import Fitted
 from pfedfair.federation import Federation, client_number
-from pfedfair.kinds import outputs
-from pfedfair.networks import Network
-from pfedfair.notebook import block
+from pfedfair.methods import Algorithm, Clients
+from pfedfair.metrics.criteria import CRITERIA
+from pfedfair.models import Network
 from pfedfair.partition import Partition
 from pfedfair.rules import Likeliest, Rule
 from pfedfair.runs import history
 from pfedfair.runs.card import values_of
-from pfedfair.runs.keeping import keep
-from pfedfair.runs.lots import key_of
+from pfedfair.runs.draws import key_of
+from pfedfair.runs.files import keep
 from pfedfair.runs.model import PersonalModel
 from pfedfair.runs.predictor import Predictor, collapsed, count
 from pfedfair.runs.shapes import shapes
 from pfedfair.theory import frontier
 
 if TYPE_CHECKING:
-    from pfedfair.report.whole import Report
+    from pfedfair.report.document import Report
 
 
 def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.ndarray], bool]:
@@ -80,7 +80,7 @@ class Run:
         if not self.measurable:
             lines = [f"{line}." for line in self.federation.words()]
             return block(self._heading, [*lines, "No rows are held out to measure it on."])
-        from pfedfair.report.whole import small  # it knows what there is to say
+        from pfedfair.report.document import small  # it knows what there is to say
 
         return small(self)
 
@@ -90,7 +90,7 @@ class Run:
         It has `html`, `text` (Markdown), `document` (all its numbers) and `save`. For `protocol`
         see `measured_rows`.
         """
-        from pfedfair.report.whole import report_of
+        from pfedfair.report.document import report_of
 
         return report_of(self, path, protocol)
 
@@ -256,7 +256,7 @@ class Run:
 
     @cached_property
     def key(self) -> bytes:
-        """By which people draw their lots, see `pfedfair.runs.lots`."""
+        """By which people draw their lots, see `pfedfair.runs.draws`."""
         return key_of(self.seed, self.fitted.w)
 
     @cached_property
@@ -314,6 +314,6 @@ class Run:
     def save(self, folder: str | Path, command: str = "") -> None:
         """Write all that `load_run` needs: models, a card, everybody's scores, and shapes.
 
-        `command` is what was typed, for the card. See `pfedfair.runs.keeping` for the files.
+        `command` is what was typed, for the card. See `pfedfair.runs.files` for the files.
         """
         keep(self, Path(folder), command)

@@ -13,14 +13,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pfedfair.data.cells import factor, floats
-from pfedfair.data.dates import needed
-from pfedfair.errors import InputError, option
+from pfedfair._util.errors import InputError, option
+from pfedfair._util.files import first_line
+from pfedfair._util.text import alive
+from pfedfair.data.tables.cells import factor, floats
+from pfedfair.data.tables.dates import needed
+from pfedfair.data.task import outputs
 from pfedfair.federation import Federation
-from pfedfair.files import first_line
-from pfedfair.kinds import outputs
-from pfedfair.networks import Network
-from pfedfair.plain import alive
+from pfedfair.models import Network
 
 SHAPES = "shapes.csv"  # in a run's folder
 COLUMNS = ["column", "kind", "value", "level", "label", "contribution", "people"]

@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from pfedfair import seeds
-from pfedfair.algorithms import Algorithm, State
-from pfedfair.callbacks import Callback, Training
+from pfedfair._util import seeds
+from pfedfair._util.errors import InputError, known, option
+from pfedfair._util.notebook import some
+from pfedfair._util.scalars import whole
 from pfedfair.data import Dataset, with_model
-from pfedfair.defaults import make_for
-from pfedfair.engines.gathered import shared
-from pfedfair.engines.stacked import fit
-from pfedfair.errors import InputError, known, option
+from pfedfair.data.task import Kinds, outputs
+from pfedfair.engines.collection import shared
+from pfedfair.engines.local import fit
 from pfedfair.federation import Federation
-from pfedfair.kinds import Kinds, outputs
-from pfedfair.networks import MLP, PIXELS, Network, Pixels
-from pfedfair.notebook import some
+from pfedfair.methods import Algorithm, State
+from pfedfair.methods.defaults import make_for
+from pfedfair.models import MLP, PIXELS, Network, Pixels
 from pfedfair.runs import history
+from pfedfair.runs.callbacks import Callback, Training
 from pfedfair.runs.run import Run
-from pfedfair.scalars import whole
 
 NAMED = 20  # clients that a warning names
 
@@ -125,7 +125,7 @@ def train(
     on_work
         Called with the part of the work that has just been done, for a progress bar.
     callbacks
-        Look on, see `pfedfair.callbacks`.
+        Look on, see `pfedfair.runs.callbacks`.
     measure_every
         After how many rounds the global model is measured for `Run.history`: by default so many
         that it takes less than a tenth of the time; 0 is never.

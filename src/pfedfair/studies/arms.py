@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from pfedfair.experiment import FRONTIER
+from pfedfair.experiments import FRONTIER
 from pfedfair.studies import summary, verdicts, words
 from pfedfair.studies.rows import CONSTANT, TARGET
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from pfedfair.intervals import FEWEST
-from pfedfair.notebook import some
+from pfedfair._util.notebook import some
+from pfedfair.metrics.intervals import FEWEST
 from pfedfair.studies import words
 
 Caution = tuple[str, str]  # one of `KINDS`, and a sentence

@@ -7,9 +7,9 @@ from functools import partial
 import pandas as pd
 import torch
 
-from pfedfair.algorithms import ALGORITHMS
 from pfedfair.data import FACES
-from pfedfair.networks import PIXELS
+from pfedfair.methods import ALGORITHMS
+from pfedfair.models import PIXELS
 from pfedfair.partition import together
 from pfedfair.studies import parts, summary, words
 from pfedfair.studies.rows import CONSTANT, FAIR, METHOD

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from pfedfair.experiment import FRONTIER
+from pfedfair.experiments import FRONTIER
 from pfedfair.partition import fixed_shares
 from pfedfair.studies.rows import CONSTANT
 from pfedfair.studies.study import Cell, cells_of

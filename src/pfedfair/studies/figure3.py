@@ -3,7 +3,7 @@
 import pandas as pd
 
 from pfedfair.data import FACES
-from pfedfair.experiment import RUN
+from pfedfair.experiments import RUN
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, words
 from pfedfair.studies.curves import ETAS, by_method

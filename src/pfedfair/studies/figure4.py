@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 
 from pfedfair.data import FACES
-from pfedfair.defaults import make
+from pfedfair.methods.defaults import make
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import central, parts, summary, words
 from pfedfair.studies.curves import over_eta

@@ -11,20 +11,20 @@ import numpy as np
 import pandas as pd
 
 from pfedfair import rules as rule_kinds
-from pfedfair.algorithms import Algorithm
-from pfedfair.criteria import CRITERIA, MEASURES
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import read_parquet
+from pfedfair._util.notebook import some
 from pfedfair.data import Dataset
-from pfedfair.errors import InputError
-from pfedfair.files import read_parquet
-from pfedfair.intervals import FEWEST
-from pfedfair.notebook import some
+from pfedfair.methods import Algorithm
+from pfedfair.metrics.criteria import CRITERIA, MEASURES
+from pfedfair.metrics.intervals import FEWEST
 from pfedfair.rules import Rule
 from pfedfair.rules.thresholds import PARTS, threshold
 from pfedfair.runs import PersonalModel, Run, SavedRun, load_run
 from pfedfair.runs.card import columns_of
 from pfedfair.runs.model import read_model
 from pfedfair.studies import cautions, summary, verdicts, words
-from pfedfair.studies.decided import differing
+from pfedfair.studies.people import differing
 from pfedfair.studies.view import Column, Table, View
 
 Names = Sequence[str]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from pfedfair.criteria import MEASURES
-from pfedfair.experiment import FRONTIER
-from pfedfair.intervals import FEWEST
+from pfedfair.experiments import FRONTIER
+from pfedfair.metrics.criteria import MEASURES
+from pfedfair.metrics.intervals import FEWEST
 from pfedfair.studies import summary, words
 from pfedfair.studies.rows import BEST, CONSTANT
 from pfedfair.studies.view import Column, Picture, Table

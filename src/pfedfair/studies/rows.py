@@ -9,9 +9,9 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from pfedfair.algorithms import ALGORITHMS
-from pfedfair.experiment import FRONTIER
-from pfedfair.networks import PIXELS
+from pfedfair.experiments import FRONTIER
+from pfedfair.methods import ALGORITHMS
+from pfedfair.models import PIXELS
 
 CONSTANT = "constant"
 BEST = "best thresholds on FedAvg's scores"  # the frontier, in legends

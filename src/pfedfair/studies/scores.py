@@ -9,8 +9,8 @@ from functools import partial
 
 import pandas as pd
 
-from pfedfair.algorithms import ALGORITHMS
-from pfedfair.experiment import FRONTIER
+from pfedfair.experiments import FRONTIER
+from pfedfair.methods import ALGORITHMS
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, tradeoff, words
 from pfedfair.studies.rows import WITH_TARGET

@@ -6,8 +6,8 @@ P(X | S); a method that leans on that must notice when it does not hold.
 
 import pandas as pd
 
-from pfedfair.criteria import CRITERIA
-from pfedfair.experiment import RUN
+from pfedfair.experiments import RUN
+from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.partition import by_column
 from pfedfair.studies import parts, summary, words
 from pfedfair.studies.rows import Level

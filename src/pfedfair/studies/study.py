@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from pfedfair.algorithms import ALGORITHMS
-from pfedfair.data.models import settings_of
-from pfedfair.defaults import make, of_few_rows, trainer
-from pfedfair.errors import known
-from pfedfair.experiment import FRONTIER, Source, Spec
+from pfedfair._util.errors import known
+from pfedfair.data.tables.models import settings_of
+from pfedfair.experiments import FRONTIER, Source, Spec
+from pfedfair.methods import ALGORITHMS
+from pfedfair.methods.defaults import make, of_few_rows, trainer
 from pfedfair.partition import Plan
 from pfedfair.studies import arms, cautions, parts, summary, words
 from pfedfair.studies.rows import BASES, CONSTANT, METHOD, MODEL, SETTINGS, Level, levels

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from pfedfair.criteria import CRITERIA
-from pfedfair.experiment import RUN
+from pfedfair.experiments import RUN
 from pfedfair.metrics import half_width, mean_interval
+from pfedfair.metrics.criteria import CRITERIA
 
 ROLES = ("underrepresented", "overrepresented")
 WHO = (*ROLES, "worst", "joint_worst", "mean")

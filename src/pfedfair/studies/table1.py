@@ -4,7 +4,7 @@ from functools import partial
 
 import pandas as pd
 
-from pfedfair.experiment import FRONTIER
+from pfedfair.experiments import FRONTIER
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, words
 from pfedfair.studies.rows import ETA

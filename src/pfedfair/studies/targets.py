@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from pfedfair.criteria import CRITERIA
-from pfedfair.experiment import RUN
+from pfedfair.experiments import RUN
+from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, words
 from pfedfair.studies.rows import CONSTANT, WITH_TARGET, Level, at_target, levels

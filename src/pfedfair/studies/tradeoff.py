@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from pfedfair.errors import InputError
+from pfedfair._util.errors import InputError
 from pfedfair.studies.rows import CONSTANT
 from pfedfair.studies.summary import gap_of, over_clients
 

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair.algorithms import ALGORITHMS
+from pfedfair._util.errors import InputError, known
 from pfedfair.data import Dataset
-from pfedfair.defaults import as_many_steps, make, section, settings, sized, space
-from pfedfair.errors import InputError, known
-from pfedfair.experiment import Source, Spec, load_source
+from pfedfair.experiments import Source, Spec, load_source
+from pfedfair.methods import ALGORITHMS
+from pfedfair.methods.defaults import as_many_steps, make, section, settings, sized, space
 from pfedfair.partition import Plan, fixed_shares
 from pfedfair.studies.study import ROWS
 

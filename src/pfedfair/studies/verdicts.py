@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair.errors import option
-from pfedfair.intervals import FEWEST, quantile
-from pfedfair.notebook import some
+from pfedfair._util.errors import option
+from pfedfair._util.notebook import some
+from pfedfair.metrics.intervals import FEWEST, quantile
 from pfedfair.studies import words
 
 WITHIN, UNSURE, ABOVE = "within", "not clear", "above"  # of the target, by the interval

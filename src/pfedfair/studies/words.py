@@ -6,7 +6,7 @@ import textwrap
 import pandas as pd
 
 from pfedfair import partition
-from pfedfair.intervals import FEWEST
+from pfedfair.metrics.intervals import FEWEST
 
 NAN = float("nan")
 ENDS = ("", "_low", "_high")  # of a measure: itself and its interval

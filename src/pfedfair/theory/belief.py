@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pfedfair.theory import effects, shrinkage, tilting
+from pfedfair.theory import effects, shrinkage, tilts
 from pfedfair.theory.once import once
 
 PEOPLE = ("counts", "pooled", "all_counts", "all_pooled")
@@ -67,7 +67,7 @@ class Belief:
         return _others(self.pooled)
 
     @cached_property
-    def told(self) -> tilting.Likelihood:
+    def told(self) -> tilts.Likelihood:
         """What its people tell of its effects, if there are any."""
         assert self.population is not None
         counts = self.counts if self.all_counts is None else self.all_counts
@@ -108,12 +108,12 @@ class Belief:
         theta = None
         if self.held is not None:
             may_be = effects.mixture(self.told, self.held.doubted)
-            theta = may_be.draw(number, rng).reshape(number, -1, tilting.OF_GROUP)
+            theta = may_be.draw(number, rng).reshape(number, -1, tilts.OF_GROUP)
         found = []
         for z, (n, pool) in enumerate(zip(self.counts, self.pooled, strict=True)):
             moves = None
             if theta is not None and not self.alone[z]:
-                moves = tilting.factors(self.others[z], theta[:, z])
+                moves = tilts.factors(self.others[z], theta[:, z])
             drawn = shrinkage.posterior_draws(n, pool, number, rng, self.kappa, self.prior, moves)
             found.append(drawn)
         return np.stack(found)

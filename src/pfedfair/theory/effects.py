@@ -41,7 +41,7 @@ import numpy as np
 from scipy.special import expit
 
 from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior, logsumexp
-from pfedfair.theory.tilting import OF_GROUP, Likelihood, basis, by_power, likelihood, times
+from pfedfair.theory.tilts import OF_GROUP, Likelihood, basis, by_power, likelihood, times
 
 START, SMALL = 0.2, 0.05  # standard deviations of effects: at first, and of the made-up client
 DOUBT = 2  # made-up clients with effects as at first, where doubt counts

@@ -2,7 +2,7 @@ r"""The best fair decisions as a linear program: any number of groups and classe
 
 People are counted in cells; in a cell all have the same scores. Let h(c | cell) be the chance of
 decision c there (for each group its own where S is known). Accuracy is linear in h, and so is every
-rate that fairness compares between groups (`pfedfair.criteria`).
+rate that fairness compares between groups (`pfedfair.metrics.criteria`).
 
 Each rate of each group lies in a window of width epsilon, wherever that window is. With two groups,
 two classes, "dp" and S known this is Proposition 2, whose solution `pfedfair.theory.rule` has in
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pfedfair.criteria import CRITERIA
+from pfedfair.metrics.criteria import CRITERIA
 
 SCALE = 1e4  # so that cells with one person in a hundred million matter to the solver
 

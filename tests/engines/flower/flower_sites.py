@@ -11,13 +11,13 @@ from flwr.supercore.task_identity import TaskIdentity
 from safetensors.torch import load_file
 
 import pfedfair as pff
-from pfedfair.algorithms import ALGORITHMS, Clients
 from pfedfair.engines.flower import client_app
 from pfedfair.engines.flower.processes import APP, Processes, free_ports, write_toml
 from pfedfair.engines.site.rows import _placed, as_sites
 from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.settings import make_algorithm
 from pfedfair.federation import encoded
+from pfedfair.methods import ALGORITHMS, Clients
 from pfedfair.runs import choose_network
 
 

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 import pfedfair as pff
 from made_people import people
-from pfedfair.engines import stacked
+from pfedfair.engines import local
 from pfedfair.engines.flower import server_app, sizes
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site import checkpoint, memory
@@ -49,7 +49,7 @@ def log(caplog):
 def reference(federation, grid, at_once=10):
     algorithm = make_algorithm(grid.run_config)
     network = choose_network(federation, algorithm)
-    return stacked.fit(federation, algorithm, network, grid.run_config["seed"], at_once)
+    return local.fit(federation, algorithm, network, grid.run_config["seed"], at_once)
 
 
 def conduct(grid):

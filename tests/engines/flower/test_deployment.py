@@ -9,7 +9,7 @@ from tap import Tap
 
 import pfedfair as pff
 from made_people import people
-from pfedfair.engines import stacked
+from pfedfair.engines import local
 from pfedfair.engines.flower.processes import Processes, free_ports
 from pfedfair.engines.site.settings import make_algorithm
 from pfedfair.runs import choose_network
@@ -50,7 +50,7 @@ def expected(deployed):
     for method, config in configs.items():
         algorithm = make_algorithm(config)
         network = choose_network(consortium.federation, algorithm)
-        found[method] = stacked.fit(consortium.federation, algorithm, network, seed=0)
+        found[method] = local.fit(consortium.federation, algorithm, network, seed=0)
     return found
 
 

@@ -9,7 +9,7 @@ import torch
 from flower_sites import Consortium, only
 
 import pfedfair as pff
-from pfedfair.engines import stacked
+from pfedfair.engines import local
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site.checkpoint import Checkpoint
 from pfedfair.engines.site.settings import Settings, make_algorithm
@@ -29,7 +29,7 @@ def conduct(grid):
 def reference(federation, grid):
     algorithm = make_algorithm(grid.run_config)
     network = choose_network(federation, algorithm)
-    return stacked.fit(federation, algorithm, network, grid.run_config["seed"])
+    return local.fit(federation, algorithm, network, grid.run_config["seed"])
 
 
 def in_round(grid, t, folder):

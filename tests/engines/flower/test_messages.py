@@ -7,11 +7,11 @@ import torch
 from flower_sites import Consortium
 
 import pfedfair as pff
-from pfedfair.algorithms import ALGORITHMS
-from pfedfair.engines import stacked
+from pfedfair.engines import local
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.flower.records import unpack
 from pfedfair.engines.site.settings import Settings, make_algorithm
+from pfedfair.methods import ALGORITHMS
 from pfedfair.runs import choose_network
 
 # Everything that may leave a site besides its model, and what it is.
@@ -50,7 +50,7 @@ def test_models_are_the_stacked_engines_and_nothing_of_a_person_is_sent(consorti
     state = Conductor(grid, Settings.read(grid.run_config)).run()
     algorithm = make_algorithm(grid.run_config)
     network = choose_network(federation, algorithm)
-    fitted = stacked.fit(federation, algorithm, network, grid.run_config["seed"], at_once=10)
+    fitted = local.fit(federation, algorithm, network, grid.run_config["seed"], at_once=10)
     torch.testing.assert_close(state.server["w"], fitted.w, atol=1e-5, rtol=0)
     for i, theta in enumerate(fitted.theta):
         torch.testing.assert_close(consortium.theta(i), theta, atol=1e-5, rtol=0)

@@ -15,10 +15,10 @@ import httpx
 import pytest
 
 from made_people import people
+from pfedfair._util.errors import InputError
 from pfedfair.engines.flower import provision
 from pfedfair.engines.flower.processes import Processes, environment, free_ports, write_toml
 from pfedfair.engines.site.policy import Policy
-from pfedfair.errors import InputError
 
 
 @pytest.fixture(scope="module")

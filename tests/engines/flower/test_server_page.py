@@ -9,11 +9,11 @@ import pytest
 from flower_sites import Consortium
 
 import pfedfair as pff
+from pfedfair._util.errors import InputError
 from pfedfair.engines.flower import log, page
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site.settings import Settings
-from pfedfair.errors import InputError
-from pfedfair.studies.page.left import kept_copies
+from pfedfair.studies.page.messages import kept_copies
 
 
 def document(path):

@@ -9,11 +9,11 @@ from scipy.stats import beta
 
 import pfedfair as pff
 from made_people import people
-from pfedfair.algorithms import Clients
-from pfedfair.algorithms.counting import cells_for
 from pfedfair.engines.site.rows import _held_out, federate_site, read_site
 from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.work import Work, make_network
+from pfedfair.methods import Clients
+from pfedfair.methods.transport.counts import cells_for
 
 METHOD = pff.Transport(rounds=3, agree=1, epsilon=1.0, bins=50, batch=40)
 COUNTING = 1  # the round in which people are counted

@@ -5,11 +5,11 @@ import json
 import pytest
 
 import pfedfair as pff
-from pfedfair.algorithms import ALGORITHMS
-from pfedfair.algorithms.targeted import targeted
-from pfedfair.data.piecewise import Numbers, Piecewise
+from pfedfair.data.tables.piecewise import Numbers, Piecewise
 from pfedfair.engines.site.policy import LONGEST, OPEN, Policy, PolicyError
 from pfedfair.engines.site.schema import Schema
+from pfedfair.methods import ALGORITHMS
+from pfedfair.methods.target import targeted
 
 SENDS_MODELS = {
     "constant", "erm-local", "kde-local", "fedavg", "fedavg-kde", "fedprox", "fedprox-kde",

@@ -9,7 +9,7 @@ import pytest
 import made_faces
 import pfedfair as pff
 from made_people import people
-from pfedfair.data.piecewise import Numbers
+from pfedfair.data.tables.piecewise import Numbers
 from pfedfair.engines.site.rows import federate_site, make_plan, read_site
 from pfedfair.engines.site.schema import agree, describe
 

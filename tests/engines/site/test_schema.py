@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import pfedfair as pff
 from pfedfair.data import Encoder
-from pfedfair.data.piecewise import Piecewise
+from pfedfair.data.tables.piecewise import Piecewise
 from pfedfair.engines.site.rows import Site, federate_site
 from pfedfair.engines.site.schema import Description, Schema, agree, describe, difference
 

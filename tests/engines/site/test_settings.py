@@ -7,9 +7,9 @@ from importlib.resources import files
 import pytest
 
 import pfedfair as pff
-from pfedfair.algorithms.targeted import targeted
 from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.settings import Settings, make_algorithm
+from pfedfair.methods.target import targeted
 
 
 def defaults() -> dict:

@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import load_file
 
 import pfedfair as pff
-from pfedfair.algorithms.targeted import targeted
-from pfedfair.engines import stacked
+from pfedfair.engines import local
 from pfedfair.engines.site.rows import as_sites, read_site
 from pfedfair.engines.site.schema import agree, describe
-from pfedfair.engines.site.secret import seed_for
+from pfedfair.engines.site.secrets import seed_for
 from pfedfair.engines.site.work import Work, make_network
+from pfedfair.methods.target import targeted
 from pfedfair.runs import choose_network
 
 WITHOUT = """
@@ -90,7 +90,7 @@ def test_sites_and_a_loop_give_what_the_stacked_engine_gives(nodes, algorithm, t
     nodes, federation = nodes
     server, _ = conduct(nodes, algorithm)
     network = choose_network(federation, algorithm)
-    fitted = stacked.fit(federation, algorithm, network, seed=0)
+    fitted = local.fit(federation, algorithm, network, seed=0)
     torch.testing.assert_close(server["w"], fitted.w, atol=1e-5, rtol=0)
     for i, node in enumerate(nodes):
         theta = load_file(tmp_path / node["site"] / "model" / "model.safetensors")["theta"][0]

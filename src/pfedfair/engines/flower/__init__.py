@@ -2,15 +2,15 @@
 
 ``server_app`` and ``client_app`` are what Flower starts; all that is not Flower's is in
 `pfedfair.engines.site`. It calls the algorithm's own methods with one client each, so a run gives
-what `pfedfair.engines.stacked` gives.
+what `pfedfair.engines.local` gives.
 Flower is an extra: ``pip install 'pfedfair[flower]'``.
 """
 
 import logging
 from importlib.util import find_spec
 
-from pfedfair.errors import InputError
-from pfedfair.plain import plain
+from pfedfair._util.errors import InputError
+from pfedfair._util.text import plain
 
 log = logging.getLogger("pfedfair")  # it goes where Flower's own messages go
 log.parent = logging.getLogger("flwr")

@@ -19,9 +19,9 @@ from flwr.clientapp.typing import Mod
 from pfedfair.engines.flower import mods
 from pfedfair.engines.flower.partner import Partner
 from pfedfair.engines.flower.records import Held, pack, unpack
+from pfedfair.engines.site.describe import tell as tell_of
 from pfedfair.engines.site.masking import MASKED
 from pfedfair.engines.site.policy import PolicyError
-from pfedfair.engines.site.tell import tell as tell_of
 from pfedfair.engines.site.work import Work
 
 app = ClientApp()

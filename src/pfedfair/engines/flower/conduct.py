@@ -15,9 +15,9 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from torch import Tensor
 
-from pfedfair import seeds
-from pfedfair.algorithms import Algorithm, State
-from pfedfair.data.roles import LIKE_A_NAME
+from pfedfair._util import seeds
+from pfedfair._util.errors import InputError
+from pfedfair.data.tables.roles import LIKE_A_NAME
 from pfedfair.engines.flower import log
 from pfedfair.engines.flower.post import ask
 from pfedfair.engines.flower.records import pack, unpack
@@ -25,15 +25,15 @@ from pfedfair.engines.flower.robust import robust
 from pfedfair.engines.flower.roster import Roster
 from pfedfair.engines.flower.secure import SAID, Circle, secure_round
 from pfedfair.engines.flower.sizes import allowed, check_arrays
-from pfedfair.engines.site.belief import bounded_rows
+from pfedfair.engines.local import flush_denormal
+from pfedfair.engines.site.bounds import bounded_rows
 from pfedfair.engines.site.checkpoint import Checkpoint, Place
 from pfedfair.engines.site.checks import check_model, odd_ones, refusal, shortened
 from pfedfair.engines.site.masking import FEWEST
 from pfedfair.engines.site.schema import agree
 from pfedfair.engines.site.settings import Settings
 from pfedfair.engines.site.work import make_network
-from pfedfair.engines.stacked import flush_denormal
-from pfedfair.errors import InputError
+from pfedfair.methods import Algorithm, State
 
 
 class Conductor:

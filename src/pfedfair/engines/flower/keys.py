@@ -26,7 +26,7 @@ from flwr.common.secure_aggregation.crypto.symmetric_encryption import (
     generate_shared_key,
 )
 
-from pfedfair.errors import InputError
+from pfedfair._util.errors import InputError
 
 CURVE = ec.SECP256R1()
 LENGTH = 32  # bytes of a secret

@@ -10,13 +10,13 @@ from flwr.app import Context, Error, Message
 from flwr.clientapp.typing import ClientAppCallable
 from safetensors.torch import save_file
 
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import atomic
 from pfedfair.engines.flower import log
 from pfedfair.engines.flower.post import FAILED
 from pfedfair.engines.flower.records import unpack
+from pfedfair.engines.local import flush_denormal
 from pfedfair.engines.site.policy import PolicyError
-from pfedfair.engines.stacked import flush_denormal
-from pfedfair.errors import InputError
-from pfedfair.files import atomic
 
 
 def audit_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:

@@ -58,7 +58,7 @@ class Writer(logging.Handler):
             self.handleError(record)
 
     def write(self, finished: bool = False, error: str = "") -> None:
-        from pfedfair.report.live import write
+        from pfedfair.report.refresh import write
         from pfedfair.studies.page import of_server
 
         settings, roster = self.conductor.settings, self.conductor.roster

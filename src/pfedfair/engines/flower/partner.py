@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pfedfair._util.files import atomic
 from pfedfair.engines.flower import keys
 from pfedfair.engines.site.masking import (
     FEWEST,
@@ -38,7 +39,6 @@ from pfedfair.engines.site.masking import (
 )
 from pfedfair.engines.site.policy import PolicyError
 from pfedfair.engines.site.work import Work
-from pfedfair.files import atomic
 
 Order = Mapping[str, Any]
 NAME = "added-up.json"

@@ -19,9 +19,9 @@ from typing import Any
 import psutil
 import tomli_w
 
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import atomic
 from pfedfair.engines.ray import secret
-from pfedfair.errors import InputError
-from pfedfair.files import atomic
 
 SETTINGS = {
     "FLWR_TELEMETRY_ENABLED": "0",  # nothing is reported to anybody

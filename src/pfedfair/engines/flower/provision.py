@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from pfedfair._util.errors import InputError, option
 from pfedfair.engines.flower import signing
 from pfedfair.engines.flower.processes import APP, CONNECTION, SETTINGS, connection
 from pfedfair.engines.site.masking import FEWEST
-from pfedfair.errors import InputError, option
 
 Key = ec.EllipticCurvePrivateKey
 Extensions = Sequence[x509.ExtensionType]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, MutableMapping
 import torch
 from flwr.app import Array, ArrayRecord, RecordDict
 
-from pfedfair.algorithms import State
+from pfedfair.methods import State
 
 
 def pack(state: State) -> ArrayRecord:

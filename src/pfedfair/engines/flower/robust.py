@@ -6,8 +6,8 @@ from flwr.app import Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg, FedTrimmedAvg, Krum
 from torch import Tensor
 
+from pfedfair._util.errors import InputError
 from pfedfair.engines.flower.records import pack
-from pfedfair.errors import InputError
 
 
 def robust(rows: Tensor, how: str, malicious: int) -> Tensor:

@@ -5,15 +5,15 @@ import time
 from flwr.app import RecordDict
 from flwr.serverapp import Grid
 
+from pfedfair._util.errors import InputError
 from pfedfair.engines.flower import log
 from pfedfair.engines.flower.post import ask
 from pfedfair.engines.flower.sizes import check_text
-from pfedfair.engines.site.belief import impossible
+from pfedfair.engines.site.bounds import impossible
 from pfedfair.engines.site.checkpoint import Checkpoint, Place
 from pfedfair.engines.site.identifiers import without
 from pfedfair.engines.site.schema import Description, difference
 from pfedfair.engines.site.settings import Settings
-from pfedfair.errors import InputError
 
 
 class Roster:

@@ -20,12 +20,13 @@ import numpy as np
 import torch
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from pfedfair.algorithms import State
+from pfedfair._util.errors import InputError
 from pfedfair.engines.flower import keys, log
 from pfedfair.engines.flower.partner import AT_ONCE
 from pfedfair.engines.flower.records import unpack
 from pfedfair.engines.flower.sizes import allowed, check_arrays, check_text
-from pfedfair.engines.site.belief import bounded_rows
+from pfedfair.engines.local import flush_denormal
+from pfedfair.engines.site.bounds import bounded_rows
 from pfedfair.engines.site.checkpoint import Checkpoint
 from pfedfair.engines.site.masking import (
     FEWEST,
@@ -41,8 +42,7 @@ from pfedfair.engines.site.masking import (
     read,
 )  # fmt: skip
 from pfedfair.engines.site.settings import Settings
-from pfedfair.engines.stacked import flush_denormal
-from pfedfair.errors import InputError
+from pfedfair.methods import State
 
 if TYPE_CHECKING:
     from pfedfair.engines.flower.conduct import Conductor

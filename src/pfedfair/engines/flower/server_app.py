@@ -11,13 +11,13 @@ from filelock import FileLock, Timeout
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import write_json
 from pfedfair.engines.flower import log, page
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site.checkpoint import Checkpoint
 from pfedfair.engines.site.settings import Settings
 from pfedfair.engines.site.work import make_network
-from pfedfair.errors import InputError
-from pfedfair.files import write_json
 from pfedfair.runs.model import write_model
 
 app = ServerApp()

@@ -17,9 +17,9 @@ from typing import Any
 from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import read_json
 from pfedfair.engines.flower.processes import CONNECTION
-from pfedfair.errors import InputError
-from pfedfair.files import read_json
 
 APP_ID = "@pfedfair/pfedfair-app"
 KEY_ID = "fpk_consortium"  # what sites know the public key by

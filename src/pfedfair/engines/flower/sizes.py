@@ -13,7 +13,7 @@ from flwr.app import ArrayRecord, Error, Message
 from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
 
-from pfedfair.algorithms import State
+from pfedfair.methods import State
 
 FAILED = 2  # Flower's code for an error in a ClientApp
 MOST = 64 * 2**20  # bytes of an answer

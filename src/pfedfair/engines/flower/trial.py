@@ -12,16 +12,16 @@ import pandas as pd
 import torch
 from safetensors.torch import load_file
 
-from pfedfair import seeds
-from pfedfair.algorithms import Algorithm
+from pfedfair._util import seeds
+from pfedfair._util.errors import InputError
 from pfedfair.data import Dataset, from_frame
-from pfedfair.data.encoder import fit
-from pfedfair.engines import stacked
+from pfedfair.data.tables.encoder import fit
+from pfedfair.engines import local
 from pfedfair.engines.flower import provision
 from pfedfair.engines.flower.processes import Processes, free_ports, write_toml
 from pfedfair.engines.site.rows import as_sites
-from pfedfair.errors import InputError
 from pfedfair.federation import Federation, encoded
+from pfedfair.methods import Algorithm
 from pfedfair.partition import Plan, fixed_shares
 from pfedfair.runs import choose_network, load_model
 from pfedfair.runs.predictor import Predictor
@@ -122,8 +122,8 @@ def outcome(
     table.insert(1, "role", federation.partition.roles)
     began = time.perf_counter()
     network = choose_network(federation, algorithm, "linear" if algorithm.linear else None)
-    with stacked.one_thread():  # as at a site
-        fitted = stacked.fit(federation, algorithm, network, seed)
+    with local.one_thread():  # as at a site
+        fitted = local.fit(federation, algorithm, network, seed)
     seconds = time.perf_counter() - began
     theta = torch.stack([load_file(f / "model.safetensors")["theta"][0] for f in folders])
     w = load_file(server / "model.safetensors")["w"]

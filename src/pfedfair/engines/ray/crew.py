@@ -12,9 +12,9 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
+from pfedfair._util.errors import InputError
 from pfedfair.engines.ray import broker
 from pfedfair.engines.ray.broker import Order
-from pfedfair.errors import InputError
 
 START = 180.0  # seconds in which a cluster has to let us in
 PATIENCE = 15.0  # seconds for a broker to put everything away

@@ -5,8 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pfedfair._util.errors import InputError, option
 from pfedfair.engines.ray import LOCAL, secret
-from pfedfair.errors import InputError, option
 
 NEEDED = ("ray", "grpc")
 ASKED = "/ray.rpc.NodeInfoGcsService/CheckAlive"  # it changes nothing, and takes no argument

@@ -7,11 +7,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pfedfair.algorithms import State
-from pfedfair.engines.site import sealed
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import first_line
+from pfedfair.engines.site import checksums
 from pfedfair.engines.site.schema import Schema
-from pfedfair.errors import InputError
-from pfedfair.files import first_line
+from pfedfair.methods import State
 
 NAME = "checkpoint.safetensors"
 
@@ -48,7 +48,7 @@ class Checkpoint:
         tensors = {f"server.{name}": tensor for name, tensor in self.server.items()}
         for number, message in self.last.items():
             tensors |= {f"last.{number}.{name}": tensor for name, tensor in message.items()}
-        sealed.write(folder / NAME, tensors, about)
+        checksums.write(folder / NAME, tensors, about)
 
     @classmethod
     def load(cls, folder: Path) -> Checkpoint | None:
@@ -56,7 +56,7 @@ class Checkpoint:
         if not path.exists():
             return None
         try:
-            tensors, about = sealed.read(path)
+            tensors, about = checksums.read(path)
             about["schema"] = Schema.from_json(about["schema"])
         except Exception as error:
             raise InputError(

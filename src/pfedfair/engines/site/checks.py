@@ -7,8 +7,8 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from pfedfair.algorithms import State
-from pfedfair.errors import InputError
+from pfedfair._util.errors import InputError
+from pfedfair.methods import State
 
 FAR = 100.0  # times the median way of the sites' models: refused
 LONG = 3.0  # times the median way: shortened to it

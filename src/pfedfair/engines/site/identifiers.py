@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pandas as pd
 
-from pfedfair.data.cells import floats
 from pfedfair.data.dataset import Dataset
-from pfedfair.data.dates import base_of
-from pfedfair.data.roles import LIKE_A_NAME, identifier
-from pfedfair.data.summary import Summary
+from pfedfair.data.tables.cells import floats
+from pfedfair.data.tables.dates import base_of
+from pfedfair.data.tables.roles import LIKE_A_NAME, identifier
+from pfedfair.data.tables.summary import Summary
 
 if TYPE_CHECKING:
     from pfedfair.engines.site.schema import Description

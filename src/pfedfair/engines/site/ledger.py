@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import atomic, first_line
 from pfedfair.engines.site.accounting import epsilon_of
 from pfedfair.engines.site.policy import Policy, PolicyError
-from pfedfair.errors import InputError
-from pfedfair.files import atomic, first_line
 
 NAME = "ledger.json"
 EMPTY: dict[str, Any] = {"day": "", "messages": 0, "runs": [], "gaussian": {}, "laplace": {}}

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from pfedfair.algorithms import State
-from pfedfair.errors import InputError
+from pfedfair._util.errors import InputError
+from pfedfair.methods import State
 
 MASKED = "masked"  # the name of the vector in an answer
 FEWEST = 3  # sites in a sum: of two, each would know the other's numbers

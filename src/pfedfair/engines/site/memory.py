@@ -8,9 +8,9 @@ import logging
 from collections.abc import Iterable, MutableMapping
 from pathlib import Path
 
-from pfedfair.algorithms import State
-from pfedfair.engines.site import sealed
-from pfedfair.files import first_line
+from pfedfair._util.files import first_line
+from pfedfair.engines.site import checksums
+from pfedfair.methods import State
 
 log = logging.getLogger("pfedfair")
 KEPT = 2
@@ -25,7 +25,7 @@ def recall(folder: Path, memory: Memory, key: str, done: int) -> tuple[State, in
         if rounds in held:
             return memory[held[rounds]], rounds
         try:
-            return sealed.read(on_disk[rounds])[0], rounds
+            return checksums.read(on_disk[rounds])[0], rounds
         except Exception as error:  # the one before will do better than none
             log.error("pfedfair: %s cannot be read: %s", on_disk[rounds], first_line(error))
     return None
@@ -34,7 +34,7 @@ def recall(folder: Path, memory: Memory, key: str, done: int) -> tuple[State, in
 def remember(folder: Path, memory: Memory, key: str, done: int, own: State) -> None:
     """Keep a state; forget all but the last few of the run, and in memory those of other runs."""
     name = f"own-{done:06d}"
-    sealed.write(folder / key / f"{name}.safetensors", own)
+    checksums.write(folder / key / f"{name}.safetensors", own)
     memory[f"{key}/{name}"] = own
     of_this_run = [name for name in memory if name.startswith(f"{key}/")]
     for name in [name for name in memory if name not in _last(of_this_run, done)]:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from pfedfair.algorithms import ALGORITHMS, Algorithm
+from pfedfair._util.errors import InputError, known
+from pfedfair._util.files import first_line
 from pfedfair.engines.site.schema import Schema
 from pfedfair.engines.site.settings import Config
-from pfedfair.errors import InputError, known
-from pfedfair.files import first_line
+from pfedfair.methods import ALGORITHMS, Algorithm
 
 LONGEST = 20_000_000  # characters of an agreed table, in JSON: more is not even read
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from pfedfair.algorithms import State
-from pfedfair.errors import InputError
+from pfedfair._util.errors import InputError
+from pfedfair.methods import State
 
 log = logging.getLogger("pfedfair")
 

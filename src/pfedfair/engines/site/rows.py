@@ -9,18 +9,18 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pfedfair import seeds
+from pfedfair._util import seeds
+from pfedfair._util.errors import InputError
 from pfedfair.data import Dataset, from_frame, load
-from pfedfair.data.dates import base_of
-from pfedfair.data.piecewise import EMPTY, LEAST, Piecewise
-from pfedfair.data.reading import read_table
-from pfedfair.data.wide import COLUMN, unfold
-from pfedfair.engines.site.few import blended, numbers, trained_on
-from pfedfair.engines.site.lacking import is_empty, midnight
+from pfedfair.data.tables.arrays import COLUMN, unfold
+from pfedfair.data.tables.dates import base_of
+from pfedfair.data.tables.piecewise import EMPTY, LEAST, Piecewise
+from pfedfair.data.tables.reading import read_table
+from pfedfair.engines.site.missing_columns import is_empty, midnight
+from pfedfair.engines.site.rare_values import blended, numbers, trained_on
 from pfedfair.engines.site.schema import Schema, agree, describe
-from pfedfair.engines.site.secret import row_marks, secret_of
+from pfedfair.engines.site.secrets import row_marks, secret_of
 from pfedfair.engines.site.settings import Config
-from pfedfair.errors import InputError
 from pfedfair.federation import Federation, encoded
 from pfedfair.partition import Partition, Plan, choose
 
@@ -120,7 +120,7 @@ def _own_table(where: Config) -> tuple[Site, bool]:
 
 def _marked(table: pd.DataFrame, where: Config) -> tuple[np.ndarray | None, tuple[str, ...]]:
     """Which rows beside embeddings a column `split` calls "test", if it calls some so."""
-    from pfedfair.data.faces.split import by_split
+    from pfedfair.data.images.faces.split import by_split
 
     marked, notes = by_split(table)
     if marked is not None and "test-part" in where:

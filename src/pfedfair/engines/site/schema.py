@@ -18,19 +18,19 @@ from typing import Any
 
 import numpy as np
 
-from pfedfair.data.cells import floats
+from pfedfair._util.errors import InputError
 from pfedfair.data.dataset import Dataset
-from pfedfair.data.dates import base_of, needed
-from pfedfair.data.encoder import Encoder, from_dict
-from pfedfair.data.piecewise import LEAST, Piecewise
-from pfedfair.data.roles import LIKE_A_NAME
-from pfedfair.data.summary import Summary
-from pfedfair.engines.site.belief import bounded, unbelievable
-from pfedfair.engines.site.few import OTHER, blended, trained_on
+from pfedfair.data.tables.cells import floats
+from pfedfair.data.tables.dates import base_of, needed
+from pfedfair.data.tables.encoder import Encoder, from_dict
+from pfedfair.data.tables.piecewise import LEAST, Piecewise
+from pfedfair.data.tables.roles import LIKE_A_NAME
+from pfedfair.data.tables.summary import Summary
+from pfedfair.data.task import Kinds
+from pfedfair.engines.site.bounds import bounded, unbelievable
 from pfedfair.engines.site.identifiers import look_so, voted_out, without
-from pfedfair.engines.site.lacking import alike, is_empty, midnight
-from pfedfair.errors import InputError
-from pfedfair.kinds import Kinds
+from pfedfair.engines.site.missing_columns import alike, is_empty, midnight
+from pfedfair.engines.site.rare_values import OTHER, blended, trained_on
 
 # Encoding, columns of numbers and of categories, labels, groups: what a site's table must have.
 Agreed = tuple[str, Sequence[str], Sequence[str], Sequence[str], Sequence[str]]

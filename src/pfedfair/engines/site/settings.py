@@ -9,13 +9,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from pfedfair import algorithms, defaults
-from pfedfair.algorithms import Algorithm
+from pfedfair import methods
+from pfedfair._util.errors import InputError, known
 from pfedfair.engines.site.accounting import epsilon_of
 from pfedfair.engines.site.masking import FEWEST, least_to_open
 from pfedfair.engines.site.privacy import check_privacy, noise_of, relative_noise
 from pfedfair.engines.site.schema import Schema
-from pfedfair.errors import InputError, known
+from pfedfair.methods import Algorithm, defaults
 
 Config = Mapping[str, Any]
 OF_METHOD = (
@@ -38,7 +38,7 @@ def make_algorithm(config: Config) -> Algorithm:
     if given:
         raise InputError(f"algorithm has every setting in it: leave out {', '.join(given)}.")
     try:
-        return algorithms.from_dict(_json(config, "algorithm"))
+        return methods.from_dict(_json(config, "algorithm"))
     except (KeyError, TypeError) as error:
         raise InputError(f"algorithm is not complete, or not of this version: {error}.") from error
 

@@ -8,8 +8,11 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-from pfedfair.algorithms import Algorithm, Clients, State
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import write_parquet
+from pfedfair.engines.local import Fitted
 from pfedfair.engines.site import memory
+from pfedfair.engines.site.cache import Kept, Ready, heard
 from pfedfair.engines.site.checks import check_model, refusal
 from pfedfair.engines.site.ledger import Ledger
 from pfedfair.engines.site.masking import all_asked, question
@@ -22,16 +25,13 @@ from pfedfair.engines.site.privacy import (
     stricter,
     within,
 )
-from pfedfair.engines.site.ready import Kept, Ready, heard
 from pfedfair.engines.site.rows import Site, federate_site, read_site
 from pfedfair.engines.site.schema import Schema
-from pfedfair.engines.site.secret import secret_of, seed_for
+from pfedfair.engines.site.secrets import secret_of, seed_for
 from pfedfair.engines.site.settings import Config, Settings, make_algorithm
-from pfedfair.engines.stacked import Fitted
-from pfedfair.errors import InputError
-from pfedfair.files import write_parquet
-from pfedfair.intervals import FEWEST
-from pfedfair.networks import Network
+from pfedfair.methods import Algorithm, Clients, State
+from pfedfair.metrics.intervals import FEWEST
+from pfedfair.models import Network
 from pfedfair.runs.run import Run
 from pfedfair.runs.training import usual_network
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from pfedfair.callbacks import flat
-from pfedfair.notebook import some
+from pfedfair._util.notebook import some
+from pfedfair.runs.callbacks import flat
 from pfedfair.runs.card import versions
 from pfedfair.studies import words
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pfedfair.criteria import MEASURES
-from pfedfair.intervals import FEWEST
+from pfedfair.metrics.criteria import MEASURES
+from pfedfair.metrics.intervals import FEWEST
 from pfedfair.studies.view import View
 
 VERSION = 1

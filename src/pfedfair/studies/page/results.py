@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from pfedfair.algorithms import from_dict
-from pfedfair.errors import InputError
-from pfedfair.experiment import FRONTIER
+from pfedfair._util.errors import InputError
+from pfedfair.experiments import FRONTIER
+from pfedfair.methods import from_dict
 from pfedfair.studies import arms as arms_of
 from pfedfair.studies import summary, words
 from pfedfair.studies.arms import Arm

@@ -7,14 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from pfedfair.errors import InputError
-from pfedfair.experiment import FRONTIER, FRONTIER_LIMITS
-from pfedfair.notebook import some
+from pfedfair._util.errors import InputError
+from pfedfair._util.notebook import some
+from pfedfair.experiments import FRONTIER, FRONTIER_LIMITS
 from pfedfair.runs import Run, SavedRun
 from pfedfair.runs.card import card_of
 from pfedfair.studies import one_run, summary, verdicts
 from pfedfair.studies.cautions import UNLUCKY
-from pfedfair.studies.page import about, left, shapes, site, slider
+from pfedfair.studies.page import about, messages, shapes, site, slider
 from pfedfair.studies.page.document import Page, column, more_of, whole
 from pfedfair.studies.rows import CONSTANT, place
 from pfedfair.studies.view import View
@@ -89,7 +89,7 @@ def of_run(
         else slider.slider(targets, float(target), gap, len(data.group_names)),
         details=site.details(run, results, rules, gap),
         shapes=_shapes(run),
-        left=left.left(run.algorithm, run.fitted.sent),
+        left=messages.left(run.algorithm, run.fitted.sent),
         warnings=[*shown.cautions, *few, *([("note", run.doubts)] if run.doubts else [])],
         about=[*about.of_card(card, protocol, run.network.words), *_files(folder)],
         hints={"alone": site.ALONE},

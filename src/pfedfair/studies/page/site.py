@@ -8,8 +8,8 @@ import pandas as pd
 
 from pfedfair.rules.thresholds import PARTS
 from pfedfair.runs import Run
-from pfedfair.studies.decided import Decided, decided
 from pfedfair.studies.page.document import column
+from pfedfair.studies.people import Decided, decided
 
 BINS = 20  # of the score
 MOST = 400  # sites with details: those with the largest lower ends of their gaps

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair.criteria import CRITERIA
-from pfedfair.errors import InputError
-from pfedfair.files import read_parquet, write_parquet
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import read_parquet, write_parquet
+from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.rules.thresholds import PARTS
 from pfedfair.runs import Run, SavedRun, measured_rows
 from pfedfair.studies import verdicts

@@ -1,0 +1,1 @@
+"""Errors, files, text, seeds, terminal: what every other tier uses."""

@@ -1,0 +1,92 @@
+"""The one exception that a user is meant to read."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Any
+
+_commands = False  # whether a command is running, so that options are typed with dashes
+
+MOST = 50  # names that an error lists
+
+
+class InputError(ValueError):
+    """Bad input: one sentence that says what was wrong, where, and what to do.
+
+    The command line prints it and exits with code 2.
+    """
+
+    __module__ = "pfedfair"  # where users find it
+
+
+def known(kind: str, name: str, choices: Iterable[str]) -> str:
+    """Return `name` if it is one of `choices`; otherwise say which ones there are.
+
+    >>> known("method", "fedavg", ["fedavg", "pfedfair"])
+    'fedavg'
+    """
+    choices = list(choices)
+    if name not in choices:
+        raise InputError(f"Unknown {kind} '{name}': {near(name, choices)}{listed(choices)}.")
+    return name
+
+
+def near(name: str, choices: Iterable[str]) -> str:
+    """Begin a list of choices, with the nearest one first if there is one.
+
+    >>> near("pfedfiar", ["fedavg", "pfedfair"]), near("mars", ["adult"])
+    ("did you mean 'pfedfair'? There are ", 'choose one of ')
+    """
+    lower = {choice.lower(): choice for choice in reversed(list(choices))}
+    word = name.strip().lower()
+    swapped = [other for other in lower if sorted(other) == sorted(word)]  # letters, as in sxe
+    close = swapped or get_close_matches(word, list(lower), n=1, cutoff=0.7)
+    return f"did you mean '{lower[close[0]]}'? There are " if close else "choose one of "
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names with commas between; the first ones, if they are many."""
+    every = list(names)
+    more = len(every) - MOST
+    return ", ".join(every) if more <= 0 else f"{', '.join(every[:MOST])} and {more} more"
+
+
+def has_column(column: str, columns: Iterable[object], what: str) -> None:
+    """Refuse a column that is not there; `what` says what for."""
+    names = list(map(str, columns))
+    if column not in names:
+        there = near(column, names) + listed(names)
+        raise InputError(f"There is no column '{column}' {what}: {there}.")
+
+
+@contextmanager
+def in_a_command() -> Iterator[None]:
+    """Let `option` speak of options as they are typed in a command."""
+    global _commands
+    before, _commands = _commands, True
+    try:
+        yield
+    finally:
+        _commands = before
+
+
+def option(name: str, value: Any = None, python: str | None = None) -> str:
+    """Spell an option as the user gave it: in a command, or in Python, where `python` may say how.
+
+    >>> option("merge_groups", True), option("model", "linear"), option("data", python="folder")
+    ('merge_groups=True', "model='linear'", 'folder')
+    >>> with in_a_command():
+    ...     option("merge_groups", True), option("model", "linear"), option("data", python="folder")
+    ('--merge-groups', '--model linear', '--data')
+    """
+    if _commands:
+        typed = f"--{name.replace('_', '-')}"
+        return typed if value is None or value is True else f"{typed} {value}"
+    if python is not None:
+        return python
+    return name if value is None else f"{name}={value!r}"
+
+
+def setting(name: str) -> str:
+    """Spell the name of a setting: with dashes in a command."""
+    return name.replace("_", "-") if _commands else name

@@ -1,0 +1,115 @@
+"""Files appear whole or not at all: write beside, then rename."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pfedfair._util.errors import InputError, option
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Yield a path beside `path`; it takes `path`'s name when the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        yield beside
+        with beside.open("rb") as written:
+            os.fsync(written.fileno())  # a power cut must not leave a name without its content
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Work in a folder if no other process does, or refuse.
+
+    The lock is on the folder itself: there is no file to forget, and it ends with its process,
+    however that ends. Where folders cannot be locked (Windows, some network disks) nobody is kept
+    out.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"Another command is at work in {folder}: wait for its end, or choose another "
+                    f"{option('out')}."
+                ) from None
+        yield
+    finally:
+        os.close(held)
+
+
+def write_json(path: Path, content: Any) -> None:
+    with atomic(path) as beside:
+        beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def write_parquet(path: Path, frame: pd.DataFrame) -> None:
+    with atomic(path) as beside:
+        _to_parquet(frame, beside)
+
+
+def parquet(frame: pd.DataFrame) -> bytes:
+    """What `write_parquet` would write."""
+    content = BytesIO()
+    _to_parquet(frame, content)
+    return content.getvalue()
+
+
+def _to_parquet(frame: pd.DataFrame, to: Path | BytesIO) -> None:
+    frame.to_parquet(to, index=False, compression="zstd", write_page_checksum=True)
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({first_line(error)}).") from error
+
+
+def read_parquet(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path, page_checksum_verification=True)
+    except Exception as error:  # pyarrow raises many kinds
+        raise InputError(
+            f"{path} is not a readable Parquet file ({first_line(error)}): delete it and run the "
+            "command that made it again; finished runs are kept."
+        ) from error
+
+
+def first_line(error: Exception) -> str:
+    """What went wrong, in one line and without a full stop."""
+    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+
+
+def only_file(folder: Path, kinds: Sequence[str], else_words: str) -> Path:
+    """Return the file that was named, or the only one of these kinds in a folder."""
+    if not folder.exists():
+        raise InputError(f"There is no file or folder {folder}.")
+    if folder.is_file():
+        return folder
+    found = sorted(path for kind in kinds for path in folder.glob(kind))
+    if len(found) != 1:
+        which = ", ".join(path.name for path in found) or "none"
+        raise InputError(
+            f"{folder} should have {else_words}, or one file {' or '.join(kinds)}; of these it has "
+            f"{which}: name the file itself."
+        )
+    return found[0]

@@ -1,0 +1,50 @@
+"""What a person sees: progress with an estimate, notes, one sentence when something is wrong."""
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from rich import progress as widgets
+from rich.console import Console
+from rich.markup import escape
+
+from pfedfair._util.text import plain
+
+console = Console()
+errors = Console(stderr=True)
+
+
+def say(text: str) -> None:
+    """Print plain text: nothing in it is markup."""
+    console.print(plain(text), highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def progress(what: str, total: float, quiet: bool) -> Iterator[Callable[[float, str], None]]:
+    """Show a bar with an estimate of the time left."""
+    done = (widgets.BarColumn(), widgets.TaskProgressColumn())
+    times = (widgets.TimeElapsedColumn(), "left:", widgets.TimeRemainingColumn())
+    columns = ("{task.description}", *done, "{task.fields[note]}", *times)
+    shown = widgets.Progress(*columns, console=errors, disable=quiet, speed_estimate_period=120)
+    with shown as bar:
+        task = bar.add_task(escape(plain(what)), total=total, note="")
+        yield lambda done, note: bar.update(task, completed=min(done, total), note=note)
+        bar.update(task, completed=total)
+
+
+@contextmanager
+def notes(quiet: bool) -> Iterator[None]:
+    """Show warnings as notes, each once, instead of Python's two lines."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        if not quiet:
+            console.print(f"[yellow]Note:[/] {escape(plain(text))}")
+
+
+def fail(message: str, code: int) -> NoReturn:
+    errors.print(f"[red]Error:[/] {escape(plain(message))}", highlight=False, soft_wrap=True)
+    sys.exit(code)

@@ -1,0 +1,1 @@
+"""The bundled and the known data sets, one file each."""

@@ -1,0 +1,84 @@
+"""Income of working adults, American Community Survey (ACSIncome of Ding et al., NeurIPS 2021).
+
+The clients are states. The rows are census data that are not bundled: `folder` has them as the
+files of the Census Bureau (``psam_p01.csv``, ..., as folktables keeps them, in any folder below),
+or as one Parquet or CSV file with the same columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import first_line, only_file
+from pfedfair.data.dataset import Dataset
+from pfedfair.data.tables.reading import read_table
+from pfedfair.data.tables.table import from_frame
+
+NUMBERS = ("AGEP", "SCHL", "WKHP")  # age, schooling (ordered), hours a week
+CODES = ("COW", "MAR", "OCCP", "POBP", "RELP", "RAC1P")
+STATE, LABEL, SEX = "STATE", "INCOME_ABOVE_50K", "SEX"
+COLUMNS = (*NUMBERS, *CODES, SEX)
+RAW = ("PINCP", "PWGTP", "ST")  # of the Census Bureau's files, besides
+CALLED = {"RELSHIPP": "RELP"}  # since 2019
+ADULT, EARNS, HIGH = 16, 100, 50_000  # who is in ACSIncome, and what is a high income
+WORDS = {1: "male", 2: "female"}
+STATES = (  # by their numbers; those that are nobody's are left empty
+    ", AL, AK, , AZ, AR, CA, , CO, CT, DE, DC, FL, GA, , HI, ID, IL, IN, IA, KS, KY, LA, ME, MD, "
+    "MA, MI, MN, MS, MO, MT, NE, NV, NH, NJ, NM, NY, NC, ND, OH, OK, OR, PA, , RI, SC, SD, TN, TX, "
+    "UT, VT, VA, , WA, WV, WI, WY"
+)
+
+
+def acs(folder: Path, sensitive: str | None = None) -> Dataset:
+    """Return the people of all states that are there: Y = income above 50,000 dollars, S = sex."""
+    raw = sorted(folder.rglob("psam_p*.csv")) if folder.is_dir() else []
+    frame = pd.concat(map(_of_census, raw), ignore_index=True) if raw else _of_table(folder)
+    frame = frame.assign(**{SEX: frame[SEX].map(lambda code: WORDS.get(code, code))})
+    data = from_frame(frame, LABEL, sensitive or SEX, "acs", drop=(STATE,), categorical=CODES)
+    return replace(data, client=STATE, settings="acs", notes=(*data.notes, *_odd_codes(frame)))
+
+
+def _odd_codes(frame: pd.DataFrame) -> tuple[str, ...]:
+    """Say which states have far fewer codes of a column than the others: they may mean others."""
+    said = []
+    for column in CODES:
+        codes = frame.groupby(STATE)[column].nunique()
+        few = codes[codes < codes.median() / 2]
+        if len(few):
+            many = f"{column} has {int(few.max())} codes or fewer in {', '.join(few.index)}"
+            said.append(f"{many} and {int(codes.median())} elsewhere: they may mean other things.")
+    return tuple(said)
+
+
+def _of_census(path: Path) -> pd.DataFrame:
+    """The people of one file of the Census Bureau that are in ACSIncome."""
+    wanted = {*COLUMNS, *CALLED, *RAW}
+    try:
+        table = pd.read_csv(path, usecols=lambda name: name in wanted)
+    except Exception as error:
+        raise InputError(f"{path} is not a readable table ({first_line(error)}).") from error
+    people = _columns(table.rename(columns=CALLED), path, RAW)
+    people = people[
+        (people["AGEP"] > ADULT) & (people["PINCP"] > EARNS)
+        & (people["WKHP"] > 0) & (people["PWGTP"] >= 1)
+    ]  # fmt: skip
+    names = dict(enumerate(STATES.split(", ")))
+    state = people["ST"].map(lambda number: names.get(int(number)) or f"state {int(number)}")
+    return people[[*COLUMNS]].assign(**{STATE: state, LABEL: people["PINCP"] > HIGH})
+
+
+def _of_table(folder: Path) -> pd.DataFrame:
+    """The people of one table: a file, or the only one of its kind in a folder."""
+    path = only_file(folder, ("acs*.parquet", "acs*.csv"), "the Census Bureau's psam_pNN.csv")
+    return _columns(read_table(path), path, (STATE, LABEL))[[*COLUMNS, STATE, LABEL]]
+
+
+def _columns(frame: pd.DataFrame, path: Path, more: tuple[str, ...]) -> pd.DataFrame:
+    absent = [column for column in (*COLUMNS, *more) if column not in frame]
+    if absent:
+        raise InputError(f"{path} lacks the column {absent[0]}: it is no table of ACSIncome.")
+    return frame

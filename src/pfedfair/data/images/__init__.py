@@ -1,0 +1,1 @@
+"""Images: data sets of faces, and embeddings by a frozen encoder."""

@@ -1,0 +1,66 @@
+"""Faces: CelebA, UTKFace, FairFace, and any folder of images or file of embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pfedfair._util.errors import known
+from pfedfair.data.dataset import Dataset
+from pfedfair.data.images.faces.celeba import celeba
+from pfedfair.data.images.faces.copies import Copies, copies, crossing, words
+from pfedfair.data.images.faces.fairface import fairface
+from pfedfair.data.images.faces.folder import from_embeddings, from_folder
+from pfedfair.data.images.faces.layout import Options
+from pfedfair.data.images.faces.utkface import utkface
+
+__all__ = [
+    "FACES",
+    "Copies",
+    "copies",
+    "crossing",
+    "from_embeddings",
+    "from_folder",
+    "load",
+    "words",
+]
+
+FACES: dict[str, Callable[[Path, str | None, str | None, Options], Dataset]] = {
+    "celeba": celeba,
+    "utkface": utkface,
+    "fairface": fairface,
+}
+
+
+def load(
+    name: str,
+    folder: Path | str,
+    label: str | None = None,
+    sensitive: str | None = None,
+    **options: Any,
+) -> Dataset:
+    """Load a data set of faces from its official folder, or from embeddings of it.
+
+    The folder is the data set's own, or has one with its name in it; either may have the layout
+    under ``sample/``. Rows are sorted by file. Options are:
+
+    Parameters
+    ----------
+    label, sensitive
+        Attributes, whatever their capitals; several sensitive ones with commas between.
+    encoder
+        Whose embeddings to take; if there are none, the images are embedded, and the embeddings
+        are kept beside them. By default the file with the most rows is taken.
+    pixels
+        Take the images themselves as inputs, so many pixels wide and high.
+    skip_missing
+        Leave out images that are listed but not there, or there without a label.
+    merge_groups
+        Put groups of few rows together, see `from_frame`.
+    with_images
+        Take embeddings of those rows alone whose images are there, too.
+    """
+    return FACES[known("data set of faces", name, FACES)](
+        Path(folder), label, sensitive, Options(**options)
+    )

@@ -1,0 +1,90 @@
+"""FairFace (Karkkainen and Joo 2021): faces with gender, seven races and bands of age.
+
+Y = 1 for White and S = 1 for men, as for UTKFace; race and age may be either.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import pandas as pd
+
+from pfedfair._util.errors import InputError
+from pfedfair.data.dataset import Dataset, PaperPlan
+from pfedfair.data.images.faces import people, split
+from pfedfair.data.images.faces.labels import Labels
+from pfedfair.data.images.faces.layout import Options, Source, find, list_images, places
+from pfedfair.data.images.faces.rows import Asked, build, gather
+from pfedfair.data.tables.reading import read_table
+
+PARTS = ("train", "val")
+IMAGES = ("", "fairface-img-margin025-trainval", "fairface-img-margin125-trainval")
+COLUMNS = ("file", "age", "gender", "race")
+PAPER = PaperPlan((700, 100), (100, 700), n_under=2, n_over=8, test_fraction=1 / 2)
+
+
+def fairface(folder: Path, label: str | None, sensitive: str | None, options: Options) -> Dataset:
+    """Return the rows of a folder of FairFace; see `pfedfair.data.images.faces.load`."""
+    where = places(folder, "fairface")
+    home, files = _images(where)
+    found = {part: find(where, f"fairface_label_{part}.csv") for part in PARTS}
+    paths = {part: path for part, path in found.items() if path}
+    only = next(iter(paths)) if len(paths) == 1 else None
+    source = Source("fairface", folder, where, home, home, files, partial(_key, only))
+    official = pd.concat([read_labels(p) for p in paths.values()]) if paths else pd.DataFrame()
+    labels = Labels(
+        of=lambda names: official.reindex(list(names)),
+        file=" and ".join(path.name for path in paths.values()) or None,
+        listed=frozenset(official.index) if paths else None,
+        beside=people.beside,
+        words=people.WORDS,
+        aliases=people.ALIASES,
+        needs="has no fairface_label_train.csv",
+        layout="train/*.jpg and fairface_label_train.csv",
+    )
+    rows = gather(source, labels, Asked.of(label or "White", sensitive or "gender"), options)
+    plan = partial(split.paper_plan, PAPER, "FairFace")
+    held = partial(_held, len(paths) == len(PARTS))
+    return build(rows, "fairface", labels, options, held, plan, settings="fairface")
+
+
+def read_labels(path: Path) -> pd.DataFrame:
+    """Read one of the two official files; the index is the file."""
+    frame = read_table(path)
+    lacking = [c for c in COLUMNS if c not in frame]
+    if lacking:
+        raise InputError(f"{path} has no column '{lacking[0]}': take FairFace's own label file.")
+    if frame["file"].duplicated().any():
+        raise InputError(
+            f"{path} lists '{frame['file'][frame['file'].duplicated()].iloc[0]}' twice."
+        )
+    frame = frame.set_index("file")
+    gender = frame["gender"].astype(str).str.lower()
+    if not gender.isin(people.GENDER.values()).all():
+        odd = frame["gender"][~gender.isin(people.GENDER.values())].iloc[0]
+        raise InputError(f"{path} has the gender '{odd}': it should be Male or Female.")
+    white = frame["race"].eq("White").astype(np.int8)
+    return frame.assign(gender=gender, White=white)
+
+
+def _images(where: tuple[Path, ...]) -> tuple[Path | None, tuple[str, ...]]:
+    for place in (place / name for place in where for name in IMAGES):
+        files = tuple(f"{part}/{name}" for part in PARTS for name in list_images(place / part))
+        if files:
+            return place, files
+    return None, ()
+
+
+def _key(only: str | None, file: str) -> str:
+    """The name of a file as the labels have it: train/1.jpg."""
+    path = PurePosixPath(file)
+    part = path.parent.name if path.parent.name in PARTS else only
+    return f"{part}/{path.name}" if part else file
+
+
+def _held(both: bool, table: pd.DataFrame) -> split.Held:
+    """Hold out the official validation part if both parts have labels."""
+    val = table["file"].str.startswith("val/").to_numpy()
+    return (val, ()) if both and val.any() and not val.all() else split.by_split(table)

@@ -1,0 +1,202 @@
+"""Which embeddings a folder has, and the rows of one file of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
+from pfedfair._util import terminal
+from pfedfair._util.errors import InputError, option
+from pfedfair.data.images.embed.checkpoints import SHORT as SAME
+from pfedfair.data.images.faces.layout import Options, Source, count, first, may_write
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """A file of embeddings, unread."""
+
+    path: Path
+    rows: int
+    encoder: str  # as the file itself says, else of its name
+    hash: str | None = None  # of the encoder's weights, as the file itself says
+
+    @property
+    def rank(self) -> tuple[int, int, str]:
+        """Most rows first, then DINOv2, CLIP and the alphabet."""
+        kind = next((i for i, name in enumerate(SAME) if name in self.encoder.lower()), len(SAME))
+        return -self.rows, kind, self.path.name
+
+    def fits(self, encoder: str) -> int:
+        """2 if it is of this encoder, 1 if its name has the encoder's in it, otherwise 0."""
+        wanted, own = encoder.rstrip("/"), self.encoder
+        names = {wanted, short(wanted), SAME.get(wanted, wanted)}
+        if names & {own, short(own), SAME.get(own, own)}:
+            return 2
+        return int(short(wanted).lower() in self.path.stem.lower())
+
+
+def short(encoder: str) -> str:
+    """The last part of a path or of a name on a hub.
+
+    >>> short("facebook/dinov2-base")
+    'dinov2-base'
+    """
+    return encoder.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+def inspect(path: Path) -> Embeddings | None:
+    """Look at a Parquet file; None if it has no embeddings."""
+    from pfedfair.data.images.embed.read import metadata
+
+    try:
+        file = pq.ParquetFile(path)
+        names, rows = file.schema_arrow.names, file.metadata.num_rows
+    except Exception:  # pyarrow raises many kinds
+        return None
+    if not {"file", "embedding"} <= set(names):
+        return None
+    about = metadata(path) or {}
+    encoder = about.get("encoder") or path.stem.rpartition("embeddings-")[2]
+    return Embeddings(path, rows, str(encoder), about.get("hash"))
+
+
+def candidates(source: Source) -> tuple[Embeddings, ...]:
+    """Return the files of embeddings of the data set's own folder, else of the one around it."""
+    own = [place for place in source.places if not _around(source, place)]
+    for part in (own, source.places):
+        paths = sorted({path for place in part for path in place.glob("*.parquet")})
+        if found := [file for path in paths if (file := inspect(path))]:
+            return tuple(sorted(found, key=lambda file: file.rank))
+    return ()
+
+
+def by_images(found: Sequence[Embeddings], source: Source) -> tuple[Embeddings, ...]:
+    """The same files, ranked by their rows of images that are there."""
+    there, counted = set(source.files), []
+    for one in found:
+        names = pq.read_table(one.path, columns=["file"])["file"].to_pylist()
+        rows = sum(source.key(str(name).replace("\\", "/")) in there for name in names)
+        counted.append(replace(one, rows=rows))
+    return tuple(sorted(counted, key=lambda file: file.rank))
+
+
+def _around(source: Source, place: Path) -> bool:
+    sub = source.folder / source.name
+    return sub in source.places and place not in (sub, sub / "sample")
+
+
+def choose(
+    found: Sequence[Embeddings], encoder: str | None
+) -> tuple[Embeddings | None, tuple[str, ...]]:
+    """Take one of the files, and say which others there are."""
+    fitting = sorted(found, key=lambda f: -f.fits(encoder)) if encoder else list(found)
+    if encoder:
+        fitting = _of_its_weights([f for f in fitting if f.fits(encoder)], encoder)
+    taken = next(iter(fitting), None)
+    if taken is None:
+        return None, ()
+    notes = []
+    if encoder and taken.fits(encoder) == 1:
+        notes.append(f"For '{encoder}', {taken.path.name} is taken: its name is the nearest.")
+    elif not encoder and len(found) > 1:
+        others = [f"{f.path.name} ({count(f.rows, 'row')})" for f in found if f is not taken]
+        notes.append(
+            f"The embeddings are those of {taken.path.name} ({count(taken.rows, 'row')}); there "
+            f"{'are' if len(others) > 1 else 'is'} also {', '.join(others)}: "
+            f"{option('encoder')} takes one."
+        )
+    return taken, tuple(notes)
+
+
+def _of_its_weights(found: Sequence[Embeddings], encoder: str) -> list[Embeddings]:
+    """Leave out files of other weights, if the encoder is a folder that has its own."""
+    from pfedfair.data.images.embed import checkpoints
+
+    folder = Path(encoder).expanduser()
+    here = encoder not in SAME and (folder / "config.json").is_file()
+    if not here or not any(file.hash for file in found):
+        return list(found)
+    own = checkpoints.find(encoder).hash
+    return [file for file in found if file.hash in (None, own)]
+
+
+def read(file: Embeddings, source: Source) -> tuple[pd.DataFrame, np.ndarray, tuple[str, ...]]:
+    """Return the columns beside the embeddings, the embeddings, and notes; sorted by file.
+
+    Files are called as in the labels of the data set.
+    """
+    from pfedfair.data.images.embed.read import read_embeddings
+
+    frame, array, about = read_embeddings(file.path)
+    names = frame["file"].astype(str).str.replace("\\", "/", regex=False)
+    keys = names.map(source.key)
+    twice = keys.duplicated(keep=False)
+    if twice.any():
+        raise InputError(
+            f"{file.path} has {count(int(twice.sum()), 'row')} with the name of another one, "
+            f"{first(names[twice])}: embed one folder of images, each image once."
+        )
+    frame = frame.assign(file=keys)
+    order = np.argsort(keys.to_numpy(str), kind="stable")
+    if not np.array_equal(order, np.arange(len(order))):
+        frame, array = frame.iloc[order].reset_index(drop=True), array[order]
+    return frame, array, skipped(about)
+
+
+def skipped(about: dict[str, Any] | None) -> tuple[str, ...]:
+    """Say which images the encoder could not take."""
+    left = (about or {}).get("skipped") or {"count": 0, "first": []}
+    if not left["count"]:
+        return ()
+    named = first(map(str, left["first"]))
+    return (f"{count(left['count'], 'image')} could not be embedded and left out: {named}.",)
+
+
+def compute(source: Source, files: Sequence[str], options: Options) -> Embeddings:
+    """Embed these images, and keep the embeddings beside them."""
+    from pfedfair.data.images.embed import embed
+
+    encoder = options.encoder or ""
+    assert source.images is not None
+    assert source.home is not None
+    out = source.home / f"embeddings-{short(encoder)}.parquet"
+    if not may_write(source.home):
+        raise InputError(
+            f"{source.home} may not be written to: copy it, or write its embeddings elsewhere "
+            f"(pfedfair embed {source.images} --encoder {encoder} --out FILE.parquet)."
+        )
+    what = f"embedding {count(len(files), 'image')} with {short(encoder)}"
+    with terminal.progress(what, len(files), quiet=not sys.stderr.isatty()) as advance:
+
+        def on_work(done: int, total: int) -> None:
+            advance(done, f"{done}/{total} images")
+            options.on_work(done, total)
+
+        embed(source.images, encoder, out, files=files, on_work=on_work)
+    made = inspect(out)
+    if made is None:
+        raise InputError(f"None of the images in {source.images} could be embedded.")
+    return made
+
+
+def no_embeddings(source: Source, found: Sequence[Embeddings], encoder: str | None) -> InputError:
+    """Say what to do where there are no embeddings that fit."""
+    if found:
+        have = ", ".join(file.path.name for file in found)
+        return InputError(
+            f"No embeddings in {source.folder} are of the encoder '{encoder}', and there are no "
+            f"images to embed: there is {have}."
+        )
+    where = source.images or source.folder
+    return InputError(
+        f"There are images but no embeddings of {source.name} in {source.folder}: make them "
+        f"(pfedfair embed {where} --encoder dinov2 --out {source.home}/embeddings-dinov2.parquet), "
+        f"or say {option('encoder')}."
+    )

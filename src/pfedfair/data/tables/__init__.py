@@ -1,0 +1,1 @@
+"""Tables: the reader, what columns are, encoders."""

@@ -1,0 +1,103 @@
+"""Read a table, whatever program wrote it: text, packed text, Parquet, Excel."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+
+from pfedfair._util.errors import InputError
+from pfedfair._util.files import first_line
+from pfedfair.data.tables import delimited
+
+TEXT = (".csv", ".tsv", ".txt")
+PARQUET, EXCEL = ".parquet", ".xlsx"
+PACKED = (".gz", ".bz2", ".xz")
+OLD = (".xls", ".xlsb", ".ods", ".sav", ".dta", ".sas7bdat")  # other programs' own
+ENDINGS = (*TEXT, PARQUET, EXCEL)
+MAGIC = {b"PAR1": PARQUET, b"PK\x03\x04": EXCEL}
+
+
+class ReadingWarning(UserWarning):
+    """A file was read in a way that its owner should know of."""
+
+
+def ending(path: Path) -> str:
+    """What a file's name says that it is: one of `ENDINGS`, or nothing."""
+    endings = [end.lower() for end in path.suffixes]
+    if endings and endings[-1] in PACKED:
+        return next((end for end in endings[-2:-1] if end in TEXT), "")
+    return next((end for end in endings[-1:] if end in (*ENDINGS, *OLD)), "")
+
+
+def stem(path: Path) -> str:
+    """A file's name without what it is.
+
+    >>> stem(Path("people.csv.gz")), stem(Path("people.2024.csv"))
+    ('people', 'people.2024')
+    """
+    return Path(path.stem).stem if path.suffix.lower() in PACKED else path.stem
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Read a table; what there is to say about its reading is a `ReadingWarning`."""
+    frame, notes = read(path)
+    for note in notes:
+        warnings.warn(note, ReadingWarning, stacklevel=2)
+    return frame
+
+
+def read(path: Path) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Read a table; return it and what there is to say about its reading."""
+    if not path.is_file():
+        raise InputError(f"There is no file {path}.")
+    if ending(path) in OLD:
+        raise InputError(f"{path} cannot be read: save it as .csv, .xlsx or .parquet.")
+    with path.open("rb") as file:
+        begin = file.read(4)
+    kind = MAGIC.get(begin, "")
+    notes: tuple[str, ...] = ()
+    try:
+        if kind == PARQUET:
+            frame = pd.read_parquet(path)
+        elif kind == EXCEL:
+            frame, notes = _excel(path)
+        elif begin and ending(path) in (PARQUET, EXCEL):
+            raise ValueError(f"it is no {ending(path)} file")
+        else:
+            frame, notes = delimited.read(delimited.look(path))
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError(f"{path} is not a readable table ({_words(error)}).") from error
+    return frame, notes
+
+
+def _words(error: Exception) -> str:
+    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+    if found is None:
+        return first_line(error)
+    return "line {1} has {2} cells, there are {0} names of columns".format(*found.groups())
+
+
+def _excel(path: Path) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    if find_spec("openpyxl") is None:
+        raise InputError(
+            f"{path} is of Excel: install pfedfair[excel] to read it, or save it as .csv."
+        )
+    with warnings.catch_warnings(), pd.ExcelFile(path, engine="openpyxl") as book:
+        warnings.simplefilter("ignore")  # of formats and styles that are not read
+        first, *others = map(str, book.sheet_names)
+        names = book.parse(first, header=None, nrows=1).dropna(axis=1)
+        if names.empty:
+            raise InputError(f"{path} is empty: it should have a line of names, one for each row.")
+        named = [str(name).strip() for name in names.iloc[0]]
+        twice = next((name for k, name in enumerate(named) if name in named[:k]), None)
+        if twice is not None:
+            raise InputError(f"{path} has more than one column '{twice}': rename or delete one.")
+        frame = book.parse(first).rename(columns=lambda name: str(name).strip())
+    note = f"{path.name} has several sheets: '{first}' was read, not {', '.join(others)}."
+    return frame, (note,) if others else ()

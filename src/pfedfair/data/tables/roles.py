@@ -1,0 +1,182 @@
+"""What the columns of a table are: numbers, categories, dates; and which of them are no inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair._util.errors import option
+from pfedfair.data.tables import dates
+from pfedfair.data.tables.cells import DECIMAL, WHOLE, factor, floats
+from pfedfair.data.tables.duplicates import Told, folded, tells
+
+MOSTLY = 0.95  # of a column's words are numbers, and the column is one of numbers
+OWN = {"text": 0.9, "number": 0.98}  # different values for each row, of an identifier
+CLOSE, LONG = 10, 1e6  # of whole numbers: numbers for each row, or the smallest of them
+FEWEST = {"text": 20, "number": 100}  # rows among which different values say so much
+LIKE_A_NAME = "has another value in nearly every row, like a name"
+NAMED = 4  # columns that a note names
+CODE = re.compile(r"\s*0\d+\s*")  # words with such a beginning are codes
+
+
+@dataclass
+class Roles:
+    """Columns by what they are, and what there is to say about them."""
+
+    numeric: list[str] = field(default_factory=list)
+    categorical: list[str] = field(default_factory=list)
+    dates: dict[str, list[str]] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)  # columns that are no inputs, and why
+    empty: dict[str, int] = field(default_factory=dict)
+    words: dict[str, int] = field(default_factory=dict)  # cells that should be numbers
+    no_dates: dict[str, int] = field(default_factory=dict)  # cells that should be dates
+    tells: list[tuple[str, str]] = field(default_factory=list)  # inputs that tell the label or S
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what happens to columns that are not plain."""
+        said = []
+        if self.empty:
+            total = sum(self.empty.values())
+            said.append(
+                f"{total:,} empty cell{'s' * (total > 1)} ({_some(self.empty)}): where training "
+                "rows have such, they have an input of their own."
+            )
+        if self.words:
+            said.append(
+                f"Some cells are no finite numbers, and count as empty ({_some(self.words)}): "
+                f"{option('categorical')} makes categories of such a column."
+            )
+        if self.no_dates:
+            said.append(
+                f"Some cells are no dates, and count as empty ({_some(self.no_dates)}): "
+                f"{option('categorical')} makes categories of such a column."
+            )
+        if self.dates:
+            named = ", ".join(f"'{c}'" for c in self.dates)
+            said.append(f"Dates are taken apart into year, month, weekday and hour: {named}.")
+        for column, what in self.tells:
+            said.append(
+                f"'{column}' tells {what} for sure: with each of its values there is one of "
+                f"{what}. {option('drop', column)} if the model should not know it."
+            )
+        if self.left:
+            named = "; ".join(f"'{c}' {why}" for c, why in self.left.items())
+            said.append(f"Left out: {named}; {option('keep')} takes a column all the same.")
+        return tuple(said)
+
+
+def sort_out(
+    frame: pd.DataFrame,
+    inputs: Sequence[str],
+    codes: Sequence[str],
+    keep: Sequence[str],
+    told: Sequence[Told],
+    part: bool,
+) -> Roles:
+    """Say what each of the `inputs` is.
+
+    `codes` are categories whatever they look like; columns in `keep` are never left out. `told` has
+    what no input may be a copy of. Of a `part` of a table less can be said.
+    """
+    roles = Roles()
+    for name in inputs:
+        column = frame[name]
+        kind, cells, words = _kind(column, name in codes)
+        numbers = pd.factorize(cells)[0] if kind == "number" else cells  # -1 where there is none
+        different = int(numbers.max(initial=-1)) + 1
+        empty = int((numbers == -1).sum())
+        if name not in keep:
+            why = "" if name in codes else identifier(kind, cells, different, part)
+            forms = [(numbers, different), *folded(cells, words)]
+            same = (one.name for one in told if one.is_copied(forms, column, kind))
+            why = why or next((f"is a copy of {what}" for what in same), "")
+            why = why or ("is empty" if empty == len(frame) and not part else "")
+            constant = not part and not empty and len(frame) > 1 and different == 1
+            why = why or ("is the same in every row" if constant else "")
+            if why:
+                roles.left[name] = why
+                continue
+            surely = (one.name for one in told if tells(numbers, different, one.codes, one.n))
+            roles.tells += [(name, what) for what in surely]
+        blank = empty if kind == "text" else int(column.isna().sum())
+        if kind == "number":
+            roles.numeric.append(name)
+            blank = min(blank + _blank_words(column), empty)
+            if empty > blank:
+                roles.words[name] = empty - blank
+        elif kind == "text":
+            roles.categorical.append(name)
+        else:
+            parts = dates.parts_of(column, every=part)
+            if not parts:
+                roles.left[name] = "has one date"
+                continue
+            roles.dates[name] = parts
+            blank = empty
+            if odd := int(dates.read(column).isna().sum()) - blank:
+                roles.no_dates[name] = odd
+            roles.numeric += [dates.name_of(name, p) for p in parts if p == "year"]
+            roles.categorical += [dates.name_of(name, p) for p in parts if p != "year"]
+        if blank:
+            roles.empty[name] = blank
+    return roles
+
+
+def _kind(column: pd.Series[Any], code: bool) -> tuple[str, np.ndarray, Sequence[str]]:
+    """Whether a column is of numbers, text or dates, and its cells: numbers, or codes of words."""
+    types = pd.api.types
+    numeric = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
+    if (numeric or types.is_timedelta64_dtype(column)) and not code:
+        return "number", floats(column), ()
+    if types.is_datetime64_any_dtype(column) and not code:
+        return "date", pd.factorize(column)[0], ()
+    codes, words = factor(column)
+    if code or types.is_bool_dtype(column) or isinstance(column.dtype, pd.CategoricalDtype):
+        return "text", codes, words
+    size = np.bincount(codes[codes >= 0], minlength=len(words))
+    number = [bool(WHOLE.fullmatch(w) or DECIMAL.fullmatch(w)) for w in words]
+    if size @ np.array(number, dtype=bool) >= max(MOSTLY * size.sum(), 1):
+        raw = column.dropna().astype(str)
+        if not raw.str.fullmatch(CODE).any():
+            return "number", floats(column), ()
+    if dates.are_dates(words, MOSTLY):
+        return "date", codes, ()
+    return "text", codes, words
+
+
+def _blank_words(column: pd.Series[Any]) -> int:
+    """Cells of a column of text that say nothing."""
+    if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
+        return 0
+    return int((factor(column)[0] == -1).sum() - column.isna().sum())
+
+
+def identifier(kind: str, cells: np.ndarray, different: int, part: bool) -> str:
+    """Why a column with so many `different` values cannot be but a name or number of a person.
+
+    Whole numbers must also lie close together, as counted people do, or be long. Of a part of a
+    table that cannot be said: an income may be of one person there.
+    """
+    if kind == "date" or (kind == "number" and part):
+        return ""
+    there = cells[~np.isnan(cells)] if kind == "number" else cells[cells >= 0]
+    if len(there) < FEWEST[kind] or different < OWN[kind] * len(there):
+        return ""
+    if kind == "number":
+        close = np.ptp(there) <= CLOSE * len(there)
+        if (there % 1 != 0).any() or not (close or there.min() >= LONG):
+            return ""
+    return LIKE_A_NAME
+
+
+def _some(counts: dict[str, int]) -> str:
+    """Name the columns with the most."""
+    most = sorted(counts, key=lambda c: -counts[c])
+    named = ", ".join(f"{c} {counts[c]:,}" for c in most[:NAMED])
+    rest = len(most) - NAMED
+    return f"{named} and {rest} other column{'s' * (rest > 1)}" if rest > 0 else named

@@ -1,0 +1,141 @@
+"""What a client tells of its columns: counts of values and of levels, and sums of them.
+
+Summaries of several clients add up to that of all their people. In one process a summary has every
+value; what leaves a site has the `least` number of people behind each number and each name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair.data.dataset import Dataset
+from pfedfair.data.tables.cells import factor, floats
+from pfedfair.data.tables.dates import needed
+from pfedfair.data.tables.neighbours import grouped
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """A column of numbers: its different values in order, how many have each, empty cells."""
+
+    values: np.ndarray
+    counts: np.ndarray
+    empty: int
+
+    @classmethod
+    def of(cls, column: pd.Series[Any], least: int = 1) -> Values:
+        """Count a column's values.
+
+        Values of fewer than `least` people are told as means of neighbours who are so many, or as
+        the nearest value that is told, see `grouped`.
+        """
+        cells = floats(column)
+        there = cells[~np.isnan(cells)]
+        values, counts = np.unique(there, return_counts=True)
+        empty = len(cells) - len(there)
+        if least > 1:
+            values, counts = grouped(values, counts, least)
+        return cls(values, counts, empty)
+
+    @classmethod
+    def sum(cls, parts: Iterable[Values]) -> Values:
+        parts = list(parts)
+        values = np.concatenate([part.values for part in parts])
+        each, place = np.unique(values, return_inverse=True)
+        total = np.zeros(len(each), dtype=np.int64)
+        np.add.at(total, place, np.concatenate([part.counts for part in parts]))
+        return cls(each, total, sum(part.empty for part in parts))
+
+    def to_dict(self) -> dict[str, Any]:
+        counts = self.counts.tolist()
+        return {"values": self.values.tolist(), "counts": counts, "empty": self.empty}
+
+    @classmethod
+    def from_dict(cls, about: Mapping[str, Any]) -> Values:
+        values = np.array(about["values"], dtype=np.float64)
+        counts = np.array(about["counts"], dtype=np.int64)
+        if values.ndim != 1 or values.shape != counts.shape or not np.isfinite(values).all():
+            raise ValueError("a summary must have a finite number for each count")
+        return cls(values, _people(counts), int(_people(about["empty"])))
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A column of categories: how many people have each level, one that is not named, or none."""
+
+    levels: dict[str, int]
+    other: int
+    empty: int
+
+    @classmethod
+    def of(cls, column: pd.Series[Any], least: int = 1) -> Counts:
+        """Count a column's levels; those of fewer than `least` people are not named."""
+        codes, words = factor(column)
+        sizes = np.bincount(codes + 1, minlength=len(words) + 1)
+        pairs = zip(words, sizes[1:].tolist(), strict=True)
+        named = {word: n for word, n in pairs if n >= least}
+        return cls(named, len(column) - int(sizes[0]) - sum(named.values()), int(sizes[0]))
+
+    @classmethod
+    def sum(cls, parts: Iterable[Counts]) -> Counts:
+        levels: dict[str, int] = {}
+        parts = list(parts)
+        for part in parts:
+            for word, n in part.levels.items():
+                levels[word] = levels.get(word, 0) + n
+        return cls(levels, sum(p.other for p in parts), sum(p.empty for p in parts))
+
+    @classmethod
+    def from_dict(cls, about: Mapping[str, Any]) -> Counts:
+        levels = {str(word): int(_people(n)) for word, n in about["levels"].items()}
+        return cls(levels, int(_people(about["other"])), int(_people(about["empty"])))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What there is to know of columns to encode them."""
+
+    numbers: dict[str, Values]
+    categories: dict[str, Counts]
+
+    @classmethod
+    def sum(cls, parts: Iterable[Summary]) -> Summary:
+        first, *others = parts
+        every = (first, *others)
+        numbers = {c: Values.sum(part.numbers[c] for part in every) for c in first.numbers}
+        counted = {c: Counts.sum(part.categories[c] for part in every) for c in first.categories}
+        return cls(numbers, counted)
+
+    @classmethod
+    def of(cls, data: Dataset, rows: np.ndarray, exclude: str | None, least: int = 1) -> Summary:
+        """Of some rows; the column `exclude` is not an input."""
+        names = [
+            [c for c in columns if c != exclude] for columns in (data.numeric, data.categorical)
+        ]
+        numbers = {c: Values.of(needed(data.frame, c).iloc[rows], least) for c in names[0]}
+        counted = {c: Counts.of(needed(data.frame, c).iloc[rows], least) for c in names[1]}
+        return cls(numbers, counted)
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers = {c: values.to_dict() for c, values in self.numbers.items()}
+        return {"numbers": numbers, "categories": {c: vars(v) for c, v in self.categories.items()}}
+
+    @classmethod
+    def from_dict(cls, about: Mapping[str, Any]) -> Summary:
+        """Make it again from its dict, by way of JSON; what cannot be is a ValueError."""
+        numbers = {str(c): Values.from_dict(v) for c, v in about["numbers"].items()}
+        counted = {str(c): Counts.from_dict(v) for c, v in about["categories"].items()}
+        return cls(numbers, counted)
+
+
+def _people(counts: Any) -> np.ndarray:
+    """Check that numbers count people."""
+    found = np.asarray(counts)
+    if found.dtype.kind not in "iu" or (found < 0).any():
+        raise ValueError("a summary must have counts of people")
+    return found

@@ -1,0 +1,258 @@
+"""A table of your own as a data set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair._util.errors import InputError, has_column, known, option
+from pfedfair.data.dataset import Dataset
+from pfedfair.data.tables.bands import checked
+from pfedfair.data.tables.cells import DECIMAL, WHOLE, factor, floats
+from pfedfair.data.tables.duplicates import Told
+from pfedfair.data.tables.encoder import ENCODINGS
+from pfedfair.data.tables.groups import codes, columns_of, cross, joined, positive_last
+from pfedfair.data.tables.reading import read_table as read_table
+from pfedfair.data.tables.roles import sort_out
+
+MOST_CLASSES = 20
+
+
+def from_frame(
+    frame: pd.DataFrame,
+    label: str,
+    sensitive: str | Sequence[str],
+    name: str = "table",
+    drop: str | Sequence[str] = (),
+    categorical: str | Sequence[str] = (),
+    merge_groups: bool = False,
+    part: bool = False,
+    keep: str | Sequence[str] = (),
+    encoding: str = "piecewise",
+    positive: Any = None,
+    bands: Mapping[str, Sequence[float]] | None = None,
+    test: pd.DataFrame | None = None,
+    weight: str | None = None,
+) -> Dataset:
+    """Make a data set of your own table, whatever its cells are; `notes` says what became of them.
+
+    Columns of numbers are numeric, dates are taken apart, all others are categorical. Identifiers
+    and copies of the label or of S are left out. Labels and groups are coded from 0 in the order of
+    the numbers or of the alphabet (or of an ordered ``pandas.Categorical``), so of two labels the
+    larger is coded as 1, unless `positive` says otherwise.
+
+    Parameters
+    ----------
+    sensitive
+        A column, or several (a list, or with commas between): then every combination of their
+        values that occurs is a group.
+    drop
+        Columns that are not inputs. With S among them, models are not told S.
+    categorical
+        Columns of numbers that are codes, such as a postal code.
+    merge_groups
+        Put groups of fewer than `FEWEST` rows together, as "a + b"; without it they are refused.
+    part
+        The rows are a part of a larger table, such as one site's: they may lack labels and groups.
+    keep
+        Columns that are inputs even if they look like identifiers or copies.
+    encoding
+        How columns become inputs: "piecewise" (ramps between quantiles of a number) or "standard"
+        (numbers standardised).
+    positive
+        The label that counts as positive: the last one, coded 1 if there are two.
+    bands
+        Sensitive columns of numbers that are cut into groups: ``{"age": [25, 45, 65]}`` makes
+        "under 25", "25 to under 45", "45 to under 65" and "65 and over".
+    test
+        Rows for the test alone, with the same columns; then all of `frame` is for training.
+    weight
+        The column that says how many people a row stands for, such as the weights of a survey. It
+        counts in training and in what is measured, and is no input.
+    """
+    frame = _named(frame)
+    drop, categorical, keep = map(columns_of, (drop, categorical, keep))
+    sensitive = joined(sensitive)
+    attributes = [c if c in frame else c.strip() for c in sensitive.split(",")]
+    _check(frame, label, attributes, (*drop, *categorical, *keep), (*drop, *keep))
+    needed = (label, *attributes)
+    if weight is not None:
+        has_column(weight, frame, "for the weights")
+        if weight in needed:
+            raise InputError(f"Column '{weight}' cannot be the label or S and the weights, too.")
+        needed = (*needed, weight)
+    held, notes = None, []
+    if test is not None:
+        frame, held, said = _with_test(frame, _named(test), needed)
+        notes += said
+    least, cuts = 1 if part else 2, checked(bands)
+    y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES, least)
+    if positive is not None:
+        y, label_names = positive_last(y, label_names, positive)
+    s, group_names = cross(frame, attributes, merge_groups, part, cuts)
+    if held is not None:
+        notes += _agreed(held, {"label": (y, label_names), "group": (s, group_names)})
+    inputs = [c for c in frame.columns if c not in {*needed, *drop}]
+    rows = slice(None) if held is None else ~held
+    told = [Told.of("the label", y[rows])]
+    for c in attributes:
+        numbers = floats(frame[c])[rows] if c in cuts else None
+        told.append(Told.of(f"'{c}'", factor(frame[c])[0][rows], numbers))
+    if cuts or len(attributes) > 1:
+        told.append(Told.of("S", s[rows]))
+    if cuts:
+        notes.append(_bands_words(cuts, s, group_names))
+    roles = sort_out(frame[rows], inputs, categorical, keep, told, part)
+    hidden = [c for c in attributes if c in drop]
+    if hidden and len(hidden) < len(attributes):
+        raise InputError(
+            f"Column '{hidden[0]}' is a part of S: drop all of {sensitive}, or none of them."
+        )
+    if hidden:
+        notes.append(
+            f"S ('{sensitive}') is no input of the model, as it is to be dropped; decision rules "
+            "by group still ask for it."
+        )
+    return Dataset(
+        name,
+        frame,
+        y,
+        s,
+        tuple(roles.numeric),
+        dict.fromkeys(roles.categorical, ()),
+        label_names,
+        group_names,
+        label,
+        ",".join(attributes),
+        hidden=(),
+        encoding=known("encoding", encoding, ENCODINGS),
+        held=held,
+        aware=not hidden,
+        notes=(*notes, *roles.notes()),
+        bands=cuts,
+        weight=None if weight is None else weights(frame[weight]),
+        left=roles.left | dict.fromkeys(drop, "is dropped"),
+        kept=tuple(keep),
+    )
+
+
+def weights(column: pd.Series[Any]) -> np.ndarray:
+    """How much each row counts, on average 1."""
+    found = floats(column)
+    if not (found > 0).all():
+        bad = int((~(found > 0)).sum())
+        raise InputError(
+            f"The weights in '{column.name}' must be numbers above 0, {bad:,} are not: fill or "
+            "drop these rows."
+        )
+    return np.asarray(found / found.mean())
+
+
+def _named(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with names of columns that are texts, each of them once."""
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise InputError(f"The table has more than one column '{twice[0]}': rename one.")
+    return frame
+
+
+def _check(
+    frame: pd.DataFrame,
+    label: str,
+    attributes: Sequence[str],
+    named: Sequence[str],
+    decided: Sequence[str],
+) -> None:
+    """Refuse columns that are not there, are two things at once, or are told twice."""
+    values = [c for c in frame.columns if WHOLE.fullmatch(c) or DECIMAL.fullmatch(c)]
+    if label not in frame and len(values) > 1 and not _counted(values):
+        raise InputError(
+            f"There is no column '{label}' for the label, and the names of columns look like "
+            f"values ({', '.join(values[:3])}): put a line of names above them."
+        )
+    for column in named:
+        has_column(column, frame, "to drop, to keep or to take as categories")
+    if label in attributes:
+        raise InputError(f"Column '{label}' cannot be both the label and the sensitive attribute.")
+    has_column(label, frame, "for the label")
+    for column in attributes:
+        has_column(column, frame, "for the sensitive attribute")
+    for column in (label, *attributes):
+        again = re.compile(re.escape(column) + r"\.\d+")
+        for other in frame.columns:
+            if again.fullmatch(other) and other not in decided:
+                raise InputError(
+                    f"Column '{other}' is called like a second '{column}', which no input may "
+                    f"tell: say {option('drop', other)}, or {option('keep', other)} if it is "
+                    "another thing."
+                )
+    if len(frame) == 0:
+        raise InputError("The table has names of columns, but no rows.")
+
+
+def _counted(names: Sequence[str]) -> bool:
+    """Whether numbers in the place of names count the columns."""
+    return bool((np.diff([float(name) for name in names]) == 1).all())
+
+
+def _with_test(
+    frame: pd.DataFrame, test: pd.DataFrame, needed: Sequence[str]
+) -> tuple[pd.DataFrame, np.ndarray, list[str]]:
+    """Put rows for the test below the others; return all, which are which, and what to say."""
+    if len(test) == 0:
+        raise InputError("The table for the test has no rows.")
+    for column in needed:
+        has_column(column, test, "in the table for the test")
+    absent = [column for column in frame.columns if column not in test]
+    more = [column for column in test.columns if column not in frame]
+    said = []
+    if absent:
+        said.append(f"The rows for the test lack {_quoted(absent)}: their cells count as empty.")
+    if more:
+        said.append(f"Only the rows for the test have {_quoted(more)}: no input.")
+    both = [frame, test.reindex(columns=frame.columns)]
+    joined = {c: _joined([part[c] for part in both]) for c in frame}
+    held = np.arange(len(frame) + len(test)) >= len(frame)
+    return pd.DataFrame(joined), held, said
+
+
+def _joined(parts: list[pd.Series[Any]]) -> pd.Series[Any]:
+    """One column below the other, as objects if they are of different kinds."""
+    if len({str(part.dtype) for part in parts}) > 1 and not all(
+        pd.api.types.is_numeric_dtype(part) and not pd.api.types.is_bool_dtype(part)
+        for part in parts
+    ):
+        parts = [part.astype(object) for part in parts]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _agreed(held: np.ndarray, kinds: dict[str, tuple[np.ndarray, tuple[str, ...]]]) -> list[str]:
+    """Refuse labels and groups of which nobody learns; name those that nobody is tested on."""
+    said = []
+    for what, (found, names) in kinds.items():
+        train, test = (set(found[some].tolist()) for some in (~held, held))
+        strange = [names[z] for z in sorted(test - train)]
+        if strange:
+            raise InputError(
+                f"The rows for the test have the {what} {_quoted(strange)}, the training rows do "
+                "not: call them alike, or leave those rows out."
+            )
+        if absent := [names[z] for z in sorted(train - test)]:
+            said.append(f"No row for the test has the {what} {_quoted(absent)}.")
+    return said
+
+
+def _bands_words(bands: Mapping[str, Any], s: np.ndarray, groups: Sequence[str]) -> str:
+    size = np.bincount(s, minlength=len(groups))
+    each = ", ".join(f"{name} ({n:,} rows)" for name, n in zip(groups, size, strict=True))
+    return f"S is made of bands of {_quoted(list(bands))}, whose number is no input: {each}."
+
+
+def _quoted(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return ", ".join(f"'{name}'" for name in names[:4]) + more

@@ -1,0 +1,154 @@
+"""The engine for one machine: all clients of a run in batched passes, a chunk at a time."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfedfair._util import seeds
+from pfedfair.engines.collection import Messages, Models, put
+from pfedfair.federation import CHUNK, Federation, chunks
+from pfedfair.methods import Algorithm, Clients, State
+from pfedfair.models import Network
+from pfedfair.rules import Rule
+
+MEMORY = 512 * 2**20  # bytes for one chunk's models, gradients, moments and rows
+
+
+class Sent(NamedTuple):
+    """Messages of one kind that a client sent: the names of their tensors, how many, how large."""
+
+    tensors: tuple[str, ...]
+    messages: int
+    bytes: int
+
+
+class Fitted(NamedTuple):
+    """The global model ``(p,)``, the clients' personal models ``(clients, p)`` and their rules.
+
+    Where all clients have one model, `theta` is a view that repeats it: do not write to it.
+    `server` is what the server knows at the end, by name; `own` what the clients do, where the
+    algorithm keeps it; `sent` what each of them sent, or would have from a place of its own.
+    """
+
+    w: Tensor
+    theta: Tensor
+    rules: Sequence[Rule]
+    server: State
+    own: State
+    sent: tuple[Sent, ...] = ()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread: sums, and so all weights, then do not depend on the machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def flush_denormal() -> Iterator[None]:
+    """Treat denormal numbers as 0: moments of a converged model become denormal, and slow."""
+    before = torch.tensor([1e-40]).mul(1.0).item() == 0.0
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
+
+
+@flush_denormal()
+def fit(
+    federation: Federation,
+    algorithm: Algorithm,
+    network: Network,
+    seed: int,
+    at_once: int = CHUNK,
+    on_work: Callable[[float], None] = lambda work: None,
+    on_round: Callable[[int, State], None] = lambda t, server: None,
+) -> Fitted:
+    """Run `algorithm` on all clients.
+
+    Parameters
+    ----------
+    at_once
+        Clients in one batched pass, at the most; fewer where memory would not do. It changes speed
+        and memory, never the algorithm.
+    on_work
+        Called with the part of the whole work that has just been done (the parts add up to 1).
+    on_round
+        Called after every round with its number, from 0, and what the server knows then.
+    """
+    parts = chunks(
+        federation.sizes,
+        algorithm.batch,
+        1 if network.alone else at_once,
+        memory=MEMORY,
+        client_bytes=8 * 4 * network.size,
+        row_bytes=2 * 4 * federation.table.width,
+    )
+    if algorithm.gathers:
+        parts = [np.arange(len(federation))]
+    groups = [
+        (
+            torch.from_numpy(ids),
+            Clients(
+                network=network,
+                table=federation.table,
+                rows=[federation.partition.train[i] for i in ids],
+                ids=ids.tolist(),
+                seed=seed,
+            ),
+        )
+        for ids in parts
+    ]
+    sizes = torch.from_numpy(federation.masses).float()
+    rounds = algorithm.rounds if algorithm.federated else 0
+    per_round, at_end = algorithm.cost()
+    total = (rounds * per_round + at_end) * len(groups) or 1.0
+
+    w = network.init(seeds.generator(seed, seeds.INIT))
+    server = algorithm.start_server(w, sizes)
+    own = [algorithm.start(server, clients) for _, clients in groups]
+    posted: dict[tuple[str, ...], list[int]] = {}
+    for t in range(rounds):
+        messages = Messages(algorithm.sums, sizes)
+        for k, (ids, clients) in enumerate(groups):
+            sent, own[k] = algorithm.client_round(server, own[k], clients, t)
+            messages.add(ids, sent)
+            on_work(per_round / total)
+        posted.setdefault(messages.names, []).append(messages.bytes)
+        server = algorithm.server_round(server, *messages.taken())
+        on_round(t, server)
+    if rounds and network.measured:
+        server = server | {"w": _settled(server["w"], [some for _, some in groups], algorithm)}
+    models = Models(len(federation))
+    kept: State = {}
+    rules: dict[int, Rule] = {}
+    for k, (ids, clients) in enumerate(groups):
+        theta = algorithm.personalise(server, own[k], clients)
+        theta = clients.settled(theta, algorithm.batch)
+        rules |= zip(clients.ids, algorithm.rules(server, own[k], clients), strict=True)
+        models.add(ids, theta)
+        for name, rows in own[k].items() if algorithm.keeps else ():
+            put(kept, name, ids, rows, len(federation))
+        own[k] = {}
+        on_work(at_end / total)
+    in_order = [rules[i] for i in range(len(federation))]
+    post = tuple(Sent(names, len(each), sum(each)) for names, each in posted.items())
+    return Fitted(server["w"], models.taken(), in_order, server, kept, post)
+
+
+def _settled(w: Tensor, groups: Sequence[Clients], algorithm: Algorithm) -> Tensor:
+    """The global model with the mean of what all clients measure of their people."""
+    moved = torch.zeros_like(w)  # exactly 0 where numbers are trained
+    for clients in groups:
+        moved += (clients.settled(clients.replicate(w), algorithm.batch) - w).sum(0)
+    return w + moved / sum(map(len, groups))

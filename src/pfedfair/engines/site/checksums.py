@@ -1,0 +1,58 @@
+"""Tensors in a file with a checksum: a disk that lost one bit is noticed, not believed.
+
+The checksum is of names, kinds, shapes, numbers and words, so it does not depend on how the file is
+laid out. It is no signature: whoever can write the file can write another checksum.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from pfedfair._util.files import atomic
+
+
+def write(
+    path: Path,
+    tensors: Mapping[str, Tensor],
+    about: Mapping[str, Any] | None = None,
+    private: bool = False,
+) -> None:
+    """Write tensors and words; what is `private` can be read by its owner only."""
+    whole = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
+    words = json.dumps(dict(about or {}))
+    with atomic(path) as beside:
+        if private:
+            beside.touch(mode=0o600)
+        save_file(whole, beside, metadata={"about": words, "sha256": _sum(whole, words)})
+
+
+def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors and the words; whatever is not as it was written is an exception."""
+    with safe_open(path, framework="pt") as file:
+        told = file.metadata() or {}
+        # Copies: what is checked is what is used, whatever happens to the file afterwards.
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    if "sha256" not in told or told["sha256"] != _sum(tensors, told.get("about", "")):
+        raise ValueError("its checksum does not fit: a bit was lost, or another program wrote it")
+    return tensors, dict(json.loads(told["about"]))
+
+
+def about(path: Path) -> dict[str, Any]:
+    """The words alone, which nobody has checked."""
+    with safe_open(path, framework="pt") as file:
+        return dict(json.loads((file.metadata() or {})["about"]))
+
+
+def _sum(tensors: Mapping[str, Tensor], words: str) -> str:
+    found = hashlib.sha256(words.encode())
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        found.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()

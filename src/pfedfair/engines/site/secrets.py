@@ -1,0 +1,89 @@
+"""What only a site knows: one secret on its own disk, and what is drawn from it.
+
+Noise, and the coins by which rows are held out, come from it and never from the run's seed, which
+the server knows.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pfedfair._util.errors import InputError
+from pfedfair._util.seeds import mixed
+from pfedfair.data.tables.cells import factor, floats
+
+NAME = "secret"
+EMPTY = np.uint64(0x9E3779B97F4A7C15)  # in the place of an empty cell
+
+
+def secret_of(folder: Path) -> bytes:
+    """The site's secret: made once, readable by its owner only, the same in every run."""
+    path = folder / NAME
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        beside = folder / f".{NAME}.{os.getpid()}"
+        beside.unlink(missing_ok=True)
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_hex(32))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(beside, path)  # of two processes at once, the first one's is kept
+        except FileExistsError:
+            pass
+        finally:
+            beside.unlink(missing_ok=True)
+    text = path.read_text().strip()
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise InputError(f"{path} does not hold a secret: delete it, and a new one is made.")
+    return bytes.fromhex(text)
+
+
+def seed_for(secret: bytes, purpose: str) -> int:
+    """The root of random numbers that nobody else can guess, another one for each purpose."""
+    return int.from_bytes(_digest(purpose.encode(), secret)) >> 1
+
+
+def row_marks(frame: pd.DataFrame, secret: bytes) -> np.ndarray:
+    """A number for each row, ``(n,)``, that depends on its cells and the secret alone.
+
+    Not on other rows: not on how many there are, in what order, or on what kind of column their
+    cells make. Rows that are alike have the same mark.
+    """
+    total = np.zeros(len(frame), dtype=np.uint64)
+    for name in frame.columns:
+        key = np.uint64(int.from_bytes(_digest(f"column {name}".encode(), secret)))
+        total += mixed(_cells(frame[name], secret) ^ key)
+    each, place = np.unique(total, return_inverse=True)
+    marks = [int.from_bytes(_digest(one.tobytes(), secret)) for one in each]
+    return np.array(marks, dtype=np.uint64)[place]
+
+
+def _cells(column: "pd.Series[Any]", secret: bytes) -> np.ndarray:
+    """64 bits for each cell: of a number its own, of a word a digest."""
+    types = pd.api.types
+    if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
+        return _bits(floats(column))
+    codes, words = factor(column)
+    numbers = pd.to_numeric(pd.Series([*words, ""], dtype=object), errors="coerce")
+    bits = _bits(numbers.to_numpy(np.float64))
+    for i, word in enumerate(words):
+        if np.isnan(numbers[i]):
+            bits[i] = int.from_bytes(_digest(word.encode(), secret))
+    return np.asarray(bits[codes])
+
+
+def _bits(values: np.ndarray) -> np.ndarray:
+    found = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64).copy()  # -0.0 is 0.0
+    found[np.isnan(values)] = EMPTY
+    return found
+
+
+def _digest(data: bytes, secret: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=8, key=secret).digest()

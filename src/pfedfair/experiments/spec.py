@@ -1,0 +1,135 @@
+"""What determines a run."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from pfedfair._util.errors import InputError
+from pfedfair._util.scalars import plain
+from pfedfair.data import DATASETS, FACES, NATURAL, Dataset, load
+from pfedfair.methods import Algorithm
+from pfedfair.models import PIXELS
+from pfedfair.partition import Plan
+
+FRONTIER = "frontier"
+LATER = ("positive", "bands", "test", "weight")  # that are not told where they are not used
+FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is computed
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which rows: a bundled data set, a file with the names of its columns, or images.
+
+    `model` and `encoding` of columns, if not the usual ones; `positive`, `bands`, `weight` and
+    `test`, a file, as in `from_frame`. Of images: the `folder` where they or their embeddings are,
+    the `encoder` that embeds them, how embeddings are scaled; or the size of images in `pixels`,
+    for networks on pixels.
+    """
+
+    name: str
+    label: str | None = None
+    sensitive: str | None = None
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    merge_groups: bool = False
+    folder: str | None = None
+    encoder: str | None = None
+    pixels: int | None = None
+    scaling: str | None = None
+    skip_missing: bool = False
+    with_images: bool = False
+    model: str | None = None
+    keep: tuple[str, ...] = ()
+    encoding: str | None = None
+    positive: Any = None
+    bands: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    test: str | None = None
+    weight: str | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Return the name of a bundled data set, or a file's name, contents and columns."""
+        if self == Source(self.name) and self.name in DATASETS:
+            return {"name": self.name}
+        about = asdict(self)
+        about = {k: v for k, v in about.items() if k not in LATER or v not in (None, ())}
+        if self.name in DATASETS:
+            return about
+        about |= {"name": Path(self.name).name}
+        if self.test is not None:
+            about |= {"test": Path(self.test).name, "test_sha256": _sha256(self.test)}
+        if self.name in (*FACES, *NATURAL) or Path(self.name).is_dir():
+            return about | {"folder": None, "sha256": load_source(self).digest}
+        return about | {"sha256": _sha256(self.name)}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """All that determines a run.
+
+    With `frontier` it is not the algorithm that is measured, but the best thresholds on the scores
+    of its global model, at each of `FRONTIER_LIMITS`; the results call this method `FRONTIER`. With
+    `validated` the run is measured on the validation rows too, which have rows of their own in the
+    results.
+    """
+
+    source: Source
+    plan: Plan
+    method: str
+    algorithm: Algorithm
+    seed: int
+    protocol: str | None = None
+    sensitive_as_input: bool | None = None  # as the data set says
+    validated: bool = False
+    frontier: bool = False
+
+    def __post_init__(self) -> None:
+        plain(self)
+
+    def describe(self) -> dict[str, Any]:
+        """Return a JSON-able description; equal specs, equal text."""
+        source, plan = self.source.describe(), self.plan.to_dict()
+        algorithm = self.algorithm.to_dict()
+        return vars(self) | {"source": source, "plan": plan, "algorithm": algorithm}
+
+    @property
+    def name(self) -> str:
+        """The method's name in the results."""
+        return FRONTIER if self.frontier else self.method
+
+    @property
+    def key(self) -> str:
+        text = json.dumps(self.describe(), sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return f"{Path(self.source.name).stem}-{self.name}-{self.seed}-{digest}"
+
+    @property
+    def work(self) -> float:
+        """Rough amount of arithmetic, for estimates of time."""
+        per_round, at_end = self.algorithm.cost()
+        rounds = self.algorithm.rounds if self.algorithm.federated else 0
+        data = load_source(self.source)
+        weights: float = sum(a * b for a, b in pairwise((64, *data.hidden, 1)))
+        if data.array is not None:
+            weights = size = data.array[0].size
+            if self.source.pixels:
+                weights = PIXELS[data.model or "cnn"].work * size / 12_288
+        rows = data.paper_plan.rows if data.paper_plan else len(data)
+        return (rounds * per_round + at_end) * (rows * (weights + 2e4) / 1e7) + 1.0
+
+
+@lru_cache(maxsize=16)  # a study has faces, as embeddings and as pixels
+def load_source(source: Source) -> Dataset:
+    """Load the rows of a source, once per process."""
+    if source.name in NATURAL and source.label:  # in Python that may be the folder
+        raise InputError(f"'{source.name}' has its own label: leave it out.")
+    return load(**asdict(source) | {"bands": dict(source.bands)})
+
+
+@lru_cache(maxsize=4)
+def _sha256(path: str) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

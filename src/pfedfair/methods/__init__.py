@@ -1,0 +1,104 @@
+"""One file per method, each readable beside its paper. `ALGORITHMS` has them by name."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from importlib import import_module
+from typing import Any
+
+from pfedfair._util.errors import InputError, known
+from pfedfair.methods.base import Algorithm, State
+from pfedfair.methods.clients import Clients
+
+__all__ = ["ALGORITHMS", "Algorithm", "Clients", "Method", "State", "from_dict"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A name that users type: the class behind it, and whether they set its eta."""
+
+    name: str
+    file: str
+    class_name: str
+    fair: bool
+
+    @property
+    def kind(self) -> type[Algorithm]:
+        """The class."""
+        found: type[Algorithm] = getattr(import_module(f"{__name__}.{self.file}"), self.class_name)
+        return found
+
+    @property
+    def settings(self) -> list[str]:
+        """Names of all its hyper-parameters."""
+        return [field.name for field in fields(self.kind)]
+
+    @property
+    def closing(self) -> int:
+        """Rounds at the end in which it trains nothing, if nothing else is said."""
+        return self.kind().closing
+
+    def levels(self, etas: Sequence[float]) -> tuple[dict[str, float], ...]:
+        """Return the settings of each point of its trade-off curve, from accurate to fair.
+
+        >>> ALGORITHMS["pfedfair"].levels([0.5, 0.9]), ALGORITHMS["fedavg"].levels([0.5, 0.9])
+        (({'eta': 0.5}, {'eta': 0.9}), ({},))
+        """
+        if self.fair:
+            return tuple({"eta": eta} for eta in etas)
+        return tuple(dict(level) for level in self.kind.levels)
+
+
+# To add a method, add a line: its file, its class, its name, and the name of its fair variant,
+# which is the same class with eta. A name that is left out ("") does not exist.
+METHODS = (
+    ("constant", "Constant", "constant", ""),
+    ("local", "Local", "erm-local", "kde-local"),
+    ("fedavg", "FedAvg", "fedavg", "fedavg-kde"),
+    ("fedprox", "FedProx", "fedprox", "fedprox-kde"),
+    ("perfedavg", "PerFedAvg", "perfedavg", "perfedavg-kde"),
+    ("pfedme", "PFedMe", "pfedme", "pfedme-kde"),
+    ("ditto", "Ditto", "ditto", "ditto-kde"),
+    ("pfedfair", "PFedFair", "", "pfedfair"),
+    ("fa", "FA", "fa", ""),
+    ("mmpf", "MMPF", "", "mmpf"),
+    ("fcfl", "FCFL", "fcfl", ""),
+    ("fairfed", "FairFed", "", "fairfed"),
+    ("logofair", "LoGoFair", "logofair", ""),
+    ("transport", "Transport", "transport", ""),
+    ("newton", "Newton", "newton", ""),
+    ("pooled", "Pooled", "pooled", ""),
+    ("threshold_local", "ThresholdLocal", "threshold-local", ""),
+    ("fedfact", "FedFACT", "fedfact", ""),
+    ("fedfact_in", "FedFACTIn", "fedfact-in", ""),
+    ("duan", "Duan", "duan", ""),
+    ("irm", "IRM", "irm", ""),
+    ("fair_dummies", "FairDummies", "fair-dummies", ""),
+    ("reweigh", "Reweigh", "reweigh", ""),
+    ("dro", "DRO", "dro", ""),
+    ("gaussian_swap", "GaussianSwap", "gaussian-swap", ""),
+)
+ALGORITHMS: dict[str, Method] = {
+    names[fair]: Method(names[fair], file, class_name, bool(fair))
+    for file, class_name, *names in METHODS
+    for fair in (0, 1)
+    if names[fair]
+}
+FILES = {class_name: file for file, class_name, *_ in METHODS} | {"Targeted": "target"}
+
+
+def from_dict(about: Mapping[str, Any]) -> Algorithm:
+    """Make an algorithm from what its `to_dict` said, a wrapped method included."""
+    kind = known("saved algorithm", str(about.get("kind")), FILES)
+    made = {name: _value(value) for name, value in about.items() if name != "kind"}
+    method = Method("", FILES[kind], kind, False)
+    unknown = [name for name in made if name not in method.settings]
+    if unknown:
+        raise InputError(f"{kind} has no setting '{unknown[0]}': it was saved by another version.")
+    return method.kind(**made)
+
+
+def _value(value: Any) -> Any:
+    """Undo what JSON does to a setting."""
+    if isinstance(value, Mapping):
+        return from_dict(value)
+    return tuple(map(_value, value)) if isinstance(value, list | tuple) else value

@@ -1,0 +1,55 @@
+"""Settings that cannot be are refused in a sentence."""
+
+from typing import Any
+
+from pfedfair._util.errors import InputError
+
+INFINITY = float("inf")
+
+
+def at_least(least: int, settings: Any, *names: str) -> None:
+    for name in names:
+        if getattr(settings, name) < least:
+            raise InputError(f"{name} must be at least {least}, got {getattr(settings, name)}.")
+
+
+def above_zero(settings: Any, *names: str) -> None:
+    for name in names:
+        if not 0 < getattr(settings, name) < INFINITY:
+            raise InputError(f"{name} must be a positive number, got {getattr(settings, name):g}.")
+
+
+def zero_or_more(settings: Any, *names: str) -> None:
+    for name in names:
+        if not 0 <= getattr(settings, name) < INFINITY:
+            raise InputError(f"{name} must be a number >= 0, got {getattr(settings, name):g}.")
+
+
+def share(settings: Any, *names: str) -> None:
+    for name in names:
+        if not 0 <= getattr(settings, name) <= 1:
+            raise InputError(f"{name} must be in [0, 1], got {getattr(settings, name):g}.")
+
+
+def no_eta(settings: Any) -> None:
+    """Refuse a weight of the fairness penalty where there is no place for it."""
+    if settings.eta != 0:
+        raise InputError(
+            f"{type(settings).__name__} has an objective of its own: leave out eta, "
+            f"got {settings.eta:g}."
+        )
+
+
+def target(settings: Any) -> None:
+    """Refuse a target, a confidence or a part of held rows that cannot be."""
+    share(settings, "target_ddp")
+    confidence = settings.confidence
+    if confidence is not None and not 0.5 <= confidence < 1:
+        raise InputError(f"confidence must be in [0.5, 1), got {confidence:g}.")
+    held(settings)
+
+
+def held(settings: Any) -> None:
+    """Refuse a part of held rows that cannot be."""
+    if not 0 < settings.held <= 0.5:  # more might leave a small client no row to train on
+        raise InputError(f"held must be above 0 and at most 0.5, got {settings.held:g}.")

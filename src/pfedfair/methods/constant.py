@@ -1,0 +1,38 @@
+"""The constant classifier: every client predicts its own more frequent label for everybody.
+
+It is perfectly fair and often surprisingly accurate, so it is a row of every table.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pfedfair.data.task import Kinds, outputs
+from pfedfair.federation import stack
+from pfedfair.methods.base import Algorithm, Clients, State
+from pfedfair.models import Bias, Network
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant(Algorithm):
+    """Log-odds of the label among a client's training rows; no training."""
+
+    federated = False
+    collapse = ""
+    tuned = False
+    level = ""
+
+    def network(self, default: Network, kinds: Kinds) -> Network:
+        return Bias(outputs(kinds.classes))
+
+    def cost(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
+        batch = stack(clients.table, clients.rows)
+        if clients.network.size > 1:
+            label = batch.y.unsqueeze(-1) == torch.arange(clients.network.size)
+            return (batch.weight.unsqueeze(-1) * label).sum(1).clamp(min=1e-6).log()
+        rate = (batch.weight * batch.y).sum(1, keepdim=True)
+        return torch.logit(rate, eps=1e-6)

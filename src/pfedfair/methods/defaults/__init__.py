@@ -1,0 +1,284 @@
+"""The one factory of algorithms, and the settings that were tuned for each data set."""
+
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import fields, replace
+from functools import cache
+from importlib.resources import files
+from math import log
+from typing import Any
+
+from pfedfair._util.errors import InputError, known, near, setting
+from pfedfair.data import Dataset
+from pfedfair.federation import steps
+from pfedfair.methods import ALGORITHMS, METHODS, Algorithm, Method
+from pfedfair.methods.defaults.values import NONE, number, parsed
+from pfedfair.methods.target import Targeted, targeted
+
+__all__ = [
+    "BASE", "as_many_steps", "make", "make_for", "of_few_rows", "section", "settings", "sized",
+    "space", "takes", "trainer", "words",
+]  # fmt: skip
+
+ANY = "any"  # the settings of methods that nobody has tuned
+BASE = "fedavg"  # trains the model of methods with closing rounds, which are not tuned themselves
+EXACT = "newton"  # trains it where the model is linear in its parameters
+OWN = "own"  # the settings for tables of your own
+UNTUNED = {  # what sections are for that were tuned elsewhere
+    OWN: "tables of your own (they suit clients of some hundred rows)",
+    "images": "images of your own (they suit embeddings of faces)",
+    "own-mlp": "perceptrons on tables of your own (they suit clients of some hundred rows)",
+    "pixels": "networks on pixels (they suit images of 64 pixels)",
+}
+LIKE = {"compas-two-races": "compas"}
+SPECIAL = ("wide", "additive", "few")  # kinds of data whose spaces are in part others
+TUNED_ROWS = {  # of a client, when the settings were tuned
+    "adult": 2400, "adult-additive": 2400, "compas": 600, "compas-additive": 600,
+    "acs": 1125,
+}  # fmt: skip
+ETA = 0.9
+OF_PENALTY = ("eta", "penalty", "mix", "penalty_options")
+OF_TRAINING = ("epochs", "batch", "alpha", "optimiser", "ridge", "weighting")
+OF_STEPS = (*OF_TRAINING, "epsilon")  # who gives these wants a base that sends models
+OF_TARGET = ("target_ddp", "confidence", "held", "dual_step")
+
+
+def make(
+    name: str, settings: Mapping[str, Any] | None = None, data: str | Dataset | None = None
+) -> Algorithm:
+    """Return a method by its name: for the command line, for Python and for Flower.
+
+    Parameters
+    ----------
+    settings
+        Hyper-parameters by name, which have the last word; texts are read as what the setting is.
+        "penalty.bandwidth" is an option of the penalty, "base.mu" a setting of a base method. With
+        "target_ddp" (and "confidence", "held", "dual_step") each client of a method with a penalty
+        finds its own eta.
+    data
+        The data set whose tuned settings to take; without it, the class's own.
+
+    Examples
+    --------
+    >>> make("pfedfair", {"eta": 0.5, "lam": "0.2"}, "adult").lam
+    0.2
+    >>> make("fedavg", {"eta": 0.5})
+    Traceback (most recent call last):
+    pfedfair.InputError: 'eta' means nothing to fedavg: leave it out, or take fedavg-kde.
+    """
+    method = ALGORITHMS[known("method", name, ALGORITHMS)]
+    tuned = {} if data is None else _settings(data, name)
+    given = dict(settings or {})
+    by_steps = "base" not in given and any(key in given for key in OF_STEPS)
+    other = given.get("base", tuned.get("base")) != tuned.get("base") or by_steps
+    if data is not None and "base" in tuned and other:
+        usual = _settings(data, BASE)  # another base than the tuned one
+        tuned = usual | {"rounds": usual["rounds"] + method.closing}
+    base = {"base": tuned.pop("base")} if "base" in tuned else {}
+    given = _nested(base | given, name, data)
+    own = method.settings
+    target = {key: given.pop(key) for key in OF_TARGET if key in given and key not in own
+              and method.fair}  # fmt: skip
+    if target and "target_ddp" not in target:
+        raise InputError(f"{setting(next(iter(target)))} needs {setting('target_ddp')}.")
+    for key in given:
+        if not takes(name, key):
+            raise InputError(_refusal(key, method))
+    if method.fair:
+        given = {"eta": ETA} | given
+    algorithm = method.kind(**tuned | parsed(method.kind, given))
+    trainer = getattr(algorithm, "base", None)
+    if trainer is not None and not trainer.tuned and "rounds" not in given:  # nobody tuned these
+        algorithm = replace(algorithm, rounds=trainer.rounds + algorithm.closing)
+    return targeted(algorithm, **parsed(Targeted, target)) if target else algorithm
+
+
+def takes(name: str, key: str, given: Collection[str] = OF_TARGET) -> bool:
+    """Whether a method has a setting of this name, among those that are `given`.
+
+    >>> takes("fedavg", "rounds"), takes("fedavg", "eta"), takes("fedavg-kde", "target_ddp")
+    (True, False, True)
+    """
+    method, key = ALGORITHMS[name], key.partition(".")[0]
+    if key in OF_PENALTY:
+        return method.fair
+    if method.fair and key in OF_TARGET and key not in method.settings:
+        return "target_ddp" in given
+    return key in method.settings
+
+
+def settings(data: str | Dataset, name: str) -> dict[str, Any]:
+    """Return the tuned hyper-parameters of a method, from ``tuned.toml``.
+
+    Of a method that was not tuned for the data: those for any method there that it has. One that
+    has nothing to tune but what FedAvg has, has FedAvg's, and its rounds after training.
+    """
+    tuned: dict[str, dict[str, Any]] = _read("tuned.toml").get(section(data), {})
+    method = ALGORITHMS[name]
+    if name not in (*tuned, EXACT) and _as_base(name):
+        base = EXACT if EXACT in tuned and "base" in method.settings else BASE
+        trained = settings(data, base)
+        rounds = {"rounds": trained["rounds"] + method.closing} if trained else {}
+        return trained | rounds | ({"base": base} if base == EXACT else {})
+    any_method = f"{ANY}-one-step" if method.kind.one_step else ANY
+    usual = tuned.get(any_method, {}) if method.kind.tuned else {}
+    if EXACT in tuned and section(data) != OWN and method.kind.tuned:  # an additive model, too
+        usual = settings(OWN, name)
+    return tuned.get(name, {k: v for k, v in usual.items() if k in method.settings})
+
+
+def _as_base(name: str) -> bool:
+    """Whether a method has nothing to tune but what another one has that trains its model."""
+    kind = ALGORITHMS[name].kind
+    return kind.federated and not kind.tuned
+
+
+def trainer(data: str | Dataset) -> str:
+    """The method that trains the model of others: Newton's where the model is linear."""
+    return EXACT if EXACT in _read("tuned.toml").get(section(data), {}) else BASE
+
+
+def section(data: str | Dataset) -> str:
+    """Whose settings a data set has: its own, or those for tables of your own."""
+    name = data if isinstance(data, str) else data.settings  # not its name, which a file may have
+    return LIKE.get(name, name if name in _sections() else OWN)
+
+
+def _sections() -> set[str]:
+    """All sections: those with settings, and those that can be tuned."""
+    return {*_read("tuned.toml"), *_read("spaces.toml")["few"]["sections"]}
+
+
+def words(data: str | Dataset, name: str, algorithm: Algorithm) -> str:
+    """Say which settings a method has on a data set, those that were given included."""
+    whose, tuned = section(data), settings(data, name)
+    trainer = getattr(algorithm, "base", None) or getattr(algorithm, "method", None) or algorithm
+    usual = {field.name: field.default for field in fields(trainer)}
+    about = {key: getattr(trainer, key) for key in usual} | {"rounds": algorithm.rounds}
+    shown = [key for key in usual if key in tuned or about[key] != usual[key]]
+    found = ", ".join(f"{key} {about[key]}" for key in shown if key not in ("eta", "target_ddp"))
+    if getattr(algorithm, "base", None) is not None:
+        found = f"a model trained by {type(trainer).__name__}, {found}"
+    if not found:
+        return f"{name} has no settings to tune." if not ALGORITHMS[name].kind.tuned else (
+            f"Settings: the defaults of {name}; nobody has tuned it for {whose}.")  # fmt: skip
+    if whose not in UNTUNED and name not in _read("tuned.toml")[whose] and not _as_base(name):
+        return f"Settings for {whose}: {found}. Nobody has tuned them for {name}."
+    if whose not in UNTUNED:
+        return f"Settings, as tuned for {whose} or given: {found}."
+    return (
+        f"Settings for {UNTUNED[whose]}: {found}. "
+        "--set changes one; pfedfair tune finds better ones for yours."
+    )
+
+
+def make_for(
+    rows: int | None, name: str, given: Mapping[str, Any], data: str | Dataset
+) -> Algorithm:
+    """Return a method as tuned, for clients of so many `rows`."""
+    known("method", name, ALGORITHMS)
+    base = given.get("base")
+    trains, mark = (str(base), "base.") if base in ALGORITHMS else (name, "")
+    small = {} if rows is None else of_few_rows(data, trains, max(rows, 1))
+    return make(name, {mark + key: value for key, value in small.items()} | dict(given), data)
+
+
+def of_few_rows(data: str | Dataset, name: str, rows: int) -> dict[str, Any]:
+    """Return the settings of a method for clients of few `rows`.
+
+    As tuned for such clients; or, where nobody has, those that make as many steps as in tuning.
+    """
+    tuned = sized(data, rows)
+    known_here = _read("tuned.toml").get(tuned, {})
+    there = name in known_here or (BASE in known_here and _as_base(name))
+    return settings(tuned, name) if there and tuned != section(data) else (
+        as_many_steps(data, name, rows))  # fmt: skip
+
+
+def sized(data: str | Dataset, rows: int) -> str:
+    """The section that is tuned for clients of about so many rows, such as "adult-240"."""
+    whole = section(data)
+    sizes = {whole: TUNED_ROWS.get(whole, rows)}
+    for name in sorted(_sections()):
+        known_as, _, size = name.rpartition("-")
+        if known_as == whole and size.isdigit():
+            sizes[name] = int(size)
+    return min(sizes, key=lambda name: abs(log(sizes[name] / rows)))
+
+
+def as_many_steps(
+    data: str | Dataset, name: str, rows: int, way: str | None = None
+) -> dict[str, Any]:
+    """Return settings that give a small client as many steps as in tuning.
+
+    The settings were tuned with five clients, on Adult of 2,400 rows: four minibatches an epoch. A
+    client of 600 or 240 rows is one minibatch. It takes either four smaller ones ("batches"), or
+    four passes over its rows instead of one ("passes"). On validation rows the former is better for
+    models that are trained on one client's rows, the latter for the mean of many clients' models
+    (``docs/decisions/0007-small-clients.md``).
+    """
+    kind, usual = ALGORITHMS[name].kind, TUNED_ROWS.get(section(data), rows)
+    made = make(name)
+    if made.linear:  # it needs no steps
+        return {}
+    batch = made.batch
+    times = steps(usual, batch) // steps(rows, batch)
+    if times <= 1 or "base" in settings(data, name):  # a base that is tuned has its own
+        return {}
+    if way == "batches" or (way is None and kind.personal):
+        return {"batch": batch * rows // usual}
+    found = settings(data, name)
+    finish = {"prox_epochs": times * found["prox_epochs"]} if "prox_epochs" in found else {}
+    return {"epochs": times} | finish
+
+
+_settings = settings  # make's argument has this name, too
+
+
+def space(data: str | Dataset, name: str) -> dict[str, list[Any]]:
+    """Return what is tuned of a method, and the values to try, from ``spaces.toml``."""
+    kind, known_spaces = ALGORITHMS[name].kind, _read("spaces.toml")
+    rounds = known_spaces["one_step_rounds" if kind.one_step else "rounds"]
+    whose = section(data)
+    special = [known_spaces[k] for k in SPECIAL if whose in known_spaces[k]["sections"]]
+    found: dict[str, list[Any]] = {"rounds": rounds[whose]}
+    for base in reversed(kind.__mro__):
+        for some in (known_spaces, *special):
+            found |= some.get(base.__name__, {})
+    return found
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / name).read_text(encoding="utf-8"))
+
+
+def _nested(given: dict[str, Any], name: str, data: str | Dataset | None) -> dict[str, Any]:
+    """Put together what is spelt "base.mu" and "penalty.bandwidth"."""
+    base = None if given.get("base") in NONE else given.get("base")
+    inner = {key: given.pop(key) for key in list(given) if key.startswith("base.")}
+    if isinstance(base, str):
+        given["base"] = make(base, {key[len("base.") :]: v for key, v in inner.items()}, data)
+        if "base.rounds" in inner:
+            raise InputError("Leave out base.rounds: the rounds are those of the whole method.")
+    elif inner:
+        raise InputError(f"{next(iter(inner))} needs base, the name of a method.")
+    lost = [key for key in OF_TRAINING if key in given and base is not None]
+    if lost:  # the base trains, and has its own
+        raise InputError(f"With a base, say base.{lost[0]} in the place of {lost[0]}.")
+    options = {key: given.pop(key) for key in list(given) if key.startswith("penalty.")}
+    if options:
+        read = ((key[len("penalty.") :], number(key, value)) for key, value in options.items())
+        pairs = [(key, int(v) if float(v).is_integer() else v) for key, v in read]  # some count
+        given["penalty_options"] = (*given.get("penalty_options", ()), *pairs)
+    return given
+
+
+def _refusal(key: str, method: Method) -> str:
+    """Say that a method does not take a setting, and what may have been meant."""
+    taken = [one for one in method.settings if method.fair or one not in OF_PENALTY]
+    if key not in {*OF_TARGET, *(one for m in ALGORITHMS.values() for one in m.settings)}:
+        return f"Unknown setting '{key}' of {method.name}: {near(key, taken)}{', '.join(taken)}."
+    other = [fair for _, _, plain, fair in METHODS if plain == method.name and fair]
+    instead = f", or take {other[0]}" if other and key in (*OF_PENALTY, *OF_TARGET) else ""
+    return f"'{setting(key)}' means nothing to {method.name}: leave it out{instead}."

@@ -1,0 +1,158 @@
+r"""A linear program over all clients: Duan, Xu, Shi and Lemmon, AISTATS 2025.
+
+"The Cost of Local and Global Fairness in Federated Learning". A base method, FedAvg by default,
+trains one model, and :math:`\hat y` is its likelier label. A client's decision for a person of
+group a is then one of three by lot: :math:`\hat y` with chance :math:`\beta_{ac}`, label 0 or label
+1 with chances :math:`\beta^0_{ac}` and :math:`\beta^1_{ac}`, whatever the person's score. Accuracy
+and the rates of positive decisions,
+
+.. math:: r_{ac} = \beta_{ac} \, P(\hat y = 1 \mid a, c) + \beta^1_{ac} ,
+
+are linear in these chances, so the best of them under a local and a global limit,
+
+.. math::
+    |r_{1c} - r_{0c}| \le \epsilon_l \text{ at every client } c, \qquad
+    \Bigl| \sum_c \bigl( P(c \mid a{=}1) \, r_{1c} - P(c \mid a{=}0) \, r_{0c} \bigr) \Bigr|
+    \le \epsilon_g ,
+
+are found by a linear program. In one closing round every client sends eight counts of its held
+rows, by group, label and :math:`\hat y`; the server solves, and tells each client its chances.
+
+It is optimal among mixtures of the model's decisions with constant ones, not among all rules on the
+scores: a lot moves people of any score, where a threshold moves those who are near it.
+
+Differs from the paper: it is made for any number of classes and for equalised odds, here it has two
+classes and demographic parity, which its authors' code has too. The program is in the mixing
+chances themselves; the paper has it in the true positive rates, whose region has the three
+decisions as corners, and solves for the chances afterwards: the same set of rules. We had the
+abstract, the introduction and the authors' notebooks, not the whole paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfedfair.methods import checks
+from pfedfair.methods.base import Clients, Model, OfClients, State
+from pfedfair.methods.finish import Finish, counted
+from pfedfair.rules import Rule, Thresholds
+from pfedfair.theory.cuts import FAR
+
+
+class ServerState(TypedDict):
+    w: Model
+    mix: OfClients  # chances of the model's label, of 0 and of 1, (clients, groups, 3)
+
+
+class MessageState(TypedDict, total=False):
+    # What a client sends: in training the base's message, then counts
+    w: Model
+    counts: Tensor  # held people by group, label and the model's label
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duan(Finish):
+    """A base method, then a round in which the server solves the linear program.
+
+    Attributes
+    ----------
+    target_global
+        The largest gap over all clients' rows; without it `target_ddp`. 1: no limit.
+    """
+
+    target_global: float | None = None
+
+    server_keys = ServerState
+    message_keys = MessageState
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.target_global is not None:
+            checks.share(self, "target_global")
+
+    @property
+    def closing(self) -> int:
+        return 1
+
+    def start_server(self, w: Tensor, sizes: Tensor) -> State:
+        mix = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).repeat(len(sizes), 2, 1)
+        return super().start_server(w, sizes) | {"mix": mix}
+
+    def ask(self, server: State, held: Clients) -> State:
+        return {"counts": counted(server, held)}
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        if "counts" not in messages:
+            return super().server_round(server, messages, sizes)
+        after = {name: tensor.clone() for name, tensor in server.items()}
+        whole = self.target_ddp if self.target_global is None else self.target_global
+        mix = best_mix(messages["counts"].numpy(), self.target_ddp, whole)
+        return after | {"mix": torch.from_numpy(mix)}
+
+    def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
+        found = []
+        for client in clients.ids:
+            same, _, one = server["mix"][client].unbind(-1)
+            ends = torch.zeros_like(same), torch.full_like(same, FAR)
+            numbers = torch.stack([*ends, (same + one).clamp(0, 1), one.clamp(0, 1)], dim=-1)
+            found.append(Thresholds(numbers.to(server["w"])))
+        return found
+
+
+def best_mix(counts: np.ndarray, local: float, whole: float) -> np.ndarray:
+    """Return every client's chances of the model's label, of 0 and of 1, ``(clients, 2, 3)``.
+
+    A group that a client has nobody of keeps the model's label.
+
+    Parameters
+    ----------
+    counts
+        People by client, group, label and the model's label, ``(clients, 2, 2, 2)``.
+    local, whole
+        The limits on the gap at every client and over all of them.
+    """
+    from scipy.optimize import linprog  # takes long to load
+
+    clients = len(counts)
+    people = counts.sum((2, 3))  # (clients, groups)
+    label, given = counts.sum(3), counts.sum(2)
+    right = np.stack([np.trace(counts, axis1=2, axis2=3), label[..., 0], label[..., 1]], axis=-1)
+    share = given[..., 1] / people.clip(min=1)
+    rate = np.stack([share, 0 * share, 1 + 0 * share], axis=-1)  # of the three ways to decide
+    sign = np.array([-1.0, 1.0])[:, None]
+    limits, bounds = [], []
+    for c in np.flatnonzero(people.min(1) > 0):
+        gap = np.zeros_like(rate)
+        gap[c] = sign * rate[c]
+        limits.append(gap.ravel())
+        bounds.append(local)
+    total = people.sum(0)
+    if total.min() > 0:
+        limits.append((sign * (people / total)[..., None] * rate).ravel())
+        bounds.append(whole)
+    absent = np.repeat(people.ravel() == 0, 3)
+    only = np.tile([1.0, 0.0, 0.0], 2 * clients)
+    edge = np.where(absent, only, 0.0), np.where(absent, only, 1.0)
+    if not limits:
+        return only.reshape(clients, 2, 3)
+    both = np.concatenate([limits, -np.array(limits)])
+    for slack in (0.0, 5e-7):  # the solver's rounding may leave nothing between equal bounds
+        found = linprog(
+            -right.ravel() / max(people.sum(), 1),
+            A_ub=both,
+            b_ub=np.tile(bounds, 2) + slack,
+            A_eq=np.kron(np.eye(2 * clients), np.ones((1, 3))),
+            b_eq=np.ones(2 * clients),
+            bounds=np.stack(edge, axis=1),
+            method="highs",
+        )
+        if found.status == 0:
+            chances = np.clip(found.x, 0, 1).reshape(clients, 2, 3)
+            return np.asarray(chances / chances.sum(-1, keepdims=True))
+    raise ArithmeticError(f"the linear program was not solved: {found.message}")

@@ -1,0 +1,134 @@
+r"""FedFACT (Zhang, Han, Feng, Zhang, Li and Chen, NeurIPS 2025), the form after training.
+
+"FedFACT: A Provable Framework for Controllable Group-Fairness Calibration in Federated Learning". A
+base method, FedAvg by default, trains eta(x, a) = P(Y=1 | x, a). The most accurate decisions under
+a limit on the gap at every client and one over all clients take the largest of the calibrated
+chances :math:`M_{ac}^\top \eta`. With two classes, two groups and demographic parity that is: at
+client c predict 1 for a person of group a (sign +1 for a = 1, -1 for a = 0) iff
+
+.. math::
+    m_c = 2 \eta - 1 \pm \Bigl(\frac{\lambda}{P(a)} + \frac{\mu_c}{P(a \mid c)}\Bigr) > 0 .
+
+The multipliers minimise the dual on two levels, every client its :math:`\mu_c` given
+:math:`\lambda`, the server :math:`\lambda`. Its largest of two chances is smoothed by a soft-max of
+temperature tau, and so are the decisions: a lot gives label 1 with chance
+:math:`1 / (1 + e^{-m_c / \tau})`.
+
+So far it is LoGoFair (`pfedfair.methods.logofair`), by the same first author, which it carries
+over to more classes: the optimum is the same here. What differs is the soft-max, and that ours
+looks at held rows, and takes any base. The other form, in training, is
+`pfedfair.methods.fedfact_in`.
+
+Differs from the paper, of which we had the abstract and the introduction, no code of its own, and
+its authors' code for one place ("OptFair", whose tau and limits we follow): two groups and two
+classes only; the limit is on the gap between the groups, where theirs is on each group's distance
+from the rate of all; the server asks for counts on a grid of lambda in one round, where it takes
+gradient steps; a client's rule is kept in 500 cells of the score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+import torch
+from torch import Tensor
+
+from pfedfair.methods import checks
+from pfedfair.methods.base import Answer, Clients, Model, State, Summed
+from pfedfair.methods.clients import set_aside
+from pfedfair.methods.finish import Finish
+from pfedfair.methods.logofair import GRID, LARGEST, decide, look, narrow, solve
+from pfedfair.models import Cells
+from pfedfair.rules import Lookup, Rule
+
+BINS = 500  # cells of the score in a client's rule
+
+
+class ServerState(TypedDict):
+    w: Model
+    group: Tensor  # held people in each group, known after round 1
+    lam: Tensor  # lambda
+
+
+class MessageState(TypedDict, total=False):
+    # What a client sends: in training the base's message and its groups, then counts
+    w: Model
+    group: Summed  # its held people in each group
+    positive: Summed  # those decided 1 for every lambda of the grid, (grid, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedFACT(Finish):
+    """A base method, then a round for the multiplier that all clients share.
+
+    Attributes
+    ----------
+    target_global
+        The largest gap over all clients' rows; without it `target_ddp`. 1: no limit.
+    tau
+        Temperature of the soft-max.
+    """
+
+    target_global: float | None = None
+    tau: float = 0.02
+
+    server_keys = ServerState
+    message_keys = MessageState
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.above_zero(self, "tau")
+        if self.target_global is not None:
+            checks.share(self, "target_global")
+
+    @property
+    def closing(self) -> int:
+        return 1
+
+    def start_server(self, w: Tensor, sizes: Tensor) -> State:
+        more = {"group": torch.ones(2, dtype=torch.float64)}
+        more["lam"] = torch.zeros((), dtype=torch.float64)
+        return super().start_server(w, sizes) | more
+
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
+        sent, kept = super().client_round(server, own, clients, t)
+        if "positive" not in sent:
+            held = set_aside(clients, self.held)[1].rows
+            each = [clients.table.s[torch.from_numpy(rows)] for rows in held]
+            sent["group"] = torch.stack([torch.bincount(s, minlength=2) for s in each]).double()
+        return sent, kept
+
+    def ask(self, server: State, held: Clients) -> State:
+        people = look(held, server)
+        mus = [solve(people, lam, self.target_ddp, self.tau) for lam in grid()]
+        counts = [decide(people, lam, mu, self.tau) for lam, mu in zip(grid(), mus, strict=True)]
+        return {"positive": torch.stack(counts, dim=1)}
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        if "positive" not in messages:
+            rest = {name: rows for name, rows in messages.items() if name != "group"}
+            return super().server_round(server, rest, sizes) | {"group": messages["group"].sum(0)}
+        after = {name: tensor.clone() for name, tensor in server.items()}
+        if server["group"].min() > 0:  # else a group is nowhere, and any rule is fair
+            whole = self.target_ddp if self.target_global is None else self.target_global
+            rate = messages["positive"].sum(0) / server["group"]
+            after["lam"] = narrow(grid(), rate[:, 1] - rate[:, 0], whole)[1]
+        return after
+
+    def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
+        people = look(set_aside(clients, self.held)[1], server)
+        mu = solve(people, server["lam"], self.target_ddp, self.tau)
+        sign = torch.tensor([-1.0, 1.0], dtype=torch.float64)
+        lift = sign * (server["lam"] / people.share + mu[:, None] / people.own_share)
+        cells = Cells(2, BINS)
+        margin = 2 * torch.from_numpy(cells.label.centres[:, 1]) - 1
+        one = torch.sigmoid((margin + lift[..., None]) / self.tau)  # (clients, groups, cells)
+        both = torch.stack([1 - one, one], dim=-1).to(server["w"])
+        return [Lookup(numbers.clone(), cells.settings) for numbers in both]
+
+
+def grid() -> Tensor:
+    """Values of lambda, denser around 0."""
+    return LARGEST * torch.linspace(-1, 1, GRID, dtype=torch.float64) ** 3

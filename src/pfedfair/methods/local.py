@@ -1,0 +1,44 @@
+"""Local training: every client on its own, nothing is sent.
+
+ERM(local) in the paper; with eta > 0, KDE(local). With all rows at one client
+(``partition.together()``) it is centralised training, and other objectives than these are methods
+that derive from it: they say what the gradients are.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor
+
+from pfedfair.federation import Batch
+from pfedfair.methods.base import Algorithm, Clients, State
+
+Gradient = Callable[[Tensor, Batch], Tensor]  # of models (clients, p) and a minibatch, (clients, p)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Local(Algorithm):
+    """`rounds` times `epochs` passes over the client's own rows, from the common initial model."""
+
+    federated = False
+    alone = True
+    personal = True
+
+    def cost(self) -> tuple[float, float]:
+        return 0.0, float(self.rounds * self.epochs)
+
+    def gradients(self, clients: Clients) -> Gradient:
+        """How gradients are made in a whole training, which may prepare something before it."""
+        return partial(clients.gradient, self.objective)
+
+    def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
+        return self.descend(clients.replicate(server["w"]), clients, self.gradients(clients))
+
+    def descend(self, theta: Tensor, clients: Clients, gradient: Gradient) -> Tensor:
+        """All steps of a training, on models that are changed in place."""
+        step = self.step()
+        for t in range(self.rounds):
+            for batch in self.minibatches(clients, t):
+                step(theta, gradient(theta, batch))
+        return theta

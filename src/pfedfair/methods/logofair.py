@@ -1,0 +1,235 @@
+r"""LoGoFair (Zhang, Chen, Han, Zhong and Zheng, AAAI 2025): thresholds, fair locally and globally.
+
+FedAvg trains eta(x, a) = P(Y=1 | x, a). Then the most accurate decisions h under two limits,
+
+.. math::
+    |P(h=1 \mid a{=}1, c) - P(h=1 \mid a{=}0, c)| \le \delta_l \text{ at every client } c, \qquad
+    |P(h=1 \mid a{=}1) - P(h=1 \mid a{=}0)| \le \delta_g,
+
+are thresholds: at client c and group a (sign +1 for a = 1, -1 for a = 0) predict 1 iff
+
+.. math::
+    2 \eta - 1 \pm \Bigl(\frac{\lambda}{P(a)} + \frac{\mu_c}{P(a \mid c)}\Bigr) > 0,
+
+with one number lambda of the federation and one number mu_c of each client, the minimum of the dual
+
+.. math::
+    \sum_c P(c) \Bigl\{ E_c \Bigl[2 \eta - 1 \pm \Bigl(\frac{\lambda}{P(a)}
+    + \frac{\mu_c}{P(a \mid c)}\Bigr)\Bigr]_+ + \delta_l |\mu_c| \Bigr\} + \delta_g |\lambda| .
+
+The paper solves it on two levels, and so do we: given lambda every client finds its own mu_c, which
+it keeps; the gradient in lambda, by the envelope theorem, is the federation's gap, a ratio of sums
+of counts. The dual is convex in one number at each level, so a client bisects, and the server asks
+for the counts on a grid of lambda and takes the point where gradient and tolerance meet: one round
+does, each further one narrows the grid. A client keeps the base model and a threshold for each
+group, so S must be known when it decides.
+
+Differs from the paper: it smooths the positive part by a soft-plus and takes 30 rounds of gradient
+steps (its code adds up exp(1000 x), which overflows in float32, and has not converged by then). We
+use the derivative alone, a sigmoid in float64, in the search for lambda; a client's final mu_c is
+exact, without smoothing. The code recalibrates scores at each client and post-processes on
+validation rows; we trust FedAvg's scores and use the training rows, since validation rows choose
+hyper-parameters here. mu_c is its mu_1 - mu_2, in units of P(c). People of equal score cannot be
+parted: a client with few distinct scores may end with a gap below -delta_l instead of +delta_l.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypedDict
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softshrink
+
+from pfedfair._util.errors import InputError
+from pfedfair.data.task import Kinds
+from pfedfair.federation import stack
+from pfedfair.methods.base import Answer, Clients, Model, State, Summed
+from pfedfair.methods.based import Based
+from pfedfair.methods.checks import at_least, share
+from pfedfair.rules import Thresholds
+
+GRID = 129  # values of lambda in one round's message; odd, so that 0 is one of them
+LARGEST = 8.0  # |lambda| at the most: beyond 1 only clients' own limits can ask for it
+SMOOTH = 0.001  # 1/beta in the paper's code, here in units of 2 eta - 1
+FAR = 1e4  # an offset for "always" or "never"
+
+
+class ServerState(TypedDict):
+    w: Model
+    group: Tensor  # people in each group, known after round 1
+    grid: Tensor  # values of lambda to try
+    lam: Tensor  # lambda
+
+
+class MessageState(TypedDict, total=False):
+    # What a client sends: in training its model, then counts of positive decisions
+    w: Model
+    group: Summed  # its people in each group
+    positive: Summed  # those decided 1 for every lambda, (grid, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoGoFair(Based):
+    """A base method, FedAvg as in the paper if none is given, then fair thresholds.
+
+    Attributes
+    ----------
+    rounds
+        All rounds: the base's, and `dual_rounds` at the end.
+    delta_local
+        The largest gap between the groups' positive rates at a client. 1: no limit.
+    delta_global
+        The largest gap over all clients' rows. 1: no limit.
+    dual_rounds
+        Rounds of the search for lambda.
+    """
+
+    delta_local: float = 0.02
+    delta_global: float = 0.02
+    dual_rounds: int = 1
+
+    server_keys = ServerState
+    message_keys = MessageState
+    beside = (0.0, 0.5)
+    binary = True
+    limit = "delta_local"
+    levels = tuple({"delta_local": delta, "delta_global": delta} for delta in (0.1, 0.03, 0.0))
+
+    def __post_init__(self) -> None:
+        at_least(1, self, "dual_rounds")
+        super().__post_init__()
+        share(self, "delta_local", "delta_global")
+
+    @property
+    def closing(self) -> int:
+        return self.dual_rounds
+
+    @property
+    def target(self) -> float:
+        return self.delta_local
+
+    def check(self, kinds: Kinds) -> None:
+        super().check(kinds)
+        if not kinds.aware:
+            raise InputError("LoGoFair has a threshold for each group: S must be an input.")
+
+    def start_server(self, w: Tensor, sizes: Tensor) -> State:
+        grid = LARGEST * torch.linspace(-1, 1, GRID, dtype=torch.float64) ** 3  # denser around 0
+        return super().start_server(w, sizes) | {
+            "group": torch.ones(2, dtype=torch.float64),
+            "grid": grid,
+            "lam": torch.zeros((), dtype=torch.float64),
+        }
+
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
+        if t >= self.rounds - self.dual_rounds:
+            positive = curve(look(clients, server), server["grid"], self.delta_local)
+            return {"positive": positive}, {name: tensor.clone() for name, tensor in own.items()}
+        sent, own = self.trainer.client_round(server, own, clients, t)
+        members = [clients.table.s[torch.from_numpy(rows)] for rows in clients.rows]
+        group = torch.stack([torch.bincount(s, minlength=2) for s in members])
+        return sent | {"group": group.double()}, own
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        after = {name: tensor.clone() for name, tensor in server.items()}
+        if "group" in messages:
+            sent = {name: rows for name, rows in messages.items() if name != "group"}
+            after |= self.trainer.server_round(server, sent, sizes)
+            after["group"] = messages["group"].sum(0)
+        elif server["group"].min() > 0:  # else a group is nowhere, and any rule is fair
+            rate = messages["positive"].sum(0) / server["group"]
+            gap = rate[:, 1] - rate[:, 0]
+            after["grid"], after["lam"] = narrow(server["grid"], gap, self.delta_global)
+        return after
+
+    def rules(self, server: State, own: State, clients: Clients) -> list[Thresholds]:
+        people = look(clients, server)
+        mu = solve(people, server["lam"], self.delta_local, smooth=0.0)
+        sign = torch.tensor([-1.0, 1.0], dtype=torch.float64)
+        lift = sign * (server["lam"] / people.share + mu[:, None] / people.own_share)
+        threshold = torch.logit(((1 - lift) / 2).clamp(0, 1)).clamp(-FAR, FAR).to(server["w"])
+        none = 0 * threshold
+        return [Thresholds(one) for one in torch.stack([threshold, threshold, none, none], dim=2)]
+
+
+class People(NamedTuple):
+    """What clients know of their rows. It stays with them."""
+
+    m: Tensor  # 2 eta - 1, (clients, n)
+    member: Tensor  # who is in which group, (clients, 2, n); padding is in none
+    group: Tensor  # how many people that are, (clients, 2)
+    both: Tensor  # whether the client has both groups; if not, no gap to limit and mu = 0
+    share: Tensor  # P(a), (2,)
+    own_share: Tensor  # P(a | c), (clients, 2)
+    far: Tensor  # the pull of lambda on a person, sign / P(a)
+    near: Tensor  # the pull of mu, sign / P(a | c)
+
+
+def look(clients: Clients, server: State) -> People:
+    """Score the clients' training rows by the base model."""
+    batch = stack(clients.table, clients.rows)
+    logits = clients.logits(clients.replicate(server["w"]), batch)[..., 0]
+    member = torch.stack([(batch.weight > 0) & (batch.s == a) for a in (0, 1)], dim=1).double()
+    group = member.sum(2)
+    both = group.amin(1) > 0
+    share = server["group"].clamp(min=1e-9) / server["group"].sum()
+    own_share = torch.where(both[:, None], group / group.sum(1, keepdim=True), 1.0)
+    sign = 2 * batch.s.double() - 1
+    return People(
+        m=torch.tanh(logits.double() / 2),
+        member=member,
+        group=group,
+        both=both,
+        share=share,
+        own_share=own_share,
+        far=sign / share[batch.s],
+        near=sign / own_share.gather(1, batch.s),
+    )
+
+
+def decide(people: People, lam: Tensor, mu: Tensor, smooth: float) -> Tensor:
+    """Positive decisions by group, ``(clients, 2)``: derivatives of the positive parts."""
+    margin = people.m + lam * people.far + mu[:, None] * people.near
+    h = torch.sigmoid(margin / smooth) if smooth else (margin > 0).double()
+    return torch.einsum("cn,can->ca", h, people.member)
+
+
+def solve(people: People, lam: Tensor, delta: float, smooth: float) -> Tensor:
+    """Every client's mu given lambda: the smallest whose gap is within delta, ``(clients,)``."""
+
+    def gap(mu: Tensor) -> Tensor:  # grows with mu
+        rate = decide(people, lam, mu, smooth) / people.group
+        return torch.where(people.both, rate[:, 1] - rate[:, 0], 0.0)
+
+    none = people.m.new_zeros(len(people.m))
+    side = -softshrink(gap(none), delta).sign()
+    if not side.any():
+        return none
+    low, high = none, none + 1 + lam.abs() / people.share.min() + 40 * smooth
+    for _ in range(30 if smooth else 60):
+        middle = (low + high) / 2
+        enough = -side * gap(side * middle) <= delta + 1e-12
+        low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
+    if not smooth:  # halfway to the next person, so that rounding to float32 changes no decision
+        edge = -side[:, None] * (people.m + lam * people.far) / people.near
+        ahead = (people.member.sum(1) > 0) & (edge > high[:, None])
+        following = torch.where(ahead, edge, torch.inf).amin(1)
+        high = (high + torch.minimum(following, high + 0.01)) / 2
+    return side * high
+
+
+def curve(people: People, grid: Tensor, delta: float) -> Tensor:
+    """Positive decisions in each group for every lambda, ``(clients, grid, 2)``."""
+    mus = [solve(people, lam, delta, SMOOTH) for lam in grid]
+    rows = [decide(people, lam, mu, SMOOTH) for lam, mu in zip(grid, mus, strict=True)]
+    return torch.stack(rows, dim=1)
+
+
+def narrow(grid: Tensor, gap: Tensor, delta: float) -> tuple[Tensor, Tensor]:
+    """Where the dual's derivative in lambda, gap + delta sign(lambda), crosses 0; the next grid."""
+    slope = torch.where(grid == 0, softshrink(gap, delta), gap + delta * grid.sign())
+    i = int((slope < 0).sum().clamp(1, len(grid) - 1))
+    low, high = grid[i - 1], grid[i]
+    part = (slope[i] / (slope[i] - slope[i - 1])).nan_to_num(0.0).clamp(0, 1)
+    lam = high - part * (high - low)
+    return low + (high - low) * torch.linspace(0, 1, len(grid), dtype=grid.dtype), lam

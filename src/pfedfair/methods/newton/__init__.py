@@ -1,0 +1,288 @@
+r"""Federated Newton: the optimum of the pooled rows, in a handful of messages. Our own method.
+
+For a network that is linear in its parameters the loss is convex, and what the pooled optimum needs
+of a client are sums over its rows. In one message each client sends its loss, gradient and Hessian
+at the server's point; the server adds them up and takes Newton's step for
+
+.. math:: \sum_i \sum_{j \in \text{rows of } i} \ell(w; x_j, y_j) + \frac{n \rho}{2} \|w\|^2
+
+with ridge :math:`\rho` on all coefficients but the intercepts, and n rows in all. It is the
+objective of scikit-learn's LogisticRegression with C = 1 / (n rho): however unlike the clients are,
+the model is the one that all rows in one place would give. More than two classes: softmax.
+
+A step may be too long. Clients therefore send the losses at 1, 1/2, 1/4, ... of the way as well,
+and where the whole step does not lower the objective the server takes the best of these.
+
+If no ridge is given it is chosen by federated cross-validation. Each client deals its rows to
+`folds` folds, and sends one message with sums by fold. From these the server makes, by one Newton
+step each, the models without each fold for seven ridges; in one message the clients answer with
+their losses on the folds that these had not seen, and the server keeps the largest ridge whose
+loss is within a thousandth of the least. Again, with ridges nearby, from the models without each
+fold. Of ten messages four are about ridges, and every one is a Newton step as well; a client is
+sent nothing to do once the model has converged. With fewer than eight rounds there is one grid of
+ridges instead of two; one round has the ridge 1 / n.
+"""
+
+from dataclasses import dataclass
+from typing import NotRequired, TypedDict
+
+import torch
+from torch import Tensor
+
+from pfedfair._util.errors import InputError, known
+from pfedfair._util.spare import new
+from pfedfair.data.task import Kinds
+from pfedfair.methods.base import Algorithm, Answer, Averaged, Clients, Model, State, Summed
+from pfedfair.methods.checks import at_least
+from pfedfair.methods.newton import curvature, steps
+from pfedfair.methods.newton.curvature import blocks, model
+from pfedfair.methods.newton.intercepts import TAUS
+from pfedfair.methods.newton.sums import by_fold, held_losses, left_gradients, own_intercepts
+from pfedfair.models import Network
+
+SUMS, FOLDS, TRIES = "sums", "sums by fold", "models to try"  # what a message is about
+MIDDLE = 1.0  # n times the ridge, before one is chosen
+WIDE = 10.0 ** torch.arange(-2, 5, dtype=torch.float64)  # times MIDDLE, the first time
+NEAR = 10.0 ** (torch.arange(-3, 4, dtype=torch.float64) / 4)  # times the first choice
+ALMOST = 1e-3  # part of a loss that a smaller ridge has to gain: it is harder to converge with
+SMALL = 1e-6  # a step after which there is none
+LONG = 1e-2  # a last step that should not be the last
+DONE = -1
+BETWEEN = ("tries", "starts")  # what is kept from one message to the next alone
+
+
+class ServerState(TypedDict):
+    w: Model
+    points: Tensor  # coefficients that are asked for, and the last that were accepted, (2, total)
+    ridges: Tensor  # of each block; 0 if not chosen yet
+    stage: Tensor  # how far the plan is, (); -1 when all is done
+    useful: Tensor  # how many messages there were before, ()
+    step: Tensor  # the length of the last step, against the largest coefficient, ()
+    tau: NotRequired[Tensor]  # how far clients' own intercepts scatter, ()
+    starts: NotRequired[Tensor]  # models without each fold, to go on from, (folds, total)
+    tries: NotRequired[Tensor]  # models without each fold, for each ridge, (folds, 7, total)
+
+
+class MessageState(TypedDict, total=False):
+    # What a client sends: sums over its rows
+    people: Summed  # rows by fold
+    outputs: Averaged  # of each block
+    loss: Summed  # of each block, on the way to the point that was asked for
+    gradient: Summed  # by fold
+    hessian: Summed  # by fold, upper triangles
+    left_gradient: Summed  # of all rows but a fold's, at the model without it
+    evidence: Summed  # the log-likelihood of each tau
+    held_loss: Summed  # of each block and ridge
+
+
+@dataclass(frozen=True, kw_only=True)
+class Newton(Algorithm):
+    """Newton's method on sums of gradients and Hessians.
+
+    Attributes
+    ----------
+    rounds
+        Messages at the most.
+    ridge
+        Weight of ||w||^2 / 2 against the mean loss, intercepts left out. 0: by cross-validation.
+    folds
+        Of the cross-validation.
+    weighting
+        Whether a client counts by its "size", as if all rows were in one place, or all clients
+        alike ("uniform").
+    intercepts
+        "shared", or "personal": each client adds one of its own, see `intercepts.py`.
+    """
+
+    rounds: int = 10
+    weighting: str = "size"
+    folds: int = 5
+    intercepts: str = "shared"
+
+    server_keys = ServerState
+    message_keys = MessageState
+    tuned = False
+    model = "additive"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(2, self, "folds")
+        known("intercepts", self.intercepts, ["shared", "personal"])
+        if self.eta > 0:
+            raise InputError("Newton minimises the plain loss: leave out eta.")
+
+    @property
+    def linear(self) -> bool:
+        return True
+
+    @property
+    def weighs(self) -> bool:
+        return self.intercepts == "shared"
+
+    @property
+    def sums(self) -> dict[str, str]:
+        return super().sums if self.weighting == "size" else {}
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        own = ("points", "tau") if self.intercepts == "personal" else ()
+        return ("w", "step", *own)
+
+    def doubts(self, server: State) -> str:
+        if float(server["step"]) <= LONG:
+            return ""
+        return (
+            f"Newton's method has not arrived after {self.rounds} messages: its last step was "
+            f"{float(server['step']):.0%} of the largest coefficient. Perhaps some columns tell "
+            "labels apart without exception; more rounds, or a ridge, help."
+        )
+
+    @property
+    def plan(self) -> tuple[str, ...]:
+        """What messages are about; the last of these again and again."""
+        if self.ridge > 0 or self.rounds == 1:
+            return (SUMS,)
+        times = 2 if self.rounds >= 8 else 1
+        before = min(3, max(0, self.rounds - 1 - 2 * times))
+        return (SUMS,) * before + (FOLDS, TRIES) * times + (SUMS,)
+
+    def about(self, stage: Tensor) -> str:
+        """What the message of a stage is about."""
+        return self.plan[min(int(stage), len(self.plan) - 1)]
+
+    def network(self, default: Network, kinds: Kinds) -> Network:
+        default.design(torch.zeros(1, 0, 1), torch.zeros(1, 0, dtype=torch.int64))  # or it refuses
+        return default
+
+    def cost(self) -> tuple[float, float]:
+        return 1.0, 0.0
+
+    def scorers(self, server: State, clients: Clients) -> Tensor:
+        if "tau" not in server:
+            return clients.share(server["w"])
+        found = clients.replicate(server["w"])
+        outputs = [k for k, _ in clients.lessons()]
+        coefficients = blocks(server["points"][:1], outputs)[0]
+        end = coefficients[0].numel()  # of the first block, whose intercepts are last
+        own = own_intercepts(clients, coefficients, self.folds, server["tau"])[:, 0]
+        found[:, end - outputs[0] : end] += own.to(found)
+        return found
+
+    def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
+        return self.scorers(server, clients)
+
+    def start_server(self, w: Tensor, sizes: Tensor) -> State:
+        prior = torch.zeros((), dtype=torch.float64)
+        more = {"tau": prior} if self.intercepts == "personal" else {}
+        return more | {
+            "w": torch.zeros_like(w),
+            "points": torch.zeros(2, len(w), dtype=torch.float64),
+            "ridges": torch.zeros(1, dtype=torch.float64),
+            "stage": torch.tensor(0),
+            "useful": torch.tensor(0),
+            "step": torch.zeros((), dtype=torch.float64),
+        }
+
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
+        if server["stage"] == DONE:
+            return {"people": curvature.people(clients, 1).clone()}, {}
+        about, points, tau = self.about(server["stage"]), server["points"], server.get("tau")
+        message = by_fold(clients, points, self.folds, about == FOLDS, tau)
+        if about == TRIES:
+            message |= held_losses(clients, server["tries"], points, tau)
+        if "starts" in server:
+            message |= left_gradients(clients, server["starts"], points, tau)
+        return message, {}
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        after = {name: tensor.clone() for name, tensor in server.items() if name not in BETWEEN}
+        if server["stage"] == DONE:
+            return after
+        people = messages["people"].sum(1)
+        outputs = [int(k) for k in messages["outputs"][0]]
+        share = torch.ones_like(people)
+        if self.weighting == "uniform":
+            share = people.mean() / people.clamp(min=1)
+        names = set(messages) - {"people", "outputs", "evidence"}
+        total = {name: added(messages[name], share) for name in names}
+        n = float(people.sum())
+        ridges = n * server["ridges"].expand(len(outputs))
+        if not bool(ridges.any()):
+            ridges = torch.full_like(ridges, n * self.ridge or MIDDLE)
+        after["useful"] += 1
+        if "evidence" in messages:
+            after["tau"] = TAUS[messages["evidence"].sum(0).argmax()].clone()
+        steady = "tau" not in after or torch.equal(after["tau"], server["tau"])
+        chosen = ridges
+        if "held_loss" in total:
+            best = least(total["held_loss"])
+            chosen = ridges * self.grid(server["stage"])[best]
+            after |= self.tried(server, best, outputs)
+        moved, arrived = self.move(server, (ridges, chosen), total, outputs)
+        after |= moved
+        if arrived and steady and int(server["stage"]) >= len(self.plan) - 1:
+            after["stage"] = torch.tensor(DONE)
+        w = model(after["points"][0], outputs).to(server["w"])
+        return after | {"ridges": chosen / n, "w": w}
+
+    def grid(self, stage: Tensor) -> Tensor:
+        """What the ridge is multiplied by to try others."""
+        before = self.plan[: int(stage) + 1].count(FOLDS)
+        return WIDE if before < 2 else NEAR
+
+    def tried(self, server: State, best: Tensor, outputs: list[int]) -> State:
+        """The models without each fold of the best ridges, if they are needed once more."""
+        if self.about(server["stage"] + 1) != FOLDS:
+            return {}
+        each = zip(blocks(server["tries"], outputs), best, strict=True)
+        return {"starts": torch.cat([models[:, k].flatten(1) for models, k in each], dim=1)}
+
+    def move(
+        self, server: State, ridges: tuple[Tensor, Tensor], total: State, outputs: list[int]
+    ) -> tuple[State, bool]:
+        """Take a step in every block, and say if it is small.
+
+        By the `ridges` that there were and those that are chosen. Make the models to try if the
+        sums are by fold.
+        """
+        stage, points, tries, good = server["stage"], [], [], True
+        each = zip(blocks(server["points"], outputs), steps.unfolded(total, outputs), strict=True)
+        for b, (at, (gradient, hessian)) in enumerate(each):
+            sums = gradient.sum(0), hessian.sum(0)
+            old, chosen = ridges[0][b], ridges[1][b]
+            found, accepted = steps.advance(at, total["loss"][b], sums, old, chosen)
+            points.append(found.flatten(1))
+            good &= accepted
+            if self.about(stage) == FOLDS:
+                starts, slopes = at[0].expand_as(gradient), sums[0] - gradient
+                if "starts" in server:
+                    starts = blocks(server["starts"], outputs)[b]
+                    slopes = blocks(total["left_gradient"], outputs)[b]
+                curved = sums[1] - hessian  # of the other folds
+                grid = chosen * self.grid(stage)
+                tries.append(steps.left_out(starts, slopes, curved, grid).flatten(2))
+        after = {"points": torch.cat(points, dim=1)}
+        after["stage"] = stage + (good or self.about(stage) == TRIES)
+        if tries and good:
+            after["tries"] = torch.cat(tries, dim=2)
+        elif "starts" in server:
+            after["starts"] = server["starts"].clone()
+        moved, size = after["points"].diff(dim=0).abs().max(), after["points"].abs().max()
+        after["step"] = moved / size.clamp(min=1.0)
+        return after, good and bool(after["step"] <= SMALL)
+
+
+def least(held_loss: Tensor) -> Tensor:
+    """Of each block the largest ridge whose loss is the least, or almost, ``(blocks,)``."""
+    almost = held_loss <= (1 + ALMOST) * held_loss.amin(1, keepdim=True)
+    return held_loss.shape[1] - 1 - almost.int().flip(1).argmax(1)
+
+
+def added(each: Tensor, share: Tensor) -> Tensor:
+    """The weighted sum over clients, in double precision; one by one, as Hessians are large."""
+    if bool((share == 1.0).all()):
+        return torch.sum(each, 0, dtype=torch.float64, out=new(each.shape[1:], torch.float64))
+    total = torch.zeros(each.shape[1:], dtype=torch.float64)
+    for one, weight in zip(each, share, strict=True):
+        total += weight * one
+    return total

@@ -1,0 +1,63 @@
+r"""Each client's own intercept, with a Gaussian prior learnt from all of them.
+
+Client i adds :math:`u_i \sim N(0, \tau^2)` to the logits of everybody there. For given coefficients
+it finds its best u_i by itself, so that the server's Newton method needs to know nothing of it: the
+loss is then the least over u_i, and so are its gradient and (`profiled`) its Hessian. How likely
+the client's labels are for each tau follows from the curvature in u_i (Laplace's method); the
+server adds these numbers up and takes the likeliest tau.
+"""
+
+import torch
+from torch import Tensor
+
+from pfedfair.methods.newton.likelihood import chances, loss_of, misses, spread
+
+# The values of tau that are weighed against each other
+TAUS = torch.cat([torch.zeros(1), torch.logspace(-2, 0.6, 27)]).double()
+STEPS, SMALL = 50, 1e-10
+
+
+def solve(z: Tensor, y: Tensor, tau: Tensor) -> Tensor:
+    """The client's u, ``(outputs,)``, from its logits ``(n, outputs)`` without it and labels."""
+    u = z.new_zeros(z.shape[-1])
+    if tau == 0:
+        return u
+
+    def value(at: Tensor) -> Tensor:
+        return loss_of((z + at)[None], y).sum() + (at**2).sum() / (2 * tau**2)
+
+    best = value(u)
+    for _ in range(STEPS):
+        chance = chances(z + u)
+        slope = misses(chance, y).sum(0) + u / tau**2
+        curved = spread(chance).sum(0) + torch.eye(len(u)).to(u) / tau**2
+        move = torch.linalg.solve(curved, slope)
+        while (found := value(u - move)) > best + SMALL * best.abs():
+            move = move / 2
+        u, best = u - move, found
+        if move.abs().max() <= SMALL:
+            break
+    return u
+
+
+def evidence(hessian: Tensor, gradient: Tensor, u: Tensor) -> Tensor:
+    """The log-likelihood of each tau, up to a constant, ``(taus,)``.
+
+    From the client's loss around u: its gradient ``(outputs,)`` and Hessian in u.
+    """
+    pull = hessian @ u - gradient
+    eye = torch.eye(len(u)).to(u)
+    widths = torch.linalg.slogdet(eye + TAUS[:, None, None] ** 2 * hessian)[1]
+    inverse = torch.linalg.inv(TAUS[1:, None, None] ** -2 * eye + hessian)
+    gain = torch.cat([u.new_zeros(1), (inverse @ pull) @ pull])
+    found: Tensor = (gain - widths) / 2
+    return found
+
+
+def profiled(hessian: Tensor, at: Tensor, tau: Tensor) -> Tensor:
+    """A client's Hessian once its u follows the coefficients; `at` are the intercepts' places."""
+    if tau == 0:
+        return hessian
+    own = hessian[at[:, None], at] + torch.eye(len(at)).to(hessian) / tau**2
+    follows: Tensor = torch.linalg.solve(own, hessian[at])
+    return hessian - hessian[:, at] @ follows

@@ -1,0 +1,170 @@
+"""All rows in one place: gradient boosting, and thresholds for every client. No federated method.
+
+It is what a user would compare with who could put all rows into one table: scikit-learn's
+``HistGradientBoostingClassifier`` on most of all clients' training rows, S among its inputs, with
+early stopping on a tenth of them. The trees look at columns as they are, with the levels of a
+category in the order of their labels (`Ordered`); where the encoding is the standard one, at the
+inputs that it makes. Each client then has two thresholds on its scores: the most
+accurate ones, by the scores as chances, with a gap of at most `target_ddp` among its own held rows
+(Proposition 2 on these rows, see `pfedfair.theory.cuts`). The clients share the trees; they differ
+in their thresholds only.
+
+Nothing is sent, since nothing is apart: it runs where one process has all rows, and not on Flower.
+It needs scikit-learn, which is not installed with pfedfair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any, TypedDict
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfedfair._util import seeds
+from pfedfair._util.errors import InputError
+from pfedfair.data.tables.ordinals import Ordered
+from pfedfair.data.tables.piecewise import Piecewise
+from pfedfair.data.task import Kinds
+from pfedfair.federation import Federation, stack
+from pfedfair.methods import checks
+from pfedfair.methods.base import Algorithm, Clients, State
+from pfedfair.methods.clients import set_aside
+from pfedfair.methods.finish import scores
+from pfedfair.models import Network, Trees
+from pfedfair.models.desk import with_group
+from pfedfair.rules import Rule, Thresholds
+from pfedfair.theory.cuts import fair_cuts
+
+FEWEST = 50  # rows of each label, for early stopping
+
+
+class OwnState(TypedDict):
+    trees: Tensor  # the same row of every client
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooled(Algorithm):
+    """Gradient boosting on all rows, thresholds on each client's held rows.
+
+    Attributes
+    ----------
+    target_ddp
+        The largest gap between the groups' positive rates at a client.
+    held
+        The part of a client's rows that the trees do not see.
+    trees, leaves, rate
+        The most trees, the most leaves of each, and how much each counts.
+    """
+
+    target_ddp: float = 0.05
+    held: float = 0.2
+    trees: int = 300
+    leaves: int = 31
+    rate: float = 0.1
+
+    own_keys = OwnState
+    federated = False
+    gathers = True
+    free = ("target_ddp",)
+    binary = True
+    wrappable = False
+    levels = tuple({"target_ddp": target} for target in (0.1, 0.05, 0.02, 0.0))
+    collapse = "its rows do not allow more for this target"
+    tuned = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.share(self, "target_ddp")
+        checks.held(self)
+        checks.at_least(1, self, "trees")
+        checks.at_least(2, self, "leaves")
+        checks.above_zero(self, "rate")
+
+    @property
+    def level(self) -> str:
+        return f"≤ {self.target_ddp:g}"
+
+    def check(self, kinds: Kinds) -> None:
+        super().check(kinds)
+        if not kinds.aware:
+            raise InputError("Pooled has a threshold for each group: S must be an input.")
+        _sklearn("sklearn")  # said before anything is trained
+
+    def network(self, default: Network, kinds: Kinds) -> Network:
+        return self._trees(kinds)
+
+    def _trees(self, kinds: Kinds) -> Trees:
+        return Trees(self.trees, 2 * self.leaves - 1, kinds.groups)
+
+    def seen(self, federation: Federation, seed: int) -> Federation:
+        encoder, table, rows = federation.encoder, federation.table, federation.partition.train
+        if not isinstance(encoder, Piecewise):
+            return federation
+        clients = Clients(self._trees(table.kinds), table, rows, range(len(rows)), seed)
+        trained = np.concatenate(list(set_aside(clients, self.held)[0].rows))
+        ordered = Ordered.by_label(encoder, table.x[trained].numpy(), table.y[trained].numpy())
+        return replace(federation, encoder=ordered, table=table._replace(encoder=ordered))
+
+    def cost(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    def start(self, server: State, clients: Clients) -> State:
+        trained, _ = set_aside(clients, self.held)
+        return {"trees": clients.replicate(self.grow(trained))}
+
+    def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
+        return own["trees"].clone()
+
+    def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
+        _, held = set_aside(clients, self.held)
+        found = []
+        for i in range(len(held)):
+            z, _, s = scores({"w": own["trees"][i]}, held, i)
+            chance = torch.sigmoid(torch.from_numpy(z).double()).numpy()
+            cuts = fair_cuts(z, chance, s, self.target_ddp)
+            found.append(Thresholds(torch.from_numpy(cuts).to(own["trees"])))
+        return found
+
+    def grow(self, clients: Clients) -> Tensor:
+        """Return trees that are grown on all these clients' rows, as a row of `Trees`."""
+        batch = stack(clients.table, [np.concatenate(list(clients.rows))])
+        network, y = clients.network, batch.y[0].numpy()
+        assert isinstance(network, Trees)
+        x = with_group(batch.x.flatten(2), batch.s, network.groups)[0].numpy()
+        fewest = min((y == 0).sum(), (y == 1).sum())
+        if fewest == 0:
+            return network.pack([], 20.0 if y.all() else -20.0)
+        ensemble, threads = (_sklearn(name) for name in ("sklearn.ensemble", "threadpoolctl"))
+        model = ensemble.HistGradientBoostingClassifier(
+            max_iter=self.trees,
+            max_leaf_nodes=self.leaves,
+            learning_rate=self.rate,
+            early_stopping=bool(fewest >= FEWEST),
+            random_state=int(seeds.generator(clients.seed, seeds.INIT).integers(2**31)),
+        )
+        with threads.threadpool_limits(1):
+            model.fit(x, y)
+        nodes = [_flat(each[0].nodes) for each in model._predictors]
+        return network.pack(nodes, float(model._baseline_prediction.ravel()[0]))
+
+
+def _flat(nodes: np.ndarray) -> np.ndarray:
+    """A tree of scikit-learn as `Trees` has it, ``(nodes, 5)``."""
+    number, leaf = np.arange(len(nodes)), nodes["is_leaf"] > 0
+    left, right = (np.where(leaf, number, nodes[side]) for side in ("left", "right"))
+    feature, threshold = (np.where(leaf, 0, nodes[k]) for k in ("feature_idx", "num_threshold"))
+    return np.stack([feature, threshold, left, right, nodes["value"]], axis=1)
+
+
+def _sklearn(name: str) -> Any:
+    """Import scikit-learn, or what comes with it, when it is needed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise InputError(
+            "pooled needs the package scikit-learn: pip install scikit-learn."
+        ) from error

@@ -1,0 +1,237 @@
+r"""A target in the place of a coefficient, for every method with a penalty.
+
+Nobody knows what eta = 0.7 means; "DDP at most 0.05" is a number that one can ask for. Each client
+has its own multiplier :math:`\mu_i` and minimises :math:`L_i + \mu_i \rho_i`, which is the convex
+mix with :math:`\eta_i = \mu_i / (1 + \mu_i)`. It sets some of its rows aside. While it trains, it
+looks at the DDP that the model at hand has on them, and moves the multiplier:
+
+.. math:: \log \mu_i \leftarrow \log \mu_i + \text{step} \cdot
+          \operatorname{clip}\bigl((\text{DDP}_i - \epsilon) / \max(\epsilon, 0.02), -1, 1\bigr)
+
+No outer search: the multiplier and the model settle together (dual ascent). A model that predicts
+one class for everybody has a DDP of 0, within any target, so its multiplier falls until it comes
+back to life; and eta stays below 0.97. With `confidence` the upper end of DDP's interval takes the
+place of DDP. A few people show a gap even where there is none, so a small client errs on the side
+of fairness: `transport`, which asks others, is the better choice for it.
+
+It wraps a method and knows nothing of it: wherever the method asks a client for a gradient of its
+fair loss, the client's own eta is in it. The multiplier and the rows set aside stay at the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import combinations
+from statistics import NormalDist
+from typing import Any, TypedDict
+
+import torch
+from torch import Tensor
+
+from pfedfair._util.errors import InputError
+from pfedfair.data.task import Kinds
+from pfedfair.federation import Batch, stack
+from pfedfair.methods import checks
+from pfedfair.methods.base import Algorithm, Answer, State
+from pfedfair.methods.clients import Clients, set_aside
+from pfedfair.metrics.criteria import CRITERIA
+from pfedfair.models import Network
+from pfedfair.models.base import Slope
+from pfedfair.penalties.objective import Objective, loss_slope
+from pfedfair.rules import Rule
+
+LARGEST = 3.5  # of |log mu|: eta between 0.03 and 0.97
+SCALE = 0.02  # the least excess that moves a multiplier by a full step
+EVERY = 4  # every fourth gradient of the fair loss looks at the DDP, the first of a round too
+
+
+class OwnState(TypedDict):  # what a client keeps, besides what the method keeps
+    log_mu: Tensor  # its multiplier
+
+
+@dataclass(frozen=True, kw_only=True)
+class Targeted(Algorithm):
+    """A method with a penalty, whose eta each client sets by itself.
+
+    Attributes
+    ----------
+    method
+        The method; its own eta, which must not be 0, is where all clients start from.
+    target_ddp
+        The largest DDP that a client's model shall have.
+    confidence
+        E.g. 0.95: the upper end of DDP's interval shall be within the target, not DDP itself.
+    held
+        The part of a client's rows that is set aside.
+    dual_step
+        How far the multiplier moves at a time.
+    """
+
+    method: Algorithm
+    target_ddp: float = 0.05
+    confidence: float | None = None
+    held: float = 0.2
+    dual_step: float = 0.5
+
+    wrappable = False
+    own_keys = OwnState
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.method.wrappable:
+            raise InputError(
+                f"{type(self.method).__name__} makes its own gradients: it takes no target."
+            )
+        if not 0 < self.method.eta < 1 or self.method.mix != "convex":
+            raise InputError("A target needs a method with a fairness penalty, eta in (0, 1).")
+        checks.target(self)
+        checks.above_zero(self, "dual_step")
+        object.__setattr__(self, "batch", self.method.batch)  # by which clients are put together
+
+    @property
+    def federated(self) -> bool:  # type: ignore[override]
+        return self.method.federated
+
+    @property
+    def alone(self) -> bool:  # type: ignore[override]
+        return self.method.alone
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return self.method.models
+
+    @property
+    def keeps_clients(self) -> bool:
+        return self.method.keeps_clients
+
+    @property
+    def sends_models_only(self) -> bool:
+        return self.method.sends_models_only
+
+    @property
+    def sums(self) -> dict[str, str]:
+        return self.method.sums
+
+    @property
+    def level(self) -> str:
+        sure = f" {self.confidence:.0%}" if self.confidence else ""
+        return f"≤ {self.target_ddp:g}{sure}"
+
+    def check(self, kinds: Kinds) -> None:
+        self.method.check(kinds)
+
+    def network(self, default: Network, kinds: Kinds) -> Network:
+        return self.method.network(default, kinds)
+
+    def cost(self) -> tuple[float, float]:
+        per_round, at_end = self.method.cost()
+        return 1.1 * per_round, 1.1 * at_end
+
+    def start_server(self, w: Tensor, sizes: Tensor) -> State:
+        return self.method.start_server(w, sizes)
+
+    def start(self, server: State, clients: Clients) -> State:
+        first = torch.logit(torch.tensor(self.method.eta)).expand(len(clients), 1).clone()
+        return self.method.start(server, clients) | {"log_mu": first}
+
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
+        watchful = self.watch(own, clients)
+        sent, kept = self.method.client_round(server, own, watchful, t)
+        return sent, kept | {"log_mu": watchful.dual.log_mu}
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        return self.method.server_round(server, messages, sizes)
+
+    def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
+        return self.method.personalise(server, own, self.watch(own, clients))
+
+    def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
+        return self.method.rules(server, own, clients)
+
+    def watch(self, own: State, clients: Clients) -> Watchful:
+        """Set rows aside, and look at them while training on the others."""
+        trained, held = set_aside(clients, self.held)
+        if not any(len(rows) for rows in held.rows):
+            raise InputError("A target needs clients of two rows or more, some to be set aside.")
+        dual = Dual(self, stack(held.table, held.rows), own["log_mu"].clone())
+        return Watchful(**vars(trained), dual=dual)
+
+    def excess(self, logits: Tensor, held: Batch) -> Tensor:
+        """How far every client's gap, or its upper end, is above the target, ``(clients, 1)``.
+
+        Of several gaps (more than two groups, classes, or labels to compare among) the largest
+        counts. Without people of two groups there is nothing to limit.
+        """
+        classes = max(2, logits.shape[-1])
+        decision = logits.argmax(-1) if classes > 2 else (logits[..., 0] > 0).long()
+        sure = NormalDist().inv_cdf(self.confidence) if self.confidence else 0.0
+        real = held.weight > 0
+        worst = torch.full((len(logits), 1), -torch.inf)
+        for label, predicted in CRITERIA[self.method.criterion].compared(classes):
+            among = real if label is None else real & (held.y == label)
+            rates = [self.rate(decision == predicted, among & (held.s == z))
+                     for z in range(max(2, int(held.s.max()) + 1))]  # fmt: skip
+            for (a, var_a, n_a), (b, var_b, n_b) in combinations(rates, 2):
+                gap = (b - a).abs() + sure * (var_a + var_b).sqrt()
+                worst = torch.where((n_a > 0) & (n_b > 0), torch.maximum(worst, gap), worst)
+        most = [(real & (decision == c)).sum(1, keepdim=True) for c in range(classes)]
+        one_class = torch.stack(most).amax(0) == real.sum(1, keepdim=True)
+        excess = torch.where(one_class, -max(self.target_ddp, SCALE), worst - self.target_ddp)
+        return torch.where(worst > -torch.inf, excess, 0.0)
+
+    @staticmethod
+    def rate(hit: Tensor, member: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The rate of hits among some people of every client, its variance, and their number."""
+        n = member.sum(1, keepdim=True)
+        hits = (member & hit).sum(1, keepdim=True)
+        smoothed = (hits + 1) / (n + 2)  # never sure of a rate of 0
+        variance = smoothed * (1 - smoothed) / n.clamp(min=1)
+        return hits / n.clamp(min=1), variance, n
+
+
+@dataclass
+class Dual:
+    """The multipliers of some clients, while they train."""
+
+    target: Targeted
+    held: Batch
+    log_mu: Tensor  # (clients, 1)
+    asked: int = 0
+
+    def look(self, network: Network, w: Tensor) -> None:
+        """Move the multipliers now and then, by what the models `w` do to the people set aside."""
+        if self.asked % EVERY == 0:
+            excess = self.target.excess(network.logits(w, self.held.x, self.held.s), self.held)
+            scaled = (excess / max(self.target.target_ddp, SCALE)).clamp(-1, 1)
+            moved = self.log_mu + self.target.dual_step * scaled
+            self.log_mu = moved.clamp(-LARGEST, LARGEST)
+        self.asked += 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Watchful(Clients):
+    """Clients whose fair gradients have each client's own eta in them."""
+
+    dual: Dual
+
+    plain = False
+
+    def slope(self, objective: Objective, w: Tensor, batch: Batch) -> Slope:
+        if objective.eta == 0:
+            return super().slope(objective, w, batch)
+        added = replace(objective, eta=1.0, mix="additive")
+
+        def slope(logits: Tensor) -> Tensor:
+            self.dual.look(self.network, w)
+            eta = torch.sigmoid(self.dual.log_mu).unsqueeze(-1)
+            plain = loss_slope(logits, batch)
+            return (1 - eta) * plain + eta * (added.slope(logits, batch) - plain)
+
+        return slope
+
+
+def targeted(method: Algorithm, **options: Any) -> Targeted:
+    """Give a method a target; rounds, minibatches and the rest are the method's."""
+    shared = {field.name: getattr(method, field.name) for field in fields(Algorithm)}
+    return Targeted(**shared, method=method, **options)

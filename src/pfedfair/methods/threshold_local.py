@@ -1,0 +1,41 @@
+"""Thresholds at each client, from its own rows alone: what a user would try first.
+
+A base method, FedAvg by default, trains one model. Each client then does what fairlearn's
+``ThresholdOptimizer(constraints="demographic_parity", tol=target_ddp)`` does (Hardt, Price and
+Srebro, NeurIPS 2016): by the scores, labels and groups of its held rows it takes the threshold for
+each group, or the lot between two of them, that decides most of them rightly with a gap of at most
+`target_ddp`. Nothing is sent for it.
+
+The limit is kept exactly on the held rows. There may be few: a client of 240 rows holds 48, and a
+gap among them says little about the gap among others. That is what methods have to beat that ask
+other clients.
+
+Differs from fairlearn: it looks at 1,000 rates, we at all corners (`pfedfair.theory.cuts`); it
+refuses a group with one label only, we do not. A client whose held rows are of one group keeps the
+threshold 1/2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from pfedfair.methods.base import Clients, State
+from pfedfair.methods.clients import set_aside
+from pfedfair.methods.finish import Finish, scores
+from pfedfair.rules import Rule, Thresholds
+from pfedfair.theory.cuts import fair_cuts
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdLocal(Finish):
+    """A base method on most rows, then thresholds on the client's held rows."""
+
+    free = ("target_ddp",)
+
+    def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
+        _, held = set_aside(clients, self.held)
+        found = [fair_cuts(*scores(server, held, i), self.target_ddp) for i in range(len(held))]
+        return [Thresholds(torch.from_numpy(cuts).to(server["w"])) for cuts in found]

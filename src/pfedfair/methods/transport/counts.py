@@ -1,0 +1,248 @@
+"""What clients of `Transport` count, and what the server learns from the sums.
+
+People are counted in cells of their scores, by group, and by label and half where the model was not
+trained on them.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, NotRequired, TypedDict
+from zlib import crc32
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pfedfair._util import seeds
+from pfedfair.data.task import Kinds, outputs
+from pfedfair.federation import Batch
+from pfedfair.methods.base import Model, State, Summed
+from pfedfair.methods.clients import Clients, set_aside
+from pfedfair.methods.transport.people import by_group, people
+from pfedfair.models import Cells
+from pfedfair.models.base import Slope
+from pfedfair.penalties.objective import Objective, loss_slope
+from pfedfair.theory import effects, shrinkage
+from pfedfair.theory.belief import Belief
+from pfedfair.theory.calibration import calibrate, calibrate_each
+
+
+class ServerState(TypedDict):
+    # What the server keeps and sends: in training the base's state, then also the rest
+    w: Model
+    eta: NotRequired[Tensor]  # P(Y) in every cell, (groups, classes, cells)
+    trust: NotRequired[Tensor]  # what a person that the model was trained on counts for, (groups,)
+    prior: NotRequired[Tensor]  # how likely each kappa is held to be, (49,)
+    population: NotRequired[Tensor]  # how clients differ, see `theory.effects`; 2 classes, S known
+    guess: NotRequired[Tensor]  # P(S) in every cell, where S is not known, (groups, cells)
+    counts: NotRequired[Tensor]  # all clients' people, as far as trusted, (groups, cells)
+    everybody: NotRequired[Tensor]  # all clients' people, where effects are learnt, (groups, cells)
+
+
+class MessageState(TypedDict, total=False):
+    # What a client sends: in training the base's message, then counts, then its beliefs
+    w: Model
+    held: Summed  # people by half, group, label and cell
+    trained: Summed  # people by group and cell
+    alike: Summed  # how likely it holds each kappa, (49,)
+    effects: Summed  # what it expects of its effects, see `theory.effects`
+
+
+class OwnState(TypedDict, total=False):  # what a client keeps: its counts, without noise
+    held: Tensor
+    trained: Tensor
+
+
+def cells_for(bins: int, kinds: Kinds) -> Cells:
+    """Where people are counted: by the score, and by the guess of S if S is not known."""
+    if kinds.aware:
+        return Cells(kinds.classes, bins)
+    few, many = (5, 20) if kinds.groups == 2 else (10, 60)  # cells of the score, of the guess
+    return Cells(kinds.classes, max(10, bins // few), kinds.groups, many)
+
+
+@dataclass(frozen=True, eq=False)
+class Headed(Clients):
+    """Clients whose network has a head: wherever a gradient is asked for, the head learns S."""
+
+    plain = False
+
+    def lessons(self) -> list[tuple[int, Tensor]]:
+        kinds = self.table.kinds
+        return [*super().lessons(), (outputs(kinds.groups), self.table.s)]
+
+    def slope(self, objective: Objective, w: Tensor, batch: Batch) -> Slope:
+        width = outputs(self.table.kinds.classes)
+        of_s = batch._replace(y=batch.s.to(batch.y))
+
+        def slope(logits: Tensor) -> Tensor:
+            of_head = loss_slope(logits[..., width:], of_s)
+            return torch.cat([objective.slope(logits[..., :width], batch), of_head], dim=-1)
+
+        return slope
+
+
+def headed(clients: Clients) -> Headed:
+    """The same clients, for a network with a head."""
+    return Headed(**{field.name: getattr(clients, field.name) for field in fields(Clients)})
+
+
+def aside(clients: Clients, part: float, private: bool) -> tuple[Clients, Clients]:
+    """The clients with the rows that they train on, and with the `part` that is held.
+
+    If counts are `private`, by a coin for every row, so that no row has a say in another's place.
+    """
+    if not private:
+        return set_aside(clients, part)
+    trained, held = [], []
+    for i, rows in enumerate(clients.rows):
+        coin = _coins(clients, i, 0) < part
+        coin &= not coin.all()  # one or two rows are all trained on
+        trained.append(rows[~coin])
+        held.append(rows[coin])
+    sizes = clients.sizes or [len(rows) for rows in clients.rows]
+    return replace(clients, rows=trained, sizes=sizes), replace(clients, rows=held)
+
+
+def _coins(clients: Clients, i: int, purpose: int) -> np.ndarray:
+    """A number in [0, 1) for each row of client i: by the rows' marks, or else by their order."""
+    rows, stream = clients.rows[i], (clients.seed, seeds.HELD, clients.ids[i], purpose)
+    if clients.marks is None:
+        return seeds.generator(*stream).random(len(rows))
+    return seeds.coins(clients.marks[rows], *stream)
+
+
+def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: bool) -> State:
+    """Count held people by half, S, Y and cell of score, and the others by S and cell.
+
+    By the scores of `w`, one model for all, ``(p,)``, or one for each client.
+    """
+    w = w.expand(len(held), -1)
+    table = held.table
+    group, label = table.s.numpy(), table.y.numpy()
+    groups, classes = table.kinds.groups, table.kinds.classes
+    shapes = {"held": (2, groups, classes, cells.number), "trained": (groups, cells.number)}
+    counts = {name: np.zeros((len(held), *shape)) for name, shape in shapes.items()}
+    for i in range(len(held)):
+        for name, clients in (("held", held), ("trained", trained)):
+            rows = clients.rows[i]
+            s, place = group[rows], cells.place(clients.scores(w[i], i)).numpy()
+            at: tuple[np.ndarray, ...] = (s, place)
+            if name == "held":
+                half = np.arange(len(rows)) % 2
+                if private:  # by a coin, see `aside`
+                    half = (_coins(held, i, 1) < 0.5).astype(np.int64)
+                at = (half, s, label[rows].astype(np.int64), place)
+            cell = np.ravel_multi_index(at, shapes[name])
+            counts[name][i].ravel()[:] = np.bincount(cell, minlength=counts[name][i].size)
+    return {name: torch.from_numpy(each) for name, each in counts.items()}
+
+
+def noisy(counts: State, clients: Clients, epsilon: float | None) -> State:
+    """The message: the counts, with noise if epsilon says so."""
+    message = {name: tensor.clone() for name, tensor in counts.items()}
+    if epsilon is None:
+        return message
+    for i, client in enumerate(clients.ids):
+        whole = b"".join(tensor[i].numpy().tobytes() for tensor in counts.values())
+        rng = seeds.generator(clients.seed, seeds.NOISE, client, crc32(whole))
+        for tensor in message.values():  # other counts have other noise, or it would cancel
+            tensor[i] += torch.from_numpy(rng.laplace(0, 1 / epsilon, tensor[i].shape))
+    return message
+
+
+def learn(messages: State, bins: int) -> State:
+    """What the server knows after the counts: eta, trust, prior, the guess of S, and the counts."""
+    sums = messages["held"].sum(0), messages["trained"].sum(0)
+    held, trained = (tensor.clamp(min=0) for tensor in sums)  # noise may go below 0
+    everybody = by_group(sums[0])
+    sure = everybody.clamp(min=0)
+    groups, classes = held.shape[1:3]
+    cells = next(found for aware in (True, False)
+                 if (found := cells_for(bins, Kinds(groups, classes, aware))).number
+                 == sure.shape[1])  # fmt: skip
+    trust = [shrinkage.worth(trained[s].numpy(), sure[s].numpy()) for s in range(groups)]
+    new = {"eta": torch.from_numpy(calibrated(held.numpy(), cells))}
+    new["trust"] = torch.tensor(trust, dtype=torch.float64)
+    new["prior"] = torch.from_numpy(shrinkage.FLAT.copy())
+    if cells.group is None and classes == 2:
+        new["population"] = torch.from_numpy(effects.unknown(groups).vector)
+        new["everybody"] = everybody + sums[1]
+    if cells.group:
+        new["guess"] = torch.from_numpy(guess(held.sum(2).numpy(), cells))
+    # As they are: a client takes its own off, and its noise with them.
+    return new | {"counts": everybody + new["trust"][:, None] * sums[1]}
+
+
+def beliefs(server: State, own: State, sent: State, kappa: float | None) -> Belief:
+    """What every client knows of its scores: by its people, and everybody else's.
+
+    `own` are its counts, `sent` what of them (with noise, if any) is among the server's.
+    """
+    found: dict[str, Any] = people(server, own, sent) | known_to_all(server, kappa)
+    return Belief(**found)
+
+
+def known_to_all(server: State, kappa: float | None) -> dict[str, Any]:
+    """What every client's `Belief` begins with."""
+    population = of_population(server, len(server["counts"]))
+    return {"prior": server["prior"].numpy(), "kappa": kappa, "population": population}
+
+
+def likeness(belief: Belief, silent: bool) -> State:
+    """How likely every client holds each kappa, added up over its groups, and of its effects.
+
+    A `silent` client, whose counts are private, says nothing. Nor does one of groups that it, or
+    nobody else, has people of.
+    """
+    clients, groups, _ = belief.counts.shape
+    speaks = (belief.counts.sum(-1) > 0) & ~belief.alone
+    alike = np.zeros((clients, len(shrinkage.KAPPAS)))
+    of_effects = np.zeros((clients, effects.length(groups)))
+    if not silent:
+        each = shrinkage.kappa_posterior(belief.counts, belief.centres, belief.prior)
+        alike = np.where(speaks[..., None], each, 0.0).sum(1)
+        if belief.population:
+            told = effects.tell(belief.told, belief.population)
+            of_effects = np.where(speaks.any(1)[:, None], told, 0.0)
+    sent = {"alike": torch.from_numpy(alike)}
+    learnt = belief.population is not None
+    return sent | ({"effects": torch.from_numpy(of_effects)} if learnt else {})
+
+
+def of_population(server: State, groups: int) -> effects.Effects | None:
+    """How clients differ, if that is learnt for such people."""
+    vector = server.get("population")
+    return None if vector is None else effects.from_vector(vector.numpy(), groups)
+
+
+def agreed(server: State, messages: State) -> State:
+    """What the server knows after a round of `likeness`."""
+    new = {name: tensor.clone() for name, tensor in server.items()}
+    votes = messages["alike"].sum(0) + torch.from_numpy(shrinkage.FLAT)
+    new["prior"] = votes / votes.sum()
+    if "effects" in messages:
+        before = of_population(server, len(server["counts"]))
+        assert before is not None
+        told = messages["effects"].sum(0).numpy()
+        new["population"] = torch.from_numpy(effects.learn(told, before).vector)
+    return new
+
+
+def calibrated(held: np.ndarray, cells: Cells) -> np.ndarray:
+    """P(Y) in every cell, ``(groups, classes, cells)``, from ``(2, groups, classes, cells)``."""
+    wide = cells.number // cells.label.number  # cells of the guess of S for each of the score's
+    people = held.reshape(*held.shape[:3], cells.label.number, wide).sum(-1)
+    each = calibrate_each(people.swapaxes(0, 1), cells.label.centres)
+    return np.repeat(np.stack([eta for eta, _ in each]), wide, axis=2)
+
+
+def guess(held: np.ndarray, cells: Cells) -> np.ndarray:
+    """P(S) in every cell by the head, calibrated; ``(groups, cells)`` from ``(2, ...)``.
+
+    As it would be if the groups were of equal size.
+    """
+    assert cells.group is not None
+    people = held.reshape(*held.shape[:2], cells.label.number, cells.group.number).sum(2)
+    share = people.sum((0, 2)).clip(min=1.0)
+    odds = calibrate(people, cells.group.centres)[0] / share[:, None]
+    return np.tile(odds / odds.sum(0), cells.label.number)

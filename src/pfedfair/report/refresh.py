@@ -1,0 +1,63 @@
+"""A page that is written while the work goes on, and that looks for its next version by itself."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from pfedfair._util.files import atomic
+from pfedfair.report.document import open_page
+from pfedfair.studies.page import Page
+
+EVERY = 2.0  # seconds between two versions, at the least
+SHARE = 0.05  # of the time that may be spent on them
+REFRESH = 3  # seconds after which a browser looks again
+
+
+class Live:
+    """Write a page now and then: `tell` is called as often as one likes.
+
+    `make` returns the page as it is now; it is asked for no more often than every two seconds, and
+    less often where it takes long.
+    """
+
+    def __init__(
+        self, path: Path, make: Callable[[], Page], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.path, self.make, self.clock = path, make, clock
+        self.began = self.next = clock()
+        self.opened = False
+
+    def tell(self, done: float, of: float, words: str) -> bool:
+        """Write the page, if it is time; say whether."""
+        now = self.clock()
+        if now < self.next:
+            return False
+        left = self._left(done / of if of else 0.0, now)
+        live = {"done": round(done, 3), "of": round(of, 3), "words": f"{words}{left}"}
+        page = replace(self.make(), live=live | {"refresh": REFRESH, "finished": False})
+        write(page, self.path)
+        spent = self.clock() - now
+        self.next = now + max(EVERY, spent / SHARE)
+        if not self.opened:
+            self.opened = True
+            open_page(self.path)
+        return True
+
+    def _left(self, part: float, now: float) -> str:
+        if part < 0.02 or now - self.began < 1:
+            return ""
+        seconds = (now - self.began) * (1 - part) / part
+        if seconds >= 90:
+            return f", about {seconds / 60:.0f} min left"
+        return f", about {max(seconds, 1):.0f} s left"
+
+
+def write(page: Page, path: Path) -> Path:
+    """Write a page whole, or not at all."""
+    from pfedfair.report.page import render
+
+    text = render(page.to_json())
+    with atomic(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+    return path

@@ -1,0 +1,53 @@
+"""The files of a run.
+
+``model.safetensors`` has w, theta, the rules, what the server knows and what the clients keep for
+another target; ``run.json`` is the card; ``predictions.parquet`` has everybody's score and
+decision; ``shapes.csv``, of a model that has them, what it adds to a score for each value of each
+column.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from pfedfair._util.files import atomic, write_parquet
+from pfedfair._util.text import inert
+from pfedfair.runs import predictions
+from pfedfair.runs.card import card_of
+from pfedfair.runs.model import write_model
+from pfedfair.runs.shapes import SHAPES
+
+if TYPE_CHECKING:
+    from pfedfair.runs.run import Run
+
+
+def keep(run: Run, folder: Path, command: str = "") -> None:
+    """Write all files of a run; what can go wrong but the disk does so before the first."""
+    federation, fitted = run.federation, run.fitted
+    about = card_of(run, command) | {"key": run.key.hex(), "facts": []}
+    tensors = {"w": fitted.w, "theta": fitted.theta}
+    tensors |= {f"server.{k}": v for k, v in fitted.server.items() if k != "w"}
+    tensors |= {f"own.{k}": _counts(v) for k, v in fitted.own.items()}
+    if fitted.rules[0].facts:
+        about["facts"] = [*fitted.rules[0].facts]
+        facts = [[*rule.facts.values()] for rule in fitted.rules]
+        tensors["facts"] = torch.tensor(facts, dtype=torch.float64)
+    told = predictions.frame_of(run.predictors, federation, run.seed)
+    shown = run.network.linear and federation.data.array is None
+    shapes = run.shapes() if shown else None
+    kinds, encoder = federation.table.kinds, federation.encoder
+    write_model(folder, run.network, encoder, kinds, fitted.rules, tensors, about)
+    write_parquet(folder / predictions.NAME, told)
+    if shapes is not None:
+        with atomic(folder / SHAPES) as beside:
+            inert(shapes).to_csv(beside, index=False)
+
+
+def _counts(tensor: Tensor) -> Tensor:
+    """Counts of people in fewer bytes."""
+    whole = tensor.dtype == torch.float64 and bool((tensor == tensor.to(torch.int32)).all())
+    return tensor.to(torch.int32) if whole else tensor

@@ -1,0 +1,253 @@
+"""A client's classifier on raw rows."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pfedfair._util.errors import InputError
+from pfedfair.data.tables import encoder as inputs
+from pfedfair.data.tables.aliases import has_sensitive, sensitive_of
+from pfedfair.data.tables.bands import cut
+from pfedfair.data.tables.cells import DECIMAL, WHOLE, canonical
+from pfedfair.data.task import Kinds, outputs
+from pfedfair.models import probabilities
+from pfedfair.rules.base import by_lot
+from pfedfair.runs import draws
+from pfedfair.runs.predictor import Predictor
+
+BOOLS = {"False": False, "True": True}
+
+
+class Decisions(NamedTuple):
+    """Of some people: the codes of their decisions, each one's chance, and the labels' scores.
+
+    The chance is that of the decision that was made: 1 where no lot was drawn. Scores are the
+    model's chances of the labels, ``(n, classes)``, before the rule.
+    """
+
+    code: np.ndarray
+    chance: np.ndarray
+    scores: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class PersonalModel:
+    """A client's classifier on raw rows, in scikit-learn's manner.
+
+    Attributes
+    ----------
+    sensitive_column
+        Where S is in a table of people; several columns have commas between.
+    seen
+        Values of S in the training rows, and the groups that they belong to.
+    name, key
+        The client's, for lots that belong to a person; see `pfedfair.runs.draws`.
+    """
+
+    predictor: Predictor
+    encoder: inputs.Inputs
+    kinds: Kinds
+    group_names: tuple[str, ...]
+    label_names: tuple[str, ...]
+    sensitive_column: str = ""
+    seen: Mapping[str, int] = field(default_factory=dict)
+    name: str = ""
+    key: bytes = b""
+    bands: tuple[tuple[float, ...], ...] = ()  # of each sensitive number, see `bands.in_order`
+
+    @cached_property
+    def classes_(self) -> np.ndarray:
+        """The labels, as numbers or as true and false if they can be that."""
+        names = self.label_names
+        if set(names) <= set(BOOLS):
+            return np.array([BOOLS[name] for name in names])
+        if all(map(WHOLE.fullmatch, names)):
+            return np.array([int(name) for name in names])
+        if all(WHOLE.fullmatch(name) or DECIMAL.fullmatch(name) for name in names):
+            return np.array([float(name) for name in names])
+        return np.array(names)
+
+    def predict_proba(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
+        """Return the chance of every label for every row, ``(n, labels)``.
+
+        For a rule that turns scores into decisions: the chances of its decisions.
+        """
+        x, s = self._inputs(X, sensitive_features)
+        return self.predictor.chances(x, s, self.encoder.unpack).numpy()
+
+    def predict(
+        self,
+        X: pd.DataFrame,
+        sensitive_features: Any = None,
+        random_state: int | None = None,
+        ids: Any = None,
+    ) -> np.ndarray:
+        """Return everybody's decision, one of `classes_`.
+
+        Parameters
+        ----------
+        sensitive_features
+            Everybody's group. If left out, it is taken from X, where the model needs it.
+        random_state
+            A rule that draws lots at a threshold draws them from it; by default from fresh entropy,
+            so that people who come one by one do not all draw the same.
+        ids
+            Everybody's name or number: then a person's lot is the same every time.
+        """
+        decided: np.ndarray = self.classes_[self.decide(X, sensitive_features, random_state, ids)]
+        return decided
+
+    def decide(
+        self,
+        X: pd.DataFrame,
+        sensitive_features: Any = None,
+        random_state: int | None = None,
+        ids: Any = None,
+    ) -> np.ndarray:
+        """Return 0, 1, ... for every row, as `predict` does; `label_names` says what they mean."""
+        x, s = self._inputs(X, sensitive_features)
+        if ids is None:
+            rng = np.random.default_rng(random_state)
+            return self.predictor.decide(x, s, rng, self.encoder.unpack).numpy()
+        if len(named := [words_of(one) for one in ids]) != len(x):
+            raise InputError(f"There are {len(named)} ids for {len(x)} rows.")
+        return self.outcomes(x, s, lambda rows: [named[row] for row in rows]).code
+
+    def decision_function(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
+        """Return the model's log-odds of the second label; of more than two, a logit for each.
+
+        It is the score before the rule: where that has thresholds, 0 is not where decisions change.
+        """
+        z = self._logits(*self._inputs(X, sensitive_features)).numpy()
+        return z[:, 0] if self.kinds.classes == 2 else z
+
+    def score_samples(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
+        """Return the model's score, which thresholds are set on: the chance of the second label.
+
+        Of more than two labels, the chance of each.
+        """
+        p = probabilities(self._logits(*self._inputs(X, sensitive_features))).numpy()
+        return p[:, 1] if self.kinds.classes == 2 else p
+
+    def words(self) -> list[str]:
+        """Say how the model decides."""
+        return self.predictor.rule.words(self.label_names, self.group_names)
+
+    def outcomes(self, x: Tensor, s: Tensor, who: Callable[[np.ndarray], Sequence[bytes]]
+                 ) -> Decisions:  # fmt: skip
+        """Decide on people by what the encoder packed of them; `who` tells some rows apart.
+
+        Lots are drawn by the key.
+        """
+        z = self.predictor.logits(x, s, self.encoder.unpack)
+        chances = self.predictor.rule.lots(z, s)
+        drawn = np.flatnonzero((chances.max(1).values < 1).numpy())
+        lot = np.zeros(len(x))
+        if len(drawn):
+            lot[drawn] = draws.draw(draws.of_client(self.key, self.name), who(drawn))
+        code = by_lot(chances, lot)
+        chance = chances.double().gather(1, code[:, None])[:, 0]
+        return Decisions(code.numpy(), chance.numpy(), probabilities(self._own(z)).numpy())
+
+    def _own(self, logits: Tensor) -> Tensor:
+        """The logits of labels, without a head's that guesses S."""
+        return logits[:, : outputs(self.kinds.classes)]
+
+    def _logits(self, x: Tensor, s: Tensor) -> Tensor:
+        return self._own(self.predictor.logits(x, s, self.encoder.unpack))
+
+    def _inputs(self, X: pd.DataFrame, sensitive_features: Any) -> tuple[Tensor, Tensor]:
+        given, columns = sensitive_features, self.sensitive_column
+        if given is None and self.kinds.aware:
+            if columns and isinstance(X, pd.DataFrame) and has_sensitive(X, columns):
+                given = sensitive_of(X, columns, self.group_names)
+            else:
+                rows = f", or rows with the column '{columns}'" if columns else ""
+                raise InputError(
+                    "The model takes the sensitive attribute as an input: give sensitive_features"
+                    f"{rows}."
+                )
+        s = np.zeros(len(X), np.int64) if given is None else self.codes(given)
+        return torch.from_numpy(pack(self.encoder, X)), torch.from_numpy(s)
+
+    @cached_property
+    def groups_of(self) -> dict[str, int]:
+        """What a table may say of S, and the group that it means."""
+        names = self.group_names
+        merged = {part: z for z, name in enumerate(names) for part in name.split(" + ")}
+        return {**merged, **self.seen, **{canonical(n) or n: z for z, n in enumerate(names)}}
+
+    def codes(self, sensitive_features: Any) -> np.ndarray:
+        """Return 0, 1, ... for names of groups (or for these numbers if they cannot be names).
+
+        Of several attributes (a table with a column for each) the values are joined by " x ".
+        Numbers of an attribute with bands are cut as in training.
+        """
+        columns, names = pd.DataFrame(sensitive_features), self.group_names
+        for name, edges in zip(list(columns), self.bands, strict=False):
+            if edges:
+                columns[name] = cut(columns[name], edges, "sensitive_features").astype(object)
+        texts = [columns[name].map(lambda v: canonical(v) or "").to_numpy(object)
+                 for name in columns]  # fmt: skip
+        values = pd.Series([" x ".join(row) for row in zip(*texts, strict=True)], dtype=object)
+        ways: list[Mapping[str, int]] = [{canonical(name) or name: z
+                                          for z, name in enumerate(names)}]  # fmt: skip
+        if not any(map(_is_number, names)):  # codes only where they cannot be names
+            numbers = {str(z): z for z in range(len(names))}
+            known = {*names, *self.seen}
+            ways += [way for way in (numbers, {"False": 0, "True": 1}) if not way.keys() & known]
+        for way in (*ways, self.groups_of):
+            if values.isin(way).all():
+                return values.map(way).to_numpy(np.int64, copy=True)  # a tensor is made of it
+        raise InputError(
+            f"sensitive_features must be {' or '.join(names)}; "
+            f"found '{values[~values.isin(self.groups_of)].iloc[0]}'."
+        )
+
+
+class UnseenWarning(UserWarning):
+    """Rows to decide on have cells unlike those of the training rows."""
+
+
+def pack(encoder: inputs.Inputs, people: Any) -> np.ndarray:
+    """Pack people's inputs; say what the training rows did not have, or had much less of."""
+    packed = encoder.pack(people)
+    for text in unseen_words(*encoder.unseen(people, packed)):
+        warnings.warn(text, UnseenWarning, stacklevel=4)
+    return packed
+
+
+def unseen_words(levels: Mapping[str, int], empty: Mapping[str, int]) -> list[str]:
+    """Say how many cells of which columns the training rows had fewer of."""
+    said = []
+    for counts, kind in ((levels, "of a new or rare level"), (empty, "without a value")):
+        if counts:
+            named = ", ".join(f"{column} {n:,}" for column, n in counts.items())
+            total = sum(counts.values())
+            said.append(
+                f"{total:,} cell{'s' * (total > 1)} {kind} ({named}): the training rows had fewer "
+                "such, or none."
+            )
+    return said
+
+
+def words_of(who: Any) -> bytes:
+    """What tells a person apart, of an id as any program may have read it."""
+    if isinstance(who, float | np.floating) and float(who).is_integer():
+        who = int(who)
+    return str(who).strip().encode()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,106 @@
+"""People of a run one by one: what was decided, and what the likeliest label would have been."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from pfedfair import metrics
+from pfedfair._util import seeds
+from pfedfair.data.task import outputs
+from pfedfair.metrics import intervals
+from pfedfair.models import probabilities
+from pfedfair.rules import Likeliest
+from pfedfair.runs import Run, measured_rows
+from pfedfair.studies import words
+
+
+class Decided(NamedTuple):
+    """The people that a client is measured on: codes of group and label, decisions, scores.
+
+    `before` is the likeliest label by the same scores. The score is the chance of the second label,
+    and there is none of more than two.
+    """
+
+    s: np.ndarray
+    y: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+    score: np.ndarray | None
+    weight: np.ndarray | None
+
+    def rates(self, groups: int, classes: int, before: bool = False) -> tuple[np.ndarray, ...]:
+        """The rate of the last label in each group, and the ends of its interval."""
+        what = self.before if before else self.after
+        counts = metrics.tally(self.s, self.y, what, groups, classes, self.weight)
+        hits, people = counts[..., -1].sum(-1), counts.sum((-1, -2))
+        with np.errstate(invalid="ignore"):
+            value = hits / people
+        return (value, *intervals.rate(hits, people, intervals.quantile(0.95)))
+
+
+def decided(
+    run: Run, protocol: str | None = None, clients: Sequence[int] | None = None
+) -> Iterator[Decided]:
+    """The people of all clients, or of some, as `Run.table` measures them."""
+    part, table = run.federation.partition, run.federation.table
+    _, rows, weighted = measured_rows(part, protocol)
+    wide = outputs(table.kinds.classes)
+    likeliest, weight = Likeliest(outputs=wide), run.federation.data.weight
+    for i in range(len(rows)) if clients is None else clients:
+        own = rows[i]
+        if weighted:  # of a group that the client has nobody of there is nothing to measure
+            own = own[part.shares[i][run.federation.data.s[own]] > 0]
+        at, predictor = torch.from_numpy(own), run.predictors[i]
+        s = table.s[at]
+        z = predictor.logits(table.x[at], s, table.unpack)
+        rng = seeds.generator(run.seed, seeds.TIES, i)  # as `count`
+        everybody = len(own) == len(rows[i])
+        after = predictor.rule.decide(z, s, rng) if everybody else _among(run, i, rows[i], own)
+        score = probabilities(z[:, :wide].double()).numpy()[:, 1] if wide == 1 else None
+        yield Decided(
+            s.numpy(), table.y[at].long().numpy(), likeliest.decide(z, s, rng).numpy(),
+            np.asarray(after), score, None if weight is None else weight[own],
+        )  # fmt: skip
+
+
+def _among(run: Run, i: int, rows: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Decisions on some of the rows, with the lots that they have among all of them."""
+    table, at = run.federation.table, torch.from_numpy(rows)
+    rng = seeds.generator(run.seed, seeds.TIES, i)
+    made = run.predictors[i].decide(table.x[at], table.s[at], rng, table.unpack).numpy()
+    return np.asarray(made[np.isin(rows, own)])
+
+
+def differing(run: Run, which: Sequence[int], protocol: str | None = None) -> Mapping[int, str]:
+    """Say of some clients how their people clearly differ from all others', by the same label.
+
+    By the rates of the likeliest label in each group. Where everybody's held-out rows measure all
+    clients, there is no such difference.
+    """
+    _, _, weighted = measured_rows(run.federation.partition, protocol)
+    data, kinds = run.federation.data, run.federation.table.kinds
+    if weighted or not len(which) or len(run.federation) < 2:
+        return {}
+    counts = np.array([
+        metrics.tally(one.s, one.y, one.before, kinds.groups, kinds.classes, one.weight)
+        for one in decided(run, protocol)
+    ])  # fmt: skip
+    hits, people = counts[..., -1].sum(-1), counts.sum((-1, -2))
+    sure = NormalDist().inv_cdf(1 - 0.025 / (len(which) * kinds.groups))
+    found = {}
+    for i in which:
+        others = hits.sum(0) - hits[i], people.sum(0) - people[i]
+        low, high = intervals.difference(hits[i], people[i], *others, sure)
+        clear = np.flatnonzero((low > 0) | (high < 0))
+        if len(clear):
+            z = int(clear[np.argmax(people[i][clear])])
+            here, there = hits[i, z] / people[i, z], others[0][z] / others[1][z]
+            found[int(i)] = (
+                f"its people differ from other clients' ({data.label_names[-1]} is likeliest for "
+                f"{words.percent(here)} % of {data.group_names[z]} here, {words.percent(there)} % "
+                "elsewhere)"
+            )
+    return found

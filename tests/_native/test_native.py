@@ -1,0 +1,59 @@
+"""Libraries in C: used if they are ours, of this time, and not switched off."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pfedfair.data.tables import unpack
+from pfedfair.methods.newton import lookup, ridges
+from pfedfair.models import kernel
+
+LIBRARIES = {"_kernel": kernel, "_lookup": lookup, "_ridges": ridges, "_unpack": unpack}
+each = pytest.mark.parametrize(("name", "module"), LIBRARIES.items(), ids=LIBRARIES)
+
+
+def test_they_can_be_switched_off():
+    names = [module.__name__ for module in LIBRARIES.values()]
+    code = f"import {', '.join(names)}; print(*({', '.join(f'{n}.LIBRARY' for n in names)},))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PFEDFAIR_KERNEL": "0", "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "None None None None\n"
+
+
+@each
+def test_a_library_that_is_not_ours_is_not_used(name, module, tmp_path):
+    assert module.load(tmp_path) is None
+    (tmp_path / f"{name}.so").write_text("no library")
+    assert module.load(tmp_path) is None
+    other = Path(sys.modules["_ctypes"].__file__)  # a library with other functions
+    shutil.copy(other, tmp_path / f"{name}.so")
+    assert module.load(tmp_path) is None
+
+
+@each
+def test_a_library_of_another_time_is_not_used(name, module, monkeypatch):
+    if module.LIBRARY is None:
+        pytest.skip("it was not built, is switched off, or is not for here")
+    folder = Path(module.__file__).parent
+    assert module.load(folder) is not None
+    monkeypatch.setattr(module, "INTERFACE", -1)
+    assert module.load(folder) is None
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
+def test_a_kernel_for_another_processor_is_not_used(tmp_path):
+    """As it is built there: without what is for x86."""
+    for name in ("kernel.c", "kernel.h", "bits.h"):
+        code = Path(kernel.__file__).with_name(name).read_text()
+        (tmp_path / name).write_text(code.replace("__x86_64__", "__another__"))
+    command = ["cc", "-shared", "-fPIC", "-o", tmp_path / "_kernel.so", tmp_path / "kernel.c"]
+    subprocess.run(command, check=True, capture_output=True)
+    assert kernel.load(tmp_path) is None

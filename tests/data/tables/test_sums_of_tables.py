@@ -1,0 +1,105 @@
+"""What clients tell of their columns, and that it adds up."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pfedfair as pff
+from pfedfair.data.tables.piecewise import LEAST, Piecewise
+from pfedfair.data.tables.summary import Counts, Summary, Values
+
+CELLS = st.lists(st.none() | st.integers(0, 6) | st.floats(-1e6, 1e6), min_size=1, max_size=60).map(
+    lambda cells: pd.Series(cells, dtype=float)
+)
+
+
+@given(st.lists(CELLS, min_size=1, max_size=4))
+def test_clients_values_add_up_to_those_of_all(parts):
+    whole = Values.of(pd.concat(parts))
+    found = Values.sum(Values.of(part) for part in parts)
+    np.testing.assert_array_equal(found.values, whole.values)
+    np.testing.assert_array_equal(found.counts, whole.counts)
+    assert found.empty == whole.empty
+    assert whole.counts.sum() + whole.empty == sum(map(len, parts))
+
+
+@given(CELLS, st.integers(2, 12))
+def test_so_many_people_stand_behind_each_number(column, least):
+    told, cells = Values.of(column, least), column.dropna()
+    assert told.empty == column.isna().sum()
+    if len(cells) < least:
+        assert len(told.values) == 0
+        return
+    assert told.counts.min() >= least
+    assert told.counts.sum() == len(cells)
+    assert (np.diff(told.values) >= 0).all()
+    often = cells.value_counts()
+    assert set(often.index[often >= least]) <= set(told.values)
+    rare = set(often.index[often < least]) - set(often.index[often >= least])
+    for value in set(told.values) & rare:  # a mean of many may be somebody's value by chance
+        assert ((cells < value).any() and (cells > value).any()) or len(often) == 1
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1), min_size=1))
+def test_clients_levels_add_up(parts):
+    columns = [pd.Series(part, dtype=object) for part in parts]
+    whole, found = Counts.of(pd.concat(columns)), Counts.sum(map(Counts.of, columns))
+    assert found == whole
+
+
+def test_rare_levels_are_counted_and_not_named():
+    column = pd.Series(["often"] * 12 + ["rare"] * 3 + ["single", None])
+    assert Counts.of(column, 10) == Counts({"often": 12}, 4, 1)
+
+
+def table(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.integers(0, 5, n).astype(float)})
+    frame["c"] = rng.choice(["x", "y", "z"], n, p=[0.7, 0.28, 0.02])
+    frame["b"] = frame["b"].where(rng.random(n) < 0.9)
+    return pff.from_frame(frame.assign(y=np.arange(n) % 2, s=np.arange(n) // 2 % 2), "y", "s")
+
+
+@given(st.lists(st.integers(1, 200), min_size=0, max_size=3), st.integers(0, 9))
+def test_fitting_on_pooled_rows_is_adding_up_the_clients(cuts, seed):
+    data = table(seed=seed)
+    rows = np.random.default_rng(seed).permutation(len(data))
+    clients = [part for part in np.split(rows, sorted(cuts)) if len(part)]
+    told = [Summary.of(data, part, None) for part in clients]
+    assert Piecewise.of(Summary.sum(told)) == Piecewise.fit(data, rows)
+
+
+def test_what_sites_tell_gives_nearly_the_same_knots():
+    data = table(4000)
+    clients = np.array_split(np.arange(4000), 8)
+    told = [Summary.of(data, part, None, LEAST) for part in clients]
+    found, whole = Piecewise.of(Summary.sum(told)), Piecewise.fit(data, np.arange(4000))
+    assert found.numbers["b"].knots == whole.numbers["b"].knots
+    assert found.categories["c"].names == whole.categories["c"].names
+    a = data.frame["a"]
+    shares = [
+        np.mean(a.to_numpy()[:, None] <= e.numbers["a"].knots, axis=0) for e in (found, whole)
+    ]
+    assert len(shares[0]) == len(shares[1])
+    assert abs(shares[0] - shares[1]).max() < 0.02
+
+
+def test_a_summary_goes_through_json_and_is_checked():
+    sums = Summary.of(table(), np.arange(400), None, LEAST)
+    text = json.dumps(sums.to_dict())
+    assert json.dumps(Summary.from_dict(json.loads(text)).to_dict()) == text
+    for name, change in [
+        ("numbers", {"values": [1.0], "counts": [3, 4], "empty": 0}),
+        ("numbers", {"values": [float("nan")], "counts": [3], "empty": 0}),
+        ("numbers", {"values": [1.0], "counts": [3], "empty": -1}),
+        ("categories", {"levels": {"x": -2}, "other": 0, "empty": 0}),
+        ("categories", {"levels": {"x": 2}, "other": 0.5, "empty": 0}),
+    ]:
+        bad = json.loads(text)
+        bad[name][next(iter(bad[name]))] = change
+        with pytest.raises(ValueError, match="a summary must have"):
+            Summary.from_dict(bad)

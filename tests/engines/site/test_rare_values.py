@@ -1,0 +1,81 @@
+"""What few people have is put together before anything is trained or told."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pfedfair as pff
+from pfedfair.engines.site.rare_values import blended, levels, numbers, trained_on
+from pfedfair.engines.site.schema import describe
+
+
+@given(st.lists(st.integers(-1, 6), min_size=1, max_size=60), st.integers(2, 12))
+def test_nobody_is_alone_in_a_category(cells, least):
+    codes = np.array(cells)
+    found = levels(codes, 7, least)
+    assert min(Counter(found.tolist()).values()) >= min(least, len(codes))
+    kept = Counter(cells)
+    for cell, new in zip(cells, found.tolist(), strict=True):
+        if kept[cell] >= least:
+            assert new == cell  # what enough people have stays
+    np.testing.assert_array_equal(levels(found, 7, least), found)
+
+
+@given(st.lists(st.none() | st.integers(0, 3), min_size=1, max_size=60), st.integers(2, 12))
+def test_nobody_is_alone_in_a_column_of_numbers(cells, least):
+    values = np.array([np.nan if cell is None else cell for cell in cells], dtype=float)
+    found = numbers(values, least)
+    empty = np.isnan(found)
+    assert empty.sum() == 0 or empty.sum() >= min(least, len(values))
+    counted = Counter(found[~empty].tolist())
+    if len(counted) > 1:  # so many differ from the commonest
+        assert (~empty).sum() - max(counted.values()) >= least
+    np.testing.assert_array_equal(numbers(found, least), found)
+
+
+def test_people_of_a_rare_label_or_group_are_not_trained_on():
+    frame = pd.DataFrame({"x": range(40), "s": ["f"] * 15 + ["m"] * 15 + ["x"] * 10})
+    frame["y"] = ["no"] * 35 + ["yes"] * 5  # all of them of group x, of which five are left
+    data = pff.from_frame(frame, "y", "s", keep=["x"], part=True)
+    assert len(trained_on(data, np.arange(40), 10)) == 30
+    assert len(trained_on(data, np.arange(40), 1)) == 40
+    told = describe(data, np.arange(40), "a", 0, "")
+    assert (told.rows, told.labels, told.groups) == (30, ("no",), ("f", "m"))
+
+
+def table(n=60, encoding="piecewise"):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"bill": 0.0, "age": rng.integers(20, 60, n).astype(float)}, range(n))
+    frame.loc[5, "bill"] = 98765.0
+    frame["illness"] = rng.choice(["none", "cold"], n)
+    frame.loc[7, "illness"] = "HIV+, born 1961"
+    frame["weight"] = np.where(np.arange(n) < 3, 71.5, np.nan)
+    frame = frame.assign(y=np.arange(n) % 2, s=np.arange(n) // 2 % 2)
+    return pff.from_frame(frame, "y", "s", encoding=encoding, part=True)
+
+
+def test_a_description_tells_of_nobody_alone():
+    for encoding in ("piecewise", "standard"):
+        text = describe(table(encoding=encoding), np.arange(60), "a", 0, "").to_json()
+        assert "HIV" not in text
+        assert "98765" not in text
+        assert "71.5" not in text
+        assert "(few)" not in text
+    told = json.loads(text)["numbers"]
+    assert told["bill"] == [0.0, 0.0, 60]
+    assert told["weight"] == [0.0, 0.0, 0]  # three of sixty have one
+
+
+def test_rows_for_the_test_stay_as_they_are():
+    data = table()
+    train = np.arange(0, 60, 2)
+    new = blended(data, [train], 10)
+    test = np.arange(1, 60, 2)
+    for column in ("bill", "illness", "age"):
+        assert new.frame[column].iloc[test].tolist() == data.frame[column].iloc[test].tolist()
+    assert set(new.frame["illness"].iloc[train]) == {"none", "cold"}
+    assert blended(data, [train], 1) is data

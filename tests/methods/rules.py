@@ -1,0 +1,68 @@
+"""Rules of transport, and what they do to a distribution of scores."""
+
+from dataclasses import fields
+
+import numpy as np
+import torch
+from scipy.special import logit
+
+from pfedfair.data.task import Kinds
+from pfedfair.methods.transport.solver import Solver
+from pfedfair.rules import Thresholds
+from pfedfair.theory import shrinkage
+from pfedfair.theory.belief import Belief
+
+
+def centres(bins):
+    return logit((np.arange(bins) + 0.5) / bins)
+
+
+def chances(rule, z):
+    """What a rule decides at logits z in both groups, ``(2, len(z))``, in float32 as it is kept."""
+    logits = torch.from_numpy(np.tile(z, 2).astype(np.float32))[:, None]
+    s = torch.arange(2).repeat_interleave(len(z))
+    both = Thresholds(torch.from_numpy(rule).float().view(2, 4)).chances(logits, s).double().numpy()
+    np.testing.assert_allclose(both.sum(1), 1, rtol=1e-6)
+    return both[:, 1].reshape(2, -1)
+
+
+def knows(eta, pooled=None, prior=shrinkage.FLAT):
+    """What a server knows, for `solve`; `eta` is that of label 1, ``(2, bins)``."""
+    pooled = np.zeros_like(eta) if pooled is None else pooled
+    known = {"eta": np.stack([1 - eta, eta], axis=1), "counts": pooled.astype(float)}
+    return {name: torch.from_numpy(v) for name, v in (known | {"prior": prior}).items()}
+
+
+def solve(algorithm, server, counts, share, seed=0):
+    """The numbers of a client's rule; `share` is its share of S = 1."""
+    shares, rng = np.array([1 - share, share]), np.random.default_rng(seed)
+    exactly = server | {"w": torch.zeros(1, dtype=torch.float64)}
+    return algorithm.solve(exactly, counts, shares, rng, Kinds()).numbers.flatten().numpy()
+
+
+def solver(algorithm):
+    """What of a method a client's rule depends on."""
+    return Solver(**{field.name: getattr(algorithm, field.name) for field in fields(Solver)})
+
+
+def guesses(algorithm, counts, pooled):
+    """The shapes that a client takes its groups to have, without any agreement."""
+    prior = shrinkage.FLAT
+    return Belief(counts=counts, pooled=pooled, prior=prior, kappa=algorithm.kappa).shapes
+
+
+def people(server, counts):
+    """Every client's people by group and cell, from its counts of held and of trained ones."""
+    return counts["held"].sum((1, 3)) + server["trust"][:, None] * counts["trained"]
+
+
+def outcome(positive, eta, shapes, share):
+    """Expected accuracy, and rate of S=1 less that of S=0, of decisions ``(2, bins)``."""
+    mass = np.array([[1 - share], [share]]) * shapes
+    rates = (positive * shapes).sum(1)
+    right = positive * eta + (1 - positive) * (1 - eta)
+    return (mass * right).sum(), rates[1] - rates[0]
+
+
+def shape_of(counts):
+    return counts / counts.sum(1, keepdims=True)
