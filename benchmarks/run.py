@@ -71,7 +71,7 @@ def synthetic(clients: int, rows: int, inputs: int) -> pff.Federation:
 def bench_round() -> None:
     """(a) One pFedMe round against a tidy loop over clients in everyday PyTorch."""
     torch.set_num_threads(1)
-    algorithm = pff.PFedMe(
+    algorithm = pff.methods.PFedMe(
         rounds=1, batch=64, K=5, gamma=15.0, alpha=0.02, alpha_inner=0.01,
         optimiser="sgd", inner="sgd", prox_epochs=0,
     )  # fmt: skip
@@ -140,7 +140,9 @@ def bench_throughput() -> None:
     """(c) 10 seeds x 5 eta on COMPAS: two processes against one with two threads."""
     plan = pff.partition.fixed_shares()
     specs = [
-        pff.Spec(pff.Source("compas"), plan, "pfedfair", pff.PFedFair(eta=eta, rounds=40), seed)
+        pff.Spec(
+            pff.Source("compas"), plan, "pfedfair", pff.methods.PFedFair(eta=eta, rounds=40), seed
+        )
         for eta in (0.0, 0.3, 0.5, 0.7, 0.9)
         for seed in range(10)
     ]
@@ -188,7 +190,7 @@ def thousand_clients() -> None:
     federation = synthetic(1000, 240, 65)
     network = MLP(64, (256,) * 4, groups=2)
     began = time.perf_counter()
-    fitted = local.fit(federation, pff.PFedFair(rounds=1, prox_epochs=1), network, 0)
+    fitted = local.fit(federation, pff.methods.PFedFair(rounds=1, prox_epochs=1), network, 0)
     seconds = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(peak, fitted.theta.nbytes / 1e9, seconds)

@@ -23,7 +23,7 @@ table = pd.DataFrame(
 data = pff.from_frame(table, label="hired", sensitive="sex", drop=["site"])
 federation = data.federate(pff.partition.by_column("site"))
 print(federation.describe())
-for algorithm in (pff.FedAvg(rounds=60), pff.PFedFair(rounds=60, eta=0.9)):
+for algorithm in (pff.methods.FedAvg(rounds=60), pff.methods.PFedFair(rounds=60, eta=0.9)):
     run = pff.train(federation, algorithm)
     print(type(algorithm).__name__)
     print(run.table()[["client", "accuracy", "ddp", "ddp_high"]].round(3))

@@ -36,9 +36,9 @@ def licence(name: str) -> str:
     expression = about.get("License-Expression")
     if expression:
         return expression
-    kinds = [c for c in about.get_all("Classifier") or () if c.startswith("License ::")]
-    if kinds:
-        return "; ".join(kind.split(" :: ")[-1] for kind in kinds)
+    task = [c for c in about.get_all("Classifier") or () if c.startswith("License ::")]
+    if task:
+        return "; ".join(kind.split(" :: ")[-1] for kind in task)
     return (about.get("License") or "").strip().split("\n")[0]
 
 

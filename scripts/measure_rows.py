@@ -31,7 +31,7 @@ OPEN = "hidden = 1000000\nmessages-per-day = 1000\nruns-per-day = 1000\n"
 
 def people(table: Table, rows: slice) -> np.ndarray:
     """What the first layer is given, ``(n, inputs)``."""
-    x = with_group(table.inputs(rows)[None], table.s[None, rows], table.kinds.groups)
+    x = with_group(table.inputs(rows)[None], table.s[None, rows], table.task.groups)
     return x[0].double().numpy()
 
 
@@ -66,7 +66,7 @@ def attack(folder: Path, units: int, policy: str, noise: dict[str, float]) -> st
     node = {"data": str(folder / "site.parquet"), "label": "income", "sensitive": "sex",
             "test-part": 0.0, "state-dir": str(folder / "state"), "site": "a",
             "policy": str(folder / "policy.toml")}  # fmt: skip
-    algorithm = pff.FedAvg(rounds=1, batch=10**9, optimiser="sgd", alpha=1.0)
+    algorithm = pff.methods.FedAvg(rounds=1, batch=10**9, optimiser="sgd", alpha=1.0)
     run = {"seed": 0, "name": "m", "algorithm": json.dumps(algorithm.to_dict()), **noise}
     site = read_site(node, run)
     made, _ = agree([describe(site.data, site.train, site.name, 0, "")])

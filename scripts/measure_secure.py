@@ -63,7 +63,7 @@ def answer(told: Mapping[str, Any], **more: Any) -> SimpleNamespace:
 
 def secure(models: list[Tensor], w: Tensor, folder: Path, lost: int) -> dict[str, float]:
     """The costs of sums over some sites' models, of which the last are lost on the way."""
-    sites, costs, algorithm = len(models), Costs(), pff.FedAvg(rounds=AT_ONCE)
+    sites, costs, algorithm = len(models), Costs(), pff.methods.FedAvg(rounds=AT_ONCE)
     partners = [Partner({}, {}) for _ in models]
     places = [SimpleNamespace(name=f"site {i}", rows=1000) for i in range(sites)]
     state: Any = SimpleNamespace(places=places, server={"w": w}, done=0, key="key")

@@ -26,7 +26,7 @@ import torch
 
 import pfedfair as pff
 from pfedfair.data import from_frame
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.methods import Clients
 from pfedfair.methods.defaults import as_many_steps, make
 from pfedfair.methods.transport import Transport
@@ -71,7 +71,7 @@ def rows() -> None:
             rng = np.random.default_rng(0)
             pool = server | {"counts": people}
             table = run.federation.table
-            rule = algorithm.solve(pool, np.zeros_like(people.numpy()), share, rng, table.kinds)
+            rule = algorithm.solve(pool, np.zeros_like(people.numpy()), share, rng, table.task)
             predictor = Predictor(run.network, run.fitted.theta[0], rule)
             validation = np.concatenate(run.federation.partition.validation)
             seen = count([predictor], table, [validation], run.seed)
@@ -175,7 +175,7 @@ def simulated(kappa: float, sure: float | None, learnt: bool, clients: int = 200
     algorithm = Transport(target_ddp=TARGET, confidence=sure, bins=BINS)
     gaps = []
     for shape, n in zip(true, counts, strict=True):
-        rule = algorithm.solve(server, n, np.array([0.5, 0.5]), rng, Kinds()).numbers.numpy()
+        rule = algorithm.solve(server, n, np.array([0.5, 0.5]), rng, Task()).numbers.numpy()
         low, high = (BINS / (1 + np.exp(-np.clip(rule[:, k], -50, 50))) for k in (0, 1))
         place = np.arange(BINS) + 0.5
         chance = np.where(place > high[:, None], 1.0,

@@ -21,7 +21,7 @@ FACTORS = (1.0, -10.0, 10.0, -2.9)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lied(pff.FedAvg):
+class Lied(pff.methods.FedAvg):
     """FedAvg whose first client sends its update times `factor`."""
 
     factor: float = 1.0

@@ -37,7 +37,7 @@ sys.exit(code)
 PYTHON = """
 import json, sys
 import pfedfair as pff
-from pfedfair.algorithms import ALGORITHMS, from_dict
+from pfedfair.methods import METHODS, from_dict
 from pfedfair.algorithms.fedavgm import FedAvgM
 from pfedfair.defaults import settings
 from pfedfair.engines.site.settings import make_algorithm
@@ -56,8 +56,8 @@ for made in (FedAvgM(beta=0.5), make("fedavgm-kde", {"target_ddp": 0.1, "beta": 
 assert make("transport", {"base": "fedavgm", "base.beta": 0.5}).base == FedAvgM(beta=0.5)
 assert len(tune.trials("compas", "fedavgm-kde")) == tune.TRIALS
 assert {"fedavgm", "fedavgm-kde"} <= {s.method for s in STUDIES["scores"].specs(["compas"], 1)}
-assert ALGORITHMS["fedavgm"].levels([0.1]) == ({},)
-assert ALGORITHMS["fedavgm-kde"].levels([0.1, 0.9]) == ({"eta": 0.1}, {"eta": 0.9})
+assert METHODS["fedavgm"].levels([0.1]) == ({},)
+assert METHODS["fedavgm-kde"].levels([0.1, 0.9]) == ({"eta": 0.1}, {"eta": 0.9})
 assert figures.style("fedavgm") != figures.style("fedavgm-kde")
 assert rows.PLACES["fedavgm-kde"] == rows.PLACES["fedavg-kde"] + 2
 print(pff.__file__)

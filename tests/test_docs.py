@@ -15,7 +15,7 @@ import pytest
 from pfedfair import cli
 from pfedfair.cli.options import Settings
 from pfedfair.data import DATASETS, FACES
-from pfedfair.methods import ALGORITHMS, Algorithm
+from pfedfair.methods import METHODS, Method
 from pfedfair.methods.defaults import make, takes
 from pfedfair.penalties import PENALTIES
 from pfedfair.studies import STUDIES
@@ -102,7 +102,7 @@ def test_methods_have_their_page_and_penalties_their_section(site):
             assert method in site["methods/index"].code
             assert any(f"--method {method}" in block for block in page.blocks), method
     documented = [method for family in FAMILIES.values() for method in family]
-    assert sorted(documented) == sorted(ALGORITHMS)
+    assert sorted(documented) == sorted(METHODS)
     assert set(PENALTIES) <= set(site["penalties"].code)
 
 
@@ -119,7 +119,7 @@ def test_every_command_parses(site):
     CONTRIBUTING has a method that is yet to be written, and a test of its own.
     """
     found = list(commands(site))
-    assert len(found) >= len(ALGORITHMS)
+    assert len(found) >= len(METHODS)
     for page, (name, *arguments) in found:
         where = f"on {page}: pfedfair {name} {' '.join(arguments)}"
         try:
@@ -151,9 +151,7 @@ def check_settings(name, given):
         return
     for method in given["methods"].split(","):
         own = {key: value for key, value in asked.items() if takes(method, key)}
-        for level in ALGORITHMS[method].levels(
-            [float(e) for e in (given["etas"] or "0").split(",")]
-        ):
+        for level in METHODS[method].levels([float(e) for e in (given["etas"] or "0").split(",")]):
             make(method, own | level, given["data"])
 
 
@@ -170,15 +168,15 @@ def text_of(default):
 
 def test_shared_settings_and_their_defaults():
     listed = {name: cells[-1] for name, cells in table("methods/index.md", "setting").items()}
-    assert listed == {field.name: text_of(field.default) for field in fields(Algorithm)}
+    assert listed == {field.name: text_of(field.default) for field in fields(Method)}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_settings_of_a_method_and_their_defaults(family):
-    shared = {field.name: field.default for field in fields(Algorithm)}
+    shared = {field.name: field.default for field in fields(Method)}
     own = {
         field.name: text_of(field.default)
-        for field in fields(ALGORITHMS[FAMILIES[family][0]].kind)
+        for field in fields(METHODS[FAMILIES[family][0]].kind)
         if field.name not in shared or shared[field.name] != field.default
     }
     listed = table(f"methods/{family}.md", "setting") if own else {}
@@ -187,6 +185,6 @@ def test_settings_of_a_method_and_their_defaults(family):
 
 def test_costs_are_those_of_the_code():
     listed = table("methods/index.md", "method")
-    assert sorted(listed) == sorted(ALGORITHMS)
+    assert sorted(listed) == sorted(METHODS)
     for method, cells in listed.items():
         assert cells[2] == "{:g} / {:g}".format(*make(method).cost()), method

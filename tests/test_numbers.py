@@ -24,7 +24,7 @@ def federation(blind, clients):
 
 
 def test_every_method_is_there():
-    assert set(KEPT["method"]) == set(pff.ALGORITHMS)
+    assert set(KEPT["method"]) == set(pff.methods.METHODS)
 
 
 @pytest.mark.parametrize("asked", RUNS, ids=lambda asked: f"{asked[0]} {asked[1]}")

@@ -40,8 +40,8 @@ def make(x, y):
     )
     network = Start(told.shape[1], task.WIDTHS[1:-1], groups=2)
     sgd = {"rounds": 1, "batch": task.BATCH, "alpha": task.LR, "optimiser": "sgd"}
-    fedavg = pff.FedAvg(epochs=task.EPOCHS, **sgd)
-    pfedme = pff.PFedMe(
+    fedavg = pff.methods.FedAvg(epochs=task.EPOCHS, **sgd)
+    pfedme = pff.methods.PFedMe(
         K=task.K, gamma=task.GAMMA, alpha_inner=task.INNER_LR, inner="sgd", prox_epochs=0, **sgd
     )
 

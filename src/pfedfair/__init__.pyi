@@ -1,5 +1,6 @@
 """The public names, and where each is: they are loaded when they are asked for."""
 
+from . import methods as methods
 from . import metrics as metrics
 from . import partition as partition
 from ._util.errors import InputError as InputError
@@ -15,35 +16,7 @@ from .experiments import Spec as Spec
 from .experiments import read_results as read_results
 from .experiments import run_experiment as run_experiment
 from .federation import Federation as Federation
-from .methods import ALGORITHMS as ALGORITHMS
-from .methods import Algorithm as Algorithm
-from .methods.constant import Constant as Constant
 from .methods.defaults import make as make
-from .methods.ditto import Ditto as Ditto
-from .methods.dro import DRO as DRO
-from .methods.duan import Duan as Duan
-from .methods.fa import FA as FA
-from .methods.fair_dummies import FairDummies as FairDummies
-from .methods.fairfed import FairFed as FairFed
-from .methods.fcfl import FCFL as FCFL
-from .methods.fedavg import FedAvg as FedAvg
-from .methods.fedfact import FedFACT as FedFACT
-from .methods.fedfact_in import FedFACTIn as FedFACTIn
-from .methods.fedprox import FedProx as FedProx
-from .methods.gaussian_swap import GaussianSwap as GaussianSwap
-from .methods.irm import IRM as IRM
-from .methods.local import Local as Local
-from .methods.logofair import LoGoFair as LoGoFair
-from .methods.mmpf import MMPF as MMPF
-from .methods.newton import Newton as Newton
-from .methods.perfedavg import PerFedAvg as PerFedAvg
-from .methods.pfedfair import PFedFair as PFedFair
-from .methods.pfedme import PFedMe as PFedMe
-from .methods.pooled import Pooled as Pooled
-from .methods.reweigh import Reweigh as Reweigh
-from .methods.target import Targeted as Targeted
-from .methods.threshold_local import ThresholdLocal as ThresholdLocal
-from .methods.transport import Transport as Transport
 from .models import MLP as MLP
 from .models import Module as Module
 from .models import linear as linear

@@ -20,7 +20,7 @@ from pfedfair._util.errors import InputError
 from pfedfair.data import Dataset, with_model
 from pfedfair.data.tables.cells import canonical
 from pfedfair.engines.local import one_thread
-from pfedfair.methods import Algorithm
+from pfedfair.methods import Method
 from pfedfair.methods.defaults import make
 from pfedfair.runs import PersonalModel, columns, train
 from pfedfair.runs.model import pack
@@ -55,7 +55,7 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     Parameters
     ----------
     method
-        The name of a method, see ``pff.ALGORITHMS``, with the settings for tables of your own.
+        The name of a method, see ``pff.methods.METHODS``, with the settings for tables of your own.
     target_ddp, eta, confidence, rounds, criterion
         Its settings, where they are given; transport's target is 0.05 if nothing is said.
     model
@@ -277,7 +277,7 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             return int(state)
         return int(check_random_state(state).randint(2**31))
 
-    def _algorithm(self, data: Dataset, fair: bool) -> Algorithm:
+    def _algorithm(self, data: Dataset, fair: bool) -> Method:
         given = {name: getattr(self, name) for name in SETTINGS}
         given = {name: value for name, value in given.items() if value is not None}
         algorithm = make(self.method, given | dict(self.settings or {}), data)
@@ -298,7 +298,7 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         groups = columns.of_people(sensitive, frame, "sensitive_features", self._sensitive)
         if self.groups_ and groups is not None:
             s = model.codes(groups)
-        elif self.groups_ and model.kinds.aware:
+        elif self.groups_ and model.task.aware:
             raise InputError("The model is told S: give sensitive_features.")
         x, people = torch.from_numpy(pack(model.encoder, frame)), torch.from_numpy(s)
         found = np.zeros(0)

@@ -21,7 +21,7 @@ from pfedfair._util.scalars import whole
 from pfedfair._util.spare import new
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables import encoder as inputs
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.partition import Partition, Plan, choose
 
 STORED = (torch.uint8, torch.float16)  # how large inputs are kept, not computed with
@@ -38,7 +38,7 @@ class Table(NamedTuple):
     x: Tensor
     y: Tensor
     s: Tensor
-    kinds: Kinds = Kinds()
+    task: Task = Task()
     encoder: inputs.Inputs | None = None
     weight: Tensor | None = None  # how much each row counts, if not all alike, (n,)
 
@@ -113,7 +113,7 @@ class Federation:
         """Say what models look at, and what the label and the groups are."""
         said = self.data.inputs_words(self.partition.column)
         label, groups = self.data.role_words()
-        told = "is an input, too" if self.table.kinds.aware else "is not an input"
+        told = "is an input, too" if self.table.task.aware else "is not an input"
         name, _, names = groups.partition(": ")
         return [f"Inputs: {said}", label, f"{name} ({names}) {told}"]
 
@@ -182,7 +182,7 @@ def encoded(
         x=torch.from_numpy(encoder.pack(data.people)),
         y=torch.from_numpy(data.y.astype(np.float32)),
         s=torch.from_numpy(data.s),
-        kinds=Kinds(len(data.group_names), len(data.label_names), aware),
+        task=Task(len(data.group_names), len(data.label_names), aware),
         encoder=encoder,
         weight=None if data.weight is None else torch.from_numpy(data.weight.astype(np.float32)),
     )

@@ -62,9 +62,9 @@ def test_a_table_has_columns_for_people(table):
 def test_models_of_images_are_not_told_s_unless_asked(file, table):
     plan = pff.partition.by_column("site")
     data = pff.load(file, "smiling", "male")
-    assert not data.federate(plan).table.kinds.aware
-    assert data.federate(plan, sensitive_as_input=True).table.kinds.aware
-    assert table.federate(pff.partition.together()).table.kinds.aware
+    assert not data.federate(plan).table.task.aware
+    assert data.federate(plan, sensitive_as_input=True).table.task.aware
+    assert table.federate(pff.partition.together()).table.task.aware
 
 
 def test_a_digest_knows_the_array_the_labels_the_groups_and_who_is_held(file):

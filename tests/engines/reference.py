@@ -20,7 +20,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from pfedfair._util import seeds
 from pfedfair.engines.local import Fitted
 from pfedfair.federation import Federation, minibatches
-from pfedfair.methods import Algorithm
+from pfedfair.methods import Method
 from pfedfair.methods.ditto import Ditto
 from pfedfair.methods.fedavg import FedAvg
 from pfedfair.methods.fedprox import FedProx
@@ -112,7 +112,7 @@ def local(algorithm: Local, model: nn.Module, client: Client, t: int) -> nn.Modu
     return theta
 
 
-def fedavg(algorithm: Algorithm, model: nn.Module, client: Client, t: int, eta: float) -> nn.Module:
+def fedavg(algorithm: Method, model: nn.Module, client: Client, t: int, eta: float) -> nn.Module:
     w = copy.deepcopy(model)
     steps = optimiser(algorithm.optimiser, w, algorithm.alpha)
     for rows in client.round(t):
@@ -204,7 +204,7 @@ def personal(
 
 # What a client does in a round of each method, and at the end; w is the mean of the answers.
 Round = Callable[[Any, nn.Module, Client, int], nn.Module]
-ROUNDS: dict[type[Algorithm], Round] = {
+ROUNDS: dict[type[Method], Round] = {
     FedAvg: lambda a, w, client, t: fedavg(a, w, client, t, a.eta),
     FedProx: fedprox,
     PerFedAvg: perfedavg,
@@ -215,7 +215,7 @@ ROUNDS: dict[type[Algorithm], Round] = {
 }
 
 
-def fit(federation: Federation, algorithm: Algorithm, network: MLP, seed: int) -> Fitted:
+def fit(federation: Federation, algorithm: Method, network: MLP, seed: int) -> Fitted:
     """Do what `pfedfair.engines.local.fit` does, one client after the other."""
     if (algorithm.penalty, algorithm.mix, algorithm.weighting) != ("kde", "convex", "uniform"):
         raise NotImplementedError("the specification covers KDE, the convex mix and the plain mean")

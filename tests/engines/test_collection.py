@@ -13,16 +13,18 @@ from pfedfair.models import MLP, linear
 
 OPTIONS = {"batch": 40, "alpha": 0.02}
 METHODS = {
-    "fedavg": pff.FedAvg(rounds=3, **OPTIONS),
-    "by size": pff.FedAvg(rounds=3, weighting="size", **OPTIONS),
-    "pfedfair": pff.PFedFair(rounds=2, prox_epochs=1, **OPTIONS),
+    "fedavg": pff.methods.FedAvg(rounds=3, **OPTIONS),
+    "by size": pff.methods.FedAvg(rounds=3, weighting="size", **OPTIONS),
+    "pfedfair": pff.methods.PFedFair(rounds=2, prox_epochs=1, **OPTIONS),
     "pfedme": pff.make("pfedme", {"rounds": 2, "prox_epochs": 1, "beta": 0.7}),
     "newton": pff.make("newton", {"rounds": 8}),
     "own intercepts": pff.make("newton", {"rounds": 4, "intercepts": "personal"}),
     "logofair": pff.make("logofair", {"rounds": 4}),
     "fedfact": pff.make("fedfact", {"rounds": 4}),
     "fedfact-in": pff.make("fedfact-in", {"rounds": 2}),
-    "transport": pff.Transport(rounds=4, agree=2, bins=50, base=pff.FedAvg(**OPTIONS)),
+    "transport": pff.methods.Transport(
+        rounds=4, agree=2, bins=50, base=pff.methods.FedAvg(**OPTIONS)
+    ),
 }
 
 

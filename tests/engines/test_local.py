@@ -13,28 +13,28 @@ from pfedfair.models import MLP
 SHORT = {"rounds": 3, "batch": 25}
 TIED = {**SHORT, "gamma": 0.3, "K": 3, "prox_epochs": 2}
 CASES = {
-    "erm-local": pff.Local(**SHORT),
-    "kde-local": pff.Local(**SHORT, eta=0.9),
-    "fedavg": pff.FedAvg(**SHORT),
-    "fedavg sgd": pff.FedAvg(**SHORT, optimiser="sgd", alpha=0.1),
-    "fedavg-kde": pff.FedAvg(**SHORT, eta=0.9),
-    "two epochs": pff.FedAvg(**SHORT, epochs=2),
-    "ditto two epochs": pff.Ditto(**TIED, epochs=2, eta=0.5),
-    "pfedfair two epochs": pff.PFedFair(**TIED, epochs=2),
-    "kde-local two epochs": pff.Local(**SHORT, epochs=2, eta=0.9),
-    "fedprox": pff.FedProx(**SHORT, mu=0.5),
-    "fedprox-kde": pff.FedProx(**SHORT, mu=2.0, eta=0.9, optimiser="sgd", alpha=0.1),
-    "perfedavg": pff.PerFedAvg(**SHORT, adapt_epochs=2),
-    "perfedavg-kde": pff.PerFedAvg(**SHORT, eta=0.9, alpha_inner=0.05),
-    "pfedme": pff.PFedMe(**TIED, beta=0.7),
-    "pfedme-kde sgd": pff.PFedMe(
+    "erm-local": pff.methods.Local(**SHORT),
+    "kde-local": pff.methods.Local(**SHORT, eta=0.9),
+    "fedavg": pff.methods.FedAvg(**SHORT),
+    "fedavg sgd": pff.methods.FedAvg(**SHORT, optimiser="sgd", alpha=0.1),
+    "fedavg-kde": pff.methods.FedAvg(**SHORT, eta=0.9),
+    "two epochs": pff.methods.FedAvg(**SHORT, epochs=2),
+    "ditto two epochs": pff.methods.Ditto(**TIED, epochs=2, eta=0.5),
+    "pfedfair two epochs": pff.methods.PFedFair(**TIED, epochs=2),
+    "kde-local two epochs": pff.methods.Local(**SHORT, epochs=2, eta=0.9),
+    "fedprox": pff.methods.FedProx(**SHORT, mu=0.5),
+    "fedprox-kde": pff.methods.FedProx(**SHORT, mu=2.0, eta=0.9, optimiser="sgd", alpha=0.1),
+    "perfedavg": pff.methods.PerFedAvg(**SHORT, adapt_epochs=2),
+    "perfedavg-kde": pff.methods.PerFedAvg(**SHORT, eta=0.9, alpha_inner=0.05),
+    "pfedme": pff.methods.PFedMe(**TIED, beta=0.7),
+    "pfedme-kde sgd": pff.methods.PFedMe(
         **TIED, eta=0.5, inner="sgd", optimiser="sgd", alpha=0.5, alpha_inner=0.1
     ),
-    "ditto": pff.Ditto(**TIED),
-    "ditto-kde": pff.Ditto(**TIED, eta=0.9),
-    "pfedfair": pff.PFedFair(**TIED),
-    "pfedfair prox": pff.PFedFair(**TIED, envelope_gradient="prox"),
-    "pfedfair sgd": pff.PFedFair(
+    "ditto": pff.methods.Ditto(**TIED),
+    "ditto-kde": pff.methods.Ditto(**TIED, eta=0.9),
+    "pfedfair": pff.methods.PFedFair(**TIED),
+    "pfedfair prox": pff.methods.PFedFair(**TIED, envelope_gradient="prox"),
+    "pfedfair sgd": pff.methods.PFedFair(
         **TIED, inner="sgd", optimiser="sgd", alpha=0.1, alpha_inner=0.05, eta=0.7
     ),
 }
@@ -98,9 +98,11 @@ def test_same_seed_same_bits(federation, name):
 
 def test_size_weighted_average(federation):
     """One SGD step per round: w moves by the size-weighted mean of the clients' gradients."""
-    base = pff.FedAvg(rounds=1, batch=10_000, optimiser="sgd", alpha=1.0)
+    base = pff.methods.FedAvg(rounds=1, batch=10_000, optimiser="sgd", alpha=1.0)
     net = network(federation)
-    each = reference.fit(federation, pff.Local(**dataclasses.asdict(base)), net, seed=0).theta
+    each = reference.fit(
+        federation, pff.methods.Local(**dataclasses.asdict(base)), net, seed=0
+    ).theta
     found = local.fit(federation, dataclasses.replace(base, weighting="size"), net, seed=0).w
     n = torch.tensor(federation.sizes, dtype=torch.float64)
     torch.testing.assert_close(found, (n[:, None] * each).sum(0) / n.sum(), rtol=1e-4, atol=1e-6)
@@ -117,7 +119,7 @@ def test_work_adds_up_to_one(federation):
 def test_the_processor_is_left_as_it_was(federation, before):
     torch.set_flush_denormal(before)
     try:
-        local.fit(federation, pff.Constant(), pff.networks.Bias(), 0)
+        local.fit(federation, pff.methods.Constant(), pff.networks.Bias(), 0)
         assert (torch.tensor([1e-40]).mul(1.0).item() == 0.0) == before
     finally:
         torch.set_flush_denormal(False)

@@ -49,8 +49,8 @@ def test_a_worker_needs_neither_the_file_nor_the_folder_of_its_rows(csv, referen
 
 
 def test_what_goes_wrong_at_a_worker_is_an_answer():
-    spec = Spec(Source("compas"), PLAN, "fedavg", pff.FedAvg(rounds=1), 0)
-    wild = replace(spec, algorithm=pff.FedAvg(rounds=2, optimiser="sgd", alpha=1e30))
+    spec = Spec(Source("compas"), PLAN, "fedavg", pff.methods.FedAvg(rounds=1), 0)
+    wild = replace(spec, algorithm=pff.methods.FedAvg(rounds=2, optimiser="sgd", alpha=1e30))
     kind, sentence = work(wild)
     assert kind == "refused"
     assert "Training diverged" in sentence
@@ -147,7 +147,9 @@ def there(process):
 
 
 def test_runs_that_do_not_train_are_not_worth_a_cluster(tmp_path):
-    flat = [replace(spec, algorithm=pff.Constant(), method="constant") for spec in grid()[:2]]
+    flat = [
+        replace(spec, algorithm=pff.methods.Constant(), method="constant") for spec in grid()[:2]
+    ]
     run_experiment(flat[:1], tmp_path / "out", jobs=1)
     crew = cluster.Crew.__new__(cluster.Crew)  # of no cluster at all
     assert len(do_runs(flat, tmp_path / "other", None, crew=crew)) == 10

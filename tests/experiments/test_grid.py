@@ -39,9 +39,9 @@ def test_after_a_failure_the_corrected_command_has_the_folder(tmp_path, jobs):
     plan, source, out = pff.partition.fixed_shares(), Source("compas"), tmp_path / "out"
 
     def specs(alpha):
-        worse = pff.FedAvg(rounds=2, optimiser="sgd", alpha=alpha)
+        worse = pff.methods.FedAvg(rounds=2, optimiser="sgd", alpha=alpha)
         return [
-            Spec(source, plan, "constant", pff.Constant(), 0),
+            Spec(source, plan, "constant", pff.methods.Constant(), 0),
             Spec(source, plan, "fedavg", worse, 0),
         ]
 
@@ -84,7 +84,7 @@ def test_a_changed_file_is_another_experiment(csv, tmp_path):
         spec._sha256.cache_clear()  # as in a new process
         load_source.cache_clear()
         source = Source(str(csv), "hired", "sex")
-        return [Spec(source, plan, "constant", pff.Constant(), 0)]
+        return [Spec(source, plan, "constant", pff.methods.Constant(), 0)]
 
     run_experiment(specs(), tmp_path / "out", jobs=1)
     run_experiment(specs(), tmp_path / "out", jobs=1)
@@ -95,7 +95,7 @@ def test_a_changed_file_is_another_experiment(csv, tmp_path):
 
 def test_bad_runs_are_refused_before_anything_is_written(tmp_path):
     too_many = pff.partition.fixed_shares(9, rows=900)
-    bad = [Spec(Source("compas"), too_many, "constant", pff.Constant(), 0)]
+    bad = [Spec(Source("compas"), too_many, "constant", pff.methods.Constant(), 0)]
     for specs, message in ((bad, "compas has 4069"), (grid() + grid(), "asked for twice")):
         with pytest.raises(pff.InputError, match=message):
             run_experiment(specs, tmp_path / "out", jobs=1)

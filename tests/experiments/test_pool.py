@@ -129,7 +129,7 @@ def test_a_pool_in_another_thread(tmp_path):
 
 
 def test_runs_that_do_not_train_are_not_worth_a_process():
-    flat = [replace(spec, algorithm=pff.Constant()) for spec in grid()]
+    flat = [replace(spec, algorithm=pff.methods.Constant()) for spec in grid()]
     where = []
     pool.spread(lambda spec, on_work: where.append(os.getpid()), flat, 2, lambda work, runs: None)
     assert where == [os.getpid()] * len(flat)

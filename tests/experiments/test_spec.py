@@ -29,7 +29,7 @@ def test_every_hyper_parameter_is_part_of_the_key():
 
 
 def test_a_frontier_has_its_own_name_in_the_results():
-    spec = Spec(Source("compas"), PLAN, "fedavg", pff.FedAvg(), 0, frontier=True)
+    spec = Spec(Source("compas"), PLAN, "fedavg", pff.methods.FedAvg(), 0, frontier=True)
     assert (spec.method, spec.name) == ("fedavg", FRONTIER)
     assert spec.key.startswith("compas-frontier-0-")
     assert json.loads(json.dumps(spec.describe()))["plan"] == PLAN.to_dict()
@@ -43,7 +43,7 @@ def test_a_bundled_data_set_has_its_own_columns():
 def keys_of(*folders):
     """Keys of the same run, with the data in each of these folders."""
     specs = [
-        Spec(Source("celeba", folder=str(folder)), PLAN, "fedavg", pff.FedAvg(), 0)
+        Spec(Source("celeba", folder=str(folder)), PLAN, "fedavg", pff.methods.FedAvg(), 0)
         for folder in folders
     ]
     return [spec.key for spec in specs]
@@ -68,7 +68,7 @@ def test_a_key_knows_a_file_of_your_own_by_its_contents(tmp_path):
         (tmp_path / name).mkdir()
         path = made_faces.write(tmp_path / name / "e.parquet", table, array + np.float16(plus))
         source = Source(str(path), "smiling", "male")
-        keys.append(Spec(source, pff.partition.together(), "erm", pff.FedAvg(), 0).key)
+        keys.append(Spec(source, pff.partition.together(), "erm", pff.methods.FedAvg(), 0).key)
     assert keys[0] == keys[1] != keys[2]
 
 
@@ -85,7 +85,7 @@ def test_a_key_knows_how_images_are_taken(change, tmp_path):
     source = Source("celeba", folder=str(made_faces.celeba(tmp_path)))
     plan = pff.partition.together()
     one, other = (
-        Spec(each, plan, "erm", pff.FedAvg(), 0)
+        Spec(each, plan, "erm", pff.methods.FedAvg(), 0)
         for each in (source, dataclasses.replace(source, **change))
     )
     assert one.key != other.key

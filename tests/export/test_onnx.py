@@ -23,7 +23,7 @@ def feed(model, frame):
     """A graph's inputs: what a user of it would write."""
     numbers, categories = model.encoder.names
     found = {name: frame[name].to_numpy(np.float64)[:, None] for name in numbers}
-    texts = [*categories, *([model.sensitive_column] if model.kinds.aware else [])]
+    texts = [*categories, *([model.sensitive_column] if model.task.aware else [])]
     for name in texts:
         found[name] = frame[name].map(lambda v: canonical(v) or "").to_numpy(object)[:, None]
     return found
@@ -117,7 +117,7 @@ def test_messy_cells_and_all_kinds(encoding, groups, classes, aware):
     federation = data.federate(pff.partition.by_column("site"), 0, aware)
     outputs, told = (1 if classes == 2 else classes), (groups if aware else 0)
     network = MLP(federation.encoder.width, (5,), outputs, groups=told)
-    run = pff.train(federation, pff.FedAvg(rounds=4, batch=50, alpha=0.02), network=network)
+    run = pff.train(federation, pff.methods.FedAvg(rounds=4, batch=50, alpha=0.02), network=network)
     model, rows = run.personal_model(0), messy(200, groups, classes, seed=1)
     rows.loc[:4, "c"] = "new"
     rows.loc[5, "a"] = np.inf
@@ -127,7 +127,7 @@ def test_messy_cells_and_all_kinds(encoding, groups, classes, aware):
 
 
 def test_an_unknown_group_has_no_decision(compas):
-    run = pff.train(compas, pff.FedAvg(rounds=2))
+    run = pff.train(compas, pff.methods.FedAvg(rounds=2))
     model, rows = run.personal_model(0), held(compas).head(4).assign(race=["", "x", "Asian", "?"])
     found = outcome(model, rows)
     assert [label == "" for label in found["label"]] == [True, True, False, True]
@@ -137,8 +137,14 @@ def test_an_unknown_group_has_no_decision(compas):
 def test_a_model_that_guesses_s_has_a_rule_beside_it():
     data = pff.from_frame(messy(), "y", "s", drop=["site"])
     federation = data.federate(pff.partition.by_column("site"), 0, False)
-    options = {"rounds": 4, "agree": 1, "bins": 60, "batch": 60, "base": pff.FedAvg(alpha=0.02)}
-    model = pff.train(federation, pff.Transport(**options)).personal_model("1")
+    options = {
+        "rounds": 4,
+        "agree": 1,
+        "bins": 60,
+        "batch": 60,
+        "base": pff.methods.FedAvg(alpha=0.02),
+    }
+    model = pff.train(federation, pff.methods.Transport(**options)).personal_model("1")
     rows = messy(seed=2)
     found = outcome(model, rows)
     assert sorted(found) == ["score"]
@@ -149,13 +155,13 @@ def test_a_model_that_guesses_s_has_a_rule_beside_it():
 
 
 def test_what_cannot_be_exported_is_said(compas, federation):
-    trees = pff.train(federation, pff.Pooled(trees=3)).personal_model(0)
+    trees = pff.train(federation, pff.methods.Pooled(trees=3)).personal_model(0)
     with pytest.raises(pff.InputError, match=r"cannot be exported .up to 3 trees"):
         build(trees)
 
 
 def test_a_graph_is_the_same_twice(compas, tmp_path):
-    run = pff.train(compas, pff.FedAvg(rounds=1))
+    run = pff.train(compas, pff.methods.FedAvg(rounds=1))
     for name in ("a.onnx", "b.onnx"):
         write_onnx(run.personal_model(0), tmp_path / name)
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()

@@ -91,6 +91,6 @@ def test_bands_are_the_best_cuts():
 
 
 def test_what_has_no_points_is_said(compas):
-    model = pff.train(compas, pff.FedAvg(rounds=1)).personal_model(0)
+    model = pff.train(compas, pff.methods.FedAvg(rounds=1)).personal_model(0)
     with pytest.raises(pff.InputError, match=r"this model does not .mlp 64-64.: take model='addi"):
         scorecard(model, None)

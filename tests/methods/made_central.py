@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from play import clients
 
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.engines import local
 from pfedfair.federation import Batch, Table
 from pfedfair.methods import Clients
@@ -34,7 +34,7 @@ def alone(batch, k):
 
 def table(x, y, s, groups=2, classes=2, aware=False):
     x, y = torch.as_tensor(x, dtype=torch.float32), torch.as_tensor(y, dtype=torch.float32)
-    return Table(x, y, torch.as_tensor(s, dtype=torch.int64), Kinds(groups, classes, aware))
+    return Table(x, y, torch.as_tensor(s, dtype=torch.int64), Task(groups, classes, aware))
 
 
 def trained(algorithm, rows, network=None):

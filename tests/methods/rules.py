@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from scipy.special import logit
 
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.methods.transport.solver import Solver
 from pfedfair.rules import Thresholds
 from pfedfair.theory import shrinkage
@@ -37,7 +37,7 @@ def solve(algorithm, server, counts, share, seed=0):
     """The numbers of a client's rule; `share` is its share of S = 1."""
     shares, rng = np.array([1 - share, share]), np.random.default_rng(seed)
     exactly = server | {"w": torch.zeros(1, dtype=torch.float64)}
-    return algorithm.solve(exactly, counts, shares, rng, Kinds()).numbers.flatten().numpy()
+    return algorithm.solve(exactly, counts, shares, rng, Task()).numbers.flatten().numpy()
 
 
 def solver(algorithm):

@@ -8,7 +8,7 @@ from play import clients, small_network
 import pfedfair as pff
 from pfedfair.engines import local
 from pfedfair.federation import stack
-from pfedfair.methods import ALGORITHMS
+from pfedfair.methods import METHODS
 from pfedfair.methods.defaults import make
 from pfedfair.models import MLP, linear
 from pfedfair.penalties.objective import Objective
@@ -21,7 +21,7 @@ def total_gradient(everyone, algorithm, theta, w):
     return grad + algorithm.gamma * (theta - w)
 
 
-@pytest.mark.parametrize("cls", [pff.PFedMe, pff.PFedFair, pff.Ditto])
+@pytest.mark.parametrize("cls", [pff.methods.PFedMe, pff.methods.PFedFair, pff.methods.Ditto])
 def test_prox_is_stationary_when_solved_to_convergence(federation, cls):
     """The personal model satisfies grad L(theta) + gamma (theta - w) = 0."""
     network = linear(federation.encoder.width, groups=2)
@@ -39,7 +39,9 @@ def test_prox_is_stationary_when_solved_to_convergence(federation, cls):
 
 def test_both_forms_of_the_envelope_gradient_agree_at_the_exact_argmin(federation):
     network = linear(federation.encoder.width, groups=2)
-    algorithm = pff.PFedFair(eta=0.6, gamma=0.5, K=400, inner="sgd", alpha_inner=0.5, batch=10_000)
+    algorithm = pff.methods.PFedFair(
+        eta=0.6, gamma=0.5, K=400, inner="sgd", alpha_inner=0.5, batch=10_000
+    )
     everyone = clients(federation, network)
     w = everyone.replicate(network.init(np.random.default_rng(0)))
     batch = stack(everyone.table, everyone.rows)
@@ -52,7 +54,7 @@ def test_pfedfair_round_is_lines_4_to_8_by_hand(federation):
     """One minibatch, one inner step, plain SGD: the new w written out with gradients alone."""
     network = linear(federation.encoder.width, groups=2)
     lam, alpha, inner, eta = 0.4, 0.2, 0.1, 0.9
-    algorithm = pff.PFedFair(
+    algorithm = pff.methods.PFedFair(
         rounds=1, batch=10_000, lam=lam, gamma=0.7, K=1, eta=eta,
         optimiser="sgd", inner="sgd", alpha=alpha, alpha_inner=inner, prox_epochs=0,
     )  # fmt: skip
@@ -80,9 +82,9 @@ def test_pfedfair_round_is_lines_4_to_8_by_hand(federation):
 
 
 def test_personal_weights_are_nobodys_alias(federation):
-    for method in ALGORITHMS:
+    for method in METHODS:
         algorithm = make(method, {"rounds": 7, "batch": 10_000})  # the fewest of transport
-        net = algorithm.network(small_network(federation, algorithm), federation.table.kinds)
+        net = algorithm.network(small_network(federation, algorithm), federation.table.task)
         fitted = local.fit(federation, algorithm, net, seed=0)
         everyone = clients(federation, net)
         own = algorithm.start(fitted.server, everyone)
@@ -105,10 +107,10 @@ def test_personal_models_differ_from_the_global_one_and_from_each_other(federati
             assert not torch.allclose(fitted.theta[i], fitted.theta[j], atol=1e-4)
 
 
-@pytest.mark.parametrize("method", [m for m in ALGORITHMS if ALGORITHMS[m].kind.federated])
+@pytest.mark.parametrize("method", [m for m in METHODS if METHODS[m].kind.federated])
 def test_a_round_changes_nothing_that_it_was_given(federation, method):
     algorithm = make(method, {"batch": 10_000})
-    network = algorithm.network(small_network(federation, algorithm), federation.table.kinds)
+    network = algorithm.network(small_network(federation, algorithm), federation.table.task)
     everyone = clients(federation, network)
     sizes = torch.tensor(federation.sizes).float()
     server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
@@ -128,14 +130,14 @@ def test_a_round_changes_nothing_that_it_was_given(federation, method):
 
 def test_lambda_zero_is_fedavg_with_a_fair_finish(federation):
     network = MLP(federation.encoder.width, (5,), groups=2)
-    fair = local.fit(federation, pff.PFedFair(lam=0.0, rounds=2, batch=30), network, seed=0)
-    plain = local.fit(federation, pff.FedAvg(rounds=2, batch=30), network, seed=0)
+    fair = local.fit(federation, pff.methods.PFedFair(lam=0.0, rounds=2, batch=30), network, seed=0)
+    plain = local.fit(federation, pff.methods.FedAvg(rounds=2, batch=30), network, seed=0)
     assert torch.equal(fair.w, plain.w)
     assert not torch.allclose(fair.theta, plain.theta, atol=1e-4)
 
 
 def test_constant_is_each_clients_more_frequent_label(federation):
-    algorithm = pff.Constant()
+    algorithm = pff.methods.Constant()
     run = pff.train(federation, algorithm)
     for i, rows in enumerate(federation.partition.train):
         rate = federation.table.y[rows].mean().item()
@@ -151,8 +153,8 @@ def test_one_client_is_centralised_training(table):
     one = data.federate(pff.partition.by_column("site"))
     options = {"rounds": 5, "batch": 10_000, "optimiser": "sgd", "alpha": 0.3}
     network = MLP(one.encoder.width, (6,), groups=2)
-    a = local.fit(one, pff.FedAvg(**options), network, seed=0)
-    b = local.fit(one, pff.Local(**options), network, seed=0)
+    a = local.fit(one, pff.methods.FedAvg(**options), network, seed=0)
+    b = local.fit(one, pff.methods.Local(**options), network, seed=0)
     torch.testing.assert_close(a.theta, b.theta)
 
 
@@ -163,7 +165,7 @@ def test_a_client_with_one_class_and_one_group_trains(table):
     data = pff.from_frame(frame, "hired", "sex", drop=["site"], encoding="standard")
     lone = data.federate(pff.partition.by_column("site", min_rows=1))
     with pytest.warns(pff.CollapseWarning, match="client site 1"):
-        run = pff.train(lone, pff.FedAvg(rounds=2, batch=10, eta=0.9), network="mlp")
+        run = pff.train(lone, pff.methods.FedAvg(rounds=2, batch=10, eta=0.9), network="mlp")
     assert torch.isfinite(run.fitted.theta).all()
     measured = run.table().set_index("client")
     assert np.isnan(measured.loc["site 1", "ddp"])  # no one of the other group to compare with
@@ -171,31 +173,31 @@ def test_a_client_with_one_class_and_one_group_trains(table):
 
 
 def test_fair_variants_are_the_same_class_with_another_objective():
-    assert ALGORITHMS["fedavg"].kind is ALGORITHMS["fedavg-kde"].kind
+    assert METHODS["fedavg"].kind is METHODS["fedavg-kde"].kind
     assert make("fedavg-kde", {"eta": 0.4}).objective == Objective(0.4)
     assert make("fedavg").objective == Objective(0.0)
-    assert [ALGORITHMS[name].fair for name in ("fedavg", "fedavg-kde")] == [False, True]
+    assert [METHODS[name].fair for name in ("fedavg", "fedavg-kde")] == [False, True]
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: make("fedsgd"), "Unknown method 'fedsgd': choose one of constant"),
-        (lambda: pff.FedAvg(rounds=0), "rounds must be at least 1, got 0"),
-        (lambda: pff.FedAvg(batch=0), "batch must be at least 1"),
-        (lambda: pff.FedAvg(alpha=-1), "alpha must be a positive number, got -1"),
-        (lambda: pff.FedAvg(optimiser="lion"), "Unknown optimiser 'lion'"),
-        (lambda: pff.FedAvg(weighting="loud"), "Unknown weighting 'loud'"),
-        (lambda: pff.FedAvg(eta=1.0), r"eta must be in \[0, 1\)"),
-        (lambda: pff.PFedMe(gamma=-1), "gamma must be a number >= 0"),
-        (lambda: pff.PFedMe(K=0), "K must be at least 1"),
+        (lambda: pff.methods.FedAvg(rounds=0), "rounds must be at least 1, got 0"),
+        (lambda: pff.methods.FedAvg(batch=0), "batch must be at least 1"),
+        (lambda: pff.methods.FedAvg(alpha=-1), "alpha must be a positive number, got -1"),
+        (lambda: pff.methods.FedAvg(optimiser="lion"), "Unknown optimiser 'lion'"),
+        (lambda: pff.methods.FedAvg(weighting="loud"), "Unknown weighting 'loud'"),
+        (lambda: pff.methods.FedAvg(eta=1.0), r"eta must be in \[0, 1\)"),
+        (lambda: pff.methods.PFedMe(gamma=-1), "gamma must be a number >= 0"),
+        (lambda: pff.methods.PFedMe(K=0), "K must be at least 1"),
         (
-            lambda: pff.PFedMe(inner="lion"),
+            lambda: pff.methods.PFedMe(inner="lion"),
             "Unknown inner optimiser 'lion': choose one of sgd, adam",
         ),
-        (lambda: pff.PFedMe(beta=0), "beta must be a positive number"),
-        (lambda: pff.PFedFair(lam=-0.1), "lam must be a number >= 0"),
-        (lambda: pff.PFedFair(envelope_gradient="no"), "Unknown envelope_gradient 'no'"),
+        (lambda: pff.methods.PFedMe(beta=0), "beta must be a positive number"),
+        (lambda: pff.methods.PFedFair(lam=-0.1), "lam must be a number >= 0"),
+        (lambda: pff.methods.PFedFair(envelope_gradient="no"), "Unknown envelope_gradient 'no'"),
     ],
 )
 def test_bad_hyper_parameters_are_refused(call, message):
@@ -205,4 +207,4 @@ def test_bad_hyper_parameters_are_refused(call, message):
 
 def test_algorithms_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        pff.PFedFair().eta = 0.5
+        pff.methods.PFedFair().eta = 0.5

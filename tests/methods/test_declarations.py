@@ -9,7 +9,7 @@ import torch
 from play import clients, small_network
 
 import pfedfair as pff
-from pfedfair.methods import ALGORITHMS, METHODS, from_dict
+from pfedfair.methods import METHODS, REGISTRY, from_dict
 from pfedfair.methods.defaults import make
 from pfedfair.methods.target import targeted
 
@@ -21,9 +21,11 @@ CLOSED = {
     "fedfact": {"rounds": 4},
     "duan": {"rounds": 4},
 }
-CASES = {name: make(name, SHORT | CLOSED.get(name, {})) for name in ALGORITHMS}
-CASES["newton"] = pff.Newton(rounds=8, intercepts="personal")  # all that it ever sends
-CASES |= {f"mmpf {groups}": pff.MMPF(**SHORT, groups=groups) for groups in ("sensitive", "both")}
+CASES = {name: make(name, SHORT | CLOSED.get(name, {})) for name in METHODS}
+CASES["newton"] = pff.methods.Newton(rounds=8, intercepts="personal")  # all that it ever sends
+CASES |= {
+    f"mmpf {groups}": pff.methods.MMPF(**SHORT, groups=groups) for groups in ("sensitive", "both")
+}
 CASES |= {f"{name}, target": targeted(CASES[name], target_ddp=0.1)
           for name in ("fedavg-kde", "ditto-kde", "fairfed", "kde-local")}  # fmt: skip
 CASES |= {f"transport on {base}": make("transport", CLOSED["transport"] | {"base": base})
@@ -35,15 +37,15 @@ CASES["transport, private"] = make("transport", CLOSED["transport"] | {"epsilon"
 FEDERATED = [name for name, algorithm in CASES.items() if algorithm.federated]
 HGR = {"penalty": "hgr", "penalty_options": (("points", 9), ("bandwidth", 1.0))}
 OTHER_SETTINGS = {
-    "infinite": pff.Transport(kappa=float("inf"), confidence=0.9, criterion="eo"),
-    "options": pff.FedAvg(eta=0.4, **HGR),
+    "infinite": pff.methods.Transport(kappa=float("inf"), confidence=0.9, criterion="eo"),
+    "options": pff.methods.FedAvg(eta=0.4, **HGR),
 }
 
 
 def wrapped(algorithm):
     """The method inside another, if there is one."""
     return [inner for name in ("method", "trainer")
-            if isinstance(inner := getattr(algorithm, name, None), pff.Algorithm)]  # fmt: skip
+            if isinstance(inner := getattr(algorithm, name, None), pff.methods.Method)]  # fmt: skip
 
 
 def declared(algorithm, which):
@@ -58,7 +60,7 @@ def declared(algorithm, which):
 
 def played(federation, algorithm):
     """The states of all rounds: what the server has, and what clients send and keep."""
-    network = algorithm.network(small_network(federation, algorithm), federation.table.kinds)
+    network = algorithm.network(small_network(federation, algorithm), federation.table.task)
     everyone = clients(federation, network)
     sizes = torch.from_numpy(federation.sizes).float()
     servers = [algorithm.start_server(network.init(np.random.default_rng(0)), sizes)]
@@ -161,9 +163,9 @@ def test_sums_are_all_that_a_server_needs_where_they_are_declared(play_once, fed
 
 
 def test_newton_with_equal_weights_needs_each_clients_sums():
-    assert pff.Newton().sums["hessian"] == "sum"
-    assert not pff.Newton(weighting="uniform").sums
-    assert pff.FedAvg(weighting="size").sums == {"w": "size"}
+    assert pff.methods.Newton().sums["hessian"] == "sum"
+    assert not pff.methods.Newton(weighting="uniform").sums
+    assert pff.methods.FedAvg(weighting="size").sums == {"w": "size"}
 
 
 @pytest.mark.parametrize("name", FEDERATED)
@@ -176,10 +178,10 @@ def test_closing_rounds_train_nothing(play_once, name):
     assert not torch.equal(servers[last][trained], servers[0][trained])
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", METHODS)
 def test_defaults_say_how_many_rounds_are_closing(name):
-    assert ALGORITHMS[name].closing == ALGORITHMS[name].kind().closing
-    assert (ALGORITHMS[name].closing > 0) == (name in CLOSED)
+    assert METHODS[name].closing == METHODS[name].kind().closing
+    assert (METHODS[name].closing > 0) == (name in CLOSED)
 
 
 # --- in files ----------------------------------------------------------------------------------
@@ -197,9 +199,13 @@ def test_what_an_algorithm_says_of_itself_makes_it_again(name):
 
 
 def test_a_wrapped_method_makes_a_difference():
-    inner = [pff.FedAvg(eta=0.5), pff.FedProx(eta=0.5), pff.FedProx(eta=0.5, mu=0.3)]
+    inner = [
+        pff.methods.FedAvg(eta=0.5),
+        pff.methods.FedProx(eta=0.5),
+        pff.methods.FedProx(eta=0.5, mu=0.3),
+    ]
     each = [targeted(method) for method in inner]
-    each += [pff.Transport(base=method) for method in inner] + [pff.Transport()]
+    each += [pff.methods.Transport(base=method) for method in inner] + [pff.methods.Transport()]
     texts = [json.dumps(algorithm.to_dict(), sort_keys=True) for algorithm in each]
     assert len(set(texts)) == len(set(each)) == len(each)
     assert json.loads(texts[1])["method"]["kind"] == "FedProx"
@@ -216,9 +222,9 @@ def test_what_another_version_saved_is_refused():
 # --- trade-off curves --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", METHODS)
 def test_levels_walk_from_accurate_to_fair(name):
-    method = ALGORITHMS[name]
+    method = METHODS[name]
     levels = method.levels([0.0, 0.5, 0.9])
     made = [make(name, level) for level in levels]
     assert len({algorithm.level for algorithm in made}) == len(levels)
@@ -230,26 +236,26 @@ def test_levels_walk_from_accurate_to_fair(name):
 @pytest.mark.parametrize(
     ("algorithm", "level"),
     [
-        (pff.Constant(), ""),
-        (pff.FedAvg(), "0"),
-        (pff.PFedFair(eta=0.9), "0.9"),
-        (pff.FA(tau=0.1), "tau 0.1"),
-        (pff.FCFL(epsilon=0.02), "epsilon 0.02"),
-        (pff.LoGoFair(delta_local=0.03), "delta 0.03"),
-        (pff.Transport(), "≤ 0.05"),
-        (pff.IRM(lam=1e3), "lam 1000"),
-        (pff.Pooled(target_ddp=0.1), "≤ 0.1"),
-        (pff.ThresholdLocal(), "≤ 0.05"),
-        (pff.FedFACT(), "≤ 0.05"),
-        (pff.FedFACTIn(), "≤ 0.05"),
-        (pff.Duan(target_ddp=0.0), "≤ 0"),
-        (pff.FairDummies(mu=0.8), "mu 0.8"),
-        (pff.Reweigh(), ""),
-        (pff.DRO(tail=0.3), "tail 0.3"),
-        (pff.GaussianSwap(), "share 0.5"),
-        (pff.Transport(confidence=0.95, kappa=0.0), "≤ 0.05 own 95%"),
-        (targeted(pff.PFedFair(), target_ddp=0.05), "≤ 0.05"),
-        (targeted(pff.PFedFair(), target_ddp=0.05, confidence=0.95), "≤ 0.05 95%"),
+        (pff.methods.Constant(), ""),
+        (pff.methods.FedAvg(), "0"),
+        (pff.methods.PFedFair(eta=0.9), "0.9"),
+        (pff.methods.FA(tau=0.1), "tau 0.1"),
+        (pff.methods.FCFL(epsilon=0.02), "epsilon 0.02"),
+        (pff.methods.LoGoFair(delta_local=0.03), "delta 0.03"),
+        (pff.methods.Transport(), "≤ 0.05"),
+        (pff.methods.IRM(lam=1e3), "lam 1000"),
+        (pff.methods.Pooled(target_ddp=0.1), "≤ 0.1"),
+        (pff.methods.ThresholdLocal(), "≤ 0.05"),
+        (pff.methods.FedFACT(), "≤ 0.05"),
+        (pff.methods.FedFACTIn(), "≤ 0.05"),
+        (pff.methods.Duan(target_ddp=0.0), "≤ 0"),
+        (pff.methods.FairDummies(mu=0.8), "mu 0.8"),
+        (pff.methods.Reweigh(), ""),
+        (pff.methods.DRO(tail=0.3), "tail 0.3"),
+        (pff.methods.GaussianSwap(), "share 0.5"),
+        (pff.methods.Transport(confidence=0.95, kappa=0.0), "≤ 0.05 own 95%"),
+        (targeted(pff.methods.PFedFair(), target_ddp=0.05), "≤ 0.05"),
+        (targeted(pff.methods.PFedFair(), target_ddp=0.05, confidence=0.95), "≤ 0.05 95%"),
     ],
 )
 def test_a_level_is_a_few_characters(algorithm, level):
@@ -262,26 +268,26 @@ def test_only_private_counts_need_a_secret():
 
 
 def test_what_is_for_all_rows_together_is_not_federated_and_takes_no_eta():
-    central = [name for name, method in ALGORITHMS.items() if method.kind.central]
+    central = [name for name, method in METHODS.items() if method.kind.central]
     assert central == ["irm", "fair-dummies", "reweigh", "dro", "gaussian-swap"]
     for name in central:
         assert not CASES[name].federated
-        assert not ALGORITHMS[name].fair
+        assert not METHODS[name].fair
         assert not CASES[name].wrappable
 
 
 def test_what_needs_all_rows_in_one_place_has_no_rounds():
-    assert [name for name, method in ALGORITHMS.items() if method.kind.gathers] == ["pooled"]
+    assert [name for name, method in METHODS.items() if method.kind.gathers] == ["pooled"]
     assert not CASES["pooled"].federated
 
 
 def test_every_class_is_exported():
-    for _, class_name, *_ in METHODS:
+    for _, class_name, *_ in REGISTRY:
         assert class_name in pff.__all__
 
 
 def test_options_of_a_penalty_may_be_a_list():
-    listed = pff.FedAvg(eta=0.5, penalty_options=[["bandwidth", 0.2]])
-    same = pff.FedAvg(eta=0.5, penalty_options=(("bandwidth", 0.2),))
+    listed = pff.methods.FedAvg(eta=0.5, penalty_options=[["bandwidth", 0.2]])
+    same = pff.methods.FedAvg(eta=0.5, penalty_options=(("bandwidth", 0.2),))
     assert {listed: "runs of one kind are found by their method"}.keys() == {same}
     assert listed.objective == same.objective

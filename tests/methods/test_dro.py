@@ -129,7 +129,7 @@ def test_a_tail_of_one_is_plain_training(federation, risk):
     rng = np.random.default_rng(1)
     rows = table(rng.normal(size=(60, 3)), rng.integers(2, size=60), rng.integers(2, size=60))
     options = {"rounds": 5, "batch": 20, "alpha": 0.05}
-    plain, _ = trained(pff.Local(**options), rows)
+    plain, _ = trained(pff.methods.Local(**options), rows)
     found, _ = trained(DRO(risk=risk, tail=1.0, **options), rows)
     torch.testing.assert_close(found, plain, rtol=0, atol=1e-5)
 
@@ -150,7 +150,10 @@ def test_a_small_group_that_nobody_names_is_better_off(risk):
         each = torch.nn.functional.softplus(z) - rows.y * z
         return each[torch.from_numpy(odd)].mean().item()
 
-    plain, robust = trained(pff.Local(**options), rows), trained(DRO(risk=risk, **options), rows)
+    plain, robust = (
+        trained(pff.methods.Local(**options), rows),
+        trained(DRO(risk=risk, **options), rows),
+    )
     assert worst(*robust) < 0.8 * worst(*plain)
     other = rows._replace(s=1 - rows.s)
     assert torch.equal(trained(DRO(risk=risk, **options), other)[0], robust[0])

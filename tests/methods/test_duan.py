@@ -125,7 +125,9 @@ def test_a_group_that_is_not_there_keeps_the_models_label():
 def test_clients_decide_as_the_program_says():
     """On the held rows the limits are kept, by the chances of the rules."""
     compas = pff.load("compas").federate(pff.partition.fixed_shares(), 0)
-    algorithm = pff.Duan(rounds=5, batch=120, alpha=0.02, target_ddp=0.04, target_global=0.01)
+    algorithm = pff.methods.Duan(
+        rounds=5, batch=120, alpha=0.02, target_ddp=0.04, target_global=0.01
+    )
     run = pff.train(compas, algorithm, network=linear(compas.table.width, groups=2))
     _, held = set_aside(clients(compas, run.network), 0.2)
     table, everybody = compas.table, []

@@ -40,7 +40,7 @@ def test_the_same_batches(everyone, monkeypatch, steps_at_once):
 @pytest.mark.parametrize("method", ["fedavg-kde", "pfedfair", "irm"])
 def test_the_same_training(method, federation, monkeypatch):
     algorithm = pff.make(method, {"rounds": 3, "batch": 20})
-    network = choose_network(federation, pff.FedAvg(), "mlp")
+    network = choose_network(federation, pff.methods.FedAvg(), "mlp")
     before = fit(federation, algorithm, network, seed=1)
     laid = []
     gather = room.gather
@@ -70,7 +70,7 @@ def test_perfedavg_on_wide_inputs_of_several_epochs_is_as_with_fresh_memory(monk
     rng = np.random.default_rng(1)
     x = torch.from_numpy(rng.standard_normal((40, 300)).astype("float32"))
     table = Table(x, (x[:, 0] > 0).float(), (x[:, 1] > 0).long())
-    method = pff.PerFedAvg(epochs=3, batch=10)
+    method = pff.methods.PerFedAvg(epochs=3, batch=10)
     found = []
     for fresh in (False, True):
         if fresh:

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 import pfedfair as pff
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.methods.fair_dummies import FairDummies, dummies, guess_gradient
 from pfedfair.penalties.objective import slope_of
 
@@ -44,12 +44,12 @@ def test_padding_draws_nothing():
     assert used.random() == rngs[1].random()
 
 
-def written(z, y, s, dummy, d, kinds, mu, second):
+def written(z, y, s, dummy, d, task, mu, second):
     """The objective of one client's people, with a PyTorch module as the adversary."""
     f = torch.sigmoid(z) if z.shape[1] == 1 else torch.softmax(z, 1)
     label, real, fake = (
         functional.one_hot(v.long(), k).float()
-        for v, k in ((y, kinds.classes), (s, kinds.groups), (dummy, kinds.groups))
+        for v, k in ((y, task.classes), (s, task.groups), (dummy, task.groups))
     )
     true, false = d(torch.cat([f, real, label], 1)), d(torch.cat([f, fake, label], 1))
     answers = torch.cat([true, false])
@@ -69,21 +69,21 @@ def written(z, y, s, dummy, d, kinds, mu, second):
     seed=st.integers(0, 99),
 )
 def test_both_gradients_are_those_of_the_written_objectives(outputs, groups, n, seed):
-    kinds = Kinds(groups, max(2, outputs))
+    task = Task(groups, max(2, outputs))
     logits, batch = some(3, n, outputs, groups, seed=seed)
     algorithm = FairDummies(mu=0.7, second=3.0, width=6)
-    adversary, rng = algorithm.adversary(kinds), np.random.default_rng(seed)
+    adversary, rng = algorithm.adversary(task), np.random.default_rng(seed)
     d = torch.stack([adversary.init(rng) for _ in range(3)])
     dummy = torch.from_numpy(rng.integers(groups, size=(3, n)))
-    slope = slope_of(lambda z: algorithm.value(z, batch, dummy, adversary, d, kinds), logits)
-    guess = guess_gradient(adversary, d, logits, batch, dummy, kinds)
+    slope = slope_of(lambda z: algorithm.value(z, batch, dummy, adversary, d, task), logits)
+    guess = guess_gradient(adversary, d, logits, batch, dummy, task)
     for k in range(3):
         own, there = alone(batch, k), batch.weight[k] > 0
-        width = outputs + groups + kinds.classes
+        width = outputs + groups + task.classes
         module = nn.Sequential(nn.Linear(width, 6), nn.ReLU(), nn.Linear(6, 1))
         nn.utils.vector_to_parameters(d[k], module.parameters())
         z = logits[k, there].clone().requires_grad_()
-        about = (own.y[0], own.s[0], dummy[k, there], module, kinds, 0.7, 3.0)
+        about = (own.y[0], own.s[0], dummy[k, there], module, task, 0.7, 3.0)
         (expected,) = torch.autograd.grad(written(z, *about)[0], z)
         torch.testing.assert_close(slope[k, there], expected, rtol=1e-4, atol=1e-6)
         assert (slope[k, ~there] == 0).all()
@@ -96,7 +96,7 @@ def test_mu_zero_is_plain_training():
     rng = np.random.default_rng(1)
     rows = table(rng.normal(size=(60, 3)), rng.integers(2, size=60), rng.integers(2, size=60))
     options = {"rounds": 5, "batch": 20, "alpha": 0.05}
-    plain, _ = trained(pff.Local(**options), rows)
+    plain, _ = trained(pff.methods.Local(**options), rows)
     found, _ = trained(FairDummies(mu=0.0, **options), rows)
     torch.testing.assert_close(found, plain, rtol=0, atol=1e-5)
 
@@ -106,7 +106,7 @@ def test_odds_become_equal(second, most):
     """In eight draws of the rows at most .13 without the second term, and .06 with it."""
     rows, new = unfair(), unfair(seed=1)
     options = {"rounds": 100, "batch": 1000, "alpha": 0.02}
-    plain = trained(pff.Local(**options), rows)
+    plain = trained(pff.methods.Local(**options), rows)
     fair = trained(FairDummies(mu=0.9, second=second, alpha_adversary=0.02, **options), rows)
     assert odds(*plain, new) > 0.3
     assert odds(*fair, new) < most

@@ -100,7 +100,7 @@ def test_beta_zero_is_fedavg_by_size(federation):
     network = MLP(federation.encoder.width, (5,), groups=2)
     options = {"rounds": 4, "epochs": 2, "batch": 30, "alpha": 0.02, "eta": 0.4}
     fair = local.fit(federation, FairFed(beta=0.0, **options), network, seed=0)
-    plain = local.fit(federation, pff.FedAvg(weighting="size", **options), network, seed=0)
+    plain = local.fit(federation, pff.methods.FedAvg(weighting="size", **options), network, seed=0)
     other = local.fit(federation, FairFed(beta=0.5, **options), network, seed=0)
     torch.testing.assert_close(fair.w, plain.w, rtol=0, atol=1e-6)
     torch.testing.assert_close(fair.theta, plain.theta, rtol=0, atol=1e-6)
@@ -111,7 +111,7 @@ def test_uniform_start_is_uniform_fedavg(federation):
     network = MLP(federation.encoder.width, (), groups=2)
     options = {"rounds": 2, "batch": 30, "alpha": 0.02, "weighting": "uniform"}
     fair = local.fit(federation, FairFed(beta=0.0, **options), network, seed=0)
-    plain = local.fit(federation, pff.FedAvg(**options), network, seed=0)
+    plain = local.fit(federation, pff.methods.FedAvg(**options), network, seed=0)
     torch.testing.assert_close(fair.w, plain.w, rtol=0, atol=1e-6)
 
 

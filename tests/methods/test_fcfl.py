@@ -164,7 +164,7 @@ def test_a_client_with_one_group_has_no_gap():
 def test_the_worst_client_is_better_off_than_with_fedavg(federation):
     """FedAvg is run to the minimum of the mean loss, FCFL to the smoothed min-max."""
     network = linear(federation.encoder.width, groups=2)
-    average = pff.FedAvg(rounds=300, batch=10_000, alpha=1.0, optimiser="sgd")
+    average = pff.methods.FedAvg(rounds=300, batch=10_000, alpha=1.0, optimiser="sgd")
     mean = local.fit(federation, average, network, 0)
     worst = local.fit(federation, FCFL(rounds=300, epsilon=1.0, pareto=0.0), network, 0)
     a, b = (measure(federation, network, fitted.w)["loss"] for fitted in (mean, worst))

@@ -47,7 +47,7 @@ def gap(chance, s):
 @pytest.mark.parametrize(("local", "whole"), [(0.05, None), (0.1, 0.01), (0.0, 1.0)])
 @pytest.mark.parametrize("tau", [0.02, 0.1])
 def test_both_limits_are_kept_on_the_held_rows(compas, local, whole, tau):
-    algorithm = pff.FedFACT(**OPTIONS, target_ddp=local, target_global=whole, tau=tau)
+    algorithm = pff.methods.FedFACT(**OPTIONS, target_ddp=local, target_global=whole, tau=tau)
     run = trained(compas, algorithm)
     eta, chance, s, client = on_held_rows(run)
     assert abs(gap((eta > 0.5).astype(float), s)) > 0.1  # something to do
@@ -57,7 +57,7 @@ def test_both_limits_are_kept_on_the_held_rows(compas, local, whole, tau):
 
 
 def test_a_small_temperature_reaches_the_optimum_of_the_linear_program(compas):
-    algorithm = pff.FedFACT(**OPTIONS, target_ddp=0.05, target_global=0.01, tau=0.002)
+    algorithm = pff.methods.FedFACT(**OPTIONS, target_ddp=0.05, target_global=0.01, tau=0.002)
     eta, chance, s, client = on_held_rows(trained(compas, algorithm))
     rows = []
     for member in [client == i for i in range(len(compas))] + [client >= 0]:
@@ -74,13 +74,15 @@ def test_the_higher_the_temperature_the_more_is_left_to_lots(compas):
     lots = []
     for tau in (0.005, 0.05, 0.2):
         run = pff.train(
-            compas, pff.FedFACT(**OPTIONS, tau=tau), network=linear(compas.table.width, groups=2)
+            compas,
+            pff.methods.FedFACT(**OPTIONS, tau=tau),
+            network=linear(compas.table.width, groups=2),
         )
         _, chance, _, _ = on_held_rows(run)
         lots.append((chance * (1 - chance)).mean())
     assert lots == sorted(lots)
     with pytest.raises(pff.InputError, match="tau must be a positive number"):
-        pff.FedFACT(tau=0.0)
+        pff.methods.FedFACT(tau=0.0)
 
 
 # --- in training -------------------------------------------------------------------------------
@@ -112,7 +114,7 @@ def test_the_best_score_by_costs_is_the_larger_calibrated_chance():
 
 
 def test_multipliers_take_steps_of_the_dual(federation):
-    algorithm = pff.FedFACTIn(
+    algorithm = pff.methods.FedFACTIn(
         rounds=2, batch=10_000, target_ddp=0.03, target_global=0.01, dual_step=0.5, alpha=0.1
     )
     network = linear(federation.encoder.width, groups=2)
@@ -133,8 +135,8 @@ def test_multipliers_take_steps_of_the_dual(federation):
 
 def test_without_limits_it_is_fedavg_with_a_last_epoch(federation):
     network = linear(federation.encoder.width, groups=2)
-    free = pff.FedFACTIn(rounds=3, batch=40, target_ddp=1.0)
-    w = play(federation, pff.FedAvg(rounds=3, batch=40), network, 3)[-1]["w"]
+    free = pff.methods.FedFACTIn(rounds=3, batch=40, target_ddp=1.0)
+    w = play(federation, pff.methods.FedAvg(rounds=3, batch=40), network, 3)[-1]["w"]
     everyone = clients(federation, network)
     server = free.start_server(network.init(np.random.default_rng(0)), torch.ones(3))
     own = free.start(server, everyone)
@@ -149,7 +151,7 @@ def test_without_limits_it_is_fedavg_with_a_last_epoch(federation):
 def test_training_brings_the_gaps_down(compas):
     gaps = {}
     for target in (1.0, 0.02):
-        algorithm = pff.FedFACTIn(rounds=40, batch=120, alpha=0.02, target_ddp=target)
+        algorithm = pff.methods.FedFACTIn(rounds=40, batch=120, alpha=0.02, target_ddp=target)
         run = trained(compas, algorithm)
         counts = count(run.predictors, compas.table, compas.partition.train)
         gaps[target] = pff.metrics.measure(counts)["ddp"].mean()
@@ -168,10 +170,10 @@ def test_training_brings_the_gaps_down(compas):
 )
 def test_bad_hyper_parameters_are_refused(options, message):
     with pytest.raises(pff.InputError, match=message):
-        pff.FedFACTIn(**options)
+        pff.methods.FedFACTIn(**options)
 
 
 def test_costs_need_s(federation):
     blind = federation.data.federate(pff.partition.by_column("site"), 0, sensitive_as_input=False)
     with pytest.raises(pff.InputError, match="FedFACTIn has costs for each group"):
-        pff.train(blind, pff.FedFACTIn())
+        pff.train(blind, pff.methods.FedFACTIn())

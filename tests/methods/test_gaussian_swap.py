@@ -8,7 +8,7 @@ from scipy.linalg import sqrtm
 from sklearn.covariance import ledoit_wolf
 
 import pfedfair as pff
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.methods import Clients
 from pfedfair.methods.gaussian_swap import GaussianSwap, monge, shrunk, swapped
 from pfedfair.models import linear
@@ -107,14 +107,14 @@ def test_constant_and_equal_inputs_do_no_harm():
 def test_a_share_of_zero_is_plain_training():
     rows = unfair(300)
     options = {"rounds": 4, "batch": 60, "alpha": 0.05}
-    plain, _ = trained(pff.Local(**options), rows)
+    plain, _ = trained(pff.methods.Local(**options), rows)
     still, _ = trained(GaussianSwap(share=0.0, **options), rows)
     torch.testing.assert_close(still, plain, rtol=0, atol=1e-5)
 
 
 def test_a_step_is_that_of_both_kinds_of_people():
     """With S as an input, a swapped person has the other group's."""
-    rows = unfair(60)._replace(kinds=Kinds(2, 2, True))
+    rows = unfair(60)._replace(task=Task(2, 2, True))
     algorithm = GaussianSwap(share=0.3, rounds=1, batch=60, optimiser="sgd", alpha=1.0)
     theta, _ = trained(algorithm, rows, linear(3, groups=2))
     moved, group = swapped(rows.x, rows.y, rows.s)
@@ -130,7 +130,10 @@ def test_a_step_is_that_of_both_kinds_of_people():
 def test_ddp_falls_where_label_and_group_go_together():
     rows, new = unfair(), unfair(seed=1)
     options = {"rounds": 60, "batch": 1000, "alpha": 0.02}
-    plain, fair = trained(pff.Local(**options), rows), trained(GaussianSwap(**options), rows)
+    plain, fair = (
+        trained(pff.methods.Local(**options), rows),
+        trained(GaussianSwap(**options), rows),
+    )
     assert ddp(*plain, new) > 0.5
     assert ddp(*fair, new) < 0.37  # 0.31 by the first input alone, as labels differ
     assert accuracy(*fair, new) > 0.74  # 0.76 by that input alone
@@ -180,8 +183,8 @@ def test_pixels_and_more_groups_are_refused():
     with pytest.raises(pff.InputError, match=r"needs flat inputs .* the shape \(3, 4, 4\): embed"):
         trained(GaussianSwap(rounds=1), rows, linear(48))
     with pytest.raises(pff.InputError, match="is made for two groups, the data has 3"):
-        GaussianSwap().check(Kinds(3, 2))
-    GaussianSwap().check(Kinds(2, 4))
+        GaussianSwap().check(Task(3, 2))
+    GaussianSwap().check(Task(2, 4))
 
 
 @pytest.mark.parametrize(

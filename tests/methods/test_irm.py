@@ -99,7 +99,7 @@ def test_it_leaves_an_input_whose_meaning_differs_between_groups():
     right = np.stack([rng.random(n) < 0.75, rng.random(n) < np.where(s == 0, 0.95, 0.7)], 1)
     rows = table(np.where(right, 1.0, -1.0) * np.where(y, 1, -1)[:, None], y, s)
     options = {"rounds": 600, "batch": n, "alpha": 0.02}
-    plain, _ = trained(pff.Local(**options), rows)
+    plain, _ = trained(pff.methods.Local(**options), rows)
     found, _ = trained(IRM(lam=1000.0, warmup=100, **options), rows)
     ratio = [abs(w[0, 1] / w[0, 0]).item() for w in (plain, found)]
     assert ratio[0] > 1.3

@@ -96,6 +96,6 @@ def test_wide_inputs_in_one_step_keep_their_order(everyone, monkeypatch):
 
 
 def test_clients_with_slopes_of_their_own_say_so():
-    kinds = [room.Clients, *room.Clients.__subclasses__()]
-    assert {Watchful, Headed} <= set(kinds)
-    assert all(kind.plain == (kind.slope is room.Clients.slope) for kind in kinds)
+    task = [room.Clients, *room.Clients.__subclasses__()]
+    assert {Watchful, Headed} <= set(task)
+    assert all(kind.plain == (kind.slope is room.Clients.slope) for kind in task)

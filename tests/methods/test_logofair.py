@@ -33,7 +33,7 @@ def offsets(fitted):
 def fit(federation, seed=0, at_once=10, **options):
     algorithm = LoGoFair(**{"rounds": 7, **OPTIONS, **options})
     network = algorithm.network(
-        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.task
     )
     return network, local.fit(federation, algorithm, network, seed, at_once=at_once)
 
@@ -53,7 +53,7 @@ def eta_of(federation, network, w, client):
 
 def test_loose_tolerances_leave_fedavg_as_it_is(federation):
     network, fitted = fit(federation, **LOOSE)
-    plain = local.fit(federation, pff.FedAvg(rounds=6, **OPTIONS), network, seed=0)
+    plain = local.fit(federation, pff.methods.FedAvg(rounds=6, **OPTIONS), network, seed=0)
     assert torch.equal(numbers(fitted.rules), torch.zeros(3, 2, 4))
     torch.testing.assert_close(fitted.theta, plain.theta, rtol=0, atol=1e-6)
     ours, theirs = (decided(federation, network, each) for each in (fitted, plain))
@@ -151,7 +151,7 @@ def clients(federation, network):
 def test_extreme_scores_do_not_overflow(federation):
     """Logits up to 1e6: sigmoids are exactly 0 and 1, soft-plus in float32 would be inf."""
     algorithm = LoGoFair(rounds=2, delta_local=0.0, delta_global=0.0, batch=10_000)
-    network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.kinds)
+    network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.task)
     everyone = clients(federation, network)
     w = network.init(np.random.default_rng(0)) * 1e6
     server, sizes = algorithm.start_server(w, torch.ones(3)), torch.ones(3)
@@ -202,7 +202,7 @@ def test_a_client_without_a_group_follows_the_federation(table):
 def test_messages_are_aggregates_and_nothing_is_aliased(federation):
     algorithm = LoGoFair(rounds=2, **OPTIONS | {"batch": 40})
     network = algorithm.network(
-        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.task
     )
     everyone, sizes = clients(federation, network), torch.ones(3)
     server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)

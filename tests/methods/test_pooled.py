@@ -23,7 +23,7 @@ def many():
 
 @pytest.fixture(scope="module")
 def run(many):
-    return pff.train(many, pff.Pooled(trees=40, target_ddp=0.05), seed=3)
+    return pff.train(many, pff.methods.Pooled(trees=40, target_ddp=0.05), seed=3)
 
 
 def parts(run):
@@ -51,14 +51,14 @@ def test_trees_look_at_columns_as_they_are_and_at_levels_by_their_labels():
     table.loc[::9, "town"] = None
     data = pff.from_frame(table, "hired", "sex")
     federation = data.federate(pff.partition.by_column("site"), seed=3)
-    run = pff.train(federation, pff.Pooled(trees=30), seed=3)
+    run = pff.train(federation, pff.methods.Pooled(trees=30), seed=3)
     rows = np.concatenate(parts(run)[0].rows)
     numbers, levels = federation.encoder.names
-    y, kinds, cells = federation.table.y.numpy(), data.frame, {}
+    y, task, cells = federation.table.y.numpy(), data.frame, {}
     for name in numbers:
-        cells[name] = federation.encoder.numbers[name].place(kinds[name])
+        cells[name] = federation.encoder.numbers[name].place(task[name])
     for name in levels:
-        kind = kinds[name].astype(object).where(kinds[name].notna(), "")
+        kind = task[name].astype(object).where(task[name].notna(), "")
         label = pd.Series(y[rows]).groupby(kind.iloc[rows].to_numpy()).agg(["sum", "count"])
         rate = (label["sum"] + 10 * y[rows].mean()) / (label["count"] + 10)
         cells[name] = kind.map(rate).to_numpy(dtype=np.float32)
@@ -70,7 +70,7 @@ def test_trees_look_at_columns_as_they_are_and_at_levels_by_their_labels():
     model.fit(x[rows], y[rows])
     ours = run.personal_model(0)
     z = ours.predictor.logits(
-        torch.from_numpy(ours.encoder.pack(kinds)), federation.table.s, ours.encoder.unpack
+        torch.from_numpy(ours.encoder.pack(task)), federation.table.s, ours.encoder.unpack
     )
     np.testing.assert_allclose(z[:, 0], model.decision_function(x), atol=2e-5)
     assert federation.encoder.width > len(cells)  # as other methods see them, still
@@ -79,7 +79,7 @@ def test_trees_look_at_columns_as_they_are_and_at_levels_by_their_labels():
 def test_what_it_sees_can_be_trained_on_by_others():
     data = pff.from_frame(people((300, 200), seed=5), "hired", "sex")
     federation = data.federate(pff.partition.by_column("site"), seed=3)
-    seen = pff.train(federation, pff.Pooled(trees=5), seed=3).federation
+    seen = pff.train(federation, pff.methods.Pooled(trees=5), seed=3).federation
     run = pff.train(seen, "newton", seed=3)  # one coefficient for each column, S and the constant
     assert run.network.size == len(seen.encoder.columns) + 2
     x = torch.cat([seen.table.inputs(slice(None)), seen.table.s[:, None]], 1)
@@ -102,7 +102,7 @@ def test_every_client_keeps_its_target_on_its_held_rows(run):
 
 def test_another_target_needs_no_training(run):
     tight = run.retarget(target_ddp=0.0)
-    again = pff.train(run.federation, pff.Pooled(trees=40, target_ddp=0.0), seed=3)
+    again = pff.train(run.federation, pff.methods.Pooled(trees=40, target_ddp=0.0), seed=3)
     assert torch.equal(tight.fitted.theta, again.fitted.theta)
     for one, other in zip(tight.fitted.rules, again.fitted.rules, strict=True):
         assert torch.equal(one.numbers, other.numbers)
@@ -111,8 +111,8 @@ def test_another_target_needs_no_training(run):
 
 
 def test_chunks_do_not_matter_since_all_rows_are_together(many):
-    algorithm = pff.Pooled(trees=5)
-    network = algorithm.network(pff.MLP(2), many.table.kinds)
+    algorithm = pff.methods.Pooled(trees=5)
+    network = algorithm.network(pff.MLP(2), many.table.task)
     one, ten = (fit(many, algorithm, network, 0, at_once=k) for k in (1, 10))
     assert torch.equal(one.theta, ten.theta)
 
@@ -129,8 +129,8 @@ def test_it_is_saved_and_read_again(run, tmp_path):
 
 def test_one_label_everywhere_is_that_label(federation):
     table = federation.table
-    algorithm = pff.Pooled(trees=5)
-    network = algorithm.network(pff.MLP(2), table.kinds)
+    algorithm = pff.methods.Pooled(trees=5)
+    network = algorithm.network(pff.MLP(2), table.task)
     everyone = clients(federation, network)
     for label in (0.0, 1.0):
         same = table._replace(y=torch.full_like(table.y, label))
@@ -142,16 +142,16 @@ def test_one_label_everywhere_is_that_label(federation):
 def test_what_it_cannot_do_is_refused(federation, monkeypatch):
     blind = federation.data.federate(pff.partition.by_column("site"), 0, sensitive_as_input=False)
     with pytest.raises(pff.InputError, match="S must be an input"):
-        pff.train(blind, pff.Pooled())
+        pff.train(blind, pff.methods.Pooled())
     with pytest.raises(pff.InputError, match="cannot take in a client"):
-        pff.Pooled().newcomer({}, None, None, None, None)
+        pff.methods.Pooled().newcomer({}, None, None, None, None)
     for bad in ({"trees": 0}, {"leaves": 1}, {"rate": 0}, {"held": 0.9}, {"target_ddp": 2}):
         with pytest.raises(pff.InputError, match=next(iter(bad))):
-            pff.Pooled(**bad)
+            pff.methods.Pooled(**bad)
 
     def missing(name):
         raise ImportError(name)
 
     monkeypatch.setattr("pfedfair.methods.pooled.import_module", missing)
     with pytest.raises(pff.InputError, match="pooled needs the package scikit-learn"):
-        pff.train(federation, pff.Pooled())
+        pff.train(federation, pff.methods.Pooled())

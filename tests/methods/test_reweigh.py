@@ -71,7 +71,7 @@ def test_a_step_is_that_of_pytorchs_weighted_loss(classes):
 def test_ddp_falls_where_label_and_group_go_together():
     rows, new = unfair(), unfair(seed=1)
     options = {"rounds": 60, "batch": 1000, "alpha": 0.02}
-    plain, fair = trained(pff.Local(**options), rows), trained(Reweigh(**options), rows)
+    plain, fair = trained(pff.methods.Local(**options), rows), trained(Reweigh(**options), rows)
     assert ddp(*plain, new) > 0.5
     assert ddp(*fair, new) < 0.37  # 0.31 by the first input alone, as labels differ
     assert accuracy(*fair, new) > 0.74  # 0.76 by that input alone
@@ -82,7 +82,9 @@ def test_independent_already_is_plain_training():
     y, s = np.repeat([0, 1], 40), np.tile([0, 1], 40)
     rows = table(rng.normal(size=(80, 3)) + y[:, None], y, s)
     options = {"rounds": 5, "batch": 20, "alpha": 0.05}
-    assert torch.equal(trained(Reweigh(**options), rows)[0], trained(pff.Local(**options), rows)[0])
+    assert torch.equal(
+        trained(Reweigh(**options), rows)[0], trained(pff.methods.Local(**options), rows)[0]
+    )
 
 
 def test_a_stack_is_as_each_client_alone(federation):

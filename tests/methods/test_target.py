@@ -11,7 +11,7 @@ from play import clients
 import pfedfair as pff
 from pfedfair.engines import local
 from pfedfair.federation import Batch, stack
-from pfedfair.methods import ALGORITHMS
+from pfedfair.methods import METHODS
 from pfedfair.methods.defaults import make
 from pfedfair.methods.target import targeted
 from pfedfair.models import MLP, linear
@@ -66,7 +66,7 @@ def test_gradient_is_the_convex_mix_with_each_clients_own_eta(federation):
     for i, eta in enumerate(etas[:, 0].tolist()):
         expected = everyone.gradient(make("fedavg-kde", {"eta": eta}).objective, w.float(), batch)
         torch.testing.assert_close(found[i], expected[i], rtol=1e-4, atol=1e-6)
-    plain = pff.FedAvg().objective
+    plain = pff.methods.FedAvg().objective
     torch.testing.assert_close(
         watchful.gradient(plain, w.float(), batch), everyone.gradient(plain, w.float(), batch)
     )
@@ -114,7 +114,7 @@ def test_clients_with_too_few_rows_to_set_some_aside():
 
 
 @pytest.mark.parametrize(
-    "method", [m.name for m in ALGORITHMS.values() if m.fair and m.kind.wrappable]
+    "method", [m.name for m in METHODS.values() if m.fair and m.kind.wrappable]
 )
 def test_every_penalised_method_takes_a_target(federation, method):
     network = MLP(federation.encoder.width, (5,), groups=2)
@@ -170,7 +170,7 @@ def test_a_method_without_penalty_has_no_target():
 
 def test_minibatches_are_the_methods(federation):
     """Clients are put side by side by them, also where nobody copied them."""
-    direct = pff.Targeted(method=pff.FedAvg(eta=0.5, batch=30, rounds=2), rounds=2)
+    direct = pff.methods.Targeted(method=pff.methods.FedAvg(eta=0.5, batch=30, rounds=2), rounds=2)
     assert direct.batch == 30
     network = linear(federation.encoder.width, groups=2)
     found = local.fit(federation, direct, network, seed=0)

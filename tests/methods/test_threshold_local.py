@@ -26,14 +26,14 @@ def compas():
 def run(compas):
     return pff.train(
         compas,
-        pff.ThresholdLocal(**OPTIONS, target_ddp=0.03),
+        pff.methods.ThresholdLocal(**OPTIONS, target_ddp=0.03),
         network=linear(compas.table.width, groups=2),
     )
 
 
 def test_the_model_is_the_bases_on_the_rows_that_are_not_held(compas, run):
     """One round of one minibatch by hand: FedAvg's step on the rest of the rows."""
-    algorithm = pff.ThresholdLocal(rounds=1, batch=10_000, alpha=0.1, optimiser="sgd")
+    algorithm = pff.methods.ThresholdLocal(rounds=1, batch=10_000, alpha=0.1, optimiser="sgd")
     network = linear(compas.encoder.width, groups=2)
     fitted = local.fit(compas, algorithm, network, seed=0)
     trained, _ = set_aside(clients(compas, network), 0.2)
@@ -64,7 +64,7 @@ def test_another_target_needs_no_training(compas, run):
     tight = run.retarget(target_ddp=0.0)
     again = pff.train(
         compas,
-        pff.ThresholdLocal(**OPTIONS, target_ddp=0.0),
+        pff.methods.ThresholdLocal(**OPTIONS, target_ddp=0.0),
         network=linear(compas.table.width, groups=2),
     )
     assert torch.equal(numbers(tight.fitted.rules), numbers(again.fitted.rules))
@@ -77,18 +77,20 @@ def test_a_client_without_a_group_keeps_the_threshold_one_half(table):
     data = pff.from_frame(table.frame[keep], "hired", "sex", drop=["site"])
     lone = data.federate(pff.partition.by_column("site", min_rows=1))
     network = linear(lone.encoder.width, groups=2)
-    fitted = local.fit(lone, pff.ThresholdLocal(rounds=2, batch=30), network, seed=0)
+    fitted = local.fit(lone, pff.methods.ThresholdLocal(rounds=2, batch=30), network, seed=0)
     assert (fitted.rules[1].numbers == 0).all()
     assert torch.isfinite(numbers(fitted.rules)).all()
 
 
-@pytest.mark.parametrize("kind", [pff.ThresholdLocal, pff.FedFACT, pff.Duan])
+@pytest.mark.parametrize(
+    "kind", [pff.methods.ThresholdLocal, pff.methods.FedFACT, pff.methods.Duan]
+)
 def test_what_cannot_be_is_refused(federation, kind):
     name = kind.__name__
     with pytest.raises(pff.InputError, match=f"Local cannot be the base of {name}: take a fed"):
-        kind(base=pff.Local())
+        kind(base=pff.methods.Local())
     with pytest.raises(pff.InputError, match="Transport cannot be the base of"):
-        kind(base=pff.Transport())
+        kind(base=pff.methods.Transport())
     with pytest.raises(pff.InputError, match=r"target_ddp must be in \[0, 1\]"):
         kind(target_ddp=-0.1)
     with pytest.raises(pff.InputError, match="held must be above 0"):

@@ -10,10 +10,10 @@ from test_kernel import (
     at,
     built,
     by_autograd,
-    kinds,
     put_to_sleep,
     signs,
     stack,
+    task,
     with_kind,
 )
 
@@ -32,7 +32,7 @@ shapes = given(
 
 
 @built
-@kinds
+@task
 @shapes
 @hypothesis.settings(max_examples=100)
 def test_whole_numbers_of_any_shape_are_exact(kind, inputs, hidden, groups, n, asleep, seed):
@@ -40,7 +40,7 @@ def test_whole_numbers_of_any_shape_are_exact(kind, inputs, hidden, groups, n, a
 
 
 @built
-@kinds
+@task
 @shapes
 @hypothesis.settings(max_examples=60)
 def test_real_numbers_to_rounding(kind, inputs, hidden, groups, n, asleep, seed):
@@ -57,7 +57,7 @@ def test_real_numbers_to_rounding(kind, inputs, hidden, groups, n, asleep, seed)
 
 
 @built
-@kinds
+@task
 @shapes
 @hypothesis.settings(max_examples=60)
 def test_padding_changes_no_bit_whatever_is_in_it(kind, inputs, hidden, groups, n, asleep, seed):
@@ -85,7 +85,7 @@ def test_a_pass_back_may_be_asked_for_twice():
 
 
 @built
-@kinds
+@task
 @pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
 def test_ill_weights_of_a_unit_that_says_nothing_are_no_slope(kind, value):
     network = MLP(5, (20, 20))

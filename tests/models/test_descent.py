@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_kernel import built, kinds
+from test_kernel import built, task
 
 from pfedfair.models import MLP, descent, kernel
 from pfedfair.models.base import CrossEntropy, Network, Rows
@@ -29,7 +29,7 @@ def step_by_step(network, w, people, step, gamma=0.0, centre=None):
 
 
 @built
-@kinds
+@task
 @pytest.mark.parametrize("name", OPTIMISERS)
 @given(
     inputs=st.integers(1, 70),
@@ -158,7 +158,7 @@ def laid_out(rows):
 
 
 @built
-@kinds
+@task
 @pytest.mark.parametrize("name", OPTIMISERS)
 @given(
     inputs=st.integers(1, 70),

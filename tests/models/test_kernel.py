@@ -18,7 +18,7 @@ from pfedfair.models.desk import ByKernel, ByTorch, desk_for, new_desk
 built = pytest.mark.skipif(
     kernel.LIBRARY is None, reason="the kernel was not built, is switched off, or is not for here"
 )
-kinds = pytest.mark.parametrize("kind", range(1, kernel.KIND + 1), ids=lambda k: kernel.KINDS[k])
+task = pytest.mark.parametrize("kind", range(1, kernel.KIND + 1), ids=lambda k: kernel.KINDS[k])
 
 
 def stack(network, models, n, seed=0, draw=torch.randn):
@@ -82,7 +82,7 @@ def assert_exact(kind, network, models, n, asleep, seed):
 
 
 @built
-@kinds
+@task
 @given(
     inputs=st.integers(1, 130),
     hidden=st.lists(st.integers(1, 130) | st.integers(128, 150), max_size=3),
@@ -103,7 +103,7 @@ def test_whole_numbers_of_any_shape_are_exact(
 
 
 @built
-@kinds
+@task
 @pytest.mark.parametrize("hidden", [(), (64,), (64, 64), (50, 30), (3, 70, 17)], ids=str)
 @pytest.mark.parametrize("outputs", [1, 3, 26])
 def test_real_numbers_to_rounding(kind, hidden, outputs):
@@ -118,7 +118,7 @@ def test_real_numbers_to_rounding(kind, hidden, outputs):
 
 
 @built
-@kinds
+@task
 def test_what_is_not_a_number_passes_through(kind):
     network = MLP(5, (20, 20), groups=2)
     for place in ("w", "x", "slope"):
@@ -133,7 +133,7 @@ def test_what_is_not_a_number_passes_through(kind):
 
 
 @built
-@kinds
+@task
 @pytest.mark.parametrize("value", [0.0, -0.0, -1.0, torch.inf, -torch.inf, 1e38, 1e-42])
 def test_ill_numbers_as_pytorch_has_them(kind, value):
     network = MLP(5, (20,), outputs=2)
@@ -277,7 +277,7 @@ def test_people_or_slopes_of_another_shape_are_refused():
 
 
 @built
-@kinds
+@task
 @pytest.mark.parametrize("hidden", [(), (64, 64), (30,)], ids=str)
 def test_the_plain_loss_in_one_call(kind, hidden, monkeypatch):
     monkeypatch.setattr(kernel, "KIND", kind)

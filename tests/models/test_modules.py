@@ -88,7 +88,7 @@ def test_people_in_any_shape_are_trained_on(federation):
     """The same numbers as pictures of two rows: the same model."""
     network = Module(nn.Sequential(nn.Flatten(), nn.Linear(6, 1)))
     flat = federation.table.x
-    algorithm = pff.FedAvg(rounds=3, batch=30, alpha=0.02)
+    algorithm = pff.methods.FedAvg(rounds=3, batch=30, alpha=0.02)
     runs = []
     for x in (flat, flat.view(-1, 2, 3), flat.view(-1, 1, 3, 2)):
         table = federation.table._replace(x=x)
@@ -101,7 +101,7 @@ def test_people_in_any_shape_are_trained_on(federation):
 @pytest.fixture(scope="module")
 def trained(federation):
     module = seasoned(federation.encoder.width).train()
-    algorithm = pff.FedAvg(rounds=15, batch=30, alpha=0.02)
+    algorithm = pff.methods.FedAvg(rounds=15, batch=30, alpha=0.02)
     return module, pff.train(federation, algorithm, network=Module(module))
 
 
@@ -169,7 +169,7 @@ def test_hidden_buffers_are_kept_and_a_second_argument_is_s(federation, tmp_path
     width = federation.encoder.width
     network = pff.Module(Hidden(width))
     assert network.takes_s
-    run = pff.train(federation, pff.FedAvg(rounds=1), network=network)
+    run = pff.train(federation, pff.methods.FedAvg(rounds=1), network=network)
     run.save(tmp_path)
     people = federation.data.frame.head(20)
     given = {"sensitive_features": people["sex"]}

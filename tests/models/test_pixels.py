@@ -13,7 +13,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import pfedfair as pff
 from pfedfair.data.tables.arrays import Pixels as Images
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.engines import local
 from pfedfair.federation import Federation, Table
 from pfedfair.methods import Clients
@@ -293,7 +293,7 @@ def bright(sizes=(40,), seed=0):
     names = tuple(f"client {k}" for k in range(len(sizes)))
     part = pff.partition.Partition(data, rows, rows, rows, np.arange(n), names, False)
     images = torch.from_numpy(x.astype(np.uint8))
-    table = Table(images, torch.from_numpy(y).float(), torch.from_numpy(s), Kinds(aware=False))
+    table = Table(images, torch.from_numpy(y).float(), torch.from_numpy(s), Task(aware=False))
     return Federation(data, part, Images(tuple(images.shape[1:])), table, seed)
 
 
@@ -308,7 +308,7 @@ def losses(federation, network, w):
 )
 def test_training_lowers_the_loss_and_is_kept(name, alpha, tmp_path):
     federation, network = bright(), Pixels(name, 32)
-    algorithm = pff.Local(rounds=6, batch=20, alpha=alpha, eta=0.3)
+    algorithm = pff.methods.Local(rounds=6, batch=20, alpha=alpha, eta=0.3)
     run = pff.train(federation, algorithm, network=network)
     start = network.init(pff.seeds.generator(0, pff.seeds.INIT))[None]
     known = settled(network, start, federation.table.x[None])
@@ -325,7 +325,7 @@ def test_from_images_to_decisions(tmp_path):
     """All rows together, through the whole program; the test rows were not trained on."""
     data = bright((48,)).data
     federation = data.federate(pff.partition.together(), sensitive_as_input=False)
-    run = pff.train(federation, pff.Local(rounds=6, batch=20, eta=0.3), network="resnet18")
+    run = pff.train(federation, pff.methods.Local(rounds=6, batch=20, eta=0.3), network="resnet18")
     assert run.network.words == "resnet18 at 32 px"
     assert run.table()["accuracy"].item() >= 0.9
     run.save(tmp_path)
@@ -340,7 +340,7 @@ def test_vit_trains():
     """One step of the full network, in slices."""
     federation, network = bright((6,)), Pixels("vit-b16", 32)
     network.slice = 4
-    algorithm = pff.Local(rounds=1, alpha=1e-4, eta=0.3)
+    algorithm = pff.methods.Local(rounds=1, alpha=1e-4, eta=0.3)
     fitted = local.fit(federation, algorithm, network, seed=0)
     assert fitted.theta.shape == (1, network.parameters)
     before = losses(federation, network, fitted.w[None])  # nobody trained it
@@ -365,7 +365,7 @@ def test_a_client_alone_has_no_padding():
 def test_clients_of_unequal_size_train_as_if_alone(name, rounds):
     """A client's model and statistics are its own, whoever is there besides."""
     federation, network = bright((16, 15)), Pixels(name, 32)
-    algorithm = pff.Local(rounds=rounds, batch=5)
+    algorithm = pff.methods.Local(rounds=rounds, batch=5)
     fitted = local.fit(federation, algorithm, network, seed=0)
     for k, rows in enumerate(federation.partition.train):
         clients = Clients(network, federation.table, [rows], [k], 0)
@@ -379,7 +379,7 @@ def test_clients_of_unequal_size_train_as_if_alone(name, rounds):
 
 def test_the_global_model_has_the_mean_of_the_clients_statistics():
     federation, network = bright((9, 8)), Pixels("resnet18", 32)
-    fitted = local.fit(federation, pff.FedAvg(rounds=2, batch=4), network, seed=0)
+    fitted = local.fit(federation, pff.methods.FedAvg(rounds=2, batch=4), network, seed=0)
     end = network.parameters
     for theta in fitted.theta:  # one model, but each client has statistics of its own
         assert torch.equal(theta[:end], fitted.w[:end])

@@ -67,7 +67,7 @@ def test_thousands_of_clients_by_a_text_column():
     assert len(federation) == n
     assert "site" not in federation.encoder.columns
     assert federation.partition.names[-1] == "branch 1199 of the bank"
-    run = pff.train(federation, pff.FedAvg(rounds=1, alpha=0.1), network="linear")
+    run = pff.train(federation, pff.methods.FedAvg(rounds=1, alpha=0.1), network="linear")
     assert len(run.predictors) == n
 
 

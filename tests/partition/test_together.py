@@ -25,7 +25,7 @@ def test_one_client_has_every_row_once(test, validation, seed):
 def test_centralised_training(table):
     federation = table.federate(together(), seed=0)
     assert len(federation) == 1
-    run = pff.train(federation, pff.FedAvg(rounds=3))
+    run = pff.train(federation, pff.methods.FedAvg(rounds=3))
     assert run.table()["n_test"].tolist() == [len(federation.partition.pool)]
     with pytest.raises(pff.InputError, match="everybody has no rows"):
-        pff.train(table.federate(together(test=0.0)), pff.FedAvg(rounds=1)).table()
+        pff.train(table.federate(together(test=0.0)), pff.methods.FedAvg(rounds=1)).table()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 import pfedfair as pff
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.federation import Batch
 from pfedfair.penalties import CLASSES, GROUPS, PENALTIES
 from pfedfair.penalties.objective import loss
@@ -59,13 +59,13 @@ def by_hand(objective, logits, people):
     return values
 
 
-kinds = st.sampled_from(
+task = st.sampled_from(
     [(p, g, c) for p in PENALTIES for g in (2, 3) for c in (2, 3)
      if (g == 2 or p in GROUPS) and (c == 2 or p in CLASSES)]
 )  # fmt: skip
 
 
-@given(kinds, st.sampled_from(["eo", "eopp"]), st.integers(1, 30), st.integers(0, 999))
+@given(task, st.sampled_from(["eo", "eopp"]), st.integers(1, 30), st.integers(0, 999))
 @example(("mi-adversarial", 2, 2), "eo", 14, 14)
 @settings(deadline=None, max_examples=120)
 def test_penalty_is_taken_among_people_of_each_label(kind, criterion, n, seed):
@@ -255,8 +255,8 @@ def test_zero_when_all_are_alike_and_more_when_not(name):
 @pytest.mark.parametrize("criterion", ["dp", "eo", "eopp"])
 def test_refusals_name_what_can_be_done(penalty, criterion):
     objective = pff.Objective(0.5, penalty, criterion=criterion)
-    objective.check(Kinds())
-    for asked, what, able in ((Kinds(3, 2), "groups", GROUPS), (Kinds(2, 3), "classes", CLASSES)):
+    objective.check(Task())
+    for asked, what, able in ((Task(3, 2), "groups", GROUPS), (Task(2, 3), "classes", CLASSES)):
         if penalty in able:
             objective.check(asked)
             continue

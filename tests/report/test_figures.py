@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pfedfair.methods import ALGORITHMS
+from pfedfair.methods import METHODS
 from pfedfair.report import figures
 from pfedfair.studies import Picture
 
@@ -81,7 +81,7 @@ def test_intervals_are_drawn_if_they_say_something():
 
 def test_many_methods_have_a_small_panel_each():
     few = picture()
-    names = list(ALGORITHMS)[: figures.MANY + 3]
+    names = list(METHODS)[: figures.MANY + 3]
     rows = few.frames["curves"]
     best = rows[rows["mark"]]
     each = [rows[rows["method"] == "fedavg"].assign(method=name, label=name) for name in names]
@@ -108,8 +108,8 @@ def test_legends_of_shares_stand_below_and_ticks_are_whole_clients():
 
 
 def test_every_method_has_a_look_of_its_own():
-    looks = {figures.style(name) for name in ALGORITHMS}
-    assert len(looks) == len(ALGORITHMS)
+    looks = {figures.style(name) for name in METHODS}
+    assert len(looks) == len(METHODS)
     assert figures.style("my method") == figures.style("my method")
 
 

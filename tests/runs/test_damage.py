@@ -15,8 +15,8 @@ from made_bits import flips
 @pytest.fixture(scope="module")
 def whole(federation, tmp_path_factory):
     out = tmp_path_factory.mktemp("damage") / "run"
-    settings = {"rounds": 4, "agree": 1, "batch": 40, "base": pff.FedAvg(alpha=0.1)}
-    pff.train(federation, pff.Transport(**settings)).save(out)
+    settings = {"rounds": 4, "agree": 1, "batch": 40, "base": pff.methods.FedAvg(alpha=0.1)}
+    pff.train(federation, pff.methods.Transport(**settings)).save(out)
     return out
 
 

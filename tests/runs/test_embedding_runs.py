@@ -12,9 +12,9 @@ from pfedfair.runs import choose_network, load_model
 
 TABLE, ARRAY = made_faces.people()
 METHODS = {
-    "fedavg": pff.FedAvg(rounds=4, alpha=0.02, ridge=0.01),
-    "pfedfair": pff.PFedFair(eta=0.5, rounds=3, alpha=0.02, ridge=0.01, prox_epochs=3),
-    "transport": pff.Transport(rounds=6, agree=1, alpha=0.02),
+    "fedavg": pff.methods.FedAvg(rounds=4, alpha=0.02, ridge=0.01),
+    "pfedfair": pff.methods.PFedFair(eta=0.5, rounds=3, alpha=0.02, ridge=0.01, prox_epochs=3),
+    "transport": pff.methods.Transport(rounds=6, agree=1, alpha=0.02),
 }
 
 
@@ -65,7 +65,7 @@ def test_half_precision_trains_nearly_to_the_same_model(data, monkeypatch):
 
 def parameters(federation, model):
     """How many numbers the network of a model has."""
-    return choose_network(federation, pff.FedAvg(), model).parameters
+    return choose_network(federation, pff.methods.FedAvg(), model).parameters
 
 
 def test_a_network_by_its_name(sites, federation):
@@ -85,7 +85,7 @@ def test_a_network_on_pixels_by_its_name(tmp_path):
     data = pff.load("celeba", folder=made_faces.celeba(tmp_path), pixels=16)
     images = data.federate(pff.partition.together())
     assert images.table.x.dtype == torch.uint8
-    assert "cnn" in choose_network(images, pff.FedAvg()).words.lower()
+    assert "cnn" in choose_network(images, pff.methods.FedAvg()).words.lower()
     inputs = 16 * 16 * 3
     assert parameters(images, "mlp") > 500 * inputs
     with pytest.raises(pff.InputError, match="linear"):

@@ -20,7 +20,7 @@ def test_a_method_by_its_name_is_as_tuned(federation):
     with pytest.raises(pff.InputError, match="did you mean 'pfedfair'"):
         pff.train(federation, "pfedfiar")
     with pytest.raises(pff.InputError, match="eta: settings go with the name of a method; FedAvg"):
-        pff.train(federation, pff.FedAvg(rounds=1), eta=0.5)
+        pff.train(federation, pff.methods.FedAvg(rounds=1), eta=0.5)
 
 
 @pytest.mark.parametrize("clients", [None, 20])
@@ -71,7 +71,7 @@ def test_numpys_numbers_everywhere(table, tmp_path):
     plan = pff.partition.by_column("site", min_rows=i(20), test=np.float64(0.25))
     assert type(plan.min_rows) is int
     federation = table.federate(plan, seed=one)
-    algorithm = pff.PFedFair(rounds=i(2), eta=np.float32(0.5), K=one)
+    algorithm = pff.methods.PFedFair(rounds=i(2), eta=np.float32(0.5), K=one)
     network = pff.MLP(i(federation.encoder.width), (i(4), one * 3), groups=i(2))
     run = pff.train(federation, algorithm, seed=one, network=network, measure_every=one)
     plain = pff.train(
@@ -82,9 +82,11 @@ def test_numpys_numbers_everywhere(table, tmp_path):
     run.save(tmp_path / "run")
     model = pff.load_model(tmp_path / "run", i(2))
     assert torch.equal(model.predictor.theta, run.personal_model(one * 2).predictor.theta)
-    spec = Spec(Source("compas"), pff.partition.fixed_shares(i(3)), "fedavg", pff.FedAvg(), one)
+    spec = Spec(
+        Source("compas"), pff.partition.fixed_shares(i(3)), "fedavg", pff.methods.FedAvg(), one
+    )
     assert spec.key == Spec(
-        Source("compas"), pff.partition.fixed_shares(3), "fedavg", pff.FedAvg(), 1
+        Source("compas"), pff.partition.fixed_shares(3), "fedavg", pff.methods.FedAvg(), 1
     ).key  # fmt: skip
     with pytest.raises(pff.InputError, match=r"seed must be a whole number, got 0\.5"):
         pff.train(federation, algorithm, seed=0.5)

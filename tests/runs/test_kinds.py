@@ -46,7 +46,7 @@ OPTIONS = {"rounds": 4, "agree": 1, "bins": 30, "batch": 60, "alpha": 0.02}
 
 
 def transport(**options):
-    return pff.Transport(**OPTIONS | options)
+    return pff.methods.Transport(**OPTIONS | options)
 
 
 def rules_of(run):
@@ -54,13 +54,13 @@ def rules_of(run):
     return torch.stack([rule.numbers for rule in run.fitted.rules])
 
 
-@pytest.mark.parametrize("method", pff.ALGORITHMS)
+@pytest.mark.parametrize("method", pff.methods.METHODS)
 @pytest.mark.parametrize("criterion", ["dp", "eo"])
 def test_every_method_trains_or_says_why_not(method, criterion):
     federation = federate(crowd(300, 3, 3))
     options = {"batch": 60, "criterion": criterion}
     options |= OPTIONS if method == "transport" else {"rounds": 2}
-    options |= {"eta": 0.5} if pff.ALGORITHMS[method].fair else {}
+    options |= {"eta": 0.5} if pff.methods.METHODS[method].fair else {}
     try:
         algorithm = pff.make(method, options)
         hidden = () if algorithm.linear else (8,)
@@ -131,7 +131,7 @@ def test_a_target_for_a_penalty_looks_at_its_criterion():
 
 KINDS = [(3, 2, True), (2, 3, True), (3, 3, True), (2, 2, False), (3, 3, False)]
 KINDS_NAMES = ["3 groups", "3 classes", "3 of both", "blind", "blind, 3 of both"]
-kinds = pytest.mark.parametrize(("groups", "classes", "aware"), KINDS, ids=KINDS_NAMES)
+task = pytest.mark.parametrize(("groups", "classes", "aware"), KINDS, ids=KINDS_NAMES)
 
 
 @cache
@@ -139,7 +139,7 @@ def trained(groups, classes, aware):
     return pff.train(federate(crowd(600, groups, classes), aware), transport())
 
 
-@kinds
+@task
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_another_criterion_needs_no_training(groups, classes, aware, criterion):
     run = trained(groups, classes, aware).retarget(criterion=criterion, target_ddp=0.2)
@@ -153,7 +153,7 @@ def test_another_criterion_needs_no_training(groups, classes, aware, criterion):
     assert len(rules) == 3
 
 
-@kinds
+@task
 def test_cost_is_against_the_likeliest_label(groups, classes, aware):
     """By the scores alone, whatever a head guesses of S."""
     run = trained(groups, classes, aware)
@@ -170,7 +170,7 @@ def test_cost_is_against_the_likeliest_label(groups, classes, aware):
     np.testing.assert_allclose(rules["cost"] + rules["accuracy"], right)
 
 
-@kinds
+@task
 def test_a_saved_run_decides_the_same(groups, classes, aware, tmp_path):
     run = trained(groups, classes, aware)
     run.save(tmp_path)
@@ -214,7 +214,7 @@ def test_a_newcomer_keeps_the_target_on_its_own_rows(groups, classes, aware, tmp
         np.testing.assert_array_equal(*both)
 
 
-@kinds
+@task
 @pytest.mark.parametrize("criterion", ["eo", "eopp"])
 def test_a_newcomer_with_another_criterion(groups, classes, aware, criterion, tmp_path):
     trained(groups, classes, aware).save(tmp_path)
@@ -227,7 +227,7 @@ def test_a_newcomer_with_another_criterion(groups, classes, aware, criterion, tm
         pff.personalise(tmp_path, rows, criterion="luck")
 
 
-@kinds
+@task
 @pytest.mark.parametrize(
     "options",
     [{"confidence": 0.9}, {"ties": "deterministic"}, {"epsilon": 1.0}, {"kappa": 0.0}],

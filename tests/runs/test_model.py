@@ -8,7 +8,7 @@ import torch
 
 import pfedfair as pff
 from pfedfair.data import Encoder
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.models import MLP, Bias, Both, linear
 from pfedfair.rules import Likeliest, Lookup, Thresholds
 from pfedfair.runs.model import PersonalModel, load_model, read_model, write_model
@@ -29,7 +29,7 @@ def rows(federation):
 
 def model(encoder, network, theta, rule=None, groups=GROUPS):
     predictor = Predictor(network, theta, rule or Likeliest())
-    return PersonalModel(predictor, encoder, Kinds(), groups, LABELS)
+    return PersonalModel(predictor, encoder, Task(), groups, LABELS)
 
 
 def by_lot(encoder, rule):
@@ -129,14 +129,14 @@ def test_what_is_written_is_read(encoder, rows, tmp_path, kind):
     rng = np.random.default_rng(0)
     theta, rules = torch.stack([network.init(rng), network.init(rng)]), [a_rule(), a_rule()]
     more = {"server.counts": torch.rand(2, 9, dtype=torch.float64)}
-    write_model(tmp_path, network, encoder, Kinds(), rules, {"theta": theta, **more}, about())
+    write_model(tmp_path, network, encoder, Task(), rules, {"theta": theta, **more}, about())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.safetensors", "run.json"]
     saved = read_model(tmp_path)
     assert type(saved.network) is type(network)
     assert saved.network.to_dict() == network.to_dict()
     assert saved.encoder == encoder
     assert isinstance(saved.encoder, Encoder)
-    assert saved.kinds == Kinds()
+    assert saved.task == Task()
     assert torch.equal(saved.tensors["theta"], theta)
     assert torch.equal(saved.tensors["server.counts"], more["server.counts"])
     told = json.loads((tmp_path / "run.json").read_text())
@@ -163,10 +163,10 @@ def test_a_model_for_all_needs_no_clients(encoder, tmp_path):
     """What a server keeps: the global model, and nobody's rule."""
     network = linear(encoder.width, groups=2)
     w = network.init(np.random.default_rng(0))
-    write_model(tmp_path, network, encoder, Kinds(aware=False), [], {"w": w}, about([]))
+    write_model(tmp_path, network, encoder, Task(aware=False), [], {"w": w}, about([]))
     saved = read_model(tmp_path)
     assert saved.about["rule"] is None
-    assert not saved.kinds.aware
+    assert not saved.task.aware
     assert torch.equal(saved.tensors["w"], w)
 
 
@@ -176,7 +176,7 @@ def test_what_is_not_there_is_said(encoder, tmp_path):
     network = linear(encoder.width)
     tensors, rules = {"theta": torch.zeros(2, network.size)}, [Likeliest()] * 2
     two = about(["north", "south"])
-    write_model(tmp_path, network, encoder, Kinds(), rules, tensors, two)
+    write_model(tmp_path, network, encoder, Task(), rules, tensors, two)
     for client in ("east", 2, -1):
         with pytest.raises(pff.InputError, match=f"There is no client {client!r}.*north, south"):
             load_model(tmp_path, client)

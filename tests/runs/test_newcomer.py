@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 import pfedfair as pff
 from made_people import people
 from pfedfair._util import seeds
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.runs import newcomer
 
 OPTIONS = {"rounds": 14, "batch": 30, "alpha": 0.02}
@@ -29,7 +29,7 @@ def run():
     frame = people((400, 300, 500), seed=1)
     data = pff.from_frame(frame, "hired", "sex", drop=["site"])
     federation = data.federate(pff.partition.by_column("site"))
-    return pff.train(federation, pff.Transport(**OPTIONS, target_ddp=0.1))
+    return pff.train(federation, pff.methods.Transport(**OPTIONS, target_ddp=0.1))
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +88,9 @@ def test_its_rule_is_what_solve_gives(run, folder, site, changes):
     counts = np.zeros((2, 500))
     for z in (0, 1):
         counts[z] = np.histogram(score[0, s == z, 0], bins=500, range=(0, 1))[0]
-    algorithm = pff.Transport(**OPTIONS, **{"target_ddp": 0.1} | changes)
+    algorithm = pff.methods.Transport(**OPTIONS, **{"target_ddp": 0.1} | changes)
     rng, shares = seeds.generator(0, seeds.GUARANTEE), np.array([1 - s.mean(), s.mean()])
-    rule = algorithm.solve(run.fitted.server, counts, shares, rng, Kinds())
+    rule = algorithm.solve(run.fitted.server, counts, shares, rng, Task())
     torch.testing.assert_close(rule_of(model), rule.numbers)
     assert torch.equal(model.predictor.theta, run.fitted.w)
 
@@ -197,7 +197,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(folder, site, tmp_path):
     assert not (tmp_path / "nothing").exists()
 
 
-@pytest.mark.parametrize("algorithm", [pff.FedAvg, pff.LoGoFair])
+@pytest.mark.parametrize("algorithm", [pff.methods.FedAvg, pff.methods.LoGoFair])
 def test_other_methods_take_in_no_new_clients(federation, site, tmp_path, algorithm):
     pff.train(federation, algorithm(**OPTIONS)).save(tmp_path)
     refused(tmp_path, site, f"{algorithm.__name__} cannot take in a client without training again")

@@ -12,7 +12,7 @@ from pfedfair.runs.predictor import count
 
 @pytest.fixture(scope="module")
 def run(compas):
-    return pff.train(compas, pff.PFedFair(rounds=5, prox_epochs=5, alpha=0.01), seed=1)
+    return pff.train(compas, pff.methods.PFedFair(rounds=5, prox_epochs=5, alpha=0.01), seed=1)
 
 
 def test_table_has_a_row_per_client_and_intervals_around_the_estimates(run):
@@ -36,7 +36,7 @@ def test_protocols_differ_in_rows(run):
 
 
 def test_pool_needs_clients_that_differ_in_s_only(federation):
-    run = pff.train(federation, pff.FedAvg(rounds=8, batch=30, alpha=0.02))
+    run = pff.train(federation, pff.methods.FedAvg(rounds=8, batch=30, alpha=0.02))
     assert (run.table()["protocol"] == "own").all()
     with pytest.raises(pff.InputError, match="use protocol 'own'"):
         run.table("pool")
@@ -44,7 +44,7 @@ def test_pool_needs_clients_that_differ_in_s_only(federation):
 
 def test_validation_protocol_reads_validation_rows_only():
     fed = pff.load("compas").federate(pff.partition.fixed_shares(validation=0.2))
-    run = pff.train(fed, pff.FedAvg(rounds=5, alpha=0.01))
+    run = pff.train(fed, pff.methods.FedAvg(rounds=5, alpha=0.01))
     rows = np.concatenate(fed.partition.validation)
     counts = count(run.predictors, run.federation.table, [rows] * 5)
     expected = metrics.measure(counts, fed.partition.shares)["accuracy"]
@@ -52,7 +52,7 @@ def test_validation_protocol_reads_validation_rows_only():
 
 
 def test_clients_of_a_column_are_validated_on_their_own_rows(federation):
-    run = pff.train(federation, pff.FedAvg(rounds=8, batch=30, alpha=0.02))
+    run = pff.train(federation, pff.methods.FedAvg(rounds=8, batch=30, alpha=0.02))
     sizes = [len(rows) for rows in federation.partition.validation]
     assert list(run.table("validation")["n_test"]) == sizes
 
@@ -99,14 +99,14 @@ def test_saved_models_predict_the_same(run, tmp_path):
 
 
 def test_thresholds_by_group_are_saved_and_need_s(compas, tmp_path):
-    run = pff.train(compas, pff.LoGoFair(rounds=6, alpha=0.02, delta_local=0.02))
+    run = pff.train(compas, pff.methods.LoGoFair(rounds=6, alpha=0.02, delta_local=0.02))
     run.save(tmp_path)
     X, s = compas.data.frame.head(60), compas.data.s[:60]
     again = pff.load_model(tmp_path, 0).predict_proba(X, s)
     np.testing.assert_array_equal(again, run.personal_model(0).predict_proba(X, s))
     blind = compas.data.federate(pff.partition.fixed_shares(), sensitive_as_input=False)
     with pytest.raises(pff.InputError, match="S must be an input"):
-        pff.train(blind, pff.LoGoFair(rounds=6))
+        pff.train(blind, pff.methods.LoGoFair(rounds=6))
 
 
 def test_collapse_is_told(table):
@@ -115,7 +115,7 @@ def test_collapse_is_told(table):
     )
     fed = rare.federate(pff.partition.by_column("site"))
     with pytest.warns(pff.CollapseWarning, match="client site 0, site 1, site 2 predicts one"):
-        run = pff.train(fed, pff.FedAvg(rounds=20, eta=0.9), network="mlp")
+        run = pff.train(fed, pff.methods.FedAvg(rounds=20, eta=0.9), network="mlp")
     assert run.collapsed.all()
     assert run.table()["collapsed"].all()
 
@@ -139,21 +139,21 @@ def test_collapse_on_held_out_rows_only_is_told(run):
 
 def test_divergence_is_an_error_not_a_result(compas):
     with pytest.raises(pff.InputError, match="Training diverged"):
-        pff.train(compas, pff.FedAvg(rounds=3, alpha=1e30, optimiser="sgd"))
+        pff.train(compas, pff.methods.FedAvg(rounds=3, alpha=1e30, optimiser="sgd"))
 
 
 def test_any_module_trains(compas):
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(12, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
     network = pff.Module(module, groups=2)  # S is the twelfth input
-    run = pff.train(compas, pff.FedAvg(rounds=20, alpha=0.02), network=network)
+    run = pff.train(compas, pff.methods.FedAvg(rounds=20, alpha=0.02), network=network)
     assert run.table()["accuracy"].mean() > 0.6
 
 
 def test_sensitive_attribute_can_stay_out_of_the_inputs():
     data = pff.load("compas")
     blind = data.federate(pff.partition.fixed_shares(), sensitive_as_input=False)
-    run = pff.train(blind, pff.FedAvg(rounds=5, alpha=0.01))
+    run = pff.train(blind, pff.methods.FedAvg(rounds=5, alpha=0.01))
     assert run.network.size == pff.MLP(11, blind.data.hidden).size
     assert pff.train(data.federate(pff.partition.fixed_shares()), run.algorithm).network.groups == 2
     assert len(run.personal_model(0).decide(data.frame.head())) == 5
@@ -164,7 +164,8 @@ def test_groups_named_like_codes_are_names(table):
     frame = table.frame.assign(sex=table.s + 1)
     data = pff.from_frame(frame, "hired", "sex")
     model = pff.train(
-        data.federate(pff.partition.by_column("site")), pff.FedAvg(rounds=8, batch=30, alpha=0.02)
+        data.federate(pff.partition.by_column("site")),
+        pff.methods.FedAvg(rounds=8, batch=30, alpha=0.02),
     ).personal_model(0)
     np.testing.assert_array_equal(model.codes([1, 1]), [0, 0])
     np.testing.assert_array_equal(model.codes([1, 2]), [0, 1])
@@ -181,19 +182,19 @@ def test_a_personal_model_is_a_copy(run):
 def test_your_module_is_not_changed(compas):
     module = torch.nn.Sequential(torch.nn.Linear(12, 1)).train()
     before = module[0].weight.clone()
-    pff.train(compas, pff.FedAvg(rounds=3, alpha=0.02), network=pff.Module(module, 2))
+    pff.train(compas, pff.methods.FedAvg(rounds=3, alpha=0.02), network=pff.Module(module, 2))
     assert torch.equal(module[0].weight, before)
     assert module.training
 
 
 def test_a_network_must_have_the_outputs_of_the_labels(compas):
     with pytest.raises(pff.InputError, match=r"For 2 classes a network needs 1 outputs, .* has 3"):
-        pff.train(compas, pff.FedAvg(rounds=2), network=pff.linear(11, 3, groups=2))
+        pff.train(compas, pff.methods.FedAvg(rounds=2), network=pff.linear(11, 3, groups=2))
 
 
 def test_a_model_says_how_it_decides(run, compas):
     assert run.personal_model(0).words() == ["Decide charged again if the score is above 0.5."]
-    fair = pff.train(compas, pff.LoGoFair(rounds=6, alpha=0.02)).personal_model(0)
+    fair = pff.train(compas, pff.methods.LoGoFair(rounds=6, alpha=0.02)).personal_model(0)
     assert [line.split(":")[0] for line in fair.words()[1:]] == ["Non-Caucasian", "Caucasian"]
 
 
@@ -202,4 +203,4 @@ def test_a_blind_federation_refuses_a_network_that_looks_at_s(table):
     blind = table.federate(plan, 0, sensitive_as_input=False)
     network = pff.MLP(blind.encoder.width, (4,), 1, groups=2)
     with pytest.raises(pff.InputError, match="this network looks at S: mlp 4"):
-        pff.train(blind, pff.FedAvg(rounds=1), network=network)
+        pff.train(blind, pff.methods.FedAvg(rounds=1), network=network)

@@ -167,7 +167,7 @@ def coded(tmp_path_factory):
     frame = pd.DataFrame({"a": rng.normal(size=80), "s": rng.integers(1, 3, size=80)})
     frame = frame.assign(y=rng.integers(2, size=80), site="north")
     data = pff.from_frame(frame, "y", "s")
-    run = pff.train(data.federate(pff.partition.by_column("site")), pff.FedAvg(rounds=1))
+    run = pff.train(data.federate(pff.partition.by_column("site")), pff.methods.FedAvg(rounds=1))
     out = tmp_path_factory.mktemp("coded") / "run"
     run.save(out)
     return out, frame.drop(columns=["y", "site"])
@@ -186,7 +186,7 @@ def test_blind_models_need_no_group_and_labels_may_be_three(tmp_path):
     frame = frame.assign(y=rng.choice(["low", "mid", "top"], size=90), site="n")
     data = pff.from_frame(frame, "y", "s")
     federation = data.federate(pff.partition.by_column("site"), 0, sensitive_as_input=False)
-    run = pff.train(federation, pff.FedAvg(rounds=3, alpha=0.1))
+    run = pff.train(federation, pff.methods.FedAvg(rounds=3, alpha=0.1))
     run.save(tmp_path / "run")
     rows = frame[["a"]]
     found, _ = decide(tmp_path / "run", rows, tmp_path, client=None)
@@ -206,7 +206,7 @@ def test_dates_and_columns_that_are_called_like_parts_of_them(tmp_path, kind):
     frame["s"], frame["y"] = rng.choice(["f", "m"], size=120), rng.choice(["no", "yes"], size=120)
     data = pff.from_frame(frame.assign(site="n"), "y", "s")
     assert {"since (year)", "born (year)"} <= set(data.numeric)
-    run = pff.train(data.federate(pff.partition.by_column("site")), pff.FedAvg(rounds=3))
+    run = pff.train(data.federate(pff.partition.by_column("site")), pff.methods.FedAvg(rounds=3))
     run.save(tmp_path / "run")
     found, _ = decide(tmp_path / "run", frame, tmp_path, kind, client="n")
     model = run.personal_model(0)

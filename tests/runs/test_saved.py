@@ -130,7 +130,7 @@ def test_the_card(compas_run, folder):
 def test_columns_that_are_no_inputs_and_the_clients_column(table):
     frame = table.frame.assign(nr=[f"p{i}" for i in range(len(table.frame))], copy=table.s)
     data = pff.from_frame(frame, "hired", "sex", drop=["colour"])
-    run = pff.train(data.federate(pff.partition.by_column("site")), pff.FedAvg(rounds=1))
+    run = pff.train(data.federate(pff.partition.by_column("site")), pff.methods.FedAvg(rounds=1))
     columns = pff.runs.card.columns_of(run.federation)
     assert columns["client"] == "site"
     assert columns["left_out"] == {
@@ -180,9 +180,9 @@ def test_more_groups_more_labels_and_a_guess_of_s(groups, classes, aware, tmp_pa
     frame["site"] = rng.integers(2, size=360)
     data = pff.from_frame(frame, "y", "s", encoding="standard")
     federation = data.federate(pff.partition.by_column("site"), 0, aware)
-    base = pff.FedAvg(alpha=0.02)
+    base = pff.methods.FedAvg(alpha=0.02)
     options = {"rounds": 4, "agree": 1, "bins": 60, "batch": 60, "base": base}
-    run = pff.train(federation, pff.Transport(**options))
+    run = pff.train(federation, pff.methods.Transport(**options))
     run.save(tmp_path)
     again = pff.load_run(tmp_path)
     assert_frame_equal(again.table(), run.table())
@@ -247,7 +247,9 @@ def as_of_old(folder):
     card.write_text(json.dumps(about))
 
 
-@pytest.mark.parametrize("method", [pff.FedAvg(rounds=2), pff.PFedFair(rounds=1, prox_epochs=1)])
+@pytest.mark.parametrize(
+    "method", [pff.methods.FedAvg(rounds=2), pff.methods.PFedFair(rounds=1, prox_epochs=1)]
+)
 def test_one_model_is_written_once_and_older_folders_are_read(federation, tmp_path, method):
     run = pff.train(federation, method)
     run.save(tmp_path)
@@ -263,7 +265,7 @@ def test_one_model_is_written_once_and_older_folders_are_read(federation, tmp_pa
 
 
 def test_large_files_are_mapped_and_as_well_looked_at(federation, tmp_path, monkeypatch):
-    run = pff.train(federation, pff.PFedFair(rounds=1, prox_epochs=1))
+    run = pff.train(federation, pff.methods.PFedFair(rounds=1, prox_epochs=1))
     run.save(tmp_path)
     monkeypatch.setattr(model, "MAPPED", 0)
     assert_frame_equal(pff.load_run(tmp_path).table(), run.table())

@@ -16,7 +16,7 @@ PLAN = pff.partition.by_column("site")
 def run(request):
     frame = people((400, 300)).assign(years=lambda f: f["a"].round())
     data = pff.from_frame(frame, "hired", "sex", encoding=request.param)
-    return pff.train(data.federate(PLAN), pff.Newton())
+    return pff.train(data.federate(PLAN), pff.methods.Newton())
 
 
 def train_rows(run):
@@ -67,7 +67,7 @@ def test_every_label_has_a_shape():
     frame["hired"] = np.digitize(frame["a"] + frame["b"], [-0.3, 1.2])
     data = pff.from_frame(frame, "hired", "sex", drop=["site"])
     federation = data.federate(pff.partition.together(), sensitive_as_input=False)
-    shapes = pff.train(federation, pff.Newton()).shapes()
+    shapes = pff.train(federation, pff.methods.Newton()).shapes()
     assert "sex" not in set(shapes["column"])
     slopes = {
         label: np.polyfit(here["value"], here["contribution"], 1)[0]
@@ -86,14 +86,16 @@ def test_where_s_is_guessed_the_head_has_no_part():
 
 def test_what_has_no_shapes_says_so(federation):
     network = pff.MLP(federation.encoder.width, (5,), groups=2)
-    run = pff.train(federation, pff.FedAvg(rounds=60, batch=30, alpha=0.01), network=network)
+    run = pff.train(
+        federation, pff.methods.FedAvg(rounds=60, batch=30, alpha=0.01), network=network
+    )
     with pytest.raises(pff.InputError, match="mlp 5 has no shapes: take model='linear'"):
         run.shapes()
 
 
 def test_any_method_on_a_linear_network_has_them(federation):
     network = pff.linear(federation.encoder.width, groups=2)
-    run = pff.train(federation, pff.FedAvg(rounds=20, batch=30, eta=0.2), network=network)
+    run = pff.train(federation, pff.methods.FedAvg(rounds=20, batch=30, eta=0.2), network=network)
     colours = run.shapes().query("column == 'colour'").set_index("level")["contribution"]
     at = [f"{c}" for c in run.federation.encoder.categories["colour"]]
     names = list(run.federation.encoder.mean)
@@ -112,7 +114,7 @@ def test_dates_words_among_numbers_and_infinite_cells(tmp_path):
     frame.loc[0, "f"] = np.inf
     frame["s"], frame["y"] = rng.choice(["f", "m"], size=200), rng.integers(2, size=200)
     data = pff.from_frame(frame.assign(site="a"), "y", "s")
-    run = pff.train(data.federate(pff.partition.by_column("site")), pff.FedAvg(rounds=2))
+    run = pff.train(data.federate(pff.partition.by_column("site")), pff.methods.FedAvg(rounds=2))
     run.save(tmp_path)
     found = pff.load_run(tmp_path).shapes()
     assert {"since (year)", "since (month)", "n", "f"} <= set(found["column"])

@@ -86,7 +86,7 @@ def test_a_row_that_counts_three_times_is_three_rows(name, weighting):
 @pytest.mark.parametrize("ridge", [0.01, 0.2])
 def test_newton_is_scikit_learns_with_sample_weight(ridge):
     federation = weighted().federate(pff.partition.together())
-    run = pff.train(federation, pff.Newton(ridge=ridge, rounds=20), network="linear")
+    run = pff.train(federation, pff.methods.Newton(ridge=ridge, rounds=20), network="linear")
     rows, weight = slice(len(TRAIN)), federation.data.weight[: len(TRAIN)]
     x, s = federation.table.inputs(rows), federation.table.s[rows]
     design = run.network.design(x[None], s[None])[0, :, :-1]  # all but the intercept
@@ -103,17 +103,19 @@ def test_newton_chooses_the_ridge_as_for_repeated_rows():
     """Its folds are of rows, not of people, so only the sums at a given ridge are the same."""
     federation = weighted().federate(PLAN)
     some, many = (
-        pff.train(one, pff.Newton(ridge=0.05, rounds=12), network="linear")
+        pff.train(one, pff.methods.Newton(ridge=0.05, rounds=12), network="linear")
         for one in (federation, repeated(federation))
     )
     np.testing.assert_allclose(some.fitted.theta, many.fitted.theta, atol=1e-4)
-    chosen = pff.train(federation, pff.Newton(rounds=10), network="linear")
+    chosen = pff.train(federation, pff.methods.Newton(rounds=10), network="linear")
     assert torch.isfinite(chosen.fitted.theta).all()
     assert float(chosen.fitted.server["ridges"]) > 0
 
 
 def test_what_is_measured_is_fairlearns_with_sample_weight():
-    run = pff.train(weighted().federate(PLAN), pff.FedAvg(rounds=20, alpha=0.1), network="linear")
+    run = pff.train(
+        weighted().federate(PLAN), pff.methods.FedAvg(rounds=20, alpha=0.1), network="linear"
+    )
     table = run.table().set_index("client")
     for site, held in TEST.groupby("site"):
         decided = run.personal_model(site).predict(held, held["sex"])
@@ -143,7 +145,7 @@ def test_equal_weights_are_none():
         TRAIN.assign(people=7), "hired", "sex", weight="people", encoding="standard",
         test=TEST.assign(people=7),
     ).federate(PLAN)  # fmt: skip
-    algorithm = pff.FedAvg(rounds=5, alpha=0.1)
+    algorithm = pff.methods.FedAvg(rounds=5, alpha=0.1)
     runs = [pff.train(one, algorithm, network="linear") for one in (plain, equal)]
     torch.testing.assert_close(runs[0].fitted.theta, runs[1].fitted.theta)
     one, other = (run.table() for run in runs)
@@ -188,7 +190,7 @@ def test_refusals():
         with pytest.raises(pff.InputError, match="counts rows, and cannot weigh them"):
             pff.train(federation, pff.make(name))
     with pytest.raises(pff.InputError, match="cannot weigh them"):
-        pff.train(federation, pff.Newton(intercepts="personal"), network="linear")
+        pff.train(federation, pff.methods.Newton(intercepts="personal"), network="linear")
 
 
 def test_on_the_command_line(pfedfair, tmp_path):

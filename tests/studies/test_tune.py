@@ -7,7 +7,7 @@ import pytest
 
 import pfedfair as pff
 from pfedfair.experiments import Source, run_experiment
-from pfedfair.methods import ALGORITHMS
+from pfedfair.methods import METHODS
 from pfedfair.methods.defaults import as_many_steps, make, settings, space
 from pfedfair.studies import tune
 
@@ -18,7 +18,7 @@ BUNDLED = [(d, m) for d in ("adult", "compas") for m in TUNED[d]]
 @pytest.mark.parametrize(("dataset", "method"), BUNDLED)
 def test_settings_are_a_trial_of_the_search(dataset, method):
     found = settings(dataset, method)
-    closing = ALGORITHMS[method].closing
+    closing = METHODS[method].closing
     if closing:  # a rule on the same base model as FedAvg's
         base = settings(dataset, "fedavg")
         rounds = base["rounds"] + closing
@@ -29,7 +29,7 @@ def test_settings_are_a_trial_of_the_search(dataset, method):
 
 
 def test_every_method_has_the_same_number_of_trials():
-    untuned = set(ALGORITHMS) - set(tune.tuned_methods())
+    untuned = set(METHODS) - set(tune.tuned_methods())
     assert untuned == {
         "constant", "logofair", "transport", "pooled", "threshold-local", "fedfact",
         "duan", "newton",

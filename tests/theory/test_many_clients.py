@@ -142,7 +142,7 @@ def test_cells_without_mass_say_nothing(bins):
 def test_with_noise_a_lone_client_leaves_nobody_else(classes):
     """What it has sent and what the server has added up cancel to the last bit."""
     rng = np.random.default_rng(classes)
-    cells = counts.cells_for(40, counts.Kinds(2, classes, True)).number
+    cells = counts.cells_for(40, counts.Task(2, classes, True)).number
     own = {
         "held": torch.from_numpy(rng.poisson(2, (1, 2, 2, classes, cells)) + 0.0),
         "trained": torch.from_numpy(rng.poisson(5, (1, 2, cells)) + 0.0),

@@ -99,17 +99,17 @@ def first_line(error: Exception) -> str:
     return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
 
 
-def only_file(folder: Path, kinds: Sequence[str], else_words: str) -> Path:
+def only_file(folder: Path, task: Sequence[str], else_words: str) -> Path:
     """Return the file that was named, or the only one of these kinds in a folder."""
     if not folder.exists():
         raise InputError(f"There is no file or folder {folder}.")
     if folder.is_file():
         return folder
-    found = sorted(path for kind in kinds for path in folder.glob(kind))
+    found = sorted(path for kind in task for path in folder.glob(kind))
     if len(found) != 1:
         which = ", ".join(path.name for path in found) or "none"
         raise InputError(
-            f"{folder} should have {else_words}, or one file {' or '.join(kinds)}; of these it has "
+            f"{folder} should have {else_words}, or one file {' or '.join(task)}; of these it has "
             f"{which}: name the file itself."
         )
     return found[0]

@@ -134,9 +134,9 @@ def main() -> None:
         print(nothing.format_message())
     except click.NoSuchOption as error:
         setting = error.option_name.lstrip("-").replace("-", "_")
-        from pfedfair.methods import ALGORITHMS
+        from pfedfair.methods import METHODS
 
-        known = any(setting in method.settings for method in ALGORITHMS.values())
+        known = any(setting in method.settings for method in METHODS.values())
         if known and sys.argv[1] in ("train", "compare"):
             terminal.fail(f"{error.option_name} is a setting: say --set {setting}=VALUE.", 2)
         terminal.fail(error.format_message(), 2)

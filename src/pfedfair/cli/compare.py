@@ -13,7 +13,7 @@ from pfedfair.cli import images, options, pages
 from pfedfair.cli.options import Cluster, Jobs, People, Protocol, Quiet, Seeds, Settings, unfold
 from pfedfair.experiments import Crew, Spec, do_runs, prepare
 from pfedfair.experiments.grid import RUNS
-from pfedfair.methods import ALGORITHMS
+from pfedfair.methods import METHODS
 from pfedfair.methods.defaults import takes, trainer
 from pfedfair.report import show
 from pfedfair.report.document import NAME
@@ -55,12 +55,12 @@ def compare(
     plan = people.plan(validation)
     names = options.names(f"{CONSTANT},{methods}")
     for name in names:
-        known("method", name, ALGORITHMS)
+        known("method", name, METHODS)
     try:
         values = [float(eta) for eta in options.names(etas or "0,0.3,0.6,0.9")]
     except ValueError:
         raise InputError(f"--etas must be numbers with commas between, got '{etas}'.") from None
-    if etas and not any(ALGORITHMS[name].fair for name in names):
+    if etas and not any(METHODS[name].fair for name in names):
         raise InputError("--etas means nothing to these methods: leave it out.")
     options.checked_protocol(protocol)
     given = settings.given()
@@ -70,7 +70,7 @@ def compare(
     runs = []
     for name in names:
         own = {key: value for key, value in given.items() if takes(name, key, given)}
-        for level in ALGORITHMS[name].levels(values):
+        for level in METHODS[name].levels(values):
             more = {} if {*level, "target_ddp"} & set(own) else level  # it was set to one value
             runs.append((name, people.make(plan, name, own | more), False))
     runs = options.unique(runs)

@@ -18,7 +18,7 @@ from pfedfair.cli.options import OneMethod, People, Quiet, Seed, Settings, unfol
 from pfedfair.data import FACES, NATURAL
 from pfedfair.engines.flower import require
 from pfedfair.engines.site.settings import check_secure
-from pfedfair.methods import ALGORITHMS
+from pfedfair.methods import METHODS
 from pfedfair.runs import choose_network
 from pfedfair.studies import View, one_run
 
@@ -135,7 +135,7 @@ def simulate(
 @unfold
 def demo(
     data: Annotated[str, typer.Argument(help="adult or compas.")] = "compas",
-    method: Annotated[str, f"One of {', '.join(ALGORITHMS)}."] = "pfedfair",
+    method: Annotated[str, f"One of {', '.join(METHODS)}."] = "pfedfair",
     sites: Sites = 3,
     rounds: Annotated[int | None, "Rounds of communication; a few if left out."] = None,
     secure_sum: SecureSum = False,
@@ -169,7 +169,7 @@ def demo(
 
 def _few(method: str) -> int:
     """Few rounds, for trying out: two to train, or three where none is needed at the end."""
-    return 2 + max(1, ALGORITHMS[known("method", method, ALGORITHMS)].closing)
+    return 2 + max(1, METHODS[known("method", method, METHODS)].closing)
 
 
 @contextmanager

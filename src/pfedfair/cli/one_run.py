@@ -17,7 +17,7 @@ from pfedfair.data.tables.reading import read_table
 from pfedfair.engines.local import one_thread
 from pfedfair.experiments import FRONTIER_LIMITS, Spec, claim, rows_of, write_results
 from pfedfair.federation import Federation
-from pfedfair.methods import Algorithm, defaults
+from pfedfair.methods import Method, defaults
 from pfedfair.report.document import NAME
 from pfedfair.runs import Run, choose_network, measured_rows, newcomer
 from pfedfair.runs import train as train_run
@@ -131,7 +131,7 @@ def theory(
     federation = people.federate(plan, seed)
     name = defaults.trainer(people.dataset)
     algorithm = people.make(plan, name, options.typed(rounds=rounds))
-    if not federation.table.kinds.binary:
+    if not federation.table.task.binary:
         raise InputError("Both propositions are for two groups and two classes.")
     if people.weight is not None:
         raise InputError("Both propositions are for rows that count alike: leave out --weight.")
@@ -144,7 +144,7 @@ def theory(
         report.terminal.show(view, terminal.console)
 
 
-def _train(name: str, federation: Federation, algorithm: Algorithm, seed: int, quiet: bool,
+def _train(name: str, federation: Federation, algorithm: Method, seed: int, quiet: bool,
            watch: Sequence[Callback] = ()) -> Run:  # fmt: skip
     """Train with a progress bar; on one thread, so that weights are the same on every machine.
 

@@ -23,7 +23,7 @@ from pfedfair.data.tables import bands
 from pfedfair.data.tables.reading import ENDINGS
 from pfedfair.experiments import Source, load_source
 from pfedfair.federation import Federation
-from pfedfair.methods import ALGORITHMS, Algorithm
+from pfedfair.methods import METHODS, Method
 from pfedfair.methods.defaults import make_for
 from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.models import PIXELS
@@ -184,7 +184,7 @@ class People:
 
     def suited(self, method: str) -> Self:
         """Return the same people with the model that a method likes best, if nothing was typed."""
-        liked = ALGORITHMS[known("method", method, ALGORITHMS)].kind.model
+        liked = METHODS[known("method", method, METHODS)].kind.model
         typed = self.model is not None or self.encoding is not None
         return self if typed or not liked or self.dataset.array is not None else (
             replace(self, model=liked))  # fmt: skip
@@ -199,7 +199,7 @@ class People:
             self.min_rows,
         )  # fmt: skip
 
-    def make(self, plan: Plan, method: str, given: dict[str, Any]) -> Algorithm:
+    def make(self, plan: Plan, method: str, given: dict[str, Any]) -> Method:
         """Return a method as tuned for these people, with what was given."""
         return make_for(plan.rows_each(self.dataset), method, given, self.dataset)
 
@@ -259,7 +259,7 @@ class Settings:
 class OneMethod:
     """One method, and how fair it shall be."""
 
-    method: Annotated[str, f"One of {', '.join(ALGORITHMS)}."] = "pfedfair"
+    method: Annotated[str, f"One of {', '.join(METHODS)}."] = "pfedfair"
     eta: Annotated[
         Real,
         "How much fairness counts in training, for methods with a penalty: 0 not at all, near 1 "
@@ -268,7 +268,7 @@ class OneMethod:
     target_ddp: TargetDDP = None
     confidence: Confidence = None
 
-    def make(self, people: People, plan: Plan, settings: Settings, **more: Any) -> Algorithm:
+    def make(self, people: People, plan: Plan, settings: Settings, **more: Any) -> Method:
         """Return the method, as tuned for these people, with what was typed."""
         given = settings.given(eta=self.eta, target_ddp=self.target_ddp, confidence=self.confidence)
         return people.make(plan, self.method, more | given)

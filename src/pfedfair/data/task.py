@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Kinds:
+class Task:
     """The numbers of groups and classes, and whether a model is told a person's group.
 
     A model that is not told S is `blind`; otherwise it is `aware`.

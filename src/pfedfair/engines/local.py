@@ -11,7 +11,7 @@ from torch import Tensor
 from pfedfair._util import seeds
 from pfedfair.engines.collection import Messages, Models, put
 from pfedfair.federation import CHUNK, Federation, chunks
-from pfedfair.methods import Algorithm, Clients, State
+from pfedfair.methods import Clients, Method, State
 from pfedfair.models import Network
 from pfedfair.rules import Rule
 
@@ -67,7 +67,7 @@ def flush_denormal() -> Iterator[None]:
 @flush_denormal()
 def fit(
     federation: Federation,
-    algorithm: Algorithm,
+    algorithm: Method,
     network: Network,
     seed: int,
     at_once: int = CHUNK,
@@ -146,7 +146,7 @@ def fit(
     return Fitted(server["w"], models.taken(), in_order, server, kept, post)
 
 
-def _settled(w: Tensor, groups: Sequence[Clients], algorithm: Algorithm) -> Tensor:
+def _settled(w: Tensor, groups: Sequence[Clients], algorithm: Method) -> Tensor:
     """The global model with the mean of what all clients measure of their people."""
     moved = torch.zeros_like(w)  # exactly 0 where numbers are trained
     for clients in groups:

@@ -14,7 +14,7 @@ import pandas as pd
 from pfedfair import __version__
 from pfedfair._util.errors import InputError, option
 from pfedfair._util.files import alone, atomic, read_json, write_json, write_parquet
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.experiments import pool
 from pfedfair.experiments.cluster import Crew
 from pfedfair.experiments.results import read_run, rows_of, write_results
@@ -169,7 +169,7 @@ def prepare(
         data = load_source(spec.source)
         groups, classes = len(data.group_names), len(data.label_names)
         aware = data.aware if spec.sensitive_as_input is None else spec.sensitive_as_input
-        spec.algorithm.check(Kinds(groups, classes, aware))
+        spec.algorithm.check(Task(groups, classes, aware))
         check_model(data)
     for source, plan, seed, protocol, validated in dict.fromkeys(
         (spec.source, spec.plan, spec.seed, spec.protocol, spec.validated) for spec in specs

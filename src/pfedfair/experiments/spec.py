@@ -11,7 +11,7 @@ from typing import Any
 from pfedfair._util.errors import InputError
 from pfedfair._util.scalars import plain
 from pfedfair.data import DATASETS, FACES, NATURAL, Dataset, load
-from pfedfair.methods import Algorithm
+from pfedfair.methods import Method
 from pfedfair.models import PIXELS
 from pfedfair.partition import Plan
 
@@ -79,7 +79,7 @@ class Spec:
     source: Source
     plan: Plan
     method: str
-    algorithm: Algorithm
+    algorithm: Method
     seed: int
     protocol: str | None = None
     sensitive_as_input: bool | None = None  # as the data set says

@@ -42,7 +42,7 @@ def write_onnx(model: PersonalModel, path: Path) -> list[Path]:
 
 def build(model: PersonalModel) -> tuple[Any, bool]:
     """Return the model of ONNX, and whether its graph makes all decisions."""
-    predictor, kinds = model.predictor, model.kinds
+    predictor, task = model.predictor, model.task
     network, rule, encoder = predictor.network, predictor.rule, model.encoder
     for part, able, what in ((network, NETWORKS, "network"), (encoder, ENCODERS, "inputs")):
         if type(part) not in {*able}:
@@ -50,16 +50,16 @@ def build(model: PersonalModel) -> tuple[Any, bool]:
             raise InputError(f"The {what} of this model cannot be exported ({told}): {ABLE}.")
     graph = Graph()
     x = ENCODERS[type(encoder)](graph, encoder)
-    s, known = _group(graph, model) if kinds.aware else ("", "")
+    s, known = _group(graph, model) if task.aware else ("", "")
     logits = NETWORKS[type(network)](graph, network, predictor.theta, x, s)
-    width = outputs(kinds.classes)
+    width = outputs(task.classes)
     own = (graph.constant([end], np.int64) for end in (0, width, 1))  # from, to, axis
     z = graph.op("Slice", logits, *own)  # without a guess of S
     score = graph.op("Sigmoid", z) if width == 1 else graph.op("Softmax", z, axis=1)
     _number(graph, "score", score, known, width)
     whole = type(rule) in RULES and not rule.draws
     if type(rule) in RULES:
-        code, chance = RULES[type(rule)](graph, rule, z, s, kinds.classes)
+        code, chance = RULES[type(rule)](graph, rule, z, s, task.classes)
         if chance:
             _number(graph, "chance", chance, known, 1)
         if whole:
@@ -72,7 +72,7 @@ def build(model: PersonalModel) -> tuple[Any, bool]:
         "client": model.name,
         "labels": "\n".join(model.label_names),
         "groups": "\n".join(model.group_names),
-        "sensitive": model.sensitive_column if kinds.aware else "",
+        "sensitive": model.sensitive_column if task.aware else "",
         "rule": "\n".join(model.words()),
     }
     return graph.model(about, "\n".join(model.words())), whole

@@ -50,7 +50,7 @@ def scorecard(model: PersonalModel, shapes: pd.DataFrame | None) -> pd.DataFrame
             f"A scorecard adds up points of columns, and this model does not ({network.words}): "
             f"take {option('model', 'additive')} or linear."
         )
-    if model.kinds.classes != 2:
+    if model.task.classes != 2:
         raise InputError("A scorecard is for two labels.")
     rows: list[dict[str, Any]] = []
     base, squares = _logit(model, _base(shapes), np.zeros(1, dtype=np.int64))[0], 0.0

@@ -1,4 +1,8 @@
-"""One file per method, each readable beside its paper. `ALGORITHMS` has them by name."""
+"""One file per method, each readable beside its paper.
+
+`METHODS` has them by the names that users type; the classes are attributes, such as
+``methods.FedAvg``, and are loaded when they are asked for.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -6,14 +10,14 @@ from importlib import import_module
 from typing import Any
 
 from pfedfair._util.errors import InputError, known
-from pfedfair.methods.base import Algorithm, State
+from pfedfair.methods.base import Method, State
 from pfedfair.methods.clients import Clients
 
-__all__ = ["ALGORITHMS", "Algorithm", "Clients", "Method", "State", "from_dict"]
+__all__ = ["METHODS", "Clients", "Method", "MethodEntry", "State", "from_dict"]
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodEntry:
     """A name that users type: the class behind it, and whether they set its eta."""
 
     name: str
@@ -22,9 +26,9 @@ class Method:
     fair: bool
 
     @property
-    def kind(self) -> type[Algorithm]:
+    def kind(self) -> type[Method]:
         """The class."""
-        found: type[Algorithm] = getattr(import_module(f"{__name__}.{self.file}"), self.class_name)
+        found: type[Method] = getattr(import_module(f"{__name__}.{self.file}"), self.class_name)
         return found
 
     @property
@@ -40,7 +44,7 @@ class Method:
     def levels(self, etas: Sequence[float]) -> tuple[dict[str, float], ...]:
         """Return the settings of each point of its trade-off curve, from accurate to fair.
 
-        >>> ALGORITHMS["pfedfair"].levels([0.5, 0.9]), ALGORITHMS["fedavg"].levels([0.5, 0.9])
+        >>> METHODS["pfedfair"].levels([0.5, 0.9]), METHODS["fedavg"].levels([0.5, 0.9])
         (({'eta': 0.5}, {'eta': 0.9}), ({},))
         """
         if self.fair:
@@ -50,7 +54,7 @@ class Method:
 
 # To add a method, add a line: its file, its class, its name, and the name of its fair variant,
 # which is the same class with eta. A name that is left out ("") does not exist.
-METHODS = (
+REGISTRY = (
     ("constant", "Constant", "constant", ""),
     ("local", "Local", "erm-local", "kde-local"),
     ("fedavg", "FedAvg", "fedavg", "fedavg-kde"),
@@ -77,20 +81,20 @@ METHODS = (
     ("dro", "DRO", "dro", ""),
     ("gaussian_swap", "GaussianSwap", "gaussian-swap", ""),
 )
-ALGORITHMS: dict[str, Method] = {
-    names[fair]: Method(names[fair], file, class_name, bool(fair))
-    for file, class_name, *names in METHODS
+METHODS: dict[str, MethodEntry] = {
+    names[fair]: MethodEntry(names[fair], file, class_name, bool(fair))
+    for file, class_name, *names in REGISTRY
     for fair in (0, 1)
     if names[fair]
 }
-FILES = {class_name: file for file, class_name, *_ in METHODS} | {"Targeted": "target"}
+_FILES = {class_name: file for file, class_name, *_ in REGISTRY} | {"Targeted": "target"}
 
 
-def from_dict(about: Mapping[str, Any]) -> Algorithm:
+def from_dict(about: Mapping[str, Any]) -> Method:
     """Make an algorithm from what its `to_dict` said, a wrapped method included."""
-    kind = known("saved algorithm", str(about.get("kind")), FILES)
+    kind = known("saved algorithm", str(about.get("kind")), _FILES)
     made = {name: _value(value) for name, value in about.items() if name != "kind"}
-    method = Method("", FILES[kind], kind, False)
+    method = MethodEntry("", _FILES[kind], kind, False)
     unknown = [name for name in made if name not in method.settings]
     if unknown:
         raise InputError(f"{kind} has no setting '{unknown[0]}': it was saved by another version.")
@@ -102,3 +106,13 @@ def _value(value: Any) -> Any:
     if isinstance(value, Mapping):
         return from_dict(value)
     return tuple(map(_value, value)) if isinstance(value, list | tuple) else value
+
+
+def __getattr__(name: str) -> type[Method]:
+    if name not in _FILES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return MethodEntry("", _FILES[name], name, False).kind
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_FILES])

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from pfedfair._util.errors import InputError, known
 from pfedfair._util.scalars import plain
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.federation import Batch, Federation
 from pfedfair.methods.checks import above_zero, at_least, zero_or_more
 from pfedfair.methods.clients import Clients as Clients
@@ -64,7 +64,7 @@ class OwnState(TypedDict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Algorithm:
+class Method:
     """The hyper-parameters that all algorithms share; by default, FedAvg's behaviour.
 
     Attributes
@@ -231,13 +231,13 @@ class Algorithm:
         found: dict[str, Any] = {"kind": type(self).__name__}
         for field in fields(self):
             value = getattr(self, field.name)
-            found[field.name] = value.to_dict() if isinstance(value, Algorithm) else value
+            found[field.name] = value.to_dict() if isinstance(value, Method) else value
         return found
 
-    def check(self, kinds: Kinds) -> None:
+    def check(self, task: Task) -> None:
         """Refuse people that the algorithm is not made for."""
-        self.objective.check(kinds)
-        for number, what in ((kinds.groups, "groups"), (kinds.classes, "classes")):
+        self.objective.check(task)
+        for number, what in ((task.groups, "groups"), (task.classes, "classes")):
             if self.binary and number > 2:
                 raise InputError(
                     f"{type(self).__name__} is made for two {what}, the data has {number}: "
@@ -246,7 +246,7 @@ class Algorithm:
 
     # --- the method -----------------------------------------------------------------------------
 
-    def network(self, default: Network, kinds: Kinds) -> Network:
+    def network(self, default: Network, task: Task) -> Network:
         """The network to train; an algorithm may bring its own."""
         return default
 
@@ -254,7 +254,7 @@ class Algorithm:
         """What the method sees of the people, if not the inputs that their columns make."""
         return federation
 
-    def rule_work(self, kinds: Kinds) -> float:
+    def rule_work(self, task: Task) -> float:
         """How long a client's rule for another target takes, in times a pair of thresholds."""
         return 1.0
 
@@ -311,14 +311,14 @@ class Algorithm:
 
     def sweep(
         self, targets: Sequence[float], server: State, own: State, clients: Clients
-    ) -> Iterator[tuple[Algorithm, Sequence[Rule]]]:
+    ) -> Iterator[tuple[Method, Sequence[Rule]]]:
         """The method with each of some targets, and everybody's rules; see `change`."""
         for target in targets:
             method = self.change(target_ddp=target)
             yield method, method.rules(server, own, clients)
 
     def newcomer(
-        self, server: State, logits: Tensor, s: Tensor, rng: np.random.Generator, kinds: Kinds
+        self, server: State, logits: Tensor, s: Tensor, rng: np.random.Generator, task: Task
     ) -> Rule:
         """Return the rule of a client that was not there, from its people's scores and groups."""
         raise InputError(f"{type(self).__name__} cannot take in a client without training again.")
@@ -328,10 +328,10 @@ _objective = lru_cache(Objective)  # as it is asked for in every step
 
 
 @lru_cache
-def _marked(keys: type, *kinds: Any) -> tuple[str, ...]:
+def _marked(keys: type, *task: Any) -> tuple[str, ...]:
     """Names of a state's tensors that are declared to be of one of some kinds."""
     hints = get_type_hints(keys, include_extras=True)
-    return tuple(name for name, hint in hints.items() if hint in kinds)
+    return tuple(name for name, hint in hints.items() if hint in task)
 
 
 def average(rows: Tensor, sizes: Tensor, weighting: str = "uniform") -> Tensor:

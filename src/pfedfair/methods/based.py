@@ -8,14 +8,14 @@ from functools import cached_property
 from torch import Tensor
 
 from pfedfair._util.errors import InputError
-from pfedfair.data.task import Kinds
-from pfedfair.methods.base import Algorithm, Clients, State
+from pfedfair.data.task import Task
+from pfedfair.methods.base import Clients, Method, State
 from pfedfair.methods.fedavg import FedAvg
 from pfedfair.models import Network
 
 
 @dataclass(frozen=True, kw_only=True)
-class Based(Algorithm):
+class Based(Method):
     """A base method trains in all rounds but the closing ones.
 
     Attributes
@@ -25,7 +25,7 @@ class Based(Algorithm):
         has step sizes, minibatches and a penalty of its own; the rounds are those given here.
     """
 
-    base: Algorithm | None = None
+    base: Method | None = None
 
     wrappable = False
     tuned = False  # it has the base's settings
@@ -47,9 +47,9 @@ class Based(Algorithm):
             )
 
     @cached_property
-    def trainer(self) -> Algorithm:
+    def trainer(self) -> Method:
         """The method that trains the model, in all rounds but the closing ones."""
-        shared = {field.name: getattr(self, field.name) for field in fields(Algorithm)}
+        shared = {field.name: getattr(self, field.name) for field in fields(Method)}
         return replace(self.base or FedAvg(**shared), rounds=self.rounds - self.closing)
 
     @property
@@ -72,12 +72,12 @@ class Based(Algorithm):
     def doubts(self, server: State) -> str:
         return self.trainer.doubts(server)
 
-    def check(self, kinds: Kinds) -> None:
-        super().check(kinds)
-        self.trainer.check(kinds)
+    def check(self, task: Task) -> None:
+        super().check(task)
+        self.trainer.check(task)
 
-    def network(self, default: Network, kinds: Kinds) -> Network:
-        return self.trainer.network(default, kinds)
+    def network(self, default: Network, task: Task) -> Network:
+        return self.trainer.network(default, task)
 
     def cost(self) -> tuple[float, float]:
         return self.trainer.cost()[0] + self.beside[0], 0.1 + self.beside[1]

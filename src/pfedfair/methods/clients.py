@@ -131,12 +131,12 @@ class Clients:
 
     def cells(self) -> Tensor:
         """How many of a client's rows have each label and group, ``(clients, classes, groups)``."""
-        kinds = self.table.kinds
-        found = torch.zeros(len(self), kinds.classes * kinds.groups)
+        task = self.table.task
+        found = torch.zeros(len(self), task.classes * task.groups)
         for i, own in enumerate(self.rows):
-            cell = self.table.y[own].long() * kinds.groups + self.table.s[own]
+            cell = self.table.y[own].long() * task.groups + self.table.s[own]
             found[i] = torch.bincount(cell, minlength=found.shape[1])
-        return found.view(-1, kinds.classes, kinds.groups)
+        return found.view(-1, task.classes, task.groups)
 
     def logits(self, w: Tensor, batch: Batch) -> Tensor:
         """Every client's model on its own people, ``(clients, n, outputs)``."""
@@ -155,11 +155,11 @@ class Clients:
 
     def lessons(self) -> list[tuple[int, Tensor]]:
         """What each part of a model's row learns: its number of outputs, and all rows' labels."""
-        return [(outputs(self.table.kinds.classes), self.table.y)]
+        return [(outputs(self.table.task.classes), self.table.y)]
 
     def slope(self, objective: Objective, w: Tensor, batch: Batch) -> Slope:
         """The slope of every client's objective, where `w` are the models at hand."""
-        return objective.slope_on(batch, self.table.kinds.classes)
+        return objective.slope_on(batch, self.table.task.classes)
 
     def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
         """Every client's gradient of its objective at its own row of `w`, ``(clients, p)``."""
@@ -204,7 +204,7 @@ class Clients:
         With the plain loss the network may read the table's rows where they are.
         """
         n_steps = self._steps(batch)
-        plain = self.plain and objective.plain(self.table.kinds.classes)
+        plain = self.plain and objective.plain(self.table.task.classes)
         if not (plain and self.table.plain) or self.network.alone or (self.wide and n_steps == 1):
             for number in epochs:
                 self.descend(objective, w, step, self.epoch(number, batch), gamma, centre)

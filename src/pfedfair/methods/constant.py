@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pfedfair.data.task import Kinds, outputs
+from pfedfair.data.task import Task, outputs
 from pfedfair.federation import stack
-from pfedfair.methods.base import Algorithm, Clients, State
+from pfedfair.methods.base import Clients, Method, State
 from pfedfair.models import Bias, Network
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constant(Algorithm):
+class Constant(Method):
     """Log-odds of the label among a client's training rows; no training."""
 
     federated = False
@@ -23,8 +23,8 @@ class Constant(Algorithm):
     tuned = False
     level = ""
 
-    def network(self, default: Network, kinds: Kinds) -> Network:
-        return Bias(outputs(kinds.classes))
+    def network(self, default: Network, task: Task) -> Network:
+        return Bias(outputs(task.classes))
 
     def cost(self) -> tuple[float, float]:
         return 0.0, 0.0

@@ -50,7 +50,7 @@ from torch.nn.functional import softplus
 from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
 from pfedfair.federation import Batch, stack
-from pfedfair.methods.base import Algorithm, Answer, Clients, Model, State, average
+from pfedfair.methods.base import Answer, Clients, Method, Model, State, average
 from pfedfair.methods.checks import above_zero, at_least, share, zero_or_more
 from pfedfair.models.desk import with_group
 from pfedfair.penalties.objective import loss_slope
@@ -72,7 +72,7 @@ class MessageState(TypedDict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FA(Algorithm):
+class FA(Method):
     """AgnosticFair: one global model, an adversary's row weights, a covariance constraint.
 
     Attributes
@@ -131,8 +131,8 @@ class FA(Algorithm):
 
     def kernels(self, clients: Clients, batch: Batch) -> Tensor:
         """K_k(x), ``(clients, n, bases)``; they add up to 1. S is in x, if the model is told it."""
-        kinds = clients.table.kinds
-        x = with_group(batch.x.flatten(2), batch.s, kinds.groups if kinds.aware else 0)
+        task = clients.table.task
+        x = with_group(batch.x.flatten(2), batch.s, task.groups if task.aware else 0)
         d = x.shape[-1]
         rng = seeds.generator(clients.seed, seeds.INIT, BASES)
         points = torch.from_numpy(rng.standard_normal((self.bases, d))).to(x)

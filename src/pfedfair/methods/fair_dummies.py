@@ -36,7 +36,7 @@ from torch.nn.functional import one_hot, softplus
 
 from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
-from pfedfair.data.task import Kinds, outputs
+from pfedfair.data.task import Task, outputs
 from pfedfair.federation import Batch
 from pfedfair.methods.base import Clients, State
 from pfedfair.methods.checks import above_zero, at_least, no_eta, zero_or_more
@@ -82,13 +82,13 @@ class FairDummies(Local):
         at_least(1, self, "width")
         above_zero(self, "alpha_adversary")
 
-    def adversary(self, kinds: Kinds) -> MLP:
+    def adversary(self, task: Task) -> MLP:
         """The network d, of chances, S and Y."""
-        return MLP(outputs(kinds.classes) + kinds.groups + kinds.classes, (self.width,))
+        return MLP(outputs(task.classes) + task.groups + task.classes, (self.width,))
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
-        kinds, cells = clients.table.kinds, clients.cells()
-        theta, adversary = clients.replicate(server["w"]), self.adversary(kinds)
+        task, cells = clients.table.task, clients.cells()
+        theta, adversary = clients.replicate(server["w"]), self.adversary(task)
         streams = [seeds.generator(clients.seed, seeds.ADVERSARY, i) for i in clients.ids]
         d = torch.stack([adversary.init(rng) for rng in streams])
         step, answer = self.step(), Adam(self.alpha_adversary)
@@ -97,22 +97,22 @@ class FairDummies(Local):
             for batch in clients.epoch(epoch, self.batch):
                 dummy = dummies(cells, batch, rngs)
                 logits, pullback = clients.network.vjp(theta, batch.x, batch.s)
-                answer(d, guess_gradient(adversary, d, logits, batch, dummy, kinds))
+                answer(d, guess_gradient(adversary, d, logits, batch, dummy, task))
 
                 def value(z: Tensor, batch: Batch = batch, dummy: Tensor = dummy) -> Tensor:
-                    return self.value(z, batch, dummy, adversary, d, kinds)
+                    return self.value(z, batch, dummy, adversary, d, task)
 
                 step(theta, pullback(slope_of(value, logits)))
         return theta
 
     def value(
-        self, logits: Tensor, batch: Batch, dummy: Tensor, adversary: MLP, d: Tensor, kinds: Kinds
+        self, logits: Tensor, batch: Batch, dummy: Tensor, adversary: MLP, d: Tensor, task: Task
     ) -> Tensor:
         """The model's objective in every row, ``(rows,)``."""
-        told, weight = pairs(logits, batch, dummy, kinds)
+        told, weight = pairs(logits, batch, dummy, task)
         answers = adversary.logits(d, told, batch.s)[..., 0]
         fooled = (weight * softplus(torch.where(is_true(told), answers, -answers))).sum(1)
-        moved = (one_hot(batch.s, kinds.groups) - one_hot(dummy, kinds.groups)).to(logits)
+        moved = (one_hot(batch.s, task.groups) - one_hot(dummy, task.groups)).to(logits)
         f = chances(logits)
         centred = f - torch.einsum("rn,rnc->rc", batch.weight, f).unsqueeze(1)
         gap = torch.einsum("rn,rnc,rng->rcg", batch.weight, centred, moved)
@@ -125,10 +125,10 @@ def chances(logits: Tensor) -> Tensor:
     return logits.softmax(-1) if logits.shape[-1] > 1 else logits.sigmoid()
 
 
-def pairs(logits: Tensor, batch: Batch, dummy: Tensor, kinds: Kinds) -> tuple[Tensor, Tensor]:
+def pairs(logits: Tensor, batch: Batch, dummy: Tensor, task: Task) -> tuple[Tensor, Tensor]:
     """Everybody with the true S, then with the dummy, for the adversary; and their weights."""
-    label = one_hot(batch.y.long(), kinds.classes).to(logits)
-    f, groups = chances(logits), kinds.groups
+    label = one_hot(batch.y.long(), task.classes).to(logits)
+    f, groups = chances(logits), task.groups
     both = [torch.cat([f, one_hot(s, groups).to(f), label], -1) for s in (batch.s, dummy)]
     return torch.cat(both, 1), torch.cat([batch.weight, batch.weight], 1) / 2
 
@@ -139,10 +139,10 @@ def is_true(told: Tensor) -> Tensor:
 
 
 def guess_gradient(
-    adversary: MLP, d: Tensor, logits: Tensor, batch: Batch, dummy: Tensor, kinds: Kinds
+    adversary: MLP, d: Tensor, logits: Tensor, batch: Batch, dummy: Tensor, task: Task
 ) -> Tensor:
     """Every adversary's gradient of A, ``(rows, size)``."""
-    told, weight = pairs(logits, batch, dummy, kinds)
+    told, weight = pairs(logits, batch, dummy, task)
     answers, pullback = adversary.vjp(d, told, batch.s)
     true = is_true(told).to(weight).expand_as(weight)
     return pullback(loss_slope(answers, Batch(told, true, true, weight)))

@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 
 from pfedfair.federation import stack
-from pfedfair.methods.base import Algorithm, Answer, Clients, Model, OfClients, State
+from pfedfair.methods.base import Answer, Clients, Method, Model, OfClients, State
 from pfedfair.methods.checks import zero_or_more
 
 
@@ -50,7 +50,7 @@ class MessageState(TypedDict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FairFed(Algorithm):
+class FairFed(Method):
     """FedAvg whose weights follow the clients' fairness.
 
     Attributes

@@ -47,7 +47,7 @@ from torch import Tensor
 
 from pfedfair._util.errors import InputError
 from pfedfair.federation import Batch, stack
-from pfedfair.methods.base import Algorithm, Answer, Clients, Model, State, average
+from pfedfair.methods.base import Answer, Clients, Method, Model, State, average
 from pfedfair.methods.checks import above_zero, share
 
 MARGIN = 0.1  # a gap within this share of its limit is close to it
@@ -68,7 +68,7 @@ class MessageState(TypedDict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FCFL(Algorithm):
+class FCFL(Method):
     """Both stages, one step on all training rows in each round; `batch` and `epochs` do not matter.
 
     Attributes

@@ -5,11 +5,11 @@ With eta > 0 every client steps on its fair loss: FedAvg + KDE in the paper. One
 
 from dataclasses import dataclass
 
-from pfedfair.methods.base import Algorithm, Answer, Clients, State
+from pfedfair.methods.base import Answer, Clients, Method, State
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedAvg(Algorithm):
+class FedAvg(Method):
     """One epoch of local steps per round."""
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:

@@ -36,10 +36,10 @@ from torch import Tensor
 from torch.nn.functional import softshrink
 
 from pfedfair._util.errors import InputError
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.federation import Batch
 from pfedfair.methods import checks
-from pfedfair.methods.base import Algorithm, Answer, Clients, Model, State, Summed, average
+from pfedfair.methods.base import Answer, Clients, Method, Model, State, Summed, average
 from pfedfair.penalties.objective import Objective
 
 FINISH = 1_000_000  # the round in which a client makes its own model: minibatches of its own
@@ -63,7 +63,7 @@ class OwnState(TypedDict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedFACTIn(Algorithm):
+class FedFACTIn(Method):
     """FedAvg by costs that clients and server adjust.
 
     Attributes
@@ -102,9 +102,9 @@ class FedFACTIn(Algorithm):
     def level(self) -> str:
         return f"≤ {self.target_ddp:g}"
 
-    def check(self, kinds: Kinds) -> None:
-        super().check(kinds)
-        if not kinds.aware:
+    def check(self, task: Task) -> None:
+        super().check(task)
+        if not task.aware:
             raise InputError("FedFACTIn has costs for each group: S must be an input.")
 
     def start_server(self, w: Tensor, sizes: Tensor) -> State:

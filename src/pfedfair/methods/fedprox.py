@@ -6,12 +6,12 @@ for all; with eta > 0 on the fair loss.
 
 from dataclasses import dataclass
 
-from pfedfair.methods.base import Algorithm, Answer, Clients, State
+from pfedfair.methods.base import Answer, Clients, Method, State
 from pfedfair.methods.checks import zero_or_more
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedProx(Algorithm):
+class FedProx(Method):
     """One epoch of proximal local steps per round.
 
     Attributes

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pfedfair._util.errors import InputError
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.methods import checks
 from pfedfair.methods.base import Answer, Clients, Model, State
 from pfedfair.methods.based import Based
@@ -59,9 +59,9 @@ class Finish(Based):
     def level(self) -> str:
         return f"≤ {self.target_ddp:g}"
 
-    def check(self, kinds: Kinds) -> None:
-        super().check(kinds)
-        if not kinds.aware:
+    def check(self, task: Task) -> None:
+        super().check(task)
+        if not task.aware:
             raise InputError(
                 f"{type(self).__name__} has a rule for each group: S must be an input."
             )

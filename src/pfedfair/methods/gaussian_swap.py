@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 
 from pfedfair._util.errors import InputError
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.federation import Batch
 from pfedfair.methods.base import Clients, State
 from pfedfair.methods.checks import no_eta, share
@@ -69,11 +69,11 @@ class GaussianSwap(Local):
     def cost(self) -> tuple[float, float]:
         return 0.0, 2.0 * self.rounds * self.epochs
 
-    def check(self, kinds: Kinds) -> None:
-        super().check(kinds)
-        if kinds.groups > 2:
+    def check(self, task: Task) -> None:
+        super().check(task)
+        if task.groups > 2:
             raise InputError(
-                f"GaussianSwap is made for two groups, the data has {kinds.groups}: "
+                f"GaussianSwap is made for two groups, the data has {task.groups}: "
                 "choose another method."
             )
 

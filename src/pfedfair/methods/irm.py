@@ -78,7 +78,7 @@ class IRM(Local):
 
     def gradient(self, theta: Tensor, clients: Clients, batch: Batch, lam: float) -> Tensor:
         """Every client's gradient with a weight `lam`, ``(clients, p)``."""
-        groups = clients.table.kinds.groups
+        groups = clients.table.task.groups
 
         def slope(logits: Tensor) -> Tensor:
             return slope_of(lambda z: value(z, batch, groups, lam), logits)

@@ -12,13 +12,13 @@ from functools import partial
 from torch import Tensor
 
 from pfedfair.federation import Batch
-from pfedfair.methods.base import Algorithm, Clients, State
+from pfedfair.methods.base import Clients, Method, State
 
 Gradient = Callable[[Tensor, Batch], Tensor]  # of models (clients, p) and a minibatch, (clients, p)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Local(Algorithm):
+class Local(Method):
     """`rounds` times `epochs` passes over the client's own rows, from the common initial model."""
 
     federated = False

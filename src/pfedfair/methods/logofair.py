@@ -41,7 +41,7 @@ from torch import Tensor
 from torch.nn.functional import softshrink
 
 from pfedfair._util.errors import InputError
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.federation import stack
 from pfedfair.methods.base import Answer, Clients, Model, State, Summed
 from pfedfair.methods.based import Based
@@ -108,9 +108,9 @@ class LoGoFair(Based):
     def target(self) -> float:
         return self.delta_local
 
-    def check(self, kinds: Kinds) -> None:
-        super().check(kinds)
-        if not kinds.aware:
+    def check(self, task: Task) -> None:
+        super().check(task)
+        if not task.aware:
             raise InputError("LoGoFair has a threshold for each group: S must be an input.")
 
     def start_server(self, w: Tensor, sizes: Tensor) -> State:

@@ -36,9 +36,9 @@ import torch
 from torch import Tensor
 
 from pfedfair._util.errors import InputError, known
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.federation import Batch, stack
-from pfedfair.methods.base import Algorithm, Answer, Clients, Model, OfClients, State
+from pfedfair.methods.base import Answer, Clients, Method, Model, OfClients, State
 from pfedfair.methods.checks import at_least
 from pfedfair.penalties.objective import loss, loss_slope
 
@@ -59,7 +59,7 @@ class MessageState(TypedDict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MMPF(Algorithm):
+class MMPF(Method):
     """APStar on the server, weighted FedAvg below it. One model for all, the best one met.
 
     Attributes
@@ -94,10 +94,10 @@ class MMPF(Algorithm):
     def keeps_clients(self) -> bool:
         return self.groups != "sensitive"
 
-    def check(self, kinds: Kinds) -> None:
-        super().check(kinds)
-        if self.groups != "clients" and kinds.groups > 2:
-            raise InputError(f"MMPF over groups is made for two, the data has {kinds.groups}.")
+    def check(self, task: Task) -> None:
+        super().check(task)
+        if self.groups != "clients" and task.groups > 2:
+            raise InputError(f"MMPF over groups is made for two, the data has {task.groups}.")
 
     def start_server(self, w: Tensor, sizes: Tensor) -> State:
         """All groups alike, or by size; nobody knows a risk yet."""

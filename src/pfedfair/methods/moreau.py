@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pfedfair._util.errors import known
 from pfedfair.federation import Batch
-from pfedfair.methods.base import Algorithm, Clients, State
+from pfedfair.methods.base import Clients, Method, State
 from pfedfair.methods.checks import above_zero, at_least, zero_or_more
 from pfedfair.models.optimisers import OPTIMISERS, Step
 from pfedfair.penalties.objective import Objective
@@ -20,7 +20,7 @@ PROX_EPOCHS_FROM = 1_000_000  # epoch numbers of the final solve: a stream of th
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moreau(Algorithm):
+class Moreau(Method):
     """Hyper-parameters of a personal model that is tied to the global one.
 
     Attributes

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pfedfair.methods.base import Algorithm, Answer, Clients, State
+from pfedfair.methods.base import Answer, Clients, Method, State
 from pfedfair.methods.checks import above_zero, at_least
 from pfedfair.methods.moreau import PROX_EPOCHS_FROM
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerFedAvg(Algorithm):
+class PerFedAvg(Method):
     """Algorithm 1 of the paper with the first-order gradient (the Hessian left out).
 
     Attributes

@@ -57,4 +57,4 @@ class PFedFair(Moreau):
                     g_fair = self.gamma * (w - theta)
                 g += self.lam * g_fair
             step(w, g)  # line 7: w <- w - alpha (g + lambda g_fair)
-        return {"w": w}, {}  # line 8, the mean, is Algorithm.server_round
+        return {"w": w}, {}  # line 8, the mean, is Method.server_round

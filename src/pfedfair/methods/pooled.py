@@ -28,10 +28,10 @@ from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
 from pfedfair.data.tables.ordinals import Ordered
 from pfedfair.data.tables.piecewise import Piecewise
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.federation import Federation, stack
 from pfedfair.methods import checks
-from pfedfair.methods.base import Algorithm, Clients, State
+from pfedfair.methods.base import Clients, Method, State
 from pfedfair.methods.clients import set_aside
 from pfedfair.methods.finish import scores
 from pfedfair.models import Network, Trees
@@ -47,7 +47,7 @@ class OwnState(TypedDict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pooled(Algorithm):
+class Pooled(Method):
     """Gradient boosting on all rows, thresholds on each client's held rows.
 
     Attributes
@@ -88,23 +88,23 @@ class Pooled(Algorithm):
     def level(self) -> str:
         return f"≤ {self.target_ddp:g}"
 
-    def check(self, kinds: Kinds) -> None:
-        super().check(kinds)
-        if not kinds.aware:
+    def check(self, task: Task) -> None:
+        super().check(task)
+        if not task.aware:
             raise InputError("Pooled has a threshold for each group: S must be an input.")
         _sklearn("sklearn")  # said before anything is trained
 
-    def network(self, default: Network, kinds: Kinds) -> Network:
-        return self._trees(kinds)
+    def network(self, default: Network, task: Task) -> Network:
+        return self._trees(task)
 
-    def _trees(self, kinds: Kinds) -> Trees:
-        return Trees(self.trees, 2 * self.leaves - 1, kinds.groups)
+    def _trees(self, task: Task) -> Trees:
+        return Trees(self.trees, 2 * self.leaves - 1, task.groups)
 
     def seen(self, federation: Federation, seed: int) -> Federation:
         encoder, table, rows = federation.encoder, federation.table, federation.partition.train
         if not isinstance(encoder, Piecewise):
             return federation
-        clients = Clients(self._trees(table.kinds), table, rows, range(len(rows)), seed)
+        clients = Clients(self._trees(table.task), table, rows, range(len(rows)), seed)
         trained = np.concatenate(list(set_aside(clients, self.held)[0].rows))
         ordered = Ordered.by_label(encoder, table.x[trained].numpy(), table.y[trained].numpy())
         return replace(federation, encoder=ordered, table=table._replace(encoder=ordered))

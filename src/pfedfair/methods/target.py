@@ -30,10 +30,10 @@ import torch
 from torch import Tensor
 
 from pfedfair._util.errors import InputError
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.federation import Batch, stack
 from pfedfair.methods import checks
-from pfedfair.methods.base import Algorithm, Answer, State
+from pfedfair.methods.base import Answer, Method, State
 from pfedfair.methods.clients import Clients, set_aside
 from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.models import Network
@@ -51,7 +51,7 @@ class OwnState(TypedDict):  # what a client keeps, besides what the method keeps
 
 
 @dataclass(frozen=True, kw_only=True)
-class Targeted(Algorithm):
+class Targeted(Method):
     """A method with a penalty, whose eta each client sets by itself.
 
     Attributes
@@ -68,7 +68,7 @@ class Targeted(Algorithm):
         How far the multiplier moves at a time.
     """
 
-    method: Algorithm
+    method: Method
     target_ddp: float = 0.05
     confidence: float | None = None
     held: float = 0.2
@@ -118,11 +118,11 @@ class Targeted(Algorithm):
         sure = f" {self.confidence:.0%}" if self.confidence else ""
         return f"≤ {self.target_ddp:g}{sure}"
 
-    def check(self, kinds: Kinds) -> None:
-        self.method.check(kinds)
+    def check(self, task: Task) -> None:
+        self.method.check(task)
 
-    def network(self, default: Network, kinds: Kinds) -> Network:
-        return self.method.network(default, kinds)
+    def network(self, default: Network, task: Task) -> Network:
+        return self.method.network(default, task)
 
     def cost(self) -> tuple[float, float]:
         per_round, at_end = self.method.cost()
@@ -231,7 +231,7 @@ class Watchful(Clients):
         return slope
 
 
-def targeted(method: Algorithm, **options: Any) -> Targeted:
+def targeted(method: Method, **options: Any) -> Targeted:
     """Give a method a target; rounds, minibatches and the rest are the method's."""
-    shared = {field.name: getattr(method, field.name) for field in fields(Algorithm)}
+    shared = {field.name: getattr(method, field.name) for field in fields(Method)}
     return Targeted(**shared, method=method, **options)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot, softplus
 
 from pfedfair._util.errors import InputError, known
-from pfedfair.data.task import Kinds, outputs
+from pfedfair.data.task import Task, outputs
 from pfedfair.federation import Batch
 from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.models.base import CrossEntropy
@@ -90,11 +90,11 @@ class Objective:
         if not 0 <= self.eta < float("inf"):
             raise InputError(f"eta must be a number >= 0, got {self.eta:g}.")
 
-    def check(self, kinds: Kinds) -> None:
+    def check(self, task: Task) -> None:
         """Refuse a penalty that is not made for so many groups or classes."""
         if self.eta == 0:
             return
-        limits = (kinds.groups, "groups", GROUPS), (kinds.classes, "classes", CLASSES)
+        limits = (task.groups, "groups", GROUPS), (task.classes, "classes", CLASSES)
         for number, what, able in limits:
             if number > 2 and self.penalty not in able:
                 raise InputError(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from pfedfair.federation import Federation
-    from pfedfair.methods import Algorithm
+    from pfedfair.methods import Method
     from pfedfair.models import Network
     from pfedfair.runs import Run
 
@@ -26,7 +26,7 @@ class Training:
     """Where a training stands: rounds are counted from 1, and 0 is before the first."""
 
     federation: Federation
-    algorithm: Algorithm
+    algorithm: Method
     network: Network
     seed: int
     rounds: int

@@ -62,7 +62,7 @@ def columns_of(federation: Federation) -> dict[str, Any]:
         "numbers": numbers,
         "categories": categories,
         "sensitive": sensitive,
-        "sensitive_is_input": federation.table.kinds.aware,
+        "sensitive_is_input": federation.table.task.aware,
         "label": data.label_column,
         "client": client or None,
         "left_out": why,

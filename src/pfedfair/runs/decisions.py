@@ -96,7 +96,7 @@ class Reader:
 
     @property
     def aware(self) -> bool:
-        return self.any.kinds.aware
+        return self.any.task.aware
 
     def inputs(self, there: Collection[str] = ()) -> tuple[list[str], set[str]]:
         """The columns that the encoder takes, and which of them are read as text.

@@ -39,8 +39,8 @@ def keep(run: Run, folder: Path, command: str = "") -> None:
     told = predictions.frame_of(run.predictors, federation, run.seed)
     shown = run.network.linear and federation.data.array is None
     shapes = run.shapes() if shown else None
-    kinds, encoder = federation.table.kinds, federation.encoder
-    write_model(folder, run.network, encoder, kinds, fitted.rules, tensors, about)
+    task, encoder = federation.table.task, federation.encoder
+    write_model(folder, run.network, encoder, task, fitted.rules, tensors, about)
     write_parquet(folder / predictions.NAME, told)
     if shapes is not None:
         with atomic(folder / SHAPES) as beside:

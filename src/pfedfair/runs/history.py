@@ -14,7 +14,7 @@ from torch import Tensor
 from pfedfair import metrics
 from pfedfair.data.task import outputs
 from pfedfair.federation import Federation
-from pfedfair.methods import Algorithm
+from pfedfair.methods import Method
 from pfedfair.methods.newton.likelihood import loss_of
 from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.models import Network
@@ -26,7 +26,7 @@ IMAGES_AT_ONCE = 256
 FLAT = 8  # times as many people at once, where there is no layer between
 
 
-def measured_rounds(algorithm: Algorithm, every: int | None = None) -> set[int]:
+def measured_rounds(algorithm: Method, every: int | None = None) -> set[int]:
     """The rounds, from 1, after which the global model is measured; it is before the first, too.
 
     Every so many, the first and the last one that trains; by default so many that it takes less
@@ -45,21 +45,21 @@ class Measure:
 
     def __init__(self, federation: Federation, network: Network, criterion: str) -> None:
         self.federation, self.network, self.criterion = federation, network, criterion
-        table, kinds = federation.table, federation.table.kinds
+        table, task = federation.table, federation.table.task
         self.pieces = _pieces(federation.partition.train, network)
         rows = torch.cat(self.pieces)
         self.client = np.repeat(np.arange(len(federation)), federation.sizes)
         self.y, group = table.y[rows], table.s[rows].numpy()
         label = self.y.long().numpy()
-        self.cell = ((self.client * kinds.groups + group) * kinds.classes + label) * kinds.classes
+        self.cell = ((self.client * task.groups + group) * task.classes + label) * task.classes
 
     def __call__(self, w: Tensor) -> dict[str, float]:
         """Measure the model `w`."""
-        table, kinds = self.federation.table, self.federation.table.kinds
+        table, task = self.federation.table, self.federation.table.task
         each = [self.network.scores(w, table, rows).detach() for rows in self.pieces]
-        logits = torch.cat(each)[:, : outputs(kinds.classes)]
+        logits = torch.cat(each)[:, : outputs(task.classes)]
         decided = logits.argmax(1) if logits.shape[1] > 1 else (logits[:, 0] > 0).long()
-        shape = (len(self.federation), kinds.groups, kinds.classes, kinds.classes)
+        shape = (len(self.federation), task.groups, task.classes, task.classes)
         cell = self.cell + decided.numpy()
         counts = np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape)
         lost = loss_of(logits[None], self.y)[0].numpy()
@@ -88,7 +88,7 @@ def means(counts: np.ndarray, criterion: str) -> dict[str, float]:
 
 
 def frame(
-    curve: Sequence[Mapping[str, float]], end: Mapping[str, float], algorithm: Algorithm
+    curve: Sequence[Mapping[str, float]], end: Mapping[str, float], algorithm: Method
 ) -> pd.DataFrame:
     """Rows for the global model after rounds, and one for what the clients have at the end."""
     gap = CRITERIA[algorithm.criterion].measure

@@ -17,10 +17,10 @@ from pfedfair._util.errors import InputError
 from pfedfair._util.files import atomic, first_line, read_json, write_json
 from pfedfair.data.tables import encoder as inputs
 from pfedfair.data.tables.bands import in_order
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.engines.collection import shared
 from pfedfair.federation import client_number
-from pfedfair.methods import Algorithm
+from pfedfair.methods import Method
 from pfedfair.models import Network
 from pfedfair.rules import Likeliest, Rule
 from pfedfair.runs.draws import key_of
@@ -44,7 +44,7 @@ def write_model(
     folder: Path,
     network: Network,
     encoder: inputs.Inputs,
-    kinds: Kinds,
+    task: Task,
     rule: Sequence[Rule],
     tensors: dict[str, Tensor],
     about: dict[str, Any],
@@ -72,7 +72,7 @@ def write_model(
         "network": network.to_dict(),
         "rule": rule[0].to_dict() if rule else None,
         "encoder": encoder.to_dict(),
-        "kinds": asdict(kinds),
+        "kinds": asdict(task),
         "one_model": one,  # for all clients: theta has one row
         "sha256": written,  # of the weights beside it
     }
@@ -86,12 +86,12 @@ class Saved:
     folder: Path
     network: Network
     encoder: inputs.Inputs
-    kinds: Kinds
+    task: Task
     tensors: dict[str, Tensor]
     about: dict[str, Any]
 
     @property
-    def algorithm(self) -> Algorithm:
+    def algorithm(self) -> Method:
         with damage(self.folder / "run.json"):
             return methods.from_dict(self.about["algorithm"])
 
@@ -108,7 +108,7 @@ class Saved:
         """Return a model with these parameters, that decides by `rule`."""
         about = self.about
         return PersonalModel(
-            Predictor(self.network, theta, rule or Likeliest()), self.encoder, self.kinds,
+            Predictor(self.network, theta, rule or Likeliest()), self.encoder, self.task,
             tuple(about["group_names"]), tuple(about["label_names"]),
             about.get("sensitive_column", ""), about.get("values", {}), name, self.key,
             in_order(about.get("bands", {}), about.get("sensitive_column", "")),
@@ -171,8 +171,8 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
         scales = {name: tensor.numpy() for name, tensor in _taken(tensors, "encoder.").items()}
         encoder = inputs.from_dict(about["encoder"], scales)
         network = models.from_dict(about["network"], _taken(tensors, "buffer."), module)
-        kinds = Kinds(*(about["kinds"][name] for name in ("groups", "classes", "aware")))
-        saved = Saved(folder, network, encoder, kinds, tensors, about)
+        task = Task(*(about["kinds"][name] for name in ("groups", "classes", "aware")))
+        saved = Saved(folder, network, encoder, task, tensors, about)
         _check_card(saved)
     with damage(weights):
         _check_numbers(saved)
@@ -203,7 +203,7 @@ CARD = {"dataset": str, "sensitive_column": str, "seed": int, "key": str, "comma
 
 def _check_card(saved: Saved) -> None:
     """Refuse what has another type, and names that are not as many as groups and labels."""
-    kinds, about = saved.kinds, saved.about
+    task, about = saved.task, saved.about
     for name, kind in CARD.items():
         if name not in about:
             continue
@@ -212,12 +212,12 @@ def _check_card(saved: Saved) -> None:
         if not isinstance(value, kind) or not names or (kind is int and isinstance(value, bool)):
             what = "a list of names" if kind is list else f"of type {kind.__name__}"
             raise TypeError(f"{name} must be {what}")
-    for name, number in (("group_names", kinds.groups), ("label_names", kinds.classes)):
+    for name, number in (("group_names", task.groups), ("label_names", task.classes)):
         if len(about[name]) != number:
             raise ValueError(f"{name} has {len(about[name])} names for {number}")
     if len(set(about["clients"])) < len(about["clients"]):
         raise ValueError("two clients have one name")
-    if not all(z in range(kinds.groups) for z in about.get("values", {}).values()):
+    if not all(z in range(task.groups) for z in about.get("values", {}).values()):
         raise ValueError("values must name groups")
     if about.get("seed", 0) < 0:
         raise ValueError("seed must be 0 or more")

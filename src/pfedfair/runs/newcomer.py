@@ -59,7 +59,7 @@ def personalise(
               if at.startswith("server.")} | {"w": saved.tensors["w"]}  # fmt: skip
     rng = seeds.generator(saved.about["seed"], seeds.GUARANTEE)
     logits = model.predictor.logits(x, s, saved.encoder.unpack)
-    rule = algorithm.newcomer(server, logits, s, rng, saved.kinds)
+    rule = algorithm.newcomer(server, logits, s, rng, saved.task)
     key = draws.of_client(model.key, name)
     model = replace(saved.model(model.predictor.theta, rule, name), key=key)
     if out is not None:
@@ -71,7 +71,7 @@ def personalise(
         about = {what: saved.about[what] for what in TOLD if what in saved.about}
         about |= {"clients": [name], "algorithm": algorithm.to_dict(), "key": key.hex()}
         write_model(
-            Path(out), saved.network, saved.encoder, saved.kinds, [rule],
+            Path(out), saved.network, saved.encoder, saved.task, [rule],
             kept | {"theta": model.predictor.theta[None]}, about,
         )  # fmt: skip
     return model

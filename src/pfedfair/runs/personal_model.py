@@ -16,7 +16,7 @@ from pfedfair.data.tables import encoder as inputs
 from pfedfair.data.tables.aliases import has_sensitive, sensitive_of
 from pfedfair.data.tables.bands import cut
 from pfedfair.data.tables.cells import DECIMAL, WHOLE, canonical
-from pfedfair.data.task import Kinds, outputs
+from pfedfair.data.task import Task, outputs
 from pfedfair.models import probabilities
 from pfedfair.rules.base import by_lot
 from pfedfair.runs import draws
@@ -53,7 +53,7 @@ class PersonalModel:
 
     predictor: Predictor
     encoder: inputs.Inputs
-    kinds: Kinds
+    task: Task
     group_names: tuple[str, ...]
     label_names: tuple[str, ...]
     sensitive_column: str = ""
@@ -126,7 +126,7 @@ class PersonalModel:
         It is the score before the rule: where that has thresholds, 0 is not where decisions change.
         """
         z = self._logits(*self._inputs(X, sensitive_features)).numpy()
-        return z[:, 0] if self.kinds.classes == 2 else z
+        return z[:, 0] if self.task.classes == 2 else z
 
     def score_samples(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
         """Return the model's score, which thresholds are set on: the chance of the second label.
@@ -134,7 +134,7 @@ class PersonalModel:
         Of more than two labels, the chance of each.
         """
         p = probabilities(self._logits(*self._inputs(X, sensitive_features))).numpy()
-        return p[:, 1] if self.kinds.classes == 2 else p
+        return p[:, 1] if self.task.classes == 2 else p
 
     def words(self) -> list[str]:
         """Say how the model decides."""
@@ -158,14 +158,14 @@ class PersonalModel:
 
     def _own(self, logits: Tensor) -> Tensor:
         """The logits of labels, without a head's that guesses S."""
-        return logits[:, : outputs(self.kinds.classes)]
+        return logits[:, : outputs(self.task.classes)]
 
     def _logits(self, x: Tensor, s: Tensor) -> Tensor:
         return self._own(self.predictor.logits(x, s, self.encoder.unpack))
 
     def _inputs(self, X: pd.DataFrame, sensitive_features: Any) -> tuple[Tensor, Tensor]:
         given, columns = sensitive_features, self.sensitive_column
-        if given is None and self.kinds.aware:
+        if given is None and self.task.aware:
             if columns and isinstance(X, pd.DataFrame) and has_sensitive(X, columns):
                 given = sensitive_of(X, columns, self.group_names)
             else:

@@ -96,7 +96,7 @@ def count(
 
     Lots are drawn from `seed`. For `weight`, of every row of the table, see `metrics.tally`.
     """
-    groups, classes = table.kinds.groups, table.kinds.classes
+    groups, classes = table.task.groups, table.task.classes
     kind = np.int64 if weight is None else np.float64
     counts = np.zeros((len(predictors), groups, classes, classes), dtype=kind)
     first = [i for i, one in enumerate(predictors)

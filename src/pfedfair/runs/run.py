@@ -18,7 +18,7 @@ from pfedfair.data.tables.bands import in_order
 from pfedfair.data.task import outputs
 from pfedfair.engines.local import Fitted
 from pfedfair.federation import Federation, client_number
-from pfedfair.methods import Algorithm, Clients
+from pfedfair.methods import Clients, Method
 from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.models import Network
 from pfedfair.partition import Partition
@@ -66,7 +66,7 @@ class Run:
     """The outcome of `train`."""
 
     federation: Federation
-    algorithm: Algorithm
+    algorithm: Method
     network: Network
     fitted: Fitted
     seed: int
@@ -196,7 +196,7 @@ class Run:
         methods by. A client without both groups has no gap to limit.
         """
         part, data = self.federation.partition, self.federation.table
-        if not data.kinds.binary:
+        if not data.task.binary:
             raise InputError("The frontier is computed for two groups and two classes.")
         if self.federation.data.weight is not None:
             raise InputError("The frontier is computed for rows without weights.")
@@ -242,14 +242,14 @@ class Run:
 
     def global_model(self) -> PersonalModel:
         """Return the model that all clients share, with the likeliest label for everybody."""
-        width = outputs(self.federation.table.kinds.classes)
+        width = outputs(self.federation.table.task.classes)
         return self._model(self.fitted.w, Likeliest(outputs=width), "")
 
     def _model(self, theta: Tensor, rule: Rule, name: str) -> PersonalModel:
         data = self.federation.data
         own = Predictor(self.network, theta.clone(), rule)  # nobody's alias
         return PersonalModel(
-            own, self.federation.encoder, self.federation.table.kinds, data.group_names,
+            own, self.federation.encoder, self.federation.table.task, data.group_names,
             data.label_names, data.sensitive_column, self.values, name, self.key,
             in_order(data.bands, data.sensitive_column),
         )  # fmt: skip
@@ -272,7 +272,7 @@ class Run:
         """
         part = self.federation.partition
         _, rows, weighted = measured_rows(part, protocol)
-        likeliest = Likeliest(outputs=outputs(self.federation.table.kinds.classes))
+        likeliest = Likeliest(outputs=outputs(self.federation.table.task.classes))
         plain = [replace(predictor, rule=likeliest) for predictor in self.predictors]
         counts = self.counted(plain, rows)
         shares = self.shares(rows, weighted)

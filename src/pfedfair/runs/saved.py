@@ -152,7 +152,7 @@ def _made(saved: Saved) -> SavedRun:
     memory = Memory.read(saved.folder, saved.clients, *names, shared)
     data = Dataset(
         about["dataset"], pd.DataFrame(index=range(len(memory.y))), memory.y, memory.s, (), {},
-        *names, about["columns"]["label"], about["sensitive_column"], aware=saved.kinds.aware,
+        *names, about["columns"]["label"], about["sensitive_column"], aware=saved.task.aware,
         inputs=about["data"]["inputs"], weight=memory.weight,
         bands=checked(about.get("bands")),
     )  # fmt: skip
@@ -161,7 +161,7 @@ def _made(saved: Saved) -> SavedRun:
         shared, about["columns"]["client"],
     )  # fmt: skip
     y, s = torch.from_numpy(memory.y.astype(np.float32)), torch.from_numpy(memory.s)
-    table = Table(torch.arange(len(y)), y, s, saved.kinds)
+    table = Table(torch.arange(len(y)), y, s, saved.task)
     tensors = saved.tensors
     server = {"w": tensors["w"]} | _named(tensors, "server.")
     rules = saved.rules()

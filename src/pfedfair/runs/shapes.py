@@ -101,7 +101,7 @@ def _made_up(
         if torch.equal(x, x[:1].expand_as(x)) and len(x) > 1:  # not an input of the model
             continue
         yield column, cells, x, torch.zeros(len(x), dtype=torch.int64)
-    if federation.table.kinds.aware:
+    if federation.table.task.aware:
         names, s = list(data.group_names), np.arange(len(data.group_names))
         people = np.bincount(data.s[rows], minlength=len(s))
         cells = Cells("group", [np.nan] * len(s), names, s, people)

@@ -14,11 +14,11 @@ from pfedfair._util.errors import InputError, known, option
 from pfedfair._util.notebook import some
 from pfedfair._util.scalars import whole
 from pfedfair.data import Dataset, with_model
-from pfedfair.data.task import Kinds, outputs
+from pfedfair.data.task import Task, outputs
 from pfedfair.engines.collection import shared
 from pfedfair.engines.local import fit
 from pfedfair.federation import Federation
-from pfedfair.methods import Algorithm, State
+from pfedfair.methods import Method, State
 from pfedfair.methods.defaults import make_for
 from pfedfair.models import MLP, PIXELS, Network, Pixels
 from pfedfair.runs import history
@@ -32,9 +32,9 @@ class CollapseWarning(UserWarning):
     """A personal model predicts one class for everybody."""
 
 
-def usual_network(inputs: int, hidden: Sequence[int], kinds: Kinds) -> Network:
+def usual_network(inputs: int, hidden: Sequence[int], task: Task) -> Network:
     """Return the MLP for so many inputs; it is told S unless it is blind."""
-    return MLP(inputs, hidden, outputs(kinds.classes), kinds.groups if kinds.aware else 0)
+    return MLP(inputs, hidden, outputs(task.classes), task.groups if task.aware else 0)
 
 
 def check_model(data: Dataset) -> None:
@@ -45,23 +45,23 @@ def check_model(data: Dataset) -> None:
 
 def own_network(federation: Federation) -> Network:
     """Return the network that goes with the data set."""
-    data, shape, kinds = federation.data, federation.table.shape, federation.table.kinds
+    data, shape, task = federation.data, federation.table.shape, federation.table.task
     if len(shape) > 1:
         check_model(data)
-        if kinds.aware:
+        if task.aware:
             told = option("aware", python="sensitive_as_input=True")
             raise InputError(f"A network on pixels does not look at S: leave out {told}.")
-        return Pixels(data.model or "cnn", shape[-1], outputs(kinds.classes))
-    return usual_network(federation.encoder.width, data.hidden, kinds)
+        return Pixels(data.model or "cnn", shape[-1], outputs(task.classes))
+    return usual_network(federation.encoder.width, data.hidden, task)
 
 
 def choose_network(
-    federation: Federation, algorithm: Algorithm, network: Network | str | None = None
+    federation: Federation, algorithm: Method, network: Network | str | None = None
 ) -> Network:
     """Return the network to train: the given one, that of a model by name, or the data set's."""
     table = federation.table
-    kinds, needed = table.kinds, outputs(table.kinds.classes)
-    algorithm.check(kinds)
+    task, needed = table.task, outputs(table.task.classes)
+    algorithm.check(task)
     if table.weight is not None and not algorithm.weighs:
         raise InputError(
             f"{type(algorithm).__name__} counts rows, and cannot weigh them: leave out "
@@ -75,19 +75,17 @@ def choose_network(
     network = network or own_network(federation)
     w, x = network.init(seeds.generator(0, seeds.INIT))[None], table.inputs(slice(2))[None]
     one, other = (network.logits(w, x, torch.full(x.shape[:2], s)) for s in (0, 1))
-    if not kinds.aware and not torch.equal(one, other):
+    if not task.aware and not torch.equal(one, other):
         raise InputError(f"The federation is blind, but this network looks at S: {network.words}.")
     if one.shape[-1] != needed:
         raise InputError(
-            f"For {kinds.classes} classes a network needs {needed} outputs, this one has "
+            f"For {task.classes} classes a network needs {needed} outputs, this one has "
             f"{one.shape[-1]}."
         )
-    return algorithm.network(network, kinds)
+    return algorithm.network(network, task)
 
 
-def named(
-    federation: Federation, algorithm: Algorithm | str, settings: Mapping[str, Any]
-) -> Algorithm:
+def named(federation: Federation, algorithm: Method | str, settings: Mapping[str, Any]) -> Method:
     """Return the method; one that is named as it is tuned for the data and clients of this size."""
     if not isinstance(algorithm, str):
         if settings:
@@ -104,7 +102,7 @@ def named(
 
 def train(
     federation: Federation,
-    algorithm: Algorithm | str,
+    algorithm: Method | str,
     seed: int = 0,
     network: Network | str | None = None,
     on_work: Callable[[float], None] = lambda work: None,
@@ -171,7 +169,7 @@ def train(
 
 def _train(
     federation: Federation,
-    algorithm: Algorithm,
+    algorithm: Method,
     seed: int,
     network: Network,
     on_work: Callable[[float], None],

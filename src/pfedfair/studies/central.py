@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from pfedfair.data import FACES
-from pfedfair.methods import ALGORITHMS
+from pfedfair.methods import METHODS
 from pfedfair.models import PIXELS
 from pfedfair.partition import together
 from pfedfair.studies import parts, summary, words
@@ -44,7 +44,7 @@ def linear(cells: Sequence[Cell], alpha: float = 0.003) -> list[Cell]:
     """Train a linear layer alike in all rows: all people in one place make many steps a pass."""
     found = []
     for cell in cells:
-        closing = ALGORITHMS[METHOD.get(cell.row, cell.row)].closing
+        closing = METHODS[METHOD.get(cell.row, cell.row)].closing
         alike = PASSES | {"alpha": alpha, "rounds": PASSES["rounds"] + closing}
         found.append(cell if cell.row == CONSTANT else cell._replace(level=alike | cell.level))
     return found

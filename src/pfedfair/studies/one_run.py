@@ -15,7 +15,7 @@ from pfedfair._util.errors import InputError
 from pfedfair._util.files import read_parquet
 from pfedfair._util.notebook import some
 from pfedfair.data import Dataset
-from pfedfair.methods import Algorithm
+from pfedfair.methods import Method
 from pfedfair.metrics.criteria import CRITERIA, MEASURES
 from pfedfair.metrics.intervals import FEWEST
 from pfedfair.rules import Rule
@@ -177,7 +177,7 @@ def level_of(row: pd.Series) -> str:
     return words.level(row["level"]) if row["level"] else ""
 
 
-def sites(frame: pd.DataFrame, data: Dataset, algorithm: Algorithm, heading: str) -> View:
+def sites(frame: pd.DataFrame, data: Dataset, algorithm: Method, heading: str) -> View:
     """What every site of a deployment measured."""
     gap = CRITERIA[algorithm.criterion].measure
     shown = gaps(gap, data.group_names, data.label_names)
@@ -321,7 +321,7 @@ def decided(rates: pd.DataFrame, model: PersonalModel, heading: str, drawn: int)
 
     columns = [Column(f"{label} %", partial(rate, label)) for label in rates.columns[2:]]
     columns = [Column("rows", "{rows:,}"), *columns]
-    if model.kinds.aware:
+    if model.task.aware:
         columns = [Column("group", "{group}"), *columns]
     else:
         rates = rates.iloc[:1]

@@ -47,7 +47,7 @@ def decided(
     """The people of all clients, or of some, as `Run.table` measures them."""
     part, table = run.federation.partition, run.federation.table
     _, rows, weighted = measured_rows(part, protocol)
-    wide = outputs(table.kinds.classes)
+    wide = outputs(table.task.classes)
     likeliest, weight = Likeliest(outputs=wide), run.federation.data.weight
     for i in range(len(rows)) if clients is None else clients:
         own = rows[i]
@@ -81,15 +81,15 @@ def differing(run: Run, which: Sequence[int], protocol: str | None = None) -> Ma
     clients, there is no such difference.
     """
     _, _, weighted = measured_rows(run.federation.partition, protocol)
-    data, kinds = run.federation.data, run.federation.table.kinds
+    data, task = run.federation.data, run.federation.table.task
     if weighted or not len(which) or len(run.federation) < 2:
         return {}
     counts = np.array([
-        metrics.tally(one.s, one.y, one.before, kinds.groups, kinds.classes, one.weight)
+        metrics.tally(one.s, one.y, one.before, task.groups, task.classes, one.weight)
         for one in decided(run, protocol)
     ])  # fmt: skip
     hits, people = counts[..., -1].sum(-1), counts.sum((-1, -2))
-    sure = NormalDist().inv_cdf(1 - 0.025 / (len(which) * kinds.groups))
+    sure = NormalDist().inv_cdf(1 - 0.025 / (len(which) * task.groups))
     found = {}
     for i in which:
         others = hits.sum(0) - hits[i], people.sum(0) - people[i]

@@ -1,6 +1,6 @@
 """The rows of tables.
 
-A row is a method by its name, or one of those that are not in `ALGORITHMS`: a method with a target
+A row is a method by its name, or one of those that are not in `METHODS`: a method with a target
 in the place of eta; the frontier, the best thresholds on FedAvg's scores; and training in one
 place, which is local training where all rows are one client's.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pfedfair.experiments import FRONTIER
-from pfedfair.methods import ALGORITHMS
+from pfedfair.methods import METHODS
 from pfedfair.models import PIXELS
 
 CONSTANT = "constant"
@@ -33,9 +33,9 @@ SETTINGS: dict[str, dict[str, Any]] = {  # that make a row what it is
     "boosting": {"target_ddp": 1.0},
 }
 MODEL = {row: model for row, (_, model) in BASES.items() if model} | FAIR
-MODEL |= {name: "linear" for name, method in ALGORITHMS.items() if method.kind().linear}
-OF_CLIENTS = [name for name, method in ALGORITHMS.items() if not method.kind.central]
-IN_ONE_PLACE = [name for name in ALGORITHMS if name not in OF_CLIENTS]
+MODEL |= {name: "linear" for name, method in METHODS.items() if method.kind().linear}
+OF_CLIENTS = [name for name, method in METHODS.items() if not method.kind.central]
+IN_ONE_PLACE = [name for name in METHODS if name not in OF_CLIENTS]
 ORDER = (*OF_CLIENTS, *WITH_TARGET, *IN_ONE_PLACE, *CENTRAL, *FAIR)
 PLACES = {name: k for k, name in enumerate(ORDER)}
 TARGETS = (0.1, 0.05, 0.02)
@@ -50,7 +50,7 @@ def place(method: str) -> int:
 
 def at_target(row: str, target: float) -> Level:
     """The settings of a row that takes a target: whatever it calls it, or them."""
-    asked = {"target_ddp": target} if row in WITH_TARGET else ALGORITHMS[row].kind.levels[0]
+    asked = {"target_ddp": target} if row in WITH_TARGET else METHODS[row].kind.levels[0]
     return dict.fromkeys(asked, target)
 
 
@@ -63,6 +63,6 @@ def levels(row: str, etas: Sequence[float] = ()) -> tuple[Level, ...]:
         return tuple({"target_ddp": target} for target in (TARGETS if etas else (TARGET,)))
     if row == FRONTIER:
         return ({},)
-    method, own = ALGORITHMS[METHOD.get(row, row)], SETTINGS.get(row, {})
+    method, own = METHODS[METHOD.get(row, row)], SETTINGS.get(row, {})
     one: Level = {"eta": ETA} if method.fair else {}
     return tuple(own | level for level in (method.levels(etas) if etas else (one,)))

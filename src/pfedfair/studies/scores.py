@@ -10,7 +10,7 @@ from functools import partial
 import pandas as pd
 
 from pfedfair.experiments import FRONTIER
-from pfedfair.methods import ALGORITHMS
+from pfedfair.methods import METHODS
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, tradeoff, words
 from pfedfair.studies.rows import WITH_TARGET
@@ -31,7 +31,7 @@ VALIDATION = 0.2
 
 def cells(dataset: str) -> list[Cell]:
     """All methods for clients, each measured on validation rows and on held-out rows."""
-    methods = [name for name, method in ALGORITHMS.items() if not method.kind.central]
+    methods = [name for name, method in METHODS.items() if not method.kind.central]
     rows = (*methods, *WITH_TARGET, FRONTIER)
     return [
         cell

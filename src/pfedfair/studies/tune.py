@@ -24,7 +24,7 @@ import pandas as pd
 from pfedfair._util.errors import InputError, known
 from pfedfair.data import Dataset
 from pfedfair.experiments import Source, Spec, load_source
-from pfedfair.methods import ALGORITHMS
+from pfedfair.methods import METHODS
 from pfedfair.methods.defaults import as_many_steps, make, section, settings, sized, space
 from pfedfair.partition import Plan, fixed_shares
 from pfedfair.studies.study import ROWS
@@ -38,7 +38,7 @@ Trial = tuple[str, dict[str, Any], Plan]  # a method, its settings, and whose th
 
 def tuned_methods() -> list[str]:
     """All methods with something to tune."""
-    return [name for name, method in ALGORITHMS.items() if method.kind.tuned]
+    return [name for name, method in METHODS.items() if method.kind.tuned]
 
 
 def trials(dataset: str, method: str) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ def trials(dataset: str, method: str) -> list[dict[str, Any]]:
 
 def score(results: pd.DataFrame) -> pd.DataFrame:
     """Score every trial (a method and its config), best first within a method; see above."""
-    fair = {name for name, method in ALGORITHMS.items() if method.levels((0.5,)) != ({},)}
+    fair = {name for name, method in METHODS.items() if method.levels((0.5,)) != ({},)}
     minus = results["ddp"].where(results["method"].isin(fair), 0.0)
     results = results.assign(score=results["accuracy"] - minus)
     keys = ["method", "config", "partition"]
@@ -76,7 +76,7 @@ def score(results: pd.DataFrame) -> pd.DataFrame:
 def searched(source: Source, plan: Plan, methods: Sequence[str]) -> list[Trial]:
     """All trials of some methods."""
     for method in methods:
-        if not ALGORITHMS[known("method", method, ALGORITHMS)].kind.tuned:
+        if not METHODS[known("method", method, METHODS)].kind.tuned:
             raise InputError(f"{method} has nothing to tune: leave it out.")
     name = tuned_for(load_source(source), plan)
     return [(method, trial, plan) for method in methods for trial in trials(name, method)]

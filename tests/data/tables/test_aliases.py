@@ -20,7 +20,7 @@ def folder(tmp_path_factory):
     table = TABLE.assign(gender=WORDS).drop(columns="male")
     data = pff.load(made_faces.write(out / "e.parquet", table, ARRAY), "smiling", "gender")
     sites = data.federate(pff.partition.by_column("site"))
-    pff.train(sites, pff.Transport(rounds=4, agree=1, alpha=0.02)).save(out / "run")
+    pff.train(sites, pff.methods.Transport(rounds=4, agree=1, alpha=0.02)).save(out / "run")
     return out / "run"
 
 

@@ -125,7 +125,9 @@ def test_typed():
 @pytest.mark.parametrize("sensitive", ["age", "sex,age"])
 def test_a_saved_run_cuts_the_numbers_of_new_rows(tmp_path, sensitive):
     data = pff.from_frame(PEOPLE, "y", sensitive, bands={"age": [30, 50]})
-    run = pff.train(data.federate(pff.partition.together()), pff.FedAvg(rounds=2), network="linear")
+    run = pff.train(
+        data.federate(pff.partition.together()), pff.methods.FedAvg(rounds=2), network="linear"
+    )
     run.save(tmp_path / "run")
     assert json.loads((tmp_path / "run" / "run.json").read_text())["bands"] == {"age": [30, 50]}
     columns = sensitive.split(",")
@@ -144,7 +146,7 @@ def test_a_saved_run_cuts_the_numbers_of_new_rows(tmp_path, sensitive):
 def test_a_new_client_of_a_run_with_bands(tmp_path):
     data = pff.from_frame(PEOPLE, "y", "age", bands={"age": [50]})
     federation = data.federate(pff.partition.together())
-    pff.train(federation, pff.Transport(rounds=8)).save(tmp_path / "run")
+    pff.train(federation, pff.methods.Transport(rounds=8)).save(tmp_path / "run")
     model = pff.personalise(tmp_path / "run", PEOPLE.drop(columns="y"))
     assert model.codes(pd.Series([49, 50])).tolist() == [0, 1]
     assert len(model.predict(PEOPLE, PEOPLE["age"], random_state=0)) == N

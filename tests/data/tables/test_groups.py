@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import pfedfair as pff
 from pfedfair.data.tables.groups import FEWEST, cross
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.partition import by_column, dirichlet_shares
 
 
@@ -105,7 +105,7 @@ def test_a_group_that_is_called_other_is_not_mixed_up_with_the_rest():
     frame["race"] = frame["race"].replace("c", "other").where(frame.index >= 40, rare)
     data = pff.from_frame(frame, "y", "race", drop=["site", "sex"], merge_groups=True)
     assert len(set(data.group_names)) == len(data.group_names)
-    run = pff.train(data.federate(dirichlet_shares(2)), pff.Constant())
+    run = pff.train(data.federate(dirichlet_shares(2)), pff.methods.Constant())
     np.testing.assert_array_equal(run.personal_model(0).codes(frame["race"]), data.s)
 
 
@@ -132,8 +132,8 @@ def test_from_frame_takes_the_attributes_out_of_the_inputs():
     np.testing.assert_array_equal(federation.table.s, data.s)
     blind = data.federate(by_column("site"), sensitive_as_input=False)
     np.testing.assert_array_equal(blind.table.x, federation.table.x)
-    aware, unaware = (Kinds(6, 2, told) for told in (True, False))
-    assert (federation.table.kinds, blind.table.kinds) == (aware, unaware)
+    aware, unaware = (Task(6, 2, told) for told in (True, False))
+    assert (federation.table.task, blind.table.task) == (aware, unaware)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,9 @@ def test_compas_by_race_needs_merging():
 
 def model(frame, sensitive, **options):
     data = pff.from_frame(frame, "y", sensitive, drop=["site"], **options)
-    return data, pff.train(data.federate(dirichlet_shares(2)), pff.Constant()).personal_model(0)
+    return data, pff.train(
+        data.federate(dirichlet_shares(2)), pff.methods.Constant()
+    ).personal_model(0)
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_what_training_rows_had_none_of_is_counted_and_told():
     frame["y"], frame["s"] = np.arange(300) % 2, np.arange(300) // 2 % 2
     for encoding in ("piecewise", "standard"):
         made = pff.from_frame(frame, "y", "s", encoding=encoding)
-        run = pff.train(made.federate(pff.partition.together()), pff.Constant())
+        run = pff.train(made.federate(pff.partition.together()), pff.methods.Constant())
         model = run.personal_model(0)
         model.decide(frame, frame["s"])  # nothing to tell
         strange = frame.assign(c=["w"] * 7 + ["u"] * 293)
@@ -218,7 +218,7 @@ def test_a_federation_keeps_packed_rows_and_trains_on_dense_ones():
     assert (federation.table.width, federation.encoder.width) == (35, 35)
     x = federation.table.inputs(slice(5))
     np.testing.assert_array_equal(x, federation.encoder.transform(frame)[:5])
-    run = pff.train(federation, pff.FedAvg(rounds=30, alpha=0.02), network="linear")
+    run = pff.train(federation, pff.methods.FedAvg(rounds=30, alpha=0.02), network="linear")
     assert run.table()["accuracy"].item() > 0.65  # a line cannot: y depends on a squared
 
 

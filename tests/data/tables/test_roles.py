@@ -205,7 +205,7 @@ def test_tables_like_known_ones_train_as_they_come(frame, label, sensitive, tmp_
     assert isinstance(federation.encoder, Piecewise)
     assert not any("Left out" in note for note in data.notes)
     assert federation.table.inputs(slice(None)).isfinite().all()
-    run = pff.train(federation, pff.FedAvg(rounds=3), network="linear")
+    run = pff.train(federation, pff.methods.FedAvg(rounds=3), network="linear")
     people = frame.drop(columns=[label])
     assert len(run.personal_model(0).decide(people, people[sensitive])) == len(frame)
 
@@ -227,7 +227,7 @@ def test_the_four_hospitals_load_with_no_option_but_the_columns():
     assert data.notes[0].startswith("1,759 empty cells (ca 611, thal 486, slope 309")
     federation = data.federate(pff.partition.by_column("hospital"))
     assert len(federation) == 4
-    run = pff.train(federation, pff.FedAvg(rounds=20), network="linear")
+    run = pff.train(federation, pff.methods.FedAvg(rounds=20), network="linear")
     assert run.table()["accuracy"].mean() > 0.7
 
 

@@ -109,13 +109,13 @@ def test_s_that_is_dropped_is_no_input():
     plan = pff.partition.by_column("site")
     data = pff.from_frame(PEOPLE, "y", "s", drop=["s"])
     assert not data.aware
-    assert not data.federate(plan).table.kinds.aware
+    assert not data.federate(plan).table.task.aware
     (note,) = [note for note in data.notes if note.startswith("S (")]
     assert note == (
         "S ('s') is no input of the model, as it is to be dropped; decision rules by group still "
         "ask for it."
     )
-    run = pff.train(data.federate(plan), pff.FedAvg(rounds=2), network="linear")
+    run = pff.train(data.federate(plan), pff.methods.FedAvg(rounds=2), network="linear")
     model = run.personal_model(0)
     np.testing.assert_array_equal(
         model.predict_proba(PEOPLE, PEOPLE["s"]), model.predict_proba(PEOPLE, PEOPLE["s"][::-1])
@@ -179,7 +179,7 @@ def test_numbers_of_any_size_are_numbers(size, encoding):
         usual = pff.from_frame(PEOPLE.assign(x=unit), "y", "s", encoding=encoding, drop=["t"])
         same = usual.federate(pff.partition.by_column("site")).table.inputs(slice(None)).numpy()
         np.testing.assert_allclose(inputs, same, atol=1e-6)
-    run = pff.train(federation, pff.FedAvg(rounds=1), network="linear")
+    run = pff.train(federation, pff.methods.FedAvg(rounds=1), network="linear")
     assert np.isfinite(run.shapes()["contribution"]).all()
     far = frame.assign(x=1e308)
     assert np.isfinite(run.personal_model(0).predict_proba(far, far["s"])).all()

@@ -84,7 +84,7 @@ def test_clients_without_rows_to_train_or_to_test():
         pff.partition.by_column("site")
     )
     with pytest.raises(pff.InputError, match="Client south has no rows for protocol 'own'"):
-        pff.train(federation, pff.FedAvg(rounds=1)).table()
+        pff.train(federation, pff.methods.FedAvg(rounds=1)).table()
     new = TEST.assign(site="new")
     data = pff.from_frame(TRAIN, "y", "s", test=pd.concat([TEST, new]))
     with pytest.raises(pff.InputError, match=r"'new' .* has 0 rows, at least 20"):
@@ -97,7 +97,7 @@ def test_clients_without_rows_to_train_or_to_test():
 def test_the_numbers_are_those_of_the_test_table():
     """The accuracy on them, counted by hand from the model's own predictions."""
     federation = pff.from_frame(TRAIN, "y", "s", test=TEST).federate(pff.partition.together())
-    run = pff.train(federation, pff.FedAvg(rounds=5), network="linear")
+    run = pff.train(federation, pff.methods.FedAvg(rounds=5), network="linear")
     table = run.table()
     assert table["n_test"].tolist() == [60]
     decided = run.personal_model(0).predict(TEST, TEST["s"])

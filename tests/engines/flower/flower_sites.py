@@ -17,7 +17,7 @@ from pfedfair.engines.site.rows import _placed, as_sites
 from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.settings import make_algorithm
 from pfedfair.federation import encoded
-from pfedfair.methods import ALGORITHMS, Clients
+from pfedfair.methods import METHODS, Clients
 from pfedfair.runs import choose_network
 
 
@@ -112,7 +112,7 @@ class Consortium:
     def settings(self, method: str, options: dict | None = None, **more) -> dict:
         options, rounds = options or {}, more.pop("rounds", 2)
         options = {"base.batch" if "base" in options else "batch": 30, **options}
-        if "agree" in ALGORITHMS[method].settings:  # rounds after the counts
+        if "agree" in METHODS[method].settings:  # rounds after the counts
             options, rounds = {"agree": 1, **options}, rounds + 1
         given = {
             "method": method,

@@ -11,7 +11,7 @@ from pfedfair.engines import local
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.flower.records import unpack
 from pfedfair.engines.site.settings import Settings, make_algorithm
-from pfedfair.methods import ALGORITHMS
+from pfedfair.methods import METHODS
 from pfedfair.runs import choose_network
 
 # Everything that may leave a site besides its model, and what it is.
@@ -35,7 +35,7 @@ def consortium(table, tmp_path) -> Consortium:
     return Consortium(table.federate(pff.partition.by_column("site"), seed=3), tmp_path)
 
 
-@pytest.mark.parametrize("method", [m for m in ALGORITHMS if not ALGORITHMS[m].kind.gathers])
+@pytest.mark.parametrize("method", [m for m in METHODS if not METHODS[m].kind.gathers])
 def test_models_are_the_stacked_engines_and_nothing_of_a_person_is_sent(consortium, method):
     federation = consortium.federation
     own = {"bases": 7} if method == "fa" else {}  # site 1 has 30 rows, as there are bases

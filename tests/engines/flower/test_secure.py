@@ -283,7 +283,7 @@ class Site:
     def __init__(self, numbers, folder):
         self.folder = folder
         self.numbers, self.question, self.people = numbers, "question", 10
-        self.algorithm, self.server = pff.FedAvg(), {"w": torch.zeros(len(numbers))}
+        self.algorithm, self.server = pff.methods.FedAvg(), {"w": torch.zeros(len(numbers))}
 
     def asked(self, people):
         return "asked"

@@ -23,7 +23,7 @@ from pfedfair.engines.site.work import Work, make_network
 from pfedfair.federation import Table
 from read_only import read_only
 
-ALGORITHM = pff.FedAvg(rounds=3, batch=30)
+ALGORITHM = pff.methods.FedAvg(rounds=3, batch=30)
 
 
 def people(n=300, seed=0):
@@ -85,7 +85,7 @@ def test_the_table_is_read_once_and_the_answer_is_the_same(site, reads):
     first, second = site.work(), site.work()
     assert len(reads) == 1
     assert same(first, second)
-    assert second.clients.table.kinds == first.clients.table.kinds
+    assert second.clients.table.task == first.clients.table.task
     assert second.clients.table.encoder == first.clients.table.encoder
     (a, _), (b, _) = first.train(), second.train()
     assert all(torch.equal(a[name], b[name]) for name in a)
@@ -104,7 +104,9 @@ def test_at_the_end_the_table_itself_is_read(site, reads):
 
 
 def test_secret_numbers_of_rows_are_kept_too(tmp_path, reads):
-    site = Deployment(tmp_path, pff.Transport(rounds=3, agree=1, epsilon=1.0, bins=20, batch=40))
+    site = Deployment(
+        tmp_path, pff.methods.Transport(rounds=3, agree=1, epsilon=1.0, bins=20, batch=40)
+    )
     first, second = site.work(), site.work()
     assert len(reads) == 1
     np.testing.assert_array_equal(first.clients.marks, second.clients.marks)

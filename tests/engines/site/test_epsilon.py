@@ -15,7 +15,7 @@ from pfedfair.engines.site.work import Work, make_network
 from pfedfair.methods import Clients
 from pfedfair.methods.transport.counts import cells_for
 
-METHOD = pff.Transport(rounds=3, agree=1, epsilon=1.0, bins=50, batch=40)
+METHOD = pff.methods.Transport(rounds=3, agree=1, epsilon=1.0, bins=50, batch=40)
 COUNTING = 1  # the round in which people are counted
 RUN = {"seed": 0, "name": "model", "algorithm": json.dumps(METHOD.to_dict())}
 
@@ -82,7 +82,7 @@ def test_the_claimed_epsilon_is_not_exceeded(node, record_property):
 
     network, made = make_network(schema, METHOD), federate_site(read_site(node, RUN), schema).table
     scores = network.logits(w[None], made.inputs(slice(None))[None], made.s[None])[0]
-    cells = METHOD.bins * made.s + cells_for(METHOD.bins, schema.kinds).place(scores)
+    cells = METHOD.bins * made.s + cells_for(METHOD.bins, schema.task).place(scores)
     her = next(i for i, cell in enumerate(cells) if (cells == cell).sum() == 1)
     both = (drawn(table) for table in (frame, frame.drop(index=her)))
     with_her, without = (counts.reshape(len(counts), -1)[:, cells[her]] for counts in both)

@@ -8,7 +8,7 @@ import pfedfair as pff
 from pfedfair.data.tables.piecewise import Numbers, Piecewise
 from pfedfair.engines.site.policy import LONGEST, OPEN, Policy, PolicyError
 from pfedfair.engines.site.schema import Schema
-from pfedfair.methods import ALGORITHMS
+from pfedfair.methods import METHODS
 from pfedfair.methods.target import targeted
 
 SENDS_MODELS = {
@@ -20,27 +20,32 @@ SENDS_MODELS = {
 
 def test_the_default_allows_methods_that_send_models_alone():
     """Others send counts, means or sums of people beside them, or in their place."""
-    for name, method in ALGORITHMS.items():
+    for name, method in METHODS.items():
         if name in SENDS_MODELS:
             Policy().check_method(pff.make(name))
         elif not method.kind.gathers:
             with pytest.raises(PolicyError, match="exact-counts = false; the run asks for a meth"):
                 Policy().check_method(pff.make(name))
         OPEN.check_method(pff.make(name))
-    Policy().check_method(pff.Transport(epsilon=1.0))  # counts with noise are no exact counts
+    Policy().check_method(
+        pff.methods.Transport(epsilon=1.0)
+    )  # counts with noise are no exact counts
 
 
 @pytest.mark.parametrize(
     ("algorithm", "words"),
     [
-        (pff.FedAvg(epochs=10**9), "epochs = 50; the run asks for epochs = 1000000000"),
-        (pff.PFedFair(prox_epochs=51), "epochs = 50; the run asks for prox_epochs = 51"),
-        (pff.FedAvg(rounds=201), "rounds = 200; the run asks for rounds = 201"),
-        (pff.Transport(bins=10**9, epsilon=1.0), "largest-setting = 1000; .* bins = 1000000000"),
-        (pff.PFedFair(K=1001), "largest-setting = 1000; the run asks for K = 1001"),
-        (pff.FedAvg(batch=1), "least-batch = 20; the run asks for batch = 1"),
-        (pff.Transport(base=pff.FedAvg(epochs=51), epsilon=1.0), "epochs = 50"),
-        (targeted(pff.FedAvg(eta=0.5, epochs=51), target_ddp=0.1), "epochs = 50"),
+        (pff.methods.FedAvg(epochs=10**9), "epochs = 50; the run asks for epochs = 1000000000"),
+        (pff.methods.PFedFair(prox_epochs=51), "epochs = 50; the run asks for prox_epochs = 51"),
+        (pff.methods.FedAvg(rounds=201), "rounds = 200; the run asks for rounds = 201"),
+        (
+            pff.methods.Transport(bins=10**9, epsilon=1.0),
+            "largest-setting = 1000; .* bins = 1000000000",
+        ),
+        (pff.methods.PFedFair(K=1001), "largest-setting = 1000; the run asks for K = 1001"),
+        (pff.methods.FedAvg(batch=1), "least-batch = 20; the run asks for batch = 1"),
+        (pff.methods.Transport(base=pff.methods.FedAvg(epochs=51), epsilon=1.0), "epochs = 50"),
+        (targeted(pff.methods.FedAvg(eta=0.5, epochs=51), target_ddp=0.1), "epochs = 50"),
     ],
     ids=["epochs", "inner", "rounds", "bins", "K", "batch", "base", "target"],
 )
@@ -51,12 +56,12 @@ def test_a_run_that_asks_for_more_is_refused_with_the_line(algorithm, words):
 
 def test_only_named_methods_are_allowed_if_some_are_named():
     policy = Policy(methods=("pfedfair", "fedavg"))
-    policy.check_method(pff.PFedFair())
-    policy.check_method(targeted(pff.FedAvg(eta=0.5), target_ddp=0.1))
+    policy.check_method(pff.methods.PFedFair())
+    policy.check_method(targeted(pff.methods.FedAvg(eta=0.5), target_ddp=0.1))
     with pytest.raises(PolicyError, match=r"methods = \['pfedfair', 'fedavg'\]; .* for fedprox"):
-        policy.check_method(pff.FedProx())
+        policy.check_method(pff.methods.FedProx())
     with pytest.raises(PolicyError, match="for transport"):
-        policy.check_method(pff.Transport(epsilon=1.0))
+        policy.check_method(pff.methods.Transport(epsilon=1.0))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +125,7 @@ def test_a_policy_that_cannot_be_understood_is_refused(tmp_path, text, words):
 
 def test_a_refusal_has_nothing_of_the_site_but_its_policy():
     with pytest.raises(PolicyError) as error:
-        Policy().check_method(pff.FedAvg(rounds=1000))
+        Policy().check_method(pff.methods.FedAvg(rounds=1000))
     assert json.dumps(str(error.value)).isascii()
     assert "/" not in str(error.value)
 

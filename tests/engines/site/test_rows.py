@@ -91,7 +91,7 @@ def test_a_site_is_encoded_once_as_all_sites_are(tmp_path, monkeypatch):
     monkeypatch.setattr(pff.data.Encoder, "fit", fitted)
     whole = fitted(site.data, site.train)
     np.testing.assert_allclose(made.table.x, transform(whole, site.data.frame), 1e-6)
-    assert made.table.kinds == schema.kinds
+    assert made.table.task == schema.task
 
 
 def test_one_client_with_all_rows_is_a_site_too():

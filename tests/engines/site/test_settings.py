@@ -19,9 +19,9 @@ def defaults() -> dict:
 
 SECURE = {"secure-sum": True, "sites": 5}
 WHOLE = [
-    pff.PFedFair(eta=0.3, lam=0.1, penalty_options=(("bandwidth", 0.2),)),
-    targeted(pff.FedAvg(eta=0.5), target_ddp=0.1),
-    pff.Transport(kappa=float("inf")),
+    pff.methods.PFedFair(eta=0.3, lam=0.1, penalty_options=(("bandwidth", 0.2),)),
+    targeted(pff.methods.FedAvg(eta=0.5), target_ddp=0.1),
+    pff.methods.Transport(kappa=float("inf")),
 ]
 
 
@@ -34,7 +34,7 @@ def test_a_complete_algorithm_comes_back_with_all_its_settings(algorithm):
 def test_options_are_settings_of_the_method():
     options = {"penalty_options": [["bandwidth", 0.2]], "K": 3}
     made = make_algorithm(defaults() | {"options": json.dumps(options), "eta": 0.4, "rounds": 7})
-    assert isinstance(made, pff.PFedFair)
+    assert isinstance(made, pff.methods.PFedFair)
     assert (made.K, made.eta, made.rounds) == (3, 0.4, 7)
     assert made.penalty_options == (("bandwidth", 0.2),)
 

@@ -81,8 +81,8 @@ def conduct(nodes, algorithm):
 @pytest.mark.parametrize(
     "algorithm",
     [
-        pff.PFedFair(eta=0.5, rounds=2, batch=30),
-        targeted(pff.Ditto(eta=0.5, rounds=2, batch=30), target_ddp=0.1),
+        pff.methods.PFedFair(eta=0.5, rounds=2, batch=30),
+        targeted(pff.methods.Ditto(eta=0.5, rounds=2, batch=30), target_ddp=0.1),
     ],
     ids=lambda one: type(one).__name__,
 )
@@ -99,7 +99,7 @@ def test_sites_and_a_loop_give_what_the_stacked_engine_gives(nodes, algorithm, t
 
 def test_a_sites_secret_is_in_no_file_but_its_own(nodes):
     """The noise on private counts comes from it: the model's card has the run's public seed."""
-    algorithm = pff.Transport(rounds=3, agree=1, epsilon=1.0, bins=20, batch=40)
+    algorithm = pff.methods.Transport(rounds=3, agree=1, epsilon=1.0, bins=20, batch=40)
     _, done = conduct(nodes[0], algorithm)
     for work in done:
         secret = (work.site.folder / "secret").read_text()

@@ -16,9 +16,9 @@ def refused(name, settings, message):
     assert text.endswith(".")
 
 
-@pytest.mark.parametrize("name", pff.ALGORITHMS)
+@pytest.mark.parametrize("name", pff.methods.METHODS)
 def test_without_settings_it_is_the_class_and_eta_09_if_fair(name):
-    method = pff.ALGORITHMS[name]
+    method = pff.methods.METHODS[name]
     expected = method.kind(eta=0.9) if method.fair else method.kind()
     assert make(name) == expected
     assert make(name).eta == (0.9 if method.fair else 0.0)
@@ -67,10 +67,10 @@ def test_a_base_must_be_federated(name):
     refused("transport", {"base": name}, "cannot be the base of Transport: take a federated")
 
 
-@pytest.mark.parametrize("name", pff.ALGORITHMS)
+@pytest.mark.parametrize("name", pff.methods.METHODS)
 def test_what_it_takes_can_be_given(name):
     """A method takes its class's settings, those of the penalty and a target only if fair."""
-    method, usual = pff.ALGORITHMS[name], make(name)
+    method, usual = pff.methods.METHODS[name], make(name)
     for key in method.settings:
         assert takes(name, key) == (method.fair or key not in OF_PENALTY)
         if takes(name, key) and key != "base":
@@ -83,12 +83,12 @@ def test_what_it_takes_can_be_given(name):
 
 def test_texts_are_read_as_what_the_setting_is():
     made = make("pfedfair", {"lam": "0.2", "rounds": "1e1", "inner": "sgd", "eta": "0.5"})
-    assert made == pff.PFedFair(lam=0.2, rounds=10, inner="sgd", eta=0.5)
+    assert made == pff.methods.PFedFair(lam=0.2, rounds=10, inner="sgd", eta=0.5)
     assert type(made.rounds) is int
     assert type(make("pfedfair", {"gamma": 1}).gamma) is float
     for text, kappa in (("inf", float("inf")), ("0", 0.0), ("none", None), ("", None)):
         assert make("transport", {"kappa": text}).kappa == kappa
-    assert make("transport", {"epsilon": "none", "confidence": "None"}) == pff.Transport()
+    assert make("transport", {"epsilon": "none", "confidence": "None"}) == pff.methods.Transport()
     assert make("transport", {"base": "none"}) == make("transport", {"base": ""}) == make(
         "transport"
     )  # fmt: skip
@@ -103,21 +103,21 @@ def test_options_of_the_penalty():
 
 def test_a_base_has_settings_of_its_own():
     made = make("transport", {"base": "fedprox", "base.mu": "0.5", "rounds": 9})
-    assert made.base == pff.FedProx(mu=0.5)
-    assert made.trainer == pff.FedProx(mu=0.5, rounds=3)
+    assert made.base == pff.methods.FedProx(mu=0.5)
+    assert made.trainer == pff.methods.FedProx(mu=0.5, rounds=3)
     tuned = make("transport", {"base": "fedprox"}, "adult")
     assert tuned.base == make("fedprox", data="adult")
     assert tuned.rounds == make("transport", data="adult").rounds
     fair = make("transport", {"base": "fedavg-kde", "base.eta": 0.4, "base.batch": 50})
     assert (fair.trainer.eta, fair.eta, fair.batch) == (0.4, 0.0, 50)
-    assert make("transport", {"base": pff.FedProx()}).base == pff.FedProx()
+    assert make("transport", {"base": pff.methods.FedProx()}).base == pff.methods.FedProx()
 
 
 @pytest.mark.parametrize("name", ["fedavg-kde", "pfedfair", "fairfed", "kde-local"])
 def test_a_target_in_the_place_of_eta(name):
     settings = {"target_ddp": "0.03", "confidence": "0.9", "held": 0.1, "dual_step": 1, "rounds": 4}
     made = make(name, settings, "adult")
-    assert isinstance(made, pff.Targeted)
+    assert isinstance(made, pff.methods.Targeted)
     assert made.method == make(name, {"rounds": 4}, "adult")
     assert (made.target_ddp, made.confidence, made.held, made.dual_step) == (0.03, 0.9, 0.1, 1.0)
     assert (made.rounds, made.alpha) == (4, made.method.alpha)
@@ -126,7 +126,7 @@ def test_a_target_in_the_place_of_eta(name):
 
 def test_transports_target_is_its_own():
     made = make("transport", {"target_ddp": "0.1", "confidence": 0.9, "held": 0.3})
-    assert made == pff.Transport(target_ddp=0.1, confidence=0.9, held=0.3)
+    assert made == pff.methods.Transport(target_ddp=0.1, confidence=0.9, held=0.3)
     assert (made.target, made.level) == (0.1, "≤ 0.1 90%")
 
 

@@ -33,9 +33,11 @@ def test_settings_are_a_trial_of_the_search(dataset, method):
     found = settings(dataset, method)
     if method == "newton":
         assert found == {"rounds": 10}
-    elif not pff.ALGORITHMS[method].kind.tuned:  # thresholds on the same base model as FedAvg's
+    elif not pff.methods.METHODS[
+        method
+    ].kind.tuned:  # thresholds on the same base model as FedAvg's
         base = settings(dataset, "fedavg")
-        more = pff.ALGORITHMS[method].closing  # rounds after training
+        more = pff.methods.METHODS[method].closing  # rounds after training
         assert found == base | {"rounds": base["rounds"] + more}
     elif (dataset, method) == ("own", "pfedfair"):  # good on two kinds of tables
         assert found in tune.trials("compas-additive", method)
@@ -58,18 +60,18 @@ def test_every_method_for_clients_is_tuned_for_every_kind_of_data():
     for dataset in small:
         assert {"fedavg", "kde-local"} <= set(TUNED[dataset])
         assert of_tables <= set(TUNED[dataset]) or "additive" not in dataset
-    kinds = {name: method.kind for name, method in pff.ALGORITHMS.items()}
-    tuned = {name for name, kind in kinds.items() if kind.tuned and not kind.central}
+    task = {name: method.kind for name, method in pff.methods.METHODS.items()}
+    tuned = {name for name, kind in task.items() if kind.tuned and not kind.central}
     for dataset, methods in TUNED.items():
         assert ("newton" in methods) == ("additive" in dataset or dataset in additive)
         if ANY not in methods and dataset not in {*small, "adult-additive", "acs"}:
-            assert {name for name in methods if kinds[name].tuned} == tuned
+            assert {name for name in methods if task[name].tuned} == tuned
         assert (ANY in methods) == (dataset in images)
 
 
 @pytest.mark.parametrize("dataset", [dataset for dataset in TUNED if ANY in TUNED[dataset]])
 def test_a_method_that_was_not_tuned_has_the_settings_of_any_that_it_takes(dataset):
-    for name, method in pff.ALGORITHMS.items():
+    for name, method in pff.methods.METHODS.items():
         usual = TUNED[dataset][ONE_STEP if method.kind.one_step else ANY]
         found = settings(dataset, name)
         if name in TUNED[dataset]:

@@ -43,9 +43,9 @@ def inputs(federation):
     """What a model sees of each row."""
     table = federation.table
     x, s = table.inputs(slice(None)).double().numpy(), table.s.numpy()
-    if not table.kinds.aware:
+    if not table.task.aware:
         return x
-    group = s[:, None] if table.kinds.groups == 2 else np.eye(table.kinds.groups)[s]
+    group = s[:, None] if table.task.groups == 2 else np.eye(table.task.groups)[s]
     return np.hstack([x, group])
 
 
@@ -68,7 +68,7 @@ def row_count(federation):
 @pytest.mark.parametrize("C", [0.01, 1.0, 30.0])
 def test_it_is_the_optimum_of_the_pooled_rows(classes, groups, aware, C):
     federation = federated(classes, groups, aware)
-    run = pff.train(federation, pff.Newton(ridge=1 / (C * row_count(federation))))
+    run = pff.train(federation, pff.methods.Newton(ridge=1 / (C * row_count(federation))))
     expected, scores = pooled(federation, C)
     np.testing.assert_allclose(run.fitted.w, expected, atol=1e-5)
     found = run.predictors[0].logits(federation.table.inputs(slice(None)), federation.table.s)
@@ -79,7 +79,7 @@ def test_it_is_the_optimum_of_the_pooled_rows(classes, groups, aware, C):
 
 def test_it_is_the_optimum_of_an_additive_model():
     federation = federated(encoding="piecewise")
-    run = pff.train(federation, pff.Newton())
+    run = pff.train(federation, pff.methods.Newton())
     n = row_count(federation)
     expected, _ = pooled(federation, 1 / (n * float(run.fitted.server["ridges"][0])))
     np.testing.assert_allclose(run.fitted.w, expected, atol=2e-5)
@@ -94,7 +94,9 @@ def test_with_too_long_steps_it_still_arrives():
     apart = table._replace(y=(table.x[:, 0] > 0).float())
     federation = replace(federation, table=apart)
     for C in (1.0, 1e4):
-        run = pff.train(federation, pff.Newton(rounds=40, ridge=1 / (C * row_count(federation))))
+        run = pff.train(
+            federation, pff.methods.Newton(rounds=40, ridge=1 / (C * row_count(federation)))
+        )
         expected, _ = pooled(federation, C)
         np.testing.assert_allclose(run.fitted.w, expected, rtol=1e-5, atol=1e-5)
         assert run.fitted.server["stage"] == -1
@@ -102,7 +104,7 @@ def test_with_too_long_steps_it_still_arrives():
 
 def test_a_step_that_goes_too_far_is_taken_back():
     federation = federated()
-    algorithm = pff.Newton(ridge=1e-3)
+    algorithm = pff.methods.Newton(ridge=1e-3)
     everyone = clients(federation, linear(federation.encoder.width, groups=2))
     sizes = torch.tensor(federation.sizes).float()
     server = algorithm.start_server(torch.zeros(everyone.network.size), sizes)
@@ -119,7 +121,7 @@ def test_a_step_that_goes_too_far_is_taken_back():
 
 def test_clients_alike_whatever_their_size():
     federation = federated()
-    algorithm = pff.Newton(ridge=0.01, weighting="uniform")
+    algorithm = pff.methods.Newton(ridge=0.01, weighting="uniform")
     run = pff.train(federation, algorithm)
     w = run.fitted.w.double().requires_grad_()
     total = 0.0
@@ -143,7 +145,7 @@ def folds_of(federation, everyone):
 def test_the_ridge_is_the_best_of_cross_validation(classes, aware):
     """scikit-learn, trained to the end without each of the same folds, agrees on the losses."""
     federation = federated(classes, aware=aware)
-    run = pff.train(federation, pff.Newton())
+    run = pff.train(federation, pff.methods.Newton())
     server, n = run.fitted.server, row_count(federation)
     assert server["stage"] == -1
     assert server["useful"] <= 10
@@ -170,7 +172,7 @@ def test_the_ridge_is_the_best_of_cross_validation(classes, aware):
 @pytest.mark.parametrize("rounds", range(1, 9))
 def test_few_rounds_do_what_they_can(rounds):
     federation = federated()
-    run = pff.train(federation, pff.Newton(rounds=rounds))
+    run = pff.train(federation, pff.methods.Newton(rounds=rounds))
     y = federation.table.y
     rows = np.concatenate(federation.partition.train)
     z = run.predictors[0].logits(federation.table.inputs(slice(None)), federation.table.s)[:, 0]
@@ -181,7 +183,7 @@ def test_few_rounds_do_what_they_can(rounds):
 
 def test_nothing_is_asked_for_once_it_has_arrived():
     federation = federated()
-    algorithm = pff.Newton(ridge=0.01, rounds=30)
+    algorithm = pff.methods.Newton(ridge=0.01, rounds=30)
     network = linear(federation.encoder.width, groups=2)
     states = play(federation, algorithm, network, 30)
     done = int(states[-1]["useful"])
@@ -213,7 +215,7 @@ def test_own_intercepts_are_the_optimum_with_their_prior(classes):
     """In scikit-learn: a column for each client, scaled so that the ridge is the prior."""
     federation = many(0.8, classes)
     C, n = 0.5, row_count(federation)
-    run = pff.train(federation, pff.Newton(ridge=1 / (C * n), intercepts="personal"))
+    run = pff.train(federation, pff.methods.Newton(ridge=1 / (C * n), intercepts="personal"))
     tau = float(run.fitted.server["tau"])
     assert 0.8 / 1.6 < tau < 0.8 * 1.6 * (np.sqrt(2) if classes == 2 else 1)
     assert run.fitted.server["stage"] == -1
@@ -232,7 +234,7 @@ def test_own_intercepts_are_the_optimum_with_their_prior(classes):
 
 
 def test_clients_that_do_not_differ_have_no_intercept_of_their_own():
-    run = pff.train(many(0.0), pff.Newton(intercepts="personal"))
+    run = pff.train(many(0.0), pff.methods.Newton(intercepts="personal"))
     assert run.fitted.server["tau"] < 0.15
     assert run.fitted.server["useful"] <= 10
     own = run.fitted.theta - run.fitted.w
@@ -261,11 +263,13 @@ def test_the_likelihood_of_tau_is_the_integral_over_intercepts():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: pff.Newton(eta=0.5), "plain loss: leave out eta"),
-        (lambda: pff.Newton(folds=1), "folds must be at least 2, got 1"),
-        (lambda: pff.Newton(intercepts="own"), "Unknown intercepts 'own'"),
+        (lambda: pff.methods.Newton(eta=0.5), "plain loss: leave out eta"),
+        (lambda: pff.methods.Newton(folds=1), "folds must be at least 2, got 1"),
+        (lambda: pff.methods.Newton(intercepts="own"), "Unknown intercepts 'own'"),
         (
-            lambda: pff.train(federated(), pff.Newton(), network=pff.MLP(7, (64, 64), groups=2)),
+            lambda: pff.train(
+                federated(), pff.methods.Newton(), network=pff.MLP(7, (64, 64), groups=2)
+            ),
             "mlp 64-64 is not linear in its parameters: take model='linear' or additive",
         ),
     ],
@@ -281,9 +285,9 @@ def test_that_it_has_not_arrived_is_said(pfedfair, tmp_path):
     frame["y"] = (frame["x"] > 0.3).astype(int)  # without exception
     data = pff.from_frame(frame.assign(site=np.where(frame.index < 200, "a", "b")), "y", "sex")
     federation = data.federate(pff.partition.by_column("site"))
-    few = pff.train(federation, pff.Newton(rounds=3, ridge=1e-9))
+    few = pff.train(federation, pff.methods.Newton(rounds=3, ridge=1e-9))
     assert "has not arrived after 3 messages" in few.doubts
-    many = pff.train(federation, pff.Newton(rounds=30, ridge=1e-2))
+    many = pff.train(federation, pff.methods.Newton(rounds=30, ridge=1e-2))
     assert many.doubts == ""
     data.frame.to_csv(tmp_path / "sure.csv", index=False)
     asked = ("--label", "y", "--sensitive", "sex", "--client", "site", "--set", "ridge=1e-9")

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 import pfedfair as pff
 from pfedfair.engines.local import fit
-from pfedfair.methods import ALGORITHMS
+from pfedfair.methods import METHODS
 from pfedfair.methods.defaults import make
 from pfedfair.runs import choose_network
 
@@ -43,15 +43,15 @@ def test_one_client_ends_at_the_logistic_regression(one_place, method, optimiser
     assert sorted(theta.tolist()) == pytest.approx(sorted(theirs.coef_[0]), abs=2e-4)
 
 
-@pytest.mark.parametrize("name", sorted({*ALGORITHMS} - {"constant", "pooled"}))
+@pytest.mark.parametrize("name", sorted({*METHODS} - {"constant", "pooled"}))
 def test_no_method_takes_a_ridge_without_using_it(name, one_place, federation):
-    where = one_place if ALGORITHMS[name].kind.central else federation
+    where = one_place if METHODS[name].kind.central else federation
     settings = {"rounds": 3, "batch": 40} | SHORT.get(name, {})
     lengths = []
     for ridge in (0.0, 3.0):
         algorithm = make(name, settings | {"ridge": ridge})
         network = algorithm.network(
-            choose_network(where, pff.FedAvg(), "linear"), where.table.kinds
+            choose_network(where, pff.methods.FedAvg(), "linear"), where.table.task
         )
         lengths.append(float(fit(where, algorithm, network, seed=0).theta.norm()))
     assert lengths[1] < lengths[0]

@@ -44,7 +44,7 @@ def one_blas_thread():
 def fit(federation, seed=0, at_once=10, **options):
     algorithm = Transport(**{"rounds": 12, **OPTIONS, **options})
     network = algorithm.network(
-        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.task
     )
     return network, local.fit(federation, algorithm, network, seed, at_once=at_once)
 
@@ -69,7 +69,7 @@ def listen(federation, **options):
     heard.clear()
     algorithm = Listener(**{"rounds": 8, "agree": 3, **OPTIONS, **options})
     network = algorithm.network(
-        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.task
     )
     fitted = local.fit(federation, algorithm, network, seed=0, at_once=2)
     return network, fitted, list(heard)
@@ -165,7 +165,7 @@ def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
         federation = pff.load("adult").federate(pff.partition.fixed_shares())
     algorithm = Transport(rounds=3, agree=1)
     network = MLP(federation.encoder.width, federation.data.hidden, groups=2)
-    network = algorithm.network(network, federation.table.kinds)
+    network = algorithm.network(network, federation.table.task)
     model = network.init(np.random.default_rng(0))
     section = PAGE.read_text().split("## What leaves a client, byte by byte")[1].split("\n## ")[0]
     said = {int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", section)}
@@ -193,7 +193,7 @@ def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
 def test_nothing_that_comes_out_shares_memory_with_what_went_in(federation):
     algorithm = Transport(rounds=4, agree=2, batch=10_000)
     network = algorithm.network(
-        MLP(federation.encoder.width, (5,), groups=2), federation.table.kinds
+        MLP(federation.encoder.width, (5,), groups=2), federation.table.task
     )
     everyone, sizes = clients(federation, network), torch.ones(3)
     server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
@@ -205,8 +205,8 @@ def test_nothing_that_comes_out_shares_memory_with_what_went_in(federation):
         sent, own = algorithm.client_round(server, own, everyone, t)
         after = algorithm.server_round(server, sent, sizes)
         assert all(torch.equal(given[name], before[name]) for name in before)
-        kinds = [server, sent, own, after]
-        memory = [{v.untyped_storage().data_ptr() for v in kind.values()} for kind in kinds]
+        task = [server, sent, own, after]
+        memory = [{v.untyped_storage().data_ptr() for v in kind.values()} for kind in task]
         assert not any(a & b for a, b in itertools.combinations(memory, 2))
         server = after
     rules = numbers(algorithm.rules(server, own, everyone))
@@ -250,7 +250,7 @@ def test_chunks_do_not_matter(federation):
 def counts_of(algorithm, w, everyone):
     """What clients count, before any noise."""
     parts = counts.aside(everyone, algorithm.held, algorithm.secret)
-    cells = counts.cells_for(algorithm.bins, everyone.table.kinds)
+    cells = counts.cells_for(algorithm.bins, everyone.table.task)
     return counts.count(w, *parts, cells, algorithm.secret)
 
 
@@ -367,13 +367,13 @@ def test_another_target_is_as_if_trained_with_it(federation, changes, epsilon):
 def test_another_target_is_refused_in_a_sentence(federation, run):
     with pytest.raises(pff.InputError, match=r"target_ddp must be in \[0, 1\], got 2"):
         run.retarget(target_ddp=2.0)
-    plain = pff.train(federation, pff.FedAvg(rounds=8, **OPTIONS))
+    plain = pff.train(federation, pff.methods.FedAvg(rounds=8, **OPTIONS))
     with pytest.raises(pff.InputError, match="FedAvg has to train again for another target"):
         plain.retarget(target_ddp=0.1)
 
 
 def test_without_rules_of_its_own_a_method_costs_nothing(federation):
-    rules = pff.train(federation, pff.FedAvg(rounds=8, **OPTIONS)).rules()
+    rules = pff.train(federation, pff.methods.FedAvg(rounds=8, **OPTIONS)).rules()
     gap = ["ddp", "ddp_low", "ddp_high", "ddp_people"]
     assert list(rules) == ["client", "accuracy", *gap, "cost", "constant"]
     assert (rules["cost"] == 0).all()
@@ -428,7 +428,7 @@ def test_thresholds_need_s_as_an_input_and_transport_does_not(table):
     plan = pff.partition.by_column("site")
     blind = table.federate(plan, sensitive_as_input=False)
     with pytest.raises(pff.InputError, match="LoGoFair has a threshold for each group"):
-        pff.train(blind, pff.LoGoFair(rounds=2))
+        pff.train(blind, pff.methods.LoGoFair(rounds=2))
     run = train(blind, bins=50)
     assert all(isinstance(rule, Lookup) for rule in run.fitted.rules)
     assert run.fitted.rules[0].numbers.shape == (1, 200, 2)  # one table, whatever the group
@@ -546,7 +546,7 @@ def test_a_client_decides_by_its_own_counts_without_the_noise(federation):
 def test_with_epsilon_one_row_moves_one_count(federation):
     """The rest of the rows are held, and halved, by coins of their own."""
     algorithm = Transport(rounds=8, agree=3, **OPTIONS, epsilon=0.5)
-    network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.kinds)
+    network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.task)
     everyone = clients(federation, network)
     w = network.init(np.random.default_rng(0))
     fewer = replace(everyone, rows=[rows[:-1] for rows in everyone.rows])
@@ -560,7 +560,7 @@ def test_with_epsilon_one_row_moves_one_count(federation):
 @pytest.mark.parametrize("scale", [0.0, 1e4])
 def test_scores_that_are_all_alike_or_extreme(federation, scale):
     algorithm = Transport(rounds=3, agree=1, target_ddp=0.0)
-    network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.kinds)
+    network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.task)
     everyone, sizes = clients(federation, network), torch.ones(3)
     w = network.init(np.random.default_rng(0)) * scale
     server = algorithm.start_server(w, sizes)

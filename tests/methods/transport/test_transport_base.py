@@ -15,15 +15,15 @@ from pfedfair.models import MLP
 ROUNDS = {"rounds": 12, "agree": 2}  # nine to train
 TRAINING = {"batch": 30, "alpha": 0.02}
 BASES = {
-    "fedprox": pff.FedProx(mu=0.5, **TRAINING),
-    "mmpf": pff.MMPF(groups="both", **TRAINING),
-    "fedavg-kde": pff.FedAvg(eta=0.5, **TRAINING),
+    "fedprox": pff.methods.FedProx(mu=0.5, **TRAINING),
+    "mmpf": pff.methods.MMPF(groups="both", **TRAINING),
+    "fedavg-kde": pff.methods.FedAvg(eta=0.5, **TRAINING),
 }
 
 
 def fit(federation, algorithm):
     network = MLP(federation.encoder.width, (5,), groups=2)
-    network = algorithm.network(network, federation.table.kinds)
+    network = algorithm.network(network, federation.table.task)
     return network, local.fit(federation, algorithm, network, seed=0)
 
 
@@ -34,21 +34,23 @@ def test_without_a_base_it_is_fedavg(table, federation, blind):
         plan = pff.partition.by_column("site", validation=0.2)
         federation = table.federate(plan, seed=3, sensitive_as_input=False)
     settings = TRAINING | {"epochs": 2, "weighting": "size", "optimiser": "sgd"}
-    _, plain = fit(federation, pff.Transport(**ROUNDS, **settings, bins=50))
-    _, based = fit(federation, pff.Transport(**ROUNDS, base=pff.FedAvg(**settings), bins=50))
+    _, plain = fit(federation, pff.methods.Transport(**ROUNDS, **settings, bins=50))
+    _, based = fit(
+        federation, pff.methods.Transport(**ROUNDS, base=pff.methods.FedAvg(**settings), bins=50)
+    )
     assert torch.equal(plain.w, based.w)
     assert torch.equal(numbers(plain.rules), numbers(based.rules))
     assert all(torch.equal(plain.server[name], based.server[name]) for name in plain.server)
-    other = pff.FedAvg(**settings | {"epochs": 1})
+    other = pff.methods.FedAvg(**settings | {"epochs": 1})
     assert not torch.equal(
-        fit(federation, pff.Transport(**ROUNDS, base=other, bins=50))[1].w, plain.w
+        fit(federation, pff.methods.Transport(**ROUNDS, base=other, bins=50))[1].w, plain.w
     )
 
 
 @pytest.mark.parametrize("name", BASES)
 def test_the_model_is_the_bases_on_the_rows_that_are_not_held(federation, name):
     """Client after client: no chunk, no transport."""
-    network, fitted = fit(federation, pff.Transport(**ROUNDS, base=BASES[name]))
+    network, fitted = fit(federation, pff.methods.Transport(**ROUNDS, base=BASES[name]))
     base = BASES[name]
     sizes = torch.from_numpy(federation.sizes).float()
     server = base.start_server(network.init(pff.seeds.generator(0, pff.seeds.INIT)), sizes)
@@ -66,11 +68,13 @@ def test_the_model_is_the_bases_on_the_rows_that_are_not_held(federation, name):
 @pytest.mark.parametrize("name", BASES)
 def test_rules_come_from_the_scores_of_that_model(federation, name):
     """What a client keeps is counts of w's scores; its rule keeps the target on them."""
-    algorithm = pff.Transport(**ROUNDS, base=BASES[name], kappa=0.0, target_ddp=0.1, bins=100)
+    algorithm = pff.methods.Transport(
+        **ROUNDS, base=BASES[name], kappa=0.0, target_ddp=0.1, bins=100
+    )
     network, fitted = fit(federation, algorithm)
     everyone = clients(federation, network)
     parts = set_aside(everyone, algorithm.held)
-    cells = counts.cells_for(100, federation.table.kinds)
+    cells = counts.cells_for(100, federation.table.task)
     expected = counts.count(fitted.w, *parts, cells, False)
     for key in expected:
         assert torch.equal(fitted.own[key], expected[key])
@@ -89,9 +93,9 @@ def test_rules_come_from_the_scores_of_that_model(federation, name):
 @pytest.mark.filterwarnings("ignore::pfedfair.CollapseWarning")
 @pytest.mark.parametrize("name", BASES)
 def test_a_run_can_be_kept_retargeted_and_joined(federation, name, tmp_path):
-    run = pff.train(federation, pff.Transport(**ROUNDS, base=BASES[name]))
+    run = pff.train(federation, pff.methods.Transport(**ROUNDS, base=BASES[name]))
     run.save(tmp_path)
-    anew = pff.train(federation, pff.Transport(**ROUNDS, base=BASES[name], target_ddp=0.3))
+    anew = pff.train(federation, pff.methods.Transport(**ROUNDS, base=BASES[name], target_ddp=0.3))
     again = run.retarget(target_ddp=0.3)
     assert torch.equal(numbers(again.fitted.rules), numbers(anew.fitted.rules))
     assert again.algorithm == anew.algorithm
@@ -106,19 +110,22 @@ def test_a_run_can_be_kept_retargeted_and_joined(federation, name, tmp_path):
 
 
 def test_settings_are_the_bases_and_rounds_are_transports():
-    made = pff.Transport(rounds=20, base=pff.FedProx(rounds=99, batch=7, mu=0.2))
-    assert made.trainer == pff.FedProx(rounds=14, batch=7, mu=0.2)
+    made = pff.methods.Transport(rounds=20, base=pff.methods.FedProx(rounds=99, batch=7, mu=0.2))
+    assert made.trainer == pff.methods.FedProx(rounds=14, batch=7, mu=0.2)
     assert made.batch == 7  # by which clients are put side by side
     assert made.cost()[0] == made.trainer.cost()[0]
     assert not made.keeps_clients
-    assert pff.Transport(base=pff.FairFed()).keeps_clients
-    assert pff.Transport(base=pff.MMPF()).models == ("w", "v")
+    assert pff.methods.Transport(base=pff.methods.FairFed()).keeps_clients
+    assert pff.methods.Transport(base=pff.methods.MMPF()).models == ("w", "v")
 
 
-@pytest.mark.parametrize("base", [pff.Local(), pff.Constant(), pff.LoGoFair(), pff.Transport()])
+@pytest.mark.parametrize(
+    "base",
+    [pff.methods.Local(), pff.methods.Constant(), pff.methods.LoGoFair(), pff.methods.Transport()],
+)
 def test_what_cannot_be_a_base_is_refused(base):
     with pytest.raises(pff.InputError, match=f"{type(base).__name__} cannot be the base of Transp"):
-        pff.Transport(base=base)
+        pff.methods.Transport(base=base)
 
 
 def test_where_s_is_not_an_input_a_base_must_share_its_gradients(table):

@@ -33,7 +33,7 @@ def test_its_rounds_are_the_messages_of_both(people):
     federation = people.federate(pff.partition.by_column("site"))
     run = pff.train(federation, algorithm)
     assert run.network.words == "linear"
-    plain = pff.train(federation, pff.Newton())
+    plain = pff.train(federation, pff.methods.Newton())
     assert run.table()["ddp"].mean() < plain.table()["ddp"].mean() / 2
     with pytest.raises(pff.InputError, match="is not linear in its parameters"):
         pff.train(federation, algorithm, network=pff.MLP(3, (5,), groups=2))
@@ -60,7 +60,7 @@ def test_the_ridge_of_the_head_is_chosen_too(people):
     run = pff.train(federation, pff.make("newton"))
     assert run.fitted.server["ridges"].shape == (1,)
     algorithm = pff.make("transport", {"base": "newton"})
-    network = algorithm.network(run.network, federation.table.kinds)
+    network = algorithm.network(run.network, federation.table.task)
     clients = Clients(network, federation.table, federation.partition.train, range(4), 0)
     sizes = torch.tensor(federation.sizes).float()
     states = [algorithm.start_server(network.init(np.random.default_rng(0)), sizes)]

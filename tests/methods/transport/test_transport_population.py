@@ -48,7 +48,9 @@ def known_chances(shares, classes, aware, n=7000):
     federation = data.federate(pff.partition.by_column("site"), 0, aware)
     groups = len(shares[0]) if aware else 0
     network = MLP(federation.encoder.width, (), outputs(classes), groups)
-    algorithm = pff.Transport(rounds=22, agree=2, batch=500, alpha=0.05, bins=300 if aware else 150)
+    algorithm = pff.methods.Transport(
+        rounds=22, agree=2, batch=500, alpha=0.05, bins=300 if aware else 150
+    )
     fresh = [population(12_000, own, classes, 50 + i, of_group) for i, own in enumerate(shares)]
     return pff.train(federation, algorithm, network=network), fresh
 

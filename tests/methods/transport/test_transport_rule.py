@@ -14,7 +14,7 @@ from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.methods.transport import Transport
 from pfedfair.methods.transport.counts import cells_for
 from pfedfair.theory import rule as theory
@@ -346,7 +346,7 @@ def test_bins_and_thresholds_agree_on_who_is_where():
     """Counts are made in one place and decisions in another: on all scores but rounding errors."""
     algorithm = Transport(bins=100)
     z = np.linspace(-8, 8, 5001).astype(np.float32)
-    place = cells_for(algorithm.bins, Kinds()).place(torch.from_numpy(z)[:, None]).numpy()
+    place = cells_for(algorithm.bins, Task()).place(torch.from_numpy(z)[:, None]).numpy()
     assert place.min() == 0
     assert place.max() == 99
     for first in (0, 1, 37, 50, 99, 100):
@@ -455,7 +455,7 @@ def test_lots_shrink_every_gap_alike():
     rng, shares = np.random.default_rng(0), np.full(2, 0.5)
     known = {name: v.numpy() for name, v in knows(eta, pooled).items()}
     belief = Belief(counts=counts, pooled=pooled, prior=FLAT)
-    found = solver(algorithm).solve(known, belief, shares, rng, Kinds())
+    found = solver(algorithm).solve(known, belief, shares, rng, Task())
     drawn = belief.draws(400, np.random.default_rng(0))
     strict = solver(algorithm).proposition_2(eta, shares, belief.shapes, 0.0)[..., 1]
     best = 0.0
@@ -481,7 +481,7 @@ def test_a_client_is_told_how_well_its_gap_is_known():
         counts = n * own
         rule = Transport(bins=bins).solve(
             knows(eta, pooled) | {"w": torch.zeros(1)}, counts, np.full(2, 0.5),
-            np.random.default_rng(0), Kinds(),
+            np.random.default_rng(0), Task(),
         )  # fmt: skip
         positive = chances(rule.numbers.double().numpy().ravel(), centres(bins))
         drawn = Belief(counts=counts, pooled=pooled, prior=FLAT).draws(

@@ -231,10 +231,10 @@ def _joined(parts: list[pd.Series[Any]]) -> pd.Series[Any]:
     return pd.concat(parts, ignore_index=True)
 
 
-def _agreed(held: np.ndarray, kinds: dict[str, tuple[np.ndarray, tuple[str, ...]]]) -> list[str]:
+def _agreed(held: np.ndarray, task: dict[str, tuple[np.ndarray, tuple[str, ...]]]) -> list[str]:
     """Refuse labels and groups of which nobody learns; name those that nobody is tested on."""
     said = []
-    for what, (found, names) in kinds.items():
+    for what, (found, names) in task.items():
         train, test = (set(found[some].tolist()) for some in (~held, held))
         strange = [names[z] for z in sorted(test - train)]
         if strange:

@@ -33,7 +33,7 @@ from pfedfair.engines.site.masking import FEWEST
 from pfedfair.engines.site.schema import agree
 from pfedfair.engines.site.settings import Settings
 from pfedfair.engines.site.work import make_network
-from pfedfair.methods import Algorithm, State
+from pfedfair.methods import Method, State
 
 
 class Conductor:
@@ -191,7 +191,7 @@ class Conductor:
             log.warning("pfedfair: the update of site '%s': %s", state.places[number].name, why)
         return good, usual[0][0] if usual else 1
 
-    def combine(self, algorithm: Algorithm, state: Checkpoint, messages: dict[int, State]) -> State:
+    def combine(self, algorithm: Method, state: Checkpoint, messages: dict[int, State]) -> State:
         """The algorithm's own server round, over those who answered.
 
         Where the server keeps something of every client, a site that is missing counts with its

@@ -94,4 +94,4 @@ def keep(settings: Settings, state: Checkpoint) -> None:
     server = {f"server.{name}": t for name, t in state.server.items() if name != "w"}
     tensors = {"w": state.server["w"], **server}
     network = make_network(schema, algorithm)
-    write_model(settings.out, network, schema.encoder, schema.kinds, [], tensors, about)
+    write_model(settings.out, network, schema.encoder, schema.task, [], tensors, about)

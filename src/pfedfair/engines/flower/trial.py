@@ -21,7 +21,7 @@ from pfedfair.engines.flower import provision
 from pfedfair.engines.flower.processes import Processes, free_ports, write_toml
 from pfedfair.engines.site.rows import as_sites
 from pfedfair.federation import Federation, encoded
-from pfedfair.methods import Algorithm
+from pfedfair.methods import Method
 from pfedfair.partition import Plan, fixed_shares
 from pfedfair.runs import choose_network, load_model
 from pfedfair.runs.predictor import Predictor
@@ -50,7 +50,7 @@ def simulate(
     federation: Federation,
     where: dict[str, Any],
     method: str,
-    algorithm: Algorithm,
+    algorithm: Method,
     seed: int,
     out: Path,
     local_rounds: int = 1,
@@ -61,7 +61,7 @@ def simulate(
     federation = as_sites(federation, str(where.get("client") or ""))
     out = out.absolute()
     config = settings(federation, method, algorithm, seed, out / "server") | where
-    config |= {"blind": not federation.table.kinds.aware, "state-dir": str(out / "sites")}
+    config |= {"blind": not federation.table.task.aware, "state-dir": str(out / "sites")}
     config |= {"local-rounds": local_rounds, "poll": 0.1, "secure-sum": secure_sum}
     with Processes(out / "flower") as processes:
         (port,) = free_ports(1)
@@ -74,7 +74,7 @@ def simulate(
 
 
 def settings(
-    federation: Federation, method: str, algorithm: Algorithm, seed: int, out: Path
+    federation: Federation, method: str, algorithm: Method, seed: int, out: Path
 ) -> dict[str, Any]:
     """What both kinds of trial say of a run."""
     hidden = ",".join(map(str, federation.data.hidden))
@@ -110,7 +110,7 @@ def follow(processes: Processes, status: Path, log: Path, say: Say) -> dict[str,
 
 def outcome(
     federation: Federation,
-    algorithm: Algorithm,
+    algorithm: Method,
     seed: int,
     folders: list[Path],
     server: Path,
@@ -157,7 +157,7 @@ def site_tables(data: Dataset, plan: Plan, seed: int) -> Federation:
 def demo(
     data: Dataset,
     method: str,
-    algorithm: Algorithm,
+    algorithm: Method,
     sites: int,
     seed: int,
     folder: Path,

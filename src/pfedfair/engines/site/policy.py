@@ -16,7 +16,7 @@ from pfedfair._util.errors import InputError, known
 from pfedfair._util.files import first_line
 from pfedfair.engines.site.schema import Schema
 from pfedfair.engines.site.settings import Config
-from pfedfair.methods import ALGORITHMS, Algorithm
+from pfedfair.methods import METHODS, Method
 
 LONGEST = 20_000_000  # characters of an agreed table, in JSON: more is not even read
 
@@ -49,7 +49,7 @@ class Policy:
 
     def __post_init__(self) -> None:
         for name in self.methods:
-            known("method in the policy", name, ALGORITHMS)
+            known("method in the policy", name, METHODS)
         for field in fields(self):
             value, name = getattr(self, field.name), field.name.replace("_", "-")
             if isinstance(value, int | float) and not value >= 0:
@@ -75,12 +75,12 @@ class Policy:
             raise InputError(
                 f"The policy {path} cannot be read ({first_line(error)}): nothing is answered."
             ) from error
-        kinds: dict[str, Any] = {
+        task: dict[str, Any] = {
             field.name.replace("_", "-"): type(field.default) for field in fields(cls)
         }
         made: dict[str, Any] = {}
         for name, value in given.items():
-            kind = kinds[known("line of a policy", name, kinds)]
+            kind = task[known("line of a policy", name, task)]
             wanted: Any = {tuple: list, float: (int, float)}.get(kind, kind)
             if not isinstance(value, wanted) or (kind is not bool and isinstance(value, bool)):
                 words = {tuple: "a list", bool: "true or false", int: "a whole number"}
@@ -98,10 +98,10 @@ class Policy:
             f"This site's policy has {key.replace('_', '-')} = {told}; the run asks for {asked}."
         )
 
-    def check_method(self, algorithm: Algorithm) -> None:
+    def check_method(self, algorithm: Method) -> None:
         """Refuse a method that the site does not take part in, or that would take for ever."""
-        own = {method.kind: method.name for method in ALGORITHMS.values()}
-        allowed = {ALGORITHMS[name].kind for name in self.methods}
+        own = {method.kind: method.name for method in METHODS.values()}
+        allowed = {METHODS[name].kind for name in self.methods}
         for each in _wrapped(algorithm):
             if allowed and type(each) in own and type(each) not in allowed:
                 raise PolicyError(
@@ -148,12 +148,12 @@ class Policy:
             raise self.refuse("inputs", schema.encoder.width)
 
 
-def _wrapped(algorithm: Algorithm) -> Iterator[Algorithm]:
+def _wrapped(algorithm: Method) -> Iterator[Method]:
     """A method, and those that it lets train."""
     yield algorithm
     for field in fields(algorithm):
         value = getattr(algorithm, field.name)
-        if isinstance(value, Algorithm):
+        if isinstance(value, Method):
             yield from _wrapped(value)
 
 

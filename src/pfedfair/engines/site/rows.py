@@ -202,8 +202,8 @@ def federate_site(
 def _check_columns(site: Site, schema: Schema) -> None:
     """Refuse columns that are no inputs here: a server could ask for what the site has dropped."""
     data = site.data
-    kinds = zip(schema.encoder.names, (data.numeric, data.categorical), strict=True)
-    odd = [c for asked, own in kinds for c in asked if c not in own or c == site.client]
+    columns = zip(schema.encoder.names, (data.numeric, data.categorical), strict=True)
+    odd = [c for asked, own in columns for c in asked if c not in own or c == site.client]
     inputs = {*data.numeric, *data.categorical} - {site.client}
     odd = [c for c in odd if base_of(c)[0] not in inputs or not is_empty(data, base_of(c)[0])]
     odd = [c for c in odd if not midnight(c, data.categorical)]
@@ -236,7 +236,7 @@ def as_sites(federation: Federation, client: str = "", least: int = LEAST) -> Fe
     schema, _ = agree(found)
     data = blended(data, train, least, client)
     part = replace(part, data=data, train=train)
-    aware = federation.table.kinds.aware
+    aware = federation.table.task.aware
     return _placed(encoded(data, part, schema.encoder, aware, federation.seed), least)
 
 

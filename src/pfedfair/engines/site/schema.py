@@ -26,7 +26,7 @@ from pfedfair.data.tables.encoder import Encoder, from_dict
 from pfedfair.data.tables.piecewise import LEAST, Piecewise
 from pfedfair.data.tables.roles import LIKE_A_NAME
 from pfedfair.data.tables.summary import Summary
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.engines.site.bounds import bounded, unbelievable
 from pfedfair.engines.site.identifiers import look_so, voted_out, without
 from pfedfair.engines.site.missing_columns import alike, is_empty, midnight
@@ -117,8 +117,8 @@ class Schema:
         return self.encoder.encoding, *self.encoder.names, self.labels, self.groups
 
     @property
-    def kinds(self) -> Kinds:
-        return Kinds(len(self.groups), len(self.labels), self.aware)
+    def task(self) -> Task:
+        return Task(len(self.groups), len(self.labels), self.aware)
 
     def to_json(self) -> str:
         return json.dumps(vars(self) | {"encoder": self.encoder.to_dict()})

@@ -15,7 +15,7 @@ from pfedfair.engines.site.accounting import epsilon_of
 from pfedfair.engines.site.masking import FEWEST, least_to_open
 from pfedfair.engines.site.privacy import check_privacy, noise_of, relative_noise
 from pfedfair.engines.site.schema import Schema
-from pfedfair.methods import Algorithm, defaults
+from pfedfair.methods import Method, defaults
 
 Config = Mapping[str, Any]
 OF_METHOD = (
@@ -26,7 +26,7 @@ KINDS = {"int": int, "float": float, "bool": bool, "str": str, "Path": Path}
 LEAST = {"sites": 1, "seed": 0, "local_rounds": 1, "malicious": 1}
 
 
-def make_algorithm(config: Config) -> Algorithm:
+def make_algorithm(config: Config) -> Method:
     """Return the method of a run: a complete `algorithm`, or a `method` with some settings.
 
     Settings that are left out are as tuned.
@@ -44,7 +44,7 @@ def make_algorithm(config: Config) -> Algorithm:
 
 
 def check_secure(
-    algorithm: Algorithm, sites: int, least: int, threshold: int = 0, aggregate: str = "mean"
+    algorithm: Method, sites: int, least: int, threshold: int = 0, aggregate: str = "mean"
 ) -> None:
     """Refuse what cannot be done with sums alone."""
     if algorithm.federated and not algorithm.sums:
@@ -74,7 +74,7 @@ def check_secure(
 class Settings:
     """How the server conducts a run; see docs/flower.md."""
 
-    algorithm: Algorithm
+    algorithm: Method
     seed: int
     blind: bool
     hidden: tuple[int, ...]

@@ -29,7 +29,7 @@ from pfedfair.engines.site.rows import Site, federate_site, read_site
 from pfedfair.engines.site.schema import Schema
 from pfedfair.engines.site.secrets import secret_of, seed_for
 from pfedfair.engines.site.settings import Config, Settings, make_algorithm
-from pfedfair.methods import Algorithm, Clients, State
+from pfedfair.methods import Clients, Method, State
 from pfedfair.metrics.intervals import FEWEST
 from pfedfair.models import Network
 from pfedfair.runs.run import Run
@@ -38,12 +38,12 @@ from pfedfair.runs.training import usual_network
 log = logging.getLogger("pfedfair")
 
 
-def make_network(schema: Schema, algorithm: Algorithm) -> Network:
+def make_network(schema: Schema, algorithm: Method) -> Network:
     """Return the network that all sites train, whoever has which rows."""
-    algorithm.check(schema.kinds)
+    algorithm.check(schema.task)
     hidden = () if algorithm.linear else schema.hidden
-    usual = usual_network(schema.encoder.width, hidden, schema.kinds)
-    return algorithm.network(usual, schema.kinds)
+    usual = usual_network(schema.encoder.width, hidden, schema.task)
+    return algorithm.network(usual, schema.task)
 
 
 def one_row(state: State) -> State:
@@ -52,7 +52,7 @@ def one_row(state: State) -> State:
 
 
 def play(
-    algorithm: Algorithm, server: State, own: State, clients: Clients, t: int, rounds: int
+    algorithm: Method, server: State, own: State, clients: Clients, t: int, rounds: int
 ) -> tuple[State, State, int]:
     """Play up to `rounds` rounds at this site alone; return its message, its state, and how many.
 
@@ -133,7 +133,7 @@ class Work:
         if self.algorithm.secret:  # the server knows the run's seed
             seed = seed_for(secret_of(self.folder), f"run {self.key}")
         network, ids = make_network(self.schema, self.algorithm), [int(self.order["number"])]
-        table = rows.table._replace(kinds=self.schema.kinds, encoder=self.schema.encoder)
+        table = rows.table._replace(task=self.schema.task, encoder=self.schema.encoder)
         self.clients = Clients(network, table, [rows.rows], ids, seed, marks=rows.marks)
 
     def train(self) -> tuple[State, int]:

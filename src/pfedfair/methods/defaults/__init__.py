@@ -11,7 +11,7 @@ from typing import Any
 from pfedfair._util.errors import InputError, known, near, setting
 from pfedfair.data import Dataset
 from pfedfair.federation import steps
-from pfedfair.methods import ALGORITHMS, METHODS, Algorithm, Method
+from pfedfair.methods import METHODS, REGISTRY, Method, MethodEntry
 from pfedfair.methods.defaults.values import NONE, number, parsed
 from pfedfair.methods.target import Targeted, targeted
 
@@ -45,7 +45,7 @@ OF_TARGET = ("target_ddp", "confidence", "held", "dual_step")
 
 def make(
     name: str, settings: Mapping[str, Any] | None = None, data: str | Dataset | None = None
-) -> Algorithm:
+) -> Method:
     """Return a method by its name: for the command line, for Python and for Flower.
 
     Parameters
@@ -66,7 +66,7 @@ def make(
     Traceback (most recent call last):
     pfedfair.InputError: 'eta' means nothing to fedavg: leave it out, or take fedavg-kde.
     """
-    method = ALGORITHMS[known("method", name, ALGORITHMS)]
+    method = METHODS[known("method", name, METHODS)]
     tuned = {} if data is None else _settings(data, name)
     given = dict(settings or {})
     by_steps = "base" not in given and any(key in given for key in OF_STEPS)
@@ -99,7 +99,7 @@ def takes(name: str, key: str, given: Collection[str] = OF_TARGET) -> bool:
     >>> takes("fedavg", "rounds"), takes("fedavg", "eta"), takes("fedavg-kde", "target_ddp")
     (True, False, True)
     """
-    method, key = ALGORITHMS[name], key.partition(".")[0]
+    method, key = METHODS[name], key.partition(".")[0]
     if key in OF_PENALTY:
         return method.fair
     if method.fair and key in OF_TARGET and key not in method.settings:
@@ -114,7 +114,7 @@ def settings(data: str | Dataset, name: str) -> dict[str, Any]:
     has nothing to tune but what FedAvg has, has FedAvg's, and its rounds after training.
     """
     tuned: dict[str, dict[str, Any]] = _read("tuned.toml").get(section(data), {})
-    method = ALGORITHMS[name]
+    method = METHODS[name]
     if name not in (*tuned, EXACT) and _as_base(name):
         base = EXACT if EXACT in tuned and "base" in method.settings else BASE
         trained = settings(data, base)
@@ -129,7 +129,7 @@ def settings(data: str | Dataset, name: str) -> dict[str, Any]:
 
 def _as_base(name: str) -> bool:
     """Whether a method has nothing to tune but what another one has that trains its model."""
-    kind = ALGORITHMS[name].kind
+    kind = METHODS[name].kind
     return kind.federated and not kind.tuned
 
 
@@ -149,7 +149,7 @@ def _sections() -> set[str]:
     return {*_read("tuned.toml"), *_read("spaces.toml")["few"]["sections"]}
 
 
-def words(data: str | Dataset, name: str, algorithm: Algorithm) -> str:
+def words(data: str | Dataset, name: str, algorithm: Method) -> str:
     """Say which settings a method has on a data set, those that were given included."""
     whose, tuned = section(data), settings(data, name)
     trainer = getattr(algorithm, "base", None) or getattr(algorithm, "method", None) or algorithm
@@ -160,7 +160,7 @@ def words(data: str | Dataset, name: str, algorithm: Algorithm) -> str:
     if getattr(algorithm, "base", None) is not None:
         found = f"a model trained by {type(trainer).__name__}, {found}"
     if not found:
-        return f"{name} has no settings to tune." if not ALGORITHMS[name].kind.tuned else (
+        return f"{name} has no settings to tune." if not METHODS[name].kind.tuned else (
             f"Settings: the defaults of {name}; nobody has tuned it for {whose}.")  # fmt: skip
     if whose not in UNTUNED and name not in _read("tuned.toml")[whose] and not _as_base(name):
         return f"Settings for {whose}: {found}. Nobody has tuned them for {name}."
@@ -172,13 +172,11 @@ def words(data: str | Dataset, name: str, algorithm: Algorithm) -> str:
     )
 
 
-def make_for(
-    rows: int | None, name: str, given: Mapping[str, Any], data: str | Dataset
-) -> Algorithm:
+def make_for(rows: int | None, name: str, given: Mapping[str, Any], data: str | Dataset) -> Method:
     """Return a method as tuned, for clients of so many `rows`."""
-    known("method", name, ALGORITHMS)
+    known("method", name, METHODS)
     base = given.get("base")
-    trains, mark = (str(base), "base.") if base in ALGORITHMS else (name, "")
+    trains, mark = (str(base), "base.") if base in METHODS else (name, "")
     small = {} if rows is None else of_few_rows(data, trains, max(rows, 1))
     return make(name, {mark + key: value for key, value in small.items()} | dict(given), data)
 
@@ -217,7 +215,7 @@ def as_many_steps(
     models that are trained on one client's rows, the latter for the mean of many clients' models
     (``docs/decisions/0007-small-clients.md``).
     """
-    kind, usual = ALGORITHMS[name].kind, TUNED_ROWS.get(section(data), rows)
+    kind, usual = METHODS[name].kind, TUNED_ROWS.get(section(data), rows)
     made = make(name)
     if made.linear:  # it needs no steps
         return {}
@@ -237,7 +235,7 @@ _settings = settings  # make's argument has this name, too
 
 def space(data: str | Dataset, name: str) -> dict[str, list[Any]]:
     """Return what is tuned of a method, and the values to try, from ``spaces.toml``."""
-    kind, known_spaces = ALGORITHMS[name].kind, _read("spaces.toml")
+    kind, known_spaces = METHODS[name].kind, _read("spaces.toml")
     rounds = known_spaces["one_step_rounds" if kind.one_step else "rounds"]
     whose = section(data)
     special = [known_spaces[k] for k in SPECIAL if whose in known_spaces[k]["sections"]]
@@ -274,11 +272,11 @@ def _nested(given: dict[str, Any], name: str, data: str | Dataset | None) -> dic
     return given
 
 
-def _refusal(key: str, method: Method) -> str:
+def _refusal(key: str, method: MethodEntry) -> str:
     """Say that a method does not take a setting, and what may have been meant."""
     taken = [one for one in method.settings if method.fair or one not in OF_PENALTY]
-    if key not in {*OF_TARGET, *(one for m in ALGORITHMS.values() for one in m.settings)}:
+    if key not in {*OF_TARGET, *(one for m in METHODS.values() for one in m.settings)}:
         return f"Unknown setting '{key}' of {method.name}: {near(key, taken)}{', '.join(taken)}."
-    other = [fair for _, _, plain, fair in METHODS if plain == method.name and fair]
+    other = [fair for _, _, plain, fair in REGISTRY if plain == method.name and fair]
     instead = f", or take {other[0]}" if other and key in (*OF_PENALTY, *OF_TARGET) else ""
     return f"'{setting(key)}' means nothing to {method.name}: leave it out{instead}."

@@ -31,8 +31,8 @@ from torch import Tensor
 
 from pfedfair._util.errors import InputError, known
 from pfedfair._util.spare import new
-from pfedfair.data.task import Kinds
-from pfedfair.methods.base import Algorithm, Answer, Averaged, Clients, Model, State, Summed
+from pfedfair.data.task import Task
+from pfedfair.methods.base import Answer, Averaged, Clients, Method, Model, State, Summed
 from pfedfair.methods.checks import at_least
 from pfedfair.methods.newton import curvature, steps
 from pfedfair.methods.newton.curvature import blocks, model
@@ -76,7 +76,7 @@ class MessageState(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Newton(Algorithm):
+class Newton(Method):
     """Newton's method on sums of gradients and Hessians.
 
     Attributes
@@ -150,7 +150,7 @@ class Newton(Algorithm):
         """What the message of a stage is about."""
         return self.plan[min(int(stage), len(self.plan) - 1)]
 
-    def network(self, default: Network, kinds: Kinds) -> Network:
+    def network(self, default: Network, task: Task) -> Network:
         default.design(torch.zeros(1, 0, 1), torch.zeros(1, 0, dtype=torch.int64))  # or it refuses
         return default
 

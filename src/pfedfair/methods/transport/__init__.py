@@ -45,12 +45,20 @@ from torch import Tensor
 
 from pfedfair._util import seeds
 from pfedfair._util.errors import InputError, known
-from pfedfair.data.task import Kinds, outputs
+from pfedfair.data.task import Task, outputs
 from pfedfair.methods import checks
 from pfedfair.methods.base import Answer, Clients, State
 from pfedfair.methods.based import Based
 from pfedfair.methods.transport import counts
-from pfedfair.methods.transport.counts import aside, cells_for, count, learn, likeness, noisy
+from pfedfair.methods.transport.counts import (
+    aside,
+    cells_for,
+    count,
+    known_to_all,
+    learn,
+    likeness,
+    noisy,
+)
 from pfedfair.methods.transport.solver import Facts, Solver
 from pfedfair.models import Both, Network
 from pfedfair.rules import Lookup, Rule, Thresholds
@@ -130,9 +138,9 @@ class Transport(Based):
     def secret(self) -> bool:
         return self.epsilon is not None
 
-    def rule_work(self, kinds: Kinds) -> float:
+    def rule_work(self, task: Task) -> float:
         sure = 20.0 if self.confidence else 1.0  # draws of what the gap may be
-        return sure if kinds.binary else 50.0 * sure  # a linear program
+        return sure if task.binary else 50.0 * sure  # a linear program
 
     def noise(self, t: int) -> float:
         counting = t == self.rounds - self.closing
@@ -148,29 +156,29 @@ class Transport(Based):
         sure = f" {self.confidence:.0%}" if self.confidence else ""
         return f"≤ {self.target_ddp:g}{marks.get(self.kappa, ' kappa')}{sure}"
 
-    def check(self, kinds: Kinds) -> None:
-        super().check(kinds)
-        if kinds.aware:
+    def check(self, task: Task) -> None:
+        super().check(task)
+        if task.aware:
             return
         if not self.trainer.wrappable:
             raise InputError(
                 f"{type(self.trainer).__name__} makes its own gradients: it cannot be the base of "
                 "transport where S is not an input."
             )
-        aware = replace(kinds, aware=True)  # the server tells the two apart by their cells
-        if cells_for(self.bins, kinds).number == cells_for(self.bins, aware).number:
-            raise InputError(f"With {kinds.classes} classes take another number of bins.")
+        aware = replace(task, aware=True)  # the server tells the two apart by their cells
+        if cells_for(self.bins, task).number == cells_for(self.bins, aware).number:
+            raise InputError(f"With {task.classes} classes take another number of bins.")
 
-    def network(self, default: Network, kinds: Kinds) -> Network:
-        scorer = super().network(default, kinds)
-        return scorer if kinds.aware else Both(scorer, scorer.like(outputs(kinds.groups)))
+    def network(self, default: Network, task: Task) -> Network:
+        scorer = super().network(default, task)
+        return scorer if task.aware else Both(scorer, scorer.like(outputs(task.groups)))
 
     def parts(self, clients: Clients) -> tuple[Clients, Clients]:
         """The clients with the rows that they train on, and with those that are held."""
 
         def make() -> tuple[Clients, Clients]:
             trained, held = aside(clients, self.held, self.secret)
-            return trained if clients.table.kinds.aware else counts.headed(trained), held
+            return trained if clients.table.task.aware else counts.headed(trained), held
 
         return clients.once(("parts", self.held, self.secret), make)
 
@@ -186,7 +194,7 @@ class Transport(Based):
             return likeness(self.beliefs(server, own, clients), silent=self.secret), own
         trained, held = self.parts(clients)
         if t == self.rounds - self.closing:  # step 2
-            cells = cells_for(self.bins, clients.table.kinds)
+            cells = cells_for(self.bins, clients.table.task)
             own = count(self.scorers(server, clients), trained, held, cells, self.secret)
             return noisy(own, clients, self.epsilon), own
         return self.trainer.client_round(server, own, trained, t)  # step 1
@@ -212,28 +220,28 @@ class Transport(Based):
             yield method, method.by_beliefs(beliefs, server, clients)
 
     def by_beliefs(self, beliefs: Belief, server: State, clients: Clients) -> Sequence[Rule]:
-        kinds, groups = clients.table.kinds, clients.table.s.numpy()
+        task, groups = clients.table.task, clients.table.s.numpy()
         found = []
         for i, rows in enumerate(clients.rows):
-            shares = np.bincount(groups[rows], minlength=kinds.groups) / len(rows)
+            shares = np.bincount(groups[rows], minlength=task.groups) / len(rows)
             rng = seeds.generator(clients.seed, seeds.GUARANTEE, clients.ids[i])
-            found.append(self.decide(server, beliefs[i], shares, rng, kinds))
+            found.append(self.decide(server, beliefs[i], shares, rng, task))
         return found
 
     def newcomer(
-        self, server: State, logits: Tensor, s: Tensor, rng: np.random.Generator, kinds: Kinds
+        self, server: State, logits: Tensor, s: Tensor, rng: np.random.Generator, task: Task
     ) -> Rule:
-        cells = cells_for(self.bins, kinds)
-        counts = np.zeros((kinds.groups, cells.number))
+        cells = cells_for(self.bins, task)
+        counts = np.zeros((task.groups, cells.number))
         np.add.at(counts, (s.numpy(), cells.place(logits).numpy()), 1.0)
-        shares = np.bincount(s, minlength=kinds.groups) / len(s)
+        shares = np.bincount(s, minlength=task.groups) / len(s)
         pool = server | {"counts": server["counts"].clamp(min=0)}  # noise may go below 0
-        return self.solve(pool, counts, shares, rng, kinds)
+        return self.solve(pool, counts, shares, rng, task)
 
     def beliefs(self, server: State, own: State, clients: Clients) -> Belief:
         """What every client knows of its scores: by its people, and everybody else's."""
         if "held" not in own:
-            cells = cells_for(self.bins, clients.table.kinds)
+            cells = cells_for(self.bins, clients.table.task)
             parts = self.scorers(server, clients), *self.parts(clients)
             own = count(*parts, cells, self.secret)
         sent = noisy(own, clients, self.epsilon) if self.secret else own
@@ -245,7 +253,7 @@ class Transport(Based):
         counts: np.ndarray,
         shares: np.ndarray,
         rng: np.random.Generator,
-        kinds: Kinds,
+        task: Task,
     ) -> Rule:
         """Step 5 for a client whose people the model was not trained on.
 
@@ -256,9 +264,9 @@ class Transport(Based):
         shares
             Its shares of the groups, ``(groups,)``.
         """
-        known = counts.known_to_all(server, self.kappa)
-        belief = Belief(counts=counts, pooled=server["counts"].numpy(), **known)
-        return self.decide(server, belief, shares, rng, kinds)
+        shared = known_to_all(server, self.kappa)
+        belief = Belief(counts=counts, pooled=server["counts"].numpy(), **shared)
+        return self.decide(server, belief, shares, rng, task)
 
     def decide(
         self,
@@ -266,17 +274,17 @@ class Transport(Based):
         belief: Belief,
         shares: np.ndarray,
         rng: np.random.Generator,
-        kinds: Kinds,
+        task: Task,
     ) -> Rule:
         """Step 5: a client's rule, see `Solver`."""
         solver = Solver(**{field.name: getattr(self, field.name) for field in fields(Solver)})
         told = {name: tensor.numpy() for name, tensor in server.items() if name != "w"}
-        found = solver.solve(told, belief, shares, rng, kinds)
+        found = solver.solve(told, belief, shares, rng, task)
         numbers = torch.from_numpy(found.numbers).to(server["w"])
         rule: Rule
-        if kinds.aware and kinds.classes == 2:
-            rule = Thresholds(numbers.view(kinds.groups, 4))
+        if task.aware and task.classes == 2:
+            rule = Thresholds(numbers.view(task.groups, 4))
         else:
-            rule = Lookup(numbers, cells_for(self.bins, kinds).settings)
+            rule = Lookup(numbers, cells_for(self.bins, task).settings)
         rule.facts = Facts(found)
         return rule

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pfedfair._util import seeds
-from pfedfair.data.task import Kinds, outputs
+from pfedfair.data.task import Task, outputs
 from pfedfair.federation import Batch
 from pfedfair.methods.base import Model, State, Summed
 from pfedfair.methods.clients import Clients, set_aside
@@ -52,12 +52,12 @@ class OwnState(TypedDict, total=False):  # what a client keeps: its counts, with
     trained: Tensor
 
 
-def cells_for(bins: int, kinds: Kinds) -> Cells:
+def cells_for(bins: int, task: Task) -> Cells:
     """Where people are counted: by the score, and by the guess of S if S is not known."""
-    if kinds.aware:
-        return Cells(kinds.classes, bins)
-    few, many = (5, 20) if kinds.groups == 2 else (10, 60)  # cells of the score, of the guess
-    return Cells(kinds.classes, max(10, bins // few), kinds.groups, many)
+    if task.aware:
+        return Cells(task.classes, bins)
+    few, many = (5, 20) if task.groups == 2 else (10, 60)  # cells of the score, of the guess
+    return Cells(task.classes, max(10, bins // few), task.groups, many)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +67,11 @@ class Headed(Clients):
     plain = False
 
     def lessons(self) -> list[tuple[int, Tensor]]:
-        kinds = self.table.kinds
-        return [*super().lessons(), (outputs(kinds.groups), self.table.s)]
+        task = self.table.task
+        return [*super().lessons(), (outputs(task.groups), self.table.s)]
 
     def slope(self, objective: Objective, w: Tensor, batch: Batch) -> Slope:
-        width = outputs(self.table.kinds.classes)
+        width = outputs(self.table.task.classes)
         of_s = batch._replace(y=batch.s.to(batch.y))
 
         def slope(logits: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: boo
     w = w.expand(len(held), -1)
     table = held.table
     group, label = table.s.numpy(), table.y.numpy()
-    groups, classes = table.kinds.groups, table.kinds.classes
+    groups, classes = table.task.groups, table.task.classes
     shapes = {"held": (2, groups, classes, cells.number), "trained": (groups, cells.number)}
     counts = {name: np.zeros((len(held), *shape)) for name, shape in shapes.items()}
     for i in range(len(held)):
@@ -158,7 +158,7 @@ def learn(messages: State, bins: int) -> State:
     sure = everybody.clamp(min=0)
     groups, classes = held.shape[1:3]
     cells = next(found for aware in (True, False)
-                 if (found := cells_for(bins, Kinds(groups, classes, aware))).number
+                 if (found := cells_for(bins, Task(groups, classes, aware))).number
                  == sure.shape[1])  # fmt: skip
     trust = [shrinkage.worth(trained[s].numpy(), sure[s].numpy()) for s in range(groups)]
     new = {"eta": torch.from_numpy(calibrated(held.numpy(), cells))}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logit
 
-from pfedfair.data.task import Kinds
+from pfedfair.data.task import Task
 from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.theory import monotonicity
 from pfedfair.theory.belief import Belief
@@ -79,7 +79,7 @@ class Solver:
         belief: Belief,
         shares: np.ndarray,
         rng: np.random.Generator,
-        kinds: Kinds,
+        task: Task,
     ) -> Solved:
         """Return a client's rule.
 
@@ -90,25 +90,25 @@ class Solver:
         here = np.flatnonzero(shares)
         eta = known["eta"]
         shapes = belief.shapes[here]
-        by_cell = not kinds.aware or kinds.classes > 2
+        by_cell = not task.aware or task.classes > 2
         if by_cell:  # somebody may come who is in an empty cell
             shapes = (1 - FAINT) * shapes + FAINT / shapes.shape[1]
         mass = shares[here, None, None] * shapes[:, None] * eta[here]
-        seen = mass if kinds.aware else by_guess(known, shares, mass)
+        seen = mass if task.aware else by_guess(known, shares, mass)
 
         def decide(limit: float) -> np.ndarray:
             if len(here) == 1 or limit >= 1:  # nobody to compare with, or no need
-                return sure(eta[here] if kinds.aware else seen.sum(0, keepdims=True))
+                return sure(eta[here] if task.aware else seen.sum(0, keepdims=True))
             if len(here) == 2 and not by_cell and self.criterion == "dp":
                 return self.proposition_2(eta[here, 1], shares[here], shapes, limit)
-            return fair_program(seen, self.criterion, limit, kinds.aware)
+            return fair_program(seen, self.criterion, limit, task.aware)
 
         def within(decision: np.ndarray) -> bool:
             return largest_gap(mass, self.criterion, decision) <= self.target_ddp + ROUNDING
 
         usual = int(mass.sum((0, 2)).argmax())
         decision = decide(self.target_ddp)
-        if not kinds.aware and not within(decision):
+        if not task.aware and not within(decision):
             # The guess of S is not quite right: a stricter limit on what it shows. If even none is
             # strict enough, the counts of two groups take the guess's place. Those of more, or by
             # label, are too thin for that: some people by lot get the decision that most have.
@@ -136,8 +136,8 @@ class Solver:
                 return sure_to or 0.0
             return doubt(self.gaps(decision, belief.draws(FEW, rng)[here], eta[here]))
 
-        everywhere = sure(eta) if kinds.aware else decision  # also for groups that it has not
-        if kinds.aware:
+        everywhere = sure(eta) if task.aware else decision  # also for groups that it has not
+        if task.aware:
             everywhere[here] = decision
         if by_cell:
             if self.ties == "deterministic":

@@ -9,7 +9,7 @@ from typing import Any
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import first_line
 from pfedfair.engines.local import Sent
-from pfedfair.methods import Algorithm
+from pfedfair.methods import Method
 
 Left = dict[str, Any]
 WOULD = (
@@ -25,7 +25,7 @@ KEPT = (
 )
 
 
-def left(algorithm: Algorithm, sent: Sequence[Sent]) -> Left | None:
+def left(algorithm: Method, sent: Sequence[Sent]) -> Left | None:
     """What each client of a run would have sent; None if the run did not count it."""
     if algorithm.gathers:
         return {"words": [ROWS], "rows": []}
@@ -45,7 +45,7 @@ def left(algorithm: Algorithm, sent: Sequence[Sent]) -> Left | None:
     return {"words": [WOULD, NEVER], "rows": rows}
 
 
-def _what(tensors: Sequence[str], algorithm: Algorithm) -> str:
+def _what(tensors: Sequence[str], algorithm: Method) -> str:
     models = [name for name in tensors if name in algorithm.models]
     others = [name for name in tensors if name not in algorithm.models]
     sums = f"sums and counts over all its people ({', '.join(others)})" if others else ""

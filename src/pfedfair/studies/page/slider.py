@@ -39,7 +39,7 @@ def targets_of(run: Run, protocol: str | None = None) -> list[float]:
         return []
     _, rows, _ = measured_rows(run.federation.partition, protocol)
     scored = 0.0 if isinstance(run, SavedRun) else PER_WEIGHT * run.network.size
-    longer = run.algorithm.rule_work(run.federation.table.kinds)
+    longer = run.algorithm.rule_work(run.federation.table.task)
     each = longer * PER_CLIENT * len(rows) + (PER_ROW + scored) * sum(map(len, rows))
     if LEAST * each > LONGEST:
         return []
