@@ -281,7 +281,7 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         given = {name: getattr(self, name) for name in SETTINGS}
         given = {name: value for name, value in given.items() if value is not None}
         algorithm = make(self.method, given | dict(self.settings or {}), data)
-        asked = algorithm.eta > 0 or algorithm.target is not None or algorithm.limit
+        asked = algorithm.eta > 0 or algorithm.dial.setting not in ("", "eta")
         if asked and not fair:
             warnings.warn(
                 "Without sensitive_features everybody is in one group: nothing is made fair.",

@@ -184,7 +184,7 @@ class People:
 
     def suited(self, method: str) -> Self:
         """Return the same people with the model that a method likes best, if nothing was typed."""
-        liked = METHODS[known("method", method, METHODS)].kind.model
+        liked = METHODS[known("method", method, METHODS)].kind.tuning.model
         typed = self.model is not None or self.encoding is not None
         return self if typed or not liked or self.dataset.array is not None else (
             replace(self, model=liked))  # fmt: skip

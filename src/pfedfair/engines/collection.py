@@ -26,7 +26,7 @@ WRITTEN = 2**28  # bytes that are written to a file before memory is given back
 class Messages:
     """What the clients of a round send: a row each, or their sums where that is much less.
 
-    `sums` says how each tensor is added up, see `Method.sums`.
+    `sums` says how each tensor is added up, see `Phase.sums`.
     """
 
     def __init__(self, sums: Mapping[str, str], sizes: Tensor, limit: int | None = None) -> None:

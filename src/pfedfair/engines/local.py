@@ -12,6 +12,7 @@ from pfedfair._util import seeds
 from pfedfair.engines.collection import Messages, Models, put
 from pfedfair.federation import CHUNK, Federation, chunks
 from pfedfair.methods import Clients, Method, State
+from pfedfair.methods.phases import total_rounds
 from pfedfair.models import Network
 from pfedfair.rules import Rule
 
@@ -94,7 +95,7 @@ def fit(
         client_bytes=8 * 4 * network.size,
         row_bytes=2 * 4 * federation.table.width,
     )
-    if algorithm.gathers:
+    if algorithm.place == "pooled":
         parts = [np.arange(len(federation))]
     groups = [
         (
@@ -110,23 +111,27 @@ def fit(
         for ids in parts
     ]
     sizes = torch.from_numpy(federation.masses).float()
-    rounds = algorithm.rounds if algorithm.federated else 0
-    per_round, at_end = algorithm.cost()
-    total = (rounds * per_round + at_end) * len(groups) or 1.0
+    cost, rounds = algorithm.cost(), total_rounds(algorithm.phases)
+    total = (rounds * cost.per_round + cost.at_end) * len(groups) or 1.0
 
-    w = network.init(seeds.generator(seed, seeds.INIT))
-    server = algorithm.start_server(w, sizes)
-    own = [algorithm.start(server, clients) for _, clients in groups]
+    server = {"w": network.init(seeds.generator(seed, seeds.INIT))}
+    own: list[State] = [{} for _ in groups]
     posted: dict[tuple[str, ...], list[int]] = {}
-    for t in range(rounds):
-        messages = Messages(algorithm.sums, sizes)
-        for k, (ids, clients) in enumerate(groups):
-            sent, own[k] = algorithm.client_round(server, own[k], clients, t)
-            messages.add(ids, sent)
-            on_work(per_round / total)
-        posted.setdefault(messages.names, []).append(messages.bytes)
-        server = algorithm.server_round(server, *messages.taken())
-        on_round(t, server)
+    done = 0
+    for phase in algorithm.phases:
+        server = phase.start_server(server, sizes)
+        for k, (_, clients) in enumerate(groups):
+            own[k] = phase.start_clients(server, own[k], clients)
+        for t in range(phase.rounds):
+            messages = Messages(phase.sums, sizes)
+            for k, (ids, clients) in enumerate(groups):
+                sent, own[k] = phase.client_round(server, own[k], clients, t)
+                messages.add(ids, sent)
+                on_work(cost.per_round / total)
+            posted.setdefault(messages.names, []).append(messages.bytes)
+            server = phase.server_round(server, *messages.taken())
+            on_round(done, server)
+            done += 1
     if rounds and network.measured:
         server = server | {"w": _settled(server["w"], [some for _, some in groups], algorithm)}
     models = Models(len(federation))
@@ -137,10 +142,10 @@ def fit(
         theta = clients.settled(theta, algorithm.batch)
         rules |= zip(clients.ids, algorithm.rules(server, own[k], clients), strict=True)
         models.add(ids, theta)
-        for name, rows in own[k].items() if algorithm.keeps else ():
+        for name, rows in own[k].items() if algorithm.dial.retargets else ():
             put(kept, name, ids, rows, len(federation))
         own[k] = {}
-        on_work(at_end / total)
+        on_work(cost.at_end / total)
     in_order = [rules[i] for i in range(len(federation))]
     post = tuple(Sent(names, len(each), sum(each)) for names, each in posted.items())
     return Fitted(server["w"], models.taken(), in_order, server, kept, post)

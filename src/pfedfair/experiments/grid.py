@@ -20,6 +20,7 @@ from pfedfair.experiments.cluster import Crew
 from pfedfair.experiments.results import read_run, rows_of, write_results
 from pfedfair.experiments.spec import Source, Spec, load_source
 from pfedfair.federation import Federation
+from pfedfair.methods.base import training_settings
 from pfedfair.partition import Plan
 from pfedfair.runs import CollapseWarning, Run, check_model, measured_rows, train
 
@@ -36,14 +37,16 @@ def trained(federation: Federation, spec: Spec, on_work: Callable[[float], None]
     """Train; or ask the run before, if this one differs in what needs no training (see `free`)."""
     algorithm = spec.algorithm
     for given, run in _last:
-        trains_alike = run.algorithm.at_rest() == algorithm.at_rest()
+        trains_alike = training_settings(run.algorithm) == training_settings(algorithm)
         if given is federation and run.seed == spec.seed and trains_alike:
             on_work(1.0)
-            return run.retarget(**{name: getattr(algorithm, name) for name in algorithm.free})
+            return run.retarget(
+                **{name: getattr(algorithm, name) for name in algorithm.dial.retargets}
+            )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # the column "collapsed" keeps it
         run = train(federation, algorithm, spec.seed, on_work=on_work, measure_every=0)
-    _last[:] = [(federation, run)] if algorithm.free else []
+    _last[:] = [(federation, run)] if algorithm.dial.retargets else []
     return run
 
 
@@ -121,7 +124,7 @@ def _do_runs(
 
     report(0.0, 0)
     try:
-        if crew and any(any(spec.algorithm.cost()) for spec in missing):
+        if crew and any(spec.trains for spec in missing):
             crew.spread(missing, jobs, report, partial(_keep, runs))
         else:
             pool.spread(partial(execute, runs), missing, jobs or 1, report)
@@ -138,7 +141,9 @@ def in_turn(specs: Sequence[Spec]) -> list[Spec]:
     """Put the runs together that differ in their target alone, so that one of them trains."""
     together: dict[Spec, list[Spec]] = {}
     for spec in specs:
-        together.setdefault(replace(spec, algorithm=spec.algorithm.at_rest()), []).append(spec)
+        together.setdefault(replace(spec, algorithm=training_settings(spec.algorithm)), []).append(
+            spec
+        )
     return [spec for alike in together.values() for spec in alike]
 
 

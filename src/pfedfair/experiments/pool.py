@@ -23,7 +23,7 @@ Report = Callable[[float, int], None]  # work and runs done so far
 def spread(do: Do, specs: Sequence[Spec], jobs: int, report: Report) -> None:
     """Do all runs in up to `jobs` processes; here, if none trains: to start one takes longer."""
     jobs = min(jobs, len(specs))
-    if jobs > 1 and any(any(spec.algorithm.cost()) for spec in specs):
+    if jobs > 1 and any(spec.trains for spec in specs):
         _in_processes(do, specs, jobs, report)
     else:
         _here(do, specs, report)

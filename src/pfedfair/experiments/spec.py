@@ -12,6 +12,7 @@ from pfedfair._util.errors import InputError
 from pfedfair._util.scalars import plain
 from pfedfair.data import DATASETS, FACES, NATURAL, Dataset, load
 from pfedfair.methods import Method
+from pfedfair.methods.phases import total_rounds
 from pfedfair.models import PIXELS
 from pfedfair.partition import Plan
 
@@ -107,10 +108,15 @@ class Spec:
         return f"{Path(self.source.name).stem}-{self.name}-{self.seed}-{digest}"
 
     @property
+    def trains(self) -> bool:
+        """Whether there is any training to do."""
+        cost = self.algorithm.cost()
+        return cost.per_round + cost.at_end > 0
+
+    @property
     def work(self) -> float:
         """Rough amount of arithmetic, for estimates of time."""
-        per_round, at_end = self.algorithm.cost()
-        rounds = self.algorithm.rounds if self.algorithm.federated else 0
+        cost, rounds = self.algorithm.cost(), total_rounds(self.algorithm.phases)
         data = load_source(self.source)
         weights: float = sum(a * b for a, b in pairwise((64, *data.hidden, 1)))
         if data.array is not None:
@@ -118,7 +124,7 @@ class Spec:
             if self.source.pixels:
                 weights = PIXELS[data.model or "cnn"].work * size / 12_288
         rows = data.paper_plan.rows if data.paper_plan else len(data)
-        return (rounds * per_round + at_end) * (rows * (weights + 2e4) / 1e7) + 1.0
+        return (rounds * cost.per_round + cost.at_end) * (rows * (weights + 2e4) / 1e7) + 1.0
 
 
 @lru_cache(maxsize=16)  # a study has faces, as embeddings and as pixels

@@ -4,7 +4,7 @@
 ``methods.FedAvg``, and are loaded when they are asked for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any
@@ -36,11 +36,6 @@ class MethodEntry:
         """Names of all its hyper-parameters."""
         return [field.name for field in fields(self.kind)]
 
-    @property
-    def closing(self) -> int:
-        """Rounds at the end in which it trains nothing, if nothing else is said."""
-        return self.kind().closing
-
     def levels(self, etas: Sequence[float]) -> tuple[dict[str, float], ...]:
         """Return the settings of each point of its trade-off curve, from accurate to fair.
 
@@ -49,7 +44,7 @@ class MethodEntry:
         """
         if self.fair:
             return tuple({"eta": eta} for eta in etas)
-        return tuple(dict(level) for level in self.kind.levels)
+        return tuple(dict(level) for level in self.kind.dial.levels)
 
 
 # To add a method, add a line: its file, its class, its name, and the name of its fair variant,
@@ -91,14 +86,26 @@ _FILES = {class_name: file for file, class_name, *_ in REGISTRY} | {"Targeted": 
 
 
 def from_dict(about: Mapping[str, Any]) -> Method:
-    """Make an algorithm from what its `to_dict` said, a wrapped method included."""
-    kind = known("saved algorithm", str(about.get("kind")), _FILES)
-    made = {name: _value(value) for name, value in about.items() if name != "kind"}
-    method = MethodEntry("", _FILES[kind], kind, False)
-    unknown = [name for name in made if name not in method.settings]
+    """Make a method from the result of its `to_dict`, a wrapped method included."""
+    about = dict(about)
+    kind = known("saved algorithm", str(about.pop("kind", None)), _FILES)
+    if about.pop("format", 1) == 1 and kind in _LATER_ROUNDS:
+        about["rounds"] -= _LATER_ROUNDS[kind](about)
+    made = {name: _value(value) for name, value in about.items()}
+    entry = MethodEntry("", _FILES[kind], kind, False)
+    unknown = [name for name in made if name not in entry.settings]
     if unknown:
         raise InputError(f"{kind} has no setting '{unknown[0]}': it was saved by another version.")
-    return method.kind(**made)
+    return entry.kind(**made)
+
+
+# Rounds after training, which `rounds` included in files of format 1.
+_LATER_ROUNDS: dict[str, Callable[[Mapping[str, Any]], int]] = {
+    "Transport": lambda about: 1 + int(about["agree"]),
+    "LoGoFair": lambda about: int(about["dual_rounds"]),
+    "FedFACT": lambda about: 1,
+    "Duan": lambda about: 1,
+}
 
 
 def _value(value: Any) -> Any:

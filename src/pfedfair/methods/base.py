@@ -1,21 +1,12 @@
-"""What every algorithm is made of.
+"""What every method is made of.
 
-An algorithm is a frozen set of hyper-parameters and three methods on stacks of clients:
+A method is a frozen set of hyper-parameters, a sequence of phases (`pfedfair.methods.phases`), and
+then a finish: ``personalise``, the model that each client keeps, and ``rules``, how each client
+decides by its model's scores. Most methods are one phase: they override ``client_round``.
 
-``client_round``
-    what clients do with the server's message, in one round;
-``server_round``
-    what the server makes of their answers;
-``personalise``
-    the model that each client keeps (and ``rules``, how it decides by that model's scores).
-
-State goes in and comes out as plain dictionaries of tensors, whose keys a class declares:
-`ServerState`, what the server keeps and sends to every client; `OwnState`, what a client keeps for
-itself, one row per client; `MessageState`, what clients send, one row per client. No tensor that
-comes out shares memory with one that went in. An algorithm does not know which engine runs it.
-
-What the rest of the program needs to know of a method, the class declares; nobody asks for its
-class or its name.
+What the rest of the program needs to know of a method, it declares in a few values: what it
+`Supports`, its fairness control (`Dial`), its `Cost`, its `Tuning`. Nobody asks for its class or
+its name, and what is not declared is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Self, TypedDict, cast, get_type_hints
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from torch import Tensor
@@ -33,44 +24,120 @@ from pfedfair._util.scalars import plain
 from pfedfair.data.task import Task
 from pfedfair.federation import Batch, Federation
 from pfedfair.methods.checks import above_zero, at_least, zero_or_more
-from pfedfair.methods.clients import Clients as Clients
+from pfedfair.methods.clients import Clients
+from pfedfair.methods.phases import (
+    Answer,
+    Averaged,
+    Model,
+    OfClients,
+    Phase,
+    State,
+    States,
+    Summed,
+    average,
+    copied,
+)
 from pfedfair.models import Network
 from pfedfair.models.optimisers import OPTIMISERS, Step
 from pfedfair.penalties.objective import Objective
 from pfedfair.rules import Likeliest, Rule
 
-State = dict[str, Tensor]
-Answer = tuple[State, State]  # a message to the server, and what the client keeps
-Model = Annotated[Tensor, "model"]  # the parameters of a network
-OfClients = Annotated[Tensor, "clients"]  # something of each client, in the server's state
-Summed = Annotated[Tensor, "sum"]  # in a message: the server needs the sum over clients alone
-Averaged = Annotated[Tensor, "mean"]  # in a message: the server needs the mean over clients alone
+__all__ = [
+    "ANY_TASK", "BY_GRADIENTS", "FORMAT", "TARGETS", "Answer", "Averaged", "Clients", "Cost",
+    "Dial", "Method", "Model", "OfClients", "Phase", "State", "States", "Summed", "Supports",
+    "Tuning", "average", "copied", "training_settings",
+]  # fmt: skip
 
-
-class ServerState(TypedDict):
-    """What the server keeps and sends."""
-
-    w: Model  # the global model, (p,)
-
-
-class MessageState(TypedDict):
-    """What a client sends."""
-
-    w: Model  # where its steps ended
-
-
-class OwnState(TypedDict):
-    """What a client keeps: nothing."""
+FORMAT = 2  # of `Method.to_dict`: before, `rounds` of composite methods included later phases
+TARGETS = tuple({"target_ddp": target} for target in (0.1, 0.05, 0.02, 0.0))  # levels of a `Dial`
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method:
-    """The hyper-parameters that all algorithms share; by default, FedAvg's behaviour.
+class Supports:
+    """What a method can handle besides two groups, two classes, demographic parity and S as input.
+
+    Attributes
+    ----------
+    many_groups, many_classes
+        More than two groups; more than two classes.
+    criteria
+        Other criteria than demographic parity.
+    weights
+        Rows that count more or less: all that it learns is by weighted means.
+    blind
+        Models that do not get S as an input.
+    wrapping
+        Its gradients are all `Clients.gradient`'s, so a target (`methods.target`) or an auxiliary
+        head takes effect wherever it trains.
+    linear_only
+        The network must be linear in its parameters.
+    """
+
+    many_groups: bool = False
+    many_classes: bool = False
+    criteria: bool = False
+    weights: bool = False
+    blind: bool = False
+    wrapping: bool = False
+    linear_only: bool = False
+
+
+ANY_TASK = Supports(many_groups=True, many_classes=True, criteria=True, blind=True)
+BY_GRADIENTS = replace(ANY_TASK, weights=True, wrapping=True)  # steps down the objective, no more
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dial:
+    """The setting by which a method trades accuracy for fairness.
+
+    Attributes
+    ----------
+    setting
+        Its name; "" if there is none.
+    levels
+        Settings of the points of a trade-off curve, from accurate to fair.
+    is_target
+        Whether it is a limit on each client's DDP.
+    retargets
+        Settings of `rules` alone, which can change without training.
+    hint
+        What to do if a model predicts one class for everybody; "" if it is meant to.
+    """
+
+    setting: str = "eta"
+    levels: tuple[Mapping[str, float], ...] = ({},)
+    is_target: bool = False
+    retargets: tuple[str, ...] = ()
+    hint: str = "train longer, lower eta or raise alpha"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Gradients per row in one round and in `personalise`; the time of a rule. For estimates."""
+
+    per_round: float
+    at_end: float = 0.0
+    per_rule: float = 1.0  # in times a pair of thresholds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """How settings for a method are found, see `pfedfair.methods.defaults`."""
+
+    tuned: bool = True  # whether it has settings of its own to tune
+    personal: bool = False  # whether a client trains, or adapts, a model of its own
+    one_step: bool = False  # whether a round is one step, so that there must be many
+    model: str = ""  # the model of columns that suits it best, if there is one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(Phase):
+    """The hyper-parameters that all methods share.
 
     Attributes
     ----------
     rounds
-        Rounds of communication.
+        Rounds of training.
     epochs
         Passes over a client's rows in each round.
     batch
@@ -82,7 +149,7 @@ class Method:
     ridge
         Weight of ||w||^2 / 2 in whatever a client minimises: for wide inputs and few rows.
     eta, penalty, mix, penalty_options
-        The fair objective, see `Objective`; eta = 0 is the plain loss.
+        The fair objective, see `Objective`; eta = 0 is cross-entropy alone.
     weighting
         How the server averages: "uniform" as printed in the paper, or by "size".
     criterion
@@ -102,25 +169,11 @@ class Method:
     weighting: str = "uniform"
     criterion: str = "dp"
 
-    # What a class declares of itself, besides the properties below:
-    server_keys: ClassVar[type] = ServerState  # the keys of its states
-    message_keys: ClassVar[type] = MessageState
-    own_keys: ClassVar[type] = OwnState
-    federated: ClassVar[bool] = True  # whether there are rounds at all
-    alone: ClassVar[bool] = False  # whether clients train, and each by itself
-    free: ClassVar[tuple[str, ...]] = ()  # settings of `rules` alone: they change without training
-    binary: ClassVar[bool] = False  # whether it is made for two groups, two classes and "dp" alone
-    personal: ClassVar[bool] = False  # whether a client trains, or adapts, a model of its own
-    central: ClassVar[bool] = False  # whether it is meant for all rows together, in one place
-    gathers: ClassVar[bool] = False  # whether it needs all clients' rows in one place
-    one_step: ClassVar[bool] = False  # whether a round is one step, so that there must be many
-    beside: ClassVar[tuple[float, float]] = (0.0, 0.0)  # work besides the epochs, see `cost`
-    wrappable: ClassVar[bool] = True  # whether its gradients are all `Clients.gradient`'s
-    limit: ClassVar[str] = ""  # the setting that says how fair it is, if not eta
-    levels: ClassVar[tuple[Mapping[str, float], ...]] = ({},)  # of it, from accurate to fair
-    collapse: ClassVar[str] = "train longer, lower eta or raise alpha"  # "" if it is meant to
-    model: ClassVar[str] = ""  # the model of columns that it likes best, if it has a say
-    tuned: ClassVar[bool] = True  # whether it has settings of its own to tune
+    # What a method declares of itself; `supports` and `phases` may depend on its settings.
+    place: ClassVar[str] = "federated"  # or "local", "centralised" (made for all rows at one
+    # client), "pooled" (requires all clients' rows in one place)
+    dial: ClassVar[Dial] = Dial()
+    tuning: ClassVar[Tuning] = Tuning()
 
     def __post_init__(self) -> None:
         plain(self)
@@ -132,215 +185,141 @@ class Method:
         above_zero(self, "alpha")
         zero_or_more(self, "ridge")
         self.objective  # noqa: B018  (checks eta, penalty, mix and criterion)
-        if self.binary and self.criterion != "dp":
-            raise InputError(f"{type(self).__name__} knows demographic parity (dp) only.")
+        if self.criterion != "dp" and not self.supports.criteria:
+            raise InputError(f"{type(self).__name__} supports demographic parity (dp) only.")
+
+    @property
+    def supports(self) -> Supports:
+        return Supports()
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases in their order: by default the method itself is the only one."""
+        return (self,)
 
     @property
     def objective(self) -> Objective:
         return _objective(self.eta, self.penalty, self.mix, self.penalty_options, self.criterion)
 
-    # --- what others need to know ---------------------------------------------------------------
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """Names of the tensors in the server's state that are models."""
-        return _marked(self.server_keys, Model)
-
-    @property
-    def keeps_clients(self) -> bool:
-        """Whether the server keeps something of each client, so that nobody can join later."""
-        return bool(_marked(self.server_keys, OfClients))
-
-    @property
-    def keeps(self) -> bool:
-        """Whether `rules` may be asked again for another target."""
-        return bool(self.free)
-
-    def at_rest(self) -> Self:
-        """The method with the usual values of what is free: all that training depends on."""
-        each = (field for field in fields(self) if field.name in self.free)
-        return replace(self, **{field.name: cast("Any", field.default) for field in each})
-
-    @property
-    def sends_models_only(self) -> bool:
-        """Whether all that a client sends is models: these can be clipped, blurred, trimmed."""
-        return set(_marked(self.message_keys, Model)) == set(self.message_keys.__annotations__)
-
-    @property
-    def sums(self) -> dict[str, str]:
-        """How the server adds up each tensor of a message, if it needs no client's own numbers.
-
-        "sum", or a mean by "size" or "uniform"; nothing at all if it has to see every message.
-        Models are averaged. With sums `server_round` gives the same for one client that sends them.
-        """
-        means = dict.fromkeys(_marked(self.message_keys, Model, Averaged), self.weighting)
-        found = means | dict.fromkeys(_marked(self.message_keys, Summed), "sum")
-        return found if set(found) == set(self.message_keys.__annotations__) else {}
-
-    def doubts(self, server: State) -> str:
-        """What a user has to know of how training ended, by what the server knows; or nothing."""
-        return ""
-
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """Names of what `scorers` needs of the server's state."""
-        return ("w",)
-
-    @property
-    def linear(self) -> bool:
-        """Whether the network must be linear in its parameters."""
-        return False
-
-    @property
-    def weighs(self) -> bool:
-        """Whether rows may count more or less: all that it learns is by weighted means."""
-        return self.wrappable
-
-    @property
-    def secret(self) -> bool:
-        """Whether a client draws noise that nobody may guess."""
-        return False
-
-    def noise(self, t: int) -> float:
-        """The epsilon of the Laplace noise on what a client sends in round t, 0 without noise."""
-        return 0.0
-
-    @property
-    def privacy(self) -> float | None:
-        """The epsilon of what a client sends besides models, if there is noise on it."""
-        return None
-
-    @property
-    def closing(self) -> int:
-        """Rounds at the end in which nothing is trained."""
-        return 0
+    def cost(self) -> Cost:
+        return Cost(self.epochs)
 
     @property
     def target(self) -> float | None:
-        """The gap that every client's decisions are asked to keep, if the method takes one."""
-        return getattr(self, "target_ddp", None)
+        """The limit on every client's DDP, if the method takes one."""
+        return getattr(self, self.dial.setting) if self.dial.is_target else None
 
     @property
     def level(self) -> str:
         """Where on its trade-off curve the method stands, in a few characters."""
-        name = self.limit.partition("_")[0]
-        return f"{name} {getattr(self, self.limit):g}" if name else f"{self.eta:g}"
+        name = self.dial.setting
+        if name in ("", "eta"):
+            return name and f"{self.eta:g}"
+        if name != "target_ddp":
+            return f"{name.partition('_')[0]} {getattr(self, name):g}"
+        confidence = getattr(self, "confidence", None)
+        return f"≤ {self.target:g}" + (f" {confidence:.0%}" if confidence else "")
+
+    def check(self, task: Task) -> None:
+        """Refuse a task that the method does not support."""
+        self.objective.check(task)
+        name, supports = type(self).__name__, self.supports
+        for number, what, many in (
+            (task.groups, "groups", supports.many_groups),
+            (task.classes, "classes", supports.many_classes),
+        ):
+            if number > 2 and not many:
+                raise InputError(
+                    f"{name} is made for two {what}, the data has {number}: choose another method."
+                )
+        if not task.aware and not supports.blind:
+            raise InputError(f"{name} has a rule for each group: S must be an input.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return all hyper-parameters, those of a wrapped method too; `from_dict` reads them."""
-        found: dict[str, Any] = {"kind": type(self).__name__}
+        found: dict[str, Any] = {"kind": type(self).__name__, "format": FORMAT}
         for field in fields(self):
             value = getattr(self, field.name)
             found[field.name] = value.to_dict() if isinstance(value, Method) else value
         return found
 
-    def check(self, task: Task) -> None:
-        """Refuse people that the algorithm is not made for."""
-        self.objective.check(task)
-        for number, what in ((task.groups, "groups"), (task.classes, "classes")):
-            if self.binary and number > 2:
-                raise InputError(
-                    f"{type(self).__name__} is made for two {what}, the data has {number}: "
-                    "choose another method."
-                )
+    def warning(self, server: State) -> str:
+        """What a user has to know of how training ended, by the server's state; or nothing."""
+        return ""
 
-    # --- the method -----------------------------------------------------------------------------
+    # --- before training ------------------------------------------------------------------------
 
     def network(self, default: Network, task: Task) -> Network:
-        """The network to train; an algorithm may bring its own."""
+        """The network to train; a method may bring its own."""
         return default
 
-    def seen(self, federation: Federation, seed: int) -> Federation:
-        """What the method sees of the people, if not the inputs that their columns make."""
+    def encode(self, federation: Federation, seed: int) -> Federation:
+        """The federation with other inputs, if the method needs them."""
         return federation
 
-    def rule_work(self, task: Task) -> float:
-        """How long a client's rule for another target takes, in times a pair of thresholds."""
-        return 1.0
+    # --- steps ----------------------------------------------------------------------------------
 
-    def cost(self) -> tuple[float, float]:
-        """Gradients per row: in one round, and in `personalise`. For estimates of time."""
-        return self.epochs + self.beside[0], self.beside[1]
+    def epochs_of(self, t: int) -> range:
+        """The numbers of the epochs of round t."""
+        return range(t * self.epochs, (t + 1) * self.epochs)
 
     def minibatches(self, clients: Clients, t: int) -> Iterator[Batch]:
         """The minibatches of round t: `epochs` passes over every client's rows."""
-        for epoch in self.passes(t):
+        for epoch in self.epochs_of(t):
             yield from clients.epoch(epoch, self.batch)
-
-    def passes(self, t: int) -> range:
-        """The numbers of the epochs of round t."""
-        return range(t * self.epochs, (t + 1) * self.epochs)
 
     def step(self) -> Step:
         return OPTIMISERS[self.optimiser](self.alpha, self.ridge)
 
-    def start_server(self, w: Tensor, sizes: Tensor) -> State:
-        """What the server keeps, and sends, before the first round; "w" is the global model."""
-        return {"w": w.clone()}
+    # --- the finish -----------------------------------------------------------------------------
 
-    def start(self, server: State, clients: Clients) -> State:
-        """What the clients own before the first round."""
-        return {}
-
-    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
-        raise NotImplementedError
-
-    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        """Average what the clients sent."""
-        return {name: average(rows, sizes, self.weighting) for name, rows in messages.items()}
+    @property
+    def scorer_state(self) -> tuple[str, ...]:
+        """Names of what `scorers` needs of the server's state."""
+        return ("w",)
 
     def scorers(self, server: State, clients: Clients) -> Tensor:
-        """The model that each client scores people by before it makes one its own."""
+        """The model that each client scores rows by before it makes one its own."""
         return clients.share(server["w"])
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
-        """Without personalisation every client keeps the global model."""
+        """Return the model that each client keeps: by default the global one."""
         return clients.share(server["w"])
 
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
-        """How each client decides by its model's scores: for the likeliest label."""
+        """Return how each client decides by its model's scores: for the likeliest label."""
         return [Likeliest()] * len(clients)
-
-    def change(self, **changes: Any) -> Self:
-        """Return the method with another target, where that needs no training."""
-        if not self.free:
-            raise InputError(f"{type(self).__name__} has to train again for another target.")
-        for name in changes:
-            known("setting that can change without training anew", name, list(self.free))
-        return replace(self, **changes)
 
     def sweep(
         self, targets: Sequence[float], server: State, own: State, clients: Clients
     ) -> Iterator[tuple[Method, Sequence[Rule]]]:
-        """The method with each of some targets, and everybody's rules; see `change`."""
+        """The method with each of some targets, and every client's rule; see `retarget`."""
         for target in targets:
-            method = self.change(target_ddp=target)
+            method = self.retarget(target_ddp=target)
             yield method, method.rules(server, own, clients)
+
+    def retarget(self, **changes: Any) -> Self:
+        """Return the method with another target, where that needs no training."""
+        if not self.dial.retargets:
+            raise InputError(f"{type(self).__name__} has to train again for another target.")
+        for name in changes:
+            known("setting that can change without training anew", name, list(self.dial.retargets))
+        return replace(self, **changes)
 
     def newcomer(
         self, server: State, logits: Tensor, s: Tensor, rng: np.random.Generator, task: Task
     ) -> Rule:
-        """Return the rule of a client that was not there, from its people's scores and groups."""
+        """Return the rule of a client that was not there, from its rows' scores and groups."""
         raise InputError(f"{type(self).__name__} cannot take in a client without training again.")
 
 
 _objective = lru_cache(Objective)  # as it is asked for in every step
 
 
-@lru_cache
-def _marked(keys: type, *task: Any) -> tuple[str, ...]:
-    """Names of a state's tensors that are declared to be of one of some kinds."""
-    hints = get_type_hints(keys, include_extras=True)
-    return tuple(name for name, hint in hints.items() if hint in task)
+def training_settings(method: Method) -> Method:
+    """The method with the default values of what `rules` alone depends on.
 
-
-def average(rows: Tensor, sizes: Tensor, weighting: str = "uniform") -> Tensor:
-    """Mean over clients, ``(clients, p)`` to ``(p,)``; by size if asked.
-
-    >>> import torch
-    >>> average(torch.tensor([[0.0], [4.0]]), torch.tensor([3.0, 1.0]), "size")
-    tensor([1.])
+    Two methods for which it is the same train the same model.
     """
-    if weighting == "size":
-        return (sizes / sizes.sum()).to(rows.dtype) @ rows
-    return rows.mean(0)
+    free = (field for field in fields(method) if field.name in method.dial.retargets)
+    return replace(method, **{field.name: cast("Any", field.default) for field in free})

@@ -3,14 +3,14 @@
 It is perfectly fair and often surprisingly accurate, so it is a row of every table.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from pfedfair.data.task import Task, outputs
 from pfedfair.federation import stack
-from pfedfair.methods.base import Clients, Method, State
+from pfedfair.methods.base import ANY_TASK, Clients, Cost, Dial, Method, Phase, State, Tuning
 from pfedfair.models import Bias, Network
 
 
@@ -18,16 +18,20 @@ from pfedfair.models import Bias, Network
 class Constant(Method):
     """Log-odds of the label among a client's training rows; no training."""
 
-    federated = False
-    collapse = ""
-    tuned = False
-    level = ""
+    supports = replace(ANY_TASK, weights=True)
+    place = "local"
+    dial = Dial(setting="", hint="")
+    tuning = Tuning(tuned=False)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        return ()
 
     def network(self, default: Network, task: Task) -> Network:
         return Bias(outputs(task.classes))
 
-    def cost(self) -> tuple[float, float]:
-        return 0.0, 0.0
+    def cost(self) -> Cost:
+        return Cost(0.0)
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         batch = stack(clients.table, clients.rows)

@@ -10,7 +10,7 @@ from typing import TypedDict
 
 from torch import Tensor
 
-from pfedfair.methods.base import Answer, Clients, Model, State
+from pfedfair.methods.base import Answer, Clients, Cost, Model, State, States
 from pfedfair.methods.moreau import Moreau
 from pfedfair.penalties.objective import Objective
 
@@ -23,12 +23,12 @@ class OwnState(TypedDict):
 class Ditto(Moreau):
     """Ditto's Algorithm 1; then the final solve of `Moreau`, from v_i (`prox_epochs=0`: none)."""
 
-    own_keys = OwnState
+    states = States(own=OwnState)
 
-    def cost(self) -> tuple[float, float]:
-        return 2.0 * self.epochs, float(self.prox_epochs)
+    def cost(self) -> Cost:
+        return Cost(2 * self.epochs, self.prox_epochs)
 
-    def start(self, server: State, clients: Clients) -> State:
+    def start_clients(self, server: State, own: State, clients: Clients) -> State:
         return {"v": clients.replicate(server["w"])}
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:

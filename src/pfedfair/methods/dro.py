@@ -34,7 +34,7 @@ from torch import Tensor
 
 from pfedfair._util.errors import InputError, known
 from pfedfair.federation import Batch
-from pfedfair.methods.base import Clients
+from pfedfair.methods.base import ANY_TASK, Clients, Dial
 from pfedfair.methods.checks import no_eta
 from pfedfair.methods.local import Gradient, Local
 from pfedfair.penalties.objective import loss_slope, losses
@@ -56,11 +56,13 @@ class DRO(Local):
     risk: str = "cvar"
     tail: float = 0.5
 
-    central = True
-    wrappable = False
-    limit = "tail"
-    levels = ({"tail": 1.0}, {"tail": 0.7}, {"tail": 0.5}, {"tail": 0.3}, {"tail": 0.1})
-    collapse = "train longer, raise tail or alpha"
+    supports = ANY_TASK
+    place = "centralised"
+    dial = Dial(
+        setting="tail",
+        levels=({"tail": 1.0}, {"tail": 0.7}, {"tail": 0.5}, {"tail": 0.3}, {"tail": 0.1}),
+        hint="train longer, raise tail or alpha",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -39,8 +39,17 @@ import torch
 from torch import Tensor
 
 from pfedfair.methods import checks
-from pfedfair.methods.base import Clients, Model, OfClients, State
-from pfedfair.methods.finish import Finish, counted
+from pfedfair.methods.base import (
+    Answer,
+    Clients,
+    Model,
+    OfClients,
+    Phase,
+    State,
+    States,
+    copied,
+)
+from pfedfair.methods.composite import PostProcessing, scores
 from pfedfair.rules import Rule, Thresholds
 from pfedfair.theory.cuts import FAR
 
@@ -50,26 +59,21 @@ class ServerState(TypedDict):
     mix: OfClients  # chances of the model's label, of 0 and of 1, (clients, groups, 3)
 
 
-class MessageState(TypedDict, total=False):
-    # What a client sends: in training the base's message, then counts
-    w: Model
-    counts: Tensor  # held people by group, label and the model's label
+class MessageState(TypedDict):
+    counts: Tensor  # held-out rows by group, label and the model's label
 
 
 @dataclass(frozen=True, kw_only=True)
-class Duan(Finish):
+class Duan(PostProcessing):
     """A base method, then a round in which the server solves the linear program.
 
     Attributes
     ----------
     target_global
-        The largest gap over all clients' rows; without it `target_ddp`. 1: no limit.
+        The largest difference over all clients' rows; without it `target_ddp`. 1: no limit.
     """
 
     target_global: float | None = None
-
-    server_keys = ServerState
-    message_keys = MessageState
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,23 +81,8 @@ class Duan(Finish):
             checks.share(self, "target_global")
 
     @property
-    def closing(self) -> int:
-        return 1
-
-    def start_server(self, w: Tensor, sizes: Tensor) -> State:
-        mix = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).repeat(len(sizes), 2, 1)
-        return super().start_server(w, sizes) | {"mix": mix}
-
-    def ask(self, server: State, held: Clients) -> State:
-        return {"counts": counted(server, held)}
-
-    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        if "counts" not in messages:
-            return super().server_round(server, messages, sizes)
-        after = {name: tensor.clone() for name, tensor in server.items()}
-        whole = self.target_ddp if self.target_global is None else self.target_global
-        mix = best_mix(messages["counts"].numpy(), self.target_ddp, whole)
-        return after | {"mix": torch.from_numpy(mix)}
+    def phases(self) -> tuple[Phase, ...]:
+        return self.training, Program(self)
 
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
         found = []
@@ -103,6 +92,41 @@ class Duan(Finish):
             numbers = torch.stack([*ends, (same + one).clamp(0, 1), one.clamp(0, 1)], dim=-1)
             found.append(Thresholds(numbers.to(server["w"])))
         return found
+
+
+@dataclass(frozen=True)
+class Program(Phase):
+    """The round in which the server solves the linear program from the clients' counts."""
+
+    method: Duan
+
+    name = "program"
+    rounds = 1
+    states = States(ServerState, MessageState)
+    trains = False
+
+    def start_server(self, server: State, sizes: Tensor) -> State:
+        mix = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).repeat(len(sizes), 2, 1)
+        return {"w": server["w"].clone(), "mix": mix}
+
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
+        return {"counts": count(server["w"], self.method.held_out(clients))}, copied(own)
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        method = self.method
+        limit = method.target_ddp if method.target_global is None else method.target_global
+        mix = best_mix(messages["counts"].numpy(), method.target_ddp, limit)
+        return copied(server) | {"mix": torch.from_numpy(mix)}
+
+
+def count(w: Tensor, clients: Clients) -> Tensor:
+    """Count rows by group, label and the likelier label, ``(clients, 2, 2, 2)``."""
+    counts = torch.zeros(len(clients), 2, 2, 2, dtype=torch.float64)
+    for i in range(len(clients)):
+        z, y, s = scores(w, clients, i)
+        at = tuple(torch.from_numpy(each).long() for each in (s, y, z >= 0))
+        counts[i].index_put_(at, torch.ones((), dtype=torch.float64), accumulate=True)
+    return counts
 
 
 def best_mix(counts: np.ndarray, local: float, whole: float) -> np.ndarray:

@@ -50,7 +50,18 @@ from torch.nn.functional import softplus
 from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
 from pfedfair.federation import Batch, stack
-from pfedfair.methods.base import Answer, Clients, Method, Model, State, average
+from pfedfair.methods.base import (
+    Answer,
+    Clients,
+    Cost,
+    Dial,
+    Method,
+    Model,
+    State,
+    States,
+    Supports,
+    average,
+)
 from pfedfair.methods.checks import above_zero, at_least, share, zero_or_more
 from pfedfair.models.desk import with_group
 from pfedfair.penalties.objective import loss_slope
@@ -101,13 +112,9 @@ class FA(Method):
     bases: int = 30
     width: float = 0.5
 
-    server_keys = ServerState
-    message_keys = MessageState
-    beside = (0.5, 0.0)  # the outputs once more, and the kernels
-    binary = True
-    wrappable = False
-    limit = "tau"
-    levels = ({"tau": 0.1}, {"tau": 0.01}, {"tau": 0.001})
+    states = States(ServerState, MessageState)
+    supports = Supports(blind=True)
+    dial = Dial(setting="tau", levels=({"tau": 0.1}, {"tau": 0.01}, {"tau": 0.001}))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -120,10 +127,13 @@ class FA(Method):
         at_least(1, self, "bases")
         above_zero(self, "width")
 
-    def start_server(self, w: Tensor, sizes: Tensor) -> State:
+    def cost(self) -> Cost:
+        return Cost(self.epochs + 0.5)  # the outputs once more, and the kernels
+
+    def start_server(self, server: State, sizes: Tensor) -> State:
         """No reweighting, no multipliers."""
         return {
-            "w": w.clone(),
+            "w": server["w"].clone(),
             "alpha": torch.ones(self.bases),
             "dual": torch.zeros(2),
             "s": torch.zeros(()),

@@ -38,7 +38,7 @@ from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
 from pfedfair.data.task import Task, outputs
 from pfedfair.federation import Batch
-from pfedfair.methods.base import Clients, State
+from pfedfair.methods.base import ANY_TASK, Clients, Dial, State
 from pfedfair.methods.checks import above_zero, at_least, no_eta, zero_or_more
 from pfedfair.methods.local import Local
 from pfedfair.models import MLP
@@ -67,11 +67,13 @@ class FairDummies(Local):
     width: int = 32
     alpha_adversary: float = 3e-3
 
-    central = True
-    wrappable = False
-    limit = "mu"
-    levels = ({"mu": 0.0}, {"mu": 0.5}, {"mu": 0.8}, {"mu": 0.9}, {"mu": 0.97})
-    collapse = "train longer, lower mu or raise alpha"
+    supports = ANY_TASK
+    place = "centralised"
+    dial = Dial(
+        setting="mu",
+        levels=({"mu": 0.0}, {"mu": 0.5}, {"mu": 0.8}, {"mu": 0.9}, {"mu": 0.97}),
+        hint="train longer, lower mu or raise alpha",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -32,7 +32,17 @@ import torch
 from torch import Tensor
 
 from pfedfair.federation import stack
-from pfedfair.methods.base import Answer, Clients, Method, Model, OfClients, State
+from pfedfair.methods.base import (
+    Answer,
+    Clients,
+    Cost,
+    Method,
+    Model,
+    OfClients,
+    State,
+    States,
+    Supports,
+)
 from pfedfair.methods.checks import zero_or_more
 
 
@@ -64,27 +74,24 @@ class FairFed(Method):
     beta: float = 1.0
     weighting: str = "size"
 
-    server_keys = ServerState
-    message_keys = MessageState
-    beside = (0.3, 0.0)  # a third of a gradient to measure the received model
-    binary = True
+    states = States(ServerState, MessageState)
+    supports = Supports(blind=True, wrapping=True)  # no weights: it counts
 
     def __post_init__(self) -> None:
         super().__post_init__()
         zero_or_more(self, "beta")
 
-    @property
-    def weighs(self) -> bool:
-        return False  # it counts
+    def cost(self) -> Cost:
+        return Cost(self.epochs + 0.3)  # a third of a gradient to measure the received model
 
-    def start_server(self, w: Tensor, sizes: Tensor) -> State:
+    def start_server(self, server: State, sizes: Tensor) -> State:
         weights = sizes.double() if self.weighting == "size" else torch.ones_like(sizes).double()
-        return {"w": w.clone(), "weights": weights / weights.sum()}
+        return {"w": server["w"].clone(), "weights": weights / weights.sum()}
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = clients.replicate(server["w"])
         tally = count(clients, w)
-        clients.learn(self.objective, w, self.step(), self.passes(t), self.batch)
+        clients.learn(self.objective, w, self.step(), self.epochs_of(t), self.batch)
         return {"w": w, **tally}, {}
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:

@@ -47,7 +47,19 @@ from torch import Tensor
 
 from pfedfair._util.errors import InputError
 from pfedfair.federation import Batch, stack
-from pfedfair.methods.base import Answer, Clients, Method, Model, State, average
+from pfedfair.methods.base import (
+    Answer,
+    Clients,
+    Cost,
+    Dial,
+    Method,
+    Model,
+    State,
+    States,
+    Supports,
+    Tuning,
+    average,
+)
 from pfedfair.methods.checks import above_zero, share
 
 MARGIN = 0.1  # a gap within this share of its limit is close to it
@@ -94,13 +106,10 @@ class FCFL(Method):
     decay: float = 0.5
     bandwidth: float = 0.1
 
-    server_keys = ServerState
-    message_keys = MessageState
-    binary = True
-    wrappable = False
-    one_step = True
-    limit = "epsilon"
-    levels = ({"epsilon": 0.1}, {"epsilon": 0.02})
+    states = States(ServerState, MessageState)
+    supports = Supports(blind=True)
+    dial = Dial(setting="epsilon", levels=({"epsilon": 0.1}, {"epsilon": 0.02}))
+    tuning = Tuning(one_step=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -113,12 +122,13 @@ class FCFL(Method):
         if not 0 < self.delta_min <= self.delta < float("inf") or not 0 < self.decay <= 1:
             raise InputError("0 < delta_min <= delta and 0 < decay <= 1 must hold.")
 
-    def cost(self) -> tuple[float, float]:
-        return 2.0, 0.0
+    def cost(self) -> Cost:
+        return Cost(2.0)
 
-    def start_server(self, w: Tensor, sizes: Tensor) -> State:
+    def start_server(self, server: State, sizes: Tensor) -> State:
         """Return the model, the number of rounds done, and the smoothing."""
-        return {"w": w.clone(), "t": torch.tensor(0), "delta": torch.tensor(self.delta)}
+        w = server["w"].clone()
+        return {"w": w, "t": torch.tensor(0), "delta": torch.tensor(self.delta)}
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         batch = stack(clients.table, clients.rows)
@@ -137,7 +147,7 @@ class FCFL(Method):
         return messages, {}
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        state = self.start_server(server["w"], sizes) | server
+        state = self.start_server(server, sizes) | server
         loss, gap, g_loss, g_gap = (messages[k] for k in ("loss", "gap", "g_loss", "g_gap"))
         size, rise = gap.abs(), gap.sign()[:, None] * g_gap  # |g_k| and its gradient
         near, broken = size > (1 - MARGIN) * self.epsilon, size > self.epsilon

@@ -36,10 +36,18 @@ import torch
 from torch import Tensor
 
 from pfedfair.methods import checks
-from pfedfair.methods.base import Answer, Clients, Model, State, Summed
-from pfedfair.methods.clients import set_aside
-from pfedfair.methods.finish import Finish
-from pfedfair.methods.logofair import GRID, LARGEST, decide, look, narrow, solve
+from pfedfair.methods.base import (
+    Answer,
+    Clients,
+    Model,
+    Phase,
+    State,
+    States,
+    Summed,
+    copied,
+)
+from pfedfair.methods.composite import CountGroups, PostProcessing
+from pfedfair.methods.logofair import curve, first_grid, look, narrow, solve
 from pfedfair.models import Cells
 from pfedfair.rules import Lookup, Rule
 
@@ -48,34 +56,28 @@ BINS = 500  # cells of the score in a client's rule
 
 class ServerState(TypedDict):
     w: Model
-    group: Tensor  # held people in each group, known after round 1
+    group: Tensor  # held-out rows in each group
     lam: Tensor  # lambda
 
 
-class MessageState(TypedDict, total=False):
-    # What a client sends: in training the base's message and its groups, then counts
-    w: Model
-    group: Summed  # its held people in each group
-    positive: Summed  # those decided 1 for every lambda of the grid, (grid, 2)
+class MessageState(TypedDict):
+    positive: Summed  # held-out rows decided 1 for every lambda of the grid, (grid, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedFACT(Finish):
+class FedFACT(PostProcessing):
     """A base method, then a round for the multiplier that all clients share.
 
     Attributes
     ----------
     target_global
-        The largest gap over all clients' rows; without it `target_ddp`. 1: no limit.
+        The largest difference over all clients' rows; without it `target_ddp`. 1: no limit.
     tau
         Temperature of the soft-max.
     """
 
     target_global: float | None = None
     tau: float = 0.02
-
-    server_keys = ServerState
-    message_keys = MessageState
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,41 +86,11 @@ class FedFACT(Finish):
             checks.share(self, "target_global")
 
     @property
-    def closing(self) -> int:
-        return 1
-
-    def start_server(self, w: Tensor, sizes: Tensor) -> State:
-        more = {"group": torch.ones(2, dtype=torch.float64)}
-        more["lam"] = torch.zeros((), dtype=torch.float64)
-        return super().start_server(w, sizes) | more
-
-    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
-        sent, kept = super().client_round(server, own, clients, t)
-        if "positive" not in sent:
-            held = set_aside(clients, self.held)[1].rows
-            each = [clients.table.s[torch.from_numpy(rows)] for rows in held]
-            sent["group"] = torch.stack([torch.bincount(s, minlength=2) for s in each]).double()
-        return sent, kept
-
-    def ask(self, server: State, held: Clients) -> State:
-        people = look(held, server)
-        mus = [solve(people, lam, self.target_ddp, self.tau) for lam in grid()]
-        counts = [decide(people, lam, mu, self.tau) for lam, mu in zip(grid(), mus, strict=True)]
-        return {"positive": torch.stack(counts, dim=1)}
-
-    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        if "positive" not in messages:
-            rest = {name: rows for name, rows in messages.items() if name != "group"}
-            return super().server_round(server, rest, sizes) | {"group": messages["group"].sum(0)}
-        after = {name: tensor.clone() for name, tensor in server.items()}
-        if server["group"].min() > 0:  # else a group is nowhere, and any rule is fair
-            whole = self.target_ddp if self.target_global is None else self.target_global
-            rate = messages["positive"].sum(0) / server["group"]
-            after["lam"] = narrow(grid(), rate[:, 1] - rate[:, 0], whole)[1]
-        return after
+    def phases(self) -> tuple[Phase, ...]:
+        return self.training, CountGroups(self.held_out), Search(self)
 
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
-        people = look(set_aside(clients, self.held)[1], server)
+        people = look(self.held_out(clients), server)
         mu = solve(people, server["lam"], self.target_ddp, self.tau)
         sign = torch.tensor([-1.0, 1.0], dtype=torch.float64)
         lift = sign * (server["lam"] / people.share + mu[:, None] / people.own_share)
@@ -129,6 +101,29 @@ class FedFACT(Finish):
         return [Lookup(numbers.clone(), cells.settings) for numbers in both]
 
 
-def grid() -> Tensor:
-    """Values of lambda, denser around 0."""
-    return LARGEST * torch.linspace(-1, 1, GRID, dtype=torch.float64) ** 3
+@dataclass(frozen=True)
+class Search(Phase):
+    """The round in which clients count decisions on a grid of lambda."""
+
+    method: FedFACT
+
+    name = "search"
+    rounds = 1
+    states = States(ServerState, MessageState)
+    trains = False
+
+    def start_server(self, server: State, sizes: Tensor) -> State:
+        return copied(server) | {"lam": torch.zeros((), dtype=torch.float64)}
+
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
+        people = look(self.method.held_out(clients), server)
+        positive = curve(people, first_grid(), self.method.target_ddp, self.method.tau)
+        return {"positive": positive}, copied(own)
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        after, method = copied(server), self.method
+        if server["group"].min() > 0:  # else a group is nowhere, and any rule is fair
+            limit = method.target_ddp if method.target_global is None else method.target_global
+            rate = messages["positive"].sum(0) / server["group"]
+            after["lam"] = narrow(first_grid(), rate[:, 1] - rate[:, 0], limit)[1]
+        return after

@@ -35,11 +35,22 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softshrink
 
-from pfedfair._util.errors import InputError
-from pfedfair.data.task import Task
 from pfedfair.federation import Batch
 from pfedfair.methods import checks
-from pfedfair.methods.base import Answer, Clients, Method, Model, State, Summed, average
+from pfedfair.methods.base import (
+    TARGETS,
+    Answer,
+    Clients,
+    Cost,
+    Dial,
+    Method,
+    Model,
+    State,
+    States,
+    Summed,
+    Tuning,
+    average,
+)
 from pfedfair.penalties.objective import Objective
 
 FINISH = 1_000_000  # the round in which a client makes its own model: minibatches of its own
@@ -80,15 +91,14 @@ class FedFACTIn(Method):
     target_global: float | None = None
     dual_step: float = 0.2
 
-    server_keys = ServerState
-    message_keys = MessageState
-    own_keys = OwnState
-    binary = True
-    personal = True
-    wrappable = False
-    beside = (0.3, 1.0)
-    levels = tuple({"target_ddp": target} for target in (0.1, 0.05, 0.02, 0.0))
-    collapse = "train longer, or lower dual_step or alpha"
+    states = States(ServerState, MessageState, OwnState)
+    tuning = Tuning(personal=True)
+    dial = Dial(
+        setting="target_ddp",
+        levels=TARGETS,
+        is_target=True,
+        hint="train longer, or lower dual_step or alpha",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,20 +108,15 @@ class FedFACTIn(Method):
         if self.target_global is not None:
             checks.share(self, "target_global")
 
-    @property
-    def level(self) -> str:
-        return f"≤ {self.target_ddp:g}"
+    def cost(self) -> Cost:
+        return Cost(self.epochs + 0.3, 1.0)
 
-    def check(self, task: Task) -> None:
-        super().check(task)
-        if not task.aware:
-            raise InputError("FedFACTIn has costs for each group: S must be an input.")
+    def start_server(self, server: State, sizes: Tensor) -> State:
+        multiplier = torch.zeros((), dtype=torch.float64)
+        counts = torch.ones(2, dtype=torch.float64)
+        return {"w": server["w"].clone(), "group": counts, "lam": multiplier}
 
-    def start_server(self, w: Tensor, sizes: Tensor) -> State:
-        more = {"group": torch.ones(2, dtype=torch.float64)}
-        return {"w": w.clone(), **more, "lam": torch.zeros((), dtype=torch.float64)}
-
-    def start(self, server: State, clients: Clients) -> State:
+    def start_clients(self, server: State, own: State, clients: Clients) -> State:
         return {"mu": torch.zeros(len(clients), dtype=torch.float64)}
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:

@@ -6,7 +6,7 @@ for all; with eta > 0 on the fair loss.
 
 from dataclasses import dataclass
 
-from pfedfair.methods.base import Answer, Clients, Method, State
+from pfedfair.methods.base import BY_GRADIENTS, Answer, Clients, Method, State
 from pfedfair.methods.checks import zero_or_more
 
 
@@ -22,11 +22,13 @@ class FedProx(Method):
 
     mu: float = 0.1
 
+    supports = BY_GRADIENTS
+
     def __post_init__(self) -> None:
         super().__post_init__()
         zero_or_more(self, "mu")
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w_t, w = server["w"], clients.replicate(server["w"])
-        clients.learn(self.objective, w, self.step(), self.passes(t), self.batch, self.mu, w_t)
+        clients.learn(self.objective, w, self.step(), self.epochs_of(t), self.batch, self.mu, w_t)
         return {"w": w}, {}

@@ -32,9 +32,8 @@ import torch
 from torch import Tensor
 
 from pfedfair._util.errors import InputError
-from pfedfair.data.task import Task
 from pfedfair.federation import Batch
-from pfedfair.methods.base import Clients, State
+from pfedfair.methods.base import ANY_TASK, Clients, Cost, Dial, State
 from pfedfair.methods.checks import no_eta, share
 from pfedfair.methods.local import Gradient, Local
 from pfedfair.penalties.objective import Objective
@@ -55,27 +54,21 @@ class GaussianSwap(Local):
 
     share: float = 0.5
 
-    central = True
-    wrappable = False
-    limit = "share"
-    levels = ({"share": 0.0}, {"share": 0.1}, {"share": 0.25}, {"share": 0.5})
-    collapse = "train longer, lower share or raise alpha"
+    supports = replace(ANY_TASK, many_groups=False)
+    place = "centralised"
+    dial = Dial(
+        setting="share",
+        levels=({"share": 0.0}, {"share": 0.1}, {"share": 0.25}, {"share": 0.5}),
+        hint="train longer, lower share or raise alpha",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         no_eta(self)
         share(self, "share")
 
-    def cost(self) -> tuple[float, float]:
-        return 0.0, 2.0 * self.rounds * self.epochs
-
-    def check(self, task: Task) -> None:
-        super().check(task)
-        if task.groups > 2:
-            raise InputError(
-                f"GaussianSwap is made for two groups, the data has {task.groups}: "
-                "choose another method."
-            )
+    def cost(self) -> Cost:
+        return Cost(0.0, 2 * self.rounds * self.epochs)
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         """Minibatches have a person's number for S, by which the gradient finds the swapped one."""

@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from pfedfair.federation import Batch, steps
-from pfedfair.methods.base import Clients, State
+from pfedfair.methods.base import ANY_TASK, Clients, Dial, State
 from pfedfair.methods.checks import at_least, no_eta, zero_or_more
 from pfedfair.methods.local import Local
 from pfedfair.models.optimisers import OPTIMISERS
@@ -51,11 +51,13 @@ class IRM(Local):
     lam: float = 100.0
     warmup: int = 500
 
-    central = True
-    wrappable = False
-    limit = "lam"
-    levels = ({"lam": 0.0}, {"lam": 1.0}, {"lam": 10.0}, {"lam": 100.0}, {"lam": 1000.0})
-    collapse = "train longer, lower lam or raise alpha"
+    supports = ANY_TASK
+    place = "centralised"
+    dial = Dial(
+        setting="lam",
+        levels=({"lam": 0.0}, {"lam": 1.0}, {"lam": 10.0}, {"lam": 100.0}, {"lam": 1000.0}),
+        hint="train longer, lower lam or raise alpha",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,7 +12,7 @@ from functools import partial
 from torch import Tensor
 
 from pfedfair.federation import Batch
-from pfedfair.methods.base import Clients, Method, State
+from pfedfair.methods.base import BY_GRADIENTS, Clients, Cost, Method, Phase, State, Tuning
 
 Gradient = Callable[[Tensor, Batch], Tensor]  # of models (clients, p) and a minibatch, (clients, p)
 
@@ -21,12 +21,16 @@ Gradient = Callable[[Tensor, Batch], Tensor]  # of models (clients, p) and a min
 class Local(Method):
     """`rounds` times `epochs` passes over the client's own rows, from the common initial model."""
 
-    federated = False
-    alone = True
-    personal = True
+    supports = BY_GRADIENTS
+    place = "local"
+    tuning = Tuning(personal=True)
 
-    def cost(self) -> tuple[float, float]:
-        return 0.0, float(self.rounds * self.epochs)
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        return ()
+
+    def cost(self) -> Cost:
+        return Cost(0.0, self.rounds * self.epochs)
 
     def gradients(self, clients: Clients) -> Gradient:
         """How gradients are made in a whole training, which may prepare something before it."""

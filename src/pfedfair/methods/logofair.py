@@ -33,19 +33,30 @@ hyper-parameters here. mu_c is its mu_1 - mu_2, in units of P(c). People of equa
 parted: a client with few distinct scores may end with a gap below -delta_l instead of +delta_l.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypedDict
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softshrink
 
-from pfedfair._util.errors import InputError
-from pfedfair.data.task import Task
 from pfedfair.federation import stack
-from pfedfair.methods.base import Answer, Clients, Model, State, Summed
-from pfedfair.methods.based import Based
+from pfedfair.methods.base import (
+    Answer,
+    Clients,
+    Cost,
+    Dial,
+    Model,
+    Phase,
+    State,
+    States,
+    Summed,
+    copied,
+)
 from pfedfair.methods.checks import at_least, share
+from pfedfair.methods.composite import Composite, CountGroups, Train
 from pfedfair.rules import Thresholds
 
 GRID = 129  # values of lambda in one round's message; odd, so that 0 is one of them
@@ -56,30 +67,25 @@ FAR = 1e4  # an offset for "always" or "never"
 
 class ServerState(TypedDict):
     w: Model
-    group: Tensor  # people in each group, known after round 1
+    group: Tensor  # rows in each group
     grid: Tensor  # values of lambda to try
     lam: Tensor  # lambda
 
 
-class MessageState(TypedDict, total=False):
-    # What a client sends: in training its model, then counts of positive decisions
-    w: Model
-    group: Summed  # its people in each group
-    positive: Summed  # those decided 1 for every lambda, (grid, 2)
+class MessageState(TypedDict):
+    positive: Summed  # rows decided 1 for every lambda, (grid, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoGoFair(Based):
+class LoGoFair(Composite):
     """A base method, FedAvg as in the paper if none is given, then fair thresholds.
 
     Attributes
     ----------
-    rounds
-        All rounds: the base's, and `dual_rounds` at the end.
     delta_local
-        The largest gap between the groups' positive rates at a client. 1: no limit.
+        The largest difference between the groups' positive rates at a client. 1: no limit.
     delta_global
-        The largest gap over all clients' rows. 1: no limit.
+        The largest difference over all clients' rows. 1: no limit.
     dual_rounds
         Rounds of the search for lambda.
     """
@@ -88,12 +94,11 @@ class LoGoFair(Based):
     delta_global: float = 0.02
     dual_rounds: int = 1
 
-    server_keys = ServerState
-    message_keys = MessageState
-    beside = (0.0, 0.5)
-    binary = True
-    limit = "delta_local"
-    levels = tuple({"delta_local": delta, "delta_global": delta} for delta in (0.1, 0.03, 0.0))
+    dial = Dial(
+        setting="delta_local",
+        levels=tuple({"delta_local": delta, "delta_global": delta} for delta in (0.1, 0.03, 0.0)),
+        is_target=True,
+    )
 
     def __post_init__(self) -> None:
         at_least(1, self, "dual_rounds")
@@ -101,46 +106,11 @@ class LoGoFair(Based):
         share(self, "delta_local", "delta_global")
 
     @property
-    def closing(self) -> int:
-        return self.dual_rounds
+    def phases(self) -> tuple[Phase, ...]:
+        return Train(self.trainer), CountGroups(), Search(self)
 
-    @property
-    def target(self) -> float:
-        return self.delta_local
-
-    def check(self, task: Task) -> None:
-        super().check(task)
-        if not task.aware:
-            raise InputError("LoGoFair has a threshold for each group: S must be an input.")
-
-    def start_server(self, w: Tensor, sizes: Tensor) -> State:
-        grid = LARGEST * torch.linspace(-1, 1, GRID, dtype=torch.float64) ** 3  # denser around 0
-        return super().start_server(w, sizes) | {
-            "group": torch.ones(2, dtype=torch.float64),
-            "grid": grid,
-            "lam": torch.zeros((), dtype=torch.float64),
-        }
-
-    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
-        if t >= self.rounds - self.dual_rounds:
-            positive = curve(look(clients, server), server["grid"], self.delta_local)
-            return {"positive": positive}, {name: tensor.clone() for name, tensor in own.items()}
-        sent, own = self.trainer.client_round(server, own, clients, t)
-        members = [clients.table.s[torch.from_numpy(rows)] for rows in clients.rows]
-        group = torch.stack([torch.bincount(s, minlength=2) for s in members])
-        return sent | {"group": group.double()}, own
-
-    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        after = {name: tensor.clone() for name, tensor in server.items()}
-        if "group" in messages:
-            sent = {name: rows for name, rows in messages.items() if name != "group"}
-            after |= self.trainer.server_round(server, sent, sizes)
-            after["group"] = messages["group"].sum(0)
-        elif server["group"].min() > 0:  # else a group is nowhere, and any rule is fair
-            rate = messages["positive"].sum(0) / server["group"]
-            gap = rate[:, 1] - rate[:, 0]
-            after["grid"], after["lam"] = narrow(server["grid"], gap, self.delta_global)
-        return after
+    def cost(self) -> Cost:
+        return replace(super().cost(), at_end=0.6)
 
     def rules(self, server: State, own: State, clients: Clients) -> list[Thresholds]:
         people = look(clients, server)
@@ -150,6 +120,36 @@ class LoGoFair(Based):
         threshold = torch.logit(((1 - lift) / 2).clamp(0, 1)).clamp(-FAR, FAR).to(server["w"])
         none = 0 * threshold
         return [Thresholds(one) for one in torch.stack([threshold, threshold, none, none], dim=2)]
+
+
+@dataclass(frozen=True)
+class Search(Phase):
+    """The search for lambda: counts of positive decisions on a grid that each round narrows."""
+
+    method: LoGoFair
+
+    name = "search"
+    states = States(ServerState, MessageState)
+    trains = False
+
+    @property
+    def rounds(self) -> int:  # type: ignore[override]
+        return self.method.dual_rounds
+
+    def start_server(self, server: State, sizes: Tensor) -> State:
+        return copied(server) | {"grid": first_grid(), "lam": torch.zeros((), dtype=torch.float64)}
+
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
+        positive = curve(look(clients, server), server["grid"], self.method.delta_local, SMOOTH)
+        return {"positive": positive}, copied(own)
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        after = copied(server)
+        if server["group"].min() > 0:  # else a group is nowhere, and any rule is fair
+            rate = messages["positive"].sum(0) / server["group"]
+            gap = rate[:, 1] - rate[:, 0]
+            after["grid"], after["lam"] = narrow(server["grid"], gap, self.method.delta_global)
+        return after
 
 
 class People(NamedTuple):
@@ -218,10 +218,15 @@ def solve(people: People, lam: Tensor, delta: float, smooth: float) -> Tensor:
     return side * high
 
 
-def curve(people: People, grid: Tensor, delta: float) -> Tensor:
+def first_grid() -> Tensor:
+    """Values of lambda, denser around 0."""
+    return LARGEST * torch.linspace(-1, 1, GRID, dtype=torch.float64) ** 3
+
+
+def curve(people: People, grid: Tensor, delta: float, smooth: float) -> Tensor:
     """Positive decisions in each group for every lambda, ``(clients, grid, 2)``."""
-    mus = [solve(people, lam, delta, SMOOTH) for lam in grid]
-    rows = [decide(people, lam, mu, SMOOTH) for lam, mu in zip(grid, mus, strict=True)]
+    mus = [solve(people, lam, delta, smooth) for lam in grid]
+    rows = [decide(people, lam, mu, smooth) for lam, mu in zip(grid, mus, strict=True)]
     return torch.stack(rows, dim=1)
 
 

@@ -30,7 +30,7 @@ S and the risk of each.
 """
 
 from dataclasses import dataclass
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -38,7 +38,17 @@ from torch import Tensor
 from pfedfair._util.errors import InputError, known
 from pfedfair.data.task import Task
 from pfedfair.federation import Batch, stack
-from pfedfair.methods.base import Answer, Clients, Method, Model, OfClients, State
+from pfedfair.methods.base import (
+    ANY_TASK,
+    Answer,
+    Clients,
+    Cost,
+    Method,
+    Model,
+    OfClients,
+    State,
+    States,
+)
 from pfedfair.methods.checks import at_least
 from pfedfair.penalties.objective import loss, loss_slope
 
@@ -46,10 +56,19 @@ from pfedfair.penalties.objective import loss, loss_slope
 class ServerState(TypedDict):
     w: Model  # the best model so far
     v: Model  # the one in training
-    mu: OfClients  # weights of the groups: (clients, 1), (clients, 2), or (1, 2) over S alone
+    mu: OfClients  # weights of the groups, (clients, 1) or (clients, 2)
     worst: Tensor  # APStar's best minimax risk
     K: Tensor
-    count: NotRequired[Tensor]  # rows of each group over all clients, for groups over S alone
+
+
+class SensitiveServerState(TypedDict):
+    # The same for groups over S alone
+    w: Model
+    v: Model
+    mu: Tensor  # (1, 2)
+    worst: Tensor
+    K: Tensor
+    count: Tensor  # rows of each group over all clients, (1, 2)
 
 
 class MessageState(TypedDict):
@@ -78,10 +97,7 @@ class MMPF(Method):
     mu_step: float = 0.5
     K_min: int = 20
 
-    server_keys = ServerState
-    message_keys = MessageState
-    beside = (0.4, 0.0)  # the outputs once more, for the risks
-    wrappable = False
+    supports = ANY_TASK
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,24 +107,29 @@ class MMPF(Method):
         at_least(1, self, "K_min")
 
     @property
-    def keeps_clients(self) -> bool:
-        return self.groups != "sensitive"
+    def states(self) -> States:
+        by_client = ServerState if self.groups != "sensitive" else SensitiveServerState
+        return States(by_client, MessageState)
+
+    def cost(self) -> Cost:
+        return Cost(self.epochs + 0.4)  # the outputs once more, for the risks
 
     def check(self, task: Task) -> None:
         super().check(task)
         if self.groups != "clients" and task.groups > 2:
             raise InputError(f"MMPF over groups is made for two, the data has {task.groups}.")
 
-    def start_server(self, w: Tensor, sizes: Tensor) -> State:
+    def start_server(self, server: State, sizes: Tensor) -> State:
         """All groups alike, or by size; nobody knows a risk yet."""
         mu = torch.ones(
             1 if self.groups == "sensitive" else len(sizes), 1 if self.groups == "clients" else 2
         )
         if self.groups == "clients" and self.weighting == "size":
             mu = sizes[:, None].to(mu)
-        server = {"w": w.clone(), "v": w.clone(), "mu": mu / mu.sum()}
-        server |= {"worst": torch.tensor(torch.inf), "K": torch.tensor(1.0)}
-        return server | ({"count": torch.ones_like(mu)} if self.groups == "sensitive" else {})
+        w = server["w"]
+        new = {"w": w.clone(), "v": w.clone(), "mu": mu / mu.sum()}
+        new |= {"worst": torch.tensor(torch.inf), "K": torch.tensor(1.0)}
+        return new | ({"count": torch.ones_like(mu)} if self.groups == "sensitive" else {})
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         v = clients.replicate(server["v"])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pfedfair._util.errors import known
 from pfedfair.federation import Batch
-from pfedfair.methods.base import Clients, Method, State
+from pfedfair.methods.base import BY_GRADIENTS, Clients, Method, State, Tuning
 from pfedfair.methods.checks import above_zero, at_least, zero_or_more
 from pfedfair.models.optimisers import OPTIMISERS, Step
 from pfedfair.penalties.objective import Objective
@@ -43,7 +43,8 @@ class Moreau(Method):
     inner: str = "adam"
     prox_epochs: int = 30
 
-    personal = True
+    supports = BY_GRADIENTS
+    tuning = Tuning(personal=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

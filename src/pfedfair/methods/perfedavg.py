@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pfedfair.methods.base import Answer, Clients, Method, State
+from pfedfair.methods.base import BY_GRADIENTS, Answer, Clients, Cost, Method, State, Tuning
 from pfedfair.methods.checks import above_zero, at_least
 from pfedfair.methods.moreau import PROX_EPOCHS_FROM
 
@@ -29,21 +29,21 @@ class PerFedAvg(Method):
     alpha_inner: float = 0.01
     adapt_epochs: int = 1
 
-    personal = True
+    supports = BY_GRADIENTS
+    tuning = Tuning(personal=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         above_zero(self, "alpha_inner")
         at_least(0, self, "adapt_epochs")
 
-    def cost(self) -> tuple[float, float]:
-        return 2.0 * self.epochs, float(self.adapt_epochs)
+    def cost(self) -> Cost:
+        return Cost(2 * self.epochs, self.adapt_epochs)
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = clients.replicate(server["w"])
         step = self.step()
-        epochs = range(t * self.epochs, (t + 1) * self.epochs)
-        passes = (list(clients.epoch(epoch, self.batch)) for epoch in epochs)
+        passes = (list(clients.epoch(epoch, self.batch)) for epoch in self.epochs_of(t))
         # Each step adapts on one minibatch and is judged on another (the same if there is but one).
         pairs = (pair for b in passes for pair in zip(b, b[1:] + b[:1], strict=True))
         for adapt, judge in pairs:

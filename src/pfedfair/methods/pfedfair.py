@@ -10,7 +10,7 @@ The global model w is trained for accuracy; client i's model theta_i is fair, an
 from dataclasses import dataclass
 
 from pfedfair._util.errors import known
-from pfedfair.methods.base import Answer, Clients, State
+from pfedfair.methods.base import Answer, Clients, Cost, State
 from pfedfair.methods.checks import zero_or_more
 from pfedfair.methods.moreau import Moreau
 from pfedfair.penalties.objective import Objective
@@ -39,9 +39,9 @@ class PFedFair(Moreau):
         known("envelope_gradient", self.envelope_gradient, ["point", "prox"])
         zero_or_more(self, "lam")
 
-    def cost(self) -> tuple[float, float]:
+    def cost(self) -> Cost:
         inner = self.K + (self.envelope_gradient == "point") if self.lam else 0
-        return (1.0 + inner) * self.epochs, float(self.prox_epochs)
+        return Cost((1 + inner) * self.epochs, self.prox_epochs)
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         clean, fair = Objective(), self.objective
@@ -57,4 +57,4 @@ class PFedFair(Moreau):
                     g_fair = self.gamma * (w - theta)
                 g += self.lam * g_fair
             step(w, g)  # line 7: w <- w - alpha (g + lambda g_fair)
-        return {"w": w}, {}  # line 8, the mean, is Method.server_round
+        return {"w": w}, {}  # line 8, the mean, is Phase.server_round

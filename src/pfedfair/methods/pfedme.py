@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pfedfair.methods.base import Answer, Clients, State
+from pfedfair.methods.base import Answer, Clients, Cost, State
 from pfedfair.methods.checks import above_zero
 from pfedfair.methods.moreau import Moreau
 
@@ -28,8 +28,8 @@ class PFedMe(Moreau):
         super().__post_init__()
         above_zero(self, "beta")
 
-    def cost(self) -> tuple[float, float]:
-        return float(self.K * self.epochs), float(self.prox_epochs)
+    def cost(self) -> Cost:
+        return Cost(self.K * self.epochs, self.prox_epochs)
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = clients.replicate(server["w"])

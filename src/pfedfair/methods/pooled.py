@@ -31,9 +31,9 @@ from pfedfair.data.tables.piecewise import Piecewise
 from pfedfair.data.task import Task
 from pfedfair.federation import Federation, stack
 from pfedfair.methods import checks
-from pfedfair.methods.base import Clients, Method, State
+from pfedfair.methods.base import TARGETS, Clients, Cost, Dial, Method, Phase, State, States, Tuning
 from pfedfair.methods.clients import set_aside
-from pfedfair.methods.finish import scores
+from pfedfair.methods.composite import scores
 from pfedfair.models import Network, Trees
 from pfedfair.models.desk import with_group
 from pfedfair.rules import Rule, Thresholds
@@ -66,15 +66,15 @@ class Pooled(Method):
     leaves: int = 31
     rate: float = 0.1
 
-    own_keys = OwnState
-    federated = False
-    gathers = True
-    free = ("target_ddp",)
-    binary = True
-    wrappable = False
-    levels = tuple({"target_ddp": target} for target in (0.1, 0.05, 0.02, 0.0))
-    collapse = "its rows do not allow more for this target"
-    tuned = False
+    place = "pooled"
+    dial = Dial(
+        setting="target_ddp",
+        levels=TARGETS,
+        is_target=True,
+        retargets=("target_ddp",),
+        hint="its rows do not allow more for this target",
+    )
+    tuning = Tuning(tuned=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,14 +85,12 @@ class Pooled(Method):
         checks.above_zero(self, "rate")
 
     @property
-    def level(self) -> str:
-        return f"≤ {self.target_ddp:g}"
+    def phases(self) -> tuple[Phase, ...]:
+        return (Grow(self),)
 
     def check(self, task: Task) -> None:
         super().check(task)
-        if not task.aware:
-            raise InputError("Pooled has a threshold for each group: S must be an input.")
-        _sklearn("sklearn")  # said before anything is trained
+        _sklearn("sklearn")  # before anything is trained
 
     def network(self, default: Network, task: Task) -> Network:
         return self._trees(task)
@@ -100,7 +98,7 @@ class Pooled(Method):
     def _trees(self, task: Task) -> Trees:
         return Trees(self.trees, 2 * self.leaves - 1, task.groups)
 
-    def seen(self, federation: Federation, seed: int) -> Federation:
+    def encode(self, federation: Federation, seed: int) -> Federation:
         encoder, table, rows = federation.encoder, federation.table, federation.partition.train
         if not isinstance(encoder, Piecewise):
             return federation
@@ -109,12 +107,8 @@ class Pooled(Method):
         ordered = Ordered.by_label(encoder, table.x[trained].numpy(), table.y[trained].numpy())
         return replace(federation, encoder=ordered, table=table._replace(encoder=ordered))
 
-    def cost(self) -> tuple[float, float]:
-        return 0.0, 0.0
-
-    def start(self, server: State, clients: Clients) -> State:
-        trained, _ = set_aside(clients, self.held)
-        return {"trees": clients.replicate(self.grow(trained))}
+    def cost(self) -> Cost:
+        return Cost(0.0)
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         return own["trees"].clone()
@@ -123,7 +117,7 @@ class Pooled(Method):
         _, held = set_aside(clients, self.held)
         found = []
         for i in range(len(held)):
-            z, _, s = scores({"w": own["trees"][i]}, held, i)
+            z, _, s = scores(own["trees"][i], held, i)
             chance = torch.sigmoid(torch.from_numpy(z).double()).numpy()
             cuts = fair_cuts(z, chance, s, self.target_ddp)
             found.append(Thresholds(torch.from_numpy(cuts).to(own["trees"])))
@@ -150,6 +144,21 @@ class Pooled(Method):
             model.fit(x, y)
         nodes = [_flat(each[0].nodes) for each in model._predictors]
         return network.pack(nodes, float(model._baseline_prediction.ravel()[0]))
+
+
+@dataclass(frozen=True)
+class Grow(Phase):
+    """No round, as nothing is sent: where all rows are, trees are grown on them."""
+
+    method: Pooled
+
+    name = "grow"
+    rounds = 0
+    states = States(own=OwnState)
+
+    def start_clients(self, server: State, own: State, clients: Clients) -> State:
+        trained, _ = set_aside(clients, self.method.held)
+        return {"trees": clients.replicate(self.method.grow(trained))}
 
 
 def _flat(nodes: np.ndarray) -> np.ndarray:

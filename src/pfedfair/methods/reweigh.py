@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from pfedfair.federation import Batch
-from pfedfair.methods.base import Clients
+from pfedfair.methods.base import ANY_TASK, Clients, Dial
 from pfedfair.methods.checks import no_eta
 from pfedfair.methods.local import Gradient, Local
 from pfedfair.penalties.objective import Objective
@@ -30,10 +30,12 @@ from pfedfair.penalties.objective import Objective
 class Reweigh(Local):
     """Local training on rows that count P(y) P(s) / P(y, s) each."""
 
-    central = True
-    wrappable = False
-    level = ""
-    collapse = "train longer or raise alpha"
+    supports = ANY_TASK
+    place = "centralised"
+    dial = Dial(
+        setting="",
+        hint="train longer or raise alpha",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

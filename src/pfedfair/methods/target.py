@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from statistics import NormalDist
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,7 +33,7 @@ from pfedfair._util.errors import InputError
 from pfedfair.data.task import Task
 from pfedfair.federation import Batch, stack
 from pfedfair.methods import checks
-from pfedfair.methods.base import Answer, Method, State
+from pfedfair.methods.base import Answer, Cost, Dial, Method, Phase, State, States, Supports
 from pfedfair.methods.clients import Clients, set_aside
 from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.models import Network
@@ -44,10 +44,6 @@ from pfedfair.rules import Rule
 LARGEST = 3.5  # of |log mu|: eta between 0.03 and 0.97
 SCALE = 0.02  # the least excess that moves a multiplier by a full step
 EVERY = 4  # every fourth gradient of the fair loss looks at the DDP, the first of a round too
-
-
-class OwnState(TypedDict):  # what a client keeps, besides what the method keeps
-    log_mu: Tensor  # its multiplier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,12 +70,11 @@ class Targeted(Method):
     held: float = 0.2
     dual_step: float = 0.5
 
-    wrappable = False
-    own_keys = OwnState
+    dial = Dial(setting="target_ddp", is_target=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.method.wrappable:
+        if not self.method.supports.wrapping:
             raise InputError(
                 f"{type(self.method).__name__} makes its own gradients: it takes no target."
             )
@@ -90,33 +85,16 @@ class Targeted(Method):
         object.__setattr__(self, "batch", self.method.batch)  # by which clients are put together
 
     @property
-    def federated(self) -> bool:  # type: ignore[override]
-        return self.method.federated
+    def place(self) -> str:  # type: ignore[override]
+        return self.method.place
 
     @property
-    def alone(self) -> bool:  # type: ignore[override]
-        return self.method.alone
+    def supports(self) -> Supports:
+        return replace(self.method.supports, weights=False, wrapping=False)
 
     @property
-    def models(self) -> tuple[str, ...]:
-        return self.method.models
-
-    @property
-    def keeps_clients(self) -> bool:
-        return self.method.keeps_clients
-
-    @property
-    def sends_models_only(self) -> bool:
-        return self.method.sends_models_only
-
-    @property
-    def sums(self) -> dict[str, str]:
-        return self.method.sums
-
-    @property
-    def level(self) -> str:
-        sure = f" {self.confidence:.0%}" if self.confidence else ""
-        return f"≤ {self.target_ddp:g}{sure}"
+    def phases(self) -> tuple[Phase, ...]:
+        return tuple(TargetedPhase(self, phase) for phase in self.method.phases)
 
     def check(self, task: Task) -> None:
         self.method.check(task)
@@ -124,24 +102,9 @@ class Targeted(Method):
     def network(self, default: Network, task: Task) -> Network:
         return self.method.network(default, task)
 
-    def cost(self) -> tuple[float, float]:
-        per_round, at_end = self.method.cost()
-        return 1.1 * per_round, 1.1 * at_end
-
-    def start_server(self, w: Tensor, sizes: Tensor) -> State:
-        return self.method.start_server(w, sizes)
-
-    def start(self, server: State, clients: Clients) -> State:
-        first = torch.logit(torch.tensor(self.method.eta)).expand(len(clients), 1).clone()
-        return self.method.start(server, clients) | {"log_mu": first}
-
-    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
-        watchful = self.watch(own, clients)
-        sent, kept = self.method.client_round(server, own, watchful, t)
-        return sent, kept | {"log_mu": watchful.dual.log_mu}
-
-    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        return self.method.server_round(server, messages, sizes)
+    def cost(self) -> Cost:
+        cost = self.method.cost()
+        return Cost(1.1 * cost.per_round, 1.1 * cost.at_end)
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         return self.method.personalise(server, own, self.watch(own, clients))
@@ -149,13 +112,18 @@ class Targeted(Method):
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
         return self.method.rules(server, own, clients)
 
-    def watch(self, own: State, clients: Clients) -> Watchful:
+    def first(self, clients: Clients) -> Tensor:
+        """The multipliers that clients start with, ``(clients, 1)``."""
+        return torch.logit(torch.tensor(self.method.eta)).expand(len(clients), 1).clone()
+
+    def watch(self, own: State, clients: Clients) -> TargetedClients:
         """Set rows aside, and look at them while training on the others."""
         trained, held = set_aside(clients, self.held)
         if not any(len(rows) for rows in held.rows):
             raise InputError("A target needs clients of two rows or more, some to be set aside.")
-        dual = Dual(self, stack(held.table, held.rows), own["log_mu"].clone())
-        return Watchful(**vars(trained), dual=dual)
+        log_mu = own["log_mu"].clone() if "log_mu" in own else self.first(clients)
+        dual = Dual(self, stack(held.table, held.rows), log_mu)
+        return TargetedClients(**vars(trained), dual=dual)
 
     def excess(self, logits: Tensor, held: Batch) -> Tensor:
         """How far every client's gap, or its upper end, is above the target, ``(clients, 1)``.
@@ -210,7 +178,7 @@ class Dual:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Watchful(Clients):
+class TargetedClients(Clients):
     """Clients whose fair gradients have each client's own eta in them."""
 
     dual: Dual
@@ -229,6 +197,45 @@ class Watchful(Clients):
             return (1 - eta) * plain + eta * (added.slope(logits, batch) - plain)
 
         return slope
+
+
+@dataclass(frozen=True)
+class TargetedPhase(Phase):
+    """A phase of the wrapped method, with clients that move their multipliers."""
+
+    target: Targeted
+    phase: Phase
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.phase.name
+
+    @property
+    def rounds(self) -> int:  # type: ignore[override]
+        return self.phase.rounds
+
+    @property
+    def states(self) -> States:
+        return self.phase.states.keeping(log_mu=Tensor)
+
+    @property
+    def sums(self) -> dict[str, str]:
+        return self.phase.sums
+
+    def start_server(self, server: State, sizes: Tensor) -> State:
+        return self.phase.start_server(server, sizes)
+
+    def start_clients(self, server: State, own: State, clients: Clients) -> State:
+        first = {"log_mu": self.target.first(clients)}
+        return first | self.phase.start_clients(server, own, clients)
+
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
+        watchful = self.target.watch(own, clients)
+        sent, kept = self.phase.client_round(server, own, watchful, t)
+        return sent, kept | {"log_mu": watchful.dual.log_mu}
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        return self.phase.server_round(server, messages, sizes)
 
 
 def targeted(method: Method, **options: Any) -> Targeted:

@@ -18,24 +18,23 @@ threshold 1/2.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from pfedfair.methods.base import Clients, State
-from pfedfair.methods.clients import set_aside
-from pfedfair.methods.finish import Finish, scores
+from pfedfair.methods.composite import PostProcessing, scores
 from pfedfair.rules import Rule, Thresholds
 from pfedfair.theory.cuts import fair_cuts
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThresholdLocal(Finish):
+class ThresholdLocal(PostProcessing):
     """A base method on most rows, then thresholds on the client's held rows."""
 
-    free = ("target_ddp",)
+    dial = replace(PostProcessing.dial, retargets=("target_ddp",))
 
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
-        _, held = set_aside(clients, self.held)
-        found = [fair_cuts(*scores(server, held, i), self.target_ddp) for i in range(len(held))]
+        held, w = self.held_out(clients), server["w"]
+        found = [fair_cuts(*scores(w, held, i), self.target_ddp) for i in range(len(held))]
         return [Thresholds(torch.from_numpy(cuts).to(server["w"])) for cuts in found]

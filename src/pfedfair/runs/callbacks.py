@@ -111,13 +111,15 @@ class MLflow(Callback):
 
 
 def flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Name the settings of a wrapped method by its place.
+    """Name the settings of a wrapped method by its place; the format is none.
 
     >>> flat({"kind": "Transport", "base": {"kind": "Newton"}})
     {'kind': 'Transport', 'base.kind': 'Newton'}
     """
     found: dict[str, Any] = {}
     for name, value in settings.items():
+        if name == "format":
+            continue
         inner = isinstance(value, Mapping)
         found |= flat(value, f"{before}{name}.") if inner else {f"{before}{name}": value}
     return found

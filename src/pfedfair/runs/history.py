@@ -16,6 +16,7 @@ from pfedfair.data.task import outputs
 from pfedfair.federation import Federation
 from pfedfair.methods import Method
 from pfedfair.methods.newton.likelihood import loss_of
+from pfedfair.methods.phases import total_rounds
 from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.models import Network
 from pfedfair.runs.predictor import ROWS_AT_ONCE
@@ -32,10 +33,10 @@ def measured_rounds(algorithm: Method, every: int | None = None) -> set[int]:
     Every so many, the first and the last one that trains; by default so many that it takes less
     than a tenth of the time. With 0 none.
     """
-    rounds = algorithm.rounds - algorithm.closing if algorithm.federated else 0
+    rounds = total_rounds([phase for phase in algorithm.phases if phase.trains])
     if every == 0 or rounds < 1:
         return set()
-    work, _ = algorithm.cost()
+    work = algorithm.cost().per_round
     every = every or max(1, ceil(APART / max(work, 0.1)), rounds // POINTS)
     return {1, rounds, *range(every, rounds + 1, every)}
 
@@ -92,6 +93,6 @@ def frame(
 ) -> pd.DataFrame:
     """Rows for the global model after rounds, and one for what the clients have at the end."""
     gap = CRITERIA[algorithm.criterion].measure
-    last = {"round": algorithm.rounds if algorithm.federated else 0, "model": "clients'", **end}
+    last = {"round": total_rounds(algorithm.phases), "model": "clients'", **end}
     rows = [{"model": "global", **row} for row in curve] + [last]
     return pd.DataFrame(rows, columns=["round", "model", "loss", "accuracy", gap])

@@ -48,7 +48,7 @@ def personalise(
         Another ``target_ddp`` or ``confidence`` than the run's.
     """
     saved = read_model(Path(folder), module)
-    algorithm = saved.algorithm.change(**changes) if changes else saved.algorithm
+    algorithm = saved.algorithm.retarget(**changes) if changes else saved.algorithm
     model = saved.model(saved.tensors["w"].clone())
     given = sensitive_of(people, saved.about["sensitive_column"], model.group_names)
     s = torch.from_numpy(model.codes(given))

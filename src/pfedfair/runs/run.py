@@ -127,7 +127,7 @@ class Run:
     @property
     def doubts(self) -> str:
         """What there is to know of how training ended; nothing if all is well."""
-        return self.algorithm.doubts(self.fitted.server)
+        return self.algorithm.warning(self.fitted.server)
 
     @property
     def measurable(self) -> bool:
@@ -296,7 +296,7 @@ class Run:
 
     def retarget(self, **changes: Any) -> Self:
         """Return this run with another target_ddp or confidence: no training and no messages."""
-        algorithm = self.algorithm.change(**changes)
+        algorithm = self.algorithm.retarget(**changes)
         rules = list(algorithm.rules(self.fitted.server, self.fitted.own, self._clients()))
         return replace(self, algorithm=algorithm, fitted=self.fitted._replace(rules=rules))
 

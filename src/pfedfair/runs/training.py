@@ -20,6 +20,7 @@ from pfedfair.engines.local import fit
 from pfedfair.federation import Federation
 from pfedfair.methods import Method, State
 from pfedfair.methods.defaults import make_for
+from pfedfair.methods.phases import total_rounds
 from pfedfair.models import MLP, PIXELS, Network, Pixels
 from pfedfair.runs import history
 from pfedfair.runs.callbacks import Callback, Training
@@ -62,7 +63,7 @@ def choose_network(
     table = federation.table
     task, needed = table.task, outputs(table.task.classes)
     algorithm.check(task)
-    if table.weight is not None and not algorithm.weighs:
+    if table.weight is not None and not algorithm.supports.weights:
         raise InputError(
             f"{type(algorithm).__name__} counts rows, and cannot weigh them: leave out "
             f"{option('weight')}, or take a method such as pfedfair, fedavg-kde or newton."
@@ -132,9 +133,8 @@ def train(
     if seed < 0:
         raise InputError(f"seed must be at least 0, got {seed}.")
     network = choose_network(federation, algorithm, network)
-    federation = algorithm.seen(federation, seed)
-    rounds = algorithm.rounds if algorithm.federated else 0
-    state = Training(federation, algorithm, network, seed, rounds)
+    federation = algorithm.encode(federation, seed)
+    state = Training(federation, algorithm, network, seed, total_rounds(algorithm.phases))
     curve: list[Mapping[str, float]] = []
     due, spent = history.measured_rounds(algorithm, measure_every), 0.0
 
@@ -190,11 +190,11 @@ def _train(
 
 def _warn(run: Run) -> None:
     """Say which clients' models collapsed."""
-    if run.algorithm.collapse and run.collapsed.any():
+    hint = run.algorithm.dial.hint
+    if hint and run.collapsed.any():
         who = some(np.array(run.federation.partition.names)[run.collapsed].tolist(), NAMED)
         warnings.warn(
-            f"The model of client {who} predicts one class for everybody: "
-            f"{run.algorithm.collapse}.",
+            f"The model of client {who} predicts one class for everybody: {hint}.",
             CollapseWarning,
             stacklevel=3,
         )

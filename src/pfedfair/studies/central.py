@@ -8,11 +8,10 @@ import pandas as pd
 import torch
 
 from pfedfair.data import FACES
-from pfedfair.methods import METHODS
 from pfedfair.models import PIXELS
 from pfedfair.partition import together
 from pfedfair.studies import parts, summary, words
-from pfedfair.studies.rows import CONSTANT, FAIR, METHOD
+from pfedfair.studies.rows import CONSTANT, FAIR
 from pfedfair.studies.study import Cell, cells_of
 from pfedfair.studies.view import Column, Table
 
@@ -42,12 +41,9 @@ def pixel_cell(row: str, level: dict[str, float]) -> Cell:
 
 def linear(cells: Sequence[Cell], alpha: float = 0.003) -> list[Cell]:
     """Train a linear layer alike in all rows: all people in one place make many steps a pass."""
-    found = []
-    for cell in cells:
-        closing = METHODS[METHOD.get(cell.row, cell.row)].closing
-        alike = PASSES | {"alpha": alpha, "rounds": PASSES["rounds"] + closing}
-        found.append(cell if cell.row == CONSTANT else cell._replace(level=alike | cell.level))
-    return found
+    alike = PASSES | {"alpha": alpha}
+    return [cell if cell.row == CONSTANT else cell._replace(level=alike | cell.level)
+            for cell in cells]  # fmt: skip
 
 
 def cells(dataset: str) -> list[Cell]:

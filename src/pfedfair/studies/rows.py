@@ -33,8 +33,8 @@ SETTINGS: dict[str, dict[str, Any]] = {  # that make a row what it is
     "boosting": {"target_ddp": 1.0},
 }
 MODEL = {row: model for row, (_, model) in BASES.items() if model} | FAIR
-MODEL |= {name: "linear" for name, method in METHODS.items() if method.kind().linear}
-OF_CLIENTS = [name for name, method in METHODS.items() if not method.kind.central]
+MODEL |= {name: "linear" for name, method in METHODS.items() if method.kind().supports.linear_only}
+OF_CLIENTS = [name for name, method in METHODS.items() if method.kind.place != "centralised"]
 IN_ONE_PLACE = [name for name in METHODS if name not in OF_CLIENTS]
 ORDER = (*OF_CLIENTS, *WITH_TARGET, *IN_ONE_PLACE, *CENTRAL, *FAIR)
 PLACES = {name: k for k, name in enumerate(ORDER)}
@@ -50,7 +50,7 @@ def place(method: str) -> int:
 
 def at_target(row: str, target: float) -> Level:
     """The settings of a row that takes a target: whatever it calls it, or them."""
-    asked = {"target_ddp": target} if row in WITH_TARGET else METHODS[row].kind.levels[0]
+    asked = {"target_ddp": target} if row in WITH_TARGET else METHODS[row].kind.dial.levels[0]
     return dict.fromkeys(asked, target)
 
 

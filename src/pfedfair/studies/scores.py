@@ -31,7 +31,7 @@ VALIDATION = 0.2
 
 def cells(dataset: str) -> list[Cell]:
     """All methods for clients, each measured on validation rows and on held-out rows."""
-    methods = [name for name, method in METHODS.items() if not method.kind.central]
+    methods = [name for name, method in METHODS.items() if method.kind.place != "centralised"]
     rows = (*methods, *WITH_TARGET, FRONTIER)
     return [
         cell

@@ -9,7 +9,6 @@ import pandas as pd
 from pfedfair._util.errors import known
 from pfedfair.data.tables.models import settings_of
 from pfedfair.experiments import FRONTIER, Source, Spec
-from pfedfair.methods import METHODS
 from pfedfair.methods.defaults import make, of_few_rows, trainer
 from pfedfair.partition import Plan
 from pfedfair.studies import arms, cautions, parts, summary, words
@@ -52,7 +51,7 @@ class Cell(NamedTuple):
         if self.row in BASES:
             dataset = settings_of(source.name, source.model)
         small = of_few_rows(dataset, method, ROWS // self.clients) if self.clients else {}
-        short = {} if rounds is None else {"rounds": rounds + METHODS[method].closing}
+        short = {} if rounds is None else {"rounds": rounds}
         own = SETTINGS.get(self.row, {})
         algorithm = make(method, own | small | self.level | short, dataset)
         return Spec(

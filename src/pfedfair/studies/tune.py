@@ -38,7 +38,7 @@ Trial = tuple[str, dict[str, Any], Plan]  # a method, its settings, and whose th
 
 def tuned_methods() -> list[str]:
     """All methods with something to tune."""
-    return [name for name, method in METHODS.items() if method.kind.tuned]
+    return [name for name, method in METHODS.items() if method.kind.tuning.tuned]
 
 
 def trials(dataset: str, method: str) -> list[dict[str, Any]]:
@@ -76,7 +76,7 @@ def score(results: pd.DataFrame) -> pd.DataFrame:
 def searched(source: Source, plan: Plan, methods: Sequence[str]) -> list[Trial]:
     """All trials of some methods."""
     for method in methods:
-        if not METHODS[known("method", method, METHODS)].kind.tuned:
+        if not METHODS[known("method", method, METHODS)].kind.tuning.tuned:
             raise InputError(f"{method} has nothing to tune: leave it out.")
     name = tuned_for(load_source(source), plan)
     return [(method, trial, plan) for method in methods for trial in trials(name, method)]

@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 
 from pfedfair.theory import effects, shrinkage, tilts
-from pfedfair.theory.once import once
 
 PEOPLE = ("counts", "pooled", "all_counts", "all_pooled")
 SURE = 0.999  # that there are no effects: then they are not looked at
@@ -32,8 +31,10 @@ class Belief:
     population
         How clients differ, if that is learnt for such people.
     all_counts, all_pooled
-        People by whom effects are told, if not those above. What is odd of the scores of people
-        that a model was trained on is so everywhere: they tell of effects as much as others do.
+        Rows by which effects are estimated, if not those above. What is odd of the scores of rows
+        that a model was trained on is so everywhere: they count as much as others do.
+    quadratic
+        The likelihood of effects by these rows, if it is known already.
     """
 
     counts: np.ndarray
@@ -43,6 +44,7 @@ class Belief:
     population: effects.Effects | None = None
     all_counts: np.ndarray | None = None
     all_pooled: np.ndarray | None = None
+    quadratic: tilts.Likelihood | None = None
 
     def __getitem__(self, i: int) -> Self:
         """One client's, of many clients'. The best guess is found for all of them at once.
@@ -52,7 +54,8 @@ class Belief:
         people: dict[str, Any] = {
             name: x[i].copy() for name in PEOPLE if (x := getattr(self, name)) is not None
         }
-        one = replace(self, **people)
+        quadratic = None if self.quadratic is None else self.quadratic[i]
+        one = replace(self, **people, quadratic=quadratic)
         vars(one)["shapes"] = self.shapes[i].copy()
         return one
 
@@ -64,20 +67,21 @@ class Belief:
     @cached_property
     def others(self) -> np.ndarray:
         """The others' shape of each group, all zeros where there is none."""
-        return _others(self.pooled)
+        return others(self.pooled)
 
     @cached_property
-    def told(self) -> tilts.Likelihood:
-        """What its people tell of its effects, if there are any."""
+    def likelihood(self) -> tilts.Likelihood:
+        """The likelihood of its effects, if there are any, by its rows."""
         assert self.population is not None
         counts = self.counts if self.all_counts is None else self.all_counts
-        pooled = self.pooled if self.all_pooled is None else self.all_pooled
-        return effects.told_by(counts, _others(pooled), self.population, self.prior)
+        shapes = others(self.pooled if self.all_pooled is None else self.all_pooled)
+        first = self.quadratic or tilts.likelihood(counts, shapes)
+        return effects.around_likelihood(first, counts, shapes, self.population, self.prior)
 
     @cached_property
     def moved(self) -> effects.Mixture | None:
         """How the client differs from the others by its effects, by the best guess."""
-        return effects.mixture(self.told, self.held) if self.held else None
+        return effects.mixture(self.likelihood, self.held) if self.held else None
 
     @property
     def held(self) -> effects.Effects | None:
@@ -107,7 +111,7 @@ class Belief:
         """Shapes that one client's groups may have, ``(groups, number, cells)``."""
         theta = None
         if self.held is not None:
-            may_be = effects.mixture(self.told, self.held.doubted)
+            may_be = effects.mixture(self.likelihood, self.held.doubted)
             theta = may_be.draw(number, rng).reshape(number, -1, tilts.OF_GROUP)
         found = []
         for z, (n, pool) in enumerate(zip(self.counts, self.pooled, strict=True)):
@@ -119,13 +123,12 @@ class Belief:
         return np.stack(found)
 
 
-@once
-def _others(pooled: np.ndarray) -> np.ndarray:
+def others(pooled: np.ndarray) -> np.ndarray:
+    """The shape of each group of rows, all zeros where there are none."""
     anybody = pooled.sum(-1, keepdims=True) > 0
     return np.where(anybody, shrinkage.spread(pooled), 0.0)
 
 
-@once
 def _even(shapes: np.ndarray) -> np.ndarray:
     """The shapes, and an even one where there is none."""
     anybody = shapes.any(-1, keepdims=True)

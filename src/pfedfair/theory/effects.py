@@ -41,7 +41,7 @@ import numpy as np
 from scipy.special import expit
 
 from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior, logsumexp
-from pfedfair.theory.tilts import OF_GROUP, Likelihood, basis, by_power, likelihood, times
+from pfedfair.theory.tilts import OF_GROUP, Likelihood, basis, by_power, times
 
 START, SMALL = 0.2, 0.05  # standard deviations of effects: at first, and of the made-up client
 DOUBT = 2  # made-up clients with effects as at first, where doubt counts
@@ -229,14 +229,19 @@ def learn(told: np.ndarray, before: Effects) -> Effects:
     )
 
 
-def told_by(
-    counts: np.ndarray, shapes: np.ndarray, effects: Effects, prior: np.ndarray = FLAT
+def around_likelihood(
+    of_client: Likelihood,
+    counts: np.ndarray,
+    shapes: np.ndarray,
+    effects: Effects,
+    prior: np.ndarray = FLAT,
 ) -> Likelihood:
-    """What clients' counts tell of theta, if their own shapes are drawn around p_theta.
+    """The likelihood of theta by clients' counts, if their own shapes are drawn around p_theta.
 
-    As `prior` says, how likely each kappa is: N people tell what (1 + kappa) N / (N + kappa) would.
+    `of_client` is that of counts drawn from p_theta itself (`tilts.likelihood`). As `prior` says,
+    how likely each kappa is: N rows count for (1 + kappa) N / (N + kappa).
     """
-    of_client, people = likelihood(counts, shapes), counts.sum(-1)
+    people = counts.sum(-1)
     around = centres(shapes, mixture(of_client, effects))
     speaks = (people > 0) & (shapes.sum(-1) > 0)
     kappas = np.where(speaks[..., None], kappa_posterior(counts, around, prior), prior)

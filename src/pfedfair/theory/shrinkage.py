@@ -20,8 +20,6 @@ believes what the others' people have shown.
 import numpy as np
 from scipy.special import gammaln
 
-from pfedfair.theory.once import once
-
 KAPPAS = np.logspace(0, 6, 49)
 CELLS = 16  # in which shapes are compared: few enough for a small client to fill
 FLAT = np.full(len(KAPPAS), 1 / len(KAPPAS))
@@ -44,7 +42,6 @@ def kappa_posterior(counts: np.ndarray, q: np.ndarray, prior: np.ndarray = FLAT)
     return np.asarray(np.exp(posterior - logsumexp(posterior)[..., None]))
 
 
-@once
 def kappa_likelihood(counts: np.ndarray, q: np.ndarray) -> np.ndarray:
     """Return the logarithm of how likely the counts are with each of `KAPPAS`, ``(..., 49)``.
 

@@ -13,12 +13,10 @@ sums are over an axis of its own, and products are matrix products, one for each
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import sha256
 
 import numpy as np
 from scipy.special import ndtri
 
-from pfedfair.theory.once import once
 from pfedfair.theory.shrinkage import logsumexp
 
 OF_GROUP = 2  # effects: location and scale
@@ -31,7 +29,6 @@ def times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
     return np.asarray((matrix @ vector[..., None])[..., 0])
 
 
-@once
 def basis(q: np.ndarray) -> np.ndarray:
     """The two directions in which a shape moves, ``(..., 2, bins)``; each has mean 0 under q."""
     u = ndtri(np.clip(np.cumsum(q, -1) - q / 2, 0.00135, 0.99865))  # three standard deviations
@@ -79,9 +76,9 @@ class Likelihood:
     curve: np.ndarray  # (..., effects, effects)
     constant: np.ndarray  # of each group, (..., groups)
 
-    @property
-    def nbytes(self) -> int:
-        return self.slope.nbytes + self.curve.nbytes + self.constant.nbytes
+    def __getitem__(self, i: int) -> Likelihood:
+        """One client's, of many clients'."""
+        return Likelihood(self.slope[i].copy(), self.curve[i].copy(), self.constant[i].copy())
 
     def times(self, part: np.ndarray) -> Likelihood:
         """The likelihood if a person of each group told but a part."""
@@ -89,29 +86,11 @@ class Likelihood:
         return Likelihood(self.slope * each, self.curve * each[..., None], self.constant * part)
 
 
-REMEMBERED: dict[tuple[tuple[int, ...], bytes], Likelihood] = {}
-MEMORY = 2**25  # bytes of what is remembered
-
-
-@once
 def likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
     """The quadratic of clients' counts and the others' shapes, both ``(..., groups, bins)``.
 
-    A group whose shape is all zeros is left out. The last ones are remembered, also of arrays that
-    are gone: of many chunks of clients not all are kept from round to round.
+    A group whose shape is all zeros is left out.
     """
-    both = np.stack([counts, shapes]).astype(np.float64, copy=False)
-    asked = both.shape, sha256(both.data).digest()  # counts themselves would fill memory
-    found = REMEMBERED.get(asked)
-    if found is None:
-        found = _likelihood(*both)
-        if len(REMEMBERED) * found.nbytes >= MEMORY:  # chunks of clients are about alike
-            REMEMBERED.clear()
-        REMEMBERED[asked] = found
-    return found
-
-
-def _likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
     *clients, groups, bins = counts.shape
     n, q = counts.reshape(-1, bins), shapes.reshape(-1, bins)  # a row for each client's group
     rows = np.flatnonzero((n.sum(1) > 0) & (q.sum(1) > 0))
@@ -122,14 +101,11 @@ def _likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
     for i in range(OF_GROUP):
         for j in range(OF_GROUP):
             curve[rows // groups, at + i, at + j] = bent[:, i, j]
-    found = Likelihood(
+    return Likelihood(
         slope.reshape(*clients, size),
         curve.reshape(*clients, size, size),
         constant.reshape(*clients, groups),
     )
-    for numbers in (found.slope, found.curve, found.constant):
-        numbers.flags.writeable = False  # they are everybody's
-    return found
 
 
 def _quadratic(n: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 ANY = "any"  # the settings of methods that nobody has tuned
-BASE = "fedavg"  # trains the model of methods with closing rounds, which are not tuned themselves
+BASE = "fedavg"  # trains the model of composite methods, which are not tuned themselves
 EXACT = "newton"  # trains it where the model is linear in its parameters
 OWN = "own"  # the settings for tables of your own
 UNTUNED = {  # what sections are for that were tuned elsewhere
@@ -72,8 +72,7 @@ def make(
     by_steps = "base" not in given and any(key in given for key in OF_STEPS)
     other = given.get("base", tuned.get("base")) != tuned.get("base") or by_steps
     if data is not None and "base" in tuned and other:
-        usual = _settings(data, BASE)  # another base than the tuned one
-        tuned = usual | {"rounds": usual["rounds"] + method.closing}
+        tuned = dict(_settings(data, BASE))  # another base than the tuned one
     base = {"base": tuned.pop("base")} if "base" in tuned else {}
     given = _nested(base | given, name, data)
     own = method.settings
@@ -88,8 +87,8 @@ def make(
         given = {"eta": ETA} | given
     algorithm = method.kind(**tuned | parsed(method.kind, given))
     trainer = getattr(algorithm, "base", None)
-    if trainer is not None and not trainer.tuned and "rounds" not in given:  # nobody tuned these
-        algorithm = replace(algorithm, rounds=trainer.rounds + algorithm.closing)
+    if trainer is not None and not trainer.tuning.tuned and "rounds" not in given:
+        algorithm = replace(algorithm, rounds=trainer.rounds)
     return targeted(algorithm, **parsed(Targeted, target)) if target else algorithm
 
 
@@ -111,18 +110,17 @@ def settings(data: str | Dataset, name: str) -> dict[str, Any]:
     """Return the tuned hyper-parameters of a method, from ``tuned.toml``.
 
     Of a method that was not tuned for the data: those for any method there that it has. One that
-    has nothing to tune but what FedAvg has, has FedAvg's, and its rounds after training.
+    has nothing to tune but what FedAvg has, has FedAvg's.
     """
     tuned: dict[str, dict[str, Any]] = _read("tuned.toml").get(section(data), {})
     method = METHODS[name]
     if name not in (*tuned, EXACT) and _as_base(name):
         base = EXACT if EXACT in tuned and "base" in method.settings else BASE
-        trained = settings(data, base)
-        rounds = {"rounds": trained["rounds"] + method.closing} if trained else {}
-        return trained | rounds | ({"base": base} if base == EXACT else {})
-    any_method = f"{ANY}-one-step" if method.kind.one_step else ANY
-    usual = tuned.get(any_method, {}) if method.kind.tuned else {}
-    if EXACT in tuned and section(data) != OWN and method.kind.tuned:  # an additive model, too
+        return settings(data, base) | ({"base": base} if base == EXACT else {})
+    tuning = method.kind.tuning
+    any_method = f"{ANY}-one-step" if tuning.one_step else ANY
+    usual = tuned.get(any_method, {}) if tuning.tuned else {}
+    if EXACT in tuned and section(data) != OWN and tuning.tuned:  # an additive model, too
         usual = settings(OWN, name)
     return tuned.get(name, {k: v for k, v in usual.items() if k in method.settings})
 
@@ -130,7 +128,7 @@ def settings(data: str | Dataset, name: str) -> dict[str, Any]:
 def _as_base(name: str) -> bool:
     """Whether a method has nothing to tune but what another one has that trains its model."""
     kind = METHODS[name].kind
-    return kind.federated and not kind.tuned
+    return kind.place == "federated" and not kind.tuning.tuned
 
 
 def trainer(data: str | Dataset) -> str:
@@ -160,7 +158,7 @@ def words(data: str | Dataset, name: str, algorithm: Method) -> str:
     if getattr(algorithm, "base", None) is not None:
         found = f"a model trained by {type(trainer).__name__}, {found}"
     if not found:
-        return f"{name} has no settings to tune." if not METHODS[name].kind.tuned else (
+        return f"{name} has no settings to tune." if not METHODS[name].kind.tuning.tuned else (
             f"Settings: the defaults of {name}; nobody has tuned it for {whose}.")  # fmt: skip
     if whose not in UNTUNED and name not in _read("tuned.toml")[whose] and not _as_base(name):
         return f"Settings for {whose}: {found}. Nobody has tuned them for {name}."
@@ -217,13 +215,13 @@ def as_many_steps(
     """
     kind, usual = METHODS[name].kind, TUNED_ROWS.get(section(data), rows)
     made = make(name)
-    if made.linear:  # it needs no steps
+    if made.supports.linear_only:  # it needs no steps
         return {}
     batch = made.batch
     times = steps(usual, batch) // steps(rows, batch)
     if times <= 1 or "base" in settings(data, name):  # a base that is tuned has its own
         return {}
-    if way == "batches" or (way is None and kind.personal):
+    if way == "batches" or (way is None and kind.tuning.personal):
         return {"batch": batch * rows // usual}
     found = settings(data, name)
     finish = {"prox_epochs": times * found["prox_epochs"]} if "prox_epochs" in found else {}
@@ -236,7 +234,7 @@ _settings = settings  # make's argument has this name, too
 def space(data: str | Dataset, name: str) -> dict[str, list[Any]]:
     """Return what is tuned of a method, and the values to try, from ``spaces.toml``."""
     kind, known_spaces = METHODS[name].kind, _read("spaces.toml")
-    rounds = known_spaces["one_step_rounds" if kind.one_step else "rounds"]
+    rounds = known_spaces["one_step_rounds" if kind.tuning.one_step else "rounds"]
     whose = section(data)
     special = [known_spaces[k] for k in SPECIAL if whose in known_spaces[k]["sections"]]
     found: dict[str, list[Any]] = {"rounds": rounds[whose]}

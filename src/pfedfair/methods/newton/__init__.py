@@ -23,7 +23,7 @@ sent nothing to do once the model has converged. With fewer than eight rounds th
 ridges instead of two; one round has the ridge 1 / n.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NotRequired, TypedDict
 
 import torch
@@ -32,7 +32,20 @@ from torch import Tensor
 from pfedfair._util.errors import InputError, known
 from pfedfair._util.spare import new
 from pfedfair.data.task import Task
-from pfedfair.methods.base import Answer, Averaged, Clients, Method, Model, State, Summed
+from pfedfair.methods.base import (
+    ANY_TASK,
+    Answer,
+    Averaged,
+    Clients,
+    Cost,
+    Method,
+    Model,
+    State,
+    States,
+    Summed,
+    Supports,
+    Tuning,
+)
 from pfedfair.methods.checks import at_least
 from pfedfair.methods.newton import curvature, steps
 from pfedfair.methods.newton.curvature import blocks, model
@@ -63,16 +76,16 @@ class ServerState(TypedDict):
     tries: NotRequired[Tensor]  # models without each fold, for each ridge, (folds, 7, total)
 
 
-class MessageState(TypedDict, total=False):
-    # What a client sends: sums over its rows
+class MessageState(TypedDict):
+    # What a client sends: sums over its rows; once the model has converged, their number alone
     people: Summed  # rows by fold
-    outputs: Averaged  # of each block
-    loss: Summed  # of each block, on the way to the point that was asked for
-    gradient: Summed  # by fold
-    hessian: Summed  # by fold, upper triangles
-    left_gradient: Summed  # of all rows but a fold's, at the model without it
-    evidence: Summed  # the log-likelihood of each tau
-    held_loss: Summed  # of each block and ridge
+    outputs: NotRequired[Averaged]  # of each block
+    loss: NotRequired[Summed]  # of each block, on the way to the point that was asked for
+    gradient: NotRequired[Summed]  # by fold
+    hessian: NotRequired[Summed]  # by fold, upper triangles
+    left_gradient: NotRequired[Summed]  # of all rows but a fold's, at the model without it
+    evidence: NotRequired[Summed]  # the log-likelihood of each tau
+    held_loss: NotRequired[Summed]  # of each block and ridge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,10 +112,8 @@ class Newton(Method):
     folds: int = 5
     intercepts: str = "shared"
 
-    server_keys = ServerState
-    message_keys = MessageState
-    tuned = False
-    model = "additive"
+    states = States(ServerState, MessageState)
+    tuning = Tuning(tuned=False, model="additive")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -112,23 +123,20 @@ class Newton(Method):
             raise InputError("Newton minimises the plain loss: leave out eta.")
 
     @property
-    def linear(self) -> bool:
-        return True
-
-    @property
-    def weighs(self) -> bool:
-        return self.intercepts == "shared"
+    def supports(self) -> Supports:
+        weights = self.intercepts == "shared"
+        return replace(ANY_TASK, weights=weights, wrapping=True, linear_only=True)
 
     @property
     def sums(self) -> dict[str, str]:
         return super().sums if self.weighting == "size" else {}
 
     @property
-    def kept(self) -> tuple[str, ...]:
+    def scorer_state(self) -> tuple[str, ...]:
         own = ("points", "tau") if self.intercepts == "personal" else ()
         return ("w", "step", *own)
 
-    def doubts(self, server: State) -> str:
+    def warning(self, server: State) -> str:
         if float(server["step"]) <= LONG:
             return ""
         return (
@@ -154,8 +162,8 @@ class Newton(Method):
         default.design(torch.zeros(1, 0, 1), torch.zeros(1, 0, dtype=torch.int64))  # or it refuses
         return default
 
-    def cost(self) -> tuple[float, float]:
-        return 1.0, 0.0
+    def cost(self) -> Cost:
+        return Cost(1.0)
 
     def scorers(self, server: State, clients: Clients) -> Tensor:
         if "tau" not in server:
@@ -171,7 +179,8 @@ class Newton(Method):
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         return self.scorers(server, clients)
 
-    def start_server(self, w: Tensor, sizes: Tensor) -> State:
+    def start_server(self, server: State, sizes: Tensor) -> State:
+        w = server["w"]
         prior = torch.zeros((), dtype=torch.float64)
         more = {"tau": prior} if self.intercepts == "personal" else {}
         return more | {

@@ -6,38 +6,44 @@ If clients share P(Y | X, S), the most accurate rule of client i with a DDP of a
 .. math:: \hat y = 1 \iff \eta(x, s) > \tfrac12 + \tfrac{t_i}{2} \, \tfrac{2 s - 1}{\pi_{i, s}}
 
 with the smallest :math:`|t_i|` that keeps the limit. Everything but :math:`t_i` and the client's
-shares :math:`\pi_i` of S is common to all clients:
+shares :math:`\pi_i` of S is common to all clients. So the phases are
 
-1. A federated method, FedAvg by default, trains a model on most of every client's rows; the rest
-   is held. From here on nothing is asked of the model but scores.
-2. In one round each client scores its rows and sends counts: how many of its held people of each
-   group and label (in two halves), and how many of its other people of each group, have a score in
-   each of `bins` bins. The server adds them up.
-3. From the held people the server calibrates the scores by group, eta in each bin
-   (`pfedfair.theory.calibration`), and finds out how far the scores of people that the model was
-   trained on are like those of others: what one of them counts for, between 0 and 1.
-4. In `agree` short rounds the clients find out how they differ: each sends what its counts tell of
-   where and how wide its groups' scores are (`pfedfair.theory.effects`; two classes, S an input),
-   and how likely it holds each degree of likeness kappa beyond that (`pfedfair.theory.shrinkage`).
-5. Each client moves the groups' distributions of scores as far as that tells, mixes them with its
-   own, as far as the two agree, and solves for its :math:`t_i`: two thresholds.
+1. **train**: a federated method, FedAvg by default, trains a model on most of every client's rows;
+   the rest is held out. From here on nothing is asked of the model but scores.
+2. **count**, one round: each client scores its rows and sends counts: how many of its held-out rows
+   of each group and label (in two halves), and how many of its other rows of each group, have a
+   score in each of `bins` bins. From the sums over the held-out rows the server calibrates the
+   scores by group, eta in each bin (`pfedfair.theory.calibration`), and estimates how far the
+   scores of rows that the model was trained on are like those of others: what one of them counts
+   for, between 0 and 1.
+3. **agree**, a few short rounds: the clients find out how they differ. Each sends the sufficient
+   statistics of where and how wide its groups' scores are (`pfedfair.theory.effects`; two classes,
+   S an input), and the posterior of each degree of likeness kappa beyond that
+   (`pfedfair.theory.shrinkage`).
+
+and the finish is
+
+4. **rules**: each client moves the groups' distributions of scores as far as the population of
+   clients suggests, mixes them with its own, as far as the two agree, and solves for its
+   :math:`t_i`: two thresholds.
 
 Nothing but what the base sends, counts and these 81 numbers leaves a client; of the latter two sums
-are all that is needed (secure aggregation will do). Another limit, or a new client, costs step 5
-alone: no training, no message. Within the bin where a threshold falls decisions are drawn by lot,
+are all that is needed (secure aggregation will do). Another limit, or a new client, costs step 4
+alone: no training, no message. Within the bin where a threshold falls decisions are random draws,
 so that ties and coarse scores do no harm; ``ties="deterministic"`` sets it inside the bin.
 
 More groups, more classes, other criteria than demographic parity, and S that is not known when
-decisions are made, need no other idea: step 5 is a linear program then
-(`pfedfair.theory.program`). For more than two classes people are counted in cells of all their
-scores. If S is not an input, a second network, trained beside the first, guesses it, and people are
-counted in cells of both networks' scores; the decision is by cell (`pfedfair.rules.Lookup`).
+decisions are made, need no other idea: step 4 is a linear program then
+(`pfedfair.theory.program`). For more than two classes rows are counted in cells of all their
+scores. If S is not an input, an auxiliary head, trained along with the model, predicts it, and rows
+are counted in cells of both scores; the decision is by cell (`pfedfair.rules.Lookup`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import NotRequired, TypedDict
 
 import numpy as np
 import torch
@@ -47,57 +53,64 @@ from pfedfair._util import seeds
 from pfedfair._util.errors import InputError, known
 from pfedfair.data.task import Task, outputs
 from pfedfair.methods import checks
-from pfedfair.methods.base import Answer, Clients, State
-from pfedfair.methods.based import Based
-from pfedfair.methods.transport import counts
-from pfedfair.methods.transport.counts import (
-    aside,
-    cells_for,
-    count,
-    known_to_all,
-    learn,
-    likeness,
-    noisy,
+from pfedfair.methods.base import (
+    ANY_TASK,
+    TARGETS,
+    Answer,
+    Clients,
+    Cost,
+    Dial,
+    Model,
+    Phase,
+    State,
+    States,
+    Summed,
+    Supports,
+    Tuning,
+    copied,
 )
+from pfedfair.methods.composite import Composite, Train
+from pfedfair.methods.transport import counts as counting
+from pfedfair.methods.transport.counts import cells_for
 from pfedfair.methods.transport.solver import Facts, Solver
 from pfedfair.models import Both, Network
 from pfedfair.rules import Lookup, Rule, Thresholds
 from pfedfair.theory.belief import Belief
 
-OWN, POOL = 0.0, 1e9  # kappa: a client's own people only, or the pooled ones
+OWN, POOL = 0.0, 1e9  # kappa: a client's own rows only, or the pooled ones
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transport(Based):
+class Transport(Composite):
     """A base method, then a round in which clients send counts of scores, then `agree` rounds.
 
     Attributes
     ----------
     target_ddp
-        The largest gap between groups that a client's decisions may have, by `criterion`.
+        The largest difference between groups that a client's decisions may have, by `criterion`.
     confidence
-        Without it the limit is kept by the best guess of a client's gap; with 0.95, say, by 95 % of
-        what its gap may be, given how few rows the guess comes from; by lot where it must be.
+        Without it the limit holds for the best guess of a client's DDP; with 0.95, say, for 95 % of
+        the posterior of its DDP, given how few rows the guess comes from; by random draws where it
+        must be.
     held
         The part of a client's rows that is not trained on.
     bins
         Of the score, between 0 and 1; of more classes' scores, cells at the most.
     agree
-        Rounds in which clients agree on how alike they are, at the end of `rounds`.
+        Rounds in which clients agree on how alike they are.
     kappa
-        How many people's weight the pooled distribution has at a client; estimated if left out.
+        How many rows' weight the pooled distribution has at a client; estimated if left out.
         0: own rows only. Infinity: the pool only.
     ties
         "random" or "deterministic", see above.
     epsilon
         Privacy: each client adds Laplace noise to its counts, which are then
         epsilon-differentially private for each of its rows, if nobody can guess the noise, nor the
-        coins by which rows are held: in one process they are drawn from the run's seed, at a site
-        from its own secret. It sends nothing in the `agree` rounds then. None: no noise.
-        With noise take few bins, such as 20.
+        random numbers by which rows are held out: in one process they are drawn from the run's
+        seed, at a site from its own secret. It sends nothing in the `agree` rounds then. None: no
+        noise. With noise take few bins, such as 20.
     """
 
-    rounds: int = 46
     target_ddp: float = 0.05
     confidence: float | None = None
     held: float = 0.2
@@ -107,13 +120,14 @@ class Transport(Based):
     ties: str = "random"
     epsilon: float | None = None
 
-    server_keys = counts.ServerState
-    message_keys = counts.MessageState
-    own_keys = counts.OwnState
-    free = ("target_ddp", "criterion", "confidence", "kappa", "ties")  # counts stay as they are
-    levels = tuple({"target_ddp": target} for target in (0.1, 0.05, 0.02, 0.0))
-    collapse = "its rows do not allow more for this target and confidence, or the scores do not"
-    model = "additive"
+    dial = Dial(
+        setting="target_ddp",
+        levels=TARGETS,
+        is_target=True,
+        retargets=("target_ddp", "criterion", "confidence", "kappa", "ties"),
+        hint="its rows do not allow more for this target and confidence, or the scores do not",
+    )
+    tuning = Tuning(tuned=False, model="additive")
 
     def __post_init__(self) -> None:
         checks.at_least(0, self, "agree")
@@ -125,47 +139,44 @@ class Transport(Based):
             raise InputError(f"kappa must be a number >= 0 or infinity, got {self.kappa:g}.")
         if self.epsilon is not None:
             checks.above_zero(self, "epsilon")
-            if not self.trainer.sends_models_only:
+            if not self.trainer.states.sends_models_only:
                 raise InputError(
                     "With epsilon the base of transport must send its model alone: say base=fedavg."
                 )
 
     @property
-    def closing(self) -> int:
-        return 1 + self.agree
+    def supports(self) -> Supports:
+        return replace(ANY_TASK, linear_only=self.trainer.supports.linear_only)
 
     @property
-    def secret(self) -> bool:
+    def phases(self) -> tuple[Phase, ...]:
+        return Train(self.trainer, lambda clients: self.split(clients)[0]), Count(self), Agree(self)
+
+    @property
+    def private(self) -> bool:
+        """Whether counts are noised."""
         return self.epsilon is not None
-
-    def rule_work(self, task: Task) -> float:
-        sure = 20.0 if self.confidence else 1.0  # draws of what the gap may be
-        return sure if task.binary else 50.0 * sure  # a linear program
-
-    def noise(self, t: int) -> float:
-        counting = t == self.rounds - self.closing
-        return self.epsilon if counting and self.epsilon is not None else 0.0
-
-    @property
-    def privacy(self) -> float | None:
-        return self.epsilon
 
     @property
     def level(self) -> str:
         marks = {None: "", OWN: " own", POOL: " pool"}
-        sure = f" {self.confidence:.0%}" if self.confidence else ""
-        return f"≤ {self.target_ddp:g}{marks.get(self.kappa, ' kappa')}{sure}"
+        confidence = f" {self.confidence:.0%}" if self.confidence else ""
+        return f"≤ {self.target_ddp:g}{marks.get(self.kappa, ' kappa')}{confidence}"
+
+    def cost(self) -> Cost:
+        draws = 20.0 if self.confidence else 1.0  # from the posterior of DDP
+        return replace(super().cost(), per_rule=draws)
 
     def check(self, task: Task) -> None:
         super().check(task)
         if task.aware:
             return
-        if not self.trainer.wrappable:
+        if not self.trainer.supports.wrapping:
             raise InputError(
                 f"{type(self.trainer).__name__} makes its own gradients: it cannot be the base of "
                 "transport where S is not an input."
             )
-        aware = replace(task, aware=True)  # the server tells the two apart by their cells
+        aware = replace(task, aware=True)  # the server distinguishes the two by their cells
         if cells_for(self.bins, task).number == cells_for(self.bins, aware).number:
             raise InputError(f"With {task.classes} classes take another number of bins.")
 
@@ -173,53 +184,41 @@ class Transport(Based):
         scorer = super().network(default, task)
         return scorer if task.aware else Both(scorer, scorer.like(outputs(task.groups)))
 
-    def parts(self, clients: Clients) -> tuple[Clients, Clients]:
-        """The clients with the rows that they train on, and with those that are held."""
+    def split(self, clients: Clients) -> tuple[Clients, Clients]:
+        """The clients with the rows that they train on, and with those that are held out."""
 
         def make() -> tuple[Clients, Clients]:
-            trained, held = aside(clients, self.held, self.secret)
-            return trained if clients.table.task.aware else counts.headed(trained), held
+            trained, held = counting.split(clients, self.held, self.private)
+            return trained if clients.table.task.aware else counting.with_head(trained), held
 
-        return clients.once(("parts", self.held, self.secret), make)
+        return clients.once(("split", self.held, self.private), make)
 
     def scorers(self, server: State, clients: Clients) -> Tensor:
-        trained, _ = self.parts(clients)  # held people are new to a scorer
+        trained, _ = self.split(clients)  # held-out rows are new to a scorer
         return self.trainer.scorers(server, trained)
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         return self.scorers(server, clients)
 
-    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
-        if t >= self.rounds - self.agree:  # step 4
-            return likeness(self.beliefs(server, own, clients), silent=self.secret), own
-        trained, held = self.parts(clients)
-        if t == self.rounds - self.closing:  # step 2
-            cells = cells_for(self.bins, clients.table.task)
-            own = count(self.scorers(server, clients), trained, held, cells, self.secret)
-            return noisy(own, clients, self.epsilon), own
-        return self.trainer.client_round(server, own, trained, t)  # step 1
-
-    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        if "alike" in messages:  # step 4
-            return counts.agreed(server, messages)
-        if "held" in messages:  # step 3
-            kept = {name: server[name].clone() for name in self.trainer.kept}
-            return kept | learn(messages, self.bins)
-        return self.trainer.server_round(server, messages, sizes)  # step 1
+    def count(self, server: State, clients: Clients) -> State:
+        """Every client's counts, without noise."""
+        cells = cells_for(self.bins, clients.table.task)
+        trained, held = self.split(clients)
+        return counting.count(self.scorers(server, clients), trained, held, cells, self.private)
 
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
-        """Step 5, at every client."""
-        return self.by_beliefs(self.beliefs(server, own, clients), server, clients)
+        """Step 4, at every client."""
+        return self.rules_by(self.beliefs(server, own, clients), server, clients)
 
     def sweep(
         self, targets: Sequence[float], server: State, own: State, clients: Clients
     ) -> Iterator[tuple[Transport, Sequence[Rule]]]:
         beliefs = self.beliefs(server, own, clients)  # whatever the target is
         for target in targets:
-            method = self.change(target_ddp=target)
-            yield method, method.by_beliefs(beliefs, server, clients)
+            method = self.retarget(target_ddp=target)
+            yield method, method.rules_by(beliefs, server, clients)
 
-    def by_beliefs(self, beliefs: Belief, server: State, clients: Clients) -> Sequence[Rule]:
+    def rules_by(self, beliefs: Belief, server: State, clients: Clients) -> Sequence[Rule]:
         task, groups = clients.table.task, clients.table.s.numpy()
         found = []
         for i, rows in enumerate(clients.rows):
@@ -239,13 +238,12 @@ class Transport(Based):
         return self.solve(pool, counts, shares, rng, task)
 
     def beliefs(self, server: State, own: State, clients: Clients) -> Belief:
-        """What every client knows of its scores: by its people, and everybody else's."""
-        if "held" not in own:
-            cells = cells_for(self.bins, clients.table.task)
-            parts = self.scorers(server, clients), *self.parts(clients)
-            own = count(*parts, cells, self.secret)
-        sent = noisy(own, clients, self.epsilon) if self.secret else own
-        return counts.beliefs(server, own, sent, self.kappa)
+        """What every client knows of its scores: by its own rows, and everybody else's."""
+        if "held" not in own:  # a site that has lost its counts
+            own = self.count(server, clients)
+        counts = {name: own[name] for name in ("held", "trained")}
+        sent = counting.noised(counts, clients, self.epsilon) if self.private else counts
+        return counting.beliefs(server, own, sent, self.kappa)
 
     def solve(
         self,
@@ -255,16 +253,16 @@ class Transport(Based):
         rng: np.random.Generator,
         task: Task,
     ) -> Rule:
-        """Step 5 for a client whose people the model was not trained on.
+        """Step 4 for a client whose rows the model was not trained on.
 
         Parameters
         ----------
         counts
-            Its people by group and cell, ``(groups, cells)``; the server's are the others'.
+            Its rows by group and cell, ``(groups, cells)``; the server's are the others'.
         shares
             Its shares of the groups, ``(groups,)``.
         """
-        shared = known_to_all(server, self.kappa)
+        shared = counting.shared_belief(server, self.kappa)
         belief = Belief(counts=counts, pooled=server["counts"].numpy(), **shared)
         return self.decide(server, belief, shares, rng, task)
 
@@ -276,10 +274,10 @@ class Transport(Based):
         rng: np.random.Generator,
         task: Task,
     ) -> Rule:
-        """Step 5: a client's rule, see `Solver`."""
+        """Step 4: a client's rule, see `Solver`."""
         solver = Solver(**{field.name: getattr(self, field.name) for field in fields(Solver)})
-        told = {name: tensor.numpy() for name, tensor in server.items() if name != "w"}
-        found = solver.solve(told, belief, shares, rng, task)
+        arrays = {name: tensor.numpy() for name, tensor in server.items() if name != "w"}
+        found = solver.solve(arrays, belief, shares, rng, task)
         numbers = torch.from_numpy(found.numbers).to(server["w"])
         rule: Rule
         if task.aware and task.classes == 2:
@@ -288,3 +286,98 @@ class Transport(Based):
             rule = Lookup(numbers, cells_for(self.bins, task).settings)
         rule.facts = Facts(found)
         return rule
+
+
+class CountState(TypedDict):
+    """What the server keeps from the counts on, besides what the base's scorers need."""
+
+    w: Model
+    eta: NotRequired[Tensor]  # P(Y) in every cell, (groups, classes, cells)
+    trust: NotRequired[Tensor]  # what a row that the model was trained on counts for, (groups,)
+    prior: NotRequired[Tensor]  # the probability of each kappa, (49,)
+    population: NotRequired[Tensor]  # how clients differ, see `theory.effects`; 2 classes, S known
+    guess: NotRequired[Tensor]  # P(S) in every cell, where S is not known, (groups, cells)
+    counts: NotRequired[Tensor]  # all clients' rows, as far as trusted, (groups, cells)
+    everybody: NotRequired[Tensor]  # all clients' rows, where effects are learnt, (groups, cells)
+
+
+class CountMessage(TypedDict):
+    held: Summed  # held-out rows by half, group, label and cell
+    trained: Summed  # other rows by group and cell
+
+
+class CountOwn(TypedDict):
+    """What a client keeps: its counts, without noise."""
+
+    held: Tensor
+    trained: Tensor
+
+
+@dataclass(frozen=True)
+class Count(Phase):
+    """Step 2: one round of counts."""
+
+    method: Transport
+
+    name = "count"
+    rounds = 1
+    states = States(CountState, CountMessage, CountOwn)
+    trains = False
+
+    @property
+    def noise(self) -> float:
+        return self.method.epsilon or 0.0
+
+    def start_server(self, server: State, sizes: Tensor) -> State:
+        return {name: server[name].clone() for name in self.method.trainer.scorer_state}
+
+    def start_clients(self, server: State, own: State, clients: Clients) -> State:
+        return {}
+
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
+        counts = self.method.count(server, clients)
+        return counting.noised(counts, clients, self.method.epsilon), counts
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        return copied(server) | counting.learn(messages, self.method.bins)
+
+
+class AgreeMessage(TypedDict):
+    alike: Summed  # the posterior of each kappa, (49,)
+    effects: NotRequired[Summed]  # statistics of its effects, see `theory.effects`
+
+
+class AgreeOwn(TypedDict):
+    """What a client keeps: its counts, and the likelihood of its effects by them."""
+
+    held: Tensor
+    trained: Tensor
+    slope: NotRequired[Tensor]
+    curve: NotRequired[Tensor]
+    constant: NotRequired[Tensor]
+
+
+@dataclass(frozen=True)
+class Agree(Phase):
+    """Step 3: rounds of expectation maximisation over the population of clients."""
+
+    method: Transport
+
+    name = "agree"
+    states = States(CountState, AgreeMessage, AgreeOwn)
+    trains = False
+
+    @property
+    def rounds(self) -> int:  # type: ignore[override]
+        return self.method.agree
+
+    def start_clients(self, server: State, own: State, clients: Clients) -> State:
+        own = copied(own) if "held" in own else self.method.count(server, clients)
+        return own | counting.quadratics(self.method.beliefs(server, own, clients))
+
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
+        beliefs = self.method.beliefs(server, own, clients)
+        return counting.likeness(beliefs, silent=self.method.private), copied(own)
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        return copied(server) | counting.agreed(server, messages)

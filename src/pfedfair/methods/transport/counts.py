@@ -1,11 +1,11 @@
 """What clients of `Transport` count, and what the server learns from the sums.
 
-People are counted in cells of their scores, by group, and by label and half where the model was not
+Rows are counted in cells of their scores, by group, and by label and half where the model was not
 trained on them.
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -15,41 +15,17 @@ from torch import Tensor
 from pfedfair._util import seeds
 from pfedfair.data.task import Task, outputs
 from pfedfair.federation import Batch
-from pfedfair.methods.base import Model, State, Summed
+from pfedfair.methods.base import State
 from pfedfair.methods.clients import Clients, set_aside
-from pfedfair.methods.transport.people import by_group, people
 from pfedfair.models import Cells
 from pfedfair.models.base import Slope
 from pfedfair.penalties.objective import Objective, loss_slope
 from pfedfair.theory import effects, shrinkage
-from pfedfair.theory.belief import Belief
+from pfedfair.theory.belief import Belief, others
 from pfedfair.theory.calibration import calibrate, calibrate_each
+from pfedfair.theory.tilts import Likelihood, likelihood
 
-
-class ServerState(TypedDict):
-    # What the server keeps and sends: in training the base's state, then also the rest
-    w: Model
-    eta: NotRequired[Tensor]  # P(Y) in every cell, (groups, classes, cells)
-    trust: NotRequired[Tensor]  # what a person that the model was trained on counts for, (groups,)
-    prior: NotRequired[Tensor]  # how likely each kappa is held to be, (49,)
-    population: NotRequired[Tensor]  # how clients differ, see `theory.effects`; 2 classes, S known
-    guess: NotRequired[Tensor]  # P(S) in every cell, where S is not known, (groups, cells)
-    counts: NotRequired[Tensor]  # all clients' people, as far as trusted, (groups, cells)
-    everybody: NotRequired[Tensor]  # all clients' people, where effects are learnt, (groups, cells)
-
-
-class MessageState(TypedDict, total=False):
-    # What a client sends: in training the base's message, then counts, then its beliefs
-    w: Model
-    held: Summed  # people by half, group, label and cell
-    trained: Summed  # people by group and cell
-    alike: Summed  # how likely it holds each kappa, (49,)
-    effects: Summed  # what it expects of its effects, see `theory.effects`
-
-
-class OwnState(TypedDict, total=False):  # what a client keeps: its counts, without noise
-    held: Tensor
-    trained: Tensor
+QUADRATIC = ("slope", "curve", "constant")  # of a `Likelihood`
 
 
 def cells_for(bins: int, task: Task) -> Cells:
@@ -61,8 +37,8 @@ def cells_for(bins: int, task: Task) -> Cells:
 
 
 @dataclass(frozen=True, eq=False)
-class Headed(Clients):
-    """Clients whose network has a head: wherever a gradient is asked for, the head learns S."""
+class ClientsWithHead(Clients):
+    """Clients whose network has an auxiliary head: with every gradient the head learns S."""
 
     plain = False
 
@@ -81,30 +57,32 @@ class Headed(Clients):
         return slope
 
 
-def headed(clients: Clients) -> Headed:
-    """The same clients, for a network with a head."""
-    return Headed(**{field.name: getattr(clients, field.name) for field in fields(Clients)})
+def with_head(clients: Clients) -> ClientsWithHead:
+    """The same clients, for a network with an auxiliary head."""
+    return ClientsWithHead(
+        **{field.name: getattr(clients, field.name) for field in fields(Clients)}
+    )
 
 
-def aside(clients: Clients, part: float, private: bool) -> tuple[Clients, Clients]:
-    """The clients with the rows that they train on, and with the `part` that is held.
+def split(clients: Clients, part: float, private: bool) -> tuple[Clients, Clients]:
+    """The clients with the rows that they train on, and with the `part` that is held out.
 
-    If counts are `private`, by a coin for every row, so that no row has a say in another's place.
+    If counts are `private`, by a random draw for every row, so that no row influences another's.
     """
     if not private:
         return set_aside(clients, part)
     trained, held = [], []
     for i, rows in enumerate(clients.rows):
-        coin = _coins(clients, i, 0) < part
-        coin &= not coin.all()  # one or two rows are all trained on
-        trained.append(rows[~coin])
-        held.append(rows[coin])
+        chosen = _draws(clients, i, 0) < part
+        chosen &= not chosen.all()  # one or two rows are all trained on
+        trained.append(rows[~chosen])
+        held.append(rows[chosen])
     sizes = clients.sizes or [len(rows) for rows in clients.rows]
     return replace(clients, rows=trained, sizes=sizes), replace(clients, rows=held)
 
 
-def _coins(clients: Clients, i: int, purpose: int) -> np.ndarray:
-    """A number in [0, 1) for each row of client i: by the rows' marks, or else by their order."""
+def _draws(clients: Clients, i: int, purpose: int) -> np.ndarray:
+    """A random number in [0, 1) for each row of client i: by the row's key, or else its place."""
     rows, stream = clients.rows[i], (clients.seed, seeds.HELD, clients.ids[i], purpose)
     if clients.marks is None:
         return seeds.generator(*stream).random(len(rows))
@@ -112,7 +90,7 @@ def _coins(clients: Clients, i: int, purpose: int) -> np.ndarray:
 
 
 def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: bool) -> State:
-    """Count held people by half, S, Y and cell of score, and the others by S and cell.
+    """Count held-out rows by half, S, Y and cell of score, and the others by S and cell.
 
     By the scores of `w`, one model for all, ``(p,)``, or one for each client.
     """
@@ -129,15 +107,15 @@ def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: boo
             at: tuple[np.ndarray, ...] = (s, place)
             if name == "held":
                 half = np.arange(len(rows)) % 2
-                if private:  # by a coin, see `aside`
-                    half = (_coins(held, i, 1) < 0.5).astype(np.int64)
+                if private:  # by a draw, see `split`
+                    half = (_draws(held, i, 1) < 0.5).astype(np.int64)
                 at = (half, s, label[rows].astype(np.int64), place)
             cell = np.ravel_multi_index(at, shapes[name])
             counts[name][i].ravel()[:] = np.bincount(cell, minlength=counts[name][i].size)
     return {name: torch.from_numpy(each) for name, each in counts.items()}
 
 
-def noisy(counts: State, clients: Clients, epsilon: float | None) -> State:
+def noised(counts: State, clients: Clients, epsilon: float | None) -> State:
     """The message: the counts, with noise if epsilon says so."""
     message = {name: tensor.clone() for name, tensor in counts.items()}
     if epsilon is None:
@@ -173,26 +151,54 @@ def learn(messages: State, bins: int) -> State:
     return new | {"counts": everybody + new["trust"][:, None] * sums[1]}
 
 
+def by_group(held: Tensor) -> Tensor:
+    """Held-out rows of all labels and halves, ``(..., groups, cells)``.
+
+    The server and the clients add them up in one order, whose own then leave nothing where nobody
+    else is. PyTorch's sum over both axes at once takes twenty times as long.
+    """
+    return held.sum(-2).sum(-3)
+
+
 def beliefs(server: State, own: State, sent: State, kappa: float | None) -> Belief:
-    """What every client knows of its scores: by its people, and everybody else's.
+    """What every client knows of its scores: by its own rows, and everybody else's.
 
     `own` are its counts, `sent` what of them (with noise, if any) is among the server's.
     """
-    found: dict[str, Any] = people(server, own, sent) | known_to_all(server, kappa)
-    return Belief(**found)
+    held, sent_held = by_group(own["held"]), by_group(sent["held"])
+    found: dict[str, Any] = {}
+    for mark, total in (("", "counts"), ("all_", "everybody")):
+        if total in server:
+            part = torch.ones_like(server["trust"]) if mark else server["trust"]
+            found[f"{mark}counts"] = (held + part[:, None] * own["trained"]).numpy()
+            rest = server[total] - (sent_held + part[:, None] * sent["trained"])
+            found[f"{mark}pooled"] = rest.clamp(min=0).numpy()
+    if "slope" in own:
+        found["quadratic"] = Likelihood(*(own[name].numpy() for name in QUADRATIC))
+    return Belief(**found, **shared_belief(server, kappa))
 
 
-def known_to_all(server: State, kappa: float | None) -> dict[str, Any]:
-    """What every client's `Belief` begins with."""
+def quadratics(belief: Belief) -> State:
+    """The likelihood of clients' effects by their counts, which no round of agreement changes."""
+    if belief.population is None:
+        return {}
+    assert belief.all_counts is not None
+    assert belief.all_pooled is not None
+    found = likelihood(belief.all_counts, others(belief.all_pooled))
+    return {name: torch.from_numpy(getattr(found, name)) for name in QUADRATIC}
+
+
+def shared_belief(server: State, kappa: float | None) -> dict[str, Any]:
+    """What is the same in every client's `Belief`."""
     population = of_population(server, len(server["counts"]))
     return {"prior": server["prior"].numpy(), "kappa": kappa, "population": population}
 
 
 def likeness(belief: Belief, silent: bool) -> State:
-    """How likely every client holds each kappa, added up over its groups, and of its effects.
+    """Every client's posterior of each kappa, summed over its groups, and of its effects.
 
-    A `silent` client, whose counts are private, says nothing. Nor does one of groups that it, or
-    nobody else, has people of.
+    A `silent` client, whose counts are private, sends zeros. So does one for groups that it, or
+    nobody else, has rows of.
     """
     clients, groups, _ = belief.counts.shape
     speaks = (belief.counts.sum(-1) > 0) & ~belief.alone
@@ -202,8 +208,8 @@ def likeness(belief: Belief, silent: bool) -> State:
         each = shrinkage.kappa_posterior(belief.counts, belief.centres, belief.prior)
         alike = np.where(speaks[..., None], each, 0.0).sum(1)
         if belief.population:
-            told = effects.tell(belief.told, belief.population)
-            of_effects = np.where(speaks.any(1)[:, None], told, 0.0)
+            statistics = effects.tell(belief.likelihood, belief.population)
+            of_effects = np.where(speaks.any(1)[:, None], statistics, 0.0)
     sent = {"alike": torch.from_numpy(alike)}
     learnt = belief.population is not None
     return sent | ({"effects": torch.from_numpy(of_effects)} if learnt else {})
@@ -216,15 +222,14 @@ def of_population(server: State, groups: int) -> effects.Effects | None:
 
 
 def agreed(server: State, messages: State) -> State:
-    """What the server knows after a round of `likeness`."""
-    new = {name: tensor.clone() for name, tensor in server.items()}
+    """What the server has learnt from a round of `likeness`."""
     votes = messages["alike"].sum(0) + torch.from_numpy(shrinkage.FLAT)
-    new["prior"] = votes / votes.sum()
+    new = {"prior": votes / votes.sum()}
     if "effects" in messages:
         before = of_population(server, len(server["counts"]))
         assert before is not None
-        told = messages["effects"].sum(0).numpy()
-        new["population"] = torch.from_numpy(effects.learn(told, before).vector)
+        statistics = messages["effects"].sum(0).numpy()
+        new["population"] = torch.from_numpy(effects.learn(statistics, before).vector)
     return new
 
 

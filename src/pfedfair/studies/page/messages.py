@@ -10,6 +10,7 @@ from pfedfair._util.errors import InputError
 from pfedfair._util.files import first_line
 from pfedfair.engines.local import Sent
 from pfedfair.methods import Method
+from pfedfair.methods.phases import total_rounds
 
 Left = dict[str, Any]
 WOULD = (
@@ -27,9 +28,9 @@ KEPT = (
 
 def left(algorithm: Method, sent: Sequence[Sent]) -> Left | None:
     """What each client of a run would have sent; None if the run did not count it."""
-    if algorithm.gathers:
+    if algorithm.place == "pooled":
         return {"words": [ROWS], "rows": []}
-    if not algorithm.federated:
+    if not total_rounds(algorithm.phases):
         return {"words": [NOTHING], "rows": []}
     if not sent:
         return None
@@ -38,16 +39,23 @@ def left(algorithm: Method, sent: Sequence[Sent]) -> Left | None:
             "what": _what(one.tensors, algorithm),
             "messages": one.messages,
             "bytes": one.bytes,
-            "epsilon": None if set(one.tensors) <= set(algorithm.models) else algorithm.privacy,
+            "epsilon": _noise(one.tensors, algorithm),
         }
         for one in sent
     ]
     return {"words": [WOULD, NEVER], "rows": rows}
 
 
+def _noise(tensors: Sequence[str], algorithm: Method) -> float | None:
+    """The epsilon of the phase that sends these tensors, if there is noise on them."""
+    sends = (p for p in algorithm.phases if set(tensors) <= set(p.states.message.__annotations__))
+    return next((phase.noise for phase in sends if phase.noise), None)
+
+
 def _what(tensors: Sequence[str], algorithm: Method) -> str:
-    models = [name for name in tensors if name in algorithm.models]
-    others = [name for name in tensors if name not in algorithm.models]
+    known = {name for phase in algorithm.phases for name in phase.states.models}
+    models = [name for name in tensors if name in known]
+    others = [name for name in tensors if name not in known]
     sums = f"sums and counts over all its people ({', '.join(others)})" if others else ""
     return " and ".join(filter(None, ["the model after its steps" if models else "", sums]))
 

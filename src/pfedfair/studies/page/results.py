@@ -163,6 +163,6 @@ def _alone(part: pd.DataFrame, found: Sequence[Arm], gap: str) -> list[dict[str,
 
 def _trains_alone(part: pd.DataFrame, arm: Arm) -> bool:
     try:
-        return bool(from_dict(json.loads(arm.config)).alone)
+        return from_dict(json.loads(arm.config)).place in ("local", "centralised")
     except (InputError, TypeError, ValueError):  # results of another version, or made by hand
         return False

@@ -35,11 +35,12 @@ def targets_of(run: Run, protocol: str | None = None) -> list[float]:
     By the number of sites and rows, not by the clock: the same run has the same targets.
     """
     own = run.algorithm.target
-    if own is None or not run.algorithm.keeps:
+    if own is None or not run.algorithm.dial.retargets:
         return []
     _, rows, _ = measured_rows(run.federation.partition, protocol)
     scored = 0.0 if isinstance(run, SavedRun) else PER_WEIGHT * run.network.size
-    longer = run.algorithm.rule_work(run.federation.table.task)
+    program = 1.0 if run.federation.table.task.binary else 50.0  # a linear program
+    longer = run.algorithm.cost().per_rule * program
     each = longer * PER_CLIENT * len(rows) + (PER_ROW + scored) * sum(map(len, rows))
     if LEAST * each > LONGEST:
         return []

@@ -1,0 +1,171 @@
+"""A phase: some rounds of a method that are all of one kind, with states and messages of their own.
+
+State goes in and comes out as dictionaries of tensors, whose keys a phase declares in `States`:
+what the server keeps and sends to every client; what a client sends, one row per client; what a
+client keeps for itself, one row per client. No tensor that comes out shares memory with one that
+went in. A phase does not know which engine runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    NotRequired,
+    TypedDict,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from pfedfair.methods.clients import Clients
+
+State = dict[str, Tensor]
+Answer = tuple[State, State]  # a message to the server, and what the client keeps
+Model = Annotated[Tensor, "model"]  # the parameters of a network
+OfClients = Annotated[Tensor, "clients"]  # something of each client, in the server's state
+Summed = Annotated[Tensor, "sum"]  # in a message: the server needs the sum over clients alone
+Averaged = Annotated[Tensor, "mean"]  # in a message: the server needs the mean over clients alone
+
+
+class GlobalModel(TypedDict):
+    """The global model at the server, ``(p,)``; in a message, where a client's steps ended."""
+
+    w: Model
+
+
+class Nothing(TypedDict):
+    """A client keeps nothing."""
+
+
+@dataclass(frozen=True)
+class States:
+    """The keys of a phase's states, as typed dictionaries whose tensors may be marked."""
+
+    server: type = GlobalModel
+    message: type = GlobalModel
+    own: type = Nothing
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the tensors in the server's state that are models."""
+        return marked(self.server, Model)
+
+    @property
+    def keeps_clients(self) -> bool:
+        """Whether the server keeps something of each client, so that nobody can join later."""
+        return bool(marked(self.server, OfClients))
+
+    @property
+    def sends_models_only(self) -> bool:
+        """Whether all that a client sends is models: these can be clipped, noised, trimmed."""
+        return set(marked(self.message, Model)) == set(self.message.__annotations__)
+
+    def keeping(self, **more: Any) -> States:
+        """The same states, and more that a client keeps."""
+        kept = get_type_hints(self.own, include_extras=True) | more
+        return replace(self, own=type("OwnState", (), {"__annotations__": kept}))
+
+    def sums(self, weighting: str) -> dict[str, str]:
+        """How the server adds up each tensor of a message, see `Phase.sums`."""
+        means = dict.fromkeys(marked(self.message, Model, Averaged), weighting)
+        found = means | dict.fromkeys(marked(self.message, Summed), "sum")
+        return found if set(found) == set(self.message.__annotations__) else {}
+
+
+class Phase:
+    """Some rounds of one kind. Most methods are one phase; others are a sequence of them."""
+
+    name: ClassVar[str] = "train"
+    rounds: int
+    weighting: str = "uniform"  # how the server averages: "uniform", or by "size"
+    trains: ClassVar[bool] = True  # whether the global model changes
+
+    @property
+    def states(self) -> States:
+        """The keys of its states, and their marks."""
+        return States()
+
+    @property
+    def noise(self) -> float:
+        """The epsilon of the Laplace noise on a client's message; 0 without noise."""
+        return 0.0
+
+    @property
+    def sums(self) -> dict[str, str]:
+        """How the server adds up each tensor of a message, if it needs no client's own numbers.
+
+        "sum", or a mean by "size" or "uniform"; nothing at all if it has to see every message.
+        Models are averaged. With sums `server_round` gives the same for one client that sends them.
+        """
+        return self.states.sums(self.weighting)
+
+    def start_server(self, server: State, sizes: Tensor) -> State:
+        """What the server keeps, and sends, before the first round.
+
+        `server` is what the phase before has left; before the first phase it is the initial model
+        ``w`` alone.
+        """
+        return copied(server)
+
+    def start_clients(self, server: State, own: State, clients: Clients) -> State:
+        """What clients keep before the first round; `own` is what the phase before has left."""
+        return copied(own)
+
+    def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
+        """What clients do with the server's state in round t of this phase, from 0."""
+        raise NotImplementedError
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        """What the server makes of the clients' messages: by default their mean."""
+        return {name: average(rows, sizes, self.weighting) for name, rows in messages.items()}
+
+
+def copied(state: State) -> State:
+    """The same state in memory of its own."""
+    return {name: tensor.clone() for name, tensor in state.items()}
+
+
+def total_rounds(phases: Sequence[Phase]) -> int:
+    """The number of rounds of all phases."""
+    return sum(phase.rounds for phase in phases)
+
+
+def locate(phases: Sequence[Phase], t: int) -> tuple[int, int]:
+    """The number of the phase that round t of a whole run belongs to, and the round's number in it.
+
+    After the last round it is the end of the last phase.
+    """
+    for k, phase in enumerate(phases):
+        if t < phase.rounds:
+            return k, t
+        t -= phase.rounds
+    return len(phases) - 1, t + phases[-1].rounds
+
+
+@lru_cache
+def marked(keys: type, *marks: Any) -> tuple[str, ...]:
+    """Names of a state's tensors that have one of some marks."""
+    hints = get_type_hints(keys, include_extras=True)
+    inner = {k: get_args(v)[0] if get_origin(v) is NotRequired else v for k, v in hints.items()}
+    return tuple(name for name, hint in inner.items() if hint in marks)
+
+
+def average(rows: Tensor, sizes: Tensor, weighting: str = "uniform") -> Tensor:
+    """Mean over clients, ``(clients, p)`` to ``(p,)``; by size if asked.
+
+    >>> import torch
+    >>> average(torch.tensor([[0.0], [4.0]]), torch.tensor([3.0, 1.0]), "size")
+    tensor([1.])
+    """
+    if weighting == "size":
+        return (sizes / sizes.sum()).to(rows.dtype) @ rows
+    return rows.mean(0)
