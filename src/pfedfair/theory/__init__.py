@@ -1,4 +1,4 @@
-"""What theory says before any training: Proposition 1's cost, Proposition 2's rule."""
+"""What can be computed before any training: Proposition 1's cost, Proposition 2's rule."""
 
 from pfedfair.theory.bound import cost_of_one_model
 from pfedfair.theory.frontier import frontier

@@ -1,4 +1,4 @@
-"""What the distributions of a client's scores may be, given its counts and everybody else's.
+"""The posterior of a client's score distributions, given its counts and all other clients'.
 
 The others' shape of each group, moved as clients of this population move (`theory.effects`), then
 mixed with the client's own counts, as far as they agree (`theory.shrinkage`).
@@ -12,8 +12,8 @@ import numpy as np
 
 from pfedfair.theory import effects, shrinkage, tilts
 
-PEOPLE = ("counts", "pooled", "all_counts", "all_pooled")
-SURE = 0.999  # that there are no effects: then they are not looked at
+COUNTS = ("counts", "pooled", "all_counts", "all_pooled")
+NO_EFFECTS = 0.999  # probability of no effects above which they are ignored
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -23,16 +23,16 @@ class Belief:
     Attributes
     ----------
     counts, pooled
-        Its people and everybody else's, ``(groups, cells)``; of many ``(clients, groups, cells)``.
+        Its rows and all others', ``(groups, cells)``; of many clients ``(clients, groups, cells)``.
     prior
-        How likely each kappa is held to be before its counts.
+        The probability of each kappa before its counts.
     kappa
         The weight of the others' shape, if it is known; clients' effects are not looked at then.
     population
-        How clients differ, if that is learnt for such people.
+        How clients differ, if that is learnt for such a task.
     all_counts, all_pooled
-        Rows by which effects are estimated, if not those above. What is odd of the scores of rows
-        that a model was trained on is so everywhere: they count as much as others do.
+        Rows by which effects are estimated, if not those above. Scores of rows that the
+        model was trained on are biased alike at all clients: they count as much as others do.
     quadratic
         The likelihood of effects by these rows, if it is known already.
     """
@@ -51,17 +51,17 @@ class Belief:
 
         It is kept with a client's rule for long, so it holds on to nothing of the others'.
         """
-        people: dict[str, Any] = {
-            name: x[i].copy() for name in PEOPLE if (x := getattr(self, name)) is not None
+        counts: dict[str, Any] = {
+            name: x[i].copy() for name in COUNTS if (x := getattr(self, name)) is not None
         }
         quadratic = None if self.quadratic is None else self.quadratic[i]
-        one = replace(self, **people, quadratic=quadratic)
+        one = replace(self, **counts, quadratic=quadratic)
         vars(one)["shapes"] = self.shapes[i].copy()
         return one
 
     @cached_property
-    def alone(self) -> np.ndarray:
-        """Groups that nobody else has people of."""
+    def without_pool(self) -> np.ndarray:
+        """Groups that no other client has rows of."""
         return np.asarray(self.pooled.sum(-1) == 0)
 
     @cached_property
@@ -81,17 +81,17 @@ class Belief:
     @cached_property
     def moved(self) -> effects.Mixture | None:
         """How the client differs from the others by its effects, by the best guess."""
-        return effects.mixture(self.likelihood, self.held) if self.held else None
+        return effects.mixture(self.likelihood, self.used_effects) if self.used_effects else None
 
     @property
-    def held(self) -> effects.Effects | None:
-        """What is held of clients' effects, if there are any."""
+    def used_effects(self) -> effects.Effects | None:
+        """The population of clients' effects, if they are to be used."""
         found = self.population
-        return None if found is None or found.none > SURE or self.kappa is not None else found
+        return None if found is None or found.none > NO_EFFECTS or self.kappa is not None else found
 
     @cached_property
     def centres(self) -> np.ndarray:
-        """The shapes that it would have, as far as effects tell."""
+        """The shapes that its effects suggest."""
         if self.moved is None:
             return _even(self.others)
         return _even(effects.centres(self.others, self.moved))
@@ -99,24 +99,24 @@ class Belief:
     @cached_property
     def shapes(self) -> np.ndarray:
         """The best guess of each group's distribution, ``(groups, cells)``."""
-        people = self.counts.sum(-1)
+        rows = self.counts.sum(-1)
         if self.kappa is None:
             weight = shrinkage.own_weight(self.counts, self.centres, self.prior)
         else:
-            weight = people / np.maximum(people + self.kappa, 1e-300)
-        weight = np.where(self.alone & (people > 0), 1.0, weight)
+            weight = rows / np.maximum(rows + self.kappa, 1e-300)
+        weight = np.where(self.without_pool & (rows > 0), 1.0, weight)
         return shrinkage.posterior_mean(self.counts, self.centres, weight)
 
     def draws(self, number: int, rng: np.random.Generator) -> np.ndarray:
         """Shapes that one client's groups may have, ``(groups, number, cells)``."""
         theta = None
-        if self.held is not None:
-            may_be = effects.mixture(self.likelihood, self.held.doubted)
-            theta = may_be.draw(number, rng).reshape(number, -1, tilts.OF_GROUP)
+        if self.used_effects is not None:
+            posterior = effects.mixture(self.likelihood, self.used_effects.doubted)
+            theta = posterior.draw(number, rng).reshape(number, -1, tilts.OF_GROUP)
         found = []
         for z, (n, pool) in enumerate(zip(self.counts, self.pooled, strict=True)):
             moves = None
-            if theta is not None and not self.alone[z]:
+            if theta is not None and not self.without_pool[z]:
                 moves = tilts.factors(self.others[z], theta[:, z])
             drawn = shrinkage.posterior_draws(n, pool, number, rng, self.kappa, self.prior, moves)
             found.append(drawn)
@@ -125,11 +125,11 @@ class Belief:
 
 def others(pooled: np.ndarray) -> np.ndarray:
     """The shape of each group of rows, all zeros where there are none."""
-    anybody = pooled.sum(-1, keepdims=True) > 0
-    return np.where(anybody, shrinkage.spread(pooled), 0.0)
+    any_rows = pooled.sum(-1, keepdims=True) > 0
+    return np.where(any_rows, shrinkage.spread(pooled), 0.0)
 
 
 def _even(shapes: np.ndarray) -> np.ndarray:
     """The shapes, and an even one where there is none."""
-    anybody = shapes.any(-1, keepdims=True)
-    return np.where(anybody, shapes, 1 / shapes.shape[-1])
+    any_mass = shapes.any(-1, keepdims=True)
+    return np.where(any_mass, shapes, 1 / shapes.shape[-1])

@@ -17,7 +17,7 @@ from scipy.special import expit, log_expit, log_softmax, logit, softmax
 KINDS = ("score", "temperature", "beta")
 LEAST = 1e-3  # of a and b
 STEPS, SMALL = 100, 1e-10  # of Newton's method: at the most, and the last
-RIDGE = 1.0  # pulls towards the score itself, as strongly as about one person
+RIDGE = 1.0  # pulls towards the score itself, as strongly as about one row
 
 
 def calibrate(counts: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, str]:
@@ -28,7 +28,7 @@ def calibrate(counts: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, str]
     Parameters
     ----------
     counts
-        People by fold, label and cell, ``(2, classes, cells)``.
+        Rows by fold, label and cell, ``(2, classes, cells)``.
     centres
         The cells' scores, ``(cells, classes)``.
     """
@@ -72,10 +72,10 @@ def fit(counts: np.ndarray, z: np.ndarray, kind: str) -> np.ndarray:
         return np.asarray(_lost(_logits(free, features), counts) + ridge)
 
     def newton(free: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        eta, people = expit(_logits(free, features)), counts.sum(1)
-        slope = (features @ (people * eta - counts[:, 1])[..., None])[..., 0]
+        eta, rows = expit(_logits(free, features)), counts.sum(1)
+        slope = (features @ (rows * eta - counts[:, 1])[..., None])[..., 0]
         slope += RIDGE * (free @ spread - start) @ spread.T
-        curve = (features * (people * eta * (1 - eta))[:, None]) @ features.T
+        curve = (features * (rows * eta * (1 - eta))[:, None]) @ features.T
         curve += RIDGE * spread @ spread.T
         moves = (free > least) | (slope < 0)  # the others would go beyond their least value
         if not moves.all():
@@ -123,8 +123,8 @@ def _many(counts: np.ndarray, logs: np.ndarray) -> tuple[np.ndarray, str]:
     """`calibrate` for more than two classes; `logs` are those of the scores."""
     kinds = ("score", "temperature", "vector")
 
-    def loss(fitted: np.ndarray, people: np.ndarray) -> float:
-        return float(-(people.T * log_softmax(fitted[0] * logs + fitted[1], axis=1)).sum())
+    def loss(fitted: np.ndarray, rows: np.ndarray) -> float:
+        return float(-(rows.T * log_softmax(fitted[0] * logs + fitted[1], axis=1)).sum())
 
     losses = [sum(loss(fit_many(counts[k], logs, kind), counts[1 - k]) for k in (0, 1))
               for kind in kinds]  # fmt: skip

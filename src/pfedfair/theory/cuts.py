@@ -1,12 +1,12 @@
-"""The best two thresholds for some people, under a limit on the gap between their groups.
+"""The best two thresholds for some rows, under a limit on the difference between their groups.
 
-Of a group let r be the rate of positive decisions and f(r) the most people that a threshold on the
-score decides rightly at that rate, by lot between two thresholds where that is better: the upper
+Of a group let r be the rate of positive decisions and f(r) the most rows that a threshold on the
+score classifies correctly at that rate, randomised between two where that is better: the upper
 hull of the points that all thresholds reach, a concave function. The best pair of rates with
 ``|r_1 - r_0| <= limit`` is where both f are largest; or, if these are too far apart, where they
 are just `limit` apart and the sum is largest: one of the hulls' corners.
 
-By the labels of these people this is what fairlearn's ``ThresholdOptimizer`` looks for on a grid of
+By the labels of these rows this is what fairlearn's ``ThresholdOptimizer`` looks for on a grid of
 1,000 rates. With P(Y=1) in the labels' place it is Proposition 2's rule (`pfedfair.theory.rule`).
 """
 
@@ -18,24 +18,24 @@ FAR = 1e30  # a logit that no score exceeds
 
 
 class Hull(NamedTuple):
-    """Corners of a group's upper hull, from nobody to everybody."""
+    """Corners of a group's upper hull, from no row to all rows."""
 
     rate: np.ndarray  # of positive decisions
-    right: np.ndarray  # people decided rightly, less those if nobody is positive
+    right: np.ndarray  # rows classified correctly, less those if none is positive
     cut: np.ndarray  # the threshold: positive from it on
 
 
 def fair_cuts(z: np.ndarray, label: np.ndarray, s: np.ndarray, limit: float) -> np.ndarray:
     """Return low, high, chance and below of both groups, as `Thresholds` has them, ``(2, 4)``.
 
-    Without people of both groups there is no gap to limit, and the threshold is 0 for both.
+    Without rows of both groups there is no difference to limit, and the threshold is 0 for both.
 
     Parameters
     ----------
     z
         Scores as logits, in the precision in which they will be compared.
     label
-        Labels, or P(Y=1), of the same people.
+        Labels, or P(Y=1), of the same rows.
     s
         Groups, 0 or 1.
 
@@ -55,7 +55,7 @@ def fair_cuts(z: np.ndarray, label: np.ndarray, s: np.ndarray, limit: float) -> 
 
 
 def hull(z: np.ndarray, label: np.ndarray) -> Hull:
-    """Return the upper hull of a group. People of equal score stand or fall together."""
+    """Return the upper hull of a group. Rows of equal score are decided alike."""
     order = np.argsort(-z, kind="stable")
     ranked = z[order]
     ends = np.append(np.flatnonzero(np.diff(ranked)) + 1, len(z))  # of equal scores
@@ -93,7 +93,7 @@ def best_rates(zero: Hull, one: Hull, limit: float) -> tuple[float, float]:
 
 
 def between(group: Hull, rate: float) -> tuple[float, float, float]:
-    """Return low, high and chance for a rate: a lot decides between two of the hull's corners."""
+    """Return low, high and chance for a rate: a random draw between two of the hull's corners."""
     k = int(np.searchsorted(group.rate, rate, side="right")) - 1
     part = 0.0
     if k + 1 < len(group.rate):

@@ -1,7 +1,7 @@
 r"""How clients differ: by where a group's scores lie, and how wide they are.
 
-Everybody else's scores in group z have the shape q. In the units of q's own normal scores u (where
-q is a standard normal distribution) a client's are moved and stretched,
+All other clients' scores in group z have the shape q. In the units of q's own normal scores u
+(where q is a standard normal distribution) a client's are moved and stretched,
 
 .. math:: p_\theta \propto q \exp\bigl(\theta_1 u + \theta_2 (u^2 - 1) / \sqrt2\bigr)
 
@@ -10,24 +10,24 @@ its groups, and all of them together are one draw from a population of clients,
 
 .. math:: \theta \sim \sum_k \pi_k \, N(\mu, \Sigma_k)
 
-so groups may move together (where people earn more, women do so too). k is how the client is
+so groups may move together (where incomes are higher, women's are too). k is how the client is
 unusual: not at all, or along one of the axes of Sigma, along which it then strays 2 or 4 times as
-far as others do. That gives heavy tails, to each axis as heavy as clients show them: one odd client
-neither makes all others look odd, nor is it pulled back as if it were one of them.
+far as others do. That gives heavy tails, to each axis as heavy as clients show them: one outlier
+neither makes all others look like outliers, nor is it shrunk as if it were one of them.
 
 The log-likelihood of theta is concave and taken as quadratic around its peak (under a wide prior,
-so that there is one; `theory.tilting`), so all that is asked of it has a closed form. mu, Sigma and
+so that there is one; `theory.tilts`), so all that is asked of it has a closed form. mu, Sigma and
 pi are learnt by EM: clients send the mean and the square of theta as they expect it, given their
 counts (what strays is put back first), how likely they are unusual in each way, and the log
 evidence; sums of these are all that is needed. One made-up client, whose effects are small, is
 among them. Against all that stands that there are no effects, whose evidence is 0. For the effects
-speaks their evidence as they were held before anybody had told anything, or as they are learnt, the
+speaks their evidence under the initial parameters, or under those learnt, the
 latter lowered by what as many parameters gain by fitting noise (BIC); each counts for half. So
-clients that are alike remain so, and a few with few people do not pass for alike.
+clients that are alike remain so, and a few with few rows do not pass for alike.
 
 That is for the best guess. A few clients look more alike, and their groups more tied to each other,
 than they are. Where it is asked what a client's theta may be at the worst, two more made-up clients
-are therefore among them, whose effects are as clients' were held to be at first (`doubted`).
+are therefore among them, whose effects have the initial distribution (`doubted`).
 
 What the two numbers leave unsaid of a shape is a draw around p_theta, see `theory.shrinkage`.
 """
@@ -46,16 +46,16 @@ from pfedfair.theory.tilts import OF_GROUP, Likelihood, basis, by_power, times
 START, SMALL = 0.2, 0.05  # standard deviations of effects: at first, and of the made-up client
 DOUBT = 2  # made-up clients with effects as at first, where doubt counts
 STRETCHES = (2.0, 4.0)  # how much further an unusual client strays
-USUAL = 0.9  # how likely a client is held to be usual, at first
+USUAL = 0.9  # initial probability that a client is usual
 AT_ONCE = 2**16  # numbers of moved shapes: more would not stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """What is held of the population of clients.
+    """The estimated population of clients.
 
     `none` is the probability that there are no effects; `ways` are those of being unusual in each
-    way if there are, the first in none. So many `clients` have told of them.
+    way if there are, the first in none. `clients` is how many they were estimated from.
     """
 
     none: float
@@ -99,7 +99,7 @@ class Effects:
 
     @cached_property
     def apart(self) -> np.ndarray:
-        """What each way's log evidence has whoever the client is."""
+        """The part of each way's log evidence that is the same for all clients."""
         _, size = np.linalg.slogdet(self.precision)
         centre = np.einsum("i,kij,j->k", self.mean, self.precision, self.mean)
         return np.asarray(np.log(self.ways) + (size - centre) / 2)
@@ -107,7 +107,7 @@ class Effects:
 
 @lru_cache
 def unknown(groups: int) -> Effects:
-    """Before anybody has said anything: no effects; if there were, they would be independent."""
+    """The initial population: no effects; if there were, they would be independent."""
     size = OF_GROUP * groups
     return Effects(1.0, np.zeros(size), START**2 * np.eye(size), usually(size), 0.0)
 
@@ -180,11 +180,11 @@ def posterior(of_client: Likelihood, effects: Effects) -> tuple[Mixture, np.ndar
     return found, total + of_client.constant.sum(-1)
 
 
-def tell(of_client: Likelihood, effects: Effects) -> np.ndarray:
+def statistics(of_client: Likelihood, effects: Effects) -> np.ndarray:
     """What a client sends: 1, its effects and their squares, its ways, and two log evidences.
 
     Effects less the mean of all, as they would be if the client were usual. The evidence is that of
-    the effects as they are held now, and as they were before anybody had told anything.
+    the effects as estimated now, and under the initial population.
     """
     found, evidence = posterior(of_client, effects)
     _, at_first = posterior(of_client, unknown(len(effects.mean) // OF_GROUP))
@@ -203,14 +203,14 @@ def length(groups: int) -> int:
     return len(unknown(groups).vector) + 1
 
 
-def learn(told: np.ndarray, before: Effects) -> Effects:
-    """What is held of the population after the sum of what clients have told."""
+def learn(sums: np.ndarray, before: Effects) -> Effects:
+    """The population re-estimated from the sums of clients' `statistics`."""
     size = len(before.mean)
-    number, mean, rest = told[0], told[1 : 1 + size], told[1 + size :]
+    number, mean, rest = sums[0], sums[1 : 1 + size], sums[1 + size :]
     square, ways, evidence = (
         rest[: size * size].reshape(size, size),
         rest[size * size : -2],
-        told[-2:],
+        sums[-2:],
     )
     if number < 0.5:
         return before
@@ -238,14 +238,14 @@ def around_likelihood(
 ) -> Likelihood:
     """The likelihood of theta by clients' counts, if their own shapes are drawn around p_theta.
 
-    `of_client` is that of counts drawn from p_theta itself (`tilts.likelihood`). As `prior` says,
-    how likely each kappa is: N rows count for (1 + kappa) N / (N + kappa).
+    `of_client` is that of counts drawn from p_theta itself (`tilts.likelihood`). By `prior`,
+    the probability of each kappa, N rows count for (1 + kappa) N / (N + kappa).
     """
-    people = counts.sum(-1)
+    rows = counts.sum(-1)
     around = centres(shapes, mixture(of_client, effects))
-    speaks = (people > 0) & (shapes.sum(-1) > 0)
-    kappas = np.where(speaks[..., None], kappa_posterior(counts, around, prior), prior)
-    fewer = (np.maximum(people, 1.0)[..., None] + KAPPAS) / (1 + KAPPAS)
+    counted = (rows > 0) & (shapes.sum(-1) > 0)
+    kappas = np.where(counted[..., None], kappa_posterior(counts, around, prior), prior)
+    fewer = (np.maximum(rows, 1.0)[..., None] + KAPPAS) / (1 + KAPPAS)
     return of_client.times(1 / np.vecdot(kappas, fewer))
 
 

@@ -19,7 +19,7 @@ def frontier(
     Parameters
     ----------
     score, y, s
-        Of some people. Thresholds are chosen by the very labels that they are measured by.
+        Of some rows. Thresholds are chosen by the very labels that they are measured by.
     share_s1
         The client's share of S = 1: the groups are weighted to it. Without both groups DDP is NaN.
 
@@ -31,7 +31,7 @@ def frontier(
     """
     from scipy.ndimage import maximum_filter1d
 
-    if not (0 < share_s1 < 1 and 0 < s.mean() < 1):  # one group: no gap, one threshold
+    if not (0 < share_s1 < 1 and 0 < s.mean() < 1):  # one group: one threshold
         mine = s == int(share_s1 > 0.5) if 0 < s.mean() < 1 else slice(None)
         return [(float(_accuracies(score[mine], y[mine]).max()), float("nan"))] * len(limits)
     right = [part * _accuracies(score[s == z], y[s == z])
@@ -50,9 +50,9 @@ def frontier(
 
 
 def _accuracies(score: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """A group's accuracy at each rate of positive decisions, by lot where a rate falls between.
+    """A group's accuracy at each rate of positive decisions, randomised where a rate falls between.
 
-    People with the same score stand or fall together, or by lot.
+    Rows with the same score are decided alike, or at random.
     """
     order = np.argsort(-score, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(score[order])) + 1, len(score))  # of equal scores

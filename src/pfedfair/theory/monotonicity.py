@@ -1,9 +1,9 @@
-"""Chances of a positive decision, bin by bin, as a threshold with lots.
+"""Chances of a positive decision, bin by bin, as a randomised threshold.
 
 A linear program may put its chances anywhere, where several are equally good. With eta rising over
-the bins a threshold does as well: the same rate of positive decisions with the people of highest
+the bins a threshold does as well: the same rate of positive decisions with the rows of highest
 eta first; or, where both the true and the false positive rate are given, a threshold and a chance
-for everybody below it, which reaches every point between the ROC curve and the diagonal.
+for all rows below it, which reaches every point between the ROC curve and the diagonal.
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ def chances(cut: Cut, bins: int) -> np.ndarray:
 
 
 def same_rate(chances: np.ndarray, mass: np.ndarray) -> Cut:
-    """Return the threshold with the same rate of positive decisions among people of `mass`.
+    """Return the threshold with the same rate of positive decisions among rows of `mass`.
 
     >>> same_rate(np.array([1.0, 0.0, 0.5]), np.array([0.25, 0.25, 0.5]))
     Cut(low=2, high=3, chance=1.0, below=0.0)
@@ -49,9 +49,9 @@ def same_rates(chances: np.ndarray, negative: np.ndarray, positive: np.ndarray) 
     """Return a threshold and a chance below it with the same false and true positive rate.
 
     In the bin where the threshold falls the part above it counts as a chance too: all of the bin's
-    people may have the same score.
+    rows may have the same score.
 
-    `negative` and `positive` are the masses of people with label 0 and 1 in each bin, each adding
+    `negative` and `positive` are the masses of rows with label 0 and 1 in each bin, each adding
     up to 1.
     """
     missed = 1 - chances @ negative, 1 - chances @ positive
@@ -66,8 +66,8 @@ def same_rates(chances: np.ndarray, negative: np.ndarray, positive: np.ndarray) 
         place = last + float(np.clip(-off[last] / rise, 0, 1)) if rise > 0 else last + 1.0
     else:  # on the curve, at its upper end
         place = float(np.interp(missed[0], below_false, np.arange(len(below_false))))
-    whole = float(np.interp(place, np.arange(len(below_false)), below_false))
-    chance = float(np.clip(1 - missed[0] / whole, 0, 1)) if whole > 0 else 0.0
+    total = float(np.interp(place, np.arange(len(below_false)), below_false))
+    chance = float(np.clip(1 - missed[0] / total, 0, 1)) if total > 0 else 0.0
     below = chance if chance > 1e-9 else 0.0
     edge = min(int(place), len(chances) - 1)
     part = edge + 1 - place  # of the bin, above the threshold

@@ -1,6 +1,6 @@
 r"""The best fair decisions as a linear program: any number of groups and classes, S known or not.
 
-People are counted in cells; in a cell all have the same scores. Let h(c | cell) be the chance of
+Rows are counted in cells; in a cell all have the same scores. Let h(c | cell) be the chance of
 decision c there (for each group its own where S is known). Accuracy is linear in h, and so is every
 rate that fairness compares between groups (`pfedfair.metrics.criteria`).
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from pfedfair.metrics.criteria import CRITERIA
 
-SCALE = 1e4  # so that cells with one person in a hundred million matter to the solver
+SCALE = 1e4  # so that cells with one row in a hundred million matter to the solver
 
 
 def fair_program(
@@ -68,7 +68,7 @@ def fair_program(
         found = linprog(**problem, b_ub=np.array(bounds) + slack, method="highs")
         if found.status == 0:
             break
-    else:  # one decision for everybody is always feasible
+    else:  # one decision for all rows is always feasible
         raise ArithmeticError(f"the linear program was not solved: {found.message}")
     chances = np.clip(found.x[:size], 0, 1).reshape(gain.shape)
     return np.asarray(chances / chances.sum(-1, keepdims=True))
@@ -78,7 +78,7 @@ def rates(mass: np.ndarray, criterion: str) -> Iterator[tuple[np.ndarray, int]]:
     """Yield what fairness compares: P(cell | group, and label) ``(groups, cells)``, and a decision.
 
     The rate of a group is the sum of the first times the chances of the second. A group without
-    people (of that label) has zeros.
+    rows (of that label) has zeros.
     """
     for label, decision in CRITERIA[criterion].compared(mass.shape[1]):
         part = mass.sum(1) if label is None else mass[:, label]

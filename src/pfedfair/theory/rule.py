@@ -14,8 +14,8 @@ The usable form: with eta(x, s) = P(Y=1 | x, s) shared and pi_s = P_i(S=s) the c
 
 with the smallest \|t\| whose DDP is at most epsilon (Zeng, Dobriban and Cheng 2022; Denis et al.
 2021; Xian et al. 2023). A client's whole personalisation is one number. Both forms are
-``eta > 1/2 + t c / 2`` with a *tilt* c per person: ``(2 s - 1) / pi_s`` aware, the bracket blind.
-The gap between the groups falls as t grows, so t is found by bisection over the finitely many
+``eta > 1/2 + t c / 2`` with a *tilt* c per row: ``(2 s - 1) / pi_s`` aware, the bracket blind.
+DDP falls as t grows, so t is found by bisection over the finitely many
 values at which a decision changes; who is exactly at the threshold is decided by chance.
 """
 
@@ -28,7 +28,7 @@ import numpy as np
 class Rule:
     """Predict 1 iff ``eta > 1/2 + t * tilt / 2``; at equality with chance `after` or `1 - after`.
 
-    At equality a person with a positive tilt (whose threshold rises with t) is predicted 1 with
+    At equality a row with a positive tilt (whose threshold rises with t) is predicted 1 with
     probability ``1 - after``, one with a negative tilt with probability `after`.
     """
 
@@ -36,14 +36,14 @@ class Rule:
     after: float = 0.0
 
     def positive(self, eta: np.ndarray, tilt: np.ndarray) -> np.ndarray:
-        """Return every person's probability of being predicted 1."""
+        """Return every row's probability of being predicted 1."""
         edge = _breakpoints(eta, tilt) == self.t
-        sure = (eta - 0.5 > self.t * tilt / 2).astype(float)
-        return np.where(edge, np.where(tilt > 0, 1 - self.after, self.after), sure)
+        certain = (eta - 0.5 > self.t * tilt / 2).astype(float)
+        return np.where(edge, np.where(tilt > 0, 1 - self.after, self.after), certain)
 
 
 def aware_tilt(s: np.ndarray, share_s1: float) -> np.ndarray:
-    """Tilt of each person when S is known: ``1 / pi_1`` or ``-1 / pi_0``."""
+    """Tilt of each row when S is known: ``1 / pi_1`` or ``-1 / pi_0``."""
     return np.where(s == 1, 1 / share_s1, -1 / (1 - share_s1))
 
 
@@ -58,11 +58,11 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
     Parameters
     ----------
     eta
-        P(Y=1) of every person (or of every kind of person).
+        P(Y=1) of every row (or of every cell of rows).
     tilt
-        Of every person: `aware_tilt`, or the bracket above.
+        Of every row: `aware_tilt`, or the bracket above.
     mass
-        Probability of every person; adds up to 1.
+        Probability of every row; adds up to 1.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
     above, half, weight = eta - 0.5, tilt / 2, mass * tilt
 
     def gap_at(t: float, after: bool) -> float:
-        """`gap` of what `Rule.positive` decides, where who is at the threshold is sure, too."""
+        """`gap` of what `Rule.positive` decides, with certainty at the threshold, too."""
         return float((weight * np.where(turns == t, rising != after, above > t * half)).sum())
 
     epsilon += 1e-12  # a gap is a sum of rounded numbers
@@ -99,6 +99,6 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
 
 
 def _breakpoints(eta: np.ndarray, tilt: np.ndarray) -> np.ndarray:
-    """The t at which each person's decision changes; infinite where it never does."""
+    """The t at which each row's decision changes; infinite where it never does."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(tilt == 0, np.inf, np.round((2 * eta - 1) / tilt, 12))

@@ -1,20 +1,20 @@
-r"""How far a client may trust others' people to be like its own.
+r"""How far other clients' rows are like a client's own.
 
-A client's scores in one group are n counts in bins; everybody else's have the shape q. The client's
+A client's scores in one group are n counts in bins; all others' have the shape q. The client's
 own shape is taken as a draw from a Dirichlet distribution around q,
 
 .. math:: p \sim \operatorname{Dirichlet}(\kappa q), \qquad n \sim \operatorname{Multinomial}(p)
 
 so its posterior mean is :math:`(n + \kappa q) / (N + \kappa)`: its own counts, and the pooled shape
-with the weight of kappa people. The marginal likelihood of n (Dirichlet-multinomial) says which
+with the weight of kappa rows. The marginal likelihood of n (Dirichlet-multinomial) says which
 kappa the counts speak for: large if they look like a sample of q, small if they do not. It is
 averaged over a grid of kappa, rather than maximised: from one histogram the maximum is often at an
 end.
 
 How likely each kappa is beforehand can be learnt from many clients (empirical Bayes, by EM): each
-says how likely it holds them, given its counts, and the mean of that over the clients, and over one
-more that holds all equally likely, is the next round's belief of all. So a client with few people
-believes what the others' people have shown.
+sends its posterior given its counts, and the mean of these over the clients, and over one more for
+which all are equally likely, is the next round's prior. So a client with few rows relies on what
+the others' rows have shown.
 """
 
 import numpy as np
@@ -79,21 +79,21 @@ def own_weight(counts: np.ndarray, q: np.ndarray, prior: np.ndarray = FLAT) -> n
     return np.asarray((kappa_posterior(counts, q, prior) * n / (n + KAPPAS)).sum(-1))
 
 
-def worth(doubtful: np.ndarray, sure: np.ndarray) -> float:
-    """Return how many sure people a doubtful one is worth, between 0 and 1.
+def worth(seen: np.ndarray, unseen: np.ndarray) -> float:
+    """Return how many unseen rows a seen one is worth, between 0 and 1.
 
-    Doubtful are those that a model was trained on: its scores of them may be unlike its scores of
-    others. Their shape is worth kappa people in all.
+    Seen are those that a model was trained on: its scores of them may be unlike its scores of
+    others. Their shape is worth kappa rows in all.
     """
-    n, m = sure.sum(), doubtful.sum()
-    if min(n, m) < 1e-9:  # nobody
+    n, m = unseen.sum(), seen.sum()
+    if min(n, m) < 1e-9:  # no rows
         return 1.0
-    weight = float(own_weight(sure, spread(doubtful)))
+    weight = float(own_weight(unseen, spread(seen)))
     return float(min(1.0, n * (1 - weight) / weight / m))
 
 
 def spread(pooled: np.ndarray) -> np.ndarray:
-    """The others' distribution over the cells: one person more, in all cells a little."""
+    """The others' distribution over the cells: one row more, spread over all cells."""
     return np.asarray((pooled + 1 / pooled.shape[-1]) / (pooled.sum(-1, keepdims=True) + 1))
 
 
@@ -114,14 +114,14 @@ def posterior_draws(
 ) -> np.ndarray:
     """Draw shapes that a client may have, ``(draws, bins)``; the pooled shape is uncertain too.
 
-    So is kappa, unless it is given. Where nobody else has people of the group, there is no pool.
+    So is kappa, unless it is given. Where no other client has rows of the group, there is no pool.
     `factors` ``(draws, bins)`` are how the client differs from the pool in what is known of such
     differences (`theory.effects`).
     """
     if pooled.sum() == 0 and counts.sum() >= 1:
         kappa = 0.0
-    seen = pooled + 1 / len(pooled)  # one person more, spread over all bins
-    q, mean = rng.dirichlet(seen, draws), seen / seen.sum()
+    smoothed = pooled + 1 / len(pooled)  # one row more, spread over all bins
+    q, mean = rng.dirichlet(smoothed, draws), smoothed / smoothed.sum()
     if factors is not None:
         q, moved = q * factors, mean * factors
         q /= q.sum(1, keepdims=True)

@@ -1,12 +1,12 @@
-r"""Shapes that are moved and stretched, and what a client's counts tell of it.
+r"""Shapes that are moved and stretched, and the likelihood of a client's counts.
 
-Everybody else's scores in a group have the shape q; in the units of q's own normal scores u a
+All other clients' scores in a group have the shape q; in the units of q's own normal scores u a
 client's are
 
 .. math:: p_\theta \propto q \exp\bigl(\theta_1 u + \theta_2 (u^2 - 1) / \sqrt2\bigr)
 
 see `theory.effects`. Clients and groups are axes before the last ones, as many as there are: each
-gets the same numbers, to the last bit, alone and among others (one client's site has it alone). So
+gets the same numbers, to the last bit, by itself and among others (a site has one client). So
 sums are over an axis of its own, and products are matrix products, one for each.
 """
 
@@ -34,7 +34,7 @@ def basis(q: np.ndarray) -> np.ndarray:
     u = ndtri(np.clip(np.cumsum(q, -1) - q / 2, 0.00135, 0.99865))  # three standard deviations
     u -= np.vecdot(q, u)[..., None]
     wide = np.sqrt(np.vecdot(q, u**2))[..., None]
-    # All may have the same score, or all but a few, who then do not count for more than others do.
+    # All rows may have the same score, or all but a few, which then do not count for more.
     u = np.where(wide > 1e-6, np.clip(u / np.maximum(wide, 1e-6), -4, 4), 0.0)
     both = np.stack([u, (u**2 - 1) / np.sqrt(2)], axis=-2)
     return np.asarray(both - times(both, q)[..., None])
@@ -69,7 +69,7 @@ class Likelihood:
     """A client's log-likelihood: ``constant + slope theta - theta' curve theta / 2``.
 
     Less that of no effects, so the constant would be 0 if it were quadratic all the way to there.
-    Of groups that it, or nobody else, has people of it says nothing.
+    It is flat for groups that the client, or all others, have no rows of.
     """
 
     slope: np.ndarray  # (..., effects)
@@ -81,7 +81,7 @@ class Likelihood:
         return Likelihood(self.slope[i].copy(), self.curve[i].copy(), self.constant[i].copy())
 
     def times(self, part: np.ndarray) -> Likelihood:
-        """The likelihood if a person of each group told but a part."""
+        """The likelihood if a row of each group counted for a part only."""
         each = np.repeat(part, OF_GROUP, axis=-1)
         return Likelihood(self.slope * each, self.curve * each[..., None], self.constant * part)
 

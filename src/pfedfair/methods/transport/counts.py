@@ -201,15 +201,15 @@ def likeness(belief: Belief, silent: bool) -> State:
     nobody else, has rows of.
     """
     clients, groups, _ = belief.counts.shape
-    speaks = (belief.counts.sum(-1) > 0) & ~belief.alone
+    counted = (belief.counts.sum(-1) > 0) & ~belief.without_pool
     alike = np.zeros((clients, len(shrinkage.KAPPAS)))
     of_effects = np.zeros((clients, effects.length(groups)))
     if not silent:
         each = shrinkage.kappa_posterior(belief.counts, belief.centres, belief.prior)
-        alike = np.where(speaks[..., None], each, 0.0).sum(1)
+        alike = np.where(counted[..., None], each, 0.0).sum(1)
         if belief.population:
-            statistics = effects.tell(belief.likelihood, belief.population)
-            of_effects = np.where(speaks.any(1)[:, None], statistics, 0.0)
+            statistics = effects.statistics(belief.likelihood, belief.population)
+            of_effects = np.where(counted.any(1)[:, None], statistics, 0.0)
     sent = {"alike": torch.from_numpy(alike)}
     learnt = belief.population is not None
     return sent | ({"effects": torch.from_numpy(of_effects)} if learnt else {})
