@@ -1,4 +1,4 @@
-"""One file per method, each readable beside its paper.
+"""One file per method, each to be read with its paper.
 
 `METHODS` has them by the names that users type; the classes are attributes, such as
 ``methods.FedAvg``, and are loaded when they are asked for.

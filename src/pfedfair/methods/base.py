@@ -5,7 +5,7 @@ then a finish: ``personalise``, the model that each client keeps, and ``rules``,
 decides by its model's scores. Most methods are one phase: they override ``client_round``.
 
 What the rest of the program needs to know of a method, it declares in a few values: what it
-`Supports`, its fairness control (`Dial`), its `Cost`, its `Tuning`. Nobody asks for its class or
+`Supports`, its fairness control (`Dial`), its `Cost`, its `Tuning`. No code asks for its class or
 its name, and what is not declared is refused.
 """
 
@@ -101,7 +101,7 @@ class Dial:
     retargets
         Settings of `rules` alone, which can change without training.
     hint
-        What to do if a model predicts one class for everybody; "" if it is meant to.
+        What to do if a model predicts one class for all rows; "" if it is meant to.
     """
 
     setting: str = "eta"

@@ -1,4 +1,4 @@
-"""The constant classifier: every client predicts its own more frequent label for everybody.
+"""The constant classifier: every client predicts its own more frequent label for all rows.
 
 It is perfectly fair and often surprisingly accurate, so it is a row of every table.
 """

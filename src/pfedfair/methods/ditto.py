@@ -1,8 +1,8 @@
-"""Ditto (Li, Hu, Beirami and Smith, ICML 2021): FedAvg, and beside it a personal model.
+"""Ditto (Li, Hu, Beirami and Smith, ICML 2021): FedAvg, and a personal model along with it.
 
 The global model w is FedAvg's and never sees the personal ones. Client i carries v_i from round
 to round, with steps on F_i(v) + gamma/2 ||v - w||^2. With eta > 0 the personal loss F_i is the
-fair one while the global model stays plain: fairness at the clients only.
+fair one while the global model's stays cross-entropy: fairness at the clients only.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 r"""DRO: Levy, Carmon, Duchi and Sidford, "Large-Scale Methods for Distributionally Robust
 Optimization", NeurIPS 2020.
 
-The loss under the worst weights q of a minibatch's n people, among weights that are not far from
+The loss under the worst weights q of a minibatch's n rows, among weights that are not far from
 p = 1/n,
 
 .. math:: \min_w \max_{q \in Q} \sum_j q_j \, \ell(w; x_j, y_j), \qquad \sum_j q_j = 1, \; q \ge 0
@@ -12,14 +12,14 @@ p = 1/n,
 
 The share alpha is the setting `tail` here (alpha is the step size), and the radius follows from it,
 :math:`\rho = (1 / \alpha - 1) / 2`: the least one that has the worst share's even weights in it. So
-"chi2" is never below "cvar" of the same tail, and tail = 1 is the plain mean for both.
+"chi2" is never below "cvar" of the same tail, and tail = 1 is the mean for both.
 
-The gradient is that of the loss with the worst q. Both q are exact. CVaR: people above the quantile
+The gradient is that of the loss with the worst q. Both q are exact. CVaR: rows above the quantile
 count p / alpha, those on it share the rest. Chi-square: q is p times the excess of the loss over a
-level, and the level solves a quadratic equation among the people above it. Where all losses are
+level, and the level solves a quadratic equation among the rows above it. Where all losses are
 equal q is p, so a start at zero does not stand still.
 
-S is never used: no one asks for fairness between groups. It protects whoever has large losses.
+S is never used: no one asks for fairness between groups. It protects the rows with large losses.
 
 Differs from the paper: it is the paper's minibatch estimator alone (biased by the size of a
 minibatch), without its multi-level estimator or its penalised variants. Its code finds the level by
@@ -49,7 +49,7 @@ class DRO(Local):
     risk
         "cvar" or "chi2".
     tail
-        The worst share of people that is looked at; 1 is everybody. For "chi2" it stands for a
+        The worst share of rows that counts; 1 is all rows. For "chi2" it stands for a
         radius of (1 / tail - 1) / 2.
     """
 
@@ -108,8 +108,8 @@ def chi2(loss: Tensor, weight: Tensor, tail: float) -> Tensor:
     # Moments of the k largest losses, as differences from the largest.
     below = ordered - ordered[:, :1]
     m0, m1, m2 = mass.cumsum(1), (mass * below).cumsum(1), (mass * below**2).cumsum(1)
-    # With the level at a person's loss, 1 + 2 chi-square of q is second / first^2. It grows with
-    # the level: where it is too much the level must be lower, and the person is above it.
+    # With the level at a row's loss, 1 + 2 chi-square of q is second / first^2. It grows with
+    # the level: where it is too much the level must be lower, and the row is above it.
     first, second = m1 - below * m0, m2 - 2 * below * m1 + below**2 * m0
     inside = ((second * tail > first**2) | (below == 0)) & (mass > 0)
     last = (inside.sum(1, keepdim=True) - 1).clamp(min=0)
@@ -127,14 +127,14 @@ RISKS: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {"cvar": cvar, "ch
 
 
 def _ordered(loss: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-    """Losses and weights of people, the largest loss first and padding last."""
+    """Losses and weights of rows, the largest loss first and padding last."""
     loss = loss.masked_fill(p == 0, -1.0)  # which no loss is
     order = torch.sort(loss, dim=1, descending=True, stable=True).indices
     return loss.gather(1, order), p.gather(1, order)
 
 
 def _whole(weight: Tensor) -> Tensor:
-    """Weights that add up to 1 in every row, or to 0 where there is nobody."""
+    """Weights that add up to 1 in every row, or to 0 where there is none."""
     return weight.double() / _divisor(weight.double().sum(1, keepdim=True))
 
 

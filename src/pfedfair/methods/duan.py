@@ -1,9 +1,9 @@
 r"""A linear program over all clients: Duan, Xu, Shi and Lemmon, AISTATS 2025.
 
 "The Cost of Local and Global Fairness in Federated Learning". A base method, FedAvg by default,
-trains one model, and :math:`\hat y` is its likelier label. A client's decision for a person of
-group a is then one of three by lot: :math:`\hat y` with chance :math:`\beta_{ac}`, label 0 or label
-1 with chances :math:`\beta^0_{ac}` and :math:`\beta^1_{ac}`, whatever the person's score. Accuracy
+trains one model, and :math:`\hat y` is its likelier label. A client's decision for a row of
+group a is then drawn from three: :math:`\hat y` with chance :math:`\beta_{ac}`, label 0 or label
+1 with chances :math:`\beta^0_{ac}` and :math:`\beta^1_{ac}`, whatever the row's score. Accuracy
 and the rates of positive decisions,
 
 .. math:: r_{ac} = \beta_{ac} \, P(\hat y = 1 \mid a, c) + \beta^1_{ac} ,
@@ -15,17 +15,17 @@ are linear in these chances, so the best of them under a local and a global limi
     \Bigl| \sum_c \bigl( P(c \mid a{=}1) \, r_{1c} - P(c \mid a{=}0) \, r_{0c} \bigr) \Bigr|
     \le \epsilon_g ,
 
-are found by a linear program. In one closing round every client sends eight counts of its held
-rows, by group, label and :math:`\hat y`; the server solves, and tells each client its chances.
+are found by a linear program. In one more round every client sends eight counts of its held
+rows, by group, label and :math:`\hat y`; the server solves, and sends each client its chances.
 
 It is optimal among mixtures of the model's decisions with constant ones, not among all rules on the
-scores: a lot moves people of any score, where a threshold moves those who are near it.
+scores: a random draw changes decisions at any score, a threshold those near it.
 
 Differs from the paper: it is made for any number of classes and for equalised odds, here it has two
 classes and demographic parity, which its authors' code has too. The program is in the mixing
 chances themselves; the paper has it in the true positive rates, whose region has the three
 decisions as corners, and solves for the chances afterwards: the same set of rules. We had the
-abstract, the introduction and the authors' notebooks, not the whole paper.
+abstract, the introduction and the authors' notebooks, not the full paper.
 """
 
 from __future__ import annotations
@@ -129,38 +129,38 @@ def count(w: Tensor, clients: Clients) -> Tensor:
     return counts
 
 
-def best_mix(counts: np.ndarray, local: float, whole: float) -> np.ndarray:
+def best_mix(counts: np.ndarray, local: float, limit: float) -> np.ndarray:
     """Return every client's chances of the model's label, of 0 and of 1, ``(clients, 2, 3)``.
 
-    A group that a client has nobody of keeps the model's label.
+    A group that a client has no rows of keeps the model's label.
 
     Parameters
     ----------
     counts
-        People by client, group, label and the model's label, ``(clients, 2, 2, 2)``.
+        Rows by client, group, label and the model's label, ``(clients, 2, 2, 2)``.
     local, whole
         The limits on the gap at every client and over all of them.
     """
     from scipy.optimize import linprog  # takes long to load
 
     clients = len(counts)
-    people = counts.sum((2, 3))  # (clients, groups)
+    rows = counts.sum((2, 3))  # (clients, groups)
     label, given = counts.sum(3), counts.sum(2)
     right = np.stack([np.trace(counts, axis1=2, axis2=3), label[..., 0], label[..., 1]], axis=-1)
-    share = given[..., 1] / people.clip(min=1)
+    share = given[..., 1] / rows.clip(min=1)
     rate = np.stack([share, 0 * share, 1 + 0 * share], axis=-1)  # of the three ways to decide
     sign = np.array([-1.0, 1.0])[:, None]
     limits, bounds = [], []
-    for c in np.flatnonzero(people.min(1) > 0):
+    for c in np.flatnonzero(rows.min(1) > 0):
         gap = np.zeros_like(rate)
         gap[c] = sign * rate[c]
         limits.append(gap.ravel())
         bounds.append(local)
-    total = people.sum(0)
+    total = rows.sum(0)
     if total.min() > 0:
-        limits.append((sign * (people / total)[..., None] * rate).ravel())
-        bounds.append(whole)
-    absent = np.repeat(people.ravel() == 0, 3)
+        limits.append((sign * (rows / total)[..., None] * rate).ravel())
+        bounds.append(limit)
+    absent = np.repeat(rows.ravel() == 0, 3)
     only = np.tile([1.0, 0.0, 0.0], 2 * clients)
     edge = np.where(absent, only, 0.0), np.where(absent, only, 1.0)
     if not limits:
@@ -168,7 +168,7 @@ def best_mix(counts: np.ndarray, local: float, whole: float) -> np.ndarray:
     both = np.concatenate([limits, -np.array(limits)])
     for slack in (0.0, 5e-7):  # the solver's rounding may leave nothing between equal bounds
         found = linprog(
-            -right.ravel() / max(people.sum(), 1),
+            -right.ravel() / max(rows.sum(), 1),
             A_ub=both,
             b_ub=np.tile(bounds, 2) + slack,
             A_eq=np.kron(np.eye(2 * clients), np.ones((1, 3))),

@@ -66,7 +66,7 @@ from pfedfair.methods.checks import above_zero, at_least, share, zero_or_more
 from pfedfair.models.desk import with_group
 from pfedfair.penalties.objective import loss_slope
 
-BASES = 1  # the stream of the base points, beside the network's first parameters
+BASES = 1  # the stream of the base points, apart from the network's first parameters
 
 
 class ServerState(TypedDict):
@@ -140,7 +140,7 @@ class FA(Method):
         }
 
     def kernels(self, clients: Clients, batch: Batch) -> Tensor:
-        """K_k(x), ``(clients, n, bases)``; they add up to 1. S is in x, if the model is told it."""
+        """K_k(x), ``(clients, n, bases)``; they add up to 1. S is in x, if it is an input."""
         task = clients.table.task
         x = with_group(batch.x.flatten(2), batch.s, task.groups if task.aware else 0)
         d = x.shape[-1]

@@ -1,8 +1,8 @@
 r"""Fair dummies: Romano, Bates and Candes, "Achieving Equalized Odds by Resampling Sensitive
 Attributes", NeurIPS 2020 (RES in tables of others, though no row is resampled).
 
-A fair dummy is another S for the same person, drawn by the label alone: s~ from P(S | Y = y), the
-client's own shares, in every epoch anew. If decisions have equal odds, nobody can tell
+A fair dummy is another S for the same row, drawn by the label alone: s~ from P(S | Y = y), the
+client's own shares, in every epoch anew. If decisions have equal odds, nothing distinguishes
 (chance, S, Y) from (chance, S~, Y). An adversary d, a small network, tries to:
 
 .. math::
@@ -18,12 +18,12 @@ adversary with the answers exchanged, and a covariance:
     + c \, \| \mathrm{cov}(f, s) - \mathrm{cov}(f, \tilde s) \|^2 \Bigr]
 
 In every minibatch the adversary takes a step, then the model does. It aims at equalised odds: equal
-rates among people of the same label, not equal rates.
+rates among rows of the same label, not equal rates.
 
 Differs from the authors' code (yromano/fair_dummies): there d takes logits, has three layers, goes
 over all rows between two steps of the model, and both are trained alone before; here d takes
 chances and has one layer of `width`, steps alternate, and nothing is trained before. The covariance
-there is that of the whole vector, of which only the part above depends on the model (twice).
+there is that of the full vector, of which only the part above depends on the model (twice).
 """
 
 from collections.abc import Sequence
@@ -111,9 +111,9 @@ class FairDummies(Local):
         self, logits: Tensor, batch: Batch, dummy: Tensor, adversary: MLP, d: Tensor, task: Task
     ) -> Tensor:
         """The model's objective in every row, ``(rows,)``."""
-        told, weight = pairs(logits, batch, dummy, task)
-        answers = adversary.logits(d, told, batch.s)[..., 0]
-        fooled = (weight * softplus(torch.where(is_true(told), answers, -answers))).sum(1)
+        shown, weight = pairs(logits, batch, dummy, task)
+        answers = adversary.logits(d, shown, batch.s)[..., 0]
+        fooled = (weight * softplus(torch.where(is_true(shown), answers, -answers))).sum(1)
         moved = (one_hot(batch.s, task.groups) - one_hot(dummy, task.groups)).to(logits)
         f = chances(logits)
         centred = f - torch.einsum("rn,rnc->rc", batch.weight, f).unsqueeze(1)
@@ -128,32 +128,32 @@ def chances(logits: Tensor) -> Tensor:
 
 
 def pairs(logits: Tensor, batch: Batch, dummy: Tensor, task: Task) -> tuple[Tensor, Tensor]:
-    """Everybody with the true S, then with the dummy, for the adversary; and their weights."""
+    """Every row with the true S, then with the dummy, for the adversary; and their weights."""
     label = one_hot(batch.y.long(), task.classes).to(logits)
     f, groups = chances(logits), task.groups
     both = [torch.cat([f, one_hot(s, groups).to(f), label], -1) for s in (batch.s, dummy)]
     return torch.cat(both, 1), torch.cat([batch.weight, batch.weight], 1) / 2
 
 
-def is_true(told: Tensor) -> Tensor:
+def is_true(shown: Tensor) -> Tensor:
     """Which of `pairs` have the true S: the first half, ``(n,)``."""
-    return torch.arange(told.shape[1]) < told.shape[1] // 2
+    return torch.arange(shown.shape[1]) < shown.shape[1] // 2
 
 
 def guess_gradient(
     adversary: MLP, d: Tensor, logits: Tensor, batch: Batch, dummy: Tensor, task: Task
 ) -> Tensor:
     """Every adversary's gradient of A, ``(rows, size)``."""
-    told, weight = pairs(logits, batch, dummy, task)
-    answers, pullback = adversary.vjp(d, told, batch.s)
-    true = is_true(told).to(weight).expand_as(weight)
-    return pullback(loss_slope(answers, Batch(told, true, true, weight)))
+    shown, weight = pairs(logits, batch, dummy, task)
+    answers, pullback = adversary.vjp(d, shown, batch.s)
+    true = is_true(shown).to(weight).expand_as(weight)
+    return pullback(loss_slope(answers, Batch(shown, true, true, weight)))
 
 
 def dummies(cells: Tensor, batch: Batch, rngs: Sequence[np.random.Generator]) -> Tensor:
-    """Draw everybody's fair dummy from P(S | Y), by counts ``(rows, classes, groups)``.
+    """Draw every row's fair dummy from P(S | Y), by counts ``(rows, classes, groups)``.
 
-    Each row has its own stream, from which only its people draw, not the padding.
+    Each row has its own stream, from which only its rows draw, not the padding.
     """
     limit = cells.cumsum(2)
     draws = torch.zeros(batch.y.shape, dtype=torch.float64)

@@ -17,7 +17,7 @@ convex hull of the gradients involved finds d. All limits kept (first line), or 
     \max_d\ d^\top \nabla \hat g_{max} \quad &\text{s.t.}\quad d^\top \nabla \hat l_{max} \ge 0,\
         d^\top \nabla |g_k| \ge 0 \text{ likewise}
 
-**Stage 2, constrained Pareto.** From there, the mean loss, at nobody's cost:
+**Stage 2, constrained Pareto.** From there, the mean loss, at no client's cost:
 
 .. math:: \max_d\ d^\top \frac 1 m \sum_k \nabla l_k \quad \text{s.t.}\quad
           d^\top \nabla l_k \ge 0 \text{ for all k},\ d^\top \nabla |g_k| \ge 0 \text{ likewise}

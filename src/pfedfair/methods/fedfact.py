@@ -4,14 +4,14 @@ r"""FedFACT (Zhang, Han, Feng, Zhang, Li and Chen, NeurIPS 2025), the form after
 base method, FedAvg by default, trains eta(x, a) = P(Y=1 | x, a). The most accurate decisions under
 a limit on the gap at every client and one over all clients take the largest of the calibrated
 chances :math:`M_{ac}^\top \eta`. With two classes, two groups and demographic parity that is: at
-client c predict 1 for a person of group a (sign +1 for a = 1, -1 for a = 0) iff
+client c predict 1 for a row of group a (sign +1 for a = 1, -1 for a = 0) iff
 
 .. math::
     m_c = 2 \eta - 1 \pm \Bigl(\frac{\lambda}{P(a)} + \frac{\mu_c}{P(a \mid c)}\Bigr) > 0 .
 
 The multipliers minimise the dual on two levels, every client its :math:`\mu_c` given
 :math:`\lambda`, the server :math:`\lambda`. Its largest of two chances is smoothed by a soft-max of
-temperature tau, and so are the decisions: a lot gives label 1 with chance
+temperature tau, and so are the decisions: label 1 is drawn with chance
 :math:`1 / (1 + e^{-m_c / \tau})`.
 
 So far it is LoGoFair (`pfedfair.methods.logofair`), by the same first author, which it carries
@@ -47,7 +47,7 @@ from pfedfair.methods.base import (
     copied,
 )
 from pfedfair.methods.composite import CountGroups, PostProcessing
-from pfedfair.methods.logofair import curve, first_grid, look, narrow, solve
+from pfedfair.methods.logofair import curve, first_grid, narrow, score_margins, solve
 from pfedfair.models import Cells
 from pfedfair.rules import Lookup, Rule
 
@@ -90,10 +90,10 @@ class FedFACT(PostProcessing):
         return self.training, CountGroups(self.held_out), Search(self)
 
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
-        people = look(self.held_out(clients), server)
-        mu = solve(people, server["lam"], self.target_ddp, self.tau)
+        margins = score_margins(self.held_out(clients), server)
+        mu = solve(margins, server["lam"], self.target_ddp, self.tau)
         sign = torch.tensor([-1.0, 1.0], dtype=torch.float64)
-        lift = sign * (server["lam"] / people.share + mu[:, None] / people.own_share)
+        lift = sign * (server["lam"] / margins.share + mu[:, None] / margins.own_share)
         cells = Cells(2, BINS)
         margin = 2 * torch.from_numpy(cells.label.centres[:, 1]) - 1
         one = torch.sigmoid((margin + lift[..., None]) / self.tau)  # (clients, groups, cells)
@@ -116,8 +116,8 @@ class Search(Phase):
         return copied(server) | {"lam": torch.zeros((), dtype=torch.float64)}
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
-        people = look(self.method.held_out(clients), server)
-        positive = curve(people, first_grid(), self.method.target_ddp, self.method.tau)
+        margins = score_margins(self.method.held_out(clients), server)
+        positive = curve(margins, first_grid(), self.method.target_ddp, self.method.tau)
         return {"positive": positive}, copied(own)
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:

@@ -17,13 +17,13 @@ model; from the decisions of that model on its rows it takes a step in the dual,
     \mu_c \leftarrow \mathrm{shrink}(\mu_c - \text{step} \cdot \mathrm{gap}_c,\;
     \text{step} \cdot \epsilon_l),
 
-and the server does the same for lambda, with everybody's counts and the global limit. A client's
+and the server does the same for lambda, with all clients' counts and the global limit. A client's
 model is the one that it would send next: an epoch by its own costs from the global model.
 
 Differs from the paper, of which we had the abstract and the introduction, no code of its own, and
 its authors' code for one place ("OptFair"): two groups and two classes only; the limit is on the
-gap between the groups; the paper decides by a lot among the models of many rounds, a client here
-keeps the last one. What a client's own classifier is in the paper we could not find out.
+gap between the groups; the paper decides by a random draw among the models of many rounds, a client
+here keeps the last one. What a client's own classifier is in the paper we could not find out.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ BOUND = 2.0  # of a multiplier, as the authors' code has it
 
 class ServerState(TypedDict):
     w: Model
-    group: Tensor  # people in each group, known after round 1
+    group: Tensor  # rows in each group, known after round 1
     lam: Tensor  # lambda
 
 
 class MessageState(TypedDict):
     w: Model
-    group: Summed  # its people in each group
+    group: Summed  # its rows in each group
     positive: Summed  # those that its model decides 1 for
 
 
@@ -134,9 +134,9 @@ class FedFACTIn(Method):
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
         group, positive = messages["group"].sum(0), messages["positive"].sum(0)
         rate = positive / group.clamp(min=1)
-        whole = self.target_ddp if self.target_global is None else self.target_global
+        limit = self.target_ddp if self.target_global is None else self.target_global
         gap = (rate[1] - rate[0]) * (group.min() > 0)
-        lam = self.ascend(server["lam"], gap, whole)
+        lam = self.ascend(server["lam"], gap, limit)
         w = average(messages["w"], sizes, self.weighting)
         return {"w": w, "group": group, "lam": lam}
 
@@ -164,10 +164,10 @@ class FedFACTIn(Method):
 
 
 def costly(batch: Batch, lift: Tensor) -> Batch:
-    """The batch whose plain cross-entropy is the loss by costs, ``lift`` is ``(clients, 2)``.
+    """The batch whose cross-entropy is the loss by costs, ``lift`` is ``(clients, 2)``.
 
     Weights are not 1 in sum.
     """
     mine = lift.gather(1, batch.s).to(batch.y)
-    whole = 1 + mine.abs()
-    return batch._replace(y=(batch.y + mine.clamp(min=0)) / whole, weight=batch.weight * whole)
+    total = 1 + mine.abs()
+    return batch._replace(y=(batch.y + mine.clamp(min=0)) / total, weight=batch.weight * total)

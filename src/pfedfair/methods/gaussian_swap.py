@@ -1,8 +1,8 @@
 r"""Gaussian swap: generative augmentation in embedding space, inspired by DiGA, uses S; not DiGA.
 
 DiGA (Zhang et al., "Distributionally Generative Augmentation for Fair Facial Attribute
-Classification", CVPR 2024) edits faces with a generator. This edits embeddings: everybody is
-trained on twice, as they are and as someone of the other group with the same label,
+Classification", CVPR 2024) edits faces with a generator. This edits embeddings: every row is
+trained on twice, as it is and as one of the other group with the same label,
 
 .. math::
     \min_w \frac1n \sum_j (1 - a) \, \ell(w; x_j, s_j, y_j)
@@ -20,9 +20,9 @@ Wolf's, :math:`(1 - \delta) \hat C + \delta \, \mathrm{tr}(\hat C) / d \; I`, wh
 with fewer rows than inputs. Then all differences from the means lie in a space of as many
 dimensions as there are rows, and T is computed there: exact, without a matrix of d times d.
 
-Each client has its own maps, from its training rows, made once. A label with fewer than two people
-of one of the groups has no map: its people count as they are. S = 1 - s goes to the model too,
-where it is told S. There is no paper to differ from; DiGA itself needs StyleGAN2, inversion of
+Each client has its own maps, from its training rows, made once. A label with fewer than two rows
+of one of the groups has no map: its rows count as they are. S = 1 - s goes to the model too,
+where S is an input. There is no paper to differ from; DiGA itself needs StyleGAN2, inversion of
 images and a second training, and does not use S.
 """
 
@@ -38,18 +38,18 @@ from pfedfair.methods.checks import no_eta, share
 from pfedfair.methods.local import Gradient, Local
 from pfedfair.penalties.objective import Objective
 
-LEAST = 2  # people in a cell that has a covariance
+LEAST = 2  # rows in a cell that has a covariance
 RIDGE = 1e-6  # of the mean variance, so that constant inputs do no harm
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianSwap(Local):
-    """Local training on people, and on the same people as they might be in the other group.
+    """Local training on rows, and on the same rows as they might be in the other group.
 
     Attributes
     ----------
     share
-        How much the swapped people count; 0 is plain training, 0.5 treats groups alike.
+        How much the swapped rows count; 0 is training without them, 0.5 treats groups alike.
     """
 
     share: float = 0.5
@@ -71,7 +71,7 @@ class GaussianSwap(Local):
         return Cost(0.0, 2 * self.rounds * self.epochs)
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
-        """Minibatches have a person's number for S, by which the gradient finds the swapped one."""
+        """Minibatches have a row's number for S, by which the gradient finds the swapped one."""
         numbers = torch.zeros_like(clients.table.s)  # padding finds the first
         numbers[_all(clients)] = torch.arange(sum(map(len, clients.rows)))
         numbered = replace(clients, table=clients.table._replace(s=numbers))
@@ -110,7 +110,7 @@ def _all(clients: Clients) -> Tensor:
 
 
 def swapped(x: Tensor, y: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-    """Everybody as one of the other group with the same label, and the group that they are then in.
+    """Every row as one of the other group with the same label, and the group that it is then in.
 
     Where there is no map, both are what they were.
     """
@@ -144,13 +144,13 @@ def shrunk(rows: Tensor, width: int) -> Tensor:
     The rows may be written in a basis of r of the `width` dimensions that they have.
     """
     n = len(rows)
-    plain = rows.T @ rows / n
-    mean = plain.trace() / width
-    size = plain.square().sum()
+    sample = rows.T @ rows / n
+    mean = sample.trace() / width
+    size = sample.square().sum()
     off = size - width * mean**2  # squared distance from the round one
     noise = (rows.square().sum(1).square().sum() / n - size) / n
     delta = float((noise / off).clamp(0, 1)) if off > 0 else 1.0
-    return (1 - delta) * plain + delta * mean * torch.eye(len(plain)).to(plain)
+    return (1 - delta) * sample + delta * mean * torch.eye(len(sample)).to(sample)
 
 
 def monge(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:

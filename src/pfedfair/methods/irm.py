@@ -2,7 +2,7 @@ r"""IRM: Arjovsky, Bottou, Gulrajani and Lopez-Paz, "Invariant Risk Minimization
 (arXiv:1907.02893), with the groups of S as environments.
 
 A model is invariant if no environment would rather have its logits scaled. With R_e the mean loss
-of the people of environment e and z their logits, IRMv1 is
+of the rows of environment e and z their logits, IRMv1 is
 
 .. math::
     \min_w \frac{1}{\max(1, \lambda)} \, \frac1E \sum_e
@@ -10,7 +10,7 @@ of the people of environment e and z their logits, IRMv1 is
 
 The derivative at the dummy scale k = 1 is known: the mean over e of z times d(loss)/dz. For the
 first `warmup` steps lambda is 1 at the most; then the optimiser starts anew. Only environments with
-people in a minibatch count there, so E is their number.
+rows in a minibatch count there, so E is their number.
 
 It does not aim at equal decisions: it asks that one score means the same chance in both groups.
 
@@ -18,7 +18,7 @@ Differs from the paper: environments are groups of S. The dummy scale, the warm-
 optimiser and the division by lambda are those of the authors' Colored MNIST and of DomainBed (which
 has lambda 100 and 500 steps); the warm-up is at most half of all steps, as lambda would otherwise
 never be used in a short training. DomainBed multiplies the derivatives of two halves of a minibatch
-(no bias); we square that of the whole. The authors' weight decay is the setting `ridge`, which is
+(no bias); we square that of all. The authors' weight decay is the setting `ridge`, which is
 divided too.
 """
 
@@ -89,7 +89,7 @@ class IRM(Local):
 
 
 def value(logits: Tensor, batch: Batch, groups: int, lam: float) -> Tensor:
-    """The objective of every row, ``(rows,)``; groups without people count for nothing."""
+    """The objective of every row, ``(rows,)``; groups without rows count for nothing."""
     weight = batch.weight.unsqueeze(-1) * one_hot(batch.s, groups)
     share = weight.sum(1, keepdim=True)
     weight = weight / share.clamp(min=torch.finfo(weight.dtype).tiny)

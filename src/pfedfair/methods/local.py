@@ -33,7 +33,7 @@ class Local(Method):
         return Cost(0.0, self.rounds * self.epochs)
 
     def gradients(self, clients: Clients) -> Gradient:
-        """How gradients are made in a whole training, which may prepare something before it."""
+        """How gradients are made in training, which may prepare something before it."""
         return partial(clients.gradient, self.objective)
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:

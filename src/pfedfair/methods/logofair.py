@@ -29,7 +29,7 @@ steps (its code adds up exp(1000 x), which overflows in float32, and has not con
 use the derivative alone, a sigmoid in float64, in the search for lambda; a client's final mu_c is
 exact, without smoothing. The code recalibrates scores at each client and post-processes on
 validation rows; we trust FedAvg's scores and use the training rows, since validation rows choose
-hyper-parameters here. mu_c is its mu_1 - mu_2, in units of P(c). People of equal score cannot be
+hyper-parameters here. mu_c is its mu_1 - mu_2, in units of P(c). Rows of equal score cannot be
 parted: a client with few distinct scores may end with a gap below -delta_l instead of +delta_l.
 """
 
@@ -113,10 +113,10 @@ class LoGoFair(Composite):
         return replace(super().cost(), at_end=0.6)
 
     def rules(self, server: State, own: State, clients: Clients) -> list[Thresholds]:
-        people = look(clients, server)
-        mu = solve(people, server["lam"], self.delta_local, smooth=0.0)
+        margins = score_margins(clients, server)
+        mu = solve(margins, server["lam"], self.delta_local, smooth=0.0)
         sign = torch.tensor([-1.0, 1.0], dtype=torch.float64)
-        lift = sign * (server["lam"] / people.share + mu[:, None] / people.own_share)
+        lift = sign * (server["lam"] / margins.share + mu[:, None] / margins.own_share)
         threshold = torch.logit(((1 - lift) / 2).clamp(0, 1)).clamp(-FAR, FAR).to(server["w"])
         none = 0 * threshold
         return [Thresholds(one) for one in torch.stack([threshold, threshold, none, none], dim=2)]
@@ -140,7 +140,9 @@ class Search(Phase):
         return copied(server) | {"grid": first_grid(), "lam": torch.zeros((), dtype=torch.float64)}
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
-        positive = curve(look(clients, server), server["grid"], self.method.delta_local, SMOOTH)
+        positive = curve(
+            score_margins(clients, server), server["grid"], self.method.delta_local, SMOOTH
+        )
         return {"positive": positive}, copied(own)
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
@@ -152,20 +154,20 @@ class Search(Phase):
         return after
 
 
-class People(NamedTuple):
+class Margins(NamedTuple):
     """What clients know of their rows. It stays with them."""
 
     m: Tensor  # 2 eta - 1, (clients, n)
     member: Tensor  # who is in which group, (clients, 2, n); padding is in none
-    group: Tensor  # how many people that are, (clients, 2)
+    group: Tensor  # how many rows that are, (clients, 2)
     both: Tensor  # whether the client has both groups; if not, no gap to limit and mu = 0
     share: Tensor  # P(a), (2,)
     own_share: Tensor  # P(a | c), (clients, 2)
-    far: Tensor  # the pull of lambda on a person, sign / P(a)
+    far: Tensor  # the pull of lambda on a row, sign / P(a)
     near: Tensor  # the pull of mu, sign / P(a | c)
 
 
-def look(clients: Clients, server: State) -> People:
+def score_margins(clients: Clients, server: State) -> Margins:
     """Score the clients' training rows by the base model."""
     batch = stack(clients.table, clients.rows)
     logits = clients.logits(clients.replicate(server["w"]), batch)[..., 0]
@@ -175,7 +177,7 @@ def look(clients: Clients, server: State) -> People:
     share = server["group"].clamp(min=1e-9) / server["group"].sum()
     own_share = torch.where(both[:, None], group / group.sum(1, keepdim=True), 1.0)
     sign = 2 * batch.s.double() - 1
-    return People(
+    return Margins(
         m=torch.tanh(logits.double() / 2),
         member=member,
         group=group,
@@ -187,32 +189,32 @@ def look(clients: Clients, server: State) -> People:
     )
 
 
-def decide(people: People, lam: Tensor, mu: Tensor, smooth: float) -> Tensor:
+def decide(margins: Margins, lam: Tensor, mu: Tensor, smooth: float) -> Tensor:
     """Positive decisions by group, ``(clients, 2)``: derivatives of the positive parts."""
-    margin = people.m + lam * people.far + mu[:, None] * people.near
+    margin = margins.m + lam * margins.far + mu[:, None] * margins.near
     h = torch.sigmoid(margin / smooth) if smooth else (margin > 0).double()
-    return torch.einsum("cn,can->ca", h, people.member)
+    return torch.einsum("cn,can->ca", h, margins.member)
 
 
-def solve(people: People, lam: Tensor, delta: float, smooth: float) -> Tensor:
+def solve(margins: Margins, lam: Tensor, delta: float, smooth: float) -> Tensor:
     """Every client's mu given lambda: the smallest whose gap is within delta, ``(clients,)``."""
 
     def gap(mu: Tensor) -> Tensor:  # grows with mu
-        rate = decide(people, lam, mu, smooth) / people.group
-        return torch.where(people.both, rate[:, 1] - rate[:, 0], 0.0)
+        rate = decide(margins, lam, mu, smooth) / margins.group
+        return torch.where(margins.both, rate[:, 1] - rate[:, 0], 0.0)
 
-    none = people.m.new_zeros(len(people.m))
+    none = margins.m.new_zeros(len(margins.m))
     side = -softshrink(gap(none), delta).sign()
     if not side.any():
         return none
-    low, high = none, none + 1 + lam.abs() / people.share.min() + 40 * smooth
+    low, high = none, none + 1 + lam.abs() / margins.share.min() + 40 * smooth
     for _ in range(30 if smooth else 60):
         middle = (low + high) / 2
         enough = -side * gap(side * middle) <= delta + 1e-12
         low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
-    if not smooth:  # halfway to the next person, so that rounding to float32 changes no decision
-        edge = -side[:, None] * (people.m + lam * people.far) / people.near
-        ahead = (people.member.sum(1) > 0) & (edge > high[:, None])
+    if not smooth:  # halfway to the next row, so that rounding to float32 changes no decision
+        edge = -side[:, None] * (margins.m + lam * margins.far) / margins.near
+        ahead = (margins.member.sum(1) > 0) & (edge > high[:, None])
         following = torch.where(ahead, edge, torch.inf).amin(1)
         high = (high + torch.minimum(following, high + 0.01)) / 2
     return side * high
@@ -223,10 +225,10 @@ def first_grid() -> Tensor:
     return LARGEST * torch.linspace(-1, 1, GRID, dtype=torch.float64) ** 3
 
 
-def curve(people: People, grid: Tensor, delta: float, smooth: float) -> Tensor:
+def curve(margins: Margins, grid: Tensor, delta: float, smooth: float) -> Tensor:
     """Positive decisions in each group for every lambda, ``(clients, grid, 2)``."""
-    mus = [solve(people, lam, delta, smooth) for lam in grid]
-    rows = [decide(people, lam, mu, smooth) for lam, mu in zip(grid, mus, strict=True)]
+    mus = [solve(margins, lam, delta, smooth) for lam in grid]
+    rows = [decide(margins, lam, mu, smooth) for lam, mu in zip(grid, mus, strict=True)]
     return torch.stack(rows, dim=1)
 
 

@@ -18,12 +18,13 @@ eta > 0 a client's penalty is added to the risks of its groups.
 
 Differs from the paper: APStar minimises fully for every mu; here a round (local epochs from the
 last model) is one inexact minimisation, then mu moves. The risks are those of the round's first
-model on training rows (the paper: a held-out set), so the last round's mean is never a candidate.
-A group's mean loss at a client becomes row weights with mean 1 there, and the server averages with
-the client's part of mu: Adam would not notice a scaled loss. Over S the first round, when nobody
-knows the group sizes yet, is FedAvg's by size. From the public code (natalialmg/MMPF): the same
-step on mu, a = 0.5 and K_min = 20; but it rounds risks to two digits before it compares them, and
-its linear variant gives a row the weight mu_g instead of mu_g / n_g. We do neither.
+model on training rows (the paper: a held-out set), so the last round's mean is never a candidate. A
+group's mean loss at a client becomes row weights with mean 1 there, and the server averages with
+the client's part of mu: Adam would not notice a scaled loss. Over S the first round, when the
+server does not know the group sizes yet, is FedAvg's by size. From the public code
+(natalialmg/MMPF): the same step on mu, a = 0.5 and K_min = 20; but it rounds risks to two digits
+before it compares them, and its linear variant gives a row the weight mu_g instead of mu_g / n_g.
+We do neither.
 
 What leaves a client besides its model: its risk (clients); with S, also its share of each value of
 S and the risk of each.
@@ -120,7 +121,7 @@ class MMPF(Method):
             raise InputError(f"MMPF over groups is made for two, the data has {task.groups}.")
 
     def start_server(self, server: State, sizes: Tensor) -> State:
-        """All groups alike, or by size; nobody knows a risk yet."""
+        """All groups alike, or by size; no risk is known yet."""
         mu = torch.ones(
             1 if self.groups == "sensitive" else len(sizes), 1 if self.groups == "clients" else 2
         )
@@ -146,8 +147,8 @@ class MMPF(Method):
             more = batch._replace(weight=batch.weight * (q - 1))  # the loss alone is reweighted
 
             def slope(logits: Tensor, batch: Batch = batch, more: Batch = more) -> Tensor:
-                plain = self.objective.slope(logits, batch)
-                return plain.add_(loss_slope(logits, more), alpha=self.objective.loss_weight)
+                fair = self.objective.slope(logits, batch)
+                return fair.add_(loss_slope(logits, more), alpha=self.objective.loss_weight)
 
             step(v, clients.network.gradient(v, batch.x, batch.s, slope))
         return {"v": v, "risk": risk, "share": share}, {}
@@ -171,7 +172,7 @@ class MMPF(Method):
         new["K"] = torch.where(better, server["K"].clamp(max=self.K_min), server["K"] + 1)
         above = ((risk >= new["worst"]) & (count > 0)).to(risk)
         mu = (1 - self.mu_step) * server["mu"] + self.mu_step / new["K"] * above / above.sum()
-        mu = mu * (count > 0)  # a group that nobody belongs to has no weight
+        mu = mu * (count > 0)  # a group without rows has no weight
         return new | {"mu": mu / mu.sum()}
 
     def _members(self, batch: Batch) -> Tensor:

@@ -21,7 +21,7 @@ class PerFedAvg(Method):
     Attributes
     ----------
     alpha_inner
-        The paper's alpha: step size of the adaptation, by plain gradient descent.
+        The paper's alpha: step size of the adaptation, by gradient descent.
     adapt_epochs
         Epochs of adaptation at the end.
     """

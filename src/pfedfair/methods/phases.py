@@ -61,7 +61,7 @@ class States:
 
     @property
     def keeps_clients(self) -> bool:
-        """Whether the server keeps something of each client, so that nobody can join later."""
+        """Whether the server keeps something of each client, so that no client can join later."""
         return bool(marked(self.server, OfClients))
 
     @property
@@ -140,7 +140,7 @@ def total_rounds(phases: Sequence[Phase]) -> int:
 
 
 def locate(phases: Sequence[Phase], t: int) -> tuple[int, int]:
-    """The number of the phase that round t of a whole run belongs to, and the round's number in it.
+    """The number of the phase that round t of a run belongs to, and the round's number in it.
 
     After the last round it is the end of the last phase.
     """

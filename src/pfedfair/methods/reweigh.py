@@ -59,11 +59,11 @@ def weights(cells: Tensor) -> Tensor:
              [2.4000, 0.7200]]])
     """
     expected = cells.sum(2, keepdim=True) * cells.sum(1, keepdim=True)
-    whole = cells.sum((1, 2), keepdim=True)
-    return torch.where(cells > 0, expected / (whole * cells).clamp(min=1.0), 0.0)
+    total = cells.sum((1, 2), keepdim=True)
+    return torch.where(cells > 0, expected / (total * cells).clamp(min=1.0), 0.0)
 
 
 def looked_up(values: Tensor, batch: Batch) -> Tensor:
-    """Every person's number in a table ``(clients, classes, groups)``, ``(clients, n)``."""
+    """Every row's number in a table ``(clients, classes, groups)``, ``(clients, n)``."""
     place = batch.y.long() * values.shape[2] + batch.s
     return values.flatten(1).gather(1, place)

@@ -1,6 +1,6 @@
-r"""A target in the place of a coefficient, for every method with a penalty.
+r"""A target instead of a coefficient, for every method with a penalty.
 
-Nobody knows what eta = 0.7 means; "DDP at most 0.05" is a number that one can ask for. Each client
+It is hard to say what eta = 0.7 means; "DDP at most 0.05" can be asked for. Each client
 has its own multiplier :math:`\mu_i` and minimises :math:`L_i + \mu_i \rho_i`, which is the convex
 mix with :math:`\eta_i = \mu_i / (1 + \mu_i)`. It sets some of its rows aside. While it trains, it
 looks at the DDP that the model at hand has on them, and moves the multiplier:
@@ -9,10 +9,10 @@ looks at the DDP that the model at hand has on them, and moves the multiplier:
           \operatorname{clip}\bigl((\text{DDP}_i - \epsilon) / \max(\epsilon, 0.02), -1, 1\bigr)
 
 No outer search: the multiplier and the model settle together (dual ascent). A model that predicts
-one class for everybody has a DDP of 0, within any target, so its multiplier falls until it comes
+one class for all rows has a DDP of 0, within any target, so its multiplier falls until it comes
 back to life; and eta stays below 0.97. With `confidence` the upper end of DDP's interval takes the
-place of DDP. A few people show a gap even where there is none, so a small client errs on the side
-of fairness: `transport`, which asks others, is the better choice for it.
+place of DDP. A few rows show a difference even where there is none, so a small client errs on the
+side of fairness: `transport`, which asks others, is the better choice for it.
 
 It wraps a method and knows nothing of it: wherever the method asks a client for a gradient of its
 fair loss, the client's own eta is in it. The multiplier and the rows set aside stay at the client.
@@ -129,11 +129,11 @@ class Targeted(Method):
         """How far every client's gap, or its upper end, is above the target, ``(clients, 1)``.
 
         Of several gaps (more than two groups, classes, or labels to compare among) the largest
-        counts. Without people of two groups there is nothing to limit.
+        counts. Without rows of two groups there is nothing to limit.
         """
         classes = max(2, logits.shape[-1])
         decision = logits.argmax(-1) if classes > 2 else (logits[..., 0] > 0).long()
-        sure = NormalDist().inv_cdf(self.confidence) if self.confidence else 0.0
+        quantile = NormalDist().inv_cdf(self.confidence) if self.confidence else 0.0
         real = held.weight > 0
         worst = torch.full((len(logits), 1), -torch.inf)
         for label, predicted in CRITERIA[self.method.criterion].compared(classes):
@@ -141,7 +141,7 @@ class Targeted(Method):
             rates = [self.rate(decision == predicted, among & (held.s == z))
                      for z in range(max(2, int(held.s.max()) + 1))]  # fmt: skip
             for (a, var_a, n_a), (b, var_b, n_b) in combinations(rates, 2):
-                gap = (b - a).abs() + sure * (var_a + var_b).sqrt()
+                gap = (b - a).abs() + quantile * (var_a + var_b).sqrt()
                 worst = torch.where((n_a > 0) & (n_b > 0), torch.maximum(worst, gap), worst)
         most = [(real & (decision == c)).sum(1, keepdim=True) for c in range(classes)]
         one_class = torch.stack(most).amax(0) == real.sum(1, keepdim=True)
@@ -150,10 +150,10 @@ class Targeted(Method):
 
     @staticmethod
     def rate(hit: Tensor, member: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The rate of hits among some people of every client, its variance, and their number."""
+        """The rate of hits among some rows of every client, its variance, and their number."""
         n = member.sum(1, keepdim=True)
         hits = (member & hit).sum(1, keepdim=True)
-        smoothed = (hits + 1) / (n + 2)  # never sure of a rate of 0
+        smoothed = (hits + 1) / (n + 2)  # a rate of 0 has a variance, too
         variance = smoothed * (1 - smoothed) / n.clamp(min=1)
         return hits / n.clamp(min=1), variance, n
 
@@ -168,7 +168,7 @@ class Dual:
     asked: int = 0
 
     def look(self, network: Network, w: Tensor) -> None:
-        """Move the multipliers now and then, by what the models `w` do to the people set aside."""
+        """Move the multipliers now and then, by what the models `w` do to the held-out rows."""
         if self.asked % EVERY == 0:
             excess = self.target.excess(network.logits(w, self.held.x, self.held.s), self.held)
             scaled = (excess / max(self.target.target_ddp, SCALE)).clamp(-1, 1)
@@ -193,8 +193,8 @@ class TargetedClients(Clients):
         def slope(logits: Tensor) -> Tensor:
             self.dual.look(self.network, w)
             eta = torch.sigmoid(self.dual.log_mu).unsqueeze(-1)
-            plain = loss_slope(logits, batch)
-            return (1 - eta) * plain + eta * (added.slope(logits, batch) - plain)
+            loss = loss_slope(logits, batch)
+            return (1 - eta) * loss + eta * (added.slope(logits, batch) - loss)
 
         return slope
 

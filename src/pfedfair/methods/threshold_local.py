@@ -3,8 +3,8 @@
 A base method, FedAvg by default, trains one model. Each client then does what fairlearn's
 ``ThresholdOptimizer(constraints="demographic_parity", tol=target_ddp)`` does (Hardt, Price and
 Srebro, NeurIPS 2016): by the scores, labels and groups of its held rows it takes the threshold for
-each group, or the lot between two of them, that decides most of them rightly with a gap of at most
-`target_ddp`. Nothing is sent for it.
+each group, or the random choice between two, that classifies most of them correctly with a DDP of
+at most `target_ddp`. Nothing is sent for it.
 
 The limit is kept exactly on the held rows. There may be few: a client of 240 rows holds 48, and a
 gap among them says little about the gap among others. That is what methods have to beat that ask

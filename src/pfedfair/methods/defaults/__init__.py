@@ -1,4 +1,4 @@
-"""The one factory of algorithms, and the settings that were tuned for each data set."""
+"""The factory of methods, and the settings that were tuned for each data set."""
 
 import tomllib
 from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ __all__ = [
     "space", "takes", "trainer", "words",
 ]  # fmt: skip
 
-ANY = "any"  # the settings of methods that nobody has tuned
+ANY = "any"  # the settings of methods that are not tuned
 BASE = "fedavg"  # trains the model of composite methods, which are not tuned themselves
 EXACT = "newton"  # trains it where the model is linear in its parameters
 OWN = "own"  # the settings for tables of your own
@@ -159,9 +159,9 @@ def words(data: str | Dataset, name: str, algorithm: Method) -> str:
         found = f"a model trained by {type(trainer).__name__}, {found}"
     if not found:
         return f"{name} has no settings to tune." if not METHODS[name].kind.tuning.tuned else (
-            f"Settings: the defaults of {name}; nobody has tuned it for {whose}.")  # fmt: skip
+            f"Settings: the defaults of {name}; it is not tuned for {whose}.")  # fmt: skip
     if whose not in UNTUNED and name not in _read("tuned.toml")[whose] and not _as_base(name):
-        return f"Settings for {whose}: {found}. Nobody has tuned them for {name}."
+        return f"Settings for {whose}: {found}. They are not tuned for {name}."
     if whose not in UNTUNED:
         return f"Settings, as tuned for {whose} or given: {found}."
     return (
@@ -182,7 +182,7 @@ def make_for(rows: int | None, name: str, given: Mapping[str, Any], data: str | 
 def of_few_rows(data: str | Dataset, name: str, rows: int) -> dict[str, Any]:
     """Return the settings of a method for clients of few `rows`.
 
-    As tuned for such clients; or, where nobody has, those that make as many steps as in tuning.
+    As tuned for such clients; or, where there are none, those that make as many steps as in tuning.
     """
     tuned = sized(data, rows)
     known_here = _read("tuned.toml").get(tuned, {})
@@ -256,7 +256,7 @@ def _nested(given: dict[str, Any], name: str, data: str | Dataset | None) -> dic
     if isinstance(base, str):
         given["base"] = make(base, {key[len("base.") :]: v for key, v in inner.items()}, data)
         if "base.rounds" in inner:
-            raise InputError("Leave out base.rounds: the rounds are those of the whole method.")
+            raise InputError("Leave out base.rounds: the rounds are the method's.")
     elif inner:
         raise InputError(f"{next(iter(inner))} needs base, the name of a method.")
     lost = [key for key in OF_TRAINING if key in given and base is not None]

@@ -104,11 +104,11 @@ class Transport(Composite):
     ties
         "random" or "deterministic", see above.
     epsilon
-        Privacy: each client adds Laplace noise to its counts, which are then
-        epsilon-differentially private for each of its rows, if nobody can guess the noise, nor the
-        random numbers by which rows are held out: in one process they are drawn from the run's
-        seed, at a site from its own secret. It sends nothing in the `agree` rounds then. None: no
-        noise. With noise take few bins, such as 20.
+        Privacy: each client adds Laplace noise to its counts, which are then epsilon-differentially
+        private for each of its rows, if no attacker can guess the noise, nor the random numbers by
+        which rows are held out: in one process they are drawn from the run's seed, at a site from
+        its own secret. It sends nothing in the `agree` rounds then. None: no noise. With noise take
+        few bins, such as 20.
     """
 
     target_ddp: float = 0.05
@@ -238,7 +238,7 @@ class Transport(Composite):
         return self.solve(pool, counts, shares, rng, task)
 
     def beliefs(self, server: State, own: State, clients: Clients) -> Belief:
-        """What every client knows of its scores: by its own rows, and everybody else's."""
+        """What every client knows of its scores: by its own rows, and all others'."""
         if "held" not in own:  # a site that has lost its counts
             own = self.count(server, clients)
         counts = {name: own[name] for name in ("held", "trained")}

@@ -29,7 +29,7 @@ QUADRATIC = ("slope", "curve", "constant")  # of a `Likelihood`
 
 
 def cells_for(bins: int, task: Task) -> Cells:
-    """Where people are counted: by the score, and by the guess of S if S is not known."""
+    """Where rows are counted: by the score, and by the guess of S if S is not known."""
     if task.aware:
         return Cells(task.classes, bins)
     few, many = (5, 20) if task.groups == 2 else (10, 60)  # cells of the score, of the guess
@@ -133,12 +133,12 @@ def learn(messages: State, bins: int) -> State:
     sums = messages["held"].sum(0), messages["trained"].sum(0)
     held, trained = (tensor.clamp(min=0) for tensor in sums)  # noise may go below 0
     everybody = by_group(sums[0])
-    sure = everybody.clamp(min=0)
+    unseen = everybody.clamp(min=0)
     groups, classes = held.shape[1:3]
     cells = next(found for aware in (True, False)
                  if (found := cells_for(bins, Task(groups, classes, aware))).number
-                 == sure.shape[1])  # fmt: skip
-    trust = [shrinkage.worth(trained[s].numpy(), sure[s].numpy()) for s in range(groups)]
+                 == unseen.shape[1])  # fmt: skip
+    trust = [shrinkage.worth(trained[s].numpy(), unseen[s].numpy()) for s in range(groups)]
     new = {"eta": torch.from_numpy(calibrated(held.numpy(), cells))}
     new["trust"] = torch.tensor(trust, dtype=torch.float64)
     new["prior"] = torch.from_numpy(shrinkage.FLAT.copy())
@@ -154,14 +154,14 @@ def learn(messages: State, bins: int) -> State:
 def by_group(held: Tensor) -> Tensor:
     """Held-out rows of all labels and halves, ``(..., groups, cells)``.
 
-    The server and the clients add them up in one order, whose own then leave nothing where nobody
-    else is. PyTorch's sum over both axes at once takes twenty times as long.
+    The server and the clients add them up in one order, whose own then leave nothing where no
+    other client has rows. PyTorch's sum over both axes at once takes twenty times as long.
     """
     return held.sum(-2).sum(-3)
 
 
 def beliefs(server: State, own: State, sent: State, kappa: float | None) -> Belief:
-    """What every client knows of its scores: by its own rows, and everybody else's.
+    """What every client knows of its scores: by its own rows, and all others'.
 
     `own` are its counts, `sent` what of them (with noise, if any) is among the server's.
     """
@@ -198,7 +198,7 @@ def likeness(belief: Belief, silent: bool) -> State:
     """Every client's posterior of each kappa, summed over its groups, and of its effects.
 
     A `silent` client, whose counts are private, sends zeros. So does one for groups that it, or
-    nobody else, has rows of.
+    no other client, has rows of.
     """
     clients, groups, _ = belief.counts.shape
     counted = (belief.counts.sum(-1) > 0) & ~belief.without_pool
@@ -216,7 +216,7 @@ def likeness(belief: Belief, silent: bool) -> State:
 
 
 def of_population(server: State, groups: int) -> effects.Effects | None:
-    """How clients differ, if that is learnt for such people."""
+    """How clients differ, if that is learnt for such a task."""
     vector = server.get("population")
     return None if vector is None else effects.from_vector(vector.numpy(), groups)
 
@@ -236,8 +236,8 @@ def agreed(server: State, messages: State) -> State:
 def calibrated(held: np.ndarray, cells: Cells) -> np.ndarray:
     """P(Y) in every cell, ``(groups, classes, cells)``, from ``(2, groups, classes, cells)``."""
     wide = cells.number // cells.label.number  # cells of the guess of S for each of the score's
-    people = held.reshape(*held.shape[:3], cells.label.number, wide).sum(-1)
-    each = calibrate_each(people.swapaxes(0, 1), cells.label.centres)
+    rows = held.reshape(*held.shape[:3], cells.label.number, wide).sum(-1)
+    each = calibrate_each(rows.swapaxes(0, 1), cells.label.centres)
     return np.repeat(np.stack([eta for eta, _ in each]), wide, axis=2)
 
 
@@ -247,7 +247,7 @@ def guess(held: np.ndarray, cells: Cells) -> np.ndarray:
     As it would be if the groups were of equal size.
     """
     assert cells.group is not None
-    people = held.reshape(*held.shape[:2], cells.label.number, cells.group.number).sum(2)
-    share = people.sum((0, 2)).clip(min=1.0)
-    odds = calibrate(people, cells.group.centres)[0] / share[:, None]
+    rows = held.reshape(*held.shape[:2], cells.label.number, cells.group.number).sum(2)
+    share = rows.sum((0, 2)).clip(min=1.0)
+    odds = calibrate(rows, cells.group.centres)[0] / share[:, None]
     return np.tile(odds / odds.sum(0), cells.label.number)

@@ -16,7 +16,7 @@ from pfedfair.theory.rule import aware_tilt, fair_rule
 FAR = 1e30  # a logit that no score exceeds
 DRAWS, FEW = 400, 100  # of shapes: for the guarantee, and to say how well a gap is known
 ROUNDING = 1e-6  # of a linear program
-FAINT = 1e-6  # of a client's people, evenly in all cells
+FAINT = 1e-6  # of a client's rows, evenly in all cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +28,10 @@ class Solved:
     numbers
         Of each group low, high, chance and below; or of each cell the chances of decisions.
     known_to
-        How well these rows tell the client's gap: 95 % of what it may be is within so much. It is
-        drawn when it is asked for: another target does not need it.
+        How well the client's DDP is known: 95 % of its posterior is within so much. It is drawn
+        when it is asked for: another target does not need it.
     certainty_cost
-        The accuracy that confidence costs, by the calibrated scores; 0 without.
+        The accuracy that the confidence level costs, by the calibrated scores; 0 without.
     """
 
     numbers: np.ndarray
@@ -40,7 +40,7 @@ class Solved:
 
 
 class Facts(Mapping[str, float]):
-    """How well a client's gap is known, and what certainty costs; each is computed once."""
+    """How well a client's DDP is known, and what confidence costs; each is computed once."""
 
     def __init__(self, solved: Solved) -> None:
         self.known: dict[str, float | Callable[[], float]] = {
@@ -75,7 +75,7 @@ class Solver:
 
     def solve(
         self,
-        known: dict[str, np.ndarray],
+        state: dict[str, np.ndarray],
         belief: Belief,
         shares: np.ndarray,
         rng: np.random.Generator,
@@ -83,22 +83,22 @@ class Solver:
     ) -> Solved:
         """Return a client's rule.
 
-        `known` is what the server has told: eta and, if S is not an input, the guess of S. `belief`
+        `state` is the server's state: eta and, if S is not an input, the guess of S. `belief`
         and `shares` are the client's: how its groups' scores are distributed, and how large they
         are.
         """
         here = np.flatnonzero(shares)
-        eta = known["eta"]
+        eta = state["eta"]
         shapes = belief.shapes[here]
         by_cell = not task.aware or task.classes > 2
-        if by_cell:  # somebody may come who is in an empty cell
+        if by_cell:  # a new row may be in an empty cell
             shapes = (1 - FAINT) * shapes + FAINT / shapes.shape[1]
         mass = shares[here, None, None] * shapes[:, None] * eta[here]
-        seen = mass if task.aware else by_guess(known, shares, mass)
+        seen = mass if task.aware else by_guess(state, shares, mass)
 
         def decide(limit: float) -> np.ndarray:
-            if len(here) == 1 or limit >= 1:  # nobody to compare with, or no need
-                return sure(eta[here] if task.aware else seen.sum(0, keepdims=True))
+            if len(here) == 1 or limit >= 1:  # no other group, or no limit
+                return likeliest(eta[here] if task.aware else seen.sum(0, keepdims=True))
             if len(here) == 2 and not by_cell and self.criterion == "dp":
                 return self.proposition_2(eta[here, 1], shares[here], shapes, limit)
             return fair_program(seen, self.criterion, limit, task.aware)
@@ -111,7 +111,7 @@ class Solver:
         if not task.aware and not within(decision):
             # The guess of S is not quite right: a stricter limit on what it shows. If even none is
             # strict enough, the counts of two groups take the guess's place. Those of more, or by
-            # label, are too thin for that: some people by lot get the decision that most have.
+            # label, are too thin for that: some rows, at random, get the most frequent decision.
             decision = decide(strictest(lambda limit: within(decide(limit)), self.target_ddp))
             gap = largest_gap(mass, self.criterion, decision)
             if gap > self.target_ddp + ROUNDING and len(here) == 2 and self.criterion == "dp":
@@ -120,7 +120,7 @@ class Solver:
                 alike = 1 - self.target_ddp / gap
                 decision = (1 - alike) * decision
                 decision[..., usual] += alike
-        cost, sure_to = 0.0, None
+        cost, doubted = 0.0, None
         if len(here) > 1 and self.confidence is not None:
 
             def right(chances: np.ndarray) -> float:
@@ -129,19 +129,19 @@ class Solver:
             drawn = belief.draws(DRAWS, rng)[here]
             found = self.surely(decide, drawn, mass, eta[here], usual, by_cell)
             cost, decision = right(decision) - right(found), found
-            sure_to = doubt(self.gaps(decision, drawn, eta[here]))
+            doubted = doubt(self.gaps(decision, drawn, eta[here]))
 
         def known_to() -> float:
-            if len(here) < 2 or sure_to is not None:
-                return sure_to or 0.0
+            if len(here) < 2 or doubted is not None:
+                return doubted or 0.0
             return doubt(self.gaps(decision, belief.draws(FEW, rng)[here], eta[here]))
 
-        everywhere = sure(eta) if task.aware else decision  # also for groups that it has not
+        everywhere = likeliest(eta) if task.aware else decision  # also for groups that it has not
         if task.aware:
             everywhere[here] = decision
         if by_cell:
             if self.ties == "deterministic":
-                everywhere = sure(everywhere.transpose(0, 2, 1))
+                everywhere = likeliest(everywhere.transpose(0, 2, 1))
             return Solved(everywhere.ravel(), known_to, cost)
         of_group = dict(zip(here, mass, strict=True))
         rule = [self.threshold(chances, of_group.get(z)) for z, chances in enumerate(everywhere)]
@@ -184,7 +184,7 @@ class Solver:
 
         `drawn` are distributions that the groups may have, ``(groups, draws, cells)``. If no limit
         is strict enough, the decisions of limit 0 are mixed with the most frequent label `usual`:
-        some people by lot get that label, or, where that is as sure and more accurate, those
+        some rows, at random, get that label, or, where that is as safe and more accurate, those
         with the least clear scores do. The gap shrinks with the rates.
         """
 
@@ -198,7 +198,7 @@ class Solver:
         constant = np.zeros_like(strict)
         constant[..., usual] = 1.0
         fixed = self.ties == "deterministic"
-        if by_cell and fixed:  # there are no lots, and no order of cells
+        if by_cell and fixed:  # no random draws, and no order of cells
             return constant
 
         def mixed(clear: np.ndarray, part: float) -> np.ndarray:
@@ -210,7 +210,7 @@ class Solver:
             return np.stack([1 - positive, positive], axis=-1)
 
         tries = [strict]
-        if not by_cell and not fixed:  # without the lots in a bin the rest can be by one lot
+        if not by_cell and not fixed:  # without draws in a bin the rest can be one draw
             clear = [(strict[..., 1] > level).astype(float) for level in (0.0, 0.5, 1 - 1e-9)]
             tries += [np.stack([1 - positive, positive], axis=-1) for positive in clear]
         found = [mixed(one, strictest(lambda part: safe(mixed(one, part)), 1.0))  # noqa: B023
@@ -220,16 +220,16 @@ class Solver:
     def cut(self, chances: np.ndarray, mass: np.ndarray | None, fixed: bool) -> monotonicity.Cut:
         """Turn a group's chances of decisions in the bins into a threshold.
 
-        `mass` is the group's by label and bin, if the client has people of it. If `fixed`, lots are
-        for one bin at the most (or for those below the threshold, with equalised odds).
+        `mass` is the group's by label and bin, if the client has rows of it. If `fixed`, random
+        draws are for one bin at the most (or for those below the threshold, with equalised odds).
         """
         positive = chances[:, 1]
         first = int((positive == 0).sum())  # bins without a positive decision come first,
-        last = self.bins - int((positive == 1).sum())  # sure ones last; lots are drawn between
-        lots = positive[first:last]
-        simple = (np.diff(positive) >= 0).all() and (lots == lots[:1]).all()
-        if mass is None or (simple and not (fixed and len(lots) > 1)):
-            return monotonicity.Cut(first, last, lots[0] if len(lots) else 0.0)
+        last = self.bins - int((positive == 1).sum())  # certain ones last; random draws between
+        draws = positive[first:last]
+        simple = (np.diff(positive) >= 0).all() and (draws == draws[:1]).all()
+        if mass is None or (simple and not (fixed and len(draws) > 1)):
+            return monotonicity.Cut(first, last, draws[0] if len(draws) else 0.0)
         if self.criterion == "eo":
             negative, label = (m / max(m.sum(), 1e-300) for m in mass)
             return monotonicity.same_rates(positive, negative, label)
@@ -240,22 +240,22 @@ class Solver:
         """Turn a group's chances into low, high, chance and below, see `cut`."""
         low, high, chance, below = self.cut(chances, mass, fixed=False)
         if self.ties == "deterministic":
-            lots_below = self.criterion == "eo" and high - low > 1  # these cannot be had
-            low = high = high - (0.0 if lots_below else chance * (high - low))
+            draws_below = self.criterion == "eo" and high - low > 1  # these cannot be had
+            low = high = high - (0.0 if draws_below else chance * (high - low))
             chance = below = 0.0
         ends = np.clip(logit(np.array([low, high]) / self.bins), -FAR, FAR)
         return np.array([*ends, chance, below])
 
 
-def by_guess(known: dict[str, np.ndarray], shares: np.ndarray, mass: np.ndarray) -> np.ndarray:
+def by_guess(state: dict[str, np.ndarray], shares: np.ndarray, mass: np.ndarray) -> np.ndarray:
     """The mass of group, label and cell, with the head's guess of the group in each cell.
 
-    Counts of people in so many cells would be fitted by chance; the guess is a smooth function.
+    Counts of rows in so many cells would be fitted by chance; the guess is a smooth function.
     """
     here = np.flatnonzero(shares)
-    odds = known["guess"][here] * shares[here, None]
-    people = mass.sum((0, 1)) * odds / odds.sum(0)
-    return np.asarray(people[:, None] * known["eta"][here])
+    odds = state["guess"][here] * shares[here, None]
+    rows = mass.sum((0, 1)) * odds / odds.sum(0)
+    return np.asarray(rows[:, None] * state["eta"][here])
 
 
 def doubt(rates: np.ndarray) -> float:
@@ -277,7 +277,7 @@ def strictest(enough: Callable[[float], bool], limit: float) -> float:
     return low
 
 
-def sure(weights: np.ndarray) -> np.ndarray:
+def likeliest(weights: np.ndarray) -> np.ndarray:
     """The likeliest decision in every cell: ``(n, classes, cells)`` to ``(n, cells, classes)``.
 
     Of equally likely ones, the first.
