@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pfedfair._util.errors import InputError, option
 from pfedfair.engines.flower import signing
 from pfedfair.engines.flower.processes import APP, CONNECTION, SETTINGS, connection
-from pfedfair.engines.site.masking import FEWEST
+from pfedfair.engines.site.masking import MIN_SITES
 
 Key = ec.EllipticCurvePrivateKey
 Extensions = Sequence[x509.ExtensionType]
@@ -69,10 +69,10 @@ def create(
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not empty: choose another folder.")
-    if secure_sum and sites < FEWEST:
+    if secure_sum and sites < MIN_SITES:
         raise InputError(
-            f"{option('secure-sum')} needs at least {FEWEST} sites, got {sites}: of a sum of two, "
-            "each would know the other's numbers."
+            f"{option('secure-sum')} needs at least {MIN_SITES} sites, got {sites}: of a sum of "
+            "two, each would know the other's numbers."
         )
     names = [f"site-{i + 1}" for i in range(sites)]
     server = folder / "server"
