@@ -38,7 +38,7 @@ def create(
     node_ports: list[int] | None = None,
     secure_sum: bool = False,
 ) -> None:
-    """Write everything that a server and its sites need into a new folder.
+    """Write all files of a server and its sites to a new folder.
 
     Parameters
     ----------
@@ -47,11 +47,11 @@ def create(
     inside
         The SuperLink's own port, on loopback.
     proxied
-        Without a proxy sites go to the SuperLink itself: for trying out on one machine.
+        Without a proxy sites connect to the SuperLink directly: for a test on one machine.
     node_ports
         A port for each site's own process, on its loopback; otherwise 9094 and those after it.
     secure_sum
-        Whether a run adds up behind masks, and no site takes part in one that does not.
+        Whether runs use secure sums, and sites refuse runs that do not.
     """
     if sites < 1:
         raise InputError(f"{option('sites')} must be at least 1, got {sites}.")
@@ -122,7 +122,7 @@ def create(
 
 
 def _fill(path: Path, mode: int = 0o644, **words: object) -> None:
-    """Write the template of a file's name, with these words in it."""
+    """Write the template of the same name, with these words filled in."""
     text = (TEMPLATES / path.name).read_text(encoding="utf-8")
     _write(path, text.format(exports=EXPORTS, **words), mode)
 
@@ -167,7 +167,7 @@ def _server_certificate(key: Key, authority: Key, host: str, days: int) -> x509.
 def _certificate(
     whose: str, key: Key, authority: Key, days: int, critical: Extensions, others: Extensions
 ) -> x509.Certificate:
-    """A certificate that the consortium's authority signs."""
+    """Return a certificate signed by the consortium's authority."""
     subject, issuer = (
         x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"pfedfair {name}")])
         for name in (whose, "consortium")
