@@ -16,9 +16,10 @@ import numpy as np
 import torch
 
 import pfedfair as pff
+from pfedfair.engines.site.rounds import make_network
 from pfedfair.engines.site.rows import federate_site, read_site
 from pfedfair.engines.site.schema import Schema, agree, describe
-from pfedfair.engines.site.work import Work, make_network
+from pfedfair.engines.site.work import accept
 from pfedfair.federation import Table
 from pfedfair.methods import State
 from pfedfair.models import MLP
@@ -76,14 +77,15 @@ def attack(folder: Path, units: int, policy: str, noise: dict[str, float]) -> st
     other = read_site(node | {"data": str(folder / "public.parquet"), "site": "b"}, run)
     public = people(federate_site(other, schema).table, slice(None))
     w = crafted(network, public, units, np.random.default_rng(0))
-    order = {"round": 0, "number": 0, "key": "ab", "schema": schema.to_json(), "local-rounds": 1}
+    order = {"round": 0, "number": 0, "key": "ab", "schema": schema.to_json(), "local-rounds": 1,
+             "max-change": 10.0}  # fmt: skip
     server: State = {"w": w}
     try:
-        work = Work(order, server, node, run, {})
+        work = accept(order, server, node, run, {})
         sent, _ = work.train()
     except pff.InputError as error:
         return f"refused: {error}"
-    guesses, true = read(network, w, sent["w"]), people(work.federation.table, slice(None))
+    guesses, true = read(network, w, sent["w"]), people(work.clients.table, slice(None))
     found = set()
     for guess in guesses[np.isfinite(guesses).all(1)]:
         near = np.abs(true - guess).max(1)

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 import pfedfair as pff
-from pfedfair.engines.flower.partner import AT_ONCE, Partner
+from pfedfair.engines.flower.partner import MAX_SUMS, Partner
 from pfedfair.engines.flower.records import pack, unpack
-from pfedfair.engines.flower.secure import Circle, Secure
+from pfedfair.engines.flower.secure import Cohort, SecureSum
 from pfedfair.engines.site.masking import MASKED
 from pfedfair.methods.base import average
 from pfedfair.runs import choose_network
@@ -63,16 +63,16 @@ def answer(told: Mapping[str, Any], **more: Any) -> SimpleNamespace:
 
 def secure(models: list[Tensor], w: Tensor, folder: Path, lost: int) -> dict[str, float]:
     """The costs of sums over some sites' models, of which the last are lost on the way."""
-    sites, costs, algorithm = len(models), Costs(), pff.methods.FedAvg(rounds=AT_ONCE)
+    sites, costs, algorithm = len(models), Costs(), pff.methods.FedAvg(rounds=MAX_SUMS)
     partners = [Partner({}, {}) for _ in models]
     places = [SimpleNamespace(name=f"site {i}", rows=1000) for i in range(sites)]
-    state: Any = SimpleNamespace(places=places, server={"w": w}, done=0, key="key")
+    state: Any = SimpleNamespace(sites=places, server={"w": w}, done=0, key="key")
     settings: Any = SimpleNamespace(
-        algorithm=algorithm, rounds=AT_ONCE, local_rounds=1, secure_threshold=0, min_sites=3,
+        algorithm=algorithm, rounds=MAX_SUMS, local_rounds=1, secure_threshold=0, min_sites=3,
         far=10.0, max_change=10.0,
     )  # fmt: skip
 
-    def post(kind: str, contents: Mapping[int, Any]) -> dict[int, Any]:
+    def ask(state: Any, kind: str, contents: Mapping[int, Any]) -> dict[int, Any]:
         found = {}
         for i, content in contents.items():
             text = content.config_records["config"]["secure"]
@@ -82,13 +82,14 @@ def secure(models: list[Tensor], w: Tensor, folder: Path, lost: int) -> dict[str
             costs.sent += len(text) + len(json.dumps(told))
         return found
 
-    def train(orders: Mapping[int, dict[str, str]]) -> dict[int, Any]:
+    def train(state: Any, kind: str, orders: Mapping[int, dict[str, str]]) -> dict[int, Any]:
         found = {}
         for i, order in orders.items():
             work: Any = SimpleNamespace(
-                site=SimpleNamespace(folder=folder / f"{i}"), question=f"{state.done}", people=1000,
+                source=SimpleNamespace(folder=folder / f"{i}"), state_digest=f"{state.done}",
+                people=1000,
                 algorithm=algorithm, server={"w": w}, train=lambda i=i: ({"w": models[i]}, 1),
-                asked=made.asked,
+                order_digest=made.order_digest,
             )  # fmt: skip
             text = order["secure"]
             numbers, forms, done = costs.at_site(
@@ -101,12 +102,15 @@ def secure(models: list[Tensor], w: Tensor, folder: Path, lost: int) -> dict[str
                 found[i] = answer({"forms": forms}, array_records=arrays, metric_records=counted)
         return found
 
+    participants: Any = SimpleNamespace(
+        ask=ask, order=train, successes=lambda state, answers: answers
+    )
     expected = torch.stack(models[: sites - lost]).double().mean(0)
     for _ in range(ROUNDS):
-        made = Secure(settings, state, post, train)
-        circle: Circle = costs.during("keys", lambda m=made: m.prepare(list(range(sites))), sites)
-        total = costs.during("sum", lambda m=made, c=circle: m.make(c), sites)
-        assert float((total.message["w"].double() - expected).abs().max()) < 1e-6
+        made = SecureSum(settings, participants, state)
+        cohort: Cohort = costs.during("keys", lambda m=made: m.prepare(list(range(sites))), sites)
+        total = costs.during("sum", lambda m=made, c=cohort: m.make(c), sites)
+        assert float((total.stacked["w"][0].double() - expected).abs().max()) < 1e-6
         state.done += 1
     return {what: median(each) for what, each in costs.found.items()}
 

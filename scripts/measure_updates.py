@@ -3,7 +3,7 @@
     python scripts/measure_updates.py            Adult, 3 and 5 sites, 12 rounds of FedAvg
     python scripts/measure_updates.py --seed 1
 
-The defence is the one of `pfedfair.engines.site.checks.shortened`, on the stacked engine.
+The defence is the one of `pfedfair.engines.site.checks.shorten_updates`, on the stacked engine.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 import pfedfair as pff
-from pfedfair.engines.site.checks import shortened
+from pfedfair.engines.site.checks import shorten_updates
 from pfedfair.methods import State
 
 FACTORS = (1.0, -10.0, 10.0, -2.9)
@@ -33,7 +33,7 @@ class Lied(pff.methods.FedAvg):
         if self.defended:
             rows = dict(enumerate(sizes.int().tolist()))
             each = {i: {"w": one} for i, one in enumerate(sent)}
-            good, _ = shortened(each, server, ("w",), rows)
+            good, _ = shorten_updates(each, server, ("w",), rows)
             sent = torch.stack([good[i]["w"] for i in rows])
         return super().server_round(server, {"w": sent}, sizes)
 

@@ -16,7 +16,7 @@ import pytest
 from grids import PLAN, grid
 
 import pfedfair as pff
-from pfedfair.engines.ray import secret
+from pfedfair.engines.ray import token_settings
 from pfedfair.experiments import Source, Spec, cluster, do_runs, load_source, remote, run_experiment
 from pfedfair.experiments.sameness import difference, kind_of_cpu, software
 
@@ -158,7 +158,7 @@ def test_runs_that_do_not_train_are_not_worth_a_cluster(tmp_path):
 @pytest.mark.slow
 def test_two_machines_one_dies_and_the_bytes_are_the_same(tmp_path, monkeypatch):
     pytest.importorskip("ray")
-    for name, value in secret().items():
+    for name, value in token_settings().items():
         monkeypatch.setenv(name, value)
     specs, killed = grid(rounds=40, seeds=3), []
     script = Path(__file__).parent / "two_machines.py"

@@ -16,8 +16,8 @@ from typing import Any
 from pfedfair._util.errors import InputError
 from pfedfair.engines.ray import LOCAL
 from pfedfair.engines.ray.broker import Order
-from pfedfair.engines.ray.crew import answers
-from pfedfair.engines.ray.gate import checked
+from pfedfair.engines.ray.crew import events
+from pfedfair.engines.ray.gate import check_cluster
 from pfedfair.experiments.pool import Report
 from pfedfair.experiments.sameness import kind_of_cpu, software
 from pfedfair.experiments.spec import Source, Spec, load_source
@@ -34,7 +34,7 @@ class Crew:
     settings: dict[str, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.settings = checked(self.address)
+        self.settings = check_cluster(self.address)
 
     def spread(self, specs: Sequence[Spec], jobs: int | None, report: Report, keep: Keep) -> None:
         """Do all runs on the cluster; each that is done is kept at once."""
@@ -53,7 +53,7 @@ class Crew:
             software(),
             min(jobs or os.cpu_count() or 1, len(specs)) if self.address == LOCAL else jobs,
         )
-        with closing(answers(order)) as told:
+        with closing(events(order)) as told:
             _Listener(specs, report, keep, self.address).hear(told)
 
 

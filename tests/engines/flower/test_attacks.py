@@ -10,12 +10,13 @@ from flower_sites import Consortium, LocalGrid, defaults
 from flwr.app import ConfigRecord, Message, RecordDict
 
 import pfedfair as pff
+from pfedfair._util import seeds
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.flower.records import pack, unpack
 from pfedfair.engines.site import privacy
+from pfedfair.engines.site.rounds import make_network
 from pfedfair.engines.site.schema import Description, agree
 from pfedfair.engines.site.settings import Settings, make_algorithm
-from pfedfair.engines.site.work import make_network
 
 WARDS = [f"ward {i}" for i in range(24)]
 FIXED = {f"{kind} at the site; its own log says more." for kind in ("InputError", "Error")}
@@ -48,7 +49,7 @@ def agreed(grid):
 def first_round(schema, config, **more):
     """An honest first order."""
     algorithm = make_algorithm(config)
-    w = make_network(schema, algorithm).init(pff.seeds.generator(0, pff.seeds.INIT))
+    w = make_network(schema, algorithm).init(seeds.generator(0, seeds.INIT))
     said = {"round": 0, "number": 0, "key": "ab-01", "schema": schema.to_json()}
     return said | {"local-rounds": 1, "max-change": 10.0} | more, {"w": w}
 
@@ -185,12 +186,12 @@ def test_an_answer_is_spent_before_it_leaves(consortium, monkeypatch):
     def dies(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pfedfair.engines.site.work.blurred", dies)
+    monkeypatch.setattr("pfedfair.engines.site.work.add_noise", dies)
     with pytest.raises(KeyboardInterrupt):
         order(grid, 100, "train", said, server)
     book = json.loads((consortium.folder / "state0" / "ledger.json").read_text())
     assert sum(book["gaussian"].values()) == 1
-    monkeypatch.setattr("pfedfair.engines.site.work.blurred", privacy.blurred)
+    monkeypatch.setattr("pfedfair.engines.site.work.add_noise", privacy.add_noise)
     order(grid, 100, "train", said, server)
     book = json.loads((consortium.folder / "state0" / "ledger.json").read_text())
     assert sum(book["gaussian"].values()) == 2

@@ -19,12 +19,14 @@ from safetensors.torch import load_file
 
 import pfedfair as pff
 from made_people import people
+from pfedfair._util import seeds
 from pfedfair.engines import local
 from pfedfair.engines.flower import server_app, sizes
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site import checkpoint, memory
+from pfedfair.engines.site.rounds import play_rounds
 from pfedfair.engines.site.settings import Settings, make_algorithm
-from pfedfair.engines.site.work import play
+from pfedfair.methods import Clients
 from pfedfair.rules import Likeliest
 from pfedfair.runs import choose_network
 from pfedfair.runs.predictor import Predictor
@@ -258,12 +260,12 @@ def test_a_lying_description_is_refused_and_the_run_goes_on(consortium, log, row
 
     grid = consortium.grid("fedavg", {1: lies}, **{"min-sites": 2})
     state = conduct(grid)
-    assert [place.name for place in state.places] == ["site 0", "site 2"]
+    assert [place.name for place in state.sites] == ["site 0", "site 2"]
     assert any("site 'site 1' is refused: " in r.getMessage() for r in log.records)
 
 
 def test_an_answer_that_is_too_large_is_refused_by_name(consortium, log, monkeypatch):
-    monkeypatch.setattr(sizes, "MOST", 4096)
+    monkeypatch.setattr(sizes, "MAX_BYTES", 4096)
     large = spoiler(lambda answer: changed(answer, "w", lambda w: np.zeros(10_000, "f4")))
     conduct(consortium.grid("fedavg", {1: large}, **{"min-sites": 2}))
     texts = [r.getMessage() for r in log.records]
@@ -344,7 +346,7 @@ def test_a_site_that_joins_late(consortium, log):
 
     grid.spoil[101] = joins
     state = conduct(grid)
-    assert [place.name for place in state.places] == ["site 0", "site 1", "site 2"]
+    assert [place.name for place in state.sites] == ["site 0", "site 1", "site 2"]
     assert any("'site 2' joins as number 2" in r.getMessage() for r in log.records)
     assert (consortium.folder / "state2" / "model" / "run.json").exists()
 
@@ -428,7 +430,7 @@ def test_a_site_with_another_table_is_refused_by_column(consortium, log, change,
     table_of(consortium, 1, change)
     grid = consortium.grid("fedavg", **{"min-sites": 2})
     state = conduct(grid)
-    assert [place.name for place in state.places] == ["site 0", "site 2"]
+    assert [place.name for place in state.sites] == ["site 0", "site 2"]
     texts = [r.getMessage().replace("the sensitive column ", "") for r in log.records]
     assert any(f"'site 1' is refused: {words}" in text for text in texts)
     other = {"out": str(consortium.folder / "strict"), "min-sites": 3}
@@ -443,7 +445,7 @@ def test_a_late_site_with_another_table_is_refused(consortium, log):
     late = dict(grid.contexts.pop(102).node_config)
     grid.spoil[101] = spoiler(lambda answer: grid.add(102, late) or answer, rounds=[0])
     state = conduct(grid)
-    assert len(state.places) == 2
+    assert len(state.sites) == 2
     assert any("'site 2' is refused: column 'a' is missing" in r.getMessage() for r in log.records)
 
 
@@ -551,7 +553,7 @@ def test_a_site_that_returns_before_the_end_of_the_wait_gets_its_model(consortiu
     leaves(grid, 102, looks=20)
     conductor = Conductor(grid, Settings.read(grid.run_config))
     conductor.run()
-    assert conductor.lacking == {}
+    assert conductor.without_model == {}
     assert (consortium.folder / "state2" / "model" / "run.json").exists()
     asked = [m.metadata.dst_node_id for m in grid.sent if m.metadata.message_type[6:] == "finish"]
     assert asked == [100, 101, 102]  # nobody makes a model twice
@@ -594,7 +596,7 @@ def test_a_site_cannot_take_the_name_of_anothers_key(consortium, log):
     grid.get_nodes = lambda: [NodeInfo(node_id=k, name=v) for k, v in names.items()]
     grid.contexts[101].node_config["site"] = "site 0"
     state = conduct(grid)
-    assert [place.name for place in state.places] == ["site 0", "site 2"]
+    assert [place.name for place in state.sites] == ["site 0", "site 2"]
     words = "its key is registered as 'site 1', it calls itself 'site 0'"
     assert any(words in r.getMessage() for r in log.records)
 
@@ -631,11 +633,11 @@ def test_local_rounds_are_the_sites_own_rounds(consortium):
     federation = consortium.federation
     algorithm = make_algorithm(grid.run_config)
     network = choose_network(federation, algorithm)
-    server = {"w": network.init(pff.seeds.generator(0, pff.seeds.INIT))}
+    server = {"w": network.init(seeds.generator(0, seeds.INIT))}
     for t in (0, 3):
         sent = []
         for i, rows in enumerate(federation.partition.train):
-            one = pff.algorithms.Clients(network, federation.table, [rows], [i], 0)
+            one = Clients(network, federation.table, [rows], [i], 0)
             local = server["w"]
             for k in range(3):
                 local = algorithm.client_round({"w": local}, {}, one, t + k)[0]["w"][0]
@@ -657,10 +659,12 @@ def test_play_does_not_mix_rounds_of_two_kinds(consortium):
     federation = consortium.federation
     algorithm = pff.make("logofair", {"rounds": 3, "batch": 30})
     network = choose_network(federation, algorithm)
-    w = network.init(pff.seeds.generator(0, pff.seeds.INIT))
+    w = network.init(seeds.generator(0, seeds.INIT))
     rows = [federation.partition.train[0]]
-    one = pff.algorithms.Clients(network, federation.table, rows, [0], 0)
-    message, _, done = play(algorithm, algorithm.start_server(w, torch.ones(3)), {}, one, 0, 9)
+    one = Clients(network, federation.table, rows, [0], 0)
+    message, _, done = play_rounds(
+        algorithm, algorithm.start_server(w, torch.ones(3)), {}, one, 0, 9
+    )
     assert (set(message), done) == ({"w", "group"}, 2)
 
 
@@ -879,16 +883,16 @@ def test_a_resumed_run_waits_for_everybody(consortium, log):
 def test_names_of_people_are_no_categories(consortium, log):
     table_of(consortium, 1, lambda f: f.assign(colour=[f"person {i}" for i in range(len(f))]))
     state = conduct(consortium.grid("fedavg"))
-    assert [place.name for place in state.places] == ["site 0", "site 1", "site 2"]
+    assert [place.name for place in state.sites] == ["site 0", "site 1", "site 2"]
     assert "person" not in state.schema.to_json()  # they are others there, all of them
 
 
 def test_a_new_client_gets_its_rule_from_the_servers_folder(consortium):
-    from pfedfair.engines.flower.server_app import keep
+    from pfedfair.engines.flower.server_app import save
 
     grid = consortium.grid("transport", rounds=3)
     settings = Settings.read(grid.run_config)
-    keep(settings, conduct(grid))
+    save(settings, conduct(grid))
     rows = pd.read_parquet(consortium.folder / "test0.parquet")
     model = pff.personalise(settings.out, rows)
     assert len(model.decide(rows, sensitive_features=rows["sex"])) == len(rows)

@@ -62,12 +62,12 @@ def test_a_terminated_parent_stops_its_processes(tmp_path):
 def test_two_runs_in_one_folder_do_not_mix(tmp_path, monkeypatch):
     monkeypatch.setattr(server_app, "PATIENCE", 0.0)
     with (
-        server_app.alone(tmp_path),
+        server_app.exclusive(tmp_path),
         pytest.raises(pff.InputError, match=r"Another run is at work in .*, process [0-9]+:"),
-        server_app.alone(tmp_path),
+        server_app.exclusive(tmp_path),
     ):
         pass
-    with server_app.alone(tmp_path):
+    with server_app.exclusive(tmp_path):
         pass
 
 

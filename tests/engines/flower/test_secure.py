@@ -5,6 +5,7 @@ import json
 import logging
 import secrets
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,10 +20,11 @@ import pfedfair as pff
 from made_people import people
 from pfedfair.engines.flower import keys
 from pfedfair.engines.flower.conduct import Conductor
-from pfedfair.engines.flower.partner import Partner, remember
+from pfedfair.engines.flower.participants import Participants
+from pfedfair.engines.flower.partner import Partner, note_sum
 from pfedfair.engines.flower.records import pack, unpack
 from pfedfair.engines.site import checkpoint
-from pfedfair.engines.site.masking import Scale, mask, pair_masks, whole
+from pfedfair.engines.site.masking import Scale, mask, pair_masks, quantise
 from pfedfair.engines.site.policy import PolicyError
 from pfedfair.engines.site.settings import Settings, make_algorithm
 
@@ -60,7 +62,7 @@ def log(caplog):
 def same_chance(monkeypatch):
     """Keys and seeds that are the same in every run of a test."""
     draw = np.random.default_rng(7)
-    monkeypatch.setattr(keys, "fresh", lambda: draw.bytes(31).rjust(32, b"\1"))
+    monkeypatch.setattr(keys, "new_private_key", lambda: draw.bytes(31).rjust(32, b"\1"))
     monkeypatch.setattr(secrets, "token_bytes", draw.bytes)
 
 
@@ -71,8 +73,11 @@ class Rounds(Conductor):
         pass
 
 
-def conduct(grid, whole=False):
-    return (Conductor if whole else Rounds)(grid, Settings.read(grid.run_config)).run()
+def conduct(grid, whole=False, participants=Participants):
+    settings = Settings.read(grid.run_config)
+    conductor = (Conductor if whole else Rounds)(grid, settings)
+    conductor.participants = participants(grid, settings)
+    return conductor.run()
 
 
 def told(log):
@@ -226,7 +231,7 @@ def own_numbers(grid, consortium, i, server):
     w = unpack(answer.content.array_records["arrays"])["w"]
     before = unpack(message.content.array_records["arrays"])["w"]
     scale = Scale(algorithm.sums, algorithm.models)
-    steps = [whole({"w": w}, {"w": before}, scale, 1, 5)[1:]]
+    steps = [quantise({"w": w}, {"w": before}, scale, 1, 5)[1:]]
     way = w.double().numpy() - before.double().numpy()
     forms = [w.numpy(), w.double().numpy(), way, way.astype(np.float32), *steps]
     return pieces(*forms), wire([answer])
@@ -281,18 +286,18 @@ class Site:
     """The site of a `Partner`, whose training gives the numbers that it is told."""
 
     def __init__(self, numbers, folder):
-        self.folder = folder
-        self.numbers, self.question, self.people = numbers, "question", 10
+        self.source = SimpleNamespace(folder=folder)
+        self.numbers, self.state_digest, self.people = numbers, "state", 10
         self.algorithm, self.server = pff.methods.FedAvg(), {"w": torch.zeros(len(numbers))}
 
-    def asked(self, people):
-        return "asked"
+    def order_digest(self, people):
+        return "order"
 
     def train(self):
         return {"w": self.numbers}, 1
 
 
-class Circle:
+class Cohort:
     """Some sites and a server that passes on what they say; nothing is made up."""
 
     def __init__(self, each, folder, threshold):
@@ -324,10 +329,10 @@ UPDATES = {
 @pytest.mark.parametrize("name", UPDATES)
 def test_masked_numbers_look_like_chance_whatever_they_hide(name, same_chance, tmp_path):
     plain = UPDATES[name]
-    circle = Circle([plain] * 4, tmp_path, 3)
-    vector = circle.masked(0)
+    cohort = Cohort([plain] * 4, tmp_path, 3)
+    vector = cohort.masked(0)
     scale = Scale({"w": "uniform"}, ("w",))
-    steps = whole({"w": plain}, {"w": torch.zeros(20_000)}, scale, 1, 4)
+    steps = quantise({"w": plain}, {"w": torch.zeros(20_000)}, scale, 1, 4)
     assert looks_like_chance(vector)
     assert not looks_like_chance(steps)  # the test can tell
     if name == "large":
@@ -338,66 +343,66 @@ def test_masked_numbers_look_like_chance_whatever_they_hide(name, same_chance, t
 def test_late_numbers_of_a_site_that_was_given_up_stay_hidden(same_chance, tmp_path):
     """The others' shares make its key again, so the shared masks can be taken off: not its own."""
     n, plain = 5, UPDATES["large"]
-    circle = Circle([plain] * n, tmp_path, 4)
-    vectors = [circle.masked(i) for i in range(n)]
+    cohort = Cohort([plain] * n, tmp_path, 4)
+    vectors = [cohort.masked(i) for i in range(n)]
     rest = [0, 1, 2, 3]
-    opened = {i: circle.partners[i].unmask(circle.order(within=rest)) for i in rest}
+    opened = {i: cohort.partners[i].unmask(cohort.order(within=rest)) for i in rest}
     assert all(set(one["seeds"]) == set("0123") and set(one["keys"]) == {"4"}
                for one in opened.values())  # fmt: skip
-    private = keys.made_again({i: one["keys"]["4"] for i, one in opened.items()}, 4)
-    assert keys.public(private) == circle.offers[4]["masks"][0]
-    pairs = {i: keys.mask_key(private, circle.offers[i]["masks"][0], "s", "asked") for i in rest}
+    private = keys.reconstruct({i: one["keys"]["4"] for i, one in opened.items()}, 4)
+    assert keys.public(private) == cohort.offers[4]["masks"][0]
+    pairs = {i: keys.mask_key(private, cohort.offers[i]["masks"][0], "s", "order") for i in rest}
     late = vectors[4] - pair_masks(4, pairs, len(vectors[4]))  # all that a server can do
     assert looks_like_chance(late)
     total = sum(vectors[i] for i in rest) + pair_masks(4, pairs, len(late))
     for i in rest:
-        seed = keys.made_again({k: one["seeds"][str(i)] for k, one in opened.items()}, 4)
+        seed = keys.reconstruct({k: one["seeds"][str(i)] for k, one in opened.items()}, 4)
         total = total - mask(seed, len(total))
     scale = Scale({"w": "uniform"}, ("w",))
-    assert (total == 4 * whole({"w": plain}, {"w": torch.zeros(20_000)}, scale, 1, n)).all()
+    assert (total == 4 * quantise({"w": plain}, {"w": torch.zeros(20_000)}, scale, 1, n)).all()
 
 
 def test_fewer_shares_than_needed_tell_nothing():
     secret = bytes(range(32))
-    shares = keys.deal(secret, 3, [4, 5, 6, 7, 8])
+    shares = keys.make_shares(secret, 3, [4, 5, 6, 7, 8])
     for some in itertools.combinations(shares, 3):
-        assert keys.made_again({n: shares[n] for n in some}, 3) == secret
+        assert keys.reconstruct({n: shares[n] for n in some}, 3) == secret
     for some in itertools.combinations(shares, 2):
         with pytest.raises(ValueError, match="shares"):  # what comes out is not even padded
-            keys.made_again({n: shares[n] for n in some}, 2)
+            keys.reconstruct({n: shares[n] for n in some}, 2)
 
 
 def test_a_share_is_for_one_site_alone(tmp_path):
-    circle = Circle([torch.zeros(3)] * 3, tmp_path, 3)
-    other = bytes.fromhex(circle.partners[2].known["seal"])
+    cohort = Cohort([torch.zeros(3)] * 3, tmp_path, 3)
+    other = bytes.fromhex(cohort.partners[2].known["seal"])
     with pytest.raises(InvalidToken):
-        keys.unseal(other, circle.offers[0]["seal"], circle.dealt[0]["1"])
+        keys.decrypt(other, cohort.offers[0]["seal"], cohort.dealt[0]["1"])
 
 
 # --- what a site does not do -------------------------------------------------------------------
 
 
 def test_a_site_answers_once_and_in_turn(tmp_path):
-    circle = Circle([torch.zeros(3)] * 4, tmp_path, 3)
+    cohort = Cohort([torch.zeros(3)] * 4, tmp_path, 3)
     with pytest.raises(PolicyError, match="does not know of this sum"):
-        circle.partners[0].unmask(circle.order(within=[0, 1, 2, 3]))
+        cohort.partners[0].unmask(cohort.order(within=[0, 1, 2, 3]))
     with pytest.raises(PolicyError, match="does not know of this sum"):
-        circle.masked(0, session="another")
-    circle.masked(0)
+        cohort.masked(0, session="another")
+    cohort.masked(0)
     with pytest.raises(PolicyError, match="already answered"):  # the same masks on other numbers
-        circle.masked(0)
-    circle.partners[0].unmask(circle.order(within=[0, 1, 2, 3]))
+        cohort.masked(0)
+    cohort.partners[0].unmask(cohort.order(within=[0, 1, 2, 3]))
     with pytest.raises(PolicyError, match="already answered"):  # seeds, then keys
-        circle.partners[0].unmask(circle.order(within=[0, 1, 2]))
-    known = json.loads(circle.partners[0].memory["sum"])
+        cohort.partners[0].unmask(cohort.order(within=[0, 1, 2]))
+    known = json.loads(cohort.partners[0].memory["sum"])
     assert known["seeds"][0] is known["masks"][0] is known["held"]["1"][0] is None
     assert all([known["seeds"][1], known["masks"][1], known["held"]["1"][1]])
-    circle.masked(0, sum=1)
+    cohort.masked(0, sum=1)
     with pytest.raises(PolicyError, match="already answered"):
-        circle.masked(0, sum=0)
-    circle.partners[0].unmask(circle.order(within=[0, 1, 2, 3]))
+        cohort.masked(0, sum=0)
+    cohort.partners[0].unmask(cohort.order(within=[0, 1, 2, 3]))
     with pytest.raises(PolicyError, match="used the masks of this sum already, or has none"):
-        circle.masked(0, sum=2)
+        cohort.masked(0, sum=2)
 
 
 @pytest.mark.parametrize(
@@ -411,10 +416,10 @@ def test_a_site_answers_once_and_in_turn(tmp_path):
     ],
 )
 def test_a_site_opens_no_sum_of_few_nor_of_strangers(tmp_path, within, words):
-    circle = Circle([torch.zeros(3)] * 4, tmp_path, 3)
-    circle.masked(0)
+    cohort = Cohort([torch.zeros(3)] * 4, tmp_path, 3)
+    cohort.masked(0)
     with pytest.raises(PolicyError, match=words):
-        circle.partners[0].unmask(circle.order(within=within))
+        cohort.partners[0].unmask(cohort.order(within=within))
 
 
 @pytest.mark.parametrize(
@@ -437,11 +442,11 @@ def test_a_site_deals_no_shares_to_a_circle_that_is_not_one(change, words):
 
 def test_the_same_is_not_added_up_again_with_others(tmp_path):
     folder = str(tmp_path)
-    remember(folder, "one", ["a", "b", "c", "d"])
-    remember(folder, "one", ["a", "b", "c", "d"])
-    remember(folder, "two", ["a", "b", "c"])
+    note_sum(folder, "one", ["a", "b", "c", "d"])
+    note_sum(folder, "one", ["a", "b", "c", "d"])
+    note_sum(folder, "two", ["a", "b", "c"])
     with pytest.raises(PolicyError, match="The same was added up before with other sites"):
-        remember(folder, "one", ["a", "b", "c"])
+        note_sum(folder, "one", ["a", "b", "c"])
 
 
 @pytest.mark.parametrize(
@@ -472,9 +477,9 @@ def test_another_run_that_asks_the_same_of_others_is_refused(consortium, log, mo
     ],
 )
 def test_a_site_counts_for_no_more_than_it_should(tmp_path, people, words):
-    circle = Circle([torch.zeros(3)] * 3, tmp_path, 3)
+    cohort = Cohort([torch.zeros(3)] * 3, tmp_path, 3)
     with pytest.raises(PolicyError, match=words):
-        circle.masked(0, people={str(i): n for i, n in enumerate(people)})
+        cohort.masked(0, people={str(i): n for i, n in enumerate(people)})
 
 
 def other_model(content, secure):
@@ -497,38 +502,38 @@ def other_weights(content, secure):
 def test_a_server_that_asks_the_others_something_else_sees_nothing(consortium, log, lie):
     """If their way were nothing, the sum would be the numbers of the one that is left."""
 
-    class Lying(Rounds):
-        def deliver(self, state, kind, contents):
+    class Lying(Participants):
+        def ask(self, state, kind, contents):
             for number, content in contents.items():
                 if kind == "train" and number != 2:
                     secure = json.loads(content["config"]["secure"])
                     lie(content, secure)
                     content["config"]["secure"] = json.dumps(secure)
-            return super().deliver(state, kind, contents)
+            return super().ask(state, kind, contents)
 
     options = {"weighting": "size", "rounds": 2}
     grid = consortium.grid("fedavg", rounds=1, options=options, **SECURE)
     with pytest.raises(pff.InputError, match="Round 1 could not be added up"):
-        Lying(grid, Settings.read(grid.run_config)).run()
+        conduct(grid, participants=Lying)
     assert sum("The sum cannot be" in line for line in told(log)) == 2
 
 
 def test_the_same_is_not_added_up_again_by_other_weights(consortium, log):
     """Twice the same, and one site counts for one person more: the difference is its numbers."""
 
-    class Lying(Rounds):
-        def deliver(self, state, kind, contents):
+    class Lying(Participants):
+        def ask(self, state, kind, contents):
             for content in contents.values() if kind == "train" else ():
                 secure = json.loads(content["config"]["secure"])
                 secure["people"]["2"] -= 1
                 content["config"]["secure"] = json.dumps(secure)
-            return super().deliver(state, kind, contents)
+            return super().ask(state, kind, contents)
 
     conduct(consortium.grid("fedavg", rounds=1, options={"weighting": "size"}, **SECURE))
     out = str(consortium.folder / "again")
     grid = consortium.grid("fedavg", rounds=1, options={"weighting": "size"}, out=out, **SECURE)
     with pytest.raises(pff.InputError, match="Round 1 could not be added up"):
-        Lying(grid, Settings.read(grid.run_config)).run()
+        conduct(grid, participants=Lying)
     assert any("added up before with other sites or weights" in line for line in told(log))
 
 
@@ -548,7 +553,7 @@ def test_a_server_that_says_secure_and_asks_in_the_clear_gets_nothing(consortium
     grid = consortium.grid("fedavg", rounds=1, **SECURE)
     conductor = Conductor(grid, Settings.read(grid.run_config))
     state = conductor.begin()
-    for answer in conductor.send(state, "train").values():
+    for answer in conductor.participants.order(state, "train").values():
         assert "secure sums alone" in answer.error.reason
 
 
@@ -635,21 +640,21 @@ def test_keys_and_shares_that_cannot_be_are_left_out_by_name(consortium, log, st
 
 
 def test_shares_that_cannot_be_read_are_told_by_whose_they_are(tmp_path):
-    circle = Circle([torch.zeros(3)] * 3, tmp_path, 3)
-    partner, seal = circle.partners[2], circle.offers[0]["seal"]
+    cohort = Cohort([torch.zeros(3)] * 3, tmp_path, 3)
+    partner, encrypt = cohort.partners[2], cohort.offers[0]["seal"]
     bad = json.dumps(["s", 2, [["00", "00"]] * 2])
-    for sealed in ("no", keys.seal(bytes.fromhex(partner.known["seal"]), seal, bad)):
-        circle.dealt[2]["0"] = sealed
+    for sealed in ("no", keys.encrypt(bytes.fromhex(partner.known["seal"]), encrypt, bad)):
+        cohort.dealt[2]["0"] = sealed
         with pytest.raises(PolicyError, match="The shares of site number 2 cannot be read"):
-            circle.masked(0)
+            cohort.masked(0)
 
 
 def test_with_more_sites_than_expected_more_than_half_are_needed(consortium):
     more = {"sites": 3, "min-sites": 3, "secure-threshold": 3}
     grid = consortium.grid("fedavg", rounds=1, **SECURE, **more)
     state = conduct(grid)
-    expected = only(consortium, grid.run_config, [list(range(len(state.places)))])
-    assert len(state.places) == 5
+    expected = only(consortium, grid.run_config, [list(range(len(state.sites)))])
+    assert len(state.sites) == 5
     torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
 
 

@@ -12,7 +12,7 @@ from tap import Tap
 import pfedfair as pff
 from made_people import people
 from pfedfair.engines.flower.processes import Processes, free_ports
-from pfedfair.engines.site.masking import Scale, whole
+from pfedfair.engines.site.masking import Scale, quantise
 from pfedfair.engines.site.settings import make_algorithm
 
 
@@ -53,7 +53,7 @@ def test_no_sites_model_is_on_the_wire_and_one_that_was_killed_is_left_out(tmp_p
         own = only(consortium, run, [[i]])  # its model after the first round
         way = own.double() - start.double()
         scale = Scale(algorithm.sums, algorithm.models)
-        steps = whole({"w": own}, {"w": start}, scale, 1, 4)[1:]
+        steps = quantise({"w": own}, {"w": start}, scale, 1, 4)[1:]
         for numbers in (own.numpy(), own.double().numpy(), way.numpy(), way.float().numpy(), steps):
             data = np.ascontiguousarray(numbers).tobytes()
             assert not any(data[at : at + 16] in heard for at in range(0, len(data) - 15, 8))

@@ -1,6 +1,7 @@
 """Answers that are too large are not read: Flower's own grid fetches them, piece by piece."""
 
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from flwr.superlink.grid.http_grid import (
 )
 
 from pfedfair.engines.flower import sizes
+from pfedfair.engines.flower.records import read_training
 
 PIECE = 5 * 2**20
 
@@ -66,7 +68,7 @@ def grid_of(pieces):
 
 def test_an_answer_of_usual_size_comes_whole():
     grid = grid_of(pieces=0)
-    (answer,) = sizes.pull(grid, ["asked"], sizes.MOST)
+    (answer,) = sizes.pull(grid, ["asked"], sizes.MAX_BYTES)
     assert answer.content["arrays"]["w"].numpy().tolist() == [1.0] * 5
     assert "PullObject" not in vars(grid._client)  # as it was
 
@@ -75,7 +77,7 @@ def test_a_gigabyte_is_not_read():
     grid = grid_of(pieces=200)
     tracemalloc.start()
     try:
-        (answer,) = sizes.pull(grid, ["asked"], sizes.MOST)
+        (answer,) = sizes.pull(grid, ["asked"], sizes.MAX_BYTES)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -83,16 +85,18 @@ def test_a_gigabyte_is_not_read():
     assert answer.error.reason == "its answer has more than 64 MB and was not read."
     assert answer.error.code == sizes.FAILED
     assert answer.metadata.reply_to_message_id == "asked"
-    assert grid._client.fetched < sizes.MOST + 8 * PIECE  # of a gigabyte
+    assert grid._client.fetched < sizes.MAX_BYTES + 8 * PIECE  # of a gigabyte
     assert peak < 100 * 2**20
 
 
 def test_large_arrays_and_descriptions_are_refused_before_they_are_unpacked():
     record = ArrayRecord({"w": Array(np.zeros(300, dtype="f4"))})
-    sizes.check_arrays(record, 4096)
+    records = {"array_records": {"arrays": record}, "metric_records": {"metrics": {"rounds": 2}}}
+    answer = SimpleNamespace(content=SimpleNamespace(**records))
+    assert read_training(answer, 4096)[1] == 2
     with pytest.raises(ValueError, match="was not read"):
-        sizes.check_arrays(record, 1024)
+        read_training(answer, 1024)
     sizes.check_text('{"rows": 3}')
-    for text in (" " * (sizes.MOST_TEXT + 1), "[" * 200_000):
+    for text in (" " * (sizes.MAX_TEXT + 1), "[" * 200_000):
         with pytest.raises(ValueError, match="more than 8 MB and was not read"):
             sizes.check_text(text)

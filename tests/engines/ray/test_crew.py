@@ -10,7 +10,7 @@ import pytest
 
 from pfedfair.engines.ray import gate
 from pfedfair.engines.ray.broker import TIMES, Order
-from pfedfair.engines.ray.crew import answers
+from pfedfair.engines.ray.crew import events
 
 pytest.importorskip("ray")
 
@@ -37,11 +37,11 @@ def left(family):
 def test_lost_work_is_done_again_and_a_cluster_leaves_nothing_behind(tmp_path):
     words = ["plain", "dies-once", "waits", "dies"]  # the last ends it all, but dies only slowly
     todo = [(f"{word} {tmp_path / word}".encode(), "rows") for word in words]
-    settings = gate.checked("local")
+    settings = gate.check_cluster("local")
     order = Order("local", settings, f"{pieces.__name__}:do", todo, {"rows": b"a b c"}, {"v": 1}, 2)
     assert settings["RAY_AUTH_TOKEN"] not in repr(order)
     told, family, folder = [], [], None
-    with closing(answers(order)) as each:
+    with closing(events(order)) as each:
         for kind, *more in each:
             told.append((kind, *more))
             if kind == "done" and folder is None:

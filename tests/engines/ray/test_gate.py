@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 import pfedfair as pff
 from pfedfair.engines.flower import provision
-from pfedfair.engines.ray import gate, secret
+from pfedfair.engines.ray import gate, token_settings
 from pfedfair.engines.ray.broker import _only_here
 
 OURS, OTHERS = "a" * 64, "b" * 64
@@ -59,48 +59,48 @@ def test_a_cluster_without_a_token_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", OURS)  # even for who has one
     wanted = r"127.0.0.1:\d+ asks for no token.*RAY_AUTH_MODE=token"
     with central(tmp_path) as address, pytest.raises(pff.InputError, match=wanted):
-        gate.checked(address)
+        gate.check_cluster(address)
 
 
 def test_only_the_clusters_own_token_opens_it(tmp_path, monkeypatch):
     known = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": OURS}
     with central(tmp_path, **known) as address:
         with pytest.raises(pff.InputError, match="token is missing: set RAY_AUTH_TOKEN"):
-            gate.checked(address)
+            gate.check_cluster(address)
         monkeypatch.setenv("RAY_AUTH_TOKEN", OTHERS)
         with pytest.raises(pff.InputError, match="does not take this token") as why:
-            gate.checked(address)
+            gate.check_cluster(address)
         assert OTHERS not in str(why.value)
         monkeypatch.setenv("RAY_AUTH_TOKEN", OURS)
-        assert gate.checked(address) == known
+        assert gate.check_cluster(address) == known
         monkeypatch.delenv("RAY_AUTH_TOKEN")
         (tmp_path / "kept").write_text(f"{OURS}\n")
         monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "kept"))
-        assert gate.checked(address) == known
+        assert gate.check_cluster(address) == known
         assert _only_here(address)
     with pytest.raises(pff.InputError, match=f"No Ray cluster answers at {address}"):
-        gate.checked(address)
+        gate.check_cluster(address)
 
 
 def test_a_cluster_of_our_own_has_a_new_token_each_time():
     pytest.importorskip("ray")
-    one, two = gate.checked("local"), gate.checked("local")
+    one, two = gate.check_cluster("local"), gate.check_cluster("local")
     assert one["RAY_AUTH_MODE"] == "token"
     assert one["RAY_AUTH_TOKEN"] != two["RAY_AUTH_TOKEN"]
-    assert len(secret()["RAY_AUTH_TOKEN"]) == 64
+    assert len(token_settings()["RAY_AUTH_TOKEN"]) == 64
 
 
 @pytest.mark.parametrize("address", ["", "here", "host:", ":6379", "ray://host:10001", "host:x"])
 def test_what_is_no_address_is_refused(address):
     pytest.importorskip("ray")
     with pytest.raises(pff.InputError, match="cluster takes HOST:PORT"):
-        gate.checked(address)
+        gate.check_cluster(address)
 
 
 def test_who_has_no_ray_is_told_what_to_install(monkeypatch):
     monkeypatch.setattr(gate, "find_spec", lambda name: None)
     with pytest.raises(pff.InputError, match=r"needs the package 'ray': pip install 'pfedfair\[cl"):
-        gate.checked("local")
+        gate.check_cluster("local")
 
 
 def certificates(folder):
@@ -126,13 +126,13 @@ def test_a_cluster_with_certificates_is_asked_with_ours(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", OURS)
     with central(tmp_path, **known, **papers) as address:
         with pytest.raises(pff.InputError, match="No Ray cluster answers"):
-            gate.checked(address)
+            gate.check_cluster(address)
         for name, path in papers.items():
             monkeypatch.setenv(name, path)
-        assert gate.checked(address) == known
+        assert gate.check_cluster(address) == known
         monkeypatch.setenv("RAY_AUTH_TOKEN", OTHERS)
         with pytest.raises(pff.InputError, match="does not take this token"):
-            gate.checked(address)
+            gate.check_cluster(address)
 
 
 NOBODY = """
@@ -161,7 +161,7 @@ def test_certificates_are_files(monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", OURS)
     monkeypatch.setenv("RAY_USE_TLS", "1")
     with pytest.raises(pff.InputError, match="RAY_USE_TLS is set, so RAY_TLS_CA_CERT"):
-        gate.checked("127.0.0.1:6379")
+        gate.check_cluster("127.0.0.1:6379")
 
 
 def test_what_speaks_to_ray_loads_no_torch():

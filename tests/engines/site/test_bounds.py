@@ -9,7 +9,13 @@ import pytest
 
 import pfedfair as pff
 from pfedfair.data.tables.summary import Values
-from pfedfair.engines.site.bounds import FAR, bounded, bounded_rows, moments, unbelievable
+from pfedfair.engines.site.bounds import (
+    FAR,
+    bound_descriptions,
+    bound_weights,
+    find_unbelievable,
+    moments,
+)
 from pfedfair.engines.site.schema import agree, describe
 
 
@@ -62,8 +68,8 @@ def test_nobody_counts_for_more_than_all_others_and_no_column_is_too_wide(encodi
     caplog.set_level(logging.WARNING, "pfedfair")
     honest = sites(encoding)
     liar = lying(honest[0], rows=100_000, mean=9000.0, spread=9000.0)  # just below what is refused
-    assert not unbelievable([liar, *honest[1:]])
-    made, *rest = bounded([liar, *honest[1:]])
+    assert not find_unbelievable([liar, *honest[1:]])
+    made, *rest = bound_descriptions([liar, *honest[1:]])
     assert rest == honest[1:]
     assert made.rows == 4 * 200
     (mean, spread), (centre, usual) = moments(made)["x"], moments(honest[1])["x"]
@@ -74,18 +80,18 @@ def test_nobody_counts_for_more_than_all_others_and_no_column_is_too_wide(encodi
 @pytest.mark.parametrize("encoding", ["standard", "piecewise"])
 def test_honest_sites_are_counted_as_they_are(encoding):
     honest = sites(encoding)
-    assert not unbelievable(honest)
-    assert bounded(honest) == honest
+    assert not find_unbelievable(honest)
+    assert bound_descriptions(honest) == honest
     two = [lying(honest[0], rows=10_000, mean=9.0, spread=9000.0), honest[1]]
-    assert bounded(two) == two  # of two, nobody can say who is right
-    assert bounded_rows([1, 10**6]) == [1, 10**6]
+    assert bound_descriptions(two) == two  # of two, nobody can say who is right
+    assert bound_weights([1, 10**6]) == [1, 10**6]
 
 
 def test_what_only_some_sites_have_is_no_lie():
     """Most sites have zeros alone: a site with numbers is not called a liar."""
     honest = [lying(one, mean=0.0, spread=0.0) for one in sites("standard")[1:]]
     odd = lying(sites("standard")[0], mean=3.0, spread=FAR)
-    assert not unbelievable([odd, *honest])
+    assert not find_unbelievable([odd, *honest])
 
 
 def test_more_cells_than_rows_long_names_and_many_categories_are_refused():
@@ -100,7 +106,7 @@ def test_more_cells_than_rows_long_names_and_many_categories_are_refused():
         (long, "1000 characters"),
         (many, "20,001 cat"),
     ):
-        assert words in unbelievable([one, *honest])["site 0"]
+        assert words in find_unbelievable([one, *honest])["site 0"]
 
 
 def test_if_nobody_can_be_believed_that_is_said():

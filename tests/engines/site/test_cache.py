@@ -14,12 +14,14 @@ import torch
 from safetensors.torch import load_file
 
 import pfedfair as pff
+from pfedfair._util import seeds
 from pfedfair.data.tables.reading import ReadingWarning
-from pfedfair.engines.site import cache, checksums, rows, work
-from pfedfair.engines.site.cache import NAME, Kept, Ready
+from pfedfair.engines.site import cache, checksums, rows
+from pfedfair.engines.site.cache import NAME, EncodedRows, RowCache
+from pfedfair.engines.site.rounds import make_network
 from pfedfair.engines.site.rows import read_site
 from pfedfair.engines.site.schema import agree, describe
-from pfedfair.engines.site.work import Work, make_network
+from pfedfair.engines.site.work import accept
 from pfedfair.federation import Table
 from read_only import read_only
 
@@ -48,10 +50,10 @@ class Deployment:
 
     def work(self, t=0, schema=None):
         schema = schema or self.schema
-        w = make_network(schema, self.algorithm).init(pff.seeds.generator(0, pff.seeds.INIT))
+        w = make_network(schema, self.algorithm).init(seeds.generator(0, seeds.INIT))
         server = self.algorithm.start_server(w, torch.tensor([200.0]))
         order = {"key": "ab", "local-rounds": 1, "max-change": 10.0, "schema": schema.to_json()}
-        return Work(order | {"round": t, "number": 0}, server, self.node, self.run, {})
+        return accept(order | {"round": t, "number": 0}, server, self.node, self.run, {})
 
 
 @pytest.fixture
@@ -68,7 +70,7 @@ def reads(monkeypatch):
         found.append(given)
         return read_site(*given)
 
-    monkeypatch.setattr(work, "read_site", counted)
+    monkeypatch.setattr(cache, "read_site", counted)
     return found
 
 
@@ -113,7 +115,7 @@ def test_secret_numbers_of_rows_are_kept_too(tmp_path, reads):
     assert second.clients.marks.dtype == np.uint64
     assert second.clients.seed == first.clients.seed != 0
     last = site.work(t=2)  # each row is taken as it is: others are encoded
-    assert last.alone != first.alone
+    assert last.source.independent != first.source.independent
     assert len(reads) == 2
     assert same(last, site.work(t=2))
     assert len(reads) == 2
@@ -214,8 +216,8 @@ def test_on_a_read_only_disk_it_is_said_once(tmp_path, caplog):
     folder = tmp_path / "state"
     folder.mkdir()
     x = torch.zeros(3)
-    made = Ready(Table(x, x, x), np.arange(3), 3)
-    kept = Kept(folder, "key", (), ())
+    made = EncodedRows(Table(x, x, x), np.arange(3), 3)
+    kept = RowCache(folder, "key", (), ())
     with read_only(folder), caplog.at_level(logging.WARNING, "pfedfair"):
         kept.write(made, [])
         kept.write(made, [])
@@ -232,7 +234,7 @@ def test_a_table_that_changes_while_it_is_read_is_not_kept(site, reads, monkeypa
         os.utime(site.table)
         return encode(*given)
 
-    monkeypatch.setattr(work, "federate_site", slowly)
+    monkeypatch.setattr(cache, "federate_site", slowly)
     site.work()
     assert not site.kept.exists()
 
@@ -256,9 +258,9 @@ def test_what_was_said_of_the_reading_is_said_again(site, reads):
 def test_a_client_for_trying_out_keeps_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     node = {"partition-id": 0, "num-partitions": 4, "data": "compas"}
-    assert Kept.of(node, "", 10, False, False) is None
-    assert Kept.of({"data": "missing.csv"}, "", 10, False, False) is None
-    assert Kept.of({}, "", 10, False, False) is None
+    assert RowCache.of(node, []) is None
+    assert RowCache.of({"data": "missing.csv"}, []) is None
+    assert RowCache.of({}, []) is None
 
 
 def _answer(site, results):

@@ -9,9 +9,11 @@ from scipy.stats import beta
 
 import pfedfair as pff
 from made_people import people
+from pfedfair._util import seeds
+from pfedfair.engines.site.rounds import make_network
 from pfedfair.engines.site.rows import _held_out, federate_site, read_site
 from pfedfair.engines.site.schema import agree, describe
-from pfedfair.engines.site.work import Work, make_network
+from pfedfair.engines.site.work import accept
 from pfedfair.methods import Clients
 from pfedfair.methods.transport.counts import cells_for
 
@@ -34,7 +36,7 @@ def set_up(node, frame):
     frame.to_csv(node["data"], index=False)
     site = read_site(node, RUN)
     schema, _ = agree([describe(site.data, site.train, site.name, 0, "")])
-    w = make_network(schema, METHOD).init(pff.seeds.generator(0, pff.seeds.INIT))
+    w = make_network(schema, METHOD).init(seeds.generator(0, seeds.INIT))
     return schema, 4 * w
 
 
@@ -47,7 +49,7 @@ def test_one_row_less_moves_one_count(node):
     def counts(frame):
         frame.to_csv(node["data"], index=False)
         order = {"round": COUNTING, "number": 0, "key": "ab", "schema": schema.to_json()}
-        work = Work(order | {"local-rounds": 1, "max-change": 1.0}, {"w": w}, node, RUN, {})
+        work = accept(order | {"local-rounds": 1, "max-change": 1.0}, {"w": w}, node, RUN, {})
         return work.algorithm.client_round(work.server, {}, work.clients, COUNTING)[1]
 
     whole = counts(frame)
@@ -73,9 +75,9 @@ def test_the_claimed_epsilon_is_not_exceeded(node, record_property):
         network, sent = make_network(schema, METHOD), []
         for _ in range(draws):
             fresh, seed = replace(site), int(rng.integers(2**62))  # as if with another secret
-            fresh.__dict__["marks"] = rng.integers(2**64, size=len(frame), dtype=np.uint64)
+            fresh.__dict__["row_keys"] = rng.integers(2**64, size=len(frame), dtype=np.uint64)
             train = _held_out(fresh, {"test-part": 0.1}).train
-            one = Clients(network, made.table, [train], [0], seed, marks=fresh.marks)
+            one = Clients(network, made.table, [train], [0], seed, marks=fresh.row_keys)
             message, _ = METHOD.client_round({"w": w}, {}, one, COUNTING)
             sent.append(message["trained"][0].numpy())
         return np.stack(sent)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import pfedfair as pff
-from pfedfair.engines.site.identifiers import without
+from pfedfair.engines.site.identifiers import drop_columns
 from pfedfair.engines.site.schema import Description, Schema, agree, describe, difference
 
 N = 120
@@ -38,7 +38,7 @@ def test_what_looks_like_a_name_to_most_is_nobodys_input(encoding, kind):
     assert set(schema.agreed[1]) == {"x", "income"}  # an income may be of one person
     assert Schema.from_json(schema.to_json()) == schema
     late = site(7, counted[0], encoding)
-    assert difference(schema.agreed, without(late, schema.left)) is None
+    assert difference(schema.agreed, drop_columns(late, schema.left)) is None
 
 
 def test_one_site_does_not_decide_for_the_others():

@@ -11,14 +11,14 @@ import pfedfair as pff
 from pfedfair.engines.site.masking import (
     BITS,
     Scale,
-    forms_of,
-    least_to_open,
+    dequantise,
     length_of,
     mask,
-    most,
+    max_integer,
+    min_threshold,
     pair_masks,
-    read,
-    whole,
+    quantise,
+    shapes_of,
 )
 
 HOW = {"w": "size", "counts": "sum", "part": "uniform"}
@@ -44,9 +44,9 @@ def test_sums_are_exact_and_means_within_a_step(people, seed):
     sent = messages(rng, people, server)
     scale = Scale(HOW, ("w",))
     total = sum(
-        whole(one, server, scale, n, len(people)) for one, n in zip(sent, people, strict=True)
+        quantise(one, server, scale, n, len(people)) for one, n in zip(sent, people, strict=True)
     )
-    found = read(total, forms_of(sent[0]), server, scale, people)
+    found = dequantise(total, shapes_of(sent[0]), server, scale, people)
     counts = torch.stack([one["counts"] for one in sent]).sum(0)
     assert torch.equal(found["counts"], counts)
     w = torch.stack([one["w"].double() for one in sent])
@@ -61,7 +61,7 @@ def test_sums_are_exact_and_means_within_a_step(people, seed):
 def test_a_number_is_wrong_by_half_a_step_at_the_most(how):
     x = {"x": torch.from_numpy(np.random.default_rng(0).normal(size=1000))}
     scale, step = Scale({"x": how}, ()), 2.0 ** -BITS[how]
-    found = read(whole(x, {}, scale, 1, 3), forms_of(x), {}, scale, [1])
+    found = dequantise(quantise(x, {}, scale, 1, 3), shapes_of(x), {}, scale, [1])
     error = (found["x"] - x["x"]).abs().max()
     assert 0.4 * step < error <= 0.5 * step
 
@@ -69,23 +69,23 @@ def test_a_number_is_wrong_by_half_a_step_at_the_most(how):
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 2.0**40])
 def test_what_does_not_fit_is_not_sent(bad):
     with pytest.raises(pff.InputError, match="'counts' has numbers that are too large"):
-        whole({"counts": torch.tensor([1.0, bad])}, {}, Scale(HOW, ()), 1, 3)
+        quantise({"counts": torch.tensor([1.0, bad])}, {}, Scale(HOW, ()), 1, 3)
 
 
 def test_the_largest_numbers_that_fit_add_up_without_running_over():
-    scale, large = Scale(HOW, ()), float(most(20)) / 2.0 ** BITS["sum"]
+    scale, large = Scale(HOW, ()), float(max_integer(20)) / 2.0 ** BITS["sum"]
     one = {"counts": torch.tensor([large, -large], dtype=torch.float64)}
-    total = sum(whole(one, {}, scale, 1, 20) for _ in range(20))
-    found = read(total, forms_of(one), {}, scale, [1] * 20)
+    total = sum(quantise(one, {}, scale, 1, 20) for _ in range(20))
+    found = dequantise(total, shapes_of(one), {}, scale, [1] * 20)
     torch.testing.assert_close(found["counts"], 20 * one["counts"])
 
 
 @pytest.mark.parametrize("spoil", [lambda t: t + 2**62, lambda t: t * 0])
 def test_a_sum_that_cannot_be_is_refused(spoil):
     one = {"counts": torch.tensor([1.0, 2.0])}
-    total = spoil(3 * whole(one, {}, Scale(HOW, ()), 1, 3))
+    total = spoil(3 * quantise(one, {}, Scale(HOW, ()), 1, 3))
     with pytest.raises(pff.InputError, match="The sum cannot be"):
-        read(total, forms_of(one), {}, Scale(HOW, ()), [1, 1, 1])
+        dequantise(total, shapes_of(one), {}, Scale(HOW, ()), [1, 1, 1])
 
 
 def test_shared_masks_are_gone_in_the_sum_and_hide_before():
@@ -116,7 +116,7 @@ def test_masks_are_those_of_aes_and_depend_on_every_bit_of_the_key():
 def test_the_length_is_that_of_the_vector():
     one = {"w": torch.zeros(4), "a": torch.zeros(2, 3), "b": torch.zeros(())}
     scale = Scale({"w": "uniform", "a": "sum", "b": "sum"}, ())
-    assert len(whole(one, {}, scale, 1, 3)) == length_of(forms_of(one)) == 12
+    assert len(quantise(one, {}, scale, 1, 3)) == length_of(shapes_of(one)) == 12
 
 
 @pytest.mark.parametrize("sites", range(3, 40))
@@ -126,7 +126,7 @@ def test_different_lists_open_no_sum_of_one_or_two_sites(sites):
     To open the sum of a few, it needs the keys of all others, from `least` sites each; a site tells
     keys of those who are not in its list, and takes no list of fewer than `least`.
     """
-    least = least_to_open(sites)
+    least = min_threshold(sites)
     told = sites * (sites - least)
     for few in (1, 2):
         assert (sites - few) * least > told

@@ -5,11 +5,11 @@ import torch
 from flwr.app import RecordDict
 
 from made_bits import flips
-from pfedfair.engines.flower.records import Held
+from pfedfair.engines.flower.records import NodeMemory
 from pfedfair.engines.site import memory
 
 
-@pytest.fixture(params=[dict, lambda: Held(RecordDict())], ids=["plain", "Flower"])
+@pytest.fixture(params=[dict, lambda: NodeMemory(RecordDict())], ids=["plain", "Flower"])
 def new(request):
     return request.param
 

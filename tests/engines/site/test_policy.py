@@ -1,13 +1,15 @@
 """A site's policy: its file, and what it refuses."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 import pfedfair as pff
 from pfedfair.data.tables.piecewise import Numbers, Piecewise
-from pfedfair.engines.site.policy import LONGEST, OPEN, Policy, PolicyError
+from pfedfair.engines.site.policy import MAX_SCHEMA, OPEN, Policy, PolicyError
 from pfedfair.engines.site.schema import Schema
+from pfedfair.engines.site.settings import Order
 from pfedfair.methods import METHODS
 from pfedfair.methods.target import targeted
 
@@ -82,11 +84,11 @@ def test_a_network_that_is_too_large_is_refused(hidden, columns, words):
 
 
 def test_an_order_that_cannot_be_meant_is_refused():
-    order = {"round": 0, "local-rounds": 1, "schema": "{}"}
+    order = Order(0, "ab", "model", 0, 1, 10.0, "{}")
     Policy().check_order(order)
-    for change in ({"round": 10**9}, {"local-rounds": 10**9}, {"schema": "x" * (LONGEST + 1)}):
+    for change in ({"round": 10**9}, {"local_rounds": 10**9}, {"schema": "x" * (MAX_SCHEMA + 1)}):
         with pytest.raises(PolicyError):
-            Policy().check_order(order | change)
+            Policy().check_order(replace(order, **change))
 
 
 def test_a_site_without_a_policy_has_the_default_and_a_trial_an_open_one(tmp_path):

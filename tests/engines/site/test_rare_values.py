@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pfedfair as pff
-from pfedfair.engines.site.rare_values import blended, levels, numbers, trained_on
+from pfedfair.engines.site.rare_values import levels, numbers, pool_rare_values, training_rows
 from pfedfair.engines.site.schema import describe
 
 
@@ -41,8 +41,8 @@ def test_people_of_a_rare_label_or_group_are_not_trained_on():
     frame = pd.DataFrame({"x": range(40), "s": ["f"] * 15 + ["m"] * 15 + ["x"] * 10})
     frame["y"] = ["no"] * 35 + ["yes"] * 5  # all of them of group x, of which five are left
     data = pff.from_frame(frame, "y", "s", keep=["x"], part=True)
-    assert len(trained_on(data, np.arange(40), 10)) == 30
-    assert len(trained_on(data, np.arange(40), 1)) == 40
+    assert len(training_rows(data, np.arange(40), 10)) == 30
+    assert len(training_rows(data, np.arange(40), 1)) == 40
     told = describe(data, np.arange(40), "a", 0, "")
     assert (told.rows, told.labels, told.groups) == (30, ("no",), ("f", "m"))
 
@@ -73,9 +73,9 @@ def test_a_description_tells_of_nobody_alone():
 def test_rows_for_the_test_stay_as_they_are():
     data = table()
     train = np.arange(0, 60, 2)
-    new = blended(data, [train], 10)
+    new = pool_rare_values(data, [train], 10)
     test = np.arange(1, 60, 2)
     for column in ("bill", "illness", "age"):
         assert new.frame[column].iloc[test].tolist() == data.frame[column].iloc[test].tolist()
     assert set(new.frame["illness"].iloc[train]) == {"none", "cold"}
-    assert blended(data, [train], 1) is data
+    assert pool_rare_values(data, [train], 1) is data

@@ -10,11 +10,13 @@ import torch
 from safetensors.torch import load_file
 
 import pfedfair as pff
+from pfedfair._util import seeds
 from pfedfair.engines import local
+from pfedfair.engines.site.rounds import make_network
 from pfedfair.engines.site.rows import as_sites, read_site
 from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.secrets import seed_for
-from pfedfair.engines.site.work import Work, make_network
+from pfedfair.engines.site.work import accept
 from pfedfair.methods.target import targeted
 from pfedfair.runs import choose_network
 
@@ -61,12 +63,12 @@ def conduct(nodes, algorithm):
     schema, refused = agree([describe(s.data, s.train, s.name, 0, "") for s in sites])
     assert not refused
     sizes = torch.tensor([float(len(site.train)) for site in sites])
-    w = make_network(schema, algorithm).init(pff.seeds.generator(0, pff.seeds.INIT))
+    w = make_network(schema, algorithm).init(seeds.generator(0, seeds.INIT))
     server, held = algorithm.start_server(w, sizes), [{} for _ in nodes]
     order = {"key": "ab", "local-rounds": 1, "max-change": 10.0, "schema": schema.to_json()}
 
     def work(i, t):
-        return Work(order | {"round": t, "number": i}, server, nodes[i], run, held[i])
+        return accept(order | {"round": t, "number": i}, server, nodes[i], run, held[i])
 
     for t in range(algorithm.rounds):
         sent = [work(i, t).train()[0] for i in range(3)]
@@ -102,9 +104,9 @@ def test_a_sites_secret_is_in_no_file_but_its_own(nodes):
     algorithm = pff.methods.Transport(rounds=3, agree=1, epsilon=1.0, bins=20, batch=40)
     _, done = conduct(nodes[0], algorithm)
     for work in done:
-        secret = (work.site.folder / "secret").read_text()
+        secret = (work.source.folder / "secret").read_text()
         assert work.clients.seed == seed_for(bytes.fromhex(secret), "run ab") != 0
-        card = (work.site.folder / "model" / "run.json").read_text()
+        card = (work.source.folder / "model" / "run.json").read_text()
         assert json.loads(card)["seed"] == 0
         assert secret not in card
         assert str(work.clients.seed) not in card
@@ -118,4 +120,4 @@ def test_a_server_cannot_lead_a_site_out_of_its_folder(nodes, order, run):
     order = {"round": 0, "key": "ab"} | order
     run = {"seed": 0, "name": "model", "method": "fedavg"} | run
     with pytest.raises(pff.InputError, match="is not a plain word"):
-        Work(order, {}, nodes[0][0], run, {})
+        accept(order, {}, nodes[0][0], run, {})

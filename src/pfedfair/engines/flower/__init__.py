@@ -1,9 +1,8 @@
-"""The engine for many machines: every site runs the same rounds on its own rows, on Flower.
+"""The engine for many machines, on Flower: every site runs the rounds on its own rows.
 
-``server_app`` and ``client_app`` are what Flower starts; all that is not Flower's is in
-`pfedfair.engines.site`. It calls the algorithm's own methods with one client each, so a run gives
-what `pfedfair.engines.local` gives.
-Flower is an extra: ``pip install 'pfedfair[flower]'``.
+Flower starts ``server_app`` and ``client_app``; all that does not depend on Flower is in
+`pfedfair.engines.site`. It calls the method with one client each, so a run gives the same result as
+`pfedfair.engines.local`. Flower is an extra: ``pip install 'pfedfair[flower]'``.
 """
 
 import logging
@@ -12,12 +11,12 @@ from importlib.util import find_spec
 from pfedfair._util.errors import InputError
 from pfedfair._util.text import plain
 
-log = logging.getLogger("pfedfair")  # it goes where Flower's own messages go
+log = logging.getLogger("pfedfair")  # handled like Flower's own messages
 log.parent = logging.getLogger("flwr")
 
 
 def one_line(record: logging.LogRecord) -> bool:
-    """What others say, names above all, stays within its line, and is no code for a terminal."""
+    """Escape line ends and terminal codes in a message, which may contain names from sites."""
     record.msg, record.args = plain(record.getMessage()).replace("\n", "\\n"), ()
     return True
 
@@ -27,7 +26,7 @@ NEEDED = ("flwr", "filelock", "psutil", "tomli_w")
 
 
 def require(*modules: str) -> None:
-    """Say what to install if Flower, or what else a command needs, is not there."""
+    """Raise with what to install if Flower, or another package that a command needs, is missing."""
     for module in (*NEEDED, *modules):
         if find_spec(module) is None:
             extra = "simulation" if module == "ray" else "flower"

@@ -1,11 +1,11 @@
-"""Keys of a secure sum: agreed by two sites, sealed for one, dealt out in shares.
+"""Keys of a secure sum: key agreement, encryption, secret sharing, signatures.
 
 Flower's own primitives (Shamir's shares, elliptic curve key agreement, authenticated encryption).
-Its random masks are not used: they depend on 32 bits of a key, which can all be tried.
+Its random masks are not used: they depend on 32 bits of a key, which can be searched.
 
 The keys of a sum are new each time. Where a site has the others' public keys (``peers``), those of
-its SuperNode, it takes no key that none of them has signed: then not even the server can put
-itself in a site's place.
+its SuperNode, it takes no key that none of them has signed: then not even the server can
+impersonate a site.
 """
 
 import base64
@@ -19,22 +19,18 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.common.secure_aggregation.crypto import symmetric_encryption as symmetric
 from flwr.common.secure_aggregation.crypto.shamir import combine_shares, create_shares
-from flwr.common.secure_aggregation.crypto.symmetric_encryption import (
-    decrypt,
-    encrypt,
-    generate_shared_key,
-)
 
 from pfedfair._util.errors import InputError
 
 CURVE = ec.SECP256R1()
 LENGTH = 32  # bytes of a secret
-INDEX, PADDED = 4, 48  # bytes of a share: whose it is, and as many as the secret with its end
+INDEX, PADDED = 4, 48  # bytes of a share: its index, and the padded secret
 
 
-def fresh() -> bytes:
-    """A new private key."""
+def new_private_key() -> bytes:
+    """Return a new private key."""
     return _raw(ec.generate_private_key(CURVE))
 
 
@@ -44,45 +40,45 @@ def public(private: bytes) -> str:
 
 
 def check_public(text: object) -> None:
-    """Refuse what is no public key."""
+    """Raise unless a text is a public key."""
     ec.EllipticCurvePublicKey.from_encoded_point(CURVE, bytes.fromhex(str(text)))
 
 
-def agreed(private: bytes, other: str) -> bytes:
-    """What two sites know, each by its private key and the other's public one."""
+def shared_key(private: bytes, other: str) -> bytes:
+    """Return the shared key of two sites, from one's private and the other's public key."""
     point = ec.EllipticCurvePublicKey.from_encoded_point(CURVE, bytes.fromhex(other))
-    return generate_shared_key(_private(private), point)
+    return symmetric.generate_shared_key(_private(private), point)
 
 
-def mask_key(private: bytes, other: str, session: str, asked: str) -> bytes:
-    """The key of the mask that two sites share, if both are asked the same."""
-    secret = base64.urlsafe_b64decode(agreed(private, other))
-    return hmac.digest(secret, f"mask {session} {asked}".encode(), hashlib.sha256)
+def mask_key(private: bytes, other: str, session: str, digest: str) -> bytes:
+    """Return the key of the mask that two sites share if their orders have the same digest."""
+    secret = base64.urlsafe_b64decode(shared_key(private, other))
+    return hmac.digest(secret, f"mask {session} {digest}".encode(), hashlib.sha256)
 
 
-def seal(private: bytes, other: str, text: str) -> str:
-    """A text that the other site alone can read, and nobody can change."""
-    return encrypt(agreed(private, other), text.encode()).decode()
+def encrypt(private: bytes, other: str, text: str) -> str:
+    """Encrypt a text for the other site, and authenticate it."""
+    return symmetric.encrypt(shared_key(private, other), text.encode()).decode()
 
 
-def unseal(private: bytes, other: str, sealed: str) -> str:
-    return decrypt(agreed(private, other), sealed.encode()).decode()
+def decrypt(private: bytes, other: str, sealed: str) -> str:
+    return symmetric.decrypt(shared_key(private, other), sealed.encode()).decode()
 
 
-def deal(secret: bytes, threshold: int, numbers: Sequence[int]) -> dict[int, str]:
-    """A share of a secret for each site; `threshold` of them make it again, fewer tell nothing."""
+def make_shares(secret: bytes, threshold: int, numbers: Sequence[int]) -> dict[int, str]:
+    """Return a share of a secret for each site; `threshold` of them reconstruct it."""
     shares = create_shares(secret, threshold, len(numbers))
     return {number: share.hex() for number, share in zip(numbers, shares, strict=True)}
 
 
 def check_share(text: object, number: int, numbers: Iterable[int]) -> None:
-    """Refuse what cannot be the share that was dealt to a site, of several."""
+    """Raise unless a text can be the share of one of several sites."""
     share, place = bytes.fromhex(str(text)), sorted(numbers).index(number) + 1
     if len(share) != INDEX + PADDED or int.from_bytes(share[:INDEX], "little") != place:
         raise ValueError("it has no share that can be its own")
 
 
-def made_again(shares: Mapping[int, str], threshold: int) -> bytes:
+def reconstruct(shares: Mapping[int, str], threshold: int) -> bytes:
     some = [bytes.fromhex(shares[number]) for number in sorted(shares)[:threshold]]
     secret = combine_shares(some)
     if len(secret) != LENGTH:
@@ -91,7 +87,7 @@ def made_again(shares: Mapping[int, str], threshold: int) -> bytes:
 
 
 def sign(path: Path, text: str) -> str:
-    """A text's signature by the private key of a site, in OpenSSH's format."""
+    """Sign a text with the private key of a site, in OpenSSH's format."""
     key = forms.load_ssh_private_key(path.read_bytes(), None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise InputError(f"{path} must be an elliptic curve key, as `flower init` makes them.")
@@ -99,7 +95,7 @@ def sign(path: Path, text: str) -> str:
 
 
 def signer(folder: Path, text: str, signature: str) -> str | None:
-    """Whose public key in a folder has signed a text: the file's name; None, if nobody's."""
+    """Return the file name of the public key in a folder that has signed a text, or None."""
     for path in sorted(folder.glob("*.pub")):
         try:
             key = forms.load_ssh_public_key(path.read_bytes())

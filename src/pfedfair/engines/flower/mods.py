@@ -1,4 +1,4 @@
-"""Flower's mods of a site: keep a copy of what is sent; keep the texts of errors at home."""
+"""Flower mods of a site: keep a copy of every answer; do not send the texts of errors."""
 
 import json
 import time
@@ -13,14 +13,14 @@ from safetensors.torch import save_file
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import atomic
 from pfedfair.engines.flower import log
-from pfedfair.engines.flower.post import FAILED
 from pfedfair.engines.flower.records import unpack
+from pfedfair.engines.flower.sizes import FAILED
 from pfedfair.engines.local import flush_denormal
 from pfedfair.engines.site.policy import PolicyError
 
 
 def audit_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """With ``audit-dir`` in the site's settings, keep every answer as it leaves, in that folder."""
+    """Keep a copy of every answer in the folder ``audit-dir``, if the site's settings name one."""
     answer = call_next(message, context)
     folder = str(context.node_config.get("audit-dir") or "")
     if folder:
@@ -41,10 +41,10 @@ def audit_mod(message: Message, context: Context, call_next: ClientAppCallable) 
 
 
 def guard_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """Whatever goes wrong, tell the server no more than that it did.
+    """Send the server no more of an error than that it happened.
 
-    The text of an error may speak of rows and of folders: it goes to the site's own log. What may
-    leave is a fixed sentence, or the line of the site's policy that a run does not keep to.
+    The text of an error may contain rows and folders: it goes to the site's own log. What may leave
+    is a fixed sentence, or the line of the site's policy that a run violates.
     """
     try:
         torch.set_num_threads(int(context.node_config.get("threads", 1)))
@@ -55,7 +55,7 @@ def guard_mod(message: Message, context: Context, call_next: ClientAppCallable) 
 
 
 def failed(message: Message, error: Exception) -> Message:
-    """The answer to a message that could not be worked on; the reason is logged here."""
+    """Log an error; return the answer to the message that caused it."""
     expected = isinstance(error, InputError)
     log.error("pfedfair: %s", error if expected else repr(error), exc_info=not expected)
     reason = f"{'InputError' if expected else 'Error'} at the site; its own log says more."

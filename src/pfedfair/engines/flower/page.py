@@ -1,7 +1,7 @@
 """The server's page: rounds, and which sites are present, missing and refused.
 
-It is written anew when something is logged, for whatever happens is. It shows names, states and the
-log, where a site's numbers are only if the site has chosen to share them.
+It is written at each log message. It shows names, states and the log, which contains a site's
+metrics only if the site has chosen to share them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TITLE = "{method} on Flower"
 
 @contextmanager
 def shown(conductor: Conductor) -> Iterator[None]:
-    """Write the page of a run while it is conducted, and how it ended."""
+    """Write the page of a run while it is conducted, and when it has ended."""
     handler = Writer(conductor)
     log.addHandler(handler)
     error = ""
@@ -39,12 +39,12 @@ def shown(conductor: Conductor) -> Iterator[None]:
         raise
     finally:
         log.removeHandler(handler)
-        with suppress(Exception):  # a page is not worth a run
+        with suppress(Exception):  # the page must not stop the run
             handler.write(finished=not error, error=error)
 
 
 class Writer(logging.Handler):
-    """Keeps the log's last lines, and writes the page with each of them."""
+    """Keep the last lines of the log; write the page at each message."""
 
     def __init__(self, conductor: Conductor) -> None:
         super().__init__(logging.INFO)
@@ -54,22 +54,22 @@ class Writer(logging.Handler):
         self.lines = [*self.lines, record.getMessage().removeprefix("pfedfair: ")][-LINES:]
         try:
             self.write()
-        except Exception:  # a page is not worth a run
+        except Exception:  # the page must not stop the run
             self.handleError(record)
 
     def write(self, finished: bool = False, error: str = "") -> None:
         from pfedfair.report.refresh import write
         from pfedfair.studies.page import of_server
 
-        settings, roster = self.conductor.settings, self.conductor.roster
-        done, places = told(settings.out)
-        silent = {site for site, node in roster.nodes.items() if node in self.conductor.silent}
-        names = list(dict.fromkeys([*places, *roster.nodes, *roster.refused]))
+        settings, known = self.conductor.settings, self.conductor.participants
+        done, numbered = read_progress(settings.out)
+        silent = {site for site, node in known.nodes.items() if node in known.silent}
+        names = list(dict.fromkeys([*numbered, *known.nodes, *known.refused]))
         sites = []
         for name in names:
-            if name in roster.refused and name not in roster.nodes:
-                sites.append((name, "refused", roster.refused[name]))
-            elif name not in roster.nodes:
+            if name in known.refused and name not in known.nodes:
+                sites.append((name, "refused", known.refused[name]))
+            elif name not in known.nodes:
                 sites.append((name, "missing", "it is not connected"))
             elif name in silent:
                 sites.append((name, "missing", "it did not answer the last time"))
@@ -82,10 +82,10 @@ class Writer(logging.Handler):
         write(page, settings.out / PAGE)
 
 
-def told(folder: Path) -> tuple[int, list[str]]:
-    """How many rounds are done, and who has a place: what the checkpoint says without its models.
+def read_progress(folder: Path) -> tuple[int, list[str]]:
+    """Return the number of rounds done and the names of the sites, from the checkpoint.
 
-    A page is no reason to fail: a checkpoint that cannot be read says nothing.
+    A checkpoint that cannot be read counts as none: the page must not stop the run.
     """
     path = folder / CHECKPOINT
     if not path.exists():
@@ -93,6 +93,6 @@ def told(folder: Path) -> tuple[int, list[str]]:
     try:
         with safe_open(path, framework="pt") as file:
             about = json.loads(file.metadata()["about"])
-        return int(about["done"]), [str(place["name"]) for place in about["places"]]
+        return int(about["done"]), [str(site["name"]) for site in about["places"]]
     except Exception:
         return 0, []

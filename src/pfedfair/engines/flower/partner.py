@@ -1,17 +1,17 @@
 """A site's part in secure sums: four kinds of messages, each answered once and in turn.
 
-1. ``query.keys``: the site makes keys, one for each of the next sums, and tells the public ones.
-2. ``query.shares``: for each sum it makes the seed of its own mask, and deals out shares of it and
-   of its private key, sealed for one other site each. The server passes them on.
-3. ``train``: the round itself; what leaves is masked with the keys of one sum.
-4. ``query.unmask``: for each site whose numbers have arrived the site tells its share of the seed,
-   for each other one its share of the key. Never both of one site: with both, and late numbers,
-   the server could read them.
+1. ``query.keys``: the site makes keys, one for each of the next sums, and sends the public ones.
+2. ``query.shares``: for each sum it makes the seed of its own mask, and sends shares of it and of
+   its private key, each encrypted for one other site. The server passes them on.
+3. ``train``: the round itself; the answer is masked with the keys of one sum.
+4. ``query.unmask``: the site sends its share of the seed of each site whose numbers have arrived,
+   and its share of the key of each other site. Never both of one site: with both, and late
+   numbers, the server could read them.
 
-The first two are needed again when somebody is lost, or the keys are used up. Private keys and
-seeds are in the memory of the site's SuperNode, never on disk, and forgotten when their sum is
-open. On disk is with whom each question was added up: the same again, in whatever run, with others
-would tell of those who differ.
+The first two are needed again when a site is lost, or the keys are used up. Private keys and seeds
+are in the memory of the site's SuperNode, never on disk, and deleted when their sum is unmasked. On
+disk is the cohort of each sum: the same sum again with other sites, in whatever run, would reveal
+the numbers of those that differ.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from torch import Tensor
 from pfedfair._util.files import atomic
 from pfedfair.engines.flower import keys
 from pfedfair.engines.site.masking import (
-    FEWEST,
-    Forms,
+    MIN_SITES,
     Scale,
-    forms_of,
-    least_to_open,
+    Shapes,
     mask,
+    min_threshold,
     pair_masks,
-    whole,
+    quantise,
+    shapes_of,
 )
 from pfedfair.engines.site.policy import PolicyError
 from pfedfair.engines.site.work import Work
 
 Order = Mapping[str, Any]
 NAME = "added-up.json"
-KEPT = 5000  # questions
-AT_ONCE = 20  # sums that keys are made for
+MAX_NOTED = 5000  # sums
+MAX_SUMS = 20  # that keys are made for at once
 
 
 class Partner:
-    """What a site remembers of the sums that are being made; `memory` outlives messages."""
+    """A site in the sums that are being made; `memory` persists between messages."""
 
     def __init__(self, memory: MutableMapping[str, Any], node: Order) -> None:
         self.memory, self.node = memory, node
@@ -56,22 +56,22 @@ class Partner:
     def keys(self, order: Order) -> dict[str, Any]:
         """Make keys for some sums; return the public ones, signed if the site has a key."""
         number, sums = int(order["number"]), int(order["sums"])
-        if not 1 <= sums <= AT_ONCE:
-            raise PolicyError(f"This site makes keys for up to {AT_ONCE} sums, not for {sums}.")
-        seal, masks = keys.fresh(), [keys.fresh() for _ in range(sums)]
-        told: dict[str, Any] = {"seal": keys.public(seal), "masks": [*map(keys.public, masks)]}
-        told["site"] = str(self.node.get("site") or f"number {number}")
+        if not 1 <= sums <= MAX_SUMS:
+            raise PolicyError(f"This site makes keys for up to {MAX_SUMS} sums, not for {sums}.")
+        seal, masks = keys.new_private_key(), [keys.new_private_key() for _ in range(sums)]
+        offer: dict[str, Any] = {"seal": keys.public(seal), "masks": [*map(keys.public, masks)]}
+        offer["site"] = str(self.node.get("site") or f"number {number}")
         self.known = {"session": str(order["session"]), "stage": "keys", "number": number}
         self.known |= {"seal": seal.hex(), "masks": [one.hex() for one in masks]}
         if self.node.get("key"):
-            text = signed_text(self.known["session"], number, told)
-            told["signature"] = keys.sign(Path(str(self.node["key"])), text)
-        self.known["own"] = told
-        self._keep()
-        return told
+            text = signed_text(self.known["session"], number, offer)
+            offer["signature"] = keys.sign(Path(str(self.node["key"])), text)
+        self.known["own"] = offer
+        self._save()
+        return offer
 
     def shares(self, order: Order) -> dict[str, str]:
-        """Deal out shares of the private keys and of new seeds; sealed, by the receiver."""
+        """Return shares of the private keys and of new seeds, encrypted, by receiver."""
         self._check_turn(order, "keys")
         members = {int(number): dict(one) for number, one in order["members"].items()}
         threshold, own = int(order["threshold"]), self.known["number"]
@@ -79,83 +79,81 @@ class Partner:
         masks = [bytes.fromhex(one) for one in self.known["masks"]]
         seeds = [secrets.token_bytes(keys.LENGTH) for _ in masks]
         numbers = sorted(members)
-        dealt = [[keys.deal(secret, threshold, numbers) for secret in pair]
-                 for pair in zip(seeds, masks, strict=True)]  # fmt: skip
+        shares = [[keys.make_shares(secret, threshold, numbers) for secret in pair]
+                  for pair in zip(seeds, masks, strict=True)]  # fmt: skip
         self.known |= {"members": members, "threshold": threshold, "stage": "shares", "at": -1}
         self.known["seeds"] = [seed.hex() for seed in seeds]
-        self.known["held"] = {own: [[seed[own], key[own]] for seed, key in dealt]}
+        self.known["held"] = {own: [[seed[own], key[own]] for seed, key in shares]}
         sealed = {}
         for number in numbers:
             if number != own:
-                each = [[seed[number], key[number]] for seed, key in dealt]
+                each = [[seed[number], key[number]] for seed, key in shares]
                 text = json.dumps([self.known["session"], own, each])
-                sealed[str(number)] = keys.seal(
+                sealed[str(number)] = keys.encrypt(
                     bytes.fromhex(self.known["seal"]), members[number]["seal"], text
                 )
-        self._keep()
+        self._save()
         return sealed
 
-    def masked(self, order: Order, work: Work) -> tuple[Tensor, Forms, int]:
-        """Train, and hide what comes of it; return the numbers, their form and how many rounds."""
+    def masked(self, order: Order, work: Work) -> tuple[Tensor, Shapes, int]:
+        """Train, and mask the message; return its numbers and shapes, and how many rounds."""
         self._check_turn(order, "shares", "opened")
         at, own, members = int(order["sum"]), self.known["number"], self.known["members"]
         if not self.known["at"] < at < len(self.known["seeds"]):
             raise PolicyError("This site has used the masks of this sum already, or has none.")
         if self.known["stage"] == "shares":
-            self._unseal(order["shares"])
+            self._decrypt_shares(order["shares"])
         people = {int(number): int(n) for number, n in order["people"].items()}
         self._check_people(people, work.people)
-        sums, asked = work.algorithm.sums, work.asked(people)
+        sums, digest = work.algorithm.sums, work.order_digest(people)
         weights = people if "size" in sums.values() else dict.fromkeys(people, 1)
         # From here on these masks are used up, whatever happens.
-        about = str(work.folder), work.question, weights
+        about = str(work.source.folder), work.state_digest, weights
         self.known |= {"at": at, "stage": "masked", "about": about}
-        self._keep()
+        self._save()
         sent, done = work.train()
         scale = Scale(sums, work.algorithm.models)
-        numbers = whole(sent, work.server, scale, people[own], len(self.known["held"]))
+        numbers = quantise(sent, work.server, scale, people[own], len(self.known["held"]))
         private, session = bytes.fromhex(self.known["masks"][at]), self.known["session"]
         pairs = {
-            int(number): keys.mask_key(private, members[number]["masks"][at], session, asked)
+            int(number): keys.mask_key(private, members[number]["masks"][at], session, digest)
             for number in self.known["held"]
             if int(number) != own
         }
         numbers += mask(bytes.fromhex(self.known["seeds"][at]), len(numbers))
         numbers += pair_masks(own, pairs, len(numbers))
-        return torch.from_numpy(numbers), forms_of(sent), done
+        return torch.from_numpy(numbers), shapes_of(sent), done
 
     def unmask(self, order: Order) -> dict[str, dict[str, str]]:
-        """Shares of the seeds of those who are in the sum, and of the keys of those who are not."""
+        """Return shares of the seeds of the sites in the sum, and of the keys of the others."""
         self._check_turn(order, "masked")
         within, present = set(map(int, order["within"])), set(map(int, self.known["held"]))
         at = self.known["at"]
         if self.known["number"] not in within or not within <= present:
             raise PolicyError("This site does not open a sum that it is not in.")
         self._check_enough(len(within))
-        folder, question, weights = self.known["about"]
+        folder, digest, weights = self.known["about"]
         members = self.known["members"]
-        remember(
-            folder, question, sorted([members[n]["site"], weights[n]] for n in map(str, within))
-        )
-        told: dict[str, dict[str, str]] = {"seeds": {}, "keys": {}}
+        note_sum(folder, digest, sorted([members[n]["site"], weights[n]] for n in map(str, within)))
+        shares: dict[str, dict[str, str]] = {"seeds": {}, "keys": {}}
         for number, each in self.known["held"].items():
             seed, key = each[at]
             inside = int(number) in within
-            told["seeds" if inside else "keys"][number] = seed if inside else key
+            shares["seeds" if inside else "keys"][number] = seed if inside else key
             each[at] = None
         self.known["seeds"][at] = self.known["masks"][at] = None
         self.known["stage"] = "opened"
-        self._keep()
-        return told
+        self._save()
+        return shares
 
-    def _unseal(self, sealed: Mapping[str, str]) -> None:
-        """Read the others' shares: whoever sent some takes part in the sums."""
+    def _decrypt_shares(self, sealed: Mapping[str, str]) -> None:
+        """Read the others' shares: the sites that sent some take part in the sums."""
         held, members = dict(self.known["held"]), self.known["members"]
         for number, one in sealed.items():
             if number not in members or number in held:
                 raise PolicyError("This site does not add up with sites whose keys it has not.")
             try:
-                held[number] = self._dealt(int(number), one)
+                held[number] = self._shares_from(int(number), one)
             except Exception as error:
                 raise PolicyError(
                     f"The shares of site number {number} cannot be read, or are of another sum."
@@ -163,11 +161,11 @@ class Partner:
         self._check_enough(len(held))
         self.known["held"] = held
 
-    def _dealt(self, source: int, sealed: str) -> list[list[str]]:
-        """What another site has dealt to this one, for each sum a share of its seed and its key."""
+    def _shares_from(self, source: int, sealed: str) -> list[list[str]]:
+        """Return the shares of another site's seed and key, for each sum."""
         members, own = self.known["members"], self.known["number"]
         private = bytes.fromhex(self.known["seal"])
-        text = keys.unseal(private, members[str(source)]["seal"], sealed)
+        text = keys.decrypt(private, members[str(source)]["seal"], sealed)
         session, number, each = json.loads(text)
         if [session, number] != [self.known["session"], source]:
             raise ValueError("they are of another sum")
@@ -177,23 +175,23 @@ class Partner:
         return list(each)
 
     def _check_turn(self, order: Order, *stages: str) -> None:
-        """Refuse what is out of turn: masks that are used twice hide nothing."""
+        """Refuse a message out of turn: masks that are used twice hide nothing."""
         same = self.known.get("session") == order.get("session")
         if not same or self.known.get("stage") not in stages:
             raise PolicyError("This site does not know of this sum, or has already answered.")
 
-    def _keep(self) -> None:
+    def _save(self) -> None:
         self.memory["sum"] = json.dumps(self.known)
-        self.known = json.loads(self.memory["sum"])  # numbers of sites are words from here on
+        self.known = json.loads(self.memory["sum"])  # the numbers of sites become text
 
     def _check_members(self, members: Mapping[int, Mapping[str, Any]], threshold: int) -> None:
         if members.get(self.known["number"]) != self.known["own"]:
             raise PolicyError("This site's own keys are not among those of the sum.")
-        if len(members) < FEWEST:
+        if len(members) < MIN_SITES:
             raise too_few(len(members))
-        if not least_to_open(len(members)) <= threshold <= len(members):
+        if not min_threshold(len(members)) <= threshold <= len(members):
             raise PolicyError(
-                f"This site needs at least {least_to_open(len(members))} of {len(members)} sites "
+                f"This site needs at least {min_threshold(len(members))} of {len(members)} sites "
                 f"to open a sum; the run asks for {threshold}."
             )
         each = [key for one in members.values() for key in (one["seal"], *one["masks"])]
@@ -216,7 +214,7 @@ class Partner:
             seen.add(who)
 
     def _check_people(self, people: Mapping[int, int], most: int) -> None:
-        """What each site counts for in the sum; the others are told the same, or nothing opens."""
+        """Check the weights of the sites; if the others were sent different ones, masks remain."""
         own = people.get(self.known["number"], 0)
         if set(people) != set(map(int, self.known["held"])) or min(people.values()) < 1:
             raise PolicyError("This site is not told what each site in the sum counts for.")
@@ -226,31 +224,31 @@ class Partner:
             raise PolicyError("This site does not count for more than all others together.")
 
     def _check_enough(self, sites: int) -> None:
-        if sites < max(FEWEST, self.known["threshold"]):
+        if sites < max(MIN_SITES, self.known["threshold"]):
             raise too_few(sites)
 
 
 def too_few(sites: int) -> PolicyError:
     return PolicyError(
-        f"This site's numbers leave in a sum of at least {FEWEST} sites, and of as many as must "
+        f"This site's numbers leave in a sum of at least {MIN_SITES} sites, and of as many as must "
         f"open it; the run asks for {sites}."
     )
 
 
-def signed_text(session: str, number: int, told: Mapping[str, Any]) -> str:
-    words = ["pfedfair secure sum", session, number, told["site"], told["seal"], told["masks"]]
+def signed_text(session: str, number: int, offer: Mapping[str, Any]) -> str:
+    words = ["pfedfair secure sum", session, number, offer["site"], offer["seal"], offer["masks"]]
     return json.dumps(words)
 
 
-def remember(folder: str, question: str, within: list[Any]) -> None:
-    """Note with whom, and by what weights, an answer is added up; refuse the same with others."""
+def note_sum(folder: str, digest: str, cohort: list[Any]) -> None:
+    """Record the sites and weights of a sum; refuse the same sum with others."""
     path = Path(folder) / NAME
     book = json.loads(path.read_text()) if path.exists() else {}
-    if book.pop(question, within) != within:
+    if book.pop(digest, cohort) != cohort:
         raise PolicyError(
             "The same was added up before with other sites or weights, and the difference would "
             "tell of some: wait until these sites are back, or start another run with another seed."
         )
-    book = dict([*book.items(), (question, within)][-KEPT:])
+    book = dict([*book.items(), (digest, cohort)][-MAX_NOTED:])
     with atomic(path) as beside:
         beside.write_text(json.dumps(book))

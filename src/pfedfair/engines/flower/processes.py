@@ -21,10 +21,10 @@ import tomli_w
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import atomic
-from pfedfair.engines.ray import secret
+from pfedfair.engines.ray import token_settings
 
 SETTINGS = {
-    "FLWR_TELEMETRY_ENABLED": "0",  # nothing is reported to anybody
+    "FLWR_TELEMETRY_ENABLED": "0",  # no telemetry
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
@@ -42,19 +42,19 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The environment of every Flower process: its files in `home`, nothing sent to anybody.
+    """Return the environment of every Flower process: its files in `home`, no telemetry.
 
-    A simulation starts Ray, which listens on all interfaces and runs code for whoever asks. So it
-    asks for a secret. And Ray joins nobody else's cluster.
+    A simulation starts Ray, which listens on all interfaces and runs the code of any client. So it
+    requires a token, and joins no other cluster.
     """
     here = str(Path(sys.executable).parent)
     path = os.pathsep.join([here, os.environ.get("PATH", "")])
     own = {"FLWR_HOME": str(home), "PATH": path, "RAY_ADDRESS": "local"}
-    return {**os.environ, **SETTINGS, **secret(), **own}
+    return {**os.environ, **SETTINGS, **token_settings(), **own}
 
 
 def free_ports(n: int) -> list[int]:
-    """Ports of loopback that nobody uses now."""
+    """Return unused ports of loopback."""
     sockets = [socket.socket() for _ in range(n)]
     try:
         for one in sockets:
@@ -71,7 +71,7 @@ def write_toml(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def connection(port: int, tls: Path | None) -> dict[str, Any]:
-    """What Flower's command line must know of a SuperLink on loopback."""
+    """Return the settings of Flower's command line for a SuperLink on loopback."""
     trust = {"insecure": True} if tls is None else {"root-certificates": str(tls / "ca.pem")}
     where = {"address": f"127.0.0.1:{port}", **trust}
     return {"superlink": {"default": CONNECTION, CONNECTION: where}}
@@ -94,7 +94,7 @@ class Processes:
 
     def __exit__(self, *error: object) -> None:
         for how in self.before:
-            signal.signal(how, signal.SIG_IGN)  # nothing comes between: all are stopped
+            signal.signal(how, signal.SIG_IGN)  # all are stopped without interruption
         try:
             self.stop()
         finally:
@@ -123,7 +123,7 @@ class Processes:
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
     def superlink(self, port: int, *options: str) -> subprocess.Popen[bytes]:
-        """Start a SuperLink on loopback, for trying out; wait until it listens."""
+        """Start a SuperLink without TLS on loopback; wait until it listens."""
         self.connect(port)
         command = ["flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(port)]
         process = self.start("superlink", [*command, *options])
@@ -140,7 +140,7 @@ class Processes:
         raise InputError(f"The SuperLink did not start, see {self.logs / 'superlink.log'}.")
 
     def connect(self, port: int, tls: Path | None = None) -> None:
-        """Tell Flower's command line where the SuperLink is."""
+        """Configure Flower's command line for a SuperLink."""
         write_toml(self.home / "config.toml", connection(port, tls))
 
     def flwr(self, *arguments: str, wait: float = 180) -> str:
@@ -156,7 +156,7 @@ class Processes:
     def run(
         self, config: Mapping[str, Any], app: Path = APP, federation: str | None = None
     ) -> Path:
-        """Submit a run; return the file in which it says how it ended."""
+        """Submit a run; return the file to which it writes how it ended."""
         out = Path(str(config["out"]))
         out.mkdir(parents=True, exist_ok=True)
         status = out / "status.json"
@@ -168,13 +168,13 @@ class Processes:
         return status
 
     def ended(self) -> str | None:
-        """What Flower says of the last run, if it has ended."""
+        """Return Flower's status details of the last run if it has ended, else None."""
         run = json.loads(self.flwr("list", CONNECTION, "--limit", "1", "--format", "json"))["runs"]
         over = bool(run) and str(run[0]["status"]).startswith("finished")
         return str(run[0]["status-details"]) if over else None
 
     def wait(self, status: Path, wait: float) -> dict[str, Any]:
-        """Wait until a run has ended; return what it says."""
+        """Wait until a run has ended; return its status."""
         end = time.monotonic() + wait
         while time.monotonic() < end:
             if status.exists():
@@ -187,14 +187,14 @@ class Processes:
 
 
 def stop_all(pids: Sequence[int], how: int = signal.SIGTERM, patience: float = 10) -> None:
-    """End processes and all their descendants: `how` first, then SIGKILL for who is left."""
+    """Stop processes and all their descendants: by the signal `how` first, then by SIGKILL."""
     families = [found for found in map(family, pids) if found]
     parents = [found[0] for found in families]
-    young = [one for found in families for one in found[1:]]
+    children = [one for found in families for one in found[1:]]
     for some, signal_, awaited, seconds in (
         (parents, how, parents, patience),
-        (young, signal.SIGTERM, young, 1.0),
-        (parents + young, signal.SIGKILL, young, patience),
+        (children, signal.SIGTERM, children, 1.0),
+        (parents + children, signal.SIGKILL, children, patience),
     ):
         for one in some:
             with suppress(psutil.NoSuchProcess):  # nor is it sent to another of the same number
@@ -205,7 +205,7 @@ def stop_all(pids: Sequence[int], how: int = signal.SIGTERM, patience: float = 1
 
 
 def family(pid: int) -> list[psutil.Process]:
-    """A process, its children, and theirs; nobody, if it is not there."""
+    """Return a process and all its descendants; an empty list if it does not exist."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         return [process, *process.children(recursive=True)]
@@ -213,7 +213,7 @@ def family(pid: int) -> list[psutil.Process]:
 
 
 def alive(process: psutil.Process) -> bool:
-    """Whether it is still there, and not only waiting to be forgotten."""
+    """Whether a process runs, and is no zombie."""
     with suppress(psutil.NoSuchProcess):
         gone = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
         return process.is_running() and process.status() not in gone

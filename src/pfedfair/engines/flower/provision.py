@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pfedfair._util.errors import InputError, option
 from pfedfair.engines.flower import signing
 from pfedfair.engines.flower.processes import APP, CONNECTION, SETTINGS, connection
-from pfedfair.engines.site.masking import FEWEST
+from pfedfair.engines.site.masking import MIN_SITES
 
 Key = ec.EllipticCurvePrivateKey
 Extensions = Sequence[x509.ExtensionType]
@@ -38,7 +38,7 @@ def create(
     node_ports: list[int] | None = None,
     secure_sum: bool = False,
 ) -> None:
-    """Write everything that a server and its sites need into a new folder.
+    """Write all files of a server and its sites to a new folder.
 
     Parameters
     ----------
@@ -47,11 +47,11 @@ def create(
     inside
         The SuperLink's own port, on loopback.
     proxied
-        Without a proxy sites go to the SuperLink itself: for trying out on one machine.
+        Without a proxy sites connect to the SuperLink directly: for a test on one machine.
     node_ports
         A port for each site's own process, on its loopback; otherwise 9094 and those after it.
     secure_sum
-        Whether a run adds up behind masks, and no site takes part in one that does not.
+        Whether runs use secure sums, and sites refuse runs that do not.
     """
     if sites < 1:
         raise InputError(f"{option('sites')} must be at least 1, got {sites}.")
@@ -69,10 +69,10 @@ def create(
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not empty: choose another folder.")
-    if secure_sum and sites < FEWEST:
+    if secure_sum and sites < MIN_SITES:
         raise InputError(
-            f"{option('secure-sum')} needs at least {FEWEST} sites, got {sites}: of a sum of two, "
-            "each would know the other's numbers."
+            f"{option('secure-sum')} needs at least {MIN_SITES} sites, got {sites}: of a sum of "
+            "two, each would know the other's numbers."
         )
     names = [f"site-{i + 1}" for i in range(sites)]
     server = folder / "server"
@@ -122,7 +122,7 @@ def create(
 
 
 def _fill(path: Path, mode: int = 0o644, **words: object) -> None:
-    """Write the template of a file's name, with these words in it."""
+    """Write the template of the same name, with these words filled in."""
     text = (TEMPLATES / path.name).read_text(encoding="utf-8")
     _write(path, text.format(exports=EXPORTS, **words), mode)
 
@@ -167,7 +167,7 @@ def _server_certificate(key: Key, authority: Key, host: str, days: int) -> x509.
 def _certificate(
     whose: str, key: Key, authority: Key, days: int, critical: Extensions, others: Extensions
 ) -> x509.Certificate:
-    """A certificate that the consortium's authority signs."""
+    """Return a certificate signed by the consortium's authority."""
     subject, issuer = (
         x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"pfedfair {name}")])
         for name in (whose, "consortium")

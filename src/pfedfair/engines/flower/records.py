@@ -1,10 +1,11 @@
-"""Tensors by name, as Flower's records and back."""
+"""Convert between named tensors and Flower's records."""
 
 from collections.abc import Iterator, MutableMapping
 
 import torch
-from flwr.app import Array, ArrayRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Message, RecordDict
 
+from pfedfair.engines.flower.sizes import too_large
 from pfedfair.methods import State
 
 
@@ -16,7 +17,15 @@ def unpack(record: ArrayRecord) -> State:
     return {name: torch.from_numpy(array.numpy().copy()) for name, array in record.items()}
 
 
-class Held(MutableMapping[str, State]):
+def read_training(answer: Message, max_bytes: int) -> tuple[State, int]:
+    """Return the tensors of an answer to ``train``, and how many rounds the site has done."""
+    arrays = answer.content.array_records["arrays"]
+    if sum(len(array.data) for array in arrays.values()) > max_bytes:
+        raise ValueError(too_large(max_bytes))
+    return unpack(arrays), int(str(answer.content.metric_records["metrics"]["rounds"]))
+
+
+class NodeMemory(MutableMapping[str, State]):
     """States in the memory of a SuperNode, which Flower keeps between two messages."""
 
     def __init__(self, records: RecordDict) -> None:

@@ -1,4 +1,4 @@
-"""Averages that a few bad sites cannot move far: Flower's own strategies."""
+"""Robust aggregation, by Flower's own strategies."""
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from pfedfair.engines.flower.records import pack
 
 
 def robust(rows: Tensor, how: str, malicious: int) -> Tensor:
-    """Combine the sites' models ``(sites, p)`` into one, of which `malicious` may be bad.
+    """Combine the sites' models ``(sites, p)`` into one; up to `malicious` of them may be bad.
 
     "trimmed-mean" leaves out as many of the largest and smallest values of each weight; "krum"
     takes the model that is closest to the others.

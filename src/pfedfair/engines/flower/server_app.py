@@ -1,4 +1,4 @@
-"""What the server does: conduct a run, and keep what comes of it in the folder ``out``."""
+"""The server: conduct a run, and save its results in the folder ``out``."""
 
 import logging
 import os
@@ -16,8 +16,8 @@ from pfedfair._util.files import write_json
 from pfedfair.engines.flower import log, page
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site.checkpoint import Checkpoint
+from pfedfair.engines.site.rounds import make_network
 from pfedfair.engines.site.settings import Settings
-from pfedfair.engines.site.work import make_network
 from pfedfair.runs.model import write_model
 
 app = ServerApp()
@@ -28,13 +28,13 @@ PATIENCE = 30.0  # seconds
 def main(grid: Grid, context: Context) -> None:
     out = Path(str(context.run_config["out"]))
     out.mkdir(parents=True, exist_ok=True)
-    with alone(out), told_in(out / "server.log"):
+    with exclusive(out), logged_in(out / "server.log"):
         conduct(grid, context, out)
 
 
 @contextmanager
-def alone(out: Path) -> Iterator[None]:
-    """Work in a folder if nobody else does, or stops within a while."""
+def exclusive(out: Path) -> Iterator[None]:
+    """Lock a folder; wait for another process for at most `PATIENCE` seconds."""
     path = out / "lock"
     try:
         held = FileLock(path).acquire(timeout=PATIENCE)
@@ -47,8 +47,8 @@ def alone(out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def told_in(path: Path) -> Iterator[None]:
-    """Keep in a file what the server says."""
+def logged_in(path: Path) -> Iterator[None]:
+    """Write the server's log to a file."""
     handler = logging.FileHandler(path, encoding="utf-8")
     log.addHandler(handler)
     try:
@@ -59,7 +59,7 @@ def told_in(path: Path) -> Iterator[None]:
 
 
 def conduct(grid: Grid, context: Context, out: Path) -> None:
-    """Conduct the only run in a folder; say there how it ended."""
+    """Conduct a run; write to its folder how it ended."""
     status = out / "status.json"
     status.unlink(missing_ok=True)
     try:
@@ -67,26 +67,26 @@ def conduct(grid: Grid, context: Context, out: Path) -> None:
         conductor = Conductor(grid, settings)
         with page.shown(conductor):
             state = conductor.run()
-        keep(settings, state)
+        save(settings, state)
     except Exception as error:
         text = str(error) if isinstance(error, InputError) else repr(error)
         log.error("pfedfair: %s", text)
         write_json(status, {"done": False, "error": text})
         raise
-    lacking = conductor.lacking
-    said: dict[str, Any] = {"done": not lacking, "sites": [place.name for place in state.places]}
-    said |= {"seconds": state.seconds, "lacking": lacking}
-    said["privacy"] = settings.spent(len(state.seconds))
-    if lacking:
-        whom = " ".join(f"Site '{name}' has no model: {why}" for name, why in lacking.items())
-        said["error"] = f"{whom} The same command asks again."
-    write_json(status, said)
-    what = "all rounds are done, but not every site has its model" if lacking else "the run is done"
+    missing = conductor.without_model
+    report: dict[str, Any] = {"done": not missing, "sites": [site.name for site in state.sites]}
+    report |= {"seconds": state.seconds, "lacking": missing}
+    report["privacy"] = settings.spent(len(state.seconds))
+    if missing:
+        whom = " ".join(f"Site '{name}' has no model: {why}" for name, why in missing.items())
+        report["error"] = f"{whom} The same command asks again."
+    write_json(status, report)
+    what = "all rounds are done, but not every site has its model" if missing else "the run is done"
     log.info("pfedfair: %s; the global model is in %s", what, settings.out)
 
 
-def keep(settings: Settings, state: Checkpoint) -> None:
-    """Write the global model and what else the server knows, as `Run.save` does."""
+def save(settings: Settings, state: Checkpoint) -> None:
+    """Save the global model and the rest of the server's state, as `Run.save` does."""
     algorithm, schema = settings.algorithm, state.schema
     about: dict[str, Any] = {"dataset": "sites", "algorithm": algorithm.to_dict(), "clients": []}
     about |= {"group_names": schema.groups, "label_names": schema.labels}

@@ -1,8 +1,8 @@
-"""Our app, signed: sites run it and nothing else.
+"""The signed app: sites run no other.
 
 Flower verifies apps that come from its own hub. Here the consortium signs its app once, when its
-files are made, by a key that nobody needs afterwards. The SuperLink is given the app with its
-signature, and every site has the public key: what else is submitted, by whomever, sites refuse.
+files are made, with a key that is not needed afterwards. The SuperLink stores the app with its
+signature, and every site has the public key: sites refuse any other app.
 """
 
 import base64
@@ -22,12 +22,12 @@ from pfedfair._util.files import read_json
 from pfedfair.engines.flower.processes import CONNECTION
 
 APP_ID = "@pfedfair/pfedfair-app"
-KEY_ID = "fpk_consortium"  # what sites know the public key by
+KEY_ID = "fpk_consortium"  # the name of the public key at the sites
 BUNDLE, SIGNATURE = "app.fab", "app.json"
 
 
 def sign(app: Path) -> tuple[bytes, dict[str, str], bytes, str]:
-    """Bundle an app and sign it: the bundle, the signature, the private and the public key."""
+    """Bundle and sign an app; return bundle, signature, private and public key."""
     from flwr.cli.build import build_fab_from_disk
     from flwr.supercore.primitives.asymmetric_ed25519 import create_message_to_sign
 
@@ -61,7 +61,7 @@ def start_run(server: Path, stream: bool = False) -> int:
     from flwr.proto.control_pb2 import StartRunRequest
     from flwr.supercore.fab import Fab
 
-    name = _hand_over(server)
+    name = _store_app(server)
     config: Any = parse_config_args([str(server / "run.toml")])
     client = init_http_client_from_connection(read_superlink_connection(CONNECTION))
     try:
@@ -79,8 +79,8 @@ def start_run(server: Path, stream: bool = False) -> int:
     return int(found.run_id)
 
 
-def _hand_over(server: Path) -> str:
-    """Give the SuperLink the signed bundle; return the bundle's name there."""
+def _store_app(server: Path) -> str:
+    """Store the signed bundle at the SuperLink; return its name there."""
     from flwr.server.superlink.linkstate import LinkStateFactory
     from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
     from flwr.supercore.fab import Fab

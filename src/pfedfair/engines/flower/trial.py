@@ -1,4 +1,4 @@
-"""Flower on one machine: the simulation of many sites, and a deployment in miniature."""
+"""Flower on one machine: a simulation of many sites, and a small deployment."""
 
 import json
 import subprocess
@@ -26,17 +26,17 @@ from pfedfair.partition import Plan, fixed_shares
 from pfedfair.runs import choose_network, load_model
 from pfedfair.runs.predictor import Predictor
 
-Say = Callable[[str], None]
-LONGEST = 24 * 3600.0  # seconds
-SILENCE = 60.0  # after so many without news Flower is asked whether the run is still there
+Report = Callable[[str], None]
+TIMEOUT = 24 * 3600.0  # seconds
+SILENCE = 60.0  # seconds without a log message, after which Flower is asked for the run's status
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a trial: the sites' tables, seconds for each round, here and stacked.
+    """The results of a trial: the sites' tables, and seconds for each round, also of `local`.
 
-    `difference` is the largest of a weight to the stacked engine's, `others` the share of the
-    held-out rows on which the two decide differently.
+    `difference` is the largest difference of a weight from that of the local engine, `others` the
+    share of the held-out rows on which the two decide differently.
     """
 
     table: pd.DataFrame
@@ -54,58 +54,58 @@ def simulate(
     seed: int,
     out: Path,
     local_rounds: int = 1,
-    say: Say = lambda text: None,
+    report: Report = lambda text: None,
     secure_sum: bool = False,
 ) -> Outcome:
-    """Run all clients of a data set on Flower's simulation runtime; `where` says where it is."""
+    """Run all clients of a data set on Flower's simulation runtime; `where` has its settings."""
     federation = as_sites(federation, str(where.get("client") or ""))
     out = out.absolute()
-    config = settings(federation, method, algorithm, seed, out / "server") | where
+    config = run_config(federation, method, algorithm, seed, out / "server") | where
     config |= {"blind": not federation.table.task.aware, "state-dir": str(out / "sites")}
     config |= {"local-rounds": local_rounds, "poll": 0.1, "secure-sum": secure_sum}
     with Processes(out / "flower") as processes:
         (port,) = free_ports(1)
         processes.superlink(port, "--simulation")
         clients = f"num-supernodes={len(federation)} client-resources-num-cpus=1"
-        status = processes.run(config, federation=clients)
-        said = follow(processes, status, out / "server" / "server.log", say)
+        path = processes.run(config, federation=clients)
+        status = follow(processes, path, out / "server" / "server.log", report)
     folders = [out / "sites" / name / "model" for name in federation.partition.names]
-    return outcome(federation, algorithm, seed, folders, out / "server", said)
+    return outcome(federation, algorithm, seed, folders, out / "server", status)
 
 
-def settings(
+def run_config(
     federation: Federation, method: str, algorithm: Method, seed: int, out: Path
 ) -> dict[str, Any]:
-    """What both kinds of trial say of a run."""
+    """Return the settings of a run that both kinds of trial have."""
     hidden = ",".join(map(str, federation.data.hidden))
     about = {"method": method, "algorithm": json.dumps(algorithm.to_dict()), "hidden": hidden}
     return about | {"seed": seed, "sites": len(federation), "out": str(out)}
 
 
-def follow(processes: Processes, status: Path, log: Path, say: Say) -> dict[str, Any]:
-    """Wait for the end of a run; pass on what its server says meanwhile."""
-    told, end, look = 0, time.monotonic() + LONGEST, time.monotonic() + SILENCE
-    said = None
-    while said is None:
+def follow(processes: Processes, path: Path, log: Path, report: Report) -> dict[str, Any]:
+    """Wait for the end of a run; report its server's log; return the status in the file `path`."""
+    read, end, look = 0, time.monotonic() + TIMEOUT, time.monotonic() + SILENCE
+    status = None
+    while status is None:
         try:
-            said = processes.wait(status, 0.5)
+            status = processes.wait(path, 0.5)
         except TimeoutError:
             if time.monotonic() > end:
                 raise InputError(f"The run did not end, see {processes.logs}.") from None
-        if said is None and time.monotonic() > look:
-            why = processes.ended()  # it may have died without a word
-            if why is not None and not status.exists():
+        if status is None and time.monotonic() > look:
+            why = processes.ended()  # it may have crashed without a status
+            if why is not None and not path.exists():
                 raise InputError(f"The run failed: {why}")
             look = time.monotonic() + SILENCE
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-        for line in lines[told:]:
+        for line in lines[read:]:
             if line.startswith("pfedfair: "):
-                say(line.removeprefix("pfedfair: "))
-        if len(lines) > told:
-            told, look = len(lines), time.monotonic() + SILENCE
-    if not said["done"]:
-        raise InputError(f"The run failed: {said['error']}")
-    return said
+                report(line.removeprefix("pfedfair: "))
+        if len(lines) > read:
+            read, look = len(lines), time.monotonic() + SILENCE
+    if not status["done"]:
+        raise InputError(f"The run failed: {status['error']}")
+    return status
 
 
 def outcome(
@@ -114,9 +114,9 @@ def outcome(
     seed: int,
     folders: list[Path],
     server: Path,
-    said: dict[str, Any],
+    status: dict[str, Any],
 ) -> Outcome:
-    """Collect the sites' tables and compare with the stacked engine."""
+    """Collect the sites' tables and compare with the local engine."""
     tables = [pd.read_parquet(folder / "clients.parquet") for folder in folders]
     table = pd.concat(tables, ignore_index=True)
     table.insert(1, "role", federation.partition.roles)
@@ -140,11 +140,11 @@ def outcome(
         differ.append((ours != theirs).double())
     every = torch.cat(differ)
     others = float(every.mean()) if len(every) else 0.0
-    return Outcome(table, [float(s) for s in said["seconds"]], seconds, apart, others)
+    return Outcome(table, [float(s) for s in status["seconds"]], seconds, apart, others)
 
 
 def site_tables(data: Dataset, plan: Plan, seed: int) -> Federation:
-    """A data set as sites would have it: tables of inputs, a label and S, both 0 or 1."""
+    """Return a data set as sites would have it: tables of inputs, a label and S, both 0 or 1."""
     part = plan.split(data, seed)
     inputs = [*data.numeric, *data.categorical]
     frame = data.frame[[c for c in inputs if c != plan.column]].assign(label=data.y, group=data.s)
@@ -161,7 +161,7 @@ def demo(
     sites: int,
     seed: int,
     folder: Path,
-    say: Say = lambda text: None,
+    report: Report = lambda text: None,
     secure_sum: bool = False,
 ) -> Outcome:
     """Set up a deployment with TLS and site authentication on loopback, run it, stop it."""
@@ -187,23 +187,24 @@ def demo(
             policy = {"exact-counts": True, "secure-sum": secure_sum}
             write_toml(folder / name / "policy.toml", policy)
     if not algorithm.sends_models_only:
-        say("these sites' policy allows counts of people without noise, which the method sends")
-    config = settings(federation, method, algorithm, seed, server / "run")
+        report("these sites' policy allows counts of people without noise, which the method sends")
+    config = run_config(federation, method, algorithm, seed, server / "run")
     write_toml(server / "run.toml", config | {"poll": 0.3, "secure-sum": secure_sum})
     with Processes(folder / "flower") as processes:
-        say("starting the SuperLink, with TLS and site authentication")
+        report("starting the SuperLink, with TLS and site authentication")
         processes.connect(ports[0], server / "tls")
         link = processes.start("superlink", [str(server / "start-superlink.sh")])
         processes.listen(ports[0], link)
         _script(processes, server / "register-sites.sh")
-        say(f"starting {sites} SuperNodes, each with its own rows and its own key")
+        report(f"starting {sites} SuperNodes, each with its own rows and its own key")
         for name in names:
             processes.start(name, [str(folder / name / "start-supernode.sh")])
         _script(processes, server / "run.sh")
-        said = follow(processes, server / "run" / "status.json", server / "run" / "server.log", say)
+        run = server / "run"
+        status = follow(processes, run / "status.json", run / "server.log", report)
     federation = as_sites(replace(federation, partition=replace(part, names=tuple(names))))
     folders = [folder / name / "state" / "model" for name in names]
-    return outcome(federation, algorithm, seed, folders, server / "run", said)
+    return outcome(federation, algorithm, seed, folders, server / "run", status)
 
 
 def _script(processes: Processes, path: Path, wait: float = 180) -> None:

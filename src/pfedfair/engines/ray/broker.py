@@ -1,8 +1,8 @@
-"""The process that speaks Ray: it hands out work, gives lost work out again, and tells its parent.
+"""The process that uses Ray: it submits work, resubmits lost work, and sends events to its parent.
 
 A process of its own, as Ray takes over the one that it is in: signals, threads, settings that are
-read once, and an end without a word when the cluster is lost. Work, data and results are bytes to
-it, so that it loads nothing but Ray.
+read once, and an exit when the cluster is lost. Work, data and results are bytes to it, so that it
+imports nothing but Ray.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from typing import Any
 
 from pfedfair.engines.ray import LOCAL, SETTINGS
 
-AT_ONCE = 1000  # pieces of work that wait at the cluster, if nobody says how many
+MAX_SUBMITTED = 1000  # pieces of work at the cluster, by default
 TIMES = 4  # that a piece is tried while its machines are lost
 IDLE = 600.0  # seconds without any machine, in which a cloud would have started one
-SPACE = b"pfedfair"  # of the cluster's small memory: how far each piece is
+SPACE = b"pfedfair"  # namespace of the pieces' progress in the cluster's key-value store
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a broker is to do.
+    """The work of a broker.
 
     `function`, as ``module:name``, is called at a worker with a piece's bytes, the name of the data
-    that it needs and a function that fetches them, `same`, the worker's address, and whom to tell
-    the part that is done; it returns a word and what belongs to it. The pieces are numbered from 0;
-    `data` has the bytes that many of them share.
+    that it needs and a function that fetches them, `same`, the worker's address, and a function
+    that reports its progress; it returns the kind of an event and its content. The pieces are
+    numbered from 0; `data` has the bytes that many of them share.
     """
 
     address: str
@@ -55,15 +55,15 @@ class Order:
 
 
 def main(parent: Connection, order: Order) -> None:
-    """Do an order: what happens is sent to the parent; whatever it sends, or its end, is a stop."""
+    """Carry out an order; send events to the parent; stop at any message from it, or its end."""
     os.setsid()  # Ctrl-C in a terminal is for the parent
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
-        os.dup2(nowhere, stream)  # so is the terminal; Ray writes to it as it likes
+        os.dup2(nowhere, stream)  # so is the terminal, to which Ray would write
     os.environ.update(SETTINGS | order.settings)
-    if order.local or _only_here(order.address):  # this is how Ray is told to stay on loopback
+    if order.local or _only_here(order.address):  # keeps Ray on loopback
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-    for name in ("RAY_ADDRESS", "RAY_AUTH_TOKEN_PATH"):  # we have been told both
+    for name in ("RAY_ADDRESS", "RAY_AUTH_TOKEN_PATH"):  # both are in the order
         os.environ.pop(name, None)
     import ray
 
@@ -72,12 +72,12 @@ def main(parent: Connection, order: Order) -> None:
             try:
                 _join(order)
             except Exception as error:  # Ray raises many kinds
-                parent.send(("closed", _words(error)))
+                parent.send(("closed", _sentence(error)))
                 return
             parent.send(("open",))
             try:
-                for told in _all(parent, order):
-                    parent.send(told)
+                for event in _run(parent, order):
+                    parent.send(event)
             except Exception:
                 parent.send(("bug", traceback.format_exc()))
     finally:
@@ -88,12 +88,12 @@ def main(parent: Connection, order: Order) -> None:
 
 
 def _only_here(address: str) -> bool:
-    """Whether a cluster is on loopback and nowhere else; Ray takes this machine's other name."""
+    """Whether a cluster listens on loopback only; Ray would use this machine's other address."""
     host, _, port = address.rpartition(":")
     if host not in ("localhost", "127.0.0.1", "[::1]"):
         return False
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
-        out.connect(("192.0.2.1", 9))  # nothing is sent: it only tells who we would be
+        out.connect(("192.0.2.1", 9))  # sends nothing: it finds this machine's address
         with socket.create_connection((out.getsockname()[0], int(port)), timeout=5):
             return False
     return True
@@ -113,19 +113,19 @@ def _join(order: Order) -> None:
     )  # fmt: skip
 
 
-def _all(parent: Connection, order: Order) -> Iterator[tuple[Any, ...]]:
-    """Do all pieces; yield what happens."""
+def _run(parent: Connection, order: Order) -> Iterator[tuple[Any, ...]]:
+    """Do all pieces; yield events."""
     import ray
     from ray import cloudpickle, exceptions
 
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # who has no pfedfair can say so
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # also for workers without pfedfair
     remote = ray.remote(num_cpus=1, max_retries=0)(at_worker)
     data = {name: ray.put(content) for name, content in order.data.items()}
     path = sys.path if order.local else []
     job = ray.get_runtime_context().get_job_id()
     waiting, tried = deque(range(len(order.pieces))), [0] * len(order.pieces)
     running: dict[Any, int] = {}
-    most = AT_ONCE if order.local or order.at_once is None else order.at_once
+    most = MAX_SUBMITTED if order.local or order.at_once is None else order.at_once
     watch = Watch(job)
     try:
         while (waiting or running) and not parent.poll():
@@ -133,7 +133,7 @@ def _all(parent: Connection, order: Order) -> Iterator[tuple[Any, ...]]:
                 n = waiting.popleft()
                 piece, name = order.pieces[n]
                 key = f"{job}/{n}".encode()
-                held = (name, [data[name]])  # in a list: fetched only by who asks
+                held = (name, [data[name]])  # in a list: fetched only on demand
                 ref = remote.remote(order.function, piece, held, order.same, key, path)
                 running[ref] = n
             ready, _ = ray.wait(list(running), timeout=0.25)
@@ -141,29 +141,29 @@ def _all(parent: Connection, order: Order) -> Iterator[tuple[Any, ...]]:
                 n = running.pop(ref)
                 try:
                     yield (*ray.get(ref), n)
-                except exceptions.RayTaskError as error:  # of the function's own: it has no bugs
-                    yield "broken", _words(error), n
+                except exceptions.RayTaskError as error:  # raised by the function itself
+                    yield "broken", _sentence(error), n
                     return
-                except exceptions.RayError as error:  # its process or its machine is no more
+                except exceptions.RayError as error:  # its process or its machine is lost
                     tried[n] += 1
                     if tried[n] == TIMES:
-                        yield "lost", _words(error), n
+                        yield "lost", _sentence(error), n
                         return
                     waiting.append(n)
-                    yield "again", _words(error), n
+                    yield "again", _sentence(error), n
             yield from watch.look(running.values(), bool(ready))
-            if watch.alone:
+            if watch.is_idle:
                 yield "nobody", f"{IDLE / 60:g}"
                 return
     finally:
         for ref in running:
             with suppress(Exception):
                 ray.cancel(ref, force=True)
-        watch.forget()
+        watch.clear()
 
 
 class Watch:
-    """How far the pieces are, and whether anybody is there to do them."""
+    """The progress of the pieces, and whether the cluster has a machine."""
 
     def __init__(self, job: str) -> None:
         self.job, self.next = job, 0.0
@@ -179,7 +179,7 @@ class Watch:
         import ray
         from ray.experimental.internal_kv import internal_kv_get_gcs_client as memory
 
-        with suppress(Exception):  # a cluster that is lost ends this process by itself
+        with suppress(Exception):  # if the cluster is lost, Ray ends this process
             keys = {f"{self.job}/{n}".encode(): n for n in pieces}
             found = memory().internal_kv_multi_get(list(keys), namespace=SPACE, timeout=5)
             parts = {keys[key]: float(part) for key, part in found.items()}
@@ -189,10 +189,10 @@ class Watch:
                 self.seen = now
 
     @property
-    def alone(self) -> bool:
+    def is_idle(self) -> bool:
         return time.monotonic() - self.seen > IDLE
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         from ray.experimental.internal_kv import internal_kv_get_gcs_client as memory
 
         with suppress(Exception):
@@ -207,7 +207,7 @@ def at_worker(
     key: bytes,
     path: Sequence[str],
 ) -> tuple[str, Any]:
-    """Do a piece of work; what goes wrong in it is an answer like others."""
+    """Do a piece of work; return an event, also if it cannot be done."""
     import importlib
 
     import ray
@@ -220,21 +220,21 @@ def at_worker(
         work: Callable[..., tuple[str, Any]] = getattr(importlib.import_module(module), name)
     except ImportError as error:
         return "unready", f"{here} cannot load {module.partition('.')[0]} ({error})"
-    told = time.monotonic()
+    reported = time.monotonic()
 
-    def tell(part: float) -> None:
-        nonlocal told
-        if time.monotonic() - told > 0.5:
-            told = time.monotonic()
-            with suppress(Exception):  # a bar that stands still is no reason to stop
+    def report(part: float) -> None:
+        nonlocal reported
+        if time.monotonic() - reported > 0.5:
+            reported = time.monotonic()
+            with suppress(Exception):  # progress must not stop the work
                 put(key, f"{part}".encode(), True, namespace=SPACE)
 
     ref = held[1][0]
-    return work(piece, held[0], lambda: ray.get(ref), same, here, tell)
+    return work(piece, held[0], lambda: ray.get(ref), same, here, report)
 
 
-def _words(error: Exception) -> str:
-    """The sentence that says most: of an error at a worker the last, of Ray's own the first."""
+def _sentence(error: Exception) -> str:
+    """Return the most informative line: the last of a worker's error, the first of Ray's own."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__

@@ -1,4 +1,4 @@
-"""Start a broker, listen to it, and leave nothing behind."""
+"""Start a broker process, receive its events, and stop it."""
 
 import os
 import signal
@@ -16,16 +16,16 @@ from pfedfair._util.errors import InputError
 from pfedfair.engines.ray import broker
 from pfedfair.engines.ray.broker import Order
 
-START = 180.0  # seconds in which a cluster has to let us in
-PATIENCE = 15.0  # seconds for a broker to put everything away
+START = 180.0  # seconds for a cluster to be joined
+PATIENCE = 15.0  # seconds for a broker to stop
 STEP = 0.5
 MEMBER = "run this command on one of its machines, with the Ray and the Python that it runs on"
 
 
-def answers(order: Order) -> Generator[tuple[Any, ...]]:
-    """Yield what happens at the cluster, or nothing for a while ``("wait",)``.
+def events(order: Order) -> Generator[tuple[Any, ...]]:
+    """Yield the events of a broker, or ``("wait",)`` if there is none for a while.
 
-    The iterator has to be closed: then all work is taken back, and a cluster of our own is stopped.
+    The iterator must be closed: this cancels all work, and stops a cluster of our own.
     """
     if order.local:
         order = replace(order, folder=tempfile.mkdtemp(prefix="pff", dir=_short()))
@@ -34,7 +34,7 @@ def answers(order: Order) -> Generator[tuple[Any, ...]]:
     process = context.Process(target=broker.main, args=(there, order), daemon=False)
     try:
         process.start()
-    except BaseException:  # Ctrl-C, say: a child that was not told what to do ends by itself
+    except BaseException:  # such as Ctrl-C: a child without an order ends by itself
         _remove(order.folder)
         raise
     there.close()
@@ -48,17 +48,17 @@ def answers(order: Order) -> Generator[tuple[Any, ...]]:
                 yield ("wait",)
                 continue
             try:
-                told = here.recv()
+                event = here.recv()
             except (EOFError, ConnectionResetError):
-                told = None if opened else ("closed", "it did not let us in")
-            if told is None:
+                event = None if opened else ("closed", "it did not let us in")
+            if event is None:
                 return
-            if told[0] == "closed":
-                raise InputError(f"The cluster cannot be joined ({told[1]}): {MEMBER}.")
-            if told[0] == "bug":
-                raise RuntimeError(f"In the process that speaks to the cluster:\n{told[1]}")
+            if event[0] == "closed":
+                raise InputError(f"The cluster cannot be joined ({event[1]}): {MEMBER}.")
+            if event[0] == "bug":
+                raise RuntimeError(f"In the process that speaks to the cluster:\n{event[1]}")
             opened = True
-            yield told
+            yield event
     finally:
         _stop(process, here, opened)
         _remove(order.folder)
@@ -73,12 +73,12 @@ def _stop(process: Any, here: Any, opened: bool) -> None:
     with suppress(OSError):
         here.send("stop")
     if not opened:
-        process.terminate()  # it is in Ray's hands, which take back what they have started
+        process.terminate()  # it is joining: Ray stops what it has started
     try:
         wait([process.sentinel], PATIENCE)
     finally:
-        with suppress(ProcessLookupError):  # whom it started and who has not heard: all are in its
-            os.killpg(process.pid, signal.SIGKILL)  # group, which is known until it is joined
+        with suppress(ProcessLookupError):  # its remaining children are in its process group,
+            os.killpg(process.pid, signal.SIGKILL)  # which exists until it is joined
         process.kill()
         process.join(PATIENCE)
         here.close()
@@ -86,5 +86,5 @@ def _stop(process: Any, here: Any, opened: bool) -> None:
 
 
 def _short() -> str | None:
-    """A folder with a short name: Ray's sockets lie in it, whose names may not be long."""
+    """Return a folder with a short name, for Ray's sockets, whose paths have a maximum length."""
     return "/tmp" if Path("/tmp").is_dir() else None

@@ -1,4 +1,4 @@
-"""Whom we join: a cluster that is there, asks for a token, and takes ours."""
+"""Check a cluster before it is joined: it must answer, require a token, and accept ours."""
 
 import os
 from importlib.util import find_spec
@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from pfedfair._util.errors import InputError, option
-from pfedfair.engines.ray import LOCAL, secret
+from pfedfair.engines.ray import LOCAL, token_settings
 
 NEEDED = ("ray", "grpc")
-ASKED = "/ray.rpc.NodeInfoGcsService/CheckAlive"  # it changes nothing, and takes no argument
+CHECK = "/ray.rpc.NodeInfoGcsService/CheckAlive"  # without arguments or side effects
 WAIT = 10.0  # seconds for an answer
 
 
-def checked(address: str) -> dict[str, str]:
-    """Say what is wrong with a cluster, before anything is sent; return the settings to join it.
+def check_cluster(address: str) -> dict[str, str]:
+    """Check a cluster before anything is sent; return the settings to join it.
 
-    A cluster that answers a stranger is refused: whoever can reach it could run code on it, and
-    read the rows that we would send.
+    A cluster that answers without a token is refused: anyone who can reach it could run code on it,
+    and read the rows that we would send.
     """
     for module in NEEDED:
         if find_spec(module) is None:
@@ -26,8 +26,8 @@ def checked(address: str) -> dict[str, str]:
                 "pip install 'pfedfair[cluster]'."
             )
     if address == LOCAL:
-        return secret()
-    _parsed(address)
+        return token_settings()
+    _check_address(address)
     token = _token()
     if _answers(address, None):
         raise InputError(
@@ -42,7 +42,7 @@ def checked(address: str) -> dict[str, str]:
     return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
 
 
-def _parsed(address: str) -> None:
+def _check_address(address: str) -> None:
     host, colon, port = address.rpartition(":")
     if not colon or not host or "/" in address or not port.isdecimal():
         raise InputError(
@@ -52,7 +52,7 @@ def _parsed(address: str) -> None:
 
 
 def _token() -> str:
-    """The cluster's token, from where Ray's own commands look for it."""
+    """Return the cluster's token, from where Ray's own commands look for it."""
     given = os.environ.get("RAY_AUTH_TOKEN", "").strip()
     if given:
         return given
@@ -71,13 +71,13 @@ def _token() -> str:
 
 
 def _answers(address: str, token: str | None) -> bool:
-    """Whether a cluster talks to somebody with this token, or with none."""
+    """Whether a cluster answers a client with this token, or with none."""
     import grpc
 
-    known: Any = None if token is None else (("authorization", f"Bearer {token}"),)
+    metadata: Any = None if token is None else (("authorization", f"Bearer {token}"),)
     with _channel(address) as channel:
         try:
-            channel.unary_unary(ASKED)(b"", timeout=WAIT, metadata=known)
+            channel.unary_unary(CHECK)(b"", timeout=WAIT, metadata=metadata)
         except grpc.RpcError as error:
             if error.code() == grpc.StatusCode.UNAUTHENTICATED:
                 return False
@@ -89,7 +89,7 @@ def _answers(address: str, token: str | None) -> bool:
 
 
 def _channel(address: str) -> Any:
-    """A way to the cluster: with its certificates, if Ray's settings say so."""
+    """Return a channel to the cluster, with TLS if Ray's settings say so."""
     import grpc
 
     if os.environ.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):

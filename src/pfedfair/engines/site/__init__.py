@@ -1,8 +1,9 @@
-"""What any deployment needs, whatever carries its messages: no framework is imported here.
+"""A site's part of a run, and what server and sites share, whatever carries their messages.
 
-``schema``: what the sites' tables must have in common. ``rows``: a site's table. ``settings``: of a
-run. ``tell`` and ``work``: a site's part of a run. ``memory`` and ``checkpoint``: what sites and
-server keep. ``policy``, ``ledger`` and ``accounting``: what a site allows, what it has answered and
-what that cost. ``few``, ``privacy``, ``secret`` and ``checks``: what may leave a site, and which
-answers are taken.
+No framework is imported here. ``schema``: the agreed columns of the sites' tables. ``rows`` and
+``cache``: a site's table, encoded. ``settings``: of a run. ``describe``, ``rounds`` and ``work``: a
+site's answers. ``memory`` and ``checkpoint``: the saved states of sites and server. ``policy``,
+``ledger`` and ``accounting``: a site's limits, its answers so far and their privacy cost.
+``rare_values``, ``privacy``, ``secrets`` and ``checks``: what may leave a site, and which answers
+are accepted.
 """

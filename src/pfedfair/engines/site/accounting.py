@@ -1,14 +1,14 @@
-r"""How much privacy many noisy answers cost together, exactly.
+r"""The privacy cost of many noisy answers together, exactly.
 
-An answer is a privacy loss, a random number: of Gaussian noise with a standard deviation of z times
-the sensitivity it is normal, with mean :math:`1 / 2 z^2` and variance :math:`1 / z^2`. Losses of
-several answers add up, and delta is what they exceed epsilon by:
+The privacy loss of an answer is a random variable: for Gaussian noise with a standard deviation of
+z times the sensitivity it is normal, with mean :math:`1 / 2 z^2` and variance :math:`1 / z^2`. The
+losses of several answers add up, and delta is the expected excess over epsilon:
 
 .. math:: \delta(\varepsilon) = E \max(0, 1 - e^{\varepsilon - L})
 
 Normal losses add up to a normal one, so that for Gaussian noise this is a formula (Balle and Wang,
 2018, arXiv:1805.06083). For Laplace noise the distribution of the sum is computed on a grid, with
-every loss rounded up: what comes out is never too small (Koskela, Jälkö and Honkela, 2020,
+every loss rounded up: the result is never too small (Koskela, Jälkö and Honkela, 2020,
 arXiv:1906.03049).
 """
 
@@ -18,27 +18,27 @@ from math import exp, sqrt
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-STEP = 1e-4  # of the grid, or more if it would have too many places
-PLACES = 2**21
-TAIL = 9.0  # standard deviations of a normal loss; what is beyond counts as lost
+STEP = 1e-4  # of the grid, or more if it would have too many points
+MAX_POINTS = 2**21
+TAIL = 9.0  # standard deviations of a normal loss; the rest counts as lost
 
 
 def epsilon_of(gaussian: Mapping[float, int], laplace: Mapping[float, int], delta: float) -> float:
-    """The epsilon of answers with noise, at a `delta`.
+    """Return the epsilon of all answers with noise together, at a `delta`.
 
     Parameters
     ----------
     gaussian
-        By their z, the standard deviation over the sensitivity: how many answers.
+        Number of answers by their z, the standard deviation over the sensitivity.
     laplace
-        By their own epsilon, the sensitivity over the scale: how many answers.
+        Number of answers by their own epsilon, the sensitivity over the scale.
     """
     mu = sqrt(sum(n / z**2 for z, n in gaussian.items()))
-    normal = _solved(lambda epsilon: _gaussian_delta(mu, epsilon), delta) if mu else 0.0
+    normal = _solve(lambda epsilon: _gaussian_delta(mu, epsilon), delta) if mu else 0.0
     added = sum(n * epsilon for epsilon, n in laplace.items())  # simple composition holds as well
     if not added:
         return normal
-    return min(normal + added, _on_a_grid(mu, laplace, delta))
+    return min(normal + added, _grid_epsilon(mu, laplace, delta))
 
 
 def _gaussian_delta(mu: float, epsilon: float) -> float:
@@ -46,8 +46,8 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
     return float(ndtr(mu / 2 - epsilon / mu)) - exp(min(far, 0.0))
 
 
-def _solved(of: Callable[[float], float], delta: float) -> float:
-    """The smallest epsilon at which `of`, which falls, is `delta`."""
+def _solve(of: Callable[[float], float], delta: float) -> float:
+    """Return the smallest epsilon at which the decreasing function `of` is `delta`."""
     from scipy.optimize import brentq  # slow to import, and not every message has noise
 
     if of(0.0) <= delta:
@@ -58,32 +58,32 @@ def _solved(of: Callable[[float], float], delta: float) -> float:
     return float(brentq(lambda epsilon: of(epsilon) - delta, 0.0, high, xtol=1e-9))
 
 
-def _on_a_grid(mu: float, laplace: Mapping[float, int], delta: float) -> float:
+def _grid_epsilon(mu: float, laplace: Mapping[float, int], delta: float) -> float:
     reach = sum(n * epsilon for epsilon, n in laplace.items()) + mu**2 / 2 + TAIL * mu
-    step = max(STEP, 2 * reach / PLACES)
+    step = max(STEP, 2 * reach / MAX_POINTS)
     parts = [(_laplace_losses(epsilon, step), n) for epsilon, n in laplace.items()]
     lost = 0.0
     if mu:
         parts.append((_normal_losses(mu, step), 1))
         lost = float(ndtr(-TAIL))
     first = sum(n * start for (start, _), n in parts)
-    size = 1 + sum(n * (len(chances) - 1) for (_, chances), n in parts)
+    size = 1 + sum(n * (len(probabilities) - 1) for (_, probabilities), n in parts)
     length = 1 << (size - 1).bit_length()
     product = np.ones(length // 2 + 1, dtype=np.complex128)
-    for (_, chances), n in parts:
-        product *= np.fft.rfft(chances, length) ** n
-    chances = np.fft.irfft(product, length)[:size].clip(min=0.0)
+    for (_, probabilities), n in parts:
+        product *= np.fft.rfft(probabilities, length) ** n
+    probabilities = np.fft.irfft(product, length)[:size].clip(min=0.0)
     losses = (first + np.arange(size)) * step
 
     def of(epsilon: float) -> float:
         beyond = losses > epsilon
-        return lost + float(chances[beyond] @ -np.expm1(epsilon - losses[beyond]))
+        return lost + float(probabilities[beyond] @ -np.expm1(epsilon - losses[beyond]))
 
-    return _solved(of, delta)
+    return _solve(of, delta)
 
 
 def _laplace_losses(epsilon: float, step: float) -> tuple[int, np.ndarray]:
-    """Chances of the losses of one answer on the grid, and the number of the first place."""
+    """Return the index of the first grid point, and the probabilities of one answer's losses."""
     first, last = int(np.ceil(-epsilon / step)), int(np.ceil(epsilon / step))
     below = 0.5 * np.exp(-(epsilon - np.arange(first, last) * step) / 2)
     return first, np.diff([0.0, *below, 1.0])

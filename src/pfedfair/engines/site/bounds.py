@@ -1,9 +1,9 @@
-"""Which descriptions are believed: a site that lies about its table must not spoil the others' run.
+"""Bounds on descriptions: a site with a false description must not spoil the others' run.
 
-What cannot be is refused, and so is what is `FAR` from what most sites say. What is merely unusual
-is counted, but not in full: nobody counts for more people than all others together, and no column
-of a site is further out than `WIDE` times what is usual. Of fewer than three sites nobody can say
-who is right.
+Impossible descriptions are refused, and so are those that are `FAR` from the median of all sites.
+The influence of unusual ones is bounded: no site counts for more rows than all others together, and
+no column of a site lies further out than `WIDE` times the typical scale. With fewer than three
+sites there is no majority, and nothing is bounded.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ if TYPE_CHECKING:
     from pfedfair.engines.site.schema import Description
 
 log = logging.getLogger("pfedfair")
-MOST_ROWS = 10**9
-LARGEST = 1e30  # a mean, or a spread
-FAR = 1000.0  # times what is usual: refused
-WIDE = 10.0  # times what is usual: counted as that
-ENOUGH = 3  # sites that can outvote one
-LONGEST = 200  # characters of a name
-MOST_LEVELS = 10_000
+MAX_ROWS = 10**9
+MAX_MOMENT = 1e30  # a mean, or a standard deviation
+FAR = 1000.0  # times the typical scale: refused
+WIDE = 10.0  # times the typical scale: clipped to that
+MIN_SITES = 3  # that can outvote one
+MAX_NAME = 200  # characters
+MAX_VALUES = 10_000
 
 
-class Usual(NamedTuple):
-    """What most sites say of a column of numbers: its centre, and how far its cells are spread."""
+class Typical(NamedTuple):
+    """The centre and the scale of a column of numbers at most sites."""
 
     centre: float
     scale: float
 
 
-def unbelievable(found: Sequence[Description]) -> dict[str, str]:
-    """Whose descriptions are refused, and why."""
+def find_unbelievable(found: Sequence[Description]) -> dict[str, str]:
+    """Return the sites whose descriptions are refused, and why."""
     refused = {one.site: why for one in found if (why := impossible(one))}
     rest = [one for one in found if one.site not in refused]
-    if len(rest) < ENOUGH:
+    if len(rest) < MIN_SITES:
         return refused
     rows = median(one.rows for one in rest)
-    told = {one.site: moments(one) for one in rest}
-    usual = _usual(told)
+    found_moments = {one.site: moments(one) for one in rest}
+    usual = _typical(found_moments)
     for one in rest:
         if one.rows > FAR * rows:
             refused[one.site] = f"it says that it has {one.rows:,} rows, the others have {rows:g}"
-        for column, (mean, spread) in told[one.site].items():
+        for column, (mean, spread) in found_moments[one.site].items():
             if column not in usual:
                 continue
             centre, scale = usual[column]
@@ -66,9 +66,9 @@ def unbelievable(found: Sequence[Description]) -> dict[str, str]:
 
 
 def impossible(one: Description) -> str | None:
-    """Say what cannot be in a description, whatever others say."""
-    if one.rows > MOST_ROWS:
-        return f"it says that it has {one.rows:,} rows, at most {MOST_ROWS:,} can be"
+    """Return what is impossible in a description, whatever the others are, or None."""
+    if one.rows > MAX_ROWS:
+        return f"it says that it has {one.rows:,} rows, at most {MAX_ROWS:,} can be"
     names = [one.site, *one.columns, *one.labels, *one.groups, *(c for k in one.names for c in k)]
     if plain(one.site) != one.site or len(one.site.splitlines()) != 1:
         return "its name has characters that cannot be shown"
@@ -76,36 +76,36 @@ def impossible(one: Description) -> str | None:
     if one.summary is not None:
         levels = {c: tuple(counts.levels) for c, counts in one.summary.categories.items()}
     for name in (*names, *(level for several in levels.values() for level in several)):
-        if len(name) > LONGEST:
-            return f"it has a name of {len(name)} characters, at most {LONGEST} can be"
+        if len(name) > MAX_NAME:
+            return f"it has a name of {len(name)} characters, at most {MAX_NAME} can be"
     for column, several in levels.items():
-        if len(several) > MOST_LEVELS:
-            return f"column '{column}' has {len(several):,} categories, at most {MOST_LEVELS:,} can"
-    for column, people in _people(one).items():
-        if people > one.rows:
-            return f"column '{column}' has {people:,} cells in {one.rows:,} rows"
+        if len(several) > MAX_VALUES:
+            return f"column '{column}' has {len(several):,} categories, at most {MAX_VALUES:,} can"
+    for column, cells in _cells(one).items():
+        if cells > one.rows:
+            return f"column '{column}' has {cells:,} cells in {one.rows:,} rows"
     for column, both in moments(one).items():
-        if not all(isfinite(x) and abs(x) <= LARGEST for x in both):
+        if not all(isfinite(x) and abs(x) <= MAX_MOMENT for x in both):
             return f"column '{column}' has numbers that are too large to be"
     return None
 
 
-def bounded(found: Sequence[Description]) -> list[Description]:
-    """Descriptions that count for no more than they should; nothing changes if all are usual."""
-    if len(found) < ENOUGH:
+def bound_descriptions(found: Sequence[Description]) -> list[Description]:
+    """Return the descriptions with bounded influence, unchanged if all are typical."""
+    if len(found) < MIN_SITES:
         return list(found)
-    weights = bounded_rows([one.rows for one in found])
-    told = {one.site: moments(one) for one in found}
-    usual = _usual(told)
+    weights = bound_weights([one.rows for one in found])
+    found_moments = {one.site: moments(one) for one in found}
+    usual = _typical(found_moments)
     made = []
     for one, weight in zip(found, weights, strict=True):
         if weight < one.rows:
             log.warning("pfedfair: site '%s' says that it has more rows than all others together; "
                         "it counts for %d of %d", one.site, weight, one.rows)  # fmt: skip
-            one = _fewer(one, weight)
+            one = _scale_counts(one, weight)
         wide = {
             column: usual[column]
-            for column, (mean, spread) in told[one.site].items()
+            for column, (mean, spread) in found_moments[one.site].items()
             if column in usual
             and max(abs(mean - usual[column].centre), spread) > WIDE * usual[column].scale
         }
@@ -113,20 +113,20 @@ def bounded(found: Sequence[Description]) -> list[Description]:
             log.warning("pfedfair: at site '%s' numbers are spread unlike the others', and counted "
                         "as %g times as wide at most: %s",
                         one.site, WIDE, ", ".join(wide))  # fmt: skip
-            one = _narrower(one, wide)
+            one = _clip_numbers(one, wide)
         made.append(one)
     return made
 
 
-def bounded_rows(rows: Sequence[int]) -> list[int]:
-    """How many people each site counts for: as many as all others together at the most."""
-    if len(rows) < ENOUGH:
+def bound_weights(rows: Sequence[int]) -> list[int]:
+    """Return the number of rows that each site counts for: at most those of all others together."""
+    if len(rows) < MIN_SITES:
         return list(rows)
     return [min(own, sum(rows) - own) for own in rows]
 
 
 def moments(one: Description) -> dict[str, tuple[float, float]]:
-    """Mean and standard deviation of each column of numbers that has any."""
+    """Return the mean and standard deviation of each column of numbers that is not empty."""
     found = {}
     with np.errstate(all="ignore"):
         if one.summary is None:
@@ -134,38 +134,38 @@ def moments(one: Description) -> dict[str, tuple[float, float]]:
                 if n > 0:
                     found[column] = total / n, float(np.sqrt(away / n))
             return found
-        for column, told in one.summary.numbers.items():
-            if people := int(told.counts.sum()):
-                share = told.counts / people
-                mean = float((told.values * share).sum())
-                found[column] = mean, float(np.sqrt((np.square(told.values - mean) * share).sum()))
+        for column, cells in one.summary.numbers.items():
+            if n := int(cells.counts.sum()):
+                values, share = cells.values, cells.counts / n
+                mean = float((values * share).sum())
+                found[column] = mean, float(np.sqrt((np.square(values - mean) * share).sum()))
     return found
 
 
-def _usual(told: Mapping[str, Mapping[str, tuple[float, float]]]) -> dict[str, Usual]:
-    """What most sites say, of columns that enough of them have and in which cells differ."""
+def _typical(sites: Mapping[str, Mapping[str, tuple[float, float]]]) -> dict[str, Typical]:
+    """Return the typical values of columns that enough sites have and that are not constant."""
     found = {}
-    for column in dict.fromkeys(column for one in told.values() for column in one):
-        each = [one[column] for one in told.values() if column in one]
+    for column in dict.fromkeys(column for one in sites.values() for column in one):
+        each = [one[column] for one in sites.values() if column in one]
         centre = median(mean for mean, _ in each)
         scale = median(spread for _, spread in each) + median(abs(m - centre) for m, _ in each)
-        if len(each) >= ENOUGH and scale > 0:
-            found[column] = Usual(centre, scale)
+        if len(each) >= MIN_SITES and scale > 0:
+            found[column] = Typical(centre, scale)
     return found
 
 
-def _people(one: Description) -> dict[str, int]:
-    """How many people each column tells of."""
+def _cells(one: Description) -> dict[str, int]:
+    """Return the number of cells that each column describes."""
     if one.summary is None:
         return {column: n for column, (_, _, n) in one.numbers.items()}
-    found = {c: int(told.counts.sum()) + told.empty for c, told in one.summary.numbers.items()}
+    found = {c: int(t.counts.sum()) + t.empty for c, t in one.summary.numbers.items()}
     for c, counts in one.summary.categories.items():
         found[c] = sum(counts.levels.values()) + counts.other + counts.empty
     return found
 
 
-def _fewer(one: Description, rows: int) -> Description:
-    """The same shares of fewer people."""
+def _scale_counts(one: Description, rows: int) -> Description:
+    """Scale a description down to fewer rows."""
     part = rows / one.rows
 
     def less(n: int) -> int:
@@ -187,15 +187,15 @@ def _fewer(one: Description, rows: int) -> Description:
     return replace(one, rows=rows, numbers=numbers, summary=summary)
 
 
-def _narrower(one: Description, wide: Mapping[str, Usual]) -> Description:
-    """The same people with numbers no further out than `WIDE` times what is usual."""
+def _clip_numbers(one: Description, wide: Mapping[str, Typical]) -> Description:
+    """Clip a description's numbers to `WIDE` times the typical scale."""
     numbers, summary = dict(one.numbers), one.summary
     for column, (centre, scale) in wide.items():
         low, high = centre - WIDE * scale, centre + WIDE * scale
         if summary is not None:
-            told = summary.numbers[column]
-            within = Values(np.clip(told.values, low, high), told.counts, told.empty)
-            summary = replace(summary, numbers=summary.numbers | {column: within})
+            cells = summary.numbers[column]
+            clipped = replace(cells, values=np.clip(cells.values, low, high))
+            summary = replace(summary, numbers=summary.numbers | {column: clipped})
             continue
         total, away, n = numbers[column]
         mean = min(max(total / n, low), high)

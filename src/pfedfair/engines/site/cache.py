@@ -1,10 +1,12 @@
-"""A site's rows as it trains on them, kept on its own disk from message to message.
+"""A site's encoded rows, cached on its own disk between messages.
 
-A deployment starts a new process for every message. Without this each of them would read the table,
-find out what its columns are and encode them. The file belongs to one content of the table, to the
-agreed columns, to the site's settings, policy and secret, and to the programs that read tables: if
-any of these is another, or the file is damaged, it is made anew. There is one, the last.
+A deployment starts a new process for every message. Without the cache each of them would read the
+table, infer the kinds of its columns and encode them. The file is valid for one content of the
+table, the agreed columns, the site's settings, policy and secret, and the versions of the programs
+that read tables: if any of these differs, or the file is damaged, the rows are encoded again.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
@@ -13,7 +15,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,34 +29,90 @@ from pfedfair import __version__
 from pfedfair._util.files import first_line
 from pfedfair.data.tables.reading import ReadingWarning
 from pfedfair.engines.site import checksums
-from pfedfair.engines.site.rows import folder_of
+from pfedfair.engines.site.rows import Site, federate_site, read_site, state_folder
+from pfedfair.engines.site.schema import Schema
 from pfedfair.engines.site.secrets import NAME as SECRET
 from pfedfair.engines.site.settings import Config
-from pfedfair.federation import Table
+from pfedfair.federation import Federation, Table
 
 log = logging.getLogger("pfedfair")
 NAME = "encoded.safetensors"
 FORMAT = 1
 HOUR = 3600
-_unable: set[Path] = set()  # folders that nothing can be kept in: said once
+_not_writable: set[Path] = set()  # folders, to warn once of each
 
 
-class Ready(NamedTuple):
-    """All of a site's rows, encoded, and which of them are trained on.
+class EncodedRows(NamedTuple):
+    """All of a site's rows, encoded, and the numbers of those that are trained on.
 
-    `people` are the rows for training, also those who are left out of it; `marks` the rows' secret
-    numbers, if the method asks for them.
+    `people` is the number of rows for training, including those that are left out of it.
+    `row_keys` are the rows' secret keys, if the method needs them.
     """
 
     table: Table
     rows: np.ndarray
     people: int
-    marks: np.ndarray | None = None
+    row_keys: np.ndarray | None = None
+
+
+@dataclass
+class Source:
+    """A site's rows for one message: from the cache if it is valid, else from the table."""
+
+    node: Config
+    run: Config
+    least: int  # see `federate_site`
+    independent: bool
+    keyed: bool  # whether the method needs the rows' secret keys
+    cache: RowCache | None
+    cached: EncodedRows | None
+    folder: Path = Path()
+    notes: list[str] = field(default_factory=list)  # warnings about the reading of the table
+    site: Site | None = None
+    made: Federation | None = None
+
+    @classmethod
+    def open(
+        cls, node: Config, run: Config, schema: str, least: int, independent: bool, keyed: bool
+    ) -> Source:
+        """Read the cache, or the table; `schema` has the agreed columns, as JSON."""
+        cache = RowCache.of(node, [schema, least, independent, keyed])
+        cached = cache.read() if cache else None
+        source = cls(node, run, least, independent, keyed, cache, cached)
+        if cache and cached:
+            source.folder = cache.folder
+        else:
+            with recorded_warnings(source.notes):
+                source.folder = source.table().folder
+        return source
+
+    def table(self) -> Site:
+        """Return the site's table; read it if that was not necessary before."""
+        if self.site is None:
+            self.site = read_site(self.node, self.run)
+        return self.site
+
+    def federation(self, schema: Schema) -> Federation:
+        """Return the table, encoded as at all sites, as a federation of one client."""
+        if self.made is None:
+            self.made = federate_site(self.table(), schema, self.least, self.independent)
+        return self.made
+
+    def encoded(self, schema: Schema) -> EncodedRows:
+        """Return the encoded rows; cache them if they were not."""
+        if self.cached:
+            return self.cached
+        site, made = self.table(), self.federation(schema)
+        row_keys = site.row_keys if self.keyed else None
+        rows = EncodedRows(made.table, made.partition.train[0], len(site.train), row_keys)
+        if self.cache:
+            self.cache.write(rows, self.notes)
+        return rows
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Where a site keeps its rows, and a name for all that they depend on."""
+class RowCache:
+    """The file with a site's encoded rows, and a digest of all that they depend on."""
 
     folder: Path
     key: str
@@ -62,13 +120,13 @@ class Kept:
     stats: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, node: Config, schema: str, least: int, alone: bool, marked: bool) -> "Kept | None":
-        """Of a site with a table of its own; a client for trying out keeps nothing."""
+    def of(cls, node: Config, asked: list[object]) -> RowCache | None:
+        """Return the cache of a site with a table of its own; a simulated client has none."""
         if "partition-id" in node or not node.get("data"):
             return None
         names = [node["data"], node.get("test")]
         files = tuple(Path(str(name)) for name in names if name)
-        folder = folder_of(node, node, str(node.get("site") or files[0].stem))
+        folder = state_folder(node, node, str(node.get("site") or files[0].stem))
         secret = folder / SECRET
         try:
             stats = _stats(files)
@@ -77,10 +135,10 @@ class Kept:
                 "programs": [__version__, pd.__version__, pa.__version__, np.__version__],
                 "files": [_digest(path) for path in files],
                 "node": sorted((str(name), str(value)) for name, value in node.items()),
-                "asked": [schema, least, alone, marked],
+                "asked": asked,
                 "secret": _digest(secret) if secret.exists() else "",
             }
-        except OSError:  # whoever reads the table says it better
+        except OSError:  # reading the table gives a clearer message
             return None
         key = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
         return cls(folder, key, files, stats)
@@ -89,8 +147,8 @@ class Kept:
     def path(self) -> Path:
         return self.folder / NAME
 
-    def read(self) -> Ready | None:
-        """What was kept, if it is of just this; and what was said when it was made."""
+    def read(self) -> EncodedRows | None:
+        """Return the cached rows, if they are valid; repeat the warnings about their table."""
         if not self.path.exists():
             return None
         try:
@@ -98,51 +156,50 @@ class Kept:
                 return None
             tensors, about = checksums.read(self.path)
             table = Table(tensors["x"], tensors["y"], tensors["s"])
-            marks = tensors["marks"].numpy().view(np.uint64) if "marks" in tensors else None
-            found = Ready(table, tensors["rows"].numpy(), int(about["people"]), marks)
-            said = [str(text) for text in about["said"]]
-        except Exception as error:  # whatever is wrong with it, it can be made anew
+            row_keys = tensors["marks"].numpy().view(np.uint64) if "marks" in tensors else None
+            found = EncodedRows(table, tensors["rows"].numpy(), int(about["people"]), row_keys)
+            notes = [str(text) for text in about["said"]]
+        except Exception as error:  # whatever is wrong with it, the table is still there
             log.warning("pfedfair: %s cannot be read, and is made anew: %s",
                         self.path, first_line(error))  # fmt: skip
             return None
-        for text in said:
+        for text in notes:
             warnings.warn(text, ReadingWarning, stacklevel=2)
         return found
 
-    def write(self, made: Ready, said: list[str]) -> None:
-        """Keep rows for the next message, unless the table has changed in the meantime."""
+    def write(self, made: EncodedRows, notes: list[str]) -> None:
+        """Cache rows for the next message, unless the table has changed in the meantime."""
         x, y, s = made.table[:3]
         tensors = {"x": x, "y": y, "s": s, "rows": torch.from_numpy(made.rows)}
-        if made.marks is not None:
-            tensors["marks"] = torch.from_numpy(made.marks.view(np.int64))
-        about = {"key": self.key, "people": made.people, "said": said}
+        if made.row_keys is not None:
+            tensors["marks"] = torch.from_numpy(made.row_keys.view(np.int64))
+        about = {"key": self.key, "people": made.people, "said": notes}
         try:
-            self._tidy()
+            self._remove_partial_files()
             if _stats(self.files) == self.stats:
                 checksums.write(self.path, tensors, about, private=True)
         except (OSError, SafetensorError) as error:
-            if self.folder not in _unable:
+            if self.folder not in _not_writable:
                 log.warning("pfedfair: the encoded table cannot be kept in %s, and is made for "
                             "every message: %s", self.folder, first_line(error))  # fmt: skip
-            _unable.add(self.folder)
+            _not_writable.add(self.folder)
 
-    def _tidy(self) -> None:
-        """Take away what processes that were killed have left half written."""
+    def _remove_partial_files(self) -> None:
+        """Remove what killed processes have left half written."""
         for path in self.folder.glob(f".{Path(NAME).stem}.*{Path(NAME).suffix}"):
             if time.time() - path.stat().st_mtime > HOUR:
                 path.unlink(missing_ok=True)
 
 
 @contextmanager
-def heard() -> Iterator[list[str]]:
-    """Listen to what is said of the reading of a table; it is said all the same, afterwards."""
-    said: list[str] = []
+def recorded_warnings(notes: list[str]) -> Iterator[None]:
+    """Add warnings about the reading of a table to `notes`, and issue them afterwards."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always", ReadingWarning)
-        yield said
+        yield
     for one in found:
         if issubclass(one.category, ReadingWarning):
-            said.append(str(one.message))
+            notes.append(str(one.message))
         warnings.warn(one.message, one.category, stacklevel=2)
 
 

@@ -1,4 +1,4 @@
-"""The server's state after every round, in one file that is whole or not there."""
+"""The server's state after every round, in one file that is replaced atomically."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ NAME = "checkpoint.safetensors"
 
 
 @dataclass
-class Place:
-    """A site's place in the federation: its number is where it stands in the list."""
+class Participant:
+    """A site of a run; its number is its position in the list of sites."""
 
     name: str
     rows: int
@@ -26,27 +26,27 @@ class Place:
 
 @dataclass
 class Checkpoint:
-    """All that the server needs to go on: `last` has every site's last answer, by number."""
+    """All that the server needs to resume; `last_answers` are by the sites' numbers."""
 
     key: str
     schema: Schema
-    places: list[Place]
+    sites: list[Participant]
     server: State
     done: int = 0
-    last: dict[int, State] = field(default_factory=dict)
+    last_answers: dict[int, State] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
     token: str = field(default_factory=lambda: secrets.token_hex(4))
 
     @property
     def name(self) -> str:
-        """What sites keep their state of this run by: never that of another with its settings."""
+        """The name of the run's states at the sites; no other run with the same settings has it."""
         return f"{self.key}-{self.token}"
 
     def save(self, folder: Path) -> None:
         about = {name: getattr(self, name) for name in ("key", "done", "seconds", "token")}
-        about |= {"schema": self.schema.to_json(), "places": [vars(one) for one in self.places]}
+        about |= {"schema": self.schema.to_json(), "places": [vars(one) for one in self.sites]}
         tensors = {f"server.{name}": tensor for name, tensor in self.server.items()}
-        for number, message in self.last.items():
+        for number, message in self.last_answers.items():
             tensors |= {f"last.{number}.{name}": tensor for name, tensor in message.items()}
         checksums.write(folder / NAME, tensors, about)
 
@@ -68,5 +68,5 @@ class Checkpoint:
             states[whose][own] = tensor
         server = states.pop("server")
         last = {int(number): state for number, state in states.items()}
-        about["places"] = [Place(**place) for place in about["places"]]
-        return cls(**about, server=server, last=last)
+        sites = [Participant(**site) for site in about.pop("places")]
+        return cls(**about, sites=sites, server=server, last_answers=last)

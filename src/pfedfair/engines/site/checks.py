@@ -1,4 +1,4 @@
-"""Which answers of a site are taken: looked at by the site before it sends, by the server again."""
+"""Checks of a site's answers: by the site before it sends them, and again by the server."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,10 @@ from torch import Tensor
 from pfedfair._util.errors import InputError
 from pfedfair.methods import State
 
-FAR = 100.0  # times the median way of the sites' models: refused
-LONG = 3.0  # times the median way: shortened to it
-AGAINST = 1.5  # times the median way, of what points against the others: shortened to it
-ENOUGH = 3  # answers of which one is in the middle
+FAR = 100.0  # times the median norm of the sites' updates: refused
+LONG = 3.0  # times the median norm: shortened to it
+AGAINST = 1.5  # times the median norm, of an update against the others': shortened to it
+MIN_SITES = 3  # for a median that one site cannot move
 
 
 def check_model(what: str, weights: Tensor) -> None:
@@ -25,9 +25,9 @@ def check_model(what: str, weights: Tensor) -> None:
 
 
 def refusal(message: State, server: State, models: Sequence[str], max_change: float) -> str | None:
-    """Say what is wrong with a site's answer to the `server`'s state, if anything is.
+    """Return what is wrong with a site's answer to the `server`'s state, or None.
 
-    A tensor whose name is in `models` may be `max_change` away from the server's at the most (root
+    A tensor whose name is in `models` may differ from the server's by at most `max_change` (root
     mean square over its weights).
     """
     for name, tensor in message.items():
@@ -49,8 +49,10 @@ def refusal(message: State, server: State, models: Sequence[str], max_change: fl
     return None
 
 
-def odd_ones(messages: Mapping[int, State], server: State, models: Sequence[str]) -> dict[int, str]:
-    """Whose answers are unlike the others': other names or shapes, or a model far from theirs."""
+def find_outliers(
+    messages: Mapping[int, State], server: State, models: Sequence[str]
+) -> dict[int, str]:
+    """Return the answers unlike the others', and why: other names or shapes, or a distant model."""
     forms = {
         number: tuple(sorted((name, tuple(t.shape), str(t.dtype)) for name, t in message.items()))
         for number, message in messages.items()
@@ -79,17 +81,17 @@ def odd_ones(messages: Mapping[int, State], server: State, models: Sequence[str]
     return odd
 
 
-def shortened(
+def shorten_updates(
     messages: Mapping[int, State], server: State, models: Sequence[str], rows: Mapping[int, int]
 ) -> tuple[dict[int, State], dict[int, str]]:
-    """Shorten updates that are `LONG` times the round's median norm to the median; say whose.
+    """Shorten updates of `LONG` times the round's median norm to the median; say whose and why.
 
-    A site with more rows takes more steps, so it may go further by as much. What points against the
-    others is shortened from `AGAINST` times the median on, so that one site cannot outweigh two,
-    and what goes that far as well is not used at all: the site then stays where the server is. All
-    else is passed on as it is.
+    A site with more rows takes more steps, so its limit is proportionally higher. An update that
+    points against the others is shortened from `AGAINST` times the median on, so that one site
+    cannot outweigh two, and is not used at all if it is `LONG` as well: the site then counts with
+    the server's model. All other updates are unchanged.
     """
-    made, told = dict(messages), {}
+    made, reasons = dict(messages), {}
     for name in models:
         update = {
             number: message[name].double() - server[name].double()
@@ -98,16 +100,16 @@ def shortened(
         }
         norm = {number: float(one.norm()) for number, one in update.items()}
         middle = median(norm.values()) if norm else 0.0
-        if len(norm) < ENOUGH or middle == 0:
+        if len(norm) < MIN_SITES or middle == 0:
             continue
-        people = median(rows[number] for number in norm)
+        typical_rows = median(rows[number] for number in norm)
         for number, way in norm.items():
             if way <= AGAINST * middle:
                 continue
             others = sum(one * min(1.0, middle / norm[k]) for k, one in update.items()
                          if k != number and norm[k] > 0)  # fmt: skip
             against = float((update[number] * others).sum()) < 0
-            due = middle * max(1.0, rows[number] / people)
+            due = middle * max(1.0, rows[number] / typical_rows)
             far = against and way > LONG * middle
             if not far and way <= (AGAINST if against else LONG) * due:
                 continue
@@ -116,8 +118,8 @@ def shortened(
             made[number] = made[number] | {name: short.to(server[name].dtype)}
             what = "is shortened" if part else "is not used"
             what += ", as it points against the others'" if against else " to theirs"
-            told[number] = f"'{name}' moved {way / middle:.3g} times the median way and {what}"
-    return made, told
+            reasons[number] = f"'{name}' moved {way / middle:.3g} times the median way and {what}"
+    return made, reasons
 
 
 def _words(form: tuple[tuple[str, tuple[int, ...], str], ...]) -> str:

@@ -1,7 +1,7 @@
-"""Tensors in a file with a checksum: a disk that lost one bit is noticed, not believed.
+"""Tensors in a file with a checksum, which detects a single flipped bit.
 
-The checksum is of names, kinds, shapes, numbers and words, so it does not depend on how the file is
-laid out. It is no signature: whoever can write the file can write another checksum.
+The checksum covers names, types, shapes, numbers and metadata, so it does not depend on the layout
+of the file. It is no signature: anyone who can write the file can write another checksum.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ def write(
     about: Mapping[str, Any] | None = None,
     private: bool = False,
 ) -> None:
-    """Write tensors and words; what is `private` can be read by its owner only."""
+    """Write tensors and metadata; a `private` file can be read by its owner only."""
     whole = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
     words = json.dumps(dict(about or {}))
     with atomic(path) as beside:
@@ -34,18 +34,18 @@ def write(
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors and the words; whatever is not as it was written is an exception."""
+    """Return the tensors and the metadata; raise if the file is not as it was written."""
     with safe_open(path, framework="pt") as file:
-        told = file.metadata() or {}
-        # Copies: what is checked is what is used, whatever happens to the file afterwards.
+        metadata = file.metadata() or {}
+        # Copies: the checked tensors are those that are used, even if the file changes.
         tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-    if "sha256" not in told or told["sha256"] != _sum(tensors, told.get("about", "")):
+    if metadata.get("sha256") != _sum(tensors, metadata.get("about", "")):
         raise ValueError("its checksum does not fit: a bit was lost, or another program wrote it")
-    return tensors, dict(json.loads(told["about"]))
+    return tensors, dict(json.loads(metadata["about"]))
 
 
 def about(path: Path) -> dict[str, Any]:
-    """The words alone, which nobody has checked."""
+    """Return the metadata only, unchecked."""
     with safe_open(path, framework="pt") as file:
         return dict(json.loads((file.metadata() or {})["about"]))
 

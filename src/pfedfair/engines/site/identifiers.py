@@ -1,7 +1,7 @@
-"""Columns that say who somebody is: each site tells which look so to it, and most decide.
+"""Identifier columns: each site reports those that look like one, and the majority decides.
 
-At one site, a column of numbers that differ from person to person may be an income; where most
-sites find that theirs are all different and counted through, it is no input of anybody's model.
+At one site, a column of numbers that differ from row to row may be an income; if the numbers are
+unique and consecutive at most sites, the column is an input of no site's model.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def look_so(data: Dataset, exclude: str) -> tuple[str, ...]:
-    """Columns of a site's table that look like names or numbers of people."""
-    left = [column for column, why in data.left.items() if why == LIKE_A_NAME]
+def find_identifiers(data: Dataset, exclude: str) -> tuple[str, ...]:
+    """Return the columns of a site's table that look like names or numbers of people."""
+    found = [column for column, why in data.left.items() if why == LIKE_A_NAME]
     numbers = (c for c in data.numeric if c != exclude and c not in data.kept and not base_of(c)[1])
     for column in numbers:
         cells = floats(data.frame[column])
         if identifier("number", cells, len(pd.unique(cells[cells == cells])), False):
-            left.append(column)
-    return tuple(sorted(left))
+            found.append(column)
+    return tuple(sorted(found))
 
 
-def voted_out(sites: Sequence[Description]) -> tuple[str, ...]:
-    """Columns that look so to more than half of the sites."""
+def majority_identifiers(sites: Sequence[Description]) -> tuple[str, ...]:
+    """Return the columns that look like identifiers to more than half of the sites."""
     votes = Counter(column for one in sites for column in set(one.identifiers))
     return tuple(sorted(column for column, n in votes.items() if 2 * n > len(sites)))
 
 
-def without(one: Description, columns: Sequence[str]) -> Description:
-    """A description that does not speak of some columns."""
+def drop_columns(one: Description, columns: Sequence[str]) -> Description:
+    """Return a description without some columns."""
 
-    def kept(told: dict[str, T]) -> dict[str, T]:
-        return {c: about for c, about in told.items() if base_of(c)[0] not in columns}
+    def kept(of: dict[str, T]) -> dict[str, T]:
+        return {c: about for c, about in of.items() if base_of(c)[0] not in columns}
 
     summary = one.summary
     if summary is not None:

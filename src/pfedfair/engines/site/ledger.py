@@ -1,7 +1,7 @@
-"""What a site has answered: how often, and how much of its privacy that has cost.
+"""The ledger of a site's answers: how many, and their privacy cost.
 
-One file on the site's disk, written before an answer leaves: a crash in between may cost an answer
-that nobody got, but never forgets one. It outlives runs and restarts.
+One file on the site's disk, written before an answer leaves: after a crash in between it counts an
+answer that nobody got, but never misses one. It persists across runs and restarts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def today() -> str:
 
 
 class Ledger:
-    """The file in a site's folder; `policy` says how much there is to spend."""
+    """The ledger in a site's folder; `policy` has the budget."""
 
     def __init__(self, folder: Path, policy: Policy, day: Callable[[], str] = today) -> None:
         self.path, self.policy, self.day = folder / NAME, policy, day
@@ -38,7 +38,7 @@ class Ledger:
         """Count a message of the server's, of a `run` if it belongs to one."""
         policy = self.policy
         with self._open() as book:
-            if self.day() > book["day"]:  # a clock that is put back brings nothing
+            if self.day() > book["day"]:  # setting the clock back resets nothing
                 book |= {"day": self.day(), "messages": 0, "runs": []}
             book["messages"] += 1
             book["runs"] = sorted({*book["runs"], run} - {""})
@@ -48,11 +48,11 @@ class Ledger:
                 raise policy.refuse("runs_per_day", "one more")
 
     def afford(self, kind: str, noise: float) -> None:
-        """Refuse an answer that would cost more than what is left; spend nothing."""
+        """Refuse an answer that would exceed the budget; spend nothing."""
         self._add(self._read(), kind, noise)
 
     def spend(self, kind: str, noise: float) -> str:
-        """Count an answer with noise; say what all answers together have cost.
+        """Count an answer with noise; return a message with the cost of all answers together.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class Ledger:
         )
 
     def _add(self, book: dict[str, Any], kind: str, noise: float) -> float:
-        """Put an answer into the book; return the epsilon of all."""
+        """Add an answer to the ledger; return the epsilon of all."""
         book[kind][repr(noise)] = book[kind].get(repr(noise), 0) + 1
         gaussian, laplace = (
             {float(z): int(n) for z, n in book[one].items()} for one in ("gaussian", "laplace")
@@ -103,7 +103,7 @@ class Ledger:
 
     @contextmanager
     def _open(self) -> Iterator[dict[str, Any]]:
-        """The book, to write into: kept when the block ends well, by one process at a time."""
+        """Open the ledger for writing, by one process at a time; save it unless the block fails."""
         from filelock import FileLock
 
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ class Ledger:
 
 
 def _flush(folder: Path) -> None:
-    """Have the disk remember the file's new name, too."""
+    """Flush the folder, so that the renamed file survives a power cut."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,12 +1,12 @@
-"""Numbers that mean something in a sum alone: whole numbers modulo 2^64, hidden by masks.
+"""Masked integers modulo 2^64, whose sum alone can be read.
 
-A number x is sent as round(x * 2^bits), plus masks that look like chance. A site shares one mask
-with every other site, which one of the two adds and the other takes off, and has one of its own: in
-the sum of all the shared ones are gone. Sums of whole numbers are exact, and of others wrong by
-half a step of 2^-bits for each site at the most. Everything has to stay within a quarter of what 64
-bits hold, so that a sum never runs over and one that does is noticed.
+A number x is sent as round(x * 2^bits), plus pseudorandom masks. A site shares one mask with every
+other site, which one of the two adds and the other subtracts, and has one of its own: in the sum of
+all the shared masks cancel. Sums of integers are exact, and the error of others is at most half a
+step of 2^-bits for each site. All sums must stay within a quarter of the range of 64 bits, so that
+an overflow is detected.
 
-Masks are AES-256 in counter mode: without the key nobody tells them from chance.
+Masks are AES-256 in counter mode: without the key they cannot be told from random numbers.
 """
 
 import json
@@ -21,14 +21,14 @@ from pfedfair._util.errors import InputError
 from pfedfair.methods import State
 
 MASKED = "masked"  # the name of the vector in an answer
-FEWEST = 3  # sites in a sum: of two, each would know the other's numbers
-ROOM = 2**62  # what all sites together may fill
-BITS = {"sum": 24, "size": 24, "uniform": 40}  # after the point; no server has a say in them
-Forms = tuple[tuple[str, tuple[int, ...]], ...]  # names and shapes, in the order of the vector
+MIN_SITES = 3  # sites in a sum: of two, each would know the other's numbers
+MAX_SUM = 2**62  # of all sites together
+BITS = {"sum": 24, "size": 24, "uniform": 40}  # after the point; no server can change them
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]  # names and shapes, in the vector's order
 
 
 class Scale(NamedTuple):
-    """How a message becomes whole numbers: the same at all sites and the server.
+    """How a message is quantised: the same at all sites and the server.
 
     `how` is the method's `sums`.
     """
@@ -40,12 +40,12 @@ class Scale(NamedTuple):
         return BITS[self.how[name]]
 
 
-def least_to_open(sites: int) -> int:
-    """How many of some sites must open a sum, so that a server cannot open one of one or two sites.
+def min_threshold(sites: int) -> int:
+    """Return how many sites must unmask a sum, so that no server can unmask one of two sites.
 
-    It may tell each site another list of who is in the sum. To open that of two, `least` sites must
-    think of each other site that it is lost, (sites - 2) * least in all; and each site thinks so of
-    sites - least others at the most.
+    A server may send each site another list of the sites in the sum. To unmask a sum of two,
+    `least` sites must take each other site for lost, (sites - 2) * least in all; and each site
+    takes at most sites - least others for lost.
 
     >>> [least_to_open(n) for n in range(3, 10)]
     [3, 3, 4, 4, 5, 5, 6]
@@ -53,21 +53,21 @@ def least_to_open(sites: int) -> int:
     return (sites + 3) // 2
 
 
-def most(sites: int) -> float:
-    """How large a whole number may be, of which so many are added up."""
-    return 0.99 * ROOM / sites
+def max_integer(sites: int) -> float:
+    """Return how large an integer may be, of which so many are added up."""
+    return 0.99 * MAX_SUM / sites
 
 
-def forms_of(message: State) -> Forms:
+def shapes_of(message: State) -> Shapes:
     return tuple((name, tuple(message[name].shape)) for name in sorted(message))
 
 
-def whole(message: State, server: State, scale: Scale, people: int, sites: int) -> np.ndarray:
-    """A message as whole numbers, of which `sites` can be added up.
+def quantise(message: State, server: State, scale: Scale, people: int, sites: int) -> np.ndarray:
+    """Return a message as integers, of which those of `sites` sites can be added up.
 
-    Models as their way from the server's; means times `people`, what the site counts for.
+    Models are differences from the server's; means are multiplied by `people`, the site's weight.
     """
-    found = [np.ones(1, dtype=np.int64)]  # in the sum, how many took part
+    found = [np.ones(1, dtype=np.int64)]  # the sum counts the sites
     for name in sorted(message):
         x = message[name].double().numpy()
         if name in scale.models:
@@ -75,7 +75,7 @@ def whole(message: State, server: State, scale: Scale, people: int, sites: int) 
         if scale.how[name] == "size":
             x = x * people
         steps = np.rint(x * 2.0 ** scale.bits(name))
-        if not (np.abs(steps) <= most(sites)).all():
+        if not (np.abs(steps) <= max_integer(sites)).all():
             raise InputError(
                 f"'{name}' has numbers that are too large for a secure sum, or none at all (NaN)."
             )
@@ -83,9 +83,11 @@ def whole(message: State, server: State, scale: Scale, people: int, sites: int) 
     return np.concatenate(found)
 
 
-def read(total: np.ndarray, forms: Forms, server: State, scale: Scale, people: list[int]) -> State:
-    """What one client would have to send for all: sums, and means over those who took part."""
-    if total[0] != len(people) or not ((total >= -ROOM) & (total <= ROOM)).all():
+def dequantise(
+    total: np.ndarray, forms: Shapes, server: State, scale: Scale, people: list[int]
+) -> State:
+    """Return the message that one client would send for all: sums and means over the sites."""
+    if total[0] != len(people) or not ((total >= -MAX_SUM) & (total <= MAX_SUM)).all():
         raise InputError(
             "The sum cannot be: a site has masked other numbers than it should. Who it was, a "
             "secure sum does not tell."
@@ -103,11 +105,11 @@ def read(total: np.ndarray, forms: Forms, server: State, scale: Scale, people: l
     return found
 
 
-def question(t: int, server: State) -> str:
-    """A name for what the server asks from: in another run it may be the same.
+def state_digest(t: int, server: State) -> str:
+    """Return a digest of the round and the server's state, which may recur in another run.
 
-    The round and the server's state. What else an answer depends on (the method's settings, the
-    encoding) may be a little different, and the answer almost the same.
+    The rest of what an answer depends on (the method's settings, the encoding) is not included: if
+    it differs a little, the answer is almost the same.
     """
     found = sha256(str(t).encode())
     for name, tensor in sorted(server.items()):
@@ -115,25 +117,25 @@ def question(t: int, server: State) -> str:
     return found.hexdigest()[:32]
 
 
-def all_asked(
-    question: str, key: str, rounds: int, max_change: float, people: Mapping[int, int]
+def order_digest(
+    state_digest: str, key: str, rounds: int, max_change: float, people: Mapping[int, int]
 ) -> str:
-    """A name for all that is asked of every site in a sum; `key` is that of the run's settings.
+    """Return a digest of all that every site in a sum is asked; `key` is of the run's settings.
 
-    Shared masks depend on it: they cancel where all were asked the same. A server that gave the
-    others another model, or a weight or a limit next to nothing, would see one site in the sum.
+    Shared masks depend on it: they cancel only if all sites were asked the same. A server that sent
+    the others another model, or a tiny weight or limit, would otherwise see one site in the sum.
     """
-    words = [question, key, int(rounds), float(max_change), sorted(people.items())]
+    words = [state_digest, key, int(rounds), float(max_change), sorted(people.items())]
     return sha256(json.dumps(words).encode()).hexdigest()
 
 
-def length_of(forms: Forms) -> int:
-    """How many numbers a message of such tensors is sent as."""
+def length_of(forms: Shapes) -> int:
+    """Return the length of the vector that a message of these shapes is sent as."""
     return 1 + sum(int(np.prod(shape, dtype=np.int64)) for _, shape in forms)
 
 
-def split(flat: np.ndarray, forms: Forms) -> list[np.ndarray]:
-    """The parts of a vector, in their shapes."""
+def split(flat: np.ndarray, forms: Shapes) -> list[np.ndarray]:
+    """Split a vector into arrays of these shapes."""
     sizes = [int(np.prod(shape, dtype=np.int64)) for _, shape in forms]
     ends = np.cumsum(sizes)[:-1]
     return [part.reshape(shape) for part, (_, shape) in
@@ -141,7 +143,7 @@ def split(flat: np.ndarray, forms: Forms) -> list[np.ndarray]:
 
 
 def mask(key: bytes, length: int) -> np.ndarray:
-    """So many whole numbers, evenly from all of 64 bits; for whoever has the key, the same."""
+    """Return pseudorandom 64-bit integers, determined by the key."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     stream = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
@@ -149,7 +151,7 @@ def mask(key: bytes, length: int) -> np.ndarray:
 
 
 def pair_masks(number: int, keys: Mapping[int, bytes], length: int) -> np.ndarray:
-    """All masks that a site shares with others: of two sites the one with the lower number adds."""
+    """Return the sum of a site's shared masks: of two sites the one with the lower number adds."""
     total = np.zeros(length, dtype=np.int64)
     for other, key in keys.items():
         one = mask(key, length)

@@ -1,7 +1,7 @@
-"""What a site keeps from round to round: on its own disk, and in its process's memory.
+"""A site's states between rounds: on its own disk, and in its process's memory.
 
-A state belongs to the number of rounds that it has seen. The last two are kept: a server that
-crashed asks for its last round again. The newer of disk and memory wins.
+A state is stored under the number of rounds that it has seen. The last two are kept: a server that
+crashed asks for its last round again. The newer of disk and memory is used.
 """
 
 import logging
@@ -13,7 +13,7 @@ from pfedfair.engines.site import checksums
 from pfedfair.methods import State
 
 log = logging.getLogger("pfedfair")
-KEPT = 2
+MAX_STATES = 2
 Memory = MutableMapping[str, State]  # by "run/own-000007"
 
 
@@ -26,27 +26,27 @@ def recall(folder: Path, memory: Memory, key: str, done: int) -> tuple[State, in
             return memory[held[rounds]], rounds
         try:
             return checksums.read(on_disk[rounds])[0], rounds
-        except Exception as error:  # the one before will do better than none
+        except Exception as error:  # the one before is better than none
             log.error("pfedfair: %s cannot be read: %s", on_disk[rounds], first_line(error))
     return None
 
 
 def remember(folder: Path, memory: Memory, key: str, done: int, own: State) -> None:
-    """Keep a state; forget all but the last few of the run, and in memory those of other runs."""
+    """Store a state; delete all but the last few of the run, and in memory those of other runs."""
     name = f"own-{done:06d}"
     checksums.write(folder / key / f"{name}.safetensors", own)
     memory[f"{key}/{name}"] = own
     of_this_run = [name for name in memory if name.startswith(f"{key}/")]
-    for name in [name for name in memory if name not in _last(of_this_run, done)]:
+    for name in [name for name in memory if name not in _newest(of_this_run, done)]:
         del memory[name]
     paths = {path.stem: path for path in (folder / key).glob("own-*.safetensors")}
-    for name in paths.keys() - _last(paths, done):
+    for name in paths.keys() - _newest(paths, done):
         paths[name].unlink()
 
 
-def _last(names: Iterable[str], done: int) -> set[str]:
-    """The last few, but none of rounds that are to be done again."""
-    return set(sorted(name for name in names if _rounds(name) <= done)[-KEPT:])
+def _newest(names: Iterable[str], done: int) -> set[str]:
+    """Return the last few names, but none of rounds that are to be repeated."""
+    return set(sorted(name for name in names if _rounds(name) <= done)[-MAX_STATES:])
 
 
 def _rounds(name: str) -> int:

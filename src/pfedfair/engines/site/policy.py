@@ -1,7 +1,7 @@
-"""What a site decides for itself: a file that belongs to the site, and that no server can change.
+"""A site's policy: limits in a file that belongs to the site, and that no server can change.
 
-A run that asks for more is refused. The refusal names the line of the policy, and may leave the
-site: it depends on the policy and on what the run asks for, never on a row.
+A run that exceeds them is refused. The refusal names the line of the policy, and may be sent: it
+depends on the policy and on the run's settings, never on a row.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any
 from pfedfair._util.errors import InputError, known
 from pfedfair._util.files import first_line
 from pfedfair.engines.site.schema import Schema
-from pfedfair.engines.site.settings import Config
+from pfedfair.engines.site.settings import Config, Order, make_algorithm
 from pfedfair.methods import METHODS, Method
 
-LONGEST = 20_000_000  # characters of an agreed table, in JSON: more is not even read
+MAX_SCHEMA = 20_000_000  # characters of an agreed table, in JSON: more is not even parsed
 
 
 class PolicyError(InputError):
-    """What the policy does not allow; the sentence may be told to the server."""
+    """What the policy does not allow; the message may be sent to the server."""
 
 
 @dataclass(frozen=True)
 class Policy:
     """A site's limits, by default those of a careful data protection officer; docs/flower.md."""
 
-    methods: tuple[str, ...] = ()  # none are named: all that keep to the rest
+    methods: tuple[str, ...] = ()  # none: all that satisfy the rest
     exact_counts: bool = False
     hidden: int = 128
     layers: int = 3
@@ -59,9 +59,9 @@ class Policy:
 
     @classmethod
     def of(cls, node: Config) -> Policy:
-        """The policy of the site with these settings: the file that they name, or the default.
+        """Return the policy that a site's settings name, or the default.
 
-        A client of a data set that everybody has, for trying out, has nothing to hide.
+        A simulated client of a public data set has nothing to hide.
         """
         if node.get("policy"):
             return cls.read(Path(str(node["policy"])))
@@ -75,12 +75,12 @@ class Policy:
             raise InputError(
                 f"The policy {path} cannot be read ({first_line(error)}): nothing is answered."
             ) from error
-        task: dict[str, Any] = {
+        kinds: dict[str, Any] = {
             field.name.replace("_", "-"): type(field.default) for field in fields(cls)
         }
         made: dict[str, Any] = {}
         for name, value in given.items():
-            kind = task[known("line of a policy", name, task)]
+            kind = kinds[known("line of a policy", name, kinds)]
             wanted: Any = {tuple: list, float: (int, float)}.get(kind, kind)
             if not isinstance(value, wanted) or (kind is not bool and isinstance(value, bool)):
                 words = {tuple: "a list", bool: "true or false", int: "a whole number"}
@@ -91,15 +91,15 @@ class Policy:
         return cls(**made)
 
     def refuse(self, key: str, asked: object) -> PolicyError:
-        """The refusal of what is more than one of the lines allows."""
+        """Return the error for what exceeds one of the limits."""
         value = getattr(self, key)
-        told = str(value).lower() if isinstance(value, bool) else f"{value:g}"
+        limit = str(value).lower() if isinstance(value, bool) else f"{value:g}"
         return PolicyError(
-            f"This site's policy has {key.replace('_', '-')} = {told}; the run asks for {asked}."
+            f"This site's policy has {key.replace('_', '-')} = {limit}; the run asks for {asked}."
         )
 
     def check_method(self, algorithm: Method) -> None:
-        """Refuse a method that the site does not take part in, or that would take for ever."""
+        """Refuse a method that the policy does not name, or whose settings exceed its limits."""
         own = {method.kind: method.name for method in METHODS.values()}
         allowed = {METHODS[name].kind for name in self.methods}
         for each in _wrapped(algorithm):
@@ -127,17 +127,17 @@ class Policy:
             raise self.refuse(key, f"{name} = {value}")
 
     def check_run(self, run: Config) -> None:
-        """Refuse a run in which the site's own numbers would be seen, if the policy says so."""
+        """Refuse a run without a secure sum, if the policy requires one."""
         if self.secure_sum and not run.get("secure-sum"):
             raise self.refuse("secure_sum", "this site's own numbers, not for a sum")
 
-    def check_order(self, order: Config) -> None:
-        """Refuse an order that cannot be meant."""
-        if len(str(order["schema"])) > LONGEST:
+    def check_order(self, order: Order) -> None:
+        """Refuse an order with impossible numbers."""
+        if len(order.schema) > MAX_SCHEMA:
             raise PolicyError("This site does not read so large a table of columns.")
-        for name in ("round", "local-rounds"):
-            if int(order[name]) > self.rounds:
-                raise self.refuse("rounds", f"{name} = {int(order[name])}")
+        for name, value in (("round", order.round), ("local-rounds", order.local_rounds)):
+            if value > self.rounds:
+                raise self.refuse("rounds", f"{name} = {value}")
 
     def check_schema(self, schema: Schema) -> None:
         if len(schema.hidden) > self.layers:
@@ -148,8 +148,16 @@ class Policy:
             raise self.refuse("inputs", schema.encoder.width)
 
 
+def permitted(node: Config, run: Config) -> tuple[Policy, Method]:
+    """Return the site's policy and the run's method, if the policy allows the run."""
+    policy, algorithm = Policy.of(node), make_algorithm(run)
+    policy.check_run(run)
+    policy.check_method(algorithm)
+    return policy, algorithm
+
+
 def _wrapped(algorithm: Method) -> Iterator[Method]:
-    """A method, and those that it lets train."""
+    """Yield a method, and those that it wraps."""
     yield algorithm
     for field in fields(algorithm):
         value = getattr(algorithm, field.name)

@@ -1,7 +1,7 @@
-"""Clipping and noise: how a site's answer is blurred before it leaves.
+"""Clipping and noise on a site's answer, before it is sent.
 
-The order matters: clip, spend, add noise, and only then look at what would leave. A check of the
-update as it was would tell of it, by whether it refuses.
+The order matters: clip, spend, add noise, and only then check the answer. A check of the update
+before the noise would reveal something of it by refusing.
 """
 
 import logging
@@ -20,8 +20,8 @@ from pfedfair.methods import State
 log = logging.getLogger("pfedfair")
 
 
-def stricter(run: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[float, float, float]:
-    """The stricter of what the run and the site ask for: clip, epsilon and delta."""
+def strictest(run: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[float, float, float]:
+    """Return the strictest clip, epsilon and delta of the run's and the site's settings."""
     found = []
     for key in ("clip", "epsilon", "delta"):
         asked = [float(config[key]) for config in (run, node) if key in config]
@@ -45,45 +45,42 @@ def check_privacy(clip: float, epsilon: float, delta: float) -> None:
 
 
 def relative_noise(epsilon: float, delta: float) -> float:
-    """The noise's standard deviation over what it hides, of one answer."""
+    """Return the standard deviation of one answer's noise, over the sensitivity."""
     return sqrt(2 * natural_log(1.25 / delta)) / epsilon
 
 
-def noise_of(clip: float, epsilon: float, delta: float) -> float:
-    """The standard deviation of the noise on each weight.
+def noise_deviation(clip: float, epsilon: float, delta: float) -> float:
+    """Return the standard deviation of the noise on each weight.
 
-    Replacing all rows of a site changes a clipped update by twice the clipping norm at the most:
-    that is what it hides, so epsilon is that of the whole site.
+    Replacing all rows of a site changes a clipped update by at most twice the clipping norm: this
+    is the sensitivity, so epsilon protects the whole site.
     """
     return 2 * clip * relative_noise(epsilon, delta) if epsilon > 0 else 0.0
 
 
-def clipped(sent: State, server: State, clip: float) -> State:
-    """The same answer, its way from the server's models shortened to the norm `clip` if longer.
+def clip_update(sent: State, server: State, clip: float) -> State:
+    """Clip the update of an answer, its difference from the server's models, to the norm `clip`.
 
-    A way that is no number (training failed) is none.
+    An update with infinite or NaN values (training failed) counts as zero.
     """
     if any(name not in server or server[name].shape != sent[name].shape for name in sent):
         raise InputError("clip and epsilon are for methods that send their model and nothing else.")
-    ways = {name: tensor.double() - server[name].double() for name, tensor in sent.items()}
-    norm = sqrt(sum(float(way.square().sum()) for way in ways.values()))
+    updates = {name: tensor.double() - server[name].double() for name, tensor in sent.items()}
+    norm = sqrt(sum(float(way.square().sum()) for way in updates.values()))
     if not norm < inf:
         log.error("pfedfair: training failed here, with numbers that cannot be: no way is sent")
     part = min(1.0, clip / norm) if 0 < norm < inf else 0.0
     return {
         name: (server[name].double() + (part * way if part else 0.0)).to(server[name].dtype)
-        for name, way in ways.items()
+        for name, way in updates.items()
     }
 
 
-def within(
+def limit_change(
     sent: State, server: State, models: Sequence[str], limit: float
 ) -> tuple[State, list[str]]:
-    """The same answer, its models no further from the server's than `limit`; and which were.
-
-    As a root mean square over a model's weights. In a secure sum nobody else can shorten them.
-    """
-    made, short = dict(sent), []
+    """Shorten updates of more than `limit`, as root mean square; return the names of those, too."""
+    made, shortened = dict(sent), []
     for name in models:
         if name not in sent:
             continue
@@ -91,12 +88,12 @@ def within(
         far = float(way.square().mean().sqrt())
         if limit < far < inf:
             made[name] = (server[name].double() + way * (limit / far)).to(server[name].dtype)
-            short.append(name)
-    return made, short
+            shortened.append(name)
+    return made, shortened
 
 
-def blurred(sent: State, deviation: float) -> State:
-    """The same answer with Gaussian noise that nobody can guess."""
+def add_noise(sent: State, deviation: float) -> State:
+    """Add Gaussian noise from a secret random stream to an answer."""
     rng = np.random.default_rng(secrets.randbits(256))
     return {
         name: tensor + torch.from_numpy(rng.normal(0.0, deviation, tensor.shape)).to(tensor.dtype)

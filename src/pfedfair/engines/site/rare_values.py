@@ -1,15 +1,15 @@
-"""Nobody stands alone in what a site trains on: what few people have is put together first.
+"""Pool rare values: no training row of a site is the only one with its value.
 
-If one person at a site had a category, the weights of that category would move for her alone, and
-tell her label to whoever sees the update. So of the rows that a site trains on:
+If one person at a site had a category, its weights would move for this person alone, and reveal the
+label to anyone who sees the update. So among a site's training rows:
 
-- a category, or an empty cell, that fewer than the `least` number of people have counts as "other";
-  if these are still too few together, they count as the commonest one;
-- a column of numbers in which so few people have another number than its commonest one counts as
-  the same for all; so few empty cells count as the median, so few numbers as empty;
-- people of a label or a group that is so rare are not trained on.
+- a category, or the missing value, of fewer than `least` rows counts as "other"; if these are still
+  fewer together, they count as the most frequent category;
+- a column of numbers in which fewer rows differ from the most frequent number is constant; fewer
+  missing values are replaced by the median; fewer numbers by missing values;
+- rows of a label or a group that is rarer are left out.
 
-Rows for the test stay as they are.
+Held-out rows are unchanged.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables.cells import factor, floats
 from pfedfair.data.tables.dates import needed
 
-OTHER = "(few)"  # no word of a table: it is told as "other" and never by this name
+OTHER = "(few)"  # no value of a table; described as "other", never by this name
 
 
-def trained_on(data: Dataset, rows: np.ndarray, least: int) -> np.ndarray:
-    """The rows whose label and group enough of them have."""
+def training_rows(data: Dataset, rows: np.ndarray, least: int) -> np.ndarray:
+    """Return the rows whose label and group at least `least` of them have."""
     while True:
         kept = rows
         for codes in (data.y, data.s):
@@ -36,8 +36,10 @@ def trained_on(data: Dataset, rows: np.ndarray, least: int) -> np.ndarray:
         rows = kept
 
 
-def blended(data: Dataset, clients: Sequence[np.ndarray], least: int, exclude: str = "") -> Dataset:
-    """The same table, but what few of a client's rows have is put together, see above."""
+def pool_rare_values(
+    data: Dataset, clients: Sequence[np.ndarray], least: int, exclude: str = ""
+) -> Dataset:
+    """Return a table in which each client's rare values are pooled, see above."""
     if least <= 1:
         return data
     new = {}
@@ -58,7 +60,7 @@ def blended(data: Dataset, clients: Sequence[np.ndarray], least: int, exclude: s
 
 
 def numbers(values: np.ndarray, least: int) -> np.ndarray:
-    """A column of numbers, NaN where a cell is empty.
+    """Pool the rare values of a column of numbers, with NaN for missing values.
 
     >>> numbers(np.array([0, 0, 0, 0, 900.0]), 2).tolist()
     [0.0, 0.0, 0.0, 0.0, 0.0]
@@ -76,7 +78,7 @@ def numbers(values: np.ndarray, least: int) -> np.ndarray:
 
 
 def levels(codes: np.ndarray, other: int, least: int) -> np.ndarray:
-    """A column of categories: their codes, -1 where a cell is empty, and the code of others.
+    """Pool the rare values of a column of codes, with -1 for missing values.
 
     >>> levels(np.array([0, 0, 0, 1, 2, -1]), 3, 2).tolist(), levels(np.array([0, 0, 1]), 3, 2)
     ([0, 0, 0, 3, 3, 3], array([0, 0, 0]))

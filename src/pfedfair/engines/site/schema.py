@@ -1,11 +1,11 @@
-"""What the sites' tables must have in common, agreed before the first round.
+"""The schema of the sites' tables, agreed before the first round.
 
 A site describes its table by aggregates of its training rows, at least `LEAST_ROWS` of them, after
-what few people have was put together (`few`), `LEAST` people unless the site says otherwise. For
-ramps: how many people have a level, where `LEAST` or more have it, and how many are near a number,
-which is the mean of `LEAST` people or a value that so many have. For the standard encoding: sums
-and sums of squared deviations, and the categories. From these the server makes the encoding that
-fitting on all rows together would give, but for what so few people have.
+rare values were pooled (`rare_values`): those of fewer than `LEAST` rows, unless its policy says
+otherwise. For the piecewise-linear basis: the counts of categories, and of numbers, each of which
+is the mean of `LEAST` rows or a value that as many have. For the standard encoding: sums and sums
+of squared deviations, and the categories. From these the server makes the encoding that fitting on
+all rows in one place would give, apart from the rare values.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from pfedfair.data.tables.piecewise import LEAST, Piecewise
 from pfedfair.data.tables.roles import LIKE_A_NAME
 from pfedfair.data.tables.summary import Summary
 from pfedfair.data.task import Task
-from pfedfair.engines.site.bounds import bounded, unbelievable
-from pfedfair.engines.site.identifiers import look_so, voted_out, without
-from pfedfair.engines.site.missing_columns import alike, is_empty, midnight
-from pfedfair.engines.site.rare_values import OTHER, blended, trained_on
+from pfedfair.engines.site.bounds import bound_descriptions, find_unbelievable
+from pfedfair.engines.site.identifiers import drop_columns, find_identifiers, majority_identifiers
+from pfedfair.engines.site.missing_columns import fill_columns, is_absent_hour, is_empty
+from pfedfair.engines.site.rare_values import OTHER, pool_rare_values, training_rows
 
-# Encoding, columns of numbers and of categories, labels, groups: what a site's table must have.
+# Encoding, columns of numbers and of categories, labels, groups: required of a site's table.
 Agreed = tuple[str, Sequence[str], Sequence[str], Sequence[str], Sequence[str]]
 Sums = tuple[float, float, int]
 LEAST_ROWS = 20
-FEW_LEVELS = 20
+MAX_CODES = 20
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a site says of its table.
+    """A site's description of its table.
 
-    `place` orders the sites (a partition's number; otherwise all are 0 and go by name). For ramps
-    there is a `summary`; otherwise `numbers` has each column's sum, its sum of squared deviations
-    from the site's own mean, and how many cells are not empty.
+    `place` orders the sites (a partition's number; otherwise all are 0 and sorted by name). For
+    the piecewise-linear basis there is a `summary`; otherwise `numbers` has each column's sum, its
+    sum of squared deviations from the site's own mean, and its number of values.
     """
 
     site: str
@@ -58,7 +58,7 @@ class Description:
     columns: tuple[str, ...]
     hidden: tuple[int, ...]
     summary: Summary | None = None
-    empty: tuple[str, ...] = ()  # columns without a cell: whatever the others have there will do
+    empty: tuple[str, ...] = ()  # columns without a value, compatible with any kind
     identifiers: tuple[str, ...] = ()  # columns that look like names or numbers of people
 
     @property
@@ -68,8 +68,8 @@ class Description:
     @property
     def names(self) -> tuple[list[str], list[str]]:
         """The columns of numbers, and those of categories."""
-        told = self if self.summary is None else self.summary
-        return sorted(told.numbers), sorted(told.categories)
+        columns = self if self.summary is None else self.summary
+        return sorted(columns.numbers), sorted(columns.categories)
 
     @property
     def agreed(self) -> Agreed:
@@ -102,7 +102,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Schema:
-    """What all sites encode their rows by; `aware` says whether S is an input of the model."""
+    """The common encoding of all sites; `aware`: whether S is an input of the model."""
 
     encoder: Encoder | Piecewise
     labels: tuple[str, ...]
@@ -137,14 +137,14 @@ def describe(
 ) -> Description:
     """Describe the given rows of a table; the column `exclude` is not an input.
 
-    What fewer than `least` of them have is not told, see `few`.
+    Values of fewer than `least` rows are not described, see `rare_values`.
     """
-    every, rows = rows, trained_on(data, rows, least)
+    every, rows = rows, training_rows(data, rows, least)
     if len(rows) < LEAST_ROWS:
-        few = f", {len(rows)} of them of a label and a group that {least} people have"
-        few *= len(rows) < len(every)
+        rare = f", {len(rows)} of them of a label and a group that {least} people have"
+        rare *= len(rows) < len(every)
         raise InputError(
-            f"Site '{site}' has {len(every)} training rows{few}: at least {LEAST_ROWS} are needed."
+            f"Site '{site}' has {len(every)} training rows{rare}: at least {LEAST_ROWS} are needed."
         )
     labels, groups = (
         tuple(name for code, name in enumerate(words) if (codes[rows] == code).any())
@@ -155,8 +155,8 @@ def describe(
     rows = np.arange(len(rows))
     inputs = [c for c in (*data.numeric, *data.categorical) if c != exclude]
     empty = tuple(c for c in inputs if is_empty(data, c))
-    named = look_so(data, exclude)
-    data = blended(data, [rows], least, exclude)
+    named = find_identifiers(data, exclude)
+    data = pool_rare_values(data, [rows], least, exclude)
     if data.encoding == "piecewise":
         summary = Summary.of(data, rows, exclude, least)
         for column, counts in summary.categories.items():
@@ -169,8 +169,8 @@ def describe(
     numbers = {c: _sums(floats(needed(data.frame, c).iloc[rows])) for c in numeric}
     fitted = Encoder.fit(data, rows, exclude=exclude or None).categories
     levels = {c: tuple(level for level in seen if level != OTHER) for c, seen in fitted.items()}
-    for column, seen in levels.items():  # they are told to all sites
-        if not data.categorical[column] and len(seen) > max(FEW_LEVELS, len(rows) / 5):
+    for column, seen in levels.items():  # they are sent to all sites
+        if not data.categorical[column] and len(seen) > max(MAX_CODES, len(rows) / 5):
             raise InputError(
                 f"Column '{column}' of site '{site}' has {len(seen)} different values in "
                 f"{len(rows)} rows, like a name or a number of a person: drop it, or make fewer "
@@ -182,7 +182,7 @@ def describe(
 
 
 def _sums(values: np.ndarray) -> Sums:
-    """The sum, the sum of squared deviations from the mean, and the number of all but NaN."""
+    """Return the sum, the sum of squared deviations from the mean, and the count of all but NaN."""
     values = values[~np.isnan(values)]
     if len(values) == 0 or (values == values[0]).all():
         return float(values[:1].sum()) * len(values), 0.0, len(values)
@@ -191,37 +191,39 @@ def _sums(values: np.ndarray) -> Sums:
 
 
 def difference(agreed: Agreed, other: Description) -> str | None:
-    """Say in what a description differs from what was agreed, by column; None if in nothing."""
+    """Return how a description differs from the agreed table, by column, or None."""
     encoding, numbers, categories, *values = agreed
     if encoding != other.encoding:
         return f"its encoding is {other.encoding}, it should be {encoding}"
     own_numbers, own_categories = other.names
     every, there = [*numbers, *categories], [*own_numbers, *own_categories]
-    lacks = {c for c in every if base_of(c)[0] in other.empty or midnight(c, there)}  # and may
+    missing = {
+        c for c in every if base_of(c)[0] in other.empty or is_absent_hour(c, there)
+    }  # and may
     for column in numbers:
-        if column not in own_numbers and column not in lacks:
+        if column not in own_numbers and column not in missing:
             what = "has words in it" if column in own_categories else _absent(other, column)
             return f"column '{column}' {what}, it should be a column of numbers"
     for column in categories:
-        if column not in own_categories and column not in lacks:
+        if column not in own_categories and column not in missing:
             what = "has numbers in it" if column in own_numbers else _absent(other, column)
             return f"column '{column}' {what}, it should be a column of categories"
     bases = {base_of(column)[0] for column in every}
     for column in there:
-        beside = (column in other.empty and column in bases) or midnight(column, every)
+        beside = (column in other.empty and column in bases) or is_absent_hour(column, every)
         if column not in every and not beside:
             return f"column '{column}' is not one of the agreed columns; drop it"
     roles = zip(("label", "sensitive"), other.columns, values, strict=True)
     for (role, column, known), own in zip(roles, (other.labels, other.groups), strict=True):
         if not set(own) <= set(known):
             plural = "s" * (len(own) > 1)
-            said = f"the {role} column '{column}' has the value{plural} {_listed(own)}"
-            return f"{said}, it should have {_listed(known)}"
+            found = f"the {role} column '{column}' has the value{plural} {_listed(own)}"
+            return f"{found}, it should have {_listed(known)}"
     return None
 
 
 def _absent(one: Description, column: str) -> str:
-    """Why a site has no such column."""
+    """Return why a site has no such column."""
     return LIKE_A_NAME if base_of(column)[0] in one.identifiers else "is missing"
 
 
@@ -230,29 +232,29 @@ def agree(
 ) -> tuple[Schema, dict[str, str]]:
     """Return the common schema, and for every site that does not fit it the reason.
 
-    The table that fits most sites is what is agreed, the first of several such; a site need not
-    have people of every label and group. What looks like a name to most of them is left out.
+    The table that fits most sites is agreed on, the first of several such; a site need not have
+    rows of every label and group. Columns that look like identifiers to most sites are left out.
     """
 
     def unlike(first: Description) -> dict[str, str]:
-        """Why other sites do not fit one's table."""
+        """Return the sites that do not fit one's table, and why."""
         whys = {one.site: difference(first.agreed, one) for one in found}
         return {site: why for site, why in whys.items() if why is not None}
 
-    lies = unbelievable(found)
-    found = [one for one in found if one.site not in lies]
+    unbelievable = find_unbelievable(found)
+    found = [one for one in found if one.site not in unbelievable]
     if not found:
-        whys = " ".join(f"Site '{site}': {why}." for site, why in lies.items())
+        whys = " ".join(f"Site '{site}': {why}." for site, why in unbelievable.items())
         raise InputError(f"No site's description can be believed. {whys}")
-    left = voted_out(found)
-    found = [without(one, left) for one in found]
+    identifiers = majority_identifiers(found)
+    found = [drop_columns(one, identifiers) for one in found]
     forms: dict[str, Description] = {}
     for one in found:
-        forms.setdefault(repr(one.agreed), one)  # of several alike, the first
+        forms.setdefault(repr(one.agreed), one)  # the first of several
     refused, first = min(
         ((unlike(one), one) for one in forms.values()), key=lambda pair: len(pair[0])
     )
-    fit = bounded([alike(one, first) for one in found if one.site not in refused])
+    fit = bound_descriptions([fill_columns(one, first) for one in found if one.site not in refused])
     for k, role, values in ((0, "label", first.labels), (1, "sensitive", first.groups)):
         if len(values) < 2:
             raise InputError(
@@ -263,13 +265,14 @@ def agree(
     if encoder.width == 0 and blind:
         raise InputError("The sites' tables have no column to predict from.")
     names = first.labels, first.groups, first.columns
-    return Schema(encoder, *names, hidden or first.hidden, not blind, left), refused | lies
+    schema = Schema(encoder, *names, hidden or first.hidden, not blind, identifiers)
+    return schema, refused | unbelievable
 
 
 def _encoder(sites: Sequence[Description]) -> Encoder | Piecewise:
-    told = [one.summary for one in sites if one.summary is not None]
-    if told:
-        return Piecewise.of(Summary.sum(told))
+    summaries = [one.summary for one in sites if one.summary is not None]
+    if summaries:
+        return Piecewise.of(Summary.sum(summaries))
     categories = {
         column: tuple(sorted({level for one in sites for level in one.categories[column]}))
         for column in sites[0].categories
@@ -279,7 +282,7 @@ def _encoder(sites: Sequence[Description]) -> Encoder | Piecewise:
 
 
 def _tuples(given: Any) -> Any:
-    """Undo what JSON does to tuples."""
+    """Turn the lists of JSON back into tuples."""
     if isinstance(given, dict):
         return {name: _tuples(value) for name, value in given.items()}
     return tuple(given) if isinstance(given, list) else given
@@ -291,17 +294,17 @@ def _listed(values: Sequence[str]) -> str:
 
 
 def _moments(sites: Sequence[Description]) -> tuple[dict[str, float], dict[str, float]]:
-    """Means and standard deviations over all sites' rows together; of a constant column, 1."""
+    """Return means and standard deviations over all sites' rows; 1 for a constant column."""
     mean, scale = {}, {}
     for column in sites[0].numbers:
-        told = [one.numbers[column] for one in sites if one.numbers[column][2] > 0]
-        n = sum(own for _, _, own in told)
-        means = [total / own for total, _, own in told]
-        within = fsum(away for _, away, _ in told)
+        sums = [one.numbers[column] for one in sites if one.numbers[column][2] > 0]
+        n = sum(own for _, _, own in sums)
+        means = [total / own for total, _, own in sums]
+        within = fsum(away for _, away, _ in sums)
         if within == 0 and len(set(means)) <= 1:
             mean[column], scale[column] = (means or [0.0])[0], 1.0
             continue
-        mean[column] = centre = fsum(total for total, _, _ in told) / n
-        between = fsum(own * (m - centre) ** 2 for (_, _, own), m in zip(told, means, strict=True))
+        mean[column] = centre = fsum(total for total, _, _ in sums) / n
+        between = fsum(own * (m - centre) ** 2 for (_, _, own), m in zip(sums, means, strict=True))
         scale[column] = sqrt((within + between) / n)
     return mean, scale

@@ -1,7 +1,7 @@
-"""What only a site knows: one secret on its own disk, and what is drawn from it.
+"""A site's secret on its own disk, and the random streams derived from it.
 
-Noise, and the coins by which rows are held out, come from it and never from the run's seed, which
-the server knows.
+Noise, and the random draws that hold out rows, depend on it and never on the run's seed, which the
+server knows.
 """
 
 import hashlib
@@ -19,11 +19,11 @@ from pfedfair._util.seeds import mixed
 from pfedfair.data.tables.cells import factor, floats
 
 NAME = "secret"
-EMPTY = np.uint64(0x9E3779B97F4A7C15)  # in the place of an empty cell
+EMPTY = np.uint64(0x9E3779B97F4A7C15)  # for a missing value
 
 
 def secret_of(folder: Path) -> bytes:
-    """The site's secret: made once, readable by its owner only, the same in every run."""
+    """Return the site's secret: made once, readable by its owner only, the same in every run."""
     path = folder / NAME
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def secret_of(folder: Path) -> bytes:
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(beside, path)  # of two processes at once, the first one's is kept
+            os.link(beside, path)  # of two processes at once, the first wins
         except FileExistsError:
             pass
         finally:
@@ -46,27 +46,27 @@ def secret_of(folder: Path) -> bytes:
 
 
 def seed_for(secret: bytes, purpose: str) -> int:
-    """The root of random numbers that nobody else can guess, another one for each purpose."""
+    """Return a secret random seed, another one for each purpose."""
     return int.from_bytes(_digest(purpose.encode(), secret)) >> 1
 
 
-def row_marks(frame: pd.DataFrame, secret: bytes) -> np.ndarray:
-    """A number for each row, ``(n,)``, that depends on its cells and the secret alone.
+def derive_row_keys(frame: pd.DataFrame, secret: bytes) -> np.ndarray:
+    """Return a key for each row, ``(n,)``, that depends on its cells and the secret only.
 
-    Not on other rows: not on how many there are, in what order, or on what kind of column their
-    cells make. Rows that are alike have the same mark.
+    It does not depend on other rows: their number, their order, or the kind of column that their
+    cells make. Equal rows have the same key.
     """
     total = np.zeros(len(frame), dtype=np.uint64)
     for name in frame.columns:
         key = np.uint64(int.from_bytes(_digest(f"column {name}".encode(), secret)))
         total += mixed(_cells(frame[name], secret) ^ key)
-    each, place = np.unique(total, return_inverse=True)
-    marks = [int.from_bytes(_digest(one.tobytes(), secret)) for one in each]
-    return np.array(marks, dtype=np.uint64)[place]
+    each, inverse = np.unique(total, return_inverse=True)
+    keys = [int.from_bytes(_digest(one.tobytes(), secret)) for one in each]
+    return np.array(keys, dtype=np.uint64)[inverse]
 
 
 def _cells(column: "pd.Series[Any]", secret: bytes) -> np.ndarray:
-    """64 bits for each cell: of a number its own, of a word a digest."""
+    """Return 64 bits for each cell: those of a number, or the digest of a text."""
     types = pd.api.types
     if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
         return _bits(floats(column))

@@ -1,9 +1,10 @@
-"""The settings of a run, as the server and every site read them."""
+"""The settings of a run, and the orders of its server, as read by server and sites."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import Any
 from pfedfair import methods
 from pfedfair._util.errors import InputError, known
 from pfedfair.engines.site.accounting import epsilon_of
-from pfedfair.engines.site.masking import FEWEST, least_to_open
-from pfedfair.engines.site.privacy import check_privacy, noise_of, relative_noise
+from pfedfair.engines.site.masking import MIN_SITES, min_threshold
+from pfedfair.engines.site.privacy import check_privacy, noise_deviation, relative_noise
 from pfedfair.engines.site.schema import Schema
 from pfedfair.methods import Method, defaults
 
@@ -46,7 +47,7 @@ def make_algorithm(config: Config) -> Method:
 def check_secure(
     algorithm: Method, sites: int, least: int, threshold: int = 0, aggregate: str = "mean"
 ) -> None:
-    """Refuse what cannot be done with sums alone."""
+    """Refuse settings that need more than sums."""
     if algorithm.federated and not algorithm.sums:
         raise InputError(
             f"{type(algorithm).__name__} needs each site's own numbers, and secure-sum shows sums "
@@ -58,16 +59,51 @@ def check_secure(
             f"aggregate = {aggregate} looks at each site's model, and secure-sum shows sums alone: "
             "leave out one of them."
         )
-    if least < FEWEST:
+    if least < MIN_SITES:
         raise InputError(
-            f"secure-sum needs at least {FEWEST} sites, also as min-sites, got {least}: of a sum "
-            "of two, each would know the other's numbers."
+            f"secure-sum needs at least {MIN_SITES} sites, also as min-sites, got {least}: of a "
+            "sum of two, each would know the other's numbers."
         )
-    if threshold and not least_to_open(sites) <= threshold <= sites:
+    if threshold and not min_threshold(sites) <= threshold <= sites:
         raise InputError(
-            f"secure-threshold must be at least {least_to_open(sites)} of {sites} sites and at "
+            f"secure-threshold must be at least {min_threshold(sites)} of {sites} sites and at "
             f"most all, got {threshold}."
         )
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the server asks of a site, beside its state.
+
+    `key` and `name` are folders at the site: of the run's states, and of the model.
+    """
+
+    round: int
+    key: str
+    name: str
+    number: int  # the site's
+    local_rounds: int
+    max_change: float
+    schema: str
+
+    @classmethod
+    def read(cls, config: Config, run: Config) -> Order:
+        return cls(
+            int(config["round"]),
+            _folder_name("key", config["key"], r"[0-9a-f-]{1,100}"),
+            _folder_name("name", run["name"], r"\w[\w.-]{0,99}"),
+            int(config["number"]),
+            int(config["local-rounds"]),
+            float(config["max-change"]),
+            str(config["schema"]),
+        )
+
+
+def _folder_name(what: str, word: object, form: str) -> str:
+    """Refuse a name from the server that would lead out of the site's folder."""
+    if not re.fullmatch(form, str(word)):
+        raise InputError(f"The run's {what} '{word}' is not a plain word.")
+    return str(word)
 
 
 @dataclass(frozen=True)
@@ -119,17 +155,17 @@ class Settings:
             raise InputError(f"min-sites must be between 1 and sites, {made.sites}.")
         check_privacy(made.clip, made.epsilon, made.delta)
         if made.secure_sum:
-            few, threshold = made.min_sites, made.secure_threshold
-            check_secure(made.algorithm, made.sites, few, threshold, made.aggregate)
+            least, threshold = made.min_sites, made.secure_threshold
+            check_secure(made.algorithm, made.sites, least, threshold, made.aggregate)
         return made
 
     @property
     def far(self) -> float:
-        """How far a site's model may be from the server's: the noise must not be refused."""
-        return self.max_change + 1.5 * noise_of(self.clip, self.epsilon, self.delta)
+        """How far a site's model may be from the server's, including its noise."""
+        return self.max_change + 1.5 * noise_deviation(self.clip, self.epsilon, self.delta)
 
     def spent(self, answers: int) -> dict[str, float]:
-        """What so many of a site's answers cost together, exactly, at the sum of their deltas."""
+        """Return the privacy cost of so many answers of a site, at the sum of their deltas."""
         if not self.epsilon or not answers:
             return {}
         delta = min(answers * self.delta, 0.5)
@@ -141,7 +177,7 @@ class Settings:
         return self.algorithm.rounds if self.algorithm.federated else 0
 
     def key(self, schema: Schema) -> str:
-        """A name for all that a run's weights depend on, but for who takes part in a round."""
+        """Return a digest of all that a run's weights depend on, except which sites take part."""
         what: dict[str, Any] = {"algorithm": self.algorithm.to_dict(), "schema": schema.to_json()}
         what |= {"seed": self.seed, "local_rounds": self.local_rounds}
         what |= {"aggregate": [self.aggregate, self.malicious]}

@@ -1,4 +1,4 @@
-"""Send messages to sites and collect their answers, for as long as they may take and no longer."""
+"""Send messages to Flower's nodes and collect their answers within a time limit."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -7,40 +7,39 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from pfedfair.engines.flower import log
-from pfedfair.engines.flower.sizes import FAILED, MOST, pull
+from pfedfair.engines.flower.sizes import MAX_BYTES, pull
+from pfedfair.engines.site.settings import Settings
 
-__all__ = ["FAILED", "ask"]
-UNDELIVERED = (3, 4, 5)  # and for messages that were lost, or whose node has gone
-LATER = 5.0  # seconds: whoever answers too late is told so by us, not by Flower
+UNDELIVERED = (3, 4, 5)  # Flower's codes for messages that were lost, or whose node has gone
+GRACE = 5.0  # seconds: the time limit is ours, not Flower's time to live
 
 
-def ask(
+def ask_nodes(
     grid: Grid,
     contents: Mapping[int, RecordDict],
     kind: str,
-    timeout: float,
-    poll: float,
+    settings: Settings,
     group: str = "",
     optional: Collection[int] = (),
-    most: int = MOST,
+    max_bytes: int = MAX_BYTES,
 ) -> dict[int, Message]:
     """Send every node its content; return the answers by node, some of which may be errors.
 
-    One of more than `most` bytes is an error.
-    Nobody waits for the nodes in `optional`. A message that was not fetched in time is not
-    delivered later. What is an error of Flower's and not of the site's is no answer.
+    An answer of more than `max_bytes` is an error. The nodes in `optional` are not waited for. A
+    message that was not fetched in time is not delivered later. An error of Flower's, not of the
+    site's, is no answer.
     """
-    nodes, lasts = list(contents), timeout + LATER
+    nodes, lifetime = list(contents), settings.round_timeout + GRACE
     messages = [
-        Message(contents[node], dst_node_id=node, message_type=kind, ttl=lasts, group_id=group)
+        Message(contents[node], dst_node_id=node, message_type=kind, ttl=lifetime, group_id=group)
         for node in nodes
     ]
     pushed = zip(grid.push_messages(messages), nodes, strict=False)
     pending = {number: node for number, node in pushed if number}
     answers: dict[int, Message] = {}
-    end = time.monotonic() + timeout
+    end = time.monotonic() + settings.round_timeout
     while any(node not in optional for node in pending.values()) and time.monotonic() < end:
-        for answer in pull(grid, list(pending), most):
+        for answer in pull(grid, list(pending), max_bytes):
             node = pending.pop(answer.metadata.reply_to_message_id, None)
             if node is None:
                 continue
@@ -49,5 +48,5 @@ def ask(
             else:
                 answers[node] = answer
         if any(node not in optional for node in pending.values()):
-            time.sleep(poll)
+            time.sleep(settings.poll)
     return answers
