@@ -109,7 +109,7 @@ def simulate(
     seed = options.at_least("--seed", seed, 0)
     data = people.dataset.unfolded()
     federation = data.federate(plan, seed, people.told(settings.blind))
-    choose_network(federation, algorithm, "linear" if algorithm.linear else None)
+    choose_network(federation, algorithm, "linear" if algorithm.supports.linear_only else None)
     if secure_sum:
         check_secure(algorithm, len(federation), len(federation))
     named = people.label is None or people.data in (*FACES, *NATURAL)
@@ -169,7 +169,8 @@ def demo(
 
 def _few(method: str) -> int:
     """Few rounds, for trying out: two to train, or three where none is needed at the end."""
-    return 2 + max(1, METHODS[known("method", method, METHODS)].closing)
+    phases = METHODS[known("method", method, METHODS)].kind().phases
+    return 3 if all(phase.trains for phase in phases) else 2
 
 
 @contextmanager

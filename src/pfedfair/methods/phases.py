@@ -139,16 +139,47 @@ def total_rounds(phases: Sequence[Phase]) -> int:
     return sum(phase.rounds for phase in phases)
 
 
-def locate(phases: Sequence[Phase], t: int) -> tuple[int, int]:
-    """The number of the phase that round t of a run belongs to, and the round's number in it.
+def phase_at(phases: Sequence[Phase], t: int) -> tuple[Phase | None, int]:
+    """The phase that round t of a run belongs to, and the round's number in it.
 
-    After the last round it is the end of the last phase.
+    There is none after the last round.
     """
-    for k, phase in enumerate(phases):
+    for phase in phases:
         if t < phase.rounds:
-            return k, t
+            return phase, t
         t -= phase.rounds
-    return len(phases) - 1, t + phases[-1].rounds
+    return None, 0
+
+
+def started(phases: Sequence[Phase], before: int, t: int) -> list[Phase]:
+    """The phases that begin after `before` rounds of a run or later, and at the latest after t.
+
+    >>> from types import SimpleNamespace as Of
+    >>> phases = Of(name="train", rounds=3), Of(name="count", rounds=1)
+    >>> [phase.name for phase in started(phases, 3, 3)]
+    ['count']
+    """
+    found, begin = [], 0
+    for phase in phases:
+        if before <= begin <= t:
+            found.append(phase)
+        begin += phase.rounds
+    return found
+
+
+def sends_models_only(phases: Sequence[Phase]) -> bool:
+    """Whether all that clients ever send is models."""
+    return all(phase.states.sends_models_only for phase in phases)
+
+
+def keeps_clients(phases: Sequence[Phase]) -> bool:
+    """Whether the server keeps something of each client in some phase."""
+    return any(phase.states.keeps_clients for phase in phases)
+
+
+def adds_noise(phases: Sequence[Phase]) -> bool:
+    """Whether clients add noise to what they send in some phase."""
+    return any(phase.noise for phase in phases)
 
 
 @lru_cache

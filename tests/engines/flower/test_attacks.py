@@ -51,7 +51,7 @@ def first_round(schema, config, **more):
     algorithm = make_algorithm(config)
     w = make_network(schema, algorithm).init(seeds.generator(0, seeds.INIT))
     said = {"round": 0, "number": 0, "key": "ab-01", "schema": schema.to_json()}
-    return said | {"local-rounds": 1, "max-change": 10.0} | more, {"w": w}
+    return said | {"local-rounds": 1, "phase": "train", "max-change": 10.0} | more, {"w": w}
 
 
 # --- labels from an update ---------------------------------------------------------------------

@@ -96,7 +96,15 @@ def test_a_message_has_what_it_should_and_no_more(consortium):
     assert kinds == ["query.describe"] * 3 + ["train"] * 6 + ["train.finish"] * 3
     for message in grid.sent[3:]:
         config = message.content.config_records["config"]
-        assert set(config) == {"round", "local-rounds", "number", "key", "schema", "max-change"}
+        assert set(config) == {
+            "round",
+            "phase",
+            "local-rounds",
+            "number",
+            "key",
+            "schema",
+            "max-change",
+        }
 
 
 def test_an_errors_text_stays_at_the_site(consortium):

@@ -52,7 +52,13 @@ class Deployment:
         schema = schema or self.schema
         w = make_network(schema, self.algorithm).init(seeds.generator(0, seeds.INIT))
         server = self.algorithm.start_server(w, torch.tensor([200.0]))
-        order = {"key": "ab", "local-rounds": 1, "max-change": 10.0, "schema": schema.to_json()}
+        order = {
+            "key": "ab",
+            "phase": "train",
+            "local-rounds": 1,
+            "max-change": 10.0,
+            "schema": schema.to_json(),
+        }
         return accept(order | {"round": t, "number": 0}, server, self.node, self.run, {})
 
 

@@ -49,7 +49,13 @@ def test_one_row_less_moves_one_count(node):
     def counts(frame):
         frame.to_csv(node["data"], index=False)
         order = {"round": COUNTING, "number": 0, "key": "ab", "schema": schema.to_json()}
-        work = accept(order | {"local-rounds": 1, "max-change": 1.0}, {"w": w}, node, RUN, {})
+        work = accept(
+            order | {"local-rounds": 1, "phase": "train", "max-change": 1.0},
+            {"w": w},
+            node,
+            RUN,
+            {},
+        )
         return work.algorithm.client_round(work.server, {}, work.clients, COUNTING)[1]
 
     whole = counts(frame)

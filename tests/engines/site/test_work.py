@@ -65,7 +65,13 @@ def conduct(nodes, algorithm):
     sizes = torch.tensor([float(len(site.train)) for site in sites])
     w = make_network(schema, algorithm).init(seeds.generator(0, seeds.INIT))
     server, held = algorithm.start_server(w, sizes), [{} for _ in nodes]
-    order = {"key": "ab", "local-rounds": 1, "max-change": 10.0, "schema": schema.to_json()}
+    order = {
+        "key": "ab",
+        "phase": "train",
+        "local-rounds": 1,
+        "max-change": 10.0,
+        "schema": schema.to_json(),
+    }
 
     def work(i, t):
         return accept(order | {"round": t, "number": i}, server, nodes[i], run, held[i])

@@ -28,10 +28,11 @@ from pfedfair.engines.site.bounds import bound_weights
 from pfedfair.engines.site.checkpoint import Checkpoint, Participant
 from pfedfair.engines.site.checks import check_model, find_outliers, refusal, shorten_updates
 from pfedfair.engines.site.masking import MIN_SITES
-from pfedfair.engines.site.rounds import make_network, same_kind
+from pfedfair.engines.site.rounds import make_network
 from pfedfair.engines.site.schema import agree
 from pfedfair.engines.site.settings import Settings
 from pfedfair.methods import State
+from pfedfair.methods.phases import sends_models_only, started
 
 
 class Conductor:
@@ -78,9 +79,11 @@ class Conductor:
                 + " ".join(f"Site '{site}': {why}." for site, why in refused.items())
             )
         network = make_network(schema, algorithm)
-        w = network.init(seeds.generator(settings.seed, seeds.INIT))
-        server = algorithm.start_server(w, _weights(sites, range(len(sites))))
-        if not algorithm.sends_models_only and (settings.clip > 0 or settings.aggregate != "mean"):
+        server = {"w": network.init(seeds.generator(settings.seed, seeds.INIT))}
+        for phase in started(algorithm.phases, 0, 0):
+            server = phase.start_server(server, _weights(sites, range(len(sites))))
+        more = not sends_models_only(algorithm.phases)
+        if more and (settings.clip > 0 or settings.aggregate != "mean"):
             raise InputError(
                 "clip, epsilon and aggregate are for methods whose sites send their model and "
                 f"nothing else; {type(algorithm).__name__} sends more."
@@ -107,18 +110,20 @@ class Conductor:
             found, self.cohort = secure_round(self.settings, self.participants, state, self.cohort)
         else:
             found = self.plain_round(state)
+        phase = self.settings.phase(state.done)
+        done, last = state.done + found.steps, found.last_answers
         with flush_denormal():
-            server = self.settings.algorithm.server_round(
-                state.server, found.stacked, found.weights
-            )
+            server = phase.server_round(state.server, found.stacked, found.weights)
+            for following in started(self.settings.algorithm.phases, done, done):
+                everyone = _weights(state.sites, range(len(state.sites)))
+                server, last = following.start_server(server, everyone), {}
         w, old = server.get("w"), state.server["w"]
         if w is None or (w.shape, w.dtype) != (old.shape, old.dtype):
             raise InputError("The sites' answers make no model: see the log for who sent what.")
         check_model("global", w)
         seconds = time.monotonic() - began
         state = replace(
-            state, server=server, done=state.done + found.steps, last_answers=found.last_answers,
-            seconds=[*state.seconds, seconds],
+            state, server=server, done=done, last_answers=last, seconds=[*state.seconds, seconds],
         )  # fmt: skip
         state.save(self.settings.out)
         names = ", ".join(state.sites[number].name for number in found.sites)
@@ -148,7 +153,8 @@ class Conductor:
         """Return the accepted answers by the sites' numbers, and how many rounds each has done."""
         good: dict[int, State] = {}
         steps: dict[int, int] = {}
-        settings, models = self.settings, self.settings.algorithm.models
+        settings = self.settings
+        models = settings.phase(state.done).states.models
 
         def refuse(number: int, why: str) -> None:
             name = state.sites[number].name
@@ -187,21 +193,17 @@ class Conductor:
         """Stack the answers of a round for the method's server round.
 
         Where the server keeps something of every client, a missing site counts with its last
-        answer, unless that is from another kind of round.
+        answer in this phase.
         """
         settings, sites, last = self.settings, sorted(answers), dict[int, State]()
-        if settings.algorithm.keeps_clients:
-            last = state.last_answers | answers
-            example = answers[sites[0]]
-            usable = {n: one for n, one in state.last_answers.items() if same_kind(one, example)}
-            if usable or not state.last_answers:
-                answers = usable | answers
-                missing = [site.name for i, site in enumerate(state.sites) if i not in answers]
-                if missing:
-                    raise InputError(
-                        f"{type(settings.algorithm).__name__} needs every site's first answer; "
-                        f"{', '.join(missing)} did not send one. The same command tries again."
-                    )
+        if settings.phase(state.done).states.keeps_clients:
+            answers = last = state.last_answers | answers
+            missing = [site.name for i, site in enumerate(state.sites) if i not in answers]
+            if missing:
+                raise InputError(
+                    f"{type(settings.algorithm).__name__} needs every site's first answer; "
+                    f"{', '.join(missing)} did not send one. The same command tries again."
+                )
         numbers = sorted(answers)
         stacked = {
             name: torch.stack([answers[number][name] for number in numbers])

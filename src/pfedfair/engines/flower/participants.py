@@ -17,6 +17,7 @@ from pfedfair.engines.site.checkpoint import Checkpoint, Participant
 from pfedfair.engines.site.identifiers import drop_columns
 from pfedfair.engines.site.schema import Description, difference
 from pfedfair.engines.site.settings import Settings
+from pfedfair.methods.phases import keeps_clients, phase_at
 
 Answers = dict[int, Message]  # by the sites' numbers
 
@@ -85,7 +86,9 @@ class Participants:
     ) -> Answers:
         """Send the server's state to all connected sites, or to those that are given `more`."""
         settings, arrays = self.settings, pack(state.server)
+        phase, _ = phase_at(settings.algorithm.phases, state.done)
         order: dict[str, Any] = {"round": state.done, "key": state.name}
+        order |= {"phase": phase.name if phase else ""}
         order |= {"schema": state.schema.to_json(), "max-change": settings.max_change}
         order |= {"local-rounds": settings.local_rounds}
         contents = {}
@@ -168,7 +171,7 @@ class Participants:
         schema = state.schema
         why = impossible(found) or difference(schema.agreed, drop_columns(found, schema.left))
         known = [site for site in state.sites if site.name == found.site]
-        if why is None and not known and self.settings.algorithm.keeps_clients:
+        if why is None and not known and keeps_clients(self.settings.algorithm.phases):
             why = "this method cannot take in sites after the first round"
         if why is not None:
             self.refuse(found.site, why)

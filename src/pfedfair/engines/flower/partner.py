@@ -105,14 +105,16 @@ class Partner:
             self._decrypt_shares(order["shares"])
         people = {int(number): int(n) for number, n in order["people"].items()}
         self._check_people(people, work.people)
-        sums, digest = work.algorithm.sums, work.order_digest(people)
+        if work.phase is None:
+            raise PolicyError("The server asks for a sum after the last round.")
+        sums, digest = work.phase.sums, work.order_digest(people)
         weights = people if "size" in sums.values() else dict.fromkeys(people, 1)
         # From here on these masks are used up, whatever happens.
         about = str(work.source.folder), work.state_digest, weights
         self.known |= {"at": at, "stage": "masked", "about": about}
         self._save()
         sent, done = work.train()
-        scale = Scale(sums, work.algorithm.models)
+        scale = Scale(sums, work.phase.states.models)
         numbers = quantise(sent, work.server, scale, people[own], len(self.known["held"]))
         private, session = bytes.fromhex(self.known["masks"][at]), self.known["session"]
         pairs = {

@@ -177,8 +177,8 @@ class SecureSum:
                 raise SumError(f"the shares of the key of {self.names(number)} do not fit")
             pairs = {n: keys.mask_key(private, public[n], cohort.session, digest) for n in within}
             total += pair_masks(number, pairs, len(total))
-        algorithm = self.settings.algorithm
-        scale, weights = Scale(algorithm.sums, algorithm.models), [people[n] for n in within]
+        phase = self.settings.phase(self.state.done)
+        scale, weights = Scale(phase.sums, phase.states.models), [people[n] for n in within]
         message = dequantise(total, shapes, self.state.server, scale, weights)
         self.check_change(message)
         if len(opened) < len(cohort.shares):
@@ -229,11 +229,11 @@ class SecureSum:
                        for name, shape in _read(answer)["forms"])  # fmt: skip
         if not 1 <= steps <= self.settings.local_rounds:
             raise ValueError(f"it says that it has done {steps} rounds")
-        algorithm = self.settings.algorithm
+        phase = self.settings.phase(self.state.done)
         for name, shape in shapes:
-            if name not in algorithm.sums:
+            if name not in phase.sums:
                 raise ValueError(f"'{name}' is not one of the method's numbers")
-            if name in algorithm.models and shape != self.state.server[name].shape:
+            if name in phase.states.models and shape != self.state.server[name].shape:
                 raise ValueError(f"'{name}' has shape {shape}")
         if vector.dtype != np.int64 or vector.shape != (length_of(shapes),):
             raise ValueError(f"it has {vector.shape} numbers of kind {vector.dtype}")
@@ -249,7 +249,7 @@ class SecureSum:
 
     def check_change(self, message: State) -> None:
         """Refuse a mean of models that is further away than each of them may be."""
-        for name in self.settings.algorithm.models:
+        for name in self.settings.phase(self.state.done).states.models:
             if name in message:
                 change = message[name].double() - self.state.server[name].double()
                 size = float(change.square().mean().sqrt())

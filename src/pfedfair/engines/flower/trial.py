@@ -22,6 +22,7 @@ from pfedfair.engines.flower.processes import Processes, free_ports, write_toml
 from pfedfair.engines.site.rows import as_sites
 from pfedfair.federation import Federation, encoded
 from pfedfair.methods import Method
+from pfedfair.methods.phases import sends_models_only
 from pfedfair.partition import Plan, fixed_shares
 from pfedfair.runs import choose_network, load_model
 from pfedfair.runs.predictor import Predictor
@@ -121,7 +122,9 @@ def outcome(
     table = pd.concat(tables, ignore_index=True)
     table.insert(1, "role", federation.partition.roles)
     began = time.perf_counter()
-    network = choose_network(federation, algorithm, "linear" if algorithm.linear else None)
+    network = choose_network(
+        federation, algorithm, "linear" if algorithm.supports.linear_only else None
+    )
     with local.one_thread():  # as at a site
         fitted = local.fit(federation, algorithm, network, seed)
     seconds = time.perf_counter() - began
@@ -183,10 +186,10 @@ def demo(
         about |= {"encoding": data.encoding, "policy": "policy.toml"}
         about |= {"key": "site.key", "peers": "peers"}
         write_toml(folder / name / "site.toml", about)
-        if not algorithm.sends_models_only:
+        if not sends_models_only(algorithm.phases):
             policy = {"exact-counts": True, "secure-sum": secure_sum}
             write_toml(folder / name / "policy.toml", policy)
-    if not algorithm.sends_models_only:
+    if not sends_models_only(algorithm.phases):
         report("these sites' policy allows counts of people without noise, which the method sends")
     config = run_config(federation, method, algorithm, seed, server / "run")
     write_toml(server / "run.toml", config | {"poll": 0.3, "secure-sum": secure_sum})

@@ -17,6 +17,7 @@ from pfedfair._util.files import first_line
 from pfedfair.engines.site.schema import Schema
 from pfedfair.engines.site.settings import Config, Order, make_algorithm
 from pfedfair.methods import METHODS, Method
+from pfedfair.methods.phases import adds_noise, sends_models_only
 
 MAX_SCHEMA = 20_000_000  # characters of an agreed table, in JSON: more is not even parsed
 
@@ -114,7 +115,9 @@ class Policy:
                     self._check_number(field.name, value)
             if each.batch < self.least_batch:
                 raise self.refuse("least_batch", f"batch = {each.batch}")
-        if not (self.exact_counts or algorithm.sends_models_only or algorithm.secret):
+        if not (
+            self.exact_counts or sends_models_only(algorithm.phases) or adds_noise(algorithm.phases)
+        ):
             raise self.refuse(
                 "exact_counts",
                 f"a method that sends numbers of people without noise, {type(algorithm).__name__}",

@@ -2,6 +2,7 @@
 
 from pfedfair.engines.site.schema import Schema
 from pfedfair.methods import Clients, Method, State
+from pfedfair.methods.phases import Phase
 from pfedfair.models import Network
 from pfedfair.runs.training import usual_network
 
@@ -9,41 +10,24 @@ from pfedfair.runs.training import usual_network
 def make_network(schema: Schema, algorithm: Method) -> Network:
     """Return the network that all sites train, whatever rows they have."""
     algorithm.check(schema.task)
-    hidden = () if algorithm.linear else schema.hidden
+    hidden = () if algorithm.supports.linear_only else schema.hidden
     usual = usual_network(schema.encoder.width, hidden, schema.task)
     return algorithm.network(usual, schema.task)
 
 
-def same_kind(message: State, other: State) -> bool:
-    """Whether two messages of a method come from rounds of the same kind, judged by their names.
-
-    Rounds of another kind, such as those that agree on thresholds at the end, send other tensors.
-    """
-    return set(message) == set(other)
-
-
-def in_closing_rounds(algorithm: Method, t: int) -> bool:
-    """Whether round `t` is one of those after training, in which a method counts and agrees."""
-    return t >= algorithm.rounds - algorithm.closing
-
-
 def play_rounds(
-    algorithm: Method, server: State, own: State, clients: Clients, t: int, rounds: int
+    phase: Phase, server: State, own: State, clients: Clients, t: int, rounds: int
 ) -> tuple[State, State, int]:
-    """Play up to `rounds` rounds at one site; return its message, its state, and how many.
+    """Play up to `rounds` rounds of a phase at one site, from its round `t` on.
 
-    From the second on, a round continues from the site's own answer: the model that it would send
-    replaces the server's. Rounds of different kinds are never mixed. A method that sends no model
-    plays one round.
+    Return the site's message, its state, and how many rounds were played. From the second on, a
+    round continues from the site's own answer: the model that it would send replaces the server's.
+    In a phase that sends no model it is one round.
     """
-    sent, own = algorithm.client_round(server, own, clients, t)
-    done = 1
-    while done < min(rounds, algorithm.rounds - t):
-        models = {name: sent[name][0] for name in algorithm.models if name in sent}
-        if not models:
-            break
-        further, next_own = algorithm.client_round(server | models, own, clients, t + done)
-        if not same_kind(further, sent):
-            break
-        sent, own, done = further, next_own, done + 1
+    sent, own = phase.client_round(server, own, clients, t)
+    models, done = [name for name in phase.states.models if name in sent], 1
+    while models and done < min(rounds, phase.rounds - t):
+        local = server | {name: sent[name][0] for name in models}
+        sent, own = phase.client_round(local, own, clients, t + done)
+        done += 1
     return {name: rows[0].clone() for name, rows in sent.items()}, own, done

@@ -17,6 +17,7 @@ from pfedfair.engines.site.masking import MIN_SITES, min_threshold
 from pfedfair.engines.site.privacy import check_privacy, noise_deviation, relative_noise
 from pfedfair.engines.site.schema import Schema
 from pfedfair.methods import Method, defaults
+from pfedfair.methods.phases import Phase, phase_at, total_rounds
 
 Config = Mapping[str, Any]
 OF_METHOD = (
@@ -48,7 +49,7 @@ def check_secure(
     algorithm: Method, sites: int, least: int, threshold: int = 0, aggregate: str = "mean"
 ) -> None:
     """Refuse settings that need more than sums."""
-    if algorithm.federated and not algorithm.sums:
+    if not all(phase.sums for phase in algorithm.phases):
         raise InputError(
             f"{type(algorithm).__name__} needs each site's own numbers, and secure-sum shows sums "
             "alone: leave out secure-sum, or take a method that adds up, such as pfedfair or "
@@ -73,12 +74,13 @@ def check_secure(
 
 @dataclass(frozen=True)
 class Order:
-    """What the server asks of a site, beside its state.
+    """What the server asks of a site, besides its state.
 
     `key` and `name` are folders at the site: of the run's states, and of the model.
     """
 
-    round: int
+    round: int  # of the whole run, from 0
+    phase: str  # the name of the phase that the round belongs to; "" after the last round
     key: str
     name: str
     number: int  # the site's
@@ -90,6 +92,7 @@ class Order:
     def read(cls, config: Config, run: Config) -> Order:
         return cls(
             int(config["round"]),
+            str(config["phase"]),
             _folder_name("key", config["key"], r"[0-9a-f-]{1,100}"),
             _folder_name("name", run["name"], r"\w[\w.-]{0,99}"),
             int(config["number"]),
@@ -145,7 +148,7 @@ class Settings:
         widths = str(config.get("hidden") or "").split(",")
         hidden = tuple(int(width) for width in widths if width)
         made = cls(algorithm=make_algorithm(config), hidden=hidden, **given)
-        if made.algorithm.gathers:
+        if made.algorithm.place == "pooled":
             raise InputError(
                 f"{type(made.algorithm).__name__} needs all rows in one place: choose a federated "
                 "method, or run it with pfedfair train."
@@ -174,7 +177,13 @@ class Settings:
 
     @property
     def rounds(self) -> int:
-        return self.algorithm.rounds if self.algorithm.federated else 0
+        return total_rounds(self.algorithm.phases)
+
+    def phase(self, done: int) -> Phase:
+        """The phase of the next round after so many."""
+        phase, _ = phase_at(self.algorithm.phases, done)
+        assert phase is not None, "there are no more rounds"
+        return phase
 
     def key(self, schema: Schema) -> str:
         """Return a digest of all that a run's weights depend on, except which sites take part."""

@@ -28,11 +28,12 @@ from pfedfair.engines.site.privacy import (
     relative_noise,
     strictest,
 )
-from pfedfair.engines.site.rounds import in_closing_rounds, make_network, play_rounds
+from pfedfair.engines.site.rounds import make_network, play_rounds
 from pfedfair.engines.site.schema import Schema
 from pfedfair.engines.site.secrets import secret_of, seed_for
 from pfedfair.engines.site.settings import Config, Order, Settings
 from pfedfair.methods import Clients, Method, State
+from pfedfair.methods.phases import Phase, adds_noise, phase_at, started
 from pfedfair.metrics.intervals import FEWEST
 from pfedfair.runs.run import Run
 
@@ -55,19 +56,25 @@ def accept(config: Config, server: State, node: Config, run: Config, held: memor
     policy, algorithm = permitted(node, run)
     policy.check_order(order)
     privacy = strictest(run, node)
-    # In the closing rounds of such methods no row may change what another counts as.
-    independent = algorithm.secret and in_closing_rounds(algorithm, order.round)
-    source = Source.open(
-        node, run, order.schema, policy.least_people, independent, algorithm.secret
-    )
+    phase, t = phase_at(algorithm.phases, order.round)
+    if order.phase != (phase.name if phase else ""):
+        raise InputError(
+            f"The server asks for phase '{order.phase}' in round {order.round + 1}, where "
+            f"{type(algorithm).__name__} has '{phase.name if phase else 'no phase'}': it may be of "
+            "another version."
+        )
+    noise = adds_noise(algorithm.phases)
+    # With noise, after training, no row may change what another counts as.
+    independent = noise and not (phase and phase.trains)
+    source = Source.open(node, run, order.schema, policy.least_people, independent, noise)
     ledger = Ledger(source.folder, policy)
     ledger.admit(order.key)
     schema = Schema.from_json(order.schema)
     policy.check_schema(schema)
     clients, people = make_clients(order, algorithm, source, schema, int(run["seed"]))
     return Work(
-        order, server, run, held, policy, algorithm, privacy, source, ledger, schema, clients,
-        people,
+        order, server, run, held, policy, algorithm, phase, t, privacy, source, ledger, schema,
+        clients, people,
     )  # fmt: skip
 
 
@@ -76,7 +83,7 @@ def make_clients(
 ) -> tuple[Clients, int]:
     """Return the site as a stack of one client, and the number of rows that it counts for."""
     rows = source.encoded(schema)
-    if algorithm.secret:  # the server knows the run's seed
+    if adds_noise(algorithm.phases):  # the server knows the run's seed
         seed = seed_for(secret_of(source.folder), f"run {order.key}")
     table = rows.table._replace(task=schema.task, encoder=schema.encoder)
     network = make_network(schema, algorithm)
@@ -94,6 +101,8 @@ class Work:
     held: memory.Memory
     policy: Policy
     algorithm: Method
+    phase: Phase | None  # None after the last round
+    t: int  # the round's number in its phase
     privacy: tuple[float, float, float]  # clip, epsilon, delta
     source: Source
     ledger: Ledger
@@ -107,15 +116,17 @@ class Work:
 
     def train(self) -> tuple[State, int]:
         """Do one or several rounds; return the method's message of the last, and how many."""
-        order, server, algorithm = self.order, self.server, self.algorithm
+        order, server, phase = self.order, self.server, self.phase
+        if phase is None:
+            raise InputError("The server asks for a round after the last one.")
         clip, epsilon, delta = self.privacy
         noise = relative_noise(epsilon, delta) if epsilon else 0.0
-        costs = {"gaussian": noise, "laplace": algorithm.noise(order.round)}
+        costs = {"gaussian": noise, "laplace": phase.noise}
         costs = {kind: noise for kind, noise in costs.items() if noise > 0}
         for kind, noise in costs.items():
             self.ledger.afford(kind, noise)  # before any work
         sent, own, done = play_rounds(
-            algorithm, server, self.recall(), self.clients, order.round, order.local_rounds
+            phase, server, self.recall(), self.clients, self.t, order.local_rounds
         )
         if clip:
             sent = clip_update(sent, server, clip)
@@ -127,7 +138,7 @@ class Work:
         if deviation:
             sent = add_noise(sent, deviation)
         limit = self.policy.max_change + 1.5 * deviation
-        why = refusal(sent, server, algorithm.models, limit)
+        why = refusal(sent, server, phase.states.models, limit)
         if why is not None:
             raise InputError(f"This site's answer is not sent: {why}.")
         memory.remember(self.source.folder, self.held, order.key, order.round + done, own)
@@ -135,8 +146,9 @@ class Work:
 
     def limit_change(self, sent: State) -> State:
         """Shorten an update to what the site and the run allow: in a secure sum nobody else can."""
+        assert self.phase is not None
         limit = 0.999 * min(self.policy.max_change, self.order.max_change)
-        sent, shortened = limit_change(sent, self.server, self.algorithm.models, limit)
+        sent, shortened = limit_change(sent, self.server, self.phase.states.models, limit)
         for name in shortened:
             log.warning("pfedfair: '%s' moved too far here and is shortened to %g (max-change)",
                         name, limit)  # fmt: skip
@@ -176,12 +188,18 @@ class Work:
 
     def recall(self) -> State:
         """Return the site's state after its last round, or its first state if it has none."""
-        t = self.order.round
+        t, phases = self.order.round, self.algorithm.phases
         found = memory.recall(self.source.folder, self.held, self.order.key, t)
         if found is None:
             if t:
                 log.warning("pfedfair: no state of earlier rounds here, starting from the server's")
-            return self.algorithm.start(self.server, self.clients)
-        if found[1] < t:
-            log.warning("pfedfair: this site missed rounds %d to %d", found[1] + 1, t)
-        return found[0]
+            begun = [self.phase] if self.phase else list(phases[-1:])
+            own: State = {}
+        else:
+            own, seen = found
+            begun = started(phases, seen, t)
+            if seen < t:
+                log.warning("pfedfair: this site missed rounds %d to %d", seen + 1, t)
+        for phase in begun:
+            own = phase.start_clients(self.server, own, self.clients)
+        return own
