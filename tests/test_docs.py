@@ -187,4 +187,5 @@ def test_costs_are_those_of_the_code():
     listed = table("methods/index.md", "method")
     assert sorted(listed) == sorted(METHODS)
     for method, cells in listed.items():
-        assert cells[2] == "{:g} / {:g}".format(*make(method).cost()), method
+        cost = make(method).cost()
+        assert cells[2] == f"{cost.per_round:g} / {cost.at_end:g}", method
