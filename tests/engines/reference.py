@@ -230,7 +230,7 @@ def fit(federation: Federation, algorithm: Method, network: MLP, seed: int) -> F
     ]
     model: nn.Module = sequential(network, network.init(seeds.generator(seed, seeds.INIT)))
     v = [model for _ in clients]  # Ditto's personal models
-    for t in range(algorithm.rounds if algorithm.federated else 0):
+    for t in range(algorithm.rounds if algorithm.place == "federated" else 0):
         answers = [ROUNDS[kind](a, model, client, t) for client in clients]
         if kind is Ditto:
             epochs = range(t * algorithm.epochs, (t + 1) * algorithm.epochs)

@@ -7,7 +7,9 @@ import reference
 import torch
 
 import pfedfair as pff
+from pfedfair._util import seeds
 from pfedfair.engines import local
+from pfedfair.federation import steps
 from pfedfair.models import MLP
 
 SHORT = {"rounds": 3, "batch": 25}
@@ -77,7 +79,7 @@ def test_equals_the_plain_loop_whatever_the_chunk(federation, specification, nam
     expected = specification(name)
     torch.testing.assert_close(found.w, expected.w, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(found.theta, expected.theta, rtol=1e-5, atol=1e-6)
-    start = network(federation).init(pff.seeds.generator(5, pff.seeds.INIT))
+    start = network(federation).init(seeds.generator(5, seeds.INIT))
     assert (found.theta - start).abs().max() > 0.002  # something was learned
 
 
@@ -85,7 +87,7 @@ def test_clients_of_unequal_size_share_no_step_count(federation):
     """The fixture is a real test of padding: sizes and numbers of steps differ."""
     sizes = federation.sizes
     assert len(set(sizes)) == 3
-    assert len({pff.federation.steps(n, SHORT["batch"]) for n in sizes}) > 1
+    assert len({steps(n, SHORT["batch"]) for n in sizes}) > 1
 
 
 @pytest.mark.parametrize("name", ["pfedfair", "ditto-kde"])
@@ -119,7 +121,7 @@ def test_work_adds_up_to_one(federation):
 def test_the_processor_is_left_as_it_was(federation, before):
     torch.set_flush_denormal(before)
     try:
-        local.fit(federation, pff.methods.Constant(), pff.networks.Bias(), 0)
+        local.fit(federation, pff.methods.Constant(), pff.models.Bias(), 0)
         assert (torch.tensor([1e-40]).mul(1.0).item() == 0.0) == before
     finally:
         torch.set_flush_denormal(False)

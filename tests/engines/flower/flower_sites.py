@@ -111,13 +111,13 @@ class Consortium:
         return about | more
 
     def settings(self, method: str, options: dict | None = None, **more) -> dict:
-        options, rounds = options or {}, more.pop("rounds", 2)
+        options = options or {}
         options = {"base.batch" if "base" in options else "batch": 30, **options}
-        if "agree" in METHODS[method].settings:  # rounds after the counts
-            options, rounds = {"agree": 1, **options}, rounds + 1
+        if "agree" in METHODS[method].settings:
+            options = {"agree": 1, **options}
         given = {
             "method": method,
-            "rounds": rounds,
+            "rounds": 2,
             "options": json.dumps(options),
             "sites": len(self.federation),
             "out": str(self.folder / f"out-{method}"),
@@ -163,7 +163,7 @@ def only(consortium: Consortium, config: dict, who: list[list[int]], sites=None)
     network = choose_network(federation, algorithm)
     sizes = torch.from_numpy(federation.sizes).float()
     w = network.init(seeds.generator(config["seed"], seeds.INIT))
-    server = algorithm.start_server(w, sizes)
+    server = algorithm.start_server({"w": w}, sizes)
     for t, ids in enumerate(who):
         sent = []
         for i in ids:

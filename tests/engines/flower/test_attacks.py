@@ -167,7 +167,8 @@ def test_a_site_stops_answering_when_its_budget_is_spent(consortium):
         options = {"bins": 20, "epsilon": 0.5}
         grid = consortium.grid("transport", options=options, out=str(consortium.folder / str(run)))
         schema = agreed(grid)
-        said, server = first_round(schema, grid.run_config, round=1, key=f"ab-{run}")
+        counting = {"round": 2, "phase": "count", "key": f"ab-{run}"}
+        said, server = first_round(schema, grid.run_config, **counting)
         answer = order(grid, 100, "train", said, server)
         reasons.append(answer.error.reason if answer.has_error() else "")
         if not answer.has_error():

@@ -27,6 +27,7 @@ from pfedfair.engines.site import checkpoint, memory
 from pfedfair.engines.site.rounds import play_rounds
 from pfedfair.engines.site.settings import Settings, make_algorithm
 from pfedfair.methods import Clients
+from pfedfair.methods.phases import total_rounds
 from pfedfair.rules import Likeliest
 from pfedfair.runs import choose_network
 from pfedfair.runs.predictor import Predictor
@@ -364,7 +365,7 @@ def test_a_base_with_weights_may_miss_a_site_in_any_round(consortium, log, misse
     """The last answer of a round of another kind does not stand in for one."""
     spoil = {1: spoiler(lambda answer: None, rounds=[missed])}
     more = {"options": {"base": "fairfed", "bins": 20}, "min-sites": 2, "round-timeout": 0.5}
-    state = conduct(consortium.grid("transport", spoil, rounds=3, **more))
+    state = conduct(consortium.grid("transport", spoil, **more))
     assert state.done == 4  # two to train, one to count, one to agree
     assert "prior" in state.server
 
@@ -651,21 +652,21 @@ def test_local_rounds_are_the_sites_own_rounds(consortium):
 def test_local_rounds_with_methods_that_send_more(consortium, method):
     grid = consortium.grid(method, rounds=5, **{"local-rounds": 3})
     state = conduct(grid)
-    assert state.done == make_algorithm(grid.run_config).rounds
+    assert state.done == total_rounds(make_algorithm(grid.run_config).phases)
     assert bool(torch.isfinite(state.server["w"]).all())
 
 
-def test_play_does_not_mix_rounds_of_two_kinds(consortium):
+def test_local_rounds_end_with_their_phase(consortium):
     federation = consortium.federation
     algorithm = pff.make("logofair", {"rounds": 3, "batch": 30})
     network = choose_network(federation, algorithm)
     w = network.init(seeds.generator(0, seeds.INIT))
     rows = [federation.partition.train[0]]
-    one = Clients(network, federation.table, rows, [0], 0)
+    one, phase = Clients(network, federation.table, rows, [0], 0), algorithm.phases[0]
     message, _, done = play_rounds(
-        algorithm, algorithm.start_server(w, torch.ones(3)), {}, one, 0, 9
+        phase, phase.start_server({"w": w}, torch.ones(3)), {}, one, 0, 9
     )
-    assert (set(message), done) == ({"w", "group"}, 2)
+    assert (set(message), done) == ({"w"}, 3)
 
 
 @pytest.mark.parametrize(("how", "sites"), [("trimmed-mean", 3), ("krum", 5)])
@@ -754,7 +755,7 @@ def test_transports_noise_cannot_be_guessed_from_the_runs_seed(consortium):
     counts = []
 
     def look(message, answer):
-        if message.metadata.group_id == "2" and message.metadata.message_type == "train":
+        if message.metadata.group_id == "3" and message.metadata.message_type == "train":
             counts.append(answer.content.array_records["arrays"]["trained"].numpy())
         return answer
 
@@ -783,7 +784,7 @@ def test_transports_noise_does_not_cancel_between_runs(consortium):
     sent = []
 
     def look(message, answer):
-        if message.metadata.group_id == "2" and message.metadata.message_type == "train":
+        if message.metadata.group_id == "3" and message.metadata.message_type == "train":
             sent.append(answer.content.array_records["arrays"]["trained"].numpy())
         return answer
 

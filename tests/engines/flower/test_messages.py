@@ -35,7 +35,7 @@ def consortium(table, tmp_path) -> Consortium:
     return Consortium(table.federate(pff.partition.by_column("site"), seed=3), tmp_path)
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if not METHODS[m].kind.gathers])
+@pytest.mark.parametrize("method", [m for m in METHODS if METHODS[m].kind.place != "pooled"])
 def test_models_are_the_stacked_engines_and_nothing_of_a_person_is_sent(consortium, method):
     federation = consortium.federation
     own = {"bases": 7} if method == "fa" else {}  # site 1 has 30 rows, as there are bases
@@ -77,7 +77,7 @@ def test_models_are_the_stacked_engines_and_nothing_of_a_person_is_sent(consorti
                         )
                         same = flat.shape == secret.shape and np.allclose(flat, secret, atol=1e-7)
                         assert not (personal and same), name
-    federated = pff.make(method).federated
+    federated = pff.make(method).place == "federated"
     assert names <= (MORE.get(method, {"w"}) if federated else set())
 
 

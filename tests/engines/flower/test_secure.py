@@ -230,7 +230,7 @@ def own_numbers(grid, consortium, i, server):
     message, answer = next(one for one in sent if one[0].metadata.message_type == "train")
     w = unpack(answer.content.array_records["arrays"])["w"]
     before = unpack(message.content.array_records["arrays"])["w"]
-    scale = Scale(algorithm.sums, algorithm.models)
+    scale = Scale(algorithm.sums, algorithm.states.models)
     steps = [quantise({"w": w}, {"w": before}, scale, 1, 5)[1:]]
     way = w.double().numpy() - before.double().numpy()
     forms = [w.numpy(), w.double().numpy(), way, way.astype(np.float32), *steps]
@@ -288,7 +288,7 @@ class Site:
     def __init__(self, numbers, folder):
         self.source = SimpleNamespace(folder=folder)
         self.numbers, self.state_digest, self.people = numbers, "state", 10
-        self.algorithm, self.server = pff.methods.FedAvg(), {"w": torch.zeros(len(numbers))}
+        self.phase, self.server = pff.methods.FedAvg(), {"w": torch.zeros(len(numbers))}
 
     def order_digest(self, people):
         return "order"

@@ -23,6 +23,7 @@ from pfedfair.engines.site.rows import read_site
 from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.work import accept
 from pfedfair.federation import Table
+from pfedfair.methods.phases import phase_at
 from read_only import read_only
 
 ALGORITHM = pff.methods.FedAvg(rounds=3, batch=30)
@@ -51,15 +52,17 @@ class Deployment:
     def work(self, t=0, schema=None):
         schema = schema or self.schema
         w = make_network(schema, self.algorithm).init(seeds.generator(0, seeds.INIT))
-        server = self.algorithm.start_server(w, torch.tensor([200.0]))
+        phase, _ = phase_at(self.algorithm.phases, t)
         order = {
+            "round": t,
+            "phase": phase.name if phase else "",
             "key": "ab",
-            "phase": "train",
+            "number": 0,
             "local-rounds": 1,
             "max-change": 10.0,
             "schema": schema.to_json(),
         }
-        return accept(order | {"round": t, "number": 0}, server, self.node, self.run, {})
+        return accept(order, {"w": w}, self.node, self.run, {})
 
 
 @pytest.fixture
@@ -120,10 +123,10 @@ def test_secret_numbers_of_rows_are_kept_too(tmp_path, reads):
     np.testing.assert_array_equal(first.clients.marks, second.clients.marks)
     assert second.clients.marks.dtype == np.uint64
     assert second.clients.seed == first.clients.seed != 0
-    last = site.work(t=2)  # each row is taken as it is: others are encoded
+    last = site.work(t=3)  # each row is taken as it is: others are encoded
     assert last.source.independent != first.source.independent
     assert len(reads) == 2
-    assert same(last, site.work(t=2))
+    assert same(last, site.work(t=3))
     assert len(reads) == 2
 
 

@@ -17,8 +17,8 @@ from pfedfair.engines.site.work import accept
 from pfedfair.methods import Clients
 from pfedfair.methods.transport.counts import cells_for
 
-METHOD = pff.methods.Transport(rounds=3, agree=1, epsilon=1.0, bins=50, batch=40)
-COUNTING = 1  # the round in which people are counted
+METHOD = pff.methods.Transport(rounds=1, agree=1, epsilon=1.0, bins=50, batch=40)
+COUNT = METHOD.phases[1]  # the phase in which rows are counted
 RUN = {"seed": 0, "name": "model", "algorithm": json.dumps(METHOD.to_dict())}
 
 
@@ -48,15 +48,10 @@ def test_one_row_less_moves_one_count(node):
 
     def counts(frame):
         frame.to_csv(node["data"], index=False)
-        order = {"round": COUNTING, "number": 0, "key": "ab", "schema": schema.to_json()}
-        work = accept(
-            order | {"local-rounds": 1, "phase": "train", "max-change": 1.0},
-            {"w": w},
-            node,
-            RUN,
-            {},
-        )
-        return work.algorithm.client_round(work.server, {}, work.clients, COUNTING)[1]
+        order = {"round": METHOD.rounds, "phase": COUNT.name, "number": 0, "key": "ab"}
+        order |= {"local-rounds": 1, "max-change": 1.0, "schema": schema.to_json()}
+        work = accept(order, {"w": w}, node, RUN, {})
+        return work.phase.client_round(work.server, {}, work.clients, work.t)[1]
 
     whole = counts(frame)
     for row in (0, 3, 41, 89):
@@ -84,7 +79,7 @@ def test_the_claimed_epsilon_is_not_exceeded(node, record_property):
             fresh.__dict__["row_keys"] = rng.integers(2**64, size=len(frame), dtype=np.uint64)
             train = _held_out(fresh, {"test-part": 0.1}).train
             one = Clients(network, made.table, [train], [0], seed, marks=fresh.row_keys)
-            message, _ = METHOD.client_round({"w": w}, {}, one, COUNTING)
+            message, _ = COUNT.client_round({"w": w}, {}, one, 0)
             sent.append(message["trained"][0].numpy())
         return np.stack(sent)
 

@@ -25,7 +25,7 @@ def test_the_default_allows_methods_that_send_models_alone():
     for name, method in METHODS.items():
         if name in SENDS_MODELS:
             Policy().check_method(pff.make(name))
-        elif not method.kind.gathers:
+        elif method.kind.place != "pooled":
             with pytest.raises(PolicyError, match="exact-counts = false; the run asks for a meth"):
                 Policy().check_method(pff.make(name))
         OPEN.check_method(pff.make(name))
@@ -84,7 +84,7 @@ def test_a_network_that_is_too_large_is_refused(hidden, columns, words):
 
 
 def test_an_order_that_cannot_be_meant_is_refused():
-    order = Order(0, "ab", "model", 0, 1, 10.0, "{}")
+    order = Order(0, "train", "ab", "model", 0, 1, 10.0, "{}")
     Policy().check_order(order)
     for change in ({"round": 10**9}, {"local_rounds": 10**9}, {"schema": "x" * (MAX_SCHEMA + 1)}):
         with pytest.raises(PolicyError):

@@ -64,23 +64,22 @@ def conduct(nodes, algorithm):
     assert not refused
     sizes = torch.tensor([float(len(site.train)) for site in sites])
     w = make_network(schema, algorithm).init(seeds.generator(0, seeds.INIT))
-    server, held = algorithm.start_server(w, sizes), [{} for _ in nodes]
-    order = {
-        "key": "ab",
-        "phase": "train",
-        "local-rounds": 1,
-        "max-change": 10.0,
-        "schema": schema.to_json(),
-    }
+    server, held = {"w": w}, [{} for _ in nodes]
+    order = {"key": "ab", "local-rounds": 1, "max-change": 10.0, "schema": schema.to_json()}
 
-    def work(i, t):
-        return accept(order | {"round": t, "number": i}, server, nodes[i], run, held[i])
+    def work(i, t, phase=""):
+        asked = order | {"round": t, "number": i, "phase": phase}
+        return accept(asked, server, nodes[i], run, held[i])
 
-    for t in range(algorithm.rounds):
-        sent = [work(i, t).train()[0] for i in range(3)]
-        messages = {name: torch.stack([one[name] for one in sent]) for name in sent[0]}
-        server = algorithm.server_round(server, messages, sizes)
-    done = [work(i, algorithm.rounds) for i in range(3)]
+    t = 0
+    for phase in algorithm.phases:
+        server = phase.start_server(server, sizes)
+        for _ in range(phase.rounds):
+            sent = [work(i, t, phase.name).train()[0] for i in range(3)]
+            messages = {name: torch.stack([one[name] for one in sent]) for name in sent[0]}
+            server = phase.server_round(server, messages, sizes)
+            t += 1
+    done = [work(i, t) for i in range(3)]
     for one in done:
         assert set(one.finish()) == {"accuracy", "ddp"}
     return server, done
@@ -107,7 +106,7 @@ def test_sites_and_a_loop_give_what_the_stacked_engine_gives(nodes, algorithm, t
 
 def test_a_sites_secret_is_in_no_file_but_its_own(nodes):
     """The noise on private counts comes from it: the model's card has the run's public seed."""
-    algorithm = pff.methods.Transport(rounds=3, agree=1, epsilon=1.0, bins=20, batch=40)
+    algorithm = pff.methods.Transport(rounds=1, agree=1, epsilon=1.0, bins=20, batch=40)
     _, done = conduct(nodes[0], algorithm)
     for work in done:
         secret = (work.source.folder / "secret").read_text()
@@ -123,7 +122,7 @@ def test_a_sites_secret_is_in_no_file_but_its_own(nodes):
     [({"key": "../ab"}, {}), ({"key": "model"}, {}), ({}, {"name": "../x"}), ({}, {"name": ".."})],
 )
 def test_a_server_cannot_lead_a_site_out_of_its_folder(nodes, order, run):
-    order = {"round": 0, "key": "ab"} | order
+    order = {"round": 0, "phase": "train", "key": "ab"} | order
     run = {"seed": 0, "name": "model", "method": "fedavg"} | run
     with pytest.raises(pff.InputError, match="is not a plain word"):
         accept(order, {}, nodes[0][0], run, {})
