@@ -44,7 +44,9 @@ def test_a_server_round_by_hand():
     """Two clients, two bases, numbers that a pencil can follow."""
     algorithm = FA(bases=2, tau=0.1, dual_step=2.0, ascent=0.5, bound=1.5)
     sizes = torch.tensor([10.0, 30.0])
-    server = algorithm.start_server(torch.zeros(1), sizes) | {"alpha": torch.tensor([1.5, 0.5])}
+    server = algorithm.start_server({"w": torch.zeros(1)}, sizes) | {
+        "alpha": torch.tensor([1.5, 0.5])
+    }
     moments = torch.tensor(
         [
             # K,           K loss,     K s,        K s z
@@ -193,7 +195,7 @@ def test_no_aliases_and_nothing_changed_that_was_given(federation):
     algorithm, everyone = FA(batch=40), clients(federation, network)
     sizes = torch.from_numpy(federation.sizes).float()
     w = network.init(np.random.default_rng(0))
-    start = algorithm.start_server(w, sizes)
+    start = algorithm.start_server({"w": w}, sizes)
     assert start["w"].untyped_storage().data_ptr() != w.untyped_storage().data_ptr()
     server = play(federation, algorithm, network, 1)[-1]
     before = {k: v.clone() for k, v in server.items()}

@@ -10,8 +10,8 @@ from scipy.optimize import linprog
 import pfedfair as pff
 from pfedfair.engines import local
 from pfedfair.methods import Clients
-from pfedfair.methods.logofair import LoGoFair, narrow, solve
-from pfedfair.methods.logofair import look as look_at
+from pfedfair.methods.logofair import LoGoFair, narrow, score_margins, solve
+
 from pfedfair.metrics import measure
 from pfedfair.models import MLP, linear
 from pfedfair.theory import rule
@@ -154,7 +154,7 @@ def test_extreme_scores_do_not_overflow(federation):
     network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.task)
     everyone = clients(federation, network)
     w = network.init(np.random.default_rng(0)) * 1e6
-    server, sizes = algorithm.start_server(w, torch.ones(3)), torch.ones(3)
+    server, sizes = algorithm.start_server({"w": w}, torch.ones(3)), torch.ones(3)
     server["group"] = torch.tensor([100.0, 100.0], dtype=torch.float64)
     sent, own = algorithm.client_round(server, {}, everyone, t=1)
     after = algorithm.server_round(server, sent, sizes)
@@ -175,7 +175,7 @@ def test_chunks_do_not_matter(federation):
     assert np.abs(counts.sum(2) - others.sum(2)).max() <= 1
 
     algorithm, everyone = LoGoFair(rounds=2, delta_global=1.0), clients(federation, network)
-    server = algorithm.start_server(ten.w, torch.ones(3))  # the same model: the same answers
+    server = algorithm.start_server({"w": ten.w}, torch.ones(3))  # the same model: the same answers
     sent, _ = algorithm.client_round(server, {}, everyone, t=1)
     rules = algorithm.rules(server, {}, everyone)
     for i in range(3):
@@ -205,7 +205,7 @@ def test_messages_are_aggregates_and_nothing_is_aliased(federation):
         MLP(federation.encoder.width, (5,), groups=2), federation.table.task
     )
     everyone, sizes = clients(federation, network), torch.ones(3)
-    server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
+    server = algorithm.start_server({"w": network.init(np.random.default_rng(0))}, sizes)
     shapes = [{"w": (3, network.size), "group": (3, 2)}, {"positive": (3, len(server["grid"]), 2)}]
     for t in (0, 1):
         before = {name: tensor.clone() for name, tensor in server.items()}
@@ -224,8 +224,8 @@ def test_messages_are_aggregates_and_nothing_is_aliased(federation):
 
 def test_the_gap_at_a_client_falls_as_the_tolerance_does(federation):
     network, fitted = fit(federation, **LOOSE)
-    server = LoGoFair().start_server(fitted.w, torch.ones(3))
-    people = look_at(clients(federation, network), server)
+    server = LoGoFair().start_server({"w": fitted.w}, torch.ones(3))
+    people = score_margins(clients(federation, network), server)
     zero = torch.zeros((), dtype=torch.float64)
     mus = [solve(people, zero, delta, smooth=0.0).abs() for delta in (0.3, 0.2, 0.1, 0.0)]
     for wide, tight in pairwise(mus):

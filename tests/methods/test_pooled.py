@@ -54,14 +54,14 @@ def test_trees_look_at_columns_as_they_are_and_at_levels_by_their_labels():
     run = pff.train(federation, pff.methods.Pooled(trees=30), seed=3)
     rows = np.concatenate(parts(run)[0].rows)
     numbers, levels = federation.encoder.names
-    y, task, cells = federation.table.y.numpy(), data.frame, {}
+    y, frame, cells = federation.table.y.numpy(), data.frame, {}
     for name in numbers:
-        cells[name] = federation.encoder.numbers[name].place(task[name])
+        cells[name] = federation.encoder.numbers[name].place(frame[name])
     for name in levels:
-        kind = task[name].astype(object).where(task[name].notna(), "")
-        label = pd.Series(y[rows]).groupby(kind.iloc[rows].to_numpy()).agg(["sum", "count"])
+        column = frame[name].astype(object).where(frame[name].notna(), "")
+        label = pd.Series(y[rows]).groupby(column.iloc[rows].to_numpy()).agg(["sum", "count"])
         rate = (label["sum"] + 10 * y[rows].mean()) / (label["count"] + 10)
-        cells[name] = kind.map(rate).to_numpy(dtype=np.float32)
+        cells[name] = column.map(rate).to_numpy(dtype=np.float32)
     x = np.column_stack([*cells.values(), data.s]).astype(np.float32)
     model = HistGradientBoostingClassifier(
         max_iter=30, early_stopping=True,

@@ -62,7 +62,7 @@ def test_what_many_clients_believe_and_tell(case, none, kappa):
         )  # fmt: skip
         for name in ("slope", "curve", "constant"):
             np.testing.assert_array_equal(
-                getattr(together.told, name)[i], getattr(alone.told, name)
+                getattr(together.likelihood, name)[i], getattr(alone.likelihood, name)
             )
         np.testing.assert_array_equal(together.centres[i], alone.centres)
         np.testing.assert_array_equal(together.shapes[i], alone.shapes)
@@ -149,5 +149,5 @@ def test_with_noise_a_lone_client_leaves_nobody_else(classes):
     }
     sent = {name: x + torch.from_numpy(rng.laplace(0, 1, x.shape)) for name, x in own.items()}
     found = counts.beliefs(counts.learn(sent, 40), own, sent, None)
-    assert found.alone.all()
+    assert found.without_pool.all()
     np.testing.assert_array_equal(found.prior, FLAT)

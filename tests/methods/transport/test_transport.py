@@ -170,7 +170,7 @@ def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
     section = PAGE.read_text().split("## What leaves a client, byte by byte")[1].split("\n## ")[0]
     said = {int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", section)}
     everyone = clients(federation, network, [0])
-    server = algorithm.start_server(model, torch.ones(1))
+    server = algorithm.start_server({"w": model}, torch.ones(1))
     sent, _ = algorithm.client_round(server, {}, everyone, t=0)
     assert sent["w"][0].nbytes in said
     counts, own = algorithm.client_round(server, {}, everyone, t=1)
@@ -196,7 +196,7 @@ def test_nothing_that_comes_out_shares_memory_with_what_went_in(federation):
         MLP(federation.encoder.width, (5,), groups=2), federation.table.task
     )
     everyone, sizes = clients(federation, network), torch.ones(3)
-    server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
+    server = algorithm.start_server({"w": network.init(np.random.default_rng(0))}, sizes)
     assert set(server) == {"w"}
     own = {}
     for t in range(4):
@@ -205,8 +205,8 @@ def test_nothing_that_comes_out_shares_memory_with_what_went_in(federation):
         sent, own = algorithm.client_round(server, own, everyone, t)
         after = algorithm.server_round(server, sent, sizes)
         assert all(torch.equal(given[name], before[name]) for name in before)
-        task = [server, sent, own, after]
-        memory = [{v.untyped_storage().data_ptr() for v in kind.values()} for kind in task]
+        sides = [server, sent, own, after]
+        memory = [{v.untyped_storage().data_ptr() for v in side.values()} for side in sides]
         assert not any(a & b for a, b in itertools.combinations(memory, 2))
         server = after
     rules = numbers(algorithm.rules(server, own, everyone))
@@ -249,9 +249,9 @@ def test_chunks_do_not_matter(federation):
 
 def counts_of(algorithm, w, everyone):
     """What clients count, before any noise."""
-    parts = counts.aside(everyone, algorithm.held, algorithm.secret)
+    parts = counts.split(everyone, algorithm.held, algorithm.private)
     cells = counts.cells_for(algorithm.bins, everyone.table.task)
-    return counts.count(w, *parts, cells, algorithm.secret)
+    return counts.count(w, *parts, cells, algorithm.private)
 
 
 # --- how alike clients are ---------------------------------------------------------------------
@@ -553,7 +553,7 @@ def test_with_epsilon_one_row_moves_one_count(federation):
     counts = [counts_of(algorithm, w, each) for each in (everyone, fewer)]
     moved = sum((counts[0][name] - counts[1][name]).abs().flatten(1).sum(1) for name in counts[0])
     assert moved.tolist() == [1.0] * 3
-    held = [len(rows) for rows in counts.aside(everyone, algorithm.held, True)[1].rows]
+    held = [len(rows) for rows in counts.split(everyone, algorithm.held, True)[1].rows]
     assert min(held) > 0
 
 
@@ -563,7 +563,7 @@ def test_scores_that_are_all_alike_or_extreme(federation, scale):
     network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.task)
     everyone, sizes = clients(federation, network), torch.ones(3)
     w = network.init(np.random.default_rng(0)) * scale
-    server = algorithm.start_server(w, sizes)
+    server = algorithm.start_server({"w": w}, sizes)
     sent, own = algorithm.client_round(server, {}, everyone, t=1)
     after = algorithm.server_round(server, sent, sizes)
     alike, own = algorithm.client_round(after, own, everyone, t=2)

@@ -53,7 +53,7 @@ def test_the_model_is_the_bases_on_the_rows_that_are_not_held(federation, name):
     network, fitted = fit(federation, pff.methods.Transport(**ROUNDS, base=BASES[name]))
     base = BASES[name]
     sizes = torch.from_numpy(federation.sizes).float()
-    server = base.start_server(network.init(pff.seeds.generator(0, pff.seeds.INIT)), sizes)
+    server = base.start_server({"w": network.init(pff.seeds.generator(0, pff.seeds.INIT))}, sizes)
     for t in range(9):
         sent = []
         for i in range(3):

@@ -193,6 +193,10 @@ class Transport(Composite):
 
         return clients.once(("split", self.held, self.private), make)
 
+    def with_scorer(self, states: States) -> States:
+        """The states of a phase, in which the server keeps what the base's scorers need."""
+        return states.with_server(self.trainer.states, self.trainer.scorer_state)
+
     def scorers(self, server: State, clients: Clients) -> Tensor:
         trained, _ = self.split(clients)  # held-out rows are new to a scorer
         return self.trainer.scorers(server, trained)
@@ -321,8 +325,11 @@ class Count(Phase):
 
     name = "count"
     rounds = 1
-    states = States(CountState, CountMessage, CountOwn)
     trains = False
+
+    @property
+    def states(self) -> States:
+        return self.method.with_scorer(States(CountState, CountMessage, CountOwn))
 
     @property
     def noise(self) -> float:
@@ -330,9 +337,6 @@ class Count(Phase):
 
     def start_server(self, server: State, sizes: Tensor) -> State:
         return {name: server[name].clone() for name in self.method.trainer.scorer_state}
-
-    def start_clients(self, server: State, own: State, clients: Clients) -> State:
-        return {}
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         counts = self.method.count(server, clients)
@@ -364,8 +368,11 @@ class Agree(Phase):
     method: Transport
 
     name = "agree"
-    states = States(CountState, AgreeMessage, AgreeOwn)
     trains = False
+
+    @property
+    def states(self) -> States:
+        return self.method.with_scorer(States(CountState, AgreeMessage, AgreeOwn))
 
     @property
     def rounds(self) -> int:  # type: ignore[override]
