@@ -55,6 +55,18 @@ def rounds(
             server, own = after, kept
 
 
+def final(algorithm, everyone):
+    """Return what the server and the clients have after all phases."""
+    played = list(rounds(algorithm, everyone))
+    if played:
+        return played[-1].after, played[-1].kept
+    server, own = {"w": everyone.network.init(np.random.default_rng(0))}, {}
+    sizes = torch.ones(len(everyone))
+    for phase in algorithm.phases:
+        server, own = start(phase, server, own, everyone, sizes)
+    return server, own
+
+
 def start(phase, server, own, everyone, sizes):
     """Return the states with which a phase begins."""
     server = phase.start_server(server, sizes)

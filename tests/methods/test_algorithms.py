@@ -3,9 +3,10 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from play import clients, rounds, small_network
+from play import clients, final, small_network
 
 import pfedfair as pff
+from pfedfair._util import seeds
 from pfedfair.engines import local
 from pfedfair.federation import stack
 from pfedfair.methods import METHODS
@@ -59,7 +60,7 @@ def test_pfedfair_round_is_lines_4_to_8_by_hand(federation):
         optimiser="sgd", inner="sgd", alpha=alpha, alpha_inner=inner, prox_epochs=0,
     )  # fmt: skip
     fitted = local.fit(federation, algorithm, network, seed=0)
-    w = network.init(pff.seeds.generator(0, pff.seeds.INIT))
+    w = network.init(seeds.generator(0, seeds.INIT))
     answers = []
     for rows in federation.partition.train:
         x, y, s = (t[rows] for t in federation.table[:3])
@@ -86,14 +87,14 @@ def test_personal_weights_are_nobodys_alias(federation, method):
     algorithm = make(method, {"rounds": 2, "batch": 10_000})
     network = algorithm.network(small_network(federation, algorithm), federation.table.task)
     everyone = clients(federation, network)
-    *_, last = rounds(algorithm, everyone)
-    theta = algorithm.personalise(last.after, last.kept, everyone)
-    known = (*last.after.values(), *last.kept.values())
+    server, own = final(algorithm, everyone)
+    theta = algorithm.personalise(server, own, everyone)
+    known = (*server.values(), *own.values())
     memory = {tensor.untyped_storage().data_ptr() for tensor in known}
     assert theta.untyped_storage().data_ptr() not in memory
-    before = last.after["w"].clone()
+    before = server["w"].clone()
     theta.zero_()
-    assert torch.equal(last.after["w"], before)
+    assert torch.equal(server["w"], before)
 
 
 @pytest.mark.parametrize("method", ["pfedme", "pfedme-kde", "ditto-kde", "pfedfair"])

@@ -27,7 +27,8 @@ CASES |= {
 }
 CASES |= {f"{name}, target": targeted(CASES[name], target_ddp=0.1)
           for name in ("fedavg-kde", "ditto-kde", "fairfed", "kde-local")}  # fmt: skip
-CASES |= {f"transport on {base}": make("transport", {"rounds": 3, **LATER["transport"], "base": base})
+ON_BASE = {"rounds": 3, **LATER["transport"]}
+CASES |= {f"transport on {base}": make("transport", ON_BASE | {"base": base})
           for base in ("fedprox", "mmpf", "fedavg-kde", "ditto", "newton")}  # fmt: skip
 CASES |= {f"{name} on {base}": make(name, {"rounds": 3, "base": base, "base.batch": 40})
           for name in ("threshold-local", "fedfact", "duan")
@@ -150,7 +151,7 @@ def test_models_are_what_has_a_models_shape(play_once, name):
 
 @pytest.mark.parametrize("name", FEDERATED)
 def test_a_server_keeps_something_of_each_client_or_not(play_once, name):
-    everyone, played = play_once(name)
+    _, played = play_once(name)
     found = False
     for phase, some in itertools.groupby(played, lambda one: one.phase):
         before = next(some).server

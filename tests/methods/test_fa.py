@@ -6,6 +6,7 @@ from play import clients, play
 from scipy.optimize import linprog
 
 import pfedfair as pff
+from pfedfair._util import seeds
 from pfedfair.engines import local
 from pfedfair.federation import stack
 from pfedfair.methods.fa import FA, worst_weights
@@ -120,7 +121,7 @@ def test_kernels_are_gaussians_divided_by_their_sum(federation):
     algorithm = FA(bases=4, width=0.4)
     everyone, six = clients(federation, network), stack(federation.table, [np.arange(6)])
     x = torch.cat([six.x, six.s[..., None]], dim=-1)  # S is behind the inputs
-    points = pff.seeds.generator(0, pff.seeds.INIT, 1).standard_normal((4, x.shape[-1]))
+    points = seeds.generator(0, seeds.INIT, 1).standard_normal((4, x.shape[-1]))
     squares = ((x[0, :, None].numpy() - points) ** 2).sum(-1)
     K = np.exp(-squares / (2 * 0.4**2 * x.shape[-1]))
     expected = torch.from_numpy(K / K.sum(1, keepdims=True)).float()

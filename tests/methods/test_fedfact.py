@@ -175,5 +175,5 @@ def test_bad_hyper_parameters_are_refused(options, message):
 
 def test_costs_need_s(federation):
     blind = federation.data.federate(pff.partition.by_column("site"), 0, sensitive_as_input=False)
-    with pytest.raises(pff.InputError, match="FedFACTIn has costs for each group"):
+    with pytest.raises(pff.InputError, match="FedFACTIn has a rule for each group"):
         pff.train(blind, pff.methods.FedFACTIn())

@@ -28,7 +28,7 @@ def run(many):
 
 def parts(run):
     everyone = clients(run.federation, run.network)
-    return set_aside(pff.algorithms.Clients(**vars(everyone) | {"seed": run.seed}), 0.2)
+    return set_aside(pff.methods.Clients(**vars(everyone) | {"seed": run.seed}), 0.2)
 
 
 def test_the_trees_are_scikit_learns_on_all_clients_rows(run):
@@ -70,7 +70,7 @@ def test_trees_look_at_columns_as_they_are_and_at_levels_by_their_labels():
     model.fit(x[rows], y[rows])
     ours = run.personal_model(0)
     z = ours.predictor.logits(
-        torch.from_numpy(ours.encoder.pack(task)), federation.table.s, ours.encoder.unpack
+        torch.from_numpy(ours.encoder.pack(frame)), federation.table.s, ours.encoder.unpack
     )
     np.testing.assert_allclose(z[:, 0], model.decision_function(x), atol=2e-5)
     assert federation.encoder.width > len(cells)  # as other methods see them, still
@@ -134,7 +134,7 @@ def test_one_label_everywhere_is_that_label(federation):
     everyone = clients(federation, network)
     for label in (0.0, 1.0):
         same = table._replace(y=torch.full_like(table.y, label))
-        row = algorithm.grow(pff.algorithms.Clients(**vars(everyone) | {"table": same}))
+        row = algorithm.grow(pff.methods.Clients(**vars(everyone) | {"table": same}))
         z = network.logits(row[None], table.inputs(slice(None))[None], table.s[None])
         assert ((z > 0) == bool(label)).all()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from play import clients
+from play import clients, start
 
 import pfedfair as pff
 from pfedfair.engines import local
@@ -55,7 +55,8 @@ def test_gradient_is_the_convex_mix_with_each_clients_own_eta(federation):
     network = linear(federation.encoder.width, groups=2)
     everyone = clients(federation, network)
     algorithm = targeted(make("fedavg-kde", {"eta": 0.5}))
-    own = algorithm.start({}, everyone)
+    (phase,) = algorithm.phases
+    own = phase.start_clients({}, {}, everyone)
     assert torch.equal(own["log_mu"], torch.zeros(len(everyone), 1))
     etas = torch.linspace(0.1, 0.8, len(everyone))[:, None]
     targeted_clients = algorithm.watch({"log_mu": torch.logit(etas)}, everyone)
@@ -131,9 +132,10 @@ def test_the_multiplier_stays_at_the_client(federation):
     everyone = clients(federation, network)
     sizes = torch.tensor(federation.sizes).float()
     algorithm = targeted(make("fedavg-kde", {"batch": 10_000}), target_ddp=0.0)
-    server = algorithm.start_server({"w": network.init(np.random.default_rng(0))}, sizes)
-    own = algorithm.start(server, everyone)
-    sent, kept = algorithm.client_round(server, own, everyone, 0)
+    (phase,) = algorithm.phases
+    server = {"w": network.init(np.random.default_rng(0))}
+    server, own = start(phase, server, {}, everyone, sizes)
+    sent, kept = phase.client_round(server, own, everyone, 0)
     assert set(sent) == {"w"}
     assert set(kept) == {"log_mu"}
     assert not torch.equal(kept["log_mu"], own["log_mu"])

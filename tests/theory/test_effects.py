@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 
-from pfedfair.theory import effects, tilts
+from pfedfair.theory import effects
 from pfedfair.theory.belief import Belief
 from pfedfair.theory.effects import (
     Effects,
     Mixture,
+    around_likelihood,
     learn,
     mixture,
     posterior,
     statistics,
-    around_likelihood,
     unknown,
     usually,
 )
@@ -247,10 +247,10 @@ def test_people_drawn_around_the_effects_tell_less_of_them():
     means = [u @ rng.multinomial(n, rng.dirichlet(kappa * NORMAL + 1e-9)) / n for _ in range(3000)]
     counts = np.stack([n * NORMAL] * 2)
     shapes = np.stack([NORMAL] * 2)
-    sums = around_likelihood(counts, shapes, held(), sure)
     whole = likelihood(counts, shapes)
-    assert sums.curve[0, 0] / whole.curve[0, 0] == pytest.approx((1 + kappa) / (n + kappa))
-    assert 1 / sums.curve[0, 0] == pytest.approx(np.var(means), rel=0.1)
+    around = around_likelihood(whole, counts, shapes, held(), sure)
+    assert around.curve[0, 0] / whole.curve[0, 0] == pytest.approx((1 + kappa) / (n + kappa))
+    assert 1 / around.curve[0, 0] == pytest.approx(np.var(means), rel=0.1)
 
 
 # --- what a client believes --------------------------------------------------------------------
@@ -332,7 +332,8 @@ def test_beliefs_are_distributions_whatever_the_shapes(seed, bins, level, people
         assert np.isfinite(found).all()
         assert found.min() >= 0
         np.testing.assert_allclose(found.sum(-1), 1, rtol=1e-9)
-    sums = statistics(around_likelihood(belief.counts, belief.others, held(), FLAT), held())
+    around = around_likelihood(belief.likelihood, belief.counts, belief.others, held(), FLAT)
+    sums = statistics(around, held())
     assert np.isfinite(sums).all()
     population = learn(sums, held())
     assert (np.linalg.eigvalsh(population.covariance) > 0).all()

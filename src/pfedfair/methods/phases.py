@@ -138,6 +138,35 @@ class Phase:
         return {name: average(rows, sizes, self.weighting) for name, rows in messages.items()}
 
 
+@dataclass(frozen=True)
+class Wrapped(Phase):
+    """Another phase, with the same rounds and states; a subclass says what differs."""
+
+    phase: Phase
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.phase.name
+
+    @property
+    def rounds(self) -> int:  # type: ignore[override]
+        return self.phase.rounds
+
+    @property
+    def states(self) -> States:
+        return self.phase.states
+
+    @property
+    def sums(self) -> dict[str, str]:
+        return self.phase.sums
+
+    def start_server(self, server: State, sizes: Tensor) -> State:
+        return self.phase.start_server(server, sizes)
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        return self.phase.server_round(server, messages, sizes)
+
+
 def copied(state: State) -> State:
     """The same state in memory of its own."""
     return {name: tensor.clone() for name, tensor in state.items()}

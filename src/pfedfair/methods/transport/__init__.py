@@ -69,7 +69,7 @@ from pfedfair.methods.base import (
     Tuning,
     copied,
 )
-from pfedfair.methods.composite import Composite, Train
+from pfedfair.methods.composite import Composite
 from pfedfair.methods.transport import counts as counting
 from pfedfair.methods.transport.counts import cells_for
 from pfedfair.methods.transport.solver import Facts, Solver
@@ -150,7 +150,7 @@ class Transport(Composite):
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        return Train(self.trainer, lambda clients: self.split(clients)[0]), Count(self), Agree(self)
+        return self.train(lambda clients: self.split(clients)[0]), Count(self), Agree(self)
 
     @property
     def private(self) -> bool:
