@@ -12,7 +12,7 @@ import face_folders
 import made_faces
 from pfedfair.experiments import read_results
 
-GENERATED = Path(__file__).parents[1] / "data" / "faces" / "generated"
+GENERATED = Path(__file__).parents[1] / "data" / "images" / "faces" / "generated"
 COLUMNS = ("--label", "smiling", "--sensitive", "male", "--client", "site")
 FAST = ("--rounds", 2, "--set", "epochs=1")
 

@@ -10,7 +10,7 @@ from grids import grid
 
 import pfedfair as pff
 import pfedfair.experiments.grid as grid_module
-from pfedfair.experiments import Source, Spec, load_source, read_results, run_experiment, spec
+from pfedfair.experiments import Source, Spec, read_results, run_experiment, spec
 
 
 def test_what_is_finished_is_not_done_again(reference):
@@ -82,7 +82,7 @@ def test_a_changed_file_is_another_experiment(csv, tmp_path):
 
     def specs():
         spec._sha256.cache_clear()  # as in a new process
-        load_source.cache_clear()
+        spec.load_request.cache_clear()
         source = Source(str(csv), "hired", "sex")
         return [Spec(source, plan, "constant", pff.methods.Constant(), 0)]
 

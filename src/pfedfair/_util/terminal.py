@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import NoReturn
 
 from rich import progress as widgets
@@ -32,6 +32,21 @@ def progress(what: str, total: float, quiet: bool) -> Iterator[Callable[[float, 
         task = bar.add_task(escape(plain(what)), total=total, note="")
         yield lambda done, note: bar.update(task, completed=min(done, total), note=note)
         bar.update(task, completed=total)
+
+
+@contextmanager
+def image_progress() -> Iterator[Callable[[int, int], None]]:
+    """Show a bar from the first image on that is read or embedded; in a terminal alone."""
+    with ExitStack() as shown:
+        bars: list[Callable[[float, str], None]] = []
+
+        def on_work(done: int, total: int) -> None:
+            if not bars:
+                bar = progress(f"{total:,} images", total, quiet=not sys.stderr.isatty())
+                bars.append(shown.enter_context(bar))
+            bars[0](done, f"{done}/{total} images")
+
+        yield on_work
 
 
 @contextmanager

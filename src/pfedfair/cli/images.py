@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pfedfair._util import terminal
 from pfedfair._util.errors import InputError
 from pfedfair.data import DATASETS, FACES, Dataset
 from pfedfair.data.images.embed.checkpoints import SHORT
@@ -40,7 +41,8 @@ def there(
     notes: list[str] = []
     for one, plan in dict.fromkeys((spec.source, spec.plan) for spec in specs):
         try:
-            data = load_source(one)
+            with terminal.image_progress() as on_work:
+                data = load_source(one, on_work)
             part = plan.split(data, 0)
         except InputError as error:
             missing[one, plan] = error

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Self, TypeVar, get_type_hints
 from typer import Argument, Option
 
 from pfedfair import partition
+from pfedfair._util import terminal
 from pfedfair._util.errors import InputError, known
 from pfedfair.data import DATASETS, FACES, MODELS, NATURAL, Dataset
 from pfedfair.data.tables import bands
@@ -191,7 +192,8 @@ class People:
 
     @property
     def dataset(self) -> Dataset:
-        return load_source(self.source)
+        with terminal.image_progress() as on_work:
+            return load_source(self.source, on_work)
 
     def plan(self, validation: float = 0.0) -> Plan:
         return partition.choose(

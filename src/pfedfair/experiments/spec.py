@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -127,12 +128,28 @@ class Spec:
         return (rounds * cost.per_round + cost.at_end) * (rows * (weights + 2e4) / 1e7) + 1.0
 
 
-@lru_cache(maxsize=16)  # a study has faces, as embeddings and as pixels
-def load_source(source: Source) -> Dataset:
+@dataclass(frozen=True)
+class Request:
+    """A source, and what is called while its images are read or embedded."""
+
+    source: Source
+    on_work: Callable[[int, int], None] = field(compare=False)  # no part of the cache's key
+
+
+def load_source(
+    source: Source, on_work: Callable[[int, int], None] = lambda done, total: None
+) -> Dataset:
     """Load the rows of a source, once per process."""
+    return load_request(Request(source, on_work))
+
+
+@lru_cache(maxsize=16)  # a study has faces, as embeddings and as pixels
+def load_request(request: Request) -> Dataset:
+    source = request.source
     if source.name in NATURAL and source.label:  # in Python that may be the folder
         raise InputError(f"'{source.name}' has its own label: leave it out.")
-    return load(**asdict(source) | {"bands": dict(source.bands)})
+    of_images = {"on_work": request.on_work} if source.encoder or source.pixels else {}
+    return load(**asdict(source) | {"bands": dict(source.bands)} | of_images)
 
 
 @lru_cache(maxsize=4)

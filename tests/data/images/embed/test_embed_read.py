@@ -122,7 +122,7 @@ def test_memory_is_little_more_than_the_embeddings(tmp_path):
     script = textwrap.dedent(f"""
         import resource
         from pathlib import Path
-        from pfedfair.data.embed import read_embeddings
+        from pfedfair.data.images.embed import read_embeddings
         def peak():
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         before = peak()

@@ -221,7 +221,7 @@ def test_kill_9_and_the_same_bytes(encoder, folder, tmp_path):
     script = textwrap.dedent(f"""
         import time
         from pathlib import Path
-        from pfedfair.data.embed import embed, work
+        from pfedfair.data.images.embed import embed, work
         work.AT_LEAST = 2
         def slowly(done, total):
             time.sleep(0.3)

@@ -60,6 +60,8 @@ def load(
         Put groups of few rows together, see `from_frame`.
     with_images
         Take embeddings of those rows alone whose images are there, too.
+    on_work
+        Called with how many images were read or embedded, and of how many.
     """
     return FACES[known("data set of faces", name, FACES)](
         Path(folder), label, sensitive, Options(**options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from pfedfair._util import terminal
 from pfedfair._util.errors import InputError, option
 from pfedfair.data.images.embed.checkpoints import SHORT as SAME
 from pfedfair.data.images.faces.layout import Options, Source, count, first, may_write
@@ -172,14 +170,7 @@ def compute(source: Source, files: Sequence[str], options: Options) -> Embedding
             f"{source.home} may not be written to: copy it, or write its embeddings elsewhere "
             f"(pfedfair embed {source.images} --encoder {encoder} --out FILE.parquet)."
         )
-    what = f"embedding {count(len(files), 'image')} with {short(encoder)}"
-    with terminal.progress(what, len(files), quiet=not sys.stderr.isatty()) as advance:
-
-        def on_work(done: int, total: int) -> None:
-            advance(done, f"{done}/{total} images")
-            options.on_work(done, total)
-
-        embed(source.images, encoder, out, files=files, on_work=on_work)
+    embed(source.images, encoder, out, files=files, on_work=options.on_work)
     made = inspect(out)
     if made is None:
         raise InputError(f"None of the images in {source.images} could be embedded.")
