@@ -33,7 +33,7 @@ MODULES = {
 # Where some are still to be found. It must shrink: nothing may be added.
 NOT_YET = {
     "_util": "coin plain alone desk",
-    "auditing": "told said sure alone",
+    "auditing": "sure",
     "cli": "told said lot set-aside sure ramp alone headed",
     "data": "told said empty-cell ramp lacking plain alone desk",
     "engines": "told said coin lacking plain alone desk",
@@ -46,10 +46,10 @@ NOT_YET = {
     "models": "told said alone desk",
     "partition": "told set-aside empty-cell plain alone",
     "penalties": "plain alone",
-    "report": "told said lot plain alone desk headed",
+    "report": "plain",
     "rules": "said lot",
     "runs": "told said lot set-aside empty-cell sure alone",
-    "studies": "told said lot coin set-aside sure ramp plain alone desk headed",
+    "studies": "told said lot coin set-aside sure ramp alone desk headed",
     "theory": "sure alone",
     "modules": "_util/last.py _util/spare.py models/desk.py",
 }

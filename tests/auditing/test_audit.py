@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 
 import pfedfair as pff
+from pfedfair.studies import words
 
 ROLES = {"label": "hired", "prediction": "model", "sensitive": "sex"}
 
 
-def people(n=400, seed=0):
+def table(n=400, seed=0):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({
         "sex": rng.choice(["f", "m"], n), "race": rng.choice(["a", "b", "c"], n),
@@ -27,7 +28,7 @@ def people(n=400, seed=0):
 
 @pytest.fixture(scope="module")
 def frame():
-    return people()
+    return table()
 
 
 def values(audit, client="", group="", prediction="model"):
@@ -102,9 +103,9 @@ def test_it_hands_a_metric_frame_over(frame):
     own = values(audit, "east", "f x b")["value"]
     for name in ("accuracy", "selection_rate", "true_positive_rate", "false_positive_rate"):
         assert row[name] == pytest.approx(own[name])
-    plain = pff.audit(frame, **ROLES)
-    gap = plain.metric_frame().difference()["selection_rate"]
-    assert plain.table().loc["", "ddp"] == pytest.approx(gap)
+    usual = pff.audit(frame, **ROLES)
+    gap = usual.metric_frame().difference()["selection_rate"]
+    assert usual.table().loc["", "ddp"] == pytest.approx(gap)
 
 
 def test_two_columns_of_decisions_in_pairs(frame):
@@ -114,9 +115,9 @@ def test_two_columns_of_decisions_in_pairs(frame):
     for name in ("accuracy", "selection_rate", "ddp", "eo", "eopp"):
         difference = other["value"][name] - one["value"][name]
         assert apart["value"][name] == pytest.approx(difference)
-    # Pairs are surer than two separate intervals: hardly anybody is decided on otherwise.
-    alone = one["high"]["selection_rate"] - one["low"]["selection_rate"]
-    assert apart["high"]["selection_rate"] - apart["low"]["selection_rate"] < 0.8 * alone
+    # Pairs have narrower intervals than two separate ones: few decisions differ.
+    separate = one["high"]["selection_rate"] - one["low"]["selection_rate"]
+    assert apart["high"]["selection_rate"] - apart["low"]["selection_rate"] < 0.8 * separate
     assert apart["low"]["selection_rate"] > 0
     same = pff.audit(frame.assign(fair=frame["model"]), **ROLES, against="fair")
     assert "both columns of decisions are the same." in same.notes
@@ -126,13 +127,13 @@ def test_two_columns_of_decisions_in_pairs(frame):
 
 
 def test_another_label_is_positive(frame):
-    plain, turned = pff.audit(frame, **ROLES), pff.audit(frame, **ROLES, positive=0)
+    usual, turned = pff.audit(frame, **ROLES), pff.audit(frame, **ROLES, positive=0)
     assert turned.rows.labels == ("1", "0")
-    before, after = values(plain)["value"], values(turned)["value"]
+    before, after = values(usual)["value"], values(turned)["value"]
     assert after["selection_rate"] == pytest.approx(1 - before["selection_rate"])
     assert after["ddp"] == pytest.approx(before["ddp"])
     frame = frame.assign(hired=frame["hired"].map({0: "no", 1: "yes"}))
-    with pytest.raises(pff.InputError, match=r"no value in common: 'model' says [01], [01]"):
+    with pytest.raises(pff.InputError, match=r"no value in common: 'model' has [01], [01]"):
         pff.audit(frame, **ROLES)
     frame = frame.assign(model=frame["model"].map({0: "no", 1: "yes"}))
     with pytest.raises(pff.InputError, match="Unknown label 'yess': did you mean 'yes'"):
@@ -140,9 +141,9 @@ def test_another_label_is_positive(frame):
 
 
 def test_true_and_false_are_one_and_zero(frame):
-    plain = pff.audit(frame, **ROLES).frame
+    usual = pff.audit(frame, **ROLES).frame
     for changed in (frame.astype({"model": bool}), frame.astype({"hired": bool})):
-        pd.testing.assert_frame_equal(pff.audit(changed, **ROLES).frame, plain)
+        pd.testing.assert_frame_equal(pff.audit(changed, **ROLES).frame, usual)
 
 
 def test_more_than_two_labels():
@@ -164,23 +165,23 @@ def test_more_than_two_labels():
 # --- odd tables --------------------------------------------------------------------------------
 
 
-def test_empty_cells_are_counted(frame):
+def test_missing_values_are_counted(frame):
     frame = frame.astype(object)
     frame.loc[:3, "model"] = None
     frame.loc[3:5, "sex"] = "?"
     frame.loc[10, "score"] = "high"
     audit = pff.audit(frame, **ROLES, score="score")
-    assert "6 of 400 rows are left out, for a cell is empty (model 4, sex 3)." in audit.notes
+    assert "6 of 400 rows are left out, as a value is missing (model 4, sex 3)." in audit.notes
     assert any(note.startswith("1 rows have no number as their score") for note in audit.notes)
     assert len(audit.rows.y) == 394
     check(values(audit), frame.loc[6:].astype({"hired": int, "model": int}), frame.loc[6:, "sex"])
 
 
-def test_a_decision_that_no_label_has_is_wrong_and_told(frame):
+def test_a_decision_that_no_label_has_is_wrong_and_noted(frame):
     frame = frame.astype({"model": object})
     frame.loc[:6, "model"] = "maybe"
     audit = pff.audit(frame, **ROLES, positive=1)
-    assert "7 predictions in 'model' say maybe, which no label does: they count as wrong." in (
+    assert "7 predictions in 'model' are maybe, which no label is: they count as wrong." in (
         audit.notes
     )
     right = (frame["model"] == frame["hired"]).mean()
@@ -189,7 +190,7 @@ def test_a_decision_that_no_label_has_is_wrong_and_told(frame):
 
 def test_one_group_has_no_gap(frame):
     audit = pff.audit(frame.assign(sex="f"), **ROLES)
-    assert "everybody is of one group, f: there is no gap to measure." in audit.notes
+    assert "all rows are of one group, f: there is no gap to measure." in audit.notes
     assert values(audit)["value"][["ddp", "ratio", "eo", "eopp"]].isna().all()
     assert "DDP cannot be measured" in audit.view().tables[1].lines[0]
 
@@ -200,24 +201,24 @@ def test_small_clients_are_told(frame):
     frame.loc[3:10, "sex"] = ["f"] * 3 + ["m"] * 5
     frame.loc[:10, "model"] = 1
     audit = pff.audit(frame, **ROLES, client="site")
-    said = " ".join(audit.notes)
-    assert "1 of 3 clients have people of one group only, so no gap: client one." in said
-    assert "2 of 3 clients have fewer than 5 people of a group: client one, two." in said
-    assert "the same decision at 2 of 3 clients: client one, two." in said
+    notes = " ".join(audit.notes)
+    assert "1 of 3 clients have rows of one group only, so no gap: client one." in notes
+    assert "2 of 3 clients have fewer than 5 rows of a group: client one, two." in notes
+    assert "the same decision at 2 of 3 clients: client one, two." in notes
     found = audit.frame.query("client == 'two' and measure == 'ddp'").iloc[0]
     assert not found["enough"]
     assert (found["value"], found["low"], found["people"]) == (0, 0, 3)
     assert found["high"] > 0.5
     cells = {row[0]: row for row in audit.view().tables[2].cells()}
-    assert "too few people to tell" in cells["two"]
+    assert words.TOO_FEW in cells["two"]
     assert "n/a" in cells["one"]
     assert "clearly" not in str(cells)
 
 
 def test_one_decision_for_everybody(frame):
     audit = pff.audit(frame.assign(model=0), **ROLES)
-    assert "everybody gets the same decision in 'model': a gap of 0 is no merit." in audit.notes
-    assert np.isnan(values(audit)["value"]["ratio"])  # nobody is selected
+    assert "all rows get the same decision in 'model': a gap of 0 is no merit." in audit.notes
+    assert np.isnan(values(audit)["value"]["ratio"])  # no row is selected
     assert values(audit)["value"]["ddp"] == 0
 
 
@@ -228,16 +229,16 @@ def test_one_label_only(frame):
     value = values(pff.audit(frame.assign(hired=0, model=0), **ROLES))["value"]
     assert value["selection_rate"] == 0
     audit = pff.audit(frame.assign(hired=1), **ROLES, score="score")
-    assert "everybody has the label 1." in audit.notes
+    assert "all rows have the label 1." in audit.notes
     assert np.isnan(values(audit, prediction="score")["value"]["auc"])
 
 
-def test_scores_that_are_no_chances_have_an_auc(frame):
+def test_scores_that_are_no_probabilities_have_an_auc(frame):
     odds = frame.assign(score=np.log(frame["score"] / (1.1 - frame["score"])))
     audit = pff.audit(odds, **ROLES, score="score")
     auc = values(audit, prediction="score")["value"]["auc"]
     assert auc == pytest.approx(sk.roc_auc_score(frame["hired"], frame["score"]))
-    assert any("they are no chances" in note for note in audit.notes)
+    assert any("they are no probabilities" in note for note in audit.notes)
     assert audit.calibration.empty
 
 
@@ -259,18 +260,18 @@ def test_calibration_in_tenths(frame):
     [
         ({"prediction": "modell"}, "no column 'modell' for the prediction: did you mean 'model'"),
         ({"sensitive": "sex,shoes"}, "no column 'shoes' for the group"),
-        ({"sensitive": []}, "Say which columns have the groups"),
+        ({"sensitive": []}, "Name the columns with the groups"),
         ({"prediction": "hired"}, "Column 'hired' is named twice"),
         ({"sensitive": "sex,sex"}, "Column 'sex' is named twice"),
         ({"sensitive": "model,sex"}, "Column 'model' is named twice"),
-        ({"prediction": "score"}, "'score' has 400 different values, 20 at the most"),
+        ({"prediction": "score"}, "'score' has 400 different values, at most 20"),
         ({"label": "score"}, "no value in common|different values"),
-        ({"sensitive": "score"}, "makes 400 groups, 100 at the most"),
+        ({"sensitive": "score"}, "makes 400 groups, and at most 100"),
         ({"score": "race"}, "'race' has no numbers"),
         ({"client": "town"}, "no column 'town' for the client"),
     ],
 )
-def test_what_is_wrong_is_said(frame, changes, message):
+def test_wrong_input_is_refused(frame, changes, message):
     with pytest.raises(pff.InputError, match=message):
         pff.audit(frame, **(ROLES | changes))
 
@@ -306,7 +307,7 @@ def test_any_table_has_an_audit(n, groups, classes, seed):
 
 
 def test_many_clients_are_shown_by_their_gaps():
-    frame = people(3000).assign(site=np.arange(3000) % 40)
+    frame = table(3000).assign(site=np.arange(3000) % 40)
     audit = pff.audit(frame, **ROLES, client="site")
     shown, every = audit.view().tables[2:4]
     assert (len(shown.frame), shown.detail) == (15, False)

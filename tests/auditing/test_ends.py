@@ -32,8 +32,8 @@ def test_coverage_of_a_ratio(n, m):
 
 
 def test_a_ratio_at_its_edges():
-    hits, people = np.array([0, 4, 10, 0]), np.array([10, 10, 10, 0])
-    low, high = ends.ratio(hits, people, np.array([5, 0, 10, 5]), np.array([10, 10, 10, 10]), Z)
+    hits, number = np.array([0, 4, 10, 0]), np.array([10, 10, 10, 0])
+    low, high = ends.ratio(hits, number, np.array([5, 0, 10, 5]), np.array([10, 10, 10, 10]), Z)
     assert low[0] == 0
     assert high[0] < 1
     assert high[1] == np.inf
@@ -81,7 +81,7 @@ FLIPS = {
 @pytest.mark.parametrize("name", FLIPS)
 def test_coverage_of_the_difference_of_two_gaps(name):
     """Two groups, two labels; the second model turns some of the first one's decisions around."""
-    rng, people = np.random.default_rng(0), np.array([[20, 15], [40, 30]])
+    rng, number = np.random.default_rng(0), np.array([[20, 15], [40, 30]])
     *rates, first, second = FLIPS[name]
     cells = np.zeros((2, 2, 2, 2))
     for s, y in product((0, 1), repeat=2):
@@ -89,10 +89,10 @@ def test_coverage_of_the_difference_of_two_gaps(name):
         cells[s, y] = [[(1 - p) * (1 - flip[0]), (1 - p) * flip[0]],
                        [p * flip[1], p * (1 - flip[1])]]  # fmt: skip
     flat = cells.reshape(2, 2, 4)
-    counts = np.array([[[rng.multinomial(people[s, y], flat[s, y]) for y in (0, 1)] for s in (0, 1)]
+    counts = np.array([[[rng.multinomial(number[s, y], flat[s, y]) for y in (0, 1)] for s in (0, 1)]
                        for _ in range(250)]).reshape(-1, 2, 2, 2, 2)  # fmt: skip
     found = ends.gaps_apart(counts, np.random.default_rng(1))
-    expected = cells * people[..., None, None]
+    expected = cells * number[..., None, None]
     one, other = metrics.measure(expected.sum(-1)), metrics.measure(expected.sum(-2))
     for gap in ("ddp", "eo", "eopp"):
         low, high = found[gap]

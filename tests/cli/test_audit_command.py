@@ -24,7 +24,13 @@ def test_audit_shows_and_writes(pfedfair, decisions, tmp_path):
     more = ("--client", "site", "--score", "chance", "--against", "other", "--out", "audit")
     code, out, err = pfedfair("audit", decisions, *COMMAND, *more)
     assert code == 0, err
-    for words in ("every group", "80 % rule", "3 clients", "other against model", "What can be"):
+    for words in (
+        "every group",
+        "80 % rule",
+        "3 clients",
+        "other against model",
+        "What the intervals",
+    ):
         assert words in out
     folder = tmp_path / "audit"
     names = {"audit.parquet", "audit.csv", "audit.md", "calibration.csv", "audit.json"}

@@ -65,7 +65,7 @@ def test_a_comparison_is_watched(pfedfair, csv, tmp_path, monkeypatch):
     found = document(tmp_path / "many" / "report.html")
     assert found["kind"] == "comparison"
     assert found["live"] is None
-    assert found["details"][0]["alone"]["words"].startswith("erm-local")
+    assert found["details"][0]["local"]["words"].startswith("erm-local")
     code, _, _ = pfedfair(*words)  # what was typed is not what an experiment is
     assert code == 0
 
@@ -80,11 +80,11 @@ def test_an_audit_has_its_page(pfedfair, csv, tmp_path):
     assert "report.html" in out
     found = document(tmp_path / "audit" / "report.html")
     numbers = pff.audit(frame, label="hired", prediction="model", sensitive="sex", client="site")
-    told = numbers.frame.set_index(["client", "group", "measure"])["value"]
+    values = numbers.frame.set_index(["client", "group", "measure"])["value"]
     assert found["kind"] == "audit"
     assert found["parts"][0]["sites"]["name"] == list(dict.fromkeys(frame["site"]))
     (arm,) = found["parts"][0]["arms"]
-    assert arm["gap"][1] == pytest.approx(told["site 1", "", "ddp"], abs=1e-6)
+    assert arm["gap"][1] == pytest.approx(values["site 1", "", "ddp"], abs=1e-6)
     rates = {rate["group"]: rate["rate"] for rate in found["details"][1]["rates"]}
     women = frame[(frame["site"] == "site 1") & (frame["sex"] == "f")]
     assert rates["f"] == pytest.approx((women["model"] == 1).mean(), abs=1e-6)

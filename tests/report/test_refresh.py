@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import webbrowser
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import pfedfair as pff
 from pfedfair.cli import pages
 from pfedfair.report import refresh
+from pfedfair.report.document import open_page
 from pfedfair.studies.page import Page
 
 
@@ -38,12 +40,12 @@ def test_it_is_written_every_two_seconds_at_most_and_opened_once(tmp_path, brows
     page = refresh.Live(tmp_path / "report.html", make, clock=lambda: now[0])
     for tenth in range(100):
         now[0] = tenth / 10
-        page.tell(tenth, 100, f"{tenth} of 100 rounds")
+        page.update(tenth, 100, f"{tenth} of 100 rounds")
     assert made == [0.0, 2.0, 4.0, 6.0, 8.0]
     assert len(browser) == 1
     assert browser[0].endswith("report.html")
-    told = document(tmp_path / "report.html")["live"]
-    assert told == {"done": 80, "of": 100, "words": "80 of 100 rounds, about 2 s left",
+    live = document(tmp_path / "report.html")["live"]
+    assert live == {"done": 80, "of": 100, "words": "80 of 100 rounds, about 2 s left",
                     "refresh": refresh.REFRESH, "finished": False}  # fmt: skip
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
@@ -58,7 +60,7 @@ def test_a_page_that_takes_long_is_made_less_often(tmp_path, browser):
 
     page = refresh.Live(tmp_path / "report.html", make, clock=lambda: now[0])
     while now[0] < 60:
-        page.tell(1, 2, "")
+        page.update(1, 2, "")
         now[0] += 0.5
     assert len(made) == 3  # a twentieth of the time
 
@@ -66,8 +68,8 @@ def test_a_page_that_takes_long_is_made_less_often(tmp_path, browser):
 def test_no_browser_no_harm(monkeypatch, tmp_path):
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(document.sys, "platform", "linux")
-    assert not document.open_page(tmp_path / "report.html")
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert not open_page(tmp_path / "report.html")
 
 
 def test_a_run_is_watched_and_a_failed_one_leaves_nothing(federation, tmp_path, browser):
@@ -76,16 +78,16 @@ def test_a_run_is_watched_and_a_failed_one_leaves_nothing(federation, tmp_path, 
 
     class Stopper(pff.callbacks.Callback):
         def on_round_end(self, training, metrics):
-            told.append(document(tmp_path / "report.html"))
+            live.append(document(tmp_path / "report.html"))
             if training.round == 2:
                 raise StopError
 
-    told = []
+    live = []
     watch = pages.Watch(tmp_path, "fedavg on table")
     with pytest.raises(StopError):
         pff.train(federation, "fedavg", rounds=3, callbacks=[watch, Stopper()])
-    assert told[0]["title"] == "fedavg on table"
-    assert told[0]["live"]["finished"] is False
+    assert live[0]["title"] == "fedavg on table"
+    assert live[0]["live"]["finished"] is False
     assert not list(tmp_path.iterdir())
 
 

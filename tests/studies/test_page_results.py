@@ -1,4 +1,4 @@
-"""The document of a comparison and of a study, against plain pandas; and of a server."""
+"""The document of a comparison and of a study, against pandas; and of a server."""
 
 import json
 
@@ -10,7 +10,7 @@ from scipy import stats
 from made_up import two_methods
 from pfedfair.studies import comparison, page
 from pfedfair.studies.arms import arms
-from pfedfair.studies.page.document import plain
+from pfedfair.studies.page.document import jsonable
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +79,14 @@ def test_the_trade_off_has_every_method_and_its_arm(results, document):
 
 
 def test_training_alone_is_what_the_method_declares(results, document):
-    told = [one["alone"] for one in document["details"]]
+    values = [one["local"] for one in document["details"]]
     means = results[results["method"] == "kde-local"].groupby("client", sort=False)["accuracy"]
-    assert [one["accuracy"] for one in told] == pytest.approx(list(means.mean()), abs=1e-6)
-    assert "every client by itself" in told[0]["words"]
+    assert [one["accuracy"] for one in values] == pytest.approx(list(means.mean()), abs=1e-6)
+    assert "every client trains locally" in values[0]["words"]
     without = results[results["method"] != "kde-local"]
     found = page.of_results(without, comparison(without), "comparison").to_json()
     assert found["details"] is None
-    assert "trains alone" in found["hints"]["alone"]
+    assert "trains locally" in found["hints"]["local"]
 
 
 def test_tables_are_cells_of_text(document):
@@ -120,10 +120,10 @@ def test_thousands_of_sites_are_columns():
 
 
 def test_nothing_but_plain_data():
-    told = {"a": np.float64("nan"), "b": (np.int64(3), np.bool_(True)), "c": 0.12345678}
-    assert plain(told) == {"a": None, "b": [3, True], "c": 0.123457}
+    values = {"a": np.float64("nan"), "b": (np.int64(3), np.bool_(True)), "c": 0.12345678}
+    assert jsonable(values) == {"a": None, "b": [3, True], "c": 0.123457}
     with pytest.raises(TypeError):
-        plain(object())
+        jsonable(object())
 
 
 def test_the_server_page_has_names_and_states_and_no_numbers_of_sites():

@@ -12,6 +12,8 @@ from made_people import people
 from pfedfair import cli
 from pfedfair._util.errors import InputError
 from pfedfair.experiments import read_results
+from pfedfair.methods import from_dict
+from pfedfair.methods.phases import total_rounds
 from pfedfair.studies import one_run, page
 from pfedfair.studies.page import shapes, site, slider
 
@@ -41,7 +43,7 @@ def document(folder):
     run, results = pff.load_run(folder), read_results(folder)
     rules = pd.read_parquet(folder / "rules.parquet")
     found = page.of_run(run, results, rules, folder).to_json()
-    return json.loads(json.dumps(found, allow_nan=False))  # no NaN, nothing but plain data
+    return json.loads(json.dumps(found, allow_nan=False))  # no NaN, and data only
 
 
 def close(ours, theirs):
@@ -59,7 +61,7 @@ def test_numbers_are_those_of_the_results(folder, document):
         close(arm[f"gap{name}"], results[f"ddp{name}"].to_list())
         close(arm[f"accuracy{name}"], results[f"accuracy{name}"].to_list())
     close(arm["constant"], rules["constant"].to_list())
-    assert arm["people"] == results["ddp_people"].to_list()
+    assert arm["rows"] == results["ddp_people"].to_list()
     assert document["parts"][0]["sites"]["n_test"] == results["n_test"].to_list()
     assert document["target"] == 0.1 == results["target_ddp"].iloc[0]
 
@@ -71,15 +73,15 @@ def test_numbers_are_those_of_the_card(folder, document):
     assert document["groups"] == card["group_names"]
     data = dict(document["about"][0]["rows"])
     assert data["SHA-256 of the rows"] == card["data"]["sha256"]
-    rows = document["left"]["rows"]
+    rows = document["sent"]["rows"]
     assert [row["bytes"] for row in rows] == [one["bytes"] for one in card["sent"]]
-    assert sum(row["messages"] for row in rows) == card["algorithm"]["rounds"]
+    assert sum(row["messages"] for row in rows) == total_rounds(from_dict(card["algorithm"]).phases)
 
 
 def test_details_are_those_of_the_predictions(folder, document):
-    told = pd.read_parquet(folder / "predictions.parquet")
+    shown = pd.read_parquet(folder / "predictions.parquet")
     rules = pd.read_parquet(folder / "rules.parquet").set_index("client")
-    held, train = told[told["split"] == "test"], told[told["split"] == "train"]
+    held, train = shown[shown["split"] == "test"], shown[shown["split"] == "train"]
     for name, details in zip(document["parts"][0]["sites"]["name"], document["details"],
                              strict=True):  # fmt: skip
         own = held[held["client"].astype(str) == name]
@@ -87,7 +89,7 @@ def test_details_are_those_of_the_predictions(folder, document):
             mine = own[own["group"].astype(str) == rate["group"]]
             close(rate["rate"], (mine["decision"].astype(str) == "1").mean())
             close(rate["before"], (mine["score"] > 0.5).mean())
-            assert rate["people"] == len(mine)
+            assert rate["rows"] == len(mine)
             there = (train["client"].astype(str) == name) & (train["group"] == rate["group"])
             assert rate["train"] == there.sum()
         for moved in details["changed"]:
@@ -100,25 +102,25 @@ def test_details_are_those_of_the_predictions(folder, document):
         close(details["scores"]["shares"][z][3], ((mine >= 0.15) & (mine < 0.2)).mean())
         close(details["cost"], rules.loc[name, "cost"])
         close(details["thresholds"][z]["low"], rules.loc[name, f"low_s{z}"])
-        assert details["alone"] is None
+        assert details["local"] is None
 
 
 def test_the_slider_is_in_a_file_and_agrees_with_another_target(folder, document):
     kept = pd.read_parquet(folder / "targets.parquet")
-    told = document["slider"]
-    assert told["targets"] == sorted(kept["target_ddp"].unique())
-    assert told["targets"][told["start"]] == 0.1
-    assert 20 <= len(told["targets"]) <= 25
-    close(told["gap"][told["start"]], document["parts"][0]["arms"][0]["gap"])
-    close(told["accuracy"][told["start"]], document["parts"][0]["arms"][0]["accuracy"])
+    shown = document["slider"]
+    assert shown["targets"] == sorted(kept["target_ddp"].unique())
+    assert shown["targets"][shown["start"]] == 0.1
+    assert 20 <= len(shown["targets"]) <= 25
+    close(shown["gap"][shown["start"]], document["parts"][0]["arms"][0]["gap"])
+    close(shown["accuracy"][shown["start"]], document["parts"][0]["arms"][0]["accuracy"])
     run = pff.load_run(folder)
     for k in (0, 7):
-        other = run.retarget(target_ddp=told["targets"][k])
-        close(told["gap"][k], other.table()["ddp"].to_list())
+        other = run.retarget(target_ddp=shown["targets"][k])
+        close(shown["gap"][k], other.table()["ddp"].to_list())
         each = other.rules()["low_s1"].to_list()
-        close([one[1]["low"] for one in told["thresholds"][k]], each)
-        assert told["within"][k] == told["verdict"][k].count("within")
-        close(told["worst_accuracy"][k], other.table()["accuracy"].min())
+        close([one[1]["low"] for one in shown["thresholds"][k]], each)
+        assert shown["within"][k] == shown["verdict"][k].count("within")
+        close(shown["worst_accuracy"][k], other.table()["accuracy"].min())
 
 
 def test_one_sentence_for_all_renderers(folder, document):
@@ -134,14 +136,14 @@ def test_one_sentence_for_all_renderers(folder, document):
     assert any("note" in warning["text"] for warning in document["warnings"])
 
 
-def test_people_of_a_live_run_and_of_its_folder_are_the_same(federation):
-    run = pff.train(federation, "transport", target_ddp=0.1, base="fedavg", rounds=9)
+def test_rows_of_a_live_run_and_of_its_folder_are_the_same(federation):
+    run = pff.train(federation, "transport", target_ddp=0.1, base="fedavg", rounds=3)
     found = page.of_run(run).to_json()
     (arm,) = found["parts"][0]["arms"]
     close(arm["gap"], run.table()["ddp"].to_list())
     assert found["slider"] is not None
-    assert found["left"]["rows"][0]["what"] == "the model after its steps"
-    assert found["left"]["rows"][0]["bytes"] == 3 * 4 * run.network.size
+    assert found["sent"]["rows"][0]["what"] == "the model after its steps"
+    assert found["sent"]["rows"][0]["bytes"] == 3 * 4 * run.network.size
 
 
 def test_a_method_without_a_target_has_no_slider(federation):
@@ -150,8 +152,8 @@ def test_a_method_without_a_target_has_no_slider(federation):
     assert found["target"] is None
     assert found["sentence"].startswith("The largest gap of 3 clients is")
     assert found["parts"][0]["arms"][0]["verdict"] is None
-    assert found["left"]["rows"] == []
-    assert "Nothing would leave" in found["left"]["words"][0]
+    assert found["sent"]["rows"] == []
+    assert "Nothing would leave" in found["sent"]["words"][0]
     assert found["details"][0]["changed"] is None
     assert found["details"][0]["rates"][0]["before"] is None
 
@@ -188,5 +190,5 @@ def test_curves_keep_the_points_that_they_need():
     })  # fmt: skip
     (shape,) = shapes.shapes(frame)
     assert shape["values"] == [0.0, 0.5, 1.0]
-    assert sum(shape["people"]) == 101
+    assert sum(shape["rows"]) == 101
     close(np.interp(x, shape["values"], shape["added"]).tolist(), frame["contribution"].to_list())

@@ -27,6 +27,12 @@ def atomic(path: Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text file."""
+    with atomic(path) as file:
+        file.write_text(text, encoding="utf-8")
+
+
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Work in a folder if no other process does, or refuse.

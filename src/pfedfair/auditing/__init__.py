@@ -1,4 +1,4 @@
-"""Decisions that any model made: how they differ between groups, and how sure that is."""
+"""Measure decisions that any model made: differences between groups, with intervals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from pfedfair._util.files import atomic, write_json, write_parquet
+from pfedfair._util.files import write_json, write_parquet, write_text
 from pfedfair._util.text import inert
 from pfedfair.auditing import measures, pairs
 from pfedfair.auditing.notes import remarks
@@ -31,19 +31,19 @@ __all__ = ["Audit", "audit", "saved"]
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What `audit` found.
+    """The result of `audit`.
 
     Attributes
     ----------
     frame
         A row for each client, group, column of decisions and measure: `value`, the ends `low` and
-        `high` of its 95 % interval, the `people` behind it, and whether they are `enough` to
-        tell. An empty client is everybody, an empty group all groups together.
+        `high` of its 95 % interval, the number of rows behind it (`people`), and whether they are
+        `enough` to report it. An empty client is all rows, an empty group all groups.
     calibration
-        Per group and tenth of the scores: people, mean score, rate of the positive label. Empty
-        without scores that are chances.
+        Per group and tenth of the scores: rows, mean score, rate of the positive label. Empty
+        without scores that are probabilities.
     notes
-        What was left out, is too few or odd, in sentences.
+        Rows that were left out, groups with too few rows and odd values, in sentences.
     """
 
     frame: pd.DataFrame
@@ -57,13 +57,16 @@ class Audit:
         all_groups = self.frame[(self.frame["client"] == "") & (self.frame["group"] == "")]
         first = all_groups.drop_duplicates("measure").set_index("measure")["value"]
         numbers = ", ".join(f"{name} {first[name]:.3f}" for name in ("accuracy", "ddp", "eo"))
-        clients = "" if self.rows.clients == ("",) else f", {len(self.rows.clients)} clients"
+        clients = f", {len(self.rows.clients)} clients" if self.rows.has_clients else ""
         return (
             f"Audit of {len(self.rows.y)} rows, {len(self.rows.groups)} groups{clients}: {numbers}"
         )
 
     def table(self, group: str = "") -> pd.DataFrame:
-        """Clients down and measures across, values only, of all groups together or of one."""
+        """Return the values, a row for each client and a column for each measure.
+
+        Of all groups together, or of one.
+        """
         first = self.frame["prediction"].isin([self.columns["prediction"], self.columns["score"]])
         shown = self.frame[first & (self.frame["group"] == group)]
         wide = shown.pivot(index="client", columns="measure", values="value")
@@ -72,29 +75,29 @@ class Audit:
     def metric_frame(self) -> MetricFrame:
         """Return fairlearn's `MetricFrame` of the same rows, by group, and by client if there are.
 
-        Labels are codes, the positive one is the last. Needs fairlearn.
+        Labels are codes, and the positive one is the largest. Needs fairlearn.
         """
-        from fairlearn import metrics as theirs
+        from fairlearn import metrics as fairlearn
         from sklearn.metrics import accuracy_score
 
-        rows, last = self.rows, len(self.rows.labels) - 1
+        rows, positive = self.rows, len(self.rows.labels) - 1
 
         def count(y: Any, _: Any) -> int:
             return len(y)
 
-        def chosen(y: Any, decided: Any) -> float:
-            return float(theirs.selection_rate(y, decided, pos_label=last))
+        def selection_rate(y: Any, decided: Any) -> float:
+            return float(fairlearn.selection_rate(y, decided, pos_label=positive))
 
-        functions: dict[str, Any] = {"accuracy": accuracy_score, "selection_rate": chosen}
+        functions: dict[str, Any] = {"accuracy": accuracy_score, "selection_rate": selection_rate}
         functions["count"] = count
-        if last == 1:
-            functions["true_positive_rate"] = theirs.true_positive_rate
-            functions["false_positive_rate"] = theirs.false_positive_rate
+        if positive == 1:
+            functions["true_positive_rate"] = fairlearn.true_positive_rate
+            functions["false_positive_rate"] = fairlearn.false_positive_rate
         clients = None
         if self.columns["client"]:
             names = pd.Series(rows.clients, dtype=object).to_numpy()[rows.client]
             clients = pd.DataFrame({self.columns["client"]: names})
-        return theirs.MetricFrame(
+        return fairlearn.MetricFrame(
             metrics=functions,
             y_true=rows.y,
             y_pred=rows.decided,
@@ -103,11 +106,11 @@ class Audit:
         )
 
     def view(self) -> View:
-        """What `pfedfair audit` shows."""
+        """Return what `pfedfair audit` shows."""
         return view(self.frame, self.calibration, self.notes, self.rows.labels[-1], self.columns)
 
     def card(self, command: str = "") -> dict[str, Any]:
-        """What the numbers do not say: columns, labels, groups, notes, and what was typed."""
+        """Return what describes the numbers: columns, labels, groups, notes, and the command."""
         return {
             "columns": self.columns,
             "labels": list(self.rows.labels),
@@ -118,7 +121,7 @@ class Audit:
         }
 
     def report(self, path: str | Path | None = None) -> Report:
-        """Make the page that people look at; a notebook shows it, `path` is where to write it."""
+        """Return the page, which a notebook shows; write it to `path`, if that is given."""
         shown = self.view()
         found = Report(page(self.frame, self.card(), shown), shown)
         if path is not None:
@@ -128,7 +131,7 @@ class Audit:
     def save(self, folder: str | Path, command: str = "") -> list[Path]:
         """Write ``audit.parquet``, ``.csv``, ``.md``, ``.json`` and the page, ``report.html``.
 
-        And ``calibration.csv``, if there is a calibration. `command` is what was typed.
+        And ``calibration.csv``, if there is a calibration. `command` is the one that was typed.
         """
         folder = Path(folder)
         texts = {
@@ -139,21 +142,20 @@ class Audit:
             texts["calibration.csv"] = inert(self.calibration).to_csv(index=False)
         write_parquet(folder / "audit.parquet", self.frame)
         for name, text in texts.items():
-            with atomic(folder / name) as beside:
-                beside.write_text(text, encoding="utf-8")
+            write_text(folder / name, text)
         write_json(folder / CARD, self.card(command))
         return [*(folder / name for name in ("audit.parquet", *texts, CARD)), rewrite(folder)]
 
 
 def saved(folder: Path) -> Report:
-    """The report of an audit that `Audit.save` kept in a folder."""
+    """Return the report of an audit that `Audit.save` wrote to a folder."""
     frame, tenths, about = read(folder)
     shown = view(frame, tenths, about["notes"], about["labels"][-1], about["columns"])
     return Report(page(frame, about, shown, folder), shown)
 
 
 def rewrite(folder: Path) -> Path:
-    """Write the page of an audit's folder anew."""
+    """Write the page of an audit's folder again."""
     return saved(folder).save(folder / NAME)
 
 
@@ -168,27 +170,26 @@ def audit(
     against: str | None = None,
     positive: Any = None,
 ) -> Audit:
-    """Measure decisions that any model made, for everybody and for each client.
+    """Measure decisions that any model made, over all rows and for each client.
 
     Parameters
     ----------
     table
         A data frame, or the path of a CSV or Parquet file.
     label, prediction
-        Columns with what was right and what was decided, in the same words.
+        Columns with the true labels and the decisions, with the same values.
     sensitive
-        The column with the groups to compare; several (a list, or commas between) make a group of
-        every combination that occurs.
+        The column with the groups to compare; several (a list, or separated by commas) make a
+        group of every combination that occurs.
     client
-        The column that says which client a row belongs to.
+        The column with each row's client.
     score
-        A column of scores: the higher, the likelier the positive label. If they are chances, from
-        0 to 1, their calibration is measured.
+        A column of scores: the higher, the likelier the positive label. If they are probabilities,
+        from 0 to 1, their calibration is measured.
     against
-        A second column of decisions, to be compared person by person.
+        A second column of decisions, to be compared row by row.
     positive
-        The label that counts as positive; by default the last one in the order of numbers or of the
-        alphabet.
+        The positive label; by default the largest number, or the last in the alphabet.
 
     Examples
     --------
@@ -197,21 +198,21 @@ def audit(
     >>> audit(people, label="hired", prediction="model", sensitive="sex")
     Audit of 8 rows, 2 groups: accuracy 0.750, ddp 0.500, eo 0.500
     """
-    frame, rows = read_rows(table, label, prediction, sensitive, client, score, against, positive)
-    parts = [measures.tidy(rows, prediction, rows.decided)]
-    tenths = pd.DataFrame()
-    if rows.score is not None and score is not None:
-        parts.append(measures.tidy_scores(rows, score))
-        if "calibration" in set(parts[-1]["measure"]):
-            tenths = measures.calibration(rows)
-    if rows.second is not None and against is not None:
-        parts.append(measures.tidy(rows, against, rows.second))
-        parts.append(pairs.compare(rows, prediction, against))
-    found = pd.concat(parts, ignore_index=True)
-    found["enough"] = found["people"] >= FEWEST
     attributes = columns_of(sensitive)
     columns = {"label": label, "prediction": prediction, "sensitive": attributes, "client": client}
     columns |= {"score": score, "against": against}
-    people = frame.loc[rows.kept, attributes].reset_index(drop=True)
+    frame, rows = read_rows(table, columns, positive)
+    parts = [measures.of_decisions(rows, prediction, rows.decided)]
+    tenths = pd.DataFrame()
+    if rows.score is not None and score is not None:
+        parts.append(measures.tidy(rows, score, measures.of_scores(rows)))
+        if "calibration" in set(parts[-1]["measure"]):
+            tenths = measures.calibration(rows)
+    if rows.second is not None and against is not None:
+        parts.append(measures.of_decisions(rows, against, rows.second))
+        parts.append(pairs.compare(rows, prediction, against))
+    found = pd.concat(parts, ignore_index=True)
+    found["enough"] = found["people"] >= FEWEST
+    groups = frame.loc[rows.numbers, attributes].reset_index(drop=True)
     notes = (*rows.notes, *remarks(rows, prediction))
-    return Audit(found, tenths, notes, rows, columns, people)
+    return Audit(found, tenths, notes, rows, columns, groups)

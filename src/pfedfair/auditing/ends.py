@@ -1,6 +1,6 @@
 """Intervals that only an audit needs: a ratio of rates, an area under a curve, two models in pairs.
 
-As in `pfedfair.metrics.intervals`, for arrays at once, and for few people too. Coverage is
+As in `pfedfair.metrics.intervals`, for arrays at once, and for few rows too. Coverage is
 computed in `tests/auditing/test_ends.py`.
 """
 
@@ -10,21 +10,21 @@ from pfedfair import metrics
 from pfedfair.metrics.criteria import MEASURES
 from pfedfair.metrics.intervals import Ends, rate, search
 
-DRAWS = 1000  # of what two models' rates may be
-AT_ONCE = 5_000_000  # drawn numbers
+DRAWS = 1000  # of two models' rates
+AT_ONCE = 5_000_000  # random numbers
 
 
 def ratio(
-    hits: np.ndarray, people: np.ndarray, others: np.ndarray, out_of: np.ndarray,
+    hits: np.ndarray, rows: np.ndarray, others: np.ndarray, out_of: np.ndarray,
     z: float | np.ndarray,
 ) -> Ends:  # fmt: skip
-    """Ends of the interval of (hits / people) / (others / out_of), from 0 to infinity.
+    """Return the ends of the interval of (hits / rows) / (others / out_of), from 0 to infinity.
 
-    It is put together from the ends of the two rates, see Donner and Zou (2012), MOVER-R.
+    It is combined from the ends of the two rates, see Donner and Zou (2012), MOVER-R.
     """
-    (l1, u1), (l2, u2) = rate(hits, people, z), rate(others, out_of, z)
+    (l1, u1), (l2, u2) = rate(hits, rows, z), rate(others, out_of, z)
     with np.errstate(invalid="ignore", divide="ignore"):
-        p, q = hits / people, others / out_of
+        p, q = hits / rows, others / out_of
         below, above = u2 * (2 * q - u2), l2 * (2 * q - l2)
         root = np.sqrt(np.maximum((p * q) ** 2 - l1 * (2 * p - l1) * below, 0))
         low = np.where(
@@ -38,16 +38,15 @@ def ratio(
 
 
 def folded_ratio(low: np.ndarray, high: np.ndarray) -> Ends:
-    """Ends of the smaller rate over the larger one: an interval that has 1 in it ends there."""
+    """Return the ends of the smaller rate over the larger one; an interval around 1 ends there."""
     with np.errstate(divide="ignore"):
-        turned_low, turned_high = 1 / high, 1 / low
-    far = np.minimum(low, turned_low)
-    near = np.where(high < 1, high, np.where(low > 1, turned_high, 1.0))
+        far = np.minimum(low, 1 / high)
+        near = np.where(high < 1, high, np.where(low > 1, 1 / low, 1.0))
     return np.where(np.isnan(low), np.nan, far), np.where(np.isnan(low), np.nan, near)
 
 
 def area(auc: np.ndarray, positive: np.ndarray, negative: np.ndarray, z: float) -> Ends:
-    """Ends of the interval of an area under the ROC curve (Newcombe, 2006, his method 5).
+    """Return the ends of the interval of an area under the ROC curve (Newcombe, 2006, method 5).
 
     >>> low, high = area(np.array([0.8]), np.array([20]), np.array([30]), 1.96)
     >>> low.round(2), high.round(2)
@@ -67,12 +66,12 @@ def area(auc: np.ndarray, positive: np.ndarray, negative: np.ndarray, z: float) 
     return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 
-def paired(gained: np.ndarray, lost: np.ndarray, people: np.ndarray, z: float) -> Ends:
-    """Ends of (gained - lost) / people, of people who are hit by one model and not by the other.
+def paired(gained: np.ndarray, lost: np.ndarray, rows: np.ndarray, z: float) -> Ends:
+    """Return the ends of (gained - lost) / rows, of rows that are a hit for one model only.
 
     Tango's score interval (1998, Statistics in Medicine 17, 891-908).
     """
-    b, c, n = (np.asarray(a, float) for a in (gained, lost, people))
+    b, c, n = (np.asarray(a, float) for a in (gained, lost, rows))
 
     def far(gap: np.ndarray) -> np.ndarray:
         linear = (2 * n - b + c) * gap - b - c
@@ -90,12 +89,12 @@ def paired(gained: np.ndarray, lost: np.ndarray, people: np.ndarray, z: float) -
 def gaps_apart(
     counts: np.ndarray, rng: np.random.Generator, level: float = 0.95
 ) -> dict[str, np.ndarray]:
-    """Ends of the second model's gaps less the first one's, on the same people.
+    """Return the ends of the second model's gaps less the first one's, on the same rows.
 
-    A gap has no sign and is the largest of several, so no formula fits: the rates that are
-    likely after the counts are drawn (a Dirichlet prior that is worth one person of each group and
-    label). The interval has the middle part of the differences in it; and the same part turned
-    around the difference that was found, for of a small gap most draws are larger than it is.
+    A gap has no sign and is the largest of several, so no formula fits: rates are drawn from their
+    posterior (a Dirichlet prior that is worth one row of each group and label). The interval is
+    the hull of the central part of the drawn differences and of its reflection at the observed
+    difference, as most draws of a small gap are larger than it is.
 
     Parameters
     ----------
@@ -104,24 +103,24 @@ def gaps_apart(
     """
     clients, groups, classes = counts.shape[:3]
     cells = counts.reshape(clients, groups, classes, -1)
-    there = cells.sum(-1, keepdims=True) > 0
-    prior = np.where(there, 1 / cells.shape[-1], 0)
+    observed = cells.sum(-1, keepdims=True) > 0
+    prior = np.where(observed, 1 / cells.shape[-1], 0)
     found: dict[str, list[np.ndarray]] = {}
-    draws = min(DRAWS, max(200, 10 * AT_ONCE // cells[0].size))  # of many groups and labels fewer
+    draws = min(DRAWS, max(200, 10 * AT_ONCE // cells[0].size))  # fewer of many groups and labels
     step = max(1, AT_ONCE // (draws * cells[0].size))
     for start in range(0, clients, step):
         part = slice(start, start + step)
         drawn = rng.standard_gamma(cells[part] + prior[part], (draws, *cells[part].shape))
         drawn = drawn.reshape(draws, -1, *counts.shape[1:])
-        for name, (likely, seen) in _apart(drawn, counts[part]).items():
+        for name, (likely, seen) in _differences(drawn, counts[part]).items():
             tails = np.quantile(likely, [(1 - level) / 2, (1 + level) / 2], axis=0)
-            turned = 2 * seen - tails[::-1]
-            ends = np.minimum(tails[0], turned[0]), np.maximum(tails[1], turned[1])
+            reflected = 2 * seen - tails[::-1]
+            ends = np.minimum(tails[0], reflected[0]), np.maximum(tails[1], reflected[1])
             found.setdefault(name, []).append(np.stack(ends))
     return {name: np.concatenate(parts, axis=1) for name, parts in found.items()}
 
 
-def _apart(drawn: np.ndarray, counts: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _differences(drawn: np.ndarray, counts: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     with np.errstate(invalid="ignore", divide="ignore"):
         pairs = [(metrics.measure(a.sum(-1)), metrics.measure(a.sum(-2))) for a in (drawn, counts)]
     likely, seen = ({k: b[k] - a[k] for k in MEASURES} for a, b in pairs)

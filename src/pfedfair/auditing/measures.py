@@ -1,10 +1,10 @@
 """The numbers of an audit: one row per client, group and measure, each with its interval.
 
-Counts ``(clients, S, Y, Yhat)`` are all that most need. An empty client is everybody, an empty
-group all groups together.
+Most are made of counts ``(clients, S, Y, Yhat)``. An empty client is all rows, an empty group all
+groups together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,14 +14,14 @@ from pfedfair import metrics
 from pfedfair.auditing import ends
 from pfedfair.auditing.rows import Rows
 from pfedfair.metrics import intervals
+from pfedfair.metrics.criteria import MEASURES
 
 Z = intervals.quantile(0.95)
 BINS = 10  # of scores, for calibration
-COLUMNS = ["client", "group", "prediction", "measure", "value", "low", "high", "people"]
 
 
-class Found(NamedTuple):
-    """A measure of every client: the value, its ends, and how many people are behind it."""
+class Estimate(NamedTuple):
+    """A measure of every client: the value, its interval, and how many rows are behind it."""
 
     value: np.ndarray
     low: np.ndarray
@@ -30,132 +30,125 @@ class Found(NamedTuple):
 
 
 def clients_of(rows: Rows) -> list[np.ndarray]:
-    """Which rows are everybody's, and each client's if there are clients."""
-    everybody = np.arange(len(rows.y))
-    if rows.clients == ("",):
-        return [everybody]
+    """Return the numbers of all rows, and of each client's if there are clients."""
+    all_rows = np.arange(len(rows.y))
+    if not rows.has_clients:
+        return [all_rows]
     by_client = np.argsort(rows.client, kind="stable")
     cuts = np.cumsum(np.bincount(rows.client, minlength=len(rows.clients)))[:-1]
-    return [everybody, *np.split(by_client, cuts)]
-
-
-def names_of(rows: Rows) -> list[str]:
-    return [""] if rows.clients == ("",) else ["", *rows.clients]
+    return [all_rows, *np.split(by_client, cuts)]
 
 
 def count(rows: Rows, decided: np.ndarray) -> np.ndarray:
-    """Count everybody, and every client, ``(1 + clients, S, Y, Yhat)``; two groups at the least."""
+    """Count all rows, and every client's, ``(1 + clients, S, Y, Yhat)``; at least two groups."""
     groups, classes = max(2, len(rows.groups)), len(rows.labels)
     cell = ((rows.client * groups + rows.s) * classes + rows.y) * classes + decided
     shape = (len(rows.clients), groups, classes, classes)
     each = np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape)
-    return each if rows.clients == ("",) else np.concatenate([each.sum(0)[None], each])
+    return np.concatenate([each.sum(0)[None], each]) if rows.has_clients else each
 
 
-def of_groups(counts: np.ndarray) -> dict[str, Found]:
-    """Measures of all groups together: rates, and gaps between groups."""
-    value, sure = metrics.measure(counts), metrics.certainty(counts)
-    people = counts.sum((1, 2, 3))
-    found = {}
-    found["selection_rate"] = _rate(counts[..., -1].sum((1, 2)), people)
-    found["accuracy"] = _rate(np.trace(counts, axis1=2, axis2=3).sum(1), people)
-    found["balanced_accuracy"] = balanced(counts.sum(1))
-    found["ddp"] = _gap("ddp", value, sure)
-    found["ratio"] = smallest_ratio(counts)
-    found["eo"], found["eopp"] = (_gap(name, value, sure) for name in ("eo", "eopp"))
-    return found
-
-
-def of_one(counts: np.ndarray) -> dict[str, Found]:
-    """Measures of one group, from its counts ``(clients, Y, Yhat)``."""
-    people, chosen = counts.sum((1, 2)), counts[..., -1]
-    found = {
-        "label_rate": _rate(counts[:, -1].sum(-1), people),
-        "selection_rate": _rate(chosen.sum(-1), people),
-        "accuracy": _rate(np.trace(counts, axis1=1, axis2=2), people),
-        "true_positive_rate": _rate(chosen[:, -1], counts[:, -1].sum(-1)),
+def of_groups(counts: np.ndarray) -> dict[str, Estimate]:
+    """Return the measures of all groups together: rates, and gaps between groups."""
+    value, ends_of = metrics.measure(counts), metrics.certainty(counts)
+    number = counts.sum((1, 2, 3))
+    gaps = {
+        name: Estimate(
+            value[name], *(ends_of[f"{name}_{end}"] for end in ("low", "high", "people"))
+        )
+        for name in MEASURES
     }
-    others = counts[:, :-1].sum((1, 2))
-    found["false_positive_rate"] = _rate(chosen[:, :-1].sum(-1), others)
-    return found
+    return {
+        "selection_rate": _rate(counts[..., -1].sum((1, 2)), number),
+        "accuracy": _rate(np.trace(counts, axis1=2, axis2=3).sum(1), number),
+        "balanced_accuracy": balanced_accuracy(counts.sum(1)),
+        "ddp": gaps.pop("ddp"),
+        "ratio": smallest_ratio(counts),
+        **gaps,
+    }
 
 
-def _rate(hits: np.ndarray, people: np.ndarray) -> Found:
+def of_one_group(counts: np.ndarray) -> dict[str, Estimate]:
+    """Return the measures of one group, from its counts ``(clients, Y, Yhat)``."""
+    number, positive = counts.sum((1, 2)), counts[..., -1]
+    return {
+        "label_rate": _rate(counts[:, -1].sum(-1), number),
+        "selection_rate": _rate(positive.sum(-1), number),
+        "accuracy": _rate(np.trace(counts, axis1=1, axis2=2), number),
+        "true_positive_rate": _rate(positive[:, -1], counts[:, -1].sum(-1)),
+        "false_positive_rate": _rate(positive[:, :-1].sum(-1), counts[:, :-1].sum((1, 2))),
+    }
+
+
+def _rate(hits: np.ndarray, number: np.ndarray) -> Estimate:
     with np.errstate(invalid="ignore"):
-        return Found(hits / people, *intervals.rate(hits, people, Z), people)
+        return Estimate(hits / number, *intervals.rate(hits, number, Z), number)
 
 
-def _gap(name: str, value: dict[str, np.ndarray], sure: dict[str, np.ndarray]) -> Found:
-    return Found(value[name], *(sure[f"{name}_{end}"] for end in ("low", "high", "people")))
+def balanced_accuracy(counts: np.ndarray) -> Estimate:
+    """Return the mean of the labels' rates of right predictions, of counts ``(clients, Y, Yhat)``.
 
-
-def balanced(counts: np.ndarray) -> Found:
-    """The mean of the labels' rates of right predictions, of counts ``(clients, Y, Yhat)``.
-
-    Labels that nobody has do not count.
+    Labels without rows do not count.
     """
-    right, people = np.diagonal(counts, axis1=1, axis2=2), counts.sum(-1)
-    there = people > 0
-    weights = there / np.maximum(there.sum(-1, keepdims=True), 1)
+    right, number = np.diagonal(counts, axis1=1, axis2=2), counts.sum(-1)
+    exists = number > 0
+    weights = exists / np.maximum(exists.sum(-1, keepdims=True), 1)
     with np.errstate(invalid="ignore"):
-        value = np.where(there, weights * right / people, 0).sum(-1)
-    fewest = np.where(there, people, people.max(-1, keepdims=True)).min(-1)
-    low, high = intervals.weighted(right, people, weights, Z)
-    return Found(value, low, high, fewest)
+        value = np.where(exists, weights * right / number, 0).sum(-1)
+    fewest = np.where(exists, number, number.max(-1, keepdims=True)).min(-1)
+    low, high = intervals.weighted(right, number, weights, Z)
+    return Estimate(value, low, high, fewest)
 
 
-def smallest_ratio(counts: np.ndarray) -> Found:
-    """The smallest rate of positive decisions over the largest, as in the 80 % rule.
+def smallest_ratio(counts: np.ndarray) -> Estimate:
+    """Return the smallest selection rate over the largest, as in the 80 % rule.
 
     Of several pairs of groups the upper end is the smallest of theirs, each of which may fail less
-    often, and the lower end the smallest as they are; see `metrics.certainty`.
+    often, and the lower end the smallest as they are, as `metrics` does for gaps.
     """
-    chosen, people = counts[..., -1].sum(-1), counts.sum((2, 3))
-    one, other = np.array(np.triu_indices(people.shape[1], 1))
-    pairs = (chosen[:, one], people[:, one], chosen[:, other], people[:, other])
+    positive, number = counts[..., -1].sum(-1), counts.sum((2, 3))
+    one, other = np.array(np.triu_indices(number.shape[1], 1))
+    pairs = (positive[:, one], number[:, one], positive[:, other], number[:, other])
     with np.errstate(invalid="ignore", divide="ignore"):
-        rates = chosen / people
+        rates = positive / number
         each = rates[:, one] / rates[:, other]
         each = np.minimum(each, 1 / each)
-    number = (~np.isnan(rates[:, one] + rates[:, other])).sum(-1, keepdims=True)
+    compared = (~np.isnan(rates[:, one] + rates[:, other])).sum(-1, keepdims=True)
     low, _ = ends.folded_ratio(*ends.ratio(*pairs, Z))
-    _, high = ends.folded_ratio(*ends.ratio(*pairs, metrics.stricter(0.95, number)))
+    _, high = ends.folded_ratio(*ends.ratio(*pairs, metrics.stricter(0.95, compared)))
     known = ~np.isnan(each)
     value = -metrics.largest(-each)
     smaller = np.minimum(pairs[1], pairs[3])
     top = known & (each <= value[:, None] + 1e-12)
     top |= (high < 1) & (high <= np.nanmin(high, axis=-1, keepdims=True, initial=1.0))
     behind = np.where(top, smaller, 0).max(-1)
-    nobody = ~known.any(-1)
-    low, high = (np.where(nobody, np.nan, -metrics.largest(-end)) for end in (low, high))
-    return Found(value, low, high, behind)
+    unknown = ~known.any(-1)
+    low, high = (np.where(unknown, np.nan, -metrics.largest(-end)) for end in (low, high))
+    return Estimate(value, low, high, behind)
 
 
-def of_scores(rows: Rows) -> Iterator[tuple[str, dict[str, Found]]]:
-    """AUC and calibration of all groups together, and of each."""
+def of_scores(rows: Rows) -> Iterator[tuple[str, dict[str, Estimate]]]:
+    """Yield AUC and calibration of all groups together, and of each."""
     assert rows.score is not None
     positive = rows.y == len(rows.labels) - 1
-    chances = bool(np.nanmin(rows.score) >= 0 and np.nanmax(rows.score) <= 1)
+    are_probabilities = bool(np.nanmin(rows.score) >= 0 and np.nanmax(rows.score) <= 1)
     scored = ~np.isnan(rows.score)
     each = [part[scored[part]] for part in clients_of(rows)]
     for z, group in enumerate(("", *rows.groups)):
         here = each if z == 0 else [part[rows.s[part] == z - 1] for part in each]
         hits = np.array([positive[part].sum() for part in here])
-        people = np.array([len(part) for part in here])
+        others = np.array([len(part) for part in here]) - hits
         auc = np.array([area(rows.score[part], positive[part]) for part in here])
-        fewer = np.minimum(hits, people - hits)
-        found = {"auc": Found(auc, *ends.area(auc, hits, people - hits, Z), fewer)}
-        if chances:
+        found = {"auc": Estimate(auc, *ends.area(auc, hits, others, Z), np.minimum(hits, others))}
+        if are_probabilities:
             mean = np.array([rows.score[part].mean() if len(part) else np.nan for part in here])
-            rate = _rate(hits, people)
-            found["calibration"] = Found(
-                mean - rate.value, mean - rate.high, mean - rate.low, people
-            )
+            rate, low, high, number = _rate(hits, hits + others)
+            found["calibration"] = Estimate(mean - rate, mean - high, mean - low, number)
         yield group, found
 
 
 def area(score: np.ndarray, positive: np.ndarray) -> float:
-    """The share of pairs of people, one positive and one not, whom the score puts in order."""
+    """Return the share of pairs of rows, one positive and one not, that the score puts in order."""
     from scipy.stats import rankdata
 
     hits = int(positive.sum())
@@ -167,7 +160,7 @@ def area(score: np.ndarray, positive: np.ndarray) -> float:
 
 
 def calibration(rows: Rows) -> pd.DataFrame:
-    """Per group and tenth of the scores: the mean score, and the rate of the positive label."""
+    """Return mean score and rate of the positive label per group and tenth of the scores."""
     assert rows.score is not None
     known = ~np.isnan(rows.score)
     edges = np.unique(np.quantile(rows.score[known], np.linspace(0, 1, BINS + 1)))
@@ -178,32 +171,29 @@ def calibration(rows: Rows) -> pd.DataFrame:
         people=("hits", "size"), score=("score", "mean"), hits=("hits", "sum")
     )  # fmt: skip
     each = each.reset_index()
-    hits, people = each.pop("hits").to_numpy(), each["people"].to_numpy()
-    low, high = intervals.rate(hits, people, Z)
+    hits, number = each.pop("hits").to_numpy(), each["people"].to_numpy()
+    rate, low, high, _ = _rate(hits, number)
     each["group"] = np.array(rows.groups, dtype=object)[each["group"]]
-    found: pd.DataFrame = each.assign(label_rate=hits / people, low=low, high=high)
+    found: pd.DataFrame = each.assign(label_rate=rate, low=low, high=high)
     return found
 
 
-def tidy(rows: Rows, prediction: str, decided: np.ndarray) -> pd.DataFrame:
-    """All measures of one column of decisions, a row for each client, group and measure."""
+def of_decisions(rows: Rows, prediction: str, decided: np.ndarray) -> pd.DataFrame:
+    """Return all measures of one column of decisions, a row for each client, group and measure."""
     counts = count(rows, decided)
-    parts = [_frame(rows, prediction, "", of_groups(counts))]
-    for z, group in enumerate(rows.groups):
-        parts.append(_frame(rows, prediction, group, of_one(counts[:, z])))
-    return pd.concat(parts, ignore_index=True)
+    by_group = [(group, of_one_group(counts[:, z])) for z, group in enumerate(rows.groups)]
+    return tidy(rows, prediction, [("", of_groups(counts)), *by_group])
 
 
-def tidy_scores(rows: Rows, score: str) -> pd.DataFrame:
-    """AUC and calibration, in the same form."""
-    parts = [_frame(rows, score, group, found) for group, found in of_scores(rows)]
-    return pd.concat(parts, ignore_index=True)
-
-
-def _frame(rows: Rows, prediction: str, group: str, found: dict[str, Found]) -> pd.DataFrame:
-    about = {"client": names_of(rows), "group": group, "prediction": prediction}
-    parts = [
-        pd.DataFrame({**about, "measure": measure, **each._asdict()})
+def tidy(
+    rows: Rows, prediction: str, by_group: Iterable[tuple[str, Mapping[str, Estimate]]]
+) -> pd.DataFrame:
+    """Return the measures of groups as a row for each client, group and measure."""
+    clients = ["", *rows.clients] if rows.has_clients else [""]
+    frames = [
+        pd.DataFrame({"client": clients, "group": group, "prediction": prediction,
+                      "measure": measure, **each._asdict()})
+        for group, found in by_group
         for measure, each in found.items()
-    ]
-    return pd.concat(parts, ignore_index=True)[COLUMNS]
+    ]  # fmt: skip
+    return pd.concat(frames, ignore_index=True)

@@ -1,4 +1,4 @@
-"""Two columns of decisions on the same people: what is different, and whether that is chance."""
+"""Compare two columns of decisions on the same rows: differences, and whether they are chance."""
 
 import numpy as np
 import pandas as pd
@@ -6,47 +6,41 @@ import pandas as pd
 from pfedfair import metrics
 from pfedfair._util import seeds
 from pfedfair.auditing import ends
-from pfedfair.auditing.measures import COLUMNS, Found, Z, clients_of, names_of
+from pfedfair.auditing.measures import Estimate, Z, clients_of, tidy
 from pfedfair.auditing.rows import Rows
 from pfedfair.metrics.criteria import MEASURES
 
 
 def compare(rows: Rows, first: str, second: str) -> pd.DataFrame:
-    """Every measure of the second column less that of the first, with paired intervals."""
+    """Return every measure of the second column less that of the first, with paired intervals."""
     assert rows.second is not None
-    prediction = f"{second} - {first}"
-    last, parts = len(rows.labels) - 1, clients_of(rows)
-    right = rows.decided == rows.y, rows.second == rows.y
-    chosen = rows.decided == last, rows.second == last
-    found = [
-        ("", "accuracy", _apart(*right, parts)),
-        ("", "selection_rate", _apart(*chosen, parts)),
-    ]
+    positive, parts = len(rows.labels) - 1, clients_of(rows)
+    hits = {
+        "accuracy": (rows.decided == rows.y, rows.second == rows.y),
+        "selection_rate": (rows.decided == positive, rows.second == positive),
+    }
+    of_groups = {"": parts}
     for z, group in enumerate(rows.groups):
-        own = [part[rows.s[part] == z] for part in parts]
-        found.append((group, "accuracy", _apart(*right, own)))
-        found.append((group, "selection_rate", _apart(*chosen, own)))
-    found += [("", name, gap) for name, gap in gaps(rows, parts).items()]
-    about = {"client": names_of(rows), "prediction": prediction}
-    frames = [
-        pd.DataFrame({**about, "group": group, "measure": measure, **each._asdict()})
-        for group, measure, each in found
+        of_groups[group] = [part[rows.s[part] == z] for part in parts]
+    by_group = [
+        (group, {name: _difference(*pair, here) for name, pair in hits.items()})
+        for group, here in of_groups.items()
     ]
-    return pd.concat(frames, ignore_index=True)[COLUMNS]
+    return tidy(rows, f"{second} - {first}", [*by_group, ("", gaps(rows, parts))])
 
 
-def _apart(one: np.ndarray, other: np.ndarray, parts: list[np.ndarray]) -> Found:
-    """How much more often the second happens, of people in each part."""
+def _difference(one: np.ndarray, other: np.ndarray, parts: list[np.ndarray]) -> Estimate:
+    """Return how much more often the second happens, of the rows in each part."""
     gained = np.array([(other[part] & ~one[part]).sum() for part in parts])
     lost = np.array([(one[part] & ~other[part]).sum() for part in parts])
-    people = np.array([len(part) for part in parts])
+    number = np.array([len(part) for part in parts])
     with np.errstate(invalid="ignore"):
-        value = (gained - lost) / people
-    return Found(value, *ends.paired(gained, lost, people, Z), people)
+        value = (gained - lost) / number
+    return Estimate(value, *ends.paired(gained, lost, number, Z), number)
 
 
-def gaps(rows: Rows, parts: list[np.ndarray]) -> dict[str, Found]:
-    """How much larger the second column's gaps are."""
+def gaps(rows: Rows, parts: list[np.ndarray]) -> dict[str, Estimate]:
+    """Return how much larger the second column's gaps are."""
     assert rows.second is not None
     groups, classes = max(2, len(rows.groups)), len(rows.labels)
     shape = (groups, classes, classes, classes)
@@ -57,10 +51,10 @@ def gaps(rows: Rows, parts: list[np.ndarray]) -> dict[str, Found]:
     one, other = counts.sum(-1), counts.sum(-2)
     before, after = metrics.measure(one), metrics.measure(other)
     behind = [metrics.certainty(each) for each in (one, other)]
-    apart = ends.gaps_apart(counts, seeds.generator(0, seeds.POSTERIOR))
+    intervals = ends.gaps_apart(counts, seeds.generator(0, seeds.POSTERIOR))
     found = {}
     for name in MEASURES:
-        people = np.minimum(*(each[f"{name}_people"] for each in behind))
-        low, high = apart[name]
-        found[name] = Found(after[name] - before[name], low, high, people)
+        number = np.minimum(*(each[f"{name}_people"] for each in behind))
+        low, high = intervals[name]
+        found[name] = Estimate(after[name] - before[name], low, high, number)
     return found

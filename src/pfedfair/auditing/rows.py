@@ -1,8 +1,8 @@
-"""The rows of an audit: who was decided on, how, and what was left out and why."""
+"""The rows of an audit: labels, decisions and groups as codes, and which rows are left out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,10 @@ MOST_GROUPS = 100
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """People with their labels, decisions, groups and clients as codes from 0.
+    """Labels, decisions, groups and clients of rows, as codes from 0.
 
-    The last one of `labels` counts as positive. `score` is NaN where there is none. `kept` are
-    their numbers in the table.
+    The last one of `labels` is the positive one. `score` is NaN where it is missing. `numbers` are
+    those of the rows in the table.
     """
 
     y: np.ndarray
@@ -35,26 +35,24 @@ class Rows:
     labels: tuple[str, ...]
     groups: tuple[str, ...]
     clients: tuple[str, ...]
-    kept: np.ndarray
+    numbers: np.ndarray
     notes: tuple[str, ...]
+
+    @property
+    def has_clients(self) -> bool:
+        return self.clients != ("",)
 
 
 def read(
-    table: pd.DataFrame | str | Path,
-    label: str,
-    prediction: str,
-    sensitive: str | Sequence[str],
-    client: str | None = None,
-    score: str | None = None,
-    against: str | None = None,
-    positive: Any = None,
+    table: pd.DataFrame | str | Path, columns: Mapping[str, Any], positive: Any = None
 ) -> tuple[pd.DataFrame, Rows]:
-    """Read a table, and make codes of the columns that an audit looks at."""
+    """Read a table, and encode the columns of an audit, by their roles."""
     frame = read_table(Path(table)) if isinstance(table, str | Path) else table
     frame = frame.rename(columns=str).reset_index(drop=True)
-    attributes = columns_of(sensitive)
-    roles = {"the label": label, "the prediction": prediction, "the second prediction": against,
-             "the client": client, "the score": score}  # fmt: skip
+    attributes, score = columns["sensitive"], columns["score"]
+    roles = {"the label": columns["label"], "the prediction": columns["prediction"],
+             "the second prediction": columns["against"], "the client": columns["client"],
+             "the score": score}  # fmt: skip
     given = {what: column for what, column in roles.items() if column is not None}
     given |= {f"the group ({column})": column for column in attributes}
     for what, column in given.items():
@@ -64,34 +62,34 @@ def read(
     named = [*(c for c in roles.values() if c is not None), *attributes]
     twice = [column for column in named if named.count(column) > 1]
     if twice:
-        raise InputError(f"Column '{twice[0]}' is named twice: every part has its own column.")
+        raise InputError(f"Column '{twice[0]}' is named twice: every role has its own column.")
     if not len(frame):
         raise InputError("The table has no rows.")
     coded = {what: factor(frame[c]) for what, c in given.items() if what != "the score"}
-    there = np.all([codes >= 0 for codes, _ in coded.values()], axis=0)
-    notes = [*_left_out(coded, given, there)]
-    kept = np.flatnonzero(there)
-    if not len(kept):
-        raise InputError("No row has all of its cells: there is nothing to audit.")
-    coded = {what: _again(codes[kept], words) for what, (codes, words) in coded.items()}
-    decisions = ["the prediction", *(["the second prediction"] if against else [])]
+    complete = np.all([codes >= 0 for codes, _ in coded.values()], axis=0)
+    notes = [*_left_out(coded, given, complete)]
+    chosen = np.flatnonzero(complete)
+    if not len(chosen):
+        raise InputError("Every row has a missing value: there is nothing to audit.")
+    coded = {what: _recode(codes[chosen], words) for what, (codes, words) in coded.items()}
+    decisions = ["the prediction", *(["the second prediction"] if columns["against"] else [])]
     for what in decisions:
         codes, words = coded[what]
-        coded[what] = codes, _in_words_of(words, coded["the label"][1])
+        coded[what] = codes, _as_labels(words, coded["the label"][1])
     labels, more = _labels(coded, decisions, given, positive)
     notes += more
     own = {what: _places(*coded[what], labels) for what in ("the label", *decisions)}
     each = [coded[f"the group ({column})"] for column in attributes]
     s, groups = _cross(each, attributes)
     if len(groups) == 1:
-        notes.append(f"everybody is of one group, {groups[0]}: there is no gap to measure.")
-    codes, words = coded.get("the client", (np.zeros(len(kept), dtype=np.int64), [""]))
+        notes.append(f"all rows are of one group, {groups[0]}: there is no gap to measure.")
+    codes, words = coded.get("the client", (np.zeros(len(chosen), dtype=np.int64), [""]))
     clients = tuple(sorted(words, key=order))
     numbers = None
     if score is not None:
-        numbers = floats(frame[score])[kept]
+        numbers = floats(frame[score])[chosen]
         absent = int(np.isnan(numbers).sum())
-        if absent == len(kept):
+        if absent == len(chosen):
             raise InputError(f"Column '{score}' has no numbers: the score must be one.")
         if absent:
             notes.append(f"{absent} rows have no number as their score: AUC and calibration are "
@@ -106,22 +104,22 @@ def read(
         labels,
         groups,
         clients,
-        kept,
+        chosen,
         tuple(notes),
     )
 
 
 def columns_of(sensitive: str | Sequence[str]) -> list[str]:
-    """The columns that make groups, given as a list or with commas between."""
+    """Return the columns that make groups, from a list or a text with commas."""
     named = sensitive.split(",") if isinstance(sensitive, str) else sensitive
     attributes = [str(column).strip() for column in named]
     if not any(attributes):
-        raise InputError("Say which columns have the groups to compare.")
+        raise InputError("Name the columns with the groups to compare.")
     return attributes
 
 
-def _in_words_of(words: list[str], labels: list[str]) -> list[str]:
-    """Decisions in the words of labels, where one is true or false, and the other 1 or 0."""
+def _as_labels(words: list[str], labels: list[str]) -> list[str]:
+    """Return decisions as labels are written, where one is true or false, and the other 1 or 0."""
     for one, other in (("False", "True"), ("0", "1")), (("0", "1"), ("False", "True")):
         if set(words) <= set(one) and set(labels) <= set(other):
             return [other[one.index(word)] for word in words]
@@ -129,18 +127,18 @@ def _in_words_of(words: list[str], labels: list[str]) -> list[str]:
 
 
 def _left_out(
-    coded: dict[str, tuple[np.ndarray, list[str]]], given: dict[str, str], there: np.ndarray
+    coded: dict[str, tuple[np.ndarray, list[str]]], given: dict[str, str], complete: np.ndarray
 ) -> list[str]:
-    gone = int((~there).sum())
-    if not gone:
+    if complete.all():
         return []
-    empty = {given[what]: int((codes < 0).sum()) for what, (codes, _) in coded.items()}
-    which = ", ".join(f"{column} {n}" for column, n in empty.items() if n)
-    return [f"{gone} of {len(there)} rows are left out, for a cell is empty ({which})."]
+    missing = {given[what]: int((codes < 0).sum()) for what, (codes, _) in coded.items()}
+    which = ", ".join(f"{column} {n}" for column, n in missing.items() if n)
+    number = int((~complete).sum())
+    return [f"{number} of {len(complete)} rows are left out, as a value is missing ({which})."]
 
 
-def _again(codes: np.ndarray, words: list[str]) -> tuple[np.ndarray, list[str]]:
-    """Forget values that are in left out rows only."""
+def _recode(codes: np.ndarray, words: list[str]) -> tuple[np.ndarray, list[str]]:
+    """Return codes without the values that are in left out rows only."""
     seen, new = np.unique(codes, return_inverse=True)
     return new, [words[k] for k in seen]
 
@@ -157,33 +155,33 @@ def _labels(
     given: dict[str, str],
     positive: Any,
 ) -> tuple[tuple[str, ...], list[str]]:
-    """All labels and decisions, the positive one last; and what is odd about them."""
+    """Return all labels and decisions, the positive one last; and notes on odd ones."""
     real = coded["the label"][1]
-    notes = [f"everybody has the label {real[0]}."] if len(real) == 1 else []
+    notes = [f"all rows have the label {real[0]}."] if len(real) == 1 else []
     for what in decisions:
         codes, words = coded[what]
         if len(words) > MOST_CLASSES:
             raise InputError(
-                f"Column '{given[what]}' has {len(words)} different values, {MOST_CLASSES} at the "
-                "most are possible: a column of chances is a score, decisions are labels."
+                f"Column '{given[what]}' has {len(words)} different values, at most {MOST_CLASSES} "
+                "are possible: a column of probabilities is a score, decisions are labels."
             )
         strange = [word for word in words if word not in real]
         if len(strange) == len(words):
             raise InputError(
-                f"Predictions and labels have no value in common: '{given[what]}' says "
-                f"{', '.join(words[:5])}, '{given['the label']}' says {', '.join(real[:5])}."
+                f"Predictions and labels have no value in common: '{given[what]}' has "
+                f"{', '.join(words[:5])}, '{given['the label']}' has {', '.join(real[:5])}."
             )
         for word in strange if len(real) > 1 else ():
             n = int((codes == words.index(word)).sum())
-            notes.append(f"{n} predictions in '{given[what]}' say {word}, which no label does: "
+            notes.append(f"{n} predictions in '{given[what]}' are {word}, which no label is: "
                          "they count as wrong.")  # fmt: skip
     if len(real) > MOST_CLASSES:
         raise InputError(f"Column '{given['the label']}' has {len(real)} different values, "
-                         f"{MOST_CLASSES} at the most are possible.")  # fmt: skip
+                         f"at most {MOST_CLASSES} are possible.")  # fmt: skip
     names = sorted({*real, *(w for what in decisions for w in coded[what][1])}, key=order)
     if positive is not None:
-        last = known("label", str(canonical(positive)), names)
-        names = [*(name for name in names if name != last), last]
+        chosen = known("label", str(canonical(positive)), names)
+        names = [*(name for name in names if name != chosen), chosen]
     if len(names) == 1:
         notes.append(f"labels and predictions have one value only, {names[0]}.")
         other = {"0": "1", "1": "0", "False": "True", "True": "False"}.get(names[0], "another")
@@ -195,14 +193,14 @@ def _labels(
 def _cross(
     each: list[tuple[np.ndarray, list[str]]], attributes: Sequence[str]
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Number the groups that one or several columns make, those that occur."""
-    levels = [sorted(words, key=order) for _, words in each]
-    places = [_places(*one, names) for one, names in zip(each, levels, strict=True)]
+    """Return the codes and names of the groups of one or several columns, those that occur."""
+    values = [sorted(words, key=order) for _, words in each]
+    places = [_places(*one, names) for one, names in zip(each, values, strict=True)]
     cells, s = np.unique(np.stack(places, axis=1), axis=0, return_inverse=True)
     if len(cells) > MOST_GROUPS:
         raise InputError(
-            f"'{' x '.join(attributes)}' makes {len(cells)} groups, {MOST_GROUPS} at the most can "
+            f"'{' x '.join(attributes)}' makes {len(cells)} groups, and at most {MOST_GROUPS} can "
             "be compared: make bands of a column of numbers first."
         )
-    names = [" x ".join(levels[k][v] for k, v in enumerate(cell)) for cell in cells]
+    names = [" x ".join(values[k][v] for k, v in enumerate(cell)) for cell in cells]
     return s.ravel(), tuple(names)

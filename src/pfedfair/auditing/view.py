@@ -1,4 +1,4 @@
-"""What is shown of an audit."""
+"""The view of an audit: tables of groups, clients and pairs, and sentences on them."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -13,7 +13,8 @@ from pfedfair.studies.view import Column, Table, View
 
 SHOWN = 15  # clients on a screen
 FAIR_RATIO = 0.8
-PEOPLE = Column("people", "{accuracy_people}")
+CONCLUSIONS = "What the intervals show:"
+ROWS = Column("rows", "{accuracy_people}")
 HEADS = {
     "label_rate": "label\nrate",
     "selection_rate": "selected",
@@ -37,16 +38,16 @@ OF_ALL = (
     "calibration",
 )  # fmt: skip
 LEGEND = (
-    "selected: the rate of positive decisions. TPR, FPR: the same among people with the positive "
+    "selected: the rate of positive decisions. TPR, FPR: the same among rows with the positive "
     "label, and among the others. label rate: the rate of the positive label.",
     "ratio: the lowest rate of positive decisions of a group over the highest; the 80 % rule asks "
     f"for {FAIR_RATIO:g} or more.",
-    "balanced accuracy: the mean over labels of the part of right decisions.",
-    f"{words.TOO_FEW}: fewer than {FEWEST} people are behind the number; audit.parquet has it.",
+    "balanced accuracy: the mean over labels of the share of right decisions.",
+    f"{words.TOO_FEW}: fewer than {FEWEST} rows are behind the number; audit.parquet has it.",
 )
 OF_SCORES = (
-    "AUC: how often the score puts a person with the positive label before one without; 0.5 is "
-    "chance. score less label rate: above 0 if scores promise too much.",
+    "AUC: how often a row with the positive label has a higher score than one without; 0.5 is "
+    "chance. score less label rate: above 0 if scores are too high.",
 )
 
 
@@ -57,30 +58,30 @@ def view(
     positive: str,
     columns: Mapping[str, Any],
 ) -> View:
-    """Groups, all of them together, clients, and two columns of decisions in pairs."""
+    """Return tables of groups, of all together, of clients, and of two columns in pairs."""
     first = frame[frame["prediction"].isin([columns["prediction"], columns["score"]])]
-    whole = wide(first[first["client"] == ""])
-    by_group, everybody = whole[whole["group"] != ""], whole[whole["group"] == ""]
+    overall = wide(first[first["client"] == ""])
+    by_group, together = overall[overall["group"] != ""], overall[overall["group"] == ""]
     what = f"{columns['prediction']}, by {' x '.join(columns['sensitive'])}"
     groups = Table(
         heading=f"{what}: every group",
         frame=by_group,
-        columns=(Column("group", "{group}"), PEOPLE, *_columns(by_group, OF_GROUPS)),
+        columns=(Column("group", "{group}"), ROWS, *_columns(by_group, OF_GROUPS)),
     )
-    together = Table(
+    all_groups = Table(
         heading="All groups together",
-        frame=everybody,
-        columns=(PEOPLE, *_columns(everybody, OF_ALL)),
-        lines_heading="What can be told:",
-        lines=verdicts(everybody.iloc[0]),
+        frame=together,
+        columns=(ROWS, *_columns(together, OF_ALL)),
+        lines_heading=CONCLUSIONS,
+        lines=verdicts(together.iloc[0]),
     )
-    tables = [groups, together]
+    tables = [groups, all_groups]
     if columns["client"]:
         tables += clients(wide(first[(first["client"] != "") & (first["group"] == "")]))
     legend = [f"In brackets: 95 % interval. Positive is {positive}."]
     if columns["against"]:
         tables.append(pairs(frame, columns))
-        legend.append("difference: the second column less the first, person by person.")
+        legend.append("difference: the second column less the first, row by row.")
     if len(calibration):
         tables.append(tenths(calibration))
     legend += [*LEGEND, *(OF_SCORES if columns["score"] else ())]
@@ -90,7 +91,7 @@ def view(
 
 
 def wide(frame: pd.DataFrame) -> pd.DataFrame:
-    """A row for each client and group; of each measure the value, its ends and the people."""
+    """Return a row for each client and group: each measure's value, interval and rows behind it."""
     parts = {"": "value", "_low": "low", "_high": "high", "_people": "people"}
     keys = frame[["client", "group"]].drop_duplicates()
     index = pd.MultiIndex.from_frame(keys)
@@ -111,7 +112,7 @@ def _columns(frame: pd.DataFrame, measures: Sequence[str]) -> list[Column]:
 
 
 def signed(row: pd.Series, name: str) -> str:
-    """A difference with its sign, and its interval, unless they would mean nothing."""
+    """Return a difference with its sign and interval, or that there are too few rows."""
     if words.few(row, f"{name}_people"):
         return words.TOO_FEW
     value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
@@ -119,33 +120,33 @@ def signed(row: pd.Series, name: str) -> str:
 
 
 def verdicts(row: pd.Series) -> tuple[str, ...]:
-    """What the intervals allow to say of all groups together."""
+    """Return what the intervals show of all groups together."""
     lines = []
     for name in MEASURES:
         value = row[name]
         if value != value:
-            lines.append(f"{name.upper()} cannot be measured: it takes people of two groups.")
+            lines.append(f"{name.upper()} cannot be measured: it takes rows of two groups.")
         elif words.few(row, f"{name}_people"):
             lines.append(f"{name.upper()}: {words.TOO_FEW}.")
         elif row[f"{name}_low"] > 0:
             lines.append(f"{name.upper()}: there clearly is a gap, {words.interval(row, name)}.")
         else:
             lines.append(
-                f"{name.upper()}: these rows do not tell whether there is a gap; it may "
+                f"{name.upper()}: these rows do not show whether there is a gap; it may "
                 f"be as large as {words.rate(row[f'{name}_high'])}."
             )
     ratio = row["ratio"]
     if ratio == ratio and not words.few(row, "ratio_people"):
         clear = row["ratio_high"] < FAIR_RATIO or row["ratio_low"] >= FAIR_RATIO
         kept = "kept" if ratio >= FAIR_RATIO else "broken"
-        sure = f"clearly {kept}" if clear else f"{kept}, but not clearly so"
-        lines.append(f"The 80 % rule is {sure}: {words.interval(row, 'ratio')}.")
+        verdict = f"clearly {kept}" if clear else f"{kept}, but not clearly so"
+        lines.append(f"The 80 % rule is {verdict}: {words.interval(row, 'ratio')}.")
     return tuple(lines)
 
 
 def clients(frame: pd.DataFrame) -> list[Table]:
-    """Every client; if there are many, a screen has those with the largest lower ends of DDP."""
-    columns = (Column("client", "{client}"), PEOPLE, *_columns(frame, OF_ALL))
+    """Return a table of all clients, and before it, of many, those with the largest lower ends."""
+    columns = (Column("client", "{client}"), ROWS, *_columns(frame, OF_ALL))
     many = len(frame) > SHOWN
     heading = f"{len(frame)} clients"
     tables = [Table(heading=heading, frame=frame, columns=columns, detail=many)]
@@ -157,12 +158,11 @@ def clients(frame: pd.DataFrame) -> list[Table]:
 
 
 def pairs(frame: pd.DataFrame, columns: Mapping[str, Any]) -> Table:
-    """The measures of two columns of decisions and their differences, for everybody."""
+    """Return a table of the measures of two columns of decisions over all rows, and differences."""
     first, second = columns["prediction"], columns["against"]
     here = frame[frame["client"] == ""]
-    apart = here[here["prediction"] == f"{second} - {first}"]
     rows = []
-    for row in apart.itertuples():
+    for row in here[here["prediction"] == f"{second} - {first}"].itertuples():
         own = here[(here["group"] == row.group) & (here["measure"] == row.measure)]
         value = own.set_index("prediction")["value"]
         rows.append({
@@ -170,26 +170,25 @@ def pairs(frame: pd.DataFrame, columns: Mapping[str, Any]) -> Table:
             "first": value[first], "second": value[second], "difference": row.value,
             "difference_low": row.low, "difference_high": row.high, "difference_people": row.people,
         })  # fmt: skip
-    names = {**HEADS, "selection_rate": "selected", "accuracy": "accuracy"}
-    said = names | {name: name.upper() for name in MEASURES}
+    headings = HEADS | {"accuracy": "accuracy"} | {name: name.upper() for name in MEASURES}
     return Table(
         heading=f"{second} against {first}",
         frame=pd.DataFrame(rows),
         columns=(
             Column("group", "{group}"),
-            Column("measure", lambda row: said[row["measure"]]),
+            Column("measure", lambda row: headings[row["measure"]]),
             Column(words.narrow(first, 20), lambda row: words.rate(row["first"])),
             Column(words.narrow(second, 20), lambda row: words.rate(row["second"])),
             Column("difference", partial(signed, name="difference")),
         ),
         keys=2,
-        lines_heading="What can be told:",
-        lines=tuple(_verdict(row, said) for row in rows if row["group"] == "all"),
+        lines_heading=CONCLUSIONS,
+        lines=tuple(_verdict(row, headings) for row in rows if row["group"] == "all"),
     )
 
 
-def _verdict(row: Mapping[str, Any], said: Mapping[str, str]) -> str:
-    what, low, high = said[row["measure"]], row["difference_low"], row["difference_high"]
+def _verdict(row: Mapping[str, Any], headings: Mapping[str, str]) -> str:
+    what, low, high = headings[row["measure"]], row["difference_low"], row["difference_high"]
     if row["difference"] != row["difference"]:
         return f"{what}: cannot be compared."
     if 0 < row["people"] < FEWEST:
@@ -200,7 +199,7 @@ def _verdict(row: Mapping[str, Any], said: Mapping[str, str]) -> str:
 
 
 def tenths(calibration: pd.DataFrame) -> Table:
-    """The rate of the positive label against the mean score, tenth by tenth of the scores."""
+    """Return a table of the positive label's rate and the mean score, by tenths of the scores."""
 
     def cell(row: pd.Series) -> str:
         if row["people"] < FEWEST:
@@ -210,7 +209,7 @@ def tenths(calibration: pd.DataFrame) -> Table:
 
     columns = (
         Column("group", "{group}"),
-        Column("people", "{people}"),
+        Column("rows", "{people}"),
         Column("mean score", lambda row: words.rate(row["score"])),
         Column("label rate", cell),
     )

@@ -19,7 +19,7 @@ from pfedfair.runs import load_run
 from pfedfair.runs.callbacks import Callback, Training
 from pfedfair.studies import STUDIES, View, arms, comparison, one_run, summary
 from pfedfair.studies.page import Page, of_results, of_run, slider
-from pfedfair.studies.page.messages import kept_copies
+from pfedfair.studies.page.messages import of_copies
 
 IsLive = Annotated[bool, "Write the page, report.html, while the work goes on, and open it."]
 GOING_ON = "The work is going on; this page looks for news by itself."
@@ -38,7 +38,7 @@ def saved(folder: Path, sent: Path | None = None, quiet: bool = False) -> Report
         found = report_of(load_run(folder))
         if sent is None:
             return found
-        return Report(replace(found.page, left=kept_copies(sent)), found.view)
+        return Report(replace(found.page, sent=of_copies(sent)), found.view)
     return _of_results(folder, quiet)  # it says what is missing
 
 
@@ -88,7 +88,7 @@ class Watch(Callback):
         return Page(kind="run", title=self.title, sentence="Training is going on.", more=more)
 
     def on_train_begin(self, training: Training) -> None:
-        self.live.tell(0, training.rounds, "training begins")
+        self.live.update(0, training.rounds, "training begins")
 
     def on_round_end(self, training: Training, metrics: Any) -> None:
         if metrics:
@@ -96,7 +96,7 @@ class Watch(Callback):
                              if name != "round")  # fmt: skip
             self.last = f"After round {training.round}, on training rows, mean of clients: {told}."
         done, of = training.round, training.rounds
-        self.live.tell(done, of, f"{done} of {of} rounds")
+        self.live.update(done, of, f"{done} of {of} rounds")
 
     def on_train_fail(self, error: BaseException) -> None:
         """Leave the folder as it was: a corrected command may have it."""
@@ -123,7 +123,7 @@ def watch_runs(
     live = Live(out / NAME, page)
 
     def tell(work: float, of: float, finished: int) -> None:
-        live.tell(work, of, f"{finished} of {len(specs)} runs")
+        live.update(work, of, f"{finished} of {len(specs)} runs")
 
     return tell
 

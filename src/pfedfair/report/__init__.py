@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from pfedfair._util import terminal as screen
-from pfedfair._util.files import atomic
+from pfedfair._util.files import write_text
 from pfedfair._util.text import inert
 from pfedfair.report import document, history, markdown, refresh, terminal
 from pfedfair.studies.page import Page
 from pfedfair.studies.view import View
 
-__all__ = ["history", "live", "markdown", "show", "terminal", "whole", "write"]
+__all__ = ["history", "markdown", "show", "terminal", "write"]
 
 
 def write(view: View, out: Path) -> list[Path]:
@@ -18,8 +18,7 @@ def write(view: View, out: Path) -> list[Path]:
     contents |= {name: inert(frame).to_csv(index=False) for name, frame in view.files.items()}
     paths = [out / name for name in contents]
     for path in paths:
-        with atomic(path) as beside:
-            beside.write_text(contents[path.name], encoding="utf-8")
+        write_text(path, contents[path.name])
     if view.pictures:
         from pfedfair.report import figures  # matplotlib takes a second to load
 

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from pfedfair._util.files import atomic
+from pfedfair._util.files import write_text
 from pfedfair._util.notebook import block
 from pfedfair.report import markdown
 from pfedfair.runs import Run, SavedRun
@@ -37,7 +37,7 @@ class Report:
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        """All that the page shows, as JSON has it."""
+        """The content of the page, as JSON has it."""
         return self.page.to_json()
 
     @cached_property
@@ -56,8 +56,7 @@ class Report:
         """Write the page to a file, or to ``report.html`` in a folder; return where it is."""
         path = Path(path)
         path = path / NAME if path.is_dir() or not path.suffix else path
-        with atomic(path) as beside:
-            beside.write_text(self.html, encoding="utf-8")
+        write_text(path, self.html)
         return path
 
     def _repr_html_(self) -> str:
@@ -74,12 +73,12 @@ def report_of(
     protocol: str | None = None,
     advance: Callable[[float, str], None] = lambda done, note: None,
 ) -> Report:
-    """The report of a run; written to `path`, if that is given."""
+    """Return the report of a run; write it to `path`, if that is given."""
     results = results_of(run, protocol)
     rules = run.rules(str(results["protocol"].iloc[0]))
     shown = one_run.of_run(run, results, rules)
-    kept = run.folder if isinstance(run, SavedRun) and (run.folder / TARGETS).exists() else None
-    page = of_run(run, results, rules, kept, protocol, advance, shown)
+    folder = run.folder if isinstance(run, SavedRun) and (run.folder / TARGETS).exists() else None
+    page = of_run(run, results, rules, folder, protocol, advance, shown)
     found = Report(page, shown)
     if path is not None:
         found.save(path)
@@ -87,7 +86,7 @@ def report_of(
 
 
 def small(run: Run) -> str:
-    """What a notebook shows of a run: the sentence, what to beware of, and a small table."""
+    """Return what a notebook shows of a run: the sentence, warnings, and a small table."""
     results = results_of(run)
     notes = [text for _, text in cautions(results, run.federation.data.group_names)]
     lines = [one_run.judged_run(run, results).sentence, *(f"Note: {note}" for note in notes)]
@@ -95,7 +94,7 @@ def small(run: Run) -> str:
 
 
 def open_page(path: Path) -> bool:
-    """Open a page in a browser, where there is one with a screen; say whether."""
+    """Open a page in a browser, if there is a screen; return whether it was opened."""
     screen = sys.platform in ("darwin", "win32") or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
     )

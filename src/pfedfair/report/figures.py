@@ -20,7 +20,7 @@ from pfedfair._util.files import atomic
 from pfedfair.studies.rows import place
 from pfedfair.studies.view import Picture
 
-# Okabe and Ito's colours, for eyes that see fewer; without yellow, which is pale on white.
+# Okabe and Ito's colours, for colour-blind readers; without yellow, which is pale on white.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
 ROLE = {"underrepresented": "#D55E00", "overrepresented": "#0072B2"}
@@ -28,12 +28,12 @@ GREY = "#555555"
 NO_TIME: dict[str, dict[str, None] | None] = {
     "png": None, "svg": {"Date": None}, "pdf": {"CreationDate": None},
 }  # fmt: skip
-MANY = 14  # methods that can be told apart in one panel
+MANY = 14  # methods that can be distinguished in one panel
 TOO_WIDE = "Not drawn: intervals wider than half the picture, as with few seeds."
 
 
 def style(method: str) -> tuple[str, str]:
-    """Colour and marker of a method; also of one that nobody knows, always the same."""
+    """Return the colour and marker of a method; also of an unknown one, always the same."""
     k = place(method)
     return COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)]
 
@@ -44,7 +44,7 @@ def draw(picture: Picture) -> Figure:
 
 
 def curves(picture: Picture) -> Figure:
-    """A curve per method with error bars; dashed lines and hollow marks to compare with.
+    """Draw a curve per method with error bars; dashed lines and hollow marks to compare with.
 
     With more than `MANY` methods each has a small panel of its own: see `multiples`.
     """
@@ -97,14 +97,14 @@ def limits(axes: Axes, curves: pd.DataFrame, marks: pd.DataFrame) -> None:
 
 
 def fitting(axes: Axes, rows: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """Halves of intervals; NaN for those that are wider than half the picture, and say nothing."""
+    """Return half-widths of intervals; NaN for those wider than half the picture."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     x_half, y_half = rows["x_half"].astype(float), rows["y_half"].astype(float)
     return y_half.where(4 * y_half < high - low), x_half.where(4 * x_half < right - left)
 
 
 def rates(picture: Picture) -> Figure:
-    """Negative prediction rates of two groups against eta, by kind of client."""
+    """Draw negative prediction rates of two groups against eta, by kind of client."""
     dashes: dict[str, Literal["-", "--"]] = {"npr_s0": "-", "npr_s1": "--"}
     figure, panels = _panels(picture, 4.5, 3.6, sharey="row")
     for axes, here in panels:
@@ -119,7 +119,7 @@ def rates(picture: Picture) -> Figure:
 
 
 def clients(picture: Picture) -> Figure:
-    """Every client of every seed."""
+    """Draw every client of every seed."""
     figure, panels = _panels(picture, 2.6, 2.9, sharex="row", sharey="row")
     for axes, here in panels:
         for role, rows in here["clients"].groupby("role", sort=False):
@@ -130,7 +130,7 @@ def clients(picture: Picture) -> Figure:
 
 
 def shares(picture: Picture) -> Figure:
-    """Each client's shares of the two groups."""
+    """Draw each client's shares of the two groups."""
     figure, panels = _panels(picture, 5.5, 3.2)
     groups = {"S=1": COLOURS[0], "S=0": COLOURS[1]}
     for axes, here in panels:
@@ -147,7 +147,7 @@ def shares(picture: Picture) -> Figure:
 
 
 def tiles(picture: Picture) -> Figure:
-    """A small panel for each client, where it belongs on a map: the gap of each method."""
+    """Draw a small panel for each client, at its place on a map: the gap of each method."""
     frame = picture.frames["tiles"]
     down, across = frame["down"].max() + 1, frame["across"].max() + 1
     figure = Figure(figsize=(1.0 * across + 0.5, 1.05 * down + 1.0), layout="constrained")
@@ -181,7 +181,7 @@ KINDS = {"curves": curves, "rates": rates, "clients": clients, "shares": shares,
 def _panels(
     picture: Picture, width: float, height: float, **shared: Any
 ) -> tuple[Figure, list[tuple[Axes, dict[str, pd.DataFrame]]]]:
-    """A figure with panels in lines, no empty ones; each with its part of the picture's frames."""
+    """Return a figure and its panels, each with its part of the picture's frames."""
     names = list(dict.fromkeys(picture.frames[picture.kind]["panel"]))
     across = min(len(names), picture.across)
     down = -(-len(names) // across)
@@ -212,13 +212,13 @@ def tidy(axes: Axes, x: str, y: str) -> None:
 
 
 def method_line(method: str) -> Line2D:
-    """A method's mark, for a legend."""
+    """Return a method's mark, for a legend."""
     colour, marker = style(method)
     return Line2D([], [], color=colour, label=method, **_dot(marker))
 
 
 def legend(figure: Figure, handles: Sequence[Artist], columns: int, note: str = "") -> None:
-    """One legend for all panels, below them; a note stands above it."""
+    """Add one legend for all panels, below them; a note stands above it."""
     figure.legend(
         handles=handles, loc="outside lower center", ncols=columns, frameon=False,
         title=note or None, title_fontsize=9,
@@ -230,6 +230,6 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     paths = [stem.with_suffix(f".{kind}") for kind in NO_TIME]
     with matplotlib.rc_context({"svg.hashsalt": "pfedfair", "pdf.fonttype": 42}):
         for path, meta in zip(paths, NO_TIME.values(), strict=True):
-            with atomic(path) as beside:
-                figure.savefig(beside, dpi=150, metadata=meta)
+            with atomic(path) as file:
+                figure.savefig(file, dpi=150, metadata=meta)
     return paths

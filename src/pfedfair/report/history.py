@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 def write(history: pd.DataFrame, folder: str | Path) -> list[Path]:
     """Write ``history.csv`` and ``history.png`` of what `Run.history` has."""
     paths = [Path(folder) / f"history.{kind}" for kind in ("csv", "png")]
-    with atomic(paths[0]) as beside:
-        history.to_csv(beside, index=False)
-    with atomic(paths[1]) as beside:
-        draw(history).savefig(beside, dpi=150)
+    with atomic(paths[0]) as file:
+        history.to_csv(file, index=False)
+    with atomic(paths[1]) as file:
+        draw(history).savefig(file, dpi=150)
     return paths
 
 
 def draw(history: pd.DataFrame) -> "Figure":
-    """Draw loss, accuracy and gap against the round; and a mark for what clients end with."""
+    """Draw loss, accuracy and gap against the round; and a mark for the clients' final models."""
     from matplotlib.figure import Figure  # matplotlib takes a second to load
     from matplotlib.ticker import MaxNLocator
 

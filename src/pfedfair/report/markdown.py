@@ -1,11 +1,11 @@
-"""A view as Markdown: one table after the other."""
+"""A view as Markdown."""
 
 from pfedfair._util.text import marked
 from pfedfair.studies.view import Table, View
 
 
 def text(view: View) -> str:
-    """The sentence, tables, what is said of them, pictures, and what the numbers mean."""
+    """Return the sentence, tables and their notes, pictures, and the legend."""
     lines = [f"# {_line(view.title)}"]
     if view.sentence:
         lines += ["", f"**{_line(view.sentence)}**", *(f"\n{_line(line)}" for line in view.more)]
@@ -21,7 +21,7 @@ def text(view: View) -> str:
 
 
 def table(one: Table) -> list[str]:
-    """The lines of a table; lines within a cell have a slash between, or what the column says."""
+    """Return the lines of a table; lines within a cell are joined by the column's `between`."""
     head = [column.heading.replace("\n", " ") for column in one.columns]
     between = [column.between for column in one.columns]
     rows = [list(map(_join, row, between)) for row in one.cells()]
@@ -29,12 +29,12 @@ def table(one: Table) -> list[str]:
 
 
 def _join(cell: str, between: str) -> str:
-    whole = cell.replace("-\n", "-")  # a name that was broken for the screen
-    return between.join(line.strip() for line in whole.split("\n") if line.strip())
+    lines = cell.replace("-\n", "-").split("\n")  # a name that was broken for the screen
+    return between.join(line.strip() for line in lines if line.strip())
 
 
 def _line(text: str) -> str:
-    """A text that stays within its line."""
+    """Return a text in one line."""
     return marked(" ".join(text.splitlines()))
 
 

@@ -17,7 +17,7 @@ from pfedfair.studies.view import Picture
 ACROSS = 6
 OTHERS = "#c8c8c8"
 WIDTH, HEIGHT = 1.75, 1.15  # of a panel, in inches
-BESIDE, BETWEEN = 0.18, 0.42  # room to the right of a panel, and above it
+RIGHT, ABOVE = 0.18, 0.42  # space to the right of a panel, and above it
 LEFT, HEAD, FOOT, END = 0.75, 0.55, 0.55, 0.6  # of a block, and of the figure
 
 
@@ -27,9 +27,9 @@ def draw(picture: Picture) -> Figure:
     names = list(dict.fromkeys(frames["curves"]["panel"]))
     parts = [{k: f[f["panel"] == name] for k, f in frames.items()} for name in names]
     down = [-(-len(_methods(part["curves"])) // ACROSS) for part in parts]
-    heights = [HEAD + FOOT + rows * (HEIGHT + BETWEEN) for rows in down]
+    heights = [HEAD + FOOT + rows * (HEIGHT + ABOVE) for rows in down]
     title = 0.4 if "title" in picture.words else 0.0
-    size = LEFT + ACROSS * (WIDTH + BESIDE), title + sum(heights) + END
+    size = LEFT + ACROSS * (WIDTH + RIGHT), title + sum(heights) + END
     figure, left_out, y = Figure(figsize=size), False, size[1] - title
     if title:
         figure.text(0.5, 1 - 0.2 / size[1], picture.words["title"], fontsize=12, ha="center")
@@ -62,26 +62,26 @@ def _block(
     left_out = False
     for k, method in enumerate(methods):
         down, across = divmod(k, ACROSS)
-        x, y = LEFT + across * (WIDTH + BESIDE), top - (down + 1) * (HEIGHT + BETWEEN) + 0.2
+        x, y = LEFT + across * (WIDTH + RIGHT), top - (down + 1) * (HEIGHT + ABOVE) + 0.2
         axes = figure.add_axes((x / width, y / height, WIDTH / width, HEIGHT / height))
         figures.limits(axes, curves, marks)
         own = curves["method"] == method
-        axes.plot(*_together(curves[~own & ~curves["mark"]]), color=OTHERS, linewidth=0.7, zorder=1)
-        axes.plot(*_together(curves[curves["mark"]]), color="black", linestyle="--", linewidth=0.8)
+        axes.plot(*_one_line(curves[~own & ~curves["mark"]]), color=OTHERS, linewidth=0.7, zorder=1)
+        axes.plot(*_one_line(curves[curves["mark"]]), color="black", linestyle="--", linewidth=0.8)
         left_out |= _own(axes, curves[own], marks[marks["method"] == method], method)
         figures.tidy(axes, "", "")
         axes.locator_params(nbins=4)
         axes.set_title(method, fontsize=9, pad=3)
         axes.tick_params(labelsize=7, labelleft=across == 0, labelbottom=k + ACROSS >= len(methods))
-    middle = top - 0.5 * -(-len(methods) // ACROSS) * (HEIGHT + BETWEEN)
-    low = top - -(-len(methods) // ACROSS) * (HEIGHT + BETWEEN) - 0.2
+    middle = top - 0.5 * -(-len(methods) // ACROSS) * (HEIGHT + ABOVE)
+    low = top - -(-len(methods) // ACROSS) * (HEIGHT + ABOVE) - 0.2
     figure.text(0.5, low / height, words["x"], fontsize=9, ha="center")
     figure.text(0.15 / width, middle / height, words["y"], fontsize=9, va="center", rotation=90)
     return left_out
 
 
-def _together(curves: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """All curves as one line, with a break after each."""
+def _one_line(curves: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return all curves as one line, with a break after each."""
     each = [rows[["x", "y"]].to_numpy(float) for _, rows in curves.groupby("method", sort=False)]
     gap = np.full((1, 2), np.nan)
     points = np.concatenate([part for rows in each for part in (rows, gap)] or [gap])

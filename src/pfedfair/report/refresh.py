@@ -1,24 +1,24 @@
-"""A page that is written while the work goes on, and that looks for its next version by itself."""
+"""A page that is written while the work goes on, and reloads itself."""
 
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from pfedfair._util.files import atomic
+from pfedfair._util.files import write_text
 from pfedfair.report.document import open_page
 from pfedfair.studies.page import Page
 
-EVERY = 2.0  # seconds between two versions, at the least
+EVERY = 2.0  # seconds between two versions, at least
 SHARE = 0.05  # of the time that may be spent on them
-REFRESH = 3  # seconds after which a browser looks again
+REFRESH = 3  # seconds after which a browser reloads
 
 
 class Live:
-    """Write a page now and then: `tell` is called as often as one likes.
+    """Write a page now and then: `update` may be called at any time.
 
-    `make` returns the page as it is now; it is asked for no more often than every two seconds, and
-    less often where it takes long.
+    `make` returns the page as it is now; it is called at most every two seconds, and less often
+    where it takes long.
     """
 
     def __init__(
@@ -28,8 +28,8 @@ class Live:
         self.began = self.next = clock()
         self.opened = False
 
-    def tell(self, done: float, of: float, words: str) -> bool:
-        """Write the page, if it is time; say whether."""
+    def update(self, done: float, of: float, words: str) -> bool:
+        """Write the page, if it is time; return whether it was written."""
         now = self.clock()
         if now < self.next:
             return False
@@ -54,10 +54,8 @@ class Live:
 
 
 def write(page: Page, path: Path) -> Path:
-    """Write a page whole, or not at all."""
+    """Write a page to a file; return its path."""
     from pfedfair.report.page import render
 
-    text = render(page.to_json())
-    with atomic(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+    write_text(path, render(page.to_json()))
     return path

@@ -1,4 +1,4 @@
-"""A view on the screen: tables in as many blocks as its width asks for, no number lost."""
+"""A view on the screen: tables in as many blocks as its width requires."""
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -11,7 +11,7 @@ from pfedfair.studies.view import Table, View
 
 
 def show(view: View, console: Console) -> None:
-    """Print the sentence, the tables, what is said of them, what the numbers mean, and notes."""
+    """Print the sentence, the tables and their notes, the legend, and warnings."""
     title = view.title
     if view.sentence:
         console.print()
@@ -34,8 +34,8 @@ def show(view: View, console: Console) -> None:
 def print_table(table: Table, console: Console, title: str = "") -> None:
     """Print a table; one that is too wide, its columns in several blocks.
 
-    Numbers are never cut or folded, also where nobody looks at the width, as in a pipe. Names that
-    say whose a row is are folded if they take more than a third of it.
+    Numbers are never cut or folded, also in a pipe, which has no width. Names in the first columns
+    are folded if they take more than a third of it.
     """
     cells = [[plain(text) for text in row] for row in table.cells()]
     heads = [plain(column.heading) for column in table.columns]
@@ -74,23 +74,23 @@ def print_table(table: Table, console: Console, title: str = "") -> None:
 
 def _styled(text: str, bright: int) -> Text:
     lines = text.split("\n")
-    remarks = "".join(f"\n{line}" for line in lines[bright:])
-    return Text.assemble("\n".join(lines[:bright]), (remarks, "dim"))
+    rest = "".join(f"\n{line}" for line in lines[bright:])
+    return Text.assemble("\n".join(lines[:bright]), (rest, "dim"))
 
 
 def _blocks(widths: list[int], keys: int, width: int) -> list[list[int]]:
-    """Which columns stand side by side, the first ones, that say whose a row is, in each block.
+    """Return which columns stand side by side; the first ones, a row's names, in each block.
 
     >>> _blocks([10, 10, 10, 10], 1, 32)
     [[0, 1, 2], [0, 3]]
     """
     first = list(range(keys))
-    blocks, left = [first.copy()], width - sum(widths[:keys])
-    room = left
+    full = left = width - sum(widths[:keys])
+    blocks = [first.copy()]
     for k in range(keys, len(widths)):
         if widths[k] > left and len(blocks[-1]) > keys:
             blocks.append(first.copy())
-            left = room
+            left = full
         blocks[-1].append(k)
         left -= widths[k]
     return blocks

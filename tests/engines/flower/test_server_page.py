@@ -13,7 +13,7 @@ from pfedfair._util.errors import InputError
 from pfedfair.engines.flower import log, page
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site.settings import Settings
-from pfedfair.studies.page.messages import kept_copies
+from pfedfair.studies.page.messages import of_copies
 
 
 def document(path):
@@ -73,19 +73,19 @@ def test_a_run_that_stops_says_so_on_its_page(consortium):
     assert [site["state"] for site in found["server"]["sites"]] == ["present", "missing", "missing"]
 
 
-def test_what_left_a_site_is_what_it_kept_copies_of(consortium):
+def test_a_site_has_copies_of_what_it_sent(consortium):
     folder = consortium.folder / "sent"
     grid = consortium.grid("fedavg", rounds=3)
     grid.add(100, consortium.site(0, **{"audit-dir": str(folder)}))
     conduct(grid)
-    rows = {row["what"]: row for row in kept_copies(folder)["rows"]}
+    rows = {row["what"]: row for row in of_copies(folder)["rows"]}
     run = pff.load_run(consortium.folder / "state0" / "model")
     assert rows["train"]["messages"] == 3
     assert 3 * 4 * run.network.size <= rows["train"]["bytes"] < 3 * 4 * run.network.size + 3 * 99
     assert rows["train-finish"]["messages"] == rows["query-describe"]["messages"] == 1
     assert run.report().document["kind"] == "run"  # of the site's own folder
     with pytest.raises(pff.InputError, match="has no copies of messages: name the site's audit"):
-        kept_copies(consortium.folder / "nowhere")
+        of_copies(consortium.folder / "nowhere")
     next(folder.glob("*.safetensors")).write_bytes(b"half a file")
     with pytest.raises(pff.InputError, match="cannot be read"):
-        kept_copies(folder)
+        of_copies(folder)

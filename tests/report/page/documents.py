@@ -38,20 +38,20 @@ def arm(rng, n, method, level, gap, accuracy, target=0.05):
     half = rng.uniform(0.008, 0.024, n)
     right = np.clip(rng.normal(accuracy, 0.018, n), 0.5, 0.99)
     low, high = np.maximum(gaps - half, 0), gaps + half
-    people = [int(v) if v >= 5 else "few" for v in gaps * rng.uniform(200, 900, n)]
+    number = [int(v) if v >= 5 else "few" for v in gaps * rng.uniform(200, 900, n)]
     verdict = [
         "within" if b <= target else "above" if a > target else "not clear"
         for a, b in zip(low, high, strict=True)
     ]
-    told = {"above": "its gap is above the target, also at the lower end of the interval",
-            "not clear": "the interval is wide: 212 people of the smaller group"}  # fmt: skip
+    why = {"above": "its gap is above the target, also at the lower end of the interval",
+            "not clear": "the interval is wide: 212 rows of the smaller group"}  # fmt: skip
     return {
         "method": method, "level": level, "words": f"{method}, {level}", "target": target,
         "gap": six(gaps), "gap_low": six(low), "gap_high": six(high),
         "accuracy": six(right), "accuracy_low": six(right - 0.012),
         "accuracy_high": six(right + 0.012),
-        "constant": six(np.full(n, 0.752)), "people": people, "verdict": verdict,
-        "why": [told.get(v) for v in verdict],
+        "constant": six(np.full(n, 0.752)), "rows": number, "verdict": verdict,
+        "why": [why.get(v) for v in verdict],
     }  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def document(kind, title, sentence, parts, **more):
                 "how far apart the groups' chances of a positive decision are"},
         "target": 0.05, "confidence": 0.95, "groups": ["Female", "Male"],
         "labels": ["<=50K", ">50K"], "positive": ">50K", "live": None, "parts": parts,
-        "slider": None, "details": None, "shapes": None, "left": None, "warnings": [],
+        "slider": None, "details": None, "shapes": None, "sent": None, "warnings": [],
         "about": ABOUT, "glossary": GLOSSARY, "audit": None, "server": None, **more,
     }  # fmt: skip
 
@@ -93,17 +93,17 @@ GLOSSARY = [
     [
         "gap (DDP)",
         "The difference of demographic parity: how far apart the groups' chances of a "
-        "positive decision are. 0 is equal; 0.05 is five in a hundred people.",
+        "positive decision are. 0 is equal; 0.05 is five in a hundred rows.",
     ],
     ["target", "The largest gap that a site allows."],
-    ["interval", "Where the true number is with 95 % confidence, given how few people were seen."],
+    ["interval", "Where the true number is with 95 % confidence, given how few rows there are."],
     ["within", "The whole interval is at or below the target."],
     ["not clear", "The interval reaches across the target."],
     ["above", "The whole interval is above the target."],
-    ["constant classifier", "Decides the same for everybody: no gap, and no use."],
+    ["constant classifier", "The same decision for all rows: no gap, and no use."],
     ["frontier", "The least error that any rule on these scores can have at a gap."],
     ["site", "One client: a branch, a hospital, a state. Its rows never leave it."],
-    ["lot", "Some of the people, drawn at random, get the decision."],
+    ["random draw", "Some of the rows, drawn at random, get the decision."],
 ]
 
 
@@ -175,11 +175,11 @@ def detail(rng, groups=("Female", "Male")):
     rates, shares, changed, cuts = [], [], [], []
     edges = np.linspace(0, 1, 21)
     for k, group in enumerate(groups):
-        people = int(rng.integers(120, 800))
+        number = int(rng.integers(120, 800))
         rate, before = 0.19 + 0.03 * k, 0.11 + 0.19 * k
-        half = 1.96 * math.sqrt(rate * (1 - rate) / people)
+        half = 1.96 * math.sqrt(rate * (1 - rate) / number)
         rates.append({
-            "group": group, "train": 4 * people, "people": people, "rate": rate,
+            "group": group, "train": 4 * number, "rows": number, "rate": rate,
             "low": round(rate - half, 6), "high": round(rate + half, 6), "before": before,
             "before_low": round(before - half, 6), "before_high": round(before + half, 6),
         })  # fmt: skip
@@ -187,17 +187,17 @@ def detail(rng, groups=("Female", "Male")):
         density = (edges[:-1] + 0.025) ** (a - 1) * (1 - edges[:-1] - 0.02) ** (b - 1)
         shares.append(six(density / density.sum()))
         changed.append({"group": group, "to_positive": 31 if k == 0 else 0,
-                        "to_negative": 0 if k == 0 else 54, "people": people})  # fmt: skip
+                        "to_negative": 0 if k == 0 else 54, "rows": number})  # fmt: skip
         cuts.append({"group": group, "low": (0.36, 0.57)[k], "high": (0.38, 0.57)[k],
                      "chance": 0.4 - 0.4 * k})  # fmt: skip
     return {
         "rates": rates, "changed": changed, "scores": {"edges": six(edges), "shares": shares},
         "thresholds": cuts, "cost": 0.0113,
         "rule": ["Decide >50K if the score is above the threshold of the person's group; between "
-                 "two numbers a lot decides: some of the people there, drawn at random, get it.",
+                 "two numbers some rows, drawn at random, get it.",
                  "Female: 0.360-0.380", "Male: 0.570"],
-        "alone": {"accuracy": 0.812, "gap": 0.081, "words": "Training alone would give 81.2 %."},
-        "facts": [["gap known to", "±0.021"], ["people behind the gap", "23"]],
+        "local": {"accuracy": 0.812, "gap": 0.081, "words": "Local training would give 81.2 %."},
+        "facts": [["half-width", "±0.021"], ["rows behind the gap", "23"]],
     }  # fmt: skip
 
 
@@ -208,30 +208,33 @@ def shapes():
     return [
         {"column": "age", "kind": "number", "label": ">50K", "values": age.tolist(),
          "added": six(1.1 - ((age - 52) / 22) ** 2),
-         "people": six(900 * np.exp(-((age - 36) / 15) ** 2)),
-         "empty": None},
+         "rows": six(900 * np.exp(-((age - 36) / 15) ** 2)),
+         "missing": None},
         {"column": "hours-per-week", "kind": "number", "label": ">50K", "values": hours.tolist(),
          "added": six(np.tanh((hours - 40) / 12)),
-         "people": six(2000 * np.exp(-((hours - 40) / 8) ** 2)), "empty": -0.2},
+         "rows": six(2000 * np.exp(-((hours - 40) / 8) ** 2)), "missing": -0.2},
         {"column": "workclass", "kind": "category", "label": ">50K", "values": work,
          "added": [0.02, -0.31, 0.05, -0.12, 0.44, 0.38],
-         "people": [22286, 2499, 2067, 1278, 1116, 943], "empty": None},
+         "rows": [22286, 2499, 2067, 1278, 1116, 943], "missing": None},
         {"column": "capital-gain", "kind": "number", "label": ">50K",
          "values": list(range(0, 100000, 4000)),
-         "added": six(3 * (1 - np.exp(-np.arange(25) / 2.5))), "people": [9000] + [40] * 24,
-         "empty": None},
+         "added": six(3 * (1 - np.exp(-np.arange(25) / 2.5))), "rows": [9000] + [40] * 24,
+         "missing": None},
     ]  # fmt: skip
 
 
-LEFT = {
-    "words": ["Rows and the groups of people never left a site. Messages are of all rounds."],
+SENT = {
+    "words": ["Rows and their groups never left a site. Messages are of all rounds."],
     "rows": [{"what": "model updates", "messages": 200, "bytes": 1843200, "epsilon": None},
              {"what": "counts by group, with noise", "messages": 5, "bytes": 640, "epsilon": 0.5}],
 }  # fmt: skip
 WARNINGS = [
-    {"kind": "few", "text": "Site 4 has 18 held-out people of group Female: its gap is not sure."},
+    {
+        "kind": "few",
+        "text": "Site 4 has 18 held-out rows of group Female: its gap is not known well.",
+    },
     {"kind": "left out", "text": "Column fnlwgt was left out: it is a weight of the survey."},
-    {"kind": "collapsed", "text": "fedadam decides the same for everybody at site 2."},
+    {"kind": "collapsed", "text": "fedadam decides the same for all rows at site 2."},
     {"kind": "unlucky", "text": "Of 100 intervals, five are expected to miss the true number."},
     {"kind": "note", "text": "The held-out rows were read as UTF-8."},
 ]
@@ -257,11 +260,11 @@ def run(names=("client 0", "client 1", "client 2", "client 3", "client 4"), seed
     return document(
         "run", "transport on adult",
         f"{kept} of {n} sites keep a gap of 0.05 with 95 % confidence; for the others it is not "
-        "clear, because too few people were held out.",
+        "clear, because too few rows were held out.",
         [part(rng, names, [own], tradeoff)],
-        more=["The mean accuracy is 82.9 %; deciding the same for everybody gives 75.2 %."],
+        more=["The mean accuracy is 82.9 %; the same decision for all rows gives 75.2 %."],
         slider=slider(rng, n, own), details=[detail(rng) for _ in names][:400] + [None] * (n - 400),
-        shapes=shapes(), left=LEFT, warnings=WARNINGS,
+        shapes=shapes(), sent=SENT, warnings=WARNINGS,
     )  # fmt: skip
 
 
@@ -286,7 +289,7 @@ def study(n_methods=20, n_sites=12):
         )
     return document("study", "Scores: every method on two data sets",
                     "pfedfair and transport have the smallest gaps; no method is best everywhere.",
-                    parts, left=LEFT, warnings=WARNINGS)  # fmt: skip
+                    parts, sent=SENT, warnings=WARNINGS)  # fmt: skip
 
 
 @cache
@@ -321,7 +324,7 @@ def audit():
                 ("false_positive_rate", "false alarms"), ("accuracy", "right")]  # fmt: skip
     rows = [
         {"client": client, "group": group, "measure": key, "name": name, "value": round(v, 6),
-         "low": round(max(v - 0.04, 0), 6), "high": round(v + 0.04, 6), "people": 240 + 31 * k}
+         "low": round(max(v - 0.04, 0), 6), "high": round(v + 0.04, 6), "rows": 240 + 31 * k}
         for k, client in enumerate(["", *names])
         for key, name in measures for group in ("Female", "Male")
         for v in [rng.uniform(0.1, 0.9)]
@@ -360,17 +363,17 @@ def sparse():
     arms = [{"method": method, "level": "", "words": method, "target": None,
              "gap": [0.1, None, 0.3],
              "gap_low": None, "gap_high": None, "accuracy": None, "accuracy_low": None,
-             "accuracy_high": None, "constant": None, "people": None, "verdict": None, "why": None}
+             "accuracy_high": None, "constant": None, "rows": None, "verdict": None, "why": None}
             for method in ("local", "fedavg")]  # fmt: skip
     point = {"arm": 0, "level": "", "gap": 0.1, "gap_low": None, "gap_high": None, "error": 0.2,
              "error_low": None, "error_high": None}  # fmt: skip
     lines = [{"method": method, "kind": "method", "colour": k, "marker": k, "points": points}
              for k, (method, points) in enumerate([("local", [point]), ("fedavg", [])])
              ]  # fmt: skip
-    rate = {"group": "x", "train": None, "people": 12, "rate": 0.5, "low": None, "high": None,
+    rate = {"group": "x", "train": None, "rows": 12, "rate": 0.5, "low": None, "high": None,
             "before": None, "before_low": None, "before_high": None}  # fmt: skip
-    told = {"rates": [rate, rate, rate], "changed": None, "scores": None, "thresholds": None,
-            "rule": [], "cost": None, "alone": None, "facts": []}  # fmt: skip
+    why = {"rates": [rate, rate, rate], "changed": None, "scores": None, "thresholds": None,
+            "rule": [], "cost": None, "local": None, "facts": []}  # fmt: skip
     return {
         "version": 1, "kind": "comparison", "title": "two methods",
         "sentence": "Nobody set a target.",
@@ -381,7 +384,7 @@ def sparse():
                    "arms": arms, "chosen": 0, "tables": [],
                    "tradeoff": {"who": "mean of clients", "x": "DEO", "y": "error %",
                                 "curves": lines}}],
-        "details": [told, None, told],
+        "details": [why, None, why],
     }  # fmt: skip
 
 

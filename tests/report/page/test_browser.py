@@ -58,7 +58,7 @@ def visit(browser, files):
         page = context.new_page()
         page.set_default_timeout(5000)
         page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on("console", lambda said: troubles.append(said.text))
+        page.on("console", lambda message: troubles.append(message.text))
         page.on("request", lambda request: asked.add(request.url.split("#")[0]))
         file = files(name, document)
         page.goto(file.as_uri())
@@ -217,13 +217,13 @@ def test_one_site_is_told_whole(visit):
     panel = page.inner_text("#panel")
     for rate in detail["rates"]:
         assert f"{100 * rate['rate']:.1f}\u00a0%" in panel
-        assert f"{rate['people']:,}" in panel
+        assert f"{rate['rows']:,}" in panel
     for line in detail["rule"]:
         assert line in panel
     assert "1.1 points" in panel
     assert page.locator(".histogram").count() == 2
     assert page.locator(".histogram .cut").count() == 2
-    assert page.locator(".histogram .lot").count() == 1  # the other group has no lot
+    assert page.locator(".histogram .band").count() == 1  # the other group has no band
     assert page.locator("#learnt figure").count() == 4
 
 
@@ -279,10 +279,10 @@ def test_points_tell_their_numbers(visit):
     page.focus(".stage")
     for key in ("ArrowRight", "ArrowDown", "ArrowRight", "ArrowRight"):
         page.keyboard.press(key)
-    told = page.locator("#chart [role=status]").text_content()
-    assert told.startswith("fedavg, eta 0.6. DDP")
-    assert f"{point['gap']:.3f}" in told
-    assert f"{100 * point['error']:.1f}\u00a0%" in told
+    text = page.locator("#chart [role=status]").text_content()
+    assert text.startswith("fedavg, eta 0.6. DDP")
+    assert f"{point['gap']:.3f}" in text
+    assert f"{100 * point['error']:.1f}\u00a0%" in text
     assert page.locator(".tip").inner_text().startswith("fedavg, eta 0.6")
     page.keyboard.press("Enter")
     assert page.locator("#arm").evaluate("e => e.selectedOptions[0].text") == "fedavg, eta 0.6"

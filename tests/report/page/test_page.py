@@ -1,4 +1,4 @@
-"""What can be said of the page without a browser."""
+"""The page without a browser."""
 
 import base64
 import hashlib
@@ -70,12 +70,12 @@ def test_nothing_is_loaded_and_the_policy_forbids_it(kind):
     text = page.render(documents.ALL[kind]())
     read = Reader(text)
     ((policy, _),) = read.all("meta", **{"http-equiv": "Content-Security-Policy"})
-    said = dict(rule.split(" ", 1) for rule in policy["content"].split("; "))
-    assert said["default-src"] == "'none'"
-    assert said["base-uri"] == said["form-action"] == "'none'"
+    directives = dict(rule.split(" ", 1) for rule in policy["content"].split("; "))
+    assert directives["default-src"] == "'none'"
+    assert directives["base-uri"] == directives["form-action"] == "'none'"
     ours = [text for attributes, text in read.all("script") if "type" not in attributes]
-    assert [said["script-src"]] == [f"'{sha256(one)}'" for one in ours]
-    assert [said["style-src"]] == [f"'{sha256(one)}'" for _, one in read.all("style")]
+    assert [directives["script-src"]] == [f"'{sha256(one)}'" for one in ours]
+    assert [directives["style-src"]] == [f"'{sha256(one)}'" for _, one in read.all("style")]
     for tag, attributes in read.found:
         assert "src" not in attributes
         assert "style" not in attributes, tag  # the policy would drop it

@@ -14,34 +14,35 @@ from pathlib import Path
 from typing import Any
 
 from pfedfair.report.page import formats
+from pfedfair.studies.words import TOO_FEW
 
 FOLDER = Path(__file__).parent
 SCRIPTS = (
     "base", "marks", "overview", "rows", "strip", "curves", "tradeoff", "slider",
-    "people", "site", "shapes", "main",
+    "details", "site", "shapes", "main",
 )  # fmt: skip
 STYLES = ("page", "charts", "print")
 STATIC = 300  # rows of a table without JavaScript
 EMPTY: dict[str, Any] = {
     "more": [], "live": None, "parts": [], "slider": None, "details": None, "shapes": None,
-    "left": None, "warnings": [], "about": [], "glossary": [], "audit": None, "server": None,
+    "sent": None, "warnings": [], "about": [], "glossary": [], "audit": None, "server": None,
     "target": None, "confidence": None, "gap": None, "groups": [], "labels": [], "positive": None,
 }  # fmt: skip
 WORDS = {
     "verdicts": {
-        "within": "the whole interval is at or below the target",
+        "within": "the whole interval is at most the target",
         "not clear": "the interval reaches across the target",
-        "above": "the whole interval is above the target",
-        "few": "too few people to tell",
-        "same": "one decision for everybody, so there is no gap to speak of",
-        "none": "no gap: people of one group only",
+        "above": "the whole interval exceeds the target",
+        "few": TOO_FEW,
+        "same": "one decision for all rows, so a gap of 0 means nothing",
+        "none": "no gap: rows of one group only",
     },
     "kinds": {
         "run": "One run", "comparison": "Comparison", "study": "Study", "audit": "Audit",
         "server": "Server",
     },
     "warnings": {
-        "collapsed": "collapsed", "few": "few people", "left out": "left out",
+        "collapsed": "collapsed", "few": "few rows", "left out": "left out",
         "unlucky": "by chance", "note": "note",
     },
     "states": {"present": "here", "missing": "missing", "refused": "refused"},
@@ -49,9 +50,9 @@ WORDS = {
 
 
 def render(document: Mapping[str, Any]) -> str:
-    """Return the page of a document, whole: one file, no network.
+    """Return the page of a document: one file, no network.
 
-    >>> page = render({"kind": "run", "title": "a < b", "sentence": "All sites keep it."})
+    >>> page = render({"kind": "run", "title": "a < b", "sentence": "All sites are within it."})
     >>> "<h1" in page and "a &lt; b" in page
     True
     """
@@ -62,13 +63,13 @@ def render(document: Mapping[str, Any]) -> str:
     ])  # fmt: skip
     page: str = _template().render(
         doc={**EMPTY, **document}, words=WORDS, static=STATIC, policy=policy,
-        data=escape(document), said=escape(WORDS), script=script, style=style,
+        data=escape(document), texts=escape(WORDS), script=script, style=style,
     )  # fmt: skip
     return page
 
 
 def escape(value: Any) -> str:
-    r"""JSON that may stand in HTML: no character that HTML knows, no NaN.
+    r"""Return JSON that may stand in HTML: no character that HTML interprets, no NaN.
 
     >>> print(escape({"a": "</script> & \u2028"}))
     {"a":"\u003c/script\u003e \u0026 \u2028"}

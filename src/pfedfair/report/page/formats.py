@@ -1,4 +1,4 @@
-"""Numbers as people read them; what is not known is a dash."""
+"""Numbers as text; an unknown one is a dash."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ UNKNOWN = "–"
 
 
 def gap(value: float | None) -> str:
-    """Three digits, as gaps and targets have.
+    """Return three digits, as gaps and targets have.
 
     >>> gap(0.03125), gap(None)
     ('0.031', '–')
@@ -15,7 +15,7 @@ def gap(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    r"""A share as percent.
+    r"""Return a share as percent.
 
     >>> percent(0.8291).replace("\u00a0", "_")
     '82.9_%'
@@ -23,17 +23,17 @@ def percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{100 * value:.1f}\u00a0%"
 
 
-def together(text: str) -> str:
-    r"""Text in which no line ends between a number and its percent sign.
+def no_break(text: str) -> str:
+    r"""Return text without a line break between a number and its percent sign.
 
-    >>> together("95 % sure").replace("\u00a0", "_")
-    '95_% sure'
+    >>> no_break("95 % confidence").replace("\u00a0", "_")
+    '95_% confidence'
     """
     return text.replace(" %", "\u00a0%")
 
 
 def count(value: Any) -> str:
-    """How many, with commas; text stays as it is.
+    """Return a number with commas; text stays as it is.
 
     >>> count(2410), count("few"), count(None)
     ('2,410', 'few', '–')
@@ -44,7 +44,7 @@ def count(value: Any) -> str:
 
 
 def size(value: int | None) -> str:
-    r"""Bytes.
+    r"""Return bytes in a unit that suits them.
 
     >>> size(640).replace("\u00a0", "_"), size(1843200).replace("\u00a0", "_")
     ('640_B', '1.8_MB')
@@ -58,7 +58,7 @@ def size(value: int | None) -> str:
 
 
 def short(value: float | None) -> str:
-    """A target as it was given, without zeros at its end.
+    """Return a target as it was given, without trailing zeros.
 
     >>> short(0.05), short(0.0)
     ('0.05', '0')
@@ -67,11 +67,11 @@ def short(value: float | None) -> str:
 
 
 def at(values: list[Any] | None, place: int) -> Any:
-    """What a column has at a place; nothing if there is no such column."""
+    """Return the value of a column at a place; None if there is no such column."""
     return None if values is None else values[place]
 
 
 FILTERS = {
     "gap": gap, "percent": percent, "count": count, "size": size, "short": short, "at": at,
-    "together": together,
+    "no_break": no_break,
 }  # fmt: skip

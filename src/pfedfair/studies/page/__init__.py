@@ -1,6 +1,6 @@
-"""What the page shows, as plain data: one document, made of a run, a comparison, a study, a server.
+"""The data of a page: one document, made of a run, a comparison, a study or a server.
 
-`pfedfair.report.page` draws it, and computes nothing: all numbers are those of the files beside it.
+`pfedfair.report.page` renders it, and computes nothing: all numbers are those of the saved files.
 """
 
 from pfedfair.studies.page.document import Page

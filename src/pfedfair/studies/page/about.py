@@ -1,4 +1,4 @@
-"""Where the numbers of a page come from: data, settings, seeds, versions, hashes, the command."""
+"""The origin of a page's numbers: data, settings, seeds, versions, hashes, the command."""
 
 import hashlib
 import json
@@ -20,24 +20,24 @@ HASHED = ("results.parquet", "rules.parquet", "predictions.parquet", "model.safe
 PROTOCOLS = {
     "pool": "all held-out rows, weighted to each client's shares of the groups",
     "own": "each client's own held-out rows",
-    "validation": "rows set aside for tuning",
+    "validation": "validation rows, for tuning",
 }
 
 
 def of_card(card: Mapping[str, Any], protocol: str, network: str) -> About:
-    """What a run's card tells."""
+    """Return what a run's card has."""
     columns, data = card["columns"], card["data"]
     inputs = [*columns["numbers"], *columns["categories"]]
-    told = "is an input, too" if columns["sensitive_is_input"] else "is not an input"
-    left = [f"{name} ({why})" for name, why in columns["left_out"].items()]
+    use = "is an input, too" if columns["sensitive_is_input"] else "is not an input"
+    left_out = [f"{name} ({why})" for name, why in columns["left_out"].items()]
     of_data = [
         ("data set", card["dataset"]),
         ("rows", f"{data['rows']:,}"),
         ("SHA-256 of the rows", str(data["sha256"])),
         ("inputs", data["inputs"] or some(list(map(str, inputs)), 20)),
-        ("left out", some(left, 20)),
+        ("left out", some(left_out, 20)),
         ("label", str(columns["label"])),
-        ("groups", f"{card['sensitive_column']} ({', '.join(card['group_names'])}), {told}"),
+        ("groups", f"{card['sensitive_column']} ({', '.join(card['group_names'])}), {use}"),
         ("clients", f"{len(card['clients']):,}"),
         ("measured on", PROTOCOLS.get(protocol, protocol)),
     ]
@@ -51,7 +51,7 @@ def of_card(card: Mapping[str, Any], protocol: str, network: str) -> About:
 
 
 def of_results(results: pd.DataFrame, command: str = "") -> About:
-    """What results tell of themselves."""
+    """Return the data, settings, versions and command of results."""
     seeds = sorted(results["seed"].unique())
     protocols = [PROTOCOLS.get(one, one) for one in results["protocol"].unique()]
     of_data = [("part", words.heading(part)) for _, part in
@@ -70,7 +70,7 @@ def of_results(results: pd.DataFrame, command: str = "") -> About:
 
 
 def hashes(folder: Path) -> About:
-    """The files beside a page, and what tells whether they are still the same."""
+    """Return the files of a folder with their hashes."""
     rows = []
     for name in HASHED:
         if (folder / name).exists():

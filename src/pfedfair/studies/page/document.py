@@ -1,4 +1,4 @@
-"""The document itself: its parts, its numbers, and words that are the same on every page."""
+"""The document: its parts, its numbers as JSON has them, and its glossary."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -9,6 +9,7 @@ import numpy as np
 from pfedfair.metrics.criteria import MEASURES
 from pfedfair.metrics.intervals import FEWEST
 from pfedfair.studies.view import View
+from pfedfair.studies.words import TOO_FEW
 
 VERSION = 1
 DIGITS = 6
@@ -37,7 +38,7 @@ class Page:
     slider: Document | None = None
     details: Sequence[Document | None] | None = None
     shapes: Sequence[Document] | None = None
-    left: Document | None = None
+    sent: Document | None = None
     warnings: Sequence[tuple[str, str]] = ()
     about: Sequence[tuple[str, Sequence[tuple[str, str]]]] = ()
     hints: Mapping[str, str] | None = None
@@ -45,30 +46,31 @@ class Page:
     server: Document | None = None
 
     def to_json(self) -> Document:
-        """The document: text, numbers, lists, and null where something is not known."""
+        """Return the document: text, numbers, lists, and null for what is unknown."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         found |= {"version": VERSION, "gap": gap_words(self.gap), "glossary": glossary(self.gap)}
         found["warnings"] = [{"kind": kind, "text": text} for kind, text in self.warnings]
         found["about"] = [{"heading": heading, "rows": [list(row) for row in rows]}
                           for heading, rows in self.about if rows]  # fmt: skip
-        plainly: Document = plain(found)
-        return plainly
+        document: Document = jsonable(found)
+        return document
 
 
 def more_of(view: View) -> list[str]:
-    """A few lines that belong to the sentence: what is said of the first tables."""
+    """Return a few lines that belong to the sentence: those below the first tables."""
     return [*view.more, *(line for table in view.tables for line in table.lines)][:MORE]
 
 
 def gap_words(gap: str) -> Document:
+    """Return the key, name and definition of a gap."""
     words = MEASURES[gap].words.partition(": ")[2]
     return {"key": gap, "name": gap.upper(), "words": words[:1].upper() + words[1:]}
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it: numbers rounded to six digits, null where there is none."""
+def jsonable(value: Any) -> Any:
+    """Return a value as JSON has it: numbers rounded to six digits, null for what is no number."""
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): jsonable(one) for key, one in value.items()}
     if isinstance(value, str) or value is None:
         return value if value is None else str(value)
     if isinstance(value, bool | np.bool_):
@@ -78,44 +80,43 @@ def plain(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return round(float(value), DIGITS) if np.isfinite(value) else None
     if isinstance(value, Iterable):
-        return [plain(one) for one in value]
+        return [jsonable(one) for one in value]
     raise TypeError(f"{type(value).__name__} is not for a document")
 
 
 def column(values: Any) -> list[Any]:
-    """A column of numbers, quickly."""
+    """Return a column of rounded numbers, None for those that are unknown."""
     array = np.asarray(values, dtype=float)
     rounded = np.round(array, DIGITS).tolist()
     return [one if known else None for one, known in zip(rounded, np.isfinite(array), strict=True)]
 
 
-def whole(values: Any) -> list[int | None]:
-    """A column of counts."""
+def counts(values: Any) -> list[int | None]:
+    """Return a column of counts, None for those that are unknown."""
     array = np.asarray(values, dtype=float)
     return [int(one) if np.isfinite(one) else None for one in array]
 
 
 def glossary(gap: str) -> list[list[str]]:
-    """The words of a page, for people who have not met them."""
+    """Return the terms of a page and what they mean."""
     name = gap_words(gap)
     return [
-        ["site, client", "One place with people of its own: a bank branch, a hospital, a state."],
-        ["group (S)", "What decisions should not depend on, such as sex: the people of one kind."],
-        ["decision", "What the model says of a person; the positive one is named above."],
+        ["site, client", "One place with its own rows: a bank branch, a hospital, a state."],
+        ["group (S)", "What decisions should not depend on, such as sex: the rows with one value."],
+        ["decision", "What the model predicts for a row; the positive decision is named above."],
         [f"gap ({name['name']})", name["words"]],
         ["target", "The largest gap that the decisions at a site may have."],
-        ["95 % interval", "Where the true number is, in 95 of 100 such measurements. Few people "
-         "make it wide."],
-        ["within, above", "The whole interval is below the target, or above it. Not clear: the "
+        ["95 % interval", "Where the true number is, in 95 of 100 such measurements. With few rows "
+         "it is wide."],
+        ["within, above", "The whole interval is at most the target, or exceeds it. Not clear: the "
          "target is inside the interval."],
-        ["too few people", f"Fewer than {FEWEST} people of a group: nothing can be told."],
-        ["accuracy", "The share of right decisions, on rows that nobody trained on."],
-        ["constant", "The accuracy of one decision for everybody, the most frequent label: a model "
+        [TOO_FEW, f"Fewer than {FEWEST} rows of a group: its rate is not reported."],
+        ["accuracy", "The share of right decisions, on held-out rows."],
+        ["constant", "The accuracy of one decision for all rows, the most frequent label: a model "
          "should beat it."],
         ["frontier", "The least error that thresholds on the shared model's scores can have at "
-         "each gap, set with hindsight: no method, but a mark."],
-        ["threshold", "The score from which the decision is positive; between two numbers a lot "
-         "decides."],
-        ["epsilon", "How well noise hides one person in what leaves a site; the smaller the "
-         "better."],
+         "each gap, chosen with the test labels: no method, but a mark."],
+        ["threshold", "The score from which the decision is positive; between two numbers it is "
+         "drawn at random."],
+        ["epsilon", "How well noise hides one row in what a site sends; smaller is better."],
     ]  # fmt: skip

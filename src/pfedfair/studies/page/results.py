@@ -14,13 +14,13 @@ from pfedfair.studies import arms as arms_of
 from pfedfair.studies import summary, words
 from pfedfair.studies.arms import Arm
 from pfedfair.studies.page import about
-from pfedfair.studies.page.document import Page, column, more_of, whole
+from pfedfair.studies.page.document import Page, column, counts, more_of
 from pfedfair.studies.rows import CONSTANT, place
 from pfedfair.studies.view import Table, View
 
-NO_ALONE = (
-    "What a site gains over training alone is not known from these methods: add one that trains "
-    "alone, such as erm-local or kde-local."
+NO_LOCAL = (
+    "To see what a site gains over local training, also compare a method that trains locally, such "
+    "as erm-local or kde-local."
 )
 
 
@@ -31,7 +31,7 @@ def of_results(
     folder: Path | None = None,
     command: str = "",
 ) -> Page:
-    """The page of all runs in a folder; `kind` is "comparison" or "study"."""
+    """Return the page of all runs in a folder; `kind` is "comparison" or "study"."""
     held, gap = summary.held_out(results), summary.gap_of(results)
     rows = summary.summary(held)
     number = sum(1 for _ in summary.parts(held))
@@ -43,7 +43,7 @@ def of_results(
         parts.append(_part(part, found, summary.rows_of(rows, part), gap, own))
     first = every[0]
     best = first[parts[0]["chosen"]] if first else None
-    alone = _alone(next(summary.parts(held)), first, gap)
+    local = _local(first, gap)
     return Page(
         kind=kind,
         title=view.title if kind == "study" else f"{view.title} on {held['dataset'].iloc[0]}",
@@ -53,11 +53,11 @@ def of_results(
         target=None if best is None else best.target,
         groups=_groups(held),
         parts=parts,
-        details=alone,
+        details=local,
         warnings=list(view.cautions),
         about=[*about.of_results(results, command), *([] if folder is None else
                about.hashes(folder))],
-        hints=None if alone else {"alone": NO_ALONE},
+        hints=None if local else {"local": NO_LOCAL},
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def _part(
 
 
 def _counts(frame: pd.DataFrame, name: str) -> list[int | None] | None:
-    return whole(frame[name]) if name in frame else None
+    return counts(frame[name]) if name in frame else None
 
 
 def _arm(arm: Arm, gap: str, constant: list[float] | None) -> dict[str, Any]:
@@ -100,9 +100,8 @@ def _arm(arm: Arm, gap: str, constant: list[float] | None) -> dict[str, Any]:
             source = f"{name.replace('gap', gap)}{end}"
             known = source in arm.frame
             found[f"{name}{end}"] = column(arm.frame[source]) if known else [None] * len(arm.frame)
-    people = f"{gap}_people"
     found["constant"] = constant
-    found["people"] = whole(arm.frame[people]) if people in arm.frame else None
+    found["rows"] = _counts(arm.frame, f"{gap}_people")
     return found | {"verdict": arm.verdicts(gap), "why": arm.reasons(gap)}
 
 
@@ -119,7 +118,7 @@ def _table(table: Table) -> dict[str, Any]:
 
 
 def _tradeoff(found: Sequence[Arm], rows: pd.DataFrame, gap: str) -> dict[str, Any]:
-    """The worst client's error against its gap, a curve over levels for each method."""
+    """Return the worst client's error against its gap, a curve over levels for each method."""
     numbers = {(arm.method, arm.config): k for k, arm in enumerate(found)}
     curves = []
     for method, curve in rows.groupby("method", sort=False):
@@ -143,26 +142,31 @@ def _tradeoff(found: Sequence[Arm], rows: pd.DataFrame, gap: str) -> dict[str, A
     return {"who": "worst client", "x": gap.upper(), "y": "error %", "curves": curves}
 
 
-def _alone(part: pd.DataFrame, found: Sequence[Arm], gap: str) -> list[dict[str, Any]] | None:
-    """What training alone gives each site, by the method that declares that clients are alone.
+def _local(found: Sequence[Arm], gap: str) -> list[dict[str, Any]] | None:
+    """Return what local training gives each site, if a method trains locally.
 
     Of several levels the one whose sum of error and gap is the least at the worst client.
     """
-    each = [arm for arm in found if arm.method != CONSTANT and _trains_alone(part, arm)]
+    each = [arm for arm in found if arm.method != CONSTANT and _trains_locally(arm)]
     if not each:
         return None
     best = each[arms_of.chosen(each, gap)]
     empty: dict[str, Any] = dict.fromkeys(("changed", "scores", "thresholds", "cost"))
-    said = f"{best.words}: every client by itself, nothing sent"
+    text = f"{best.words}: every client trains locally, nothing is sent"
     return [
         {"rates": [], **empty, "rule": [], "facts": [],
-         "alone": {"accuracy": row["accuracy"], "gap": row[gap], "words": said}}
+         "local": {"accuracy": row["accuracy"], "gap": row[gap], "words": text}}
         for _, row in best.frame.iterrows()
     ]  # fmt: skip
 
 
-def _trains_alone(part: pd.DataFrame, arm: Arm) -> bool:
+def _trains_locally(arm: Arm) -> bool:
     try:
         return from_dict(json.loads(arm.config)).place in ("local", "centralised")
-    except (InputError, TypeError, ValueError):  # results of another version, or made by hand
+    except (
+        InputError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ):  # results of another version, or made by hand
         return False

@@ -15,7 +15,7 @@ from pfedfair.runs.card import card_of
 from pfedfair.studies import one_run, summary, verdicts
 from pfedfair.studies.cautions import UNLUCKY
 from pfedfair.studies.page import about, messages, shapes, site, slider
-from pfedfair.studies.page.document import Page, column, more_of, whole
+from pfedfair.studies.page.document import Page, column, counts, more_of
 from pfedfair.studies.rows import CONSTANT, place
 from pfedfair.studies.view import View
 
@@ -32,18 +32,18 @@ def of_run(
     advance: Advance = lambda done, note: None,
     view: View | None = None,
 ) -> Page:
-    """The page of a run.
+    """Return the page of a run.
 
     Parameters
     ----------
     results, rules
-        What ``results.parquet`` and ``rules.parquet`` have; measured if they are not given.
+        The contents of ``results.parquet`` and ``rules.parquet``; measured if they are not given.
     folder
-        Where other targets are kept, and whose files are named with their hashes.
+        Where other targets are stored, and whose files are named with their hashes.
     advance
-        Told how much of the work is done, from 0 to 1.
+        Called with how much of the work is done, from 0 to 1.
     view
-        What `one_run.of_run` made, if that is at hand.
+        The result of `one_run.of_run`, if that exists.
     """
     results = results_of(run, protocol) if results is None else results
     protocol = str(results["protocol"].iloc[0])
@@ -52,15 +52,15 @@ def of_run(
     first, gap = results.iloc[0], summary.gap_of(results)
     data, target = run.federation.data, first["target_ddp"]
     judged = one_run.judged(results, rules, shown.differs)
-    targets = slider.kept(run, protocol, folder, advance)
+    targets = slider.load_or_compute(run, protocol, folder, advance)
     arm = _arm(results, rules, gap, judged)
     part = {
         "name": f"{first['dataset']}, {len(results):,} clients",
         "sites": {
             "name": results["client"].astype(str).to_list(),
             "role": results["role"].to_list() if "role" in results else None,
-            "n_train": whole(results["n_train"]),
-            "n_test": whole(results["n_test"]),
+            "n_train": counts(results["n_train"]),
+            "n_test": counts(results["n_test"]),
         },
         "arms": [arm],
         "chosen": 0,
@@ -69,8 +69,8 @@ def of_run(
     }
     card = run.card if isinstance(run, SavedRun) else card_of(run)
     lucky = verdicts.chance(list(judged.found), results, target, gap)
-    few = [(UNLUCKY, f"{names} may be above the target by bad luck alone: of so many clients that "
-            "keep it, one in forty is found above it.")
+    unlucky = [(UNLUCKY, f"{names} may exceed the target by chance only: of so many clients that "
+                "are within it, one in forty is found above it.")
            for names in [some(results["client"].astype(str)[lucky].tolist(), UNLUCKY_NAMED)]
            if names]  # fmt: skip
     return Page(
@@ -89,15 +89,15 @@ def of_run(
         else slider.slider(targets, float(target), gap, len(data.group_names)),
         details=site.details(run, results, rules, gap),
         shapes=_shapes(run),
-        left=messages.left(run.algorithm, run.fitted.sent),
-        warnings=[*shown.cautions, *few, *([("note", run.doubts)] if run.doubts else [])],
+        sent=messages.of_run(run.algorithm, run.fitted.sent),
+        warnings=[*shown.cautions, *unlucky, *([("note", run.doubts)] if run.doubts else [])],
         about=[*about.of_card(card, protocol, run.network.words), *_files(folder)],
-        hints={"alone": site.ALONE},
+        hints={"local": site.NO_LOCAL},
     )
 
 
 def results_of(run: Run, protocol: str | None = None) -> pd.DataFrame:
-    """What ``results.parquet`` has of a run, as far as a page needs it."""
+    """Return what ``results.parquet`` has of a run, as far as a page needs it."""
     if not run.measurable and protocol is None:
         raise InputError("No rows are held out to measure this run on: there is nothing to report.")
     algorithm = run.algorithm
@@ -117,7 +117,7 @@ def results_of(run: Run, protocol: str | None = None) -> pd.DataFrame:
 def _arm(
     results: pd.DataFrame, rules: pd.DataFrame, gap: str, judged: one_run.Judged
 ) -> dict[str, Any]:
-    first, people = results.iloc[0], f"{gap}_people"
+    first, number = results.iloc[0], f"{gap}_people"
     target = first["target_ddp"]
     level = one_run.level_of(first)
     found = {"method": first["method"], "level": level, "target": target}
@@ -126,19 +126,19 @@ def _arm(
         for end in ("", "_low", "_high"):
             found[f"{name}{end}"] = column(results[f"{name.replace('gap', gap)}{end}"])
     found["constant"] = column(rules["constant"]) if "constant" in rules else None
-    found["people"] = whole(results[people]) if people in results else None
+    found["rows"] = counts(results[number]) if number in results else None
     found["verdict"] = list(judged.found) if target == target else None
     found["why"] = judged.why
     return found
 
 
 def _frontier(run: Run, protocol: str, gap: str) -> list[dict[str, Any]]:
-    """The best that thresholds on the global model's scores do, where that can be told."""
+    """Return the best that thresholds on the global model's scores do, if that can be computed."""
     if gap != "ddp":
         return []
     try:
         found = run.frontier(FRONTIER_LIMITS, protocol)
-    except InputError:  # more than two groups or labels, weights, or scores that are not kept
+    except InputError:  # more than two groups or labels, weights, or scores that are not stored
         return []
     points = []
     for limit, rows in found.groupby("target_ddp"):
@@ -150,7 +150,7 @@ def _frontier(run: Run, protocol: str, gap: str) -> list[dict[str, Any]]:
 def _tradeoff(
     arm: dict[str, Any], targets: pd.DataFrame | None, gap: str, best: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The run's own point among other targets, the constant classifier, and the frontier."""
+    """Return the run's own point among other targets, the constant classifier, and the frontier."""
     gaps = [one for one in arm["gap"] if one is not None]
     worst: dict[str, Any] = {"arm": 0, "level": arm["level"], "gap": max(gaps, default=None)}
     points = [worst | {"error": 1 - min(arm["accuracy"])}]

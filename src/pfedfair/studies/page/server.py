@@ -8,8 +8,8 @@ from pfedfair.studies.page.document import Page
 PRESENT, MISSING, REFUSED = "present", "missing", "refused"
 REFRESH = 5  # seconds
 PRIVATE = (
-    "A site's accuracy and gap stay at the site, unless it says share-metrics: then they are in "
-    "the log below."
+    "A site's accuracy and gap stay at the site, unless its setting is share-metrics: then they "
+    "are in the log below."
 )
 
 
@@ -22,23 +22,23 @@ def of_server(
     finished: bool = False,
     error: str = "",
 ) -> Page:
-    """The page of a run across machines; `sites` are names, states and words."""
+    """Return the page of a run across machines; `sites` are names, states and words."""
     here = sum(state == PRESENT for _, state, _ in sites)
-    told = f"{rounds} of {of} rounds are done; {here} of {len(sites)} sites are present"
+    text = f"{rounds} of {of} rounds are done; {here} of {len(sites)} sites are present"
     for state in (MISSING, REFUSED):
         names = [name for name, found, _ in sites if found == state]
-        told += f"; {state}: {', '.join(names)}" if names else ""
+        text += f"; {state}: {', '.join(names)}" if names else ""
     if error:
-        told = f"The run stopped: {error} {told}"
+        text = f"The run stopped: {error} {text}"
     live: dict[str, Any] = {
         "done": rounds, "of": of, "words": f"{rounds} of {of} rounds", "refresh": REFRESH,
         "finished": finished or bool(error),
     }  # fmt: skip
-    each = [{"name": name, "state": state, "words": text} for name, state, text in sites]
+    each = [{"name": name, "state": state, "words": status} for name, state, status in sites]
     return Page(
         kind="server",
         title=title,
-        sentence=f"{told}.",
+        sentence=f"{text}.",
         more=[PRIVATE],
         confidence=None,
         live=live,

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair.studies.page.document import column, whole
+from pfedfair.studies.page.document import column, counts
 
 STRAIGHT = 0.004  # of a curve's height: what a left-out point may be off the line
 LEVELS = 25  # of a category: the most frequent ones
@@ -28,11 +28,11 @@ def shapes(frame: pd.DataFrame) -> list[dict[str, Any]]:
             keep = needed(rows["value"].to_numpy(float), added, STRAIGHT * max(spread, 1e-9))
             people = np.add.reduceat(rows["people"].to_numpy(), keep)
             rows = rows.iloc[keep].assign(people=people)
-        values = column(rows["value"]) if number else rows["level"].replace("", "empty").to_list()
+        values = column(rows["value"]) if number else rows["level"].replace("", "missing").to_list()
         found.append((spread, {
             "column": name, "label": label, "kind": "number" if number else "category",
             "values": values, "added": column(rows["contribution"]),
-            "people": whole(rows["people"]), "empty": none,
+            "rows": counts(rows["people"]), "missing": none,
         }))  # fmt: skip
     found.sort(key=lambda pair: -pair[0])
     return [shape for _, shape in found[:SHAPES]]

@@ -1,4 +1,4 @@
-"""One site of a run: rates by group before and after its rule, who was moved, scores, the rule."""
+"""One site of a run: rates by group before and after its rule, changed decisions, scores."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,14 +13,14 @@ from pfedfair.studies.people import Decided, decided
 
 BINS = 20  # of the score
 MOST = 400  # sites with details: those with the largest lower ends of their gaps
-ALONE = (
-    "What this site gains over training alone is not known from one run: compare the method with "
-    "one that trains alone, such as erm-local."
+NO_LOCAL = (
+    "To see what this site gains over local training, compare the method with one that trains "
+    "locally, such as erm-local."
 )
 
 
 def worst(results: pd.DataFrame, gap: str, most: int = MOST) -> list[int]:
-    """The sites with details: all, or those whose gaps are surely the largest."""
+    """Return the sites with details: all, or those with the largest lower ends of their gaps."""
     if len(results) <= most:
         return [*range(len(results))]
     low = results[f"{gap}_low"].fillna(-1).to_numpy()
@@ -30,11 +30,11 @@ def worst(results: pd.DataFrame, gap: str, most: int = MOST) -> list[int]:
 def details(
     run: Run, results: pd.DataFrame, rules: pd.DataFrame, gap: str
 ) -> list[dict[str, Any] | None]:
-    """The details of each site, None of those that have none."""
+    """Return the details of each site, None of those without."""
     shown = worst(results, gap)
     found: list[dict[str, Any] | None] = [None] * len(results)
-    people = decided(run, str(results["protocol"].iloc[0]), shown)
-    for i, one in zip(shown, people, strict=True):
+    decisions = decided(run, str(results["protocol"].iloc[0]), shown)
+    for i, one in zip(shown, decisions, strict=True):
         found[i] = _site(run, i, one, rules.iloc[i])
     return found
 
@@ -43,10 +43,12 @@ def _site(run: Run, i: int, one: Decided, row: pd.Series) -> dict[str, Any]:
     data, rule = run.federation.data, run.fitted.rules[i]
     groups, labels = data.group_names, data.label_names
     ruled = bool(rule.numbers.numel())
-    facts = [["people of each group to train on", _counts(run, i)]]
+    facts = [["training rows of each group", _counts(run, i)]]
     if "known_to" in row:
-        facts.append(["gap known to", f"±{row['known_to']:.3f}"])
-        facts.append(["what certainty cost", f"{100 * row['certainty_cost']:+.1f} points"])
+        facts.append(["half-width of the gap's interval", f"±{row['known_to']:.3f}"])
+        facts.append(
+            ["accuracy change by confidence", f"{100 * row['certainty_cost']:+.1f} points"]
+        )
     return {
         "rates": _rates(run, i, one, ruled),
         "changed": _changed(one, groups, len(labels)) if ruled else None,
@@ -54,26 +56,26 @@ def _site(run: Run, i: int, one: Decided, row: pd.Series) -> dict[str, Any]:
         "thresholds": thresholds(row, groups),
         "rule": rule.words(labels, groups),
         "cost": float(row["cost"]) if ruled else None,
-        "alone": None,
+        "local": None,
         "facts": facts,
     }
 
 
 def _counts(run: Run, i: int) -> str:
     data = run.federation.data
-    people = np.bincount(data.s[run.federation.partition.train[i]], minlength=len(data.group_names))
-    return ", ".join(f"{name} {n:,}" for name, n in zip(data.group_names, people, strict=True))
+    rows = np.bincount(data.s[run.federation.partition.train[i]], minlength=len(data.group_names))
+    return ", ".join(f"{name} {n:,}" for name, n in zip(data.group_names, rows, strict=True))
 
 
 def _rates(run: Run, i: int, one: Decided, ruled: bool) -> list[dict[str, Any]]:
     data = run.federation.data
     groups, classes = len(data.group_names), len(data.label_names)
     train = np.bincount(data.s[run.federation.partition.train[i]], minlength=groups)
-    people = np.bincount(one.s, minlength=groups)
+    rows = np.bincount(one.s, minlength=groups)
     after, before = (one.rates(groups, classes, first) for first in (False, True))
     found = []
     for z, name in enumerate(data.group_names):
-        row = {"group": name, "train": train[z], "people": people[z]}
+        row = {"group": name, "train": train[z], "rows": rows[z]}
         row |= dict(zip(("rate", "low", "high"), (end[z] for end in after), strict=True))
         names = ("before", "before_low", "before_high")
         ends = [end[z] for end in before] if ruled else [None] * 3
@@ -88,14 +90,14 @@ def _changed(one: Decided, groups: Sequence[str], classes: int) -> list[dict[str
             "group": name,
             "to_positive": int((~was & became & (one.s == z)).sum()),
             "to_negative": int((was & ~became & (one.s == z)).sum()),
-            "people": int((one.s == z).sum()),
+            "rows": int((one.s == z).sum()),
         }
         for z, name in enumerate(groups)
     ]
 
 
 def _scores(one: Decided, groups: int) -> dict[str, Any] | None:
-    """Of each group's people the share in each bin of the score."""
+    """Return the share of each group's rows in each bin of the score."""
     if one.score is None:
         return None
     edges = np.linspace(0, 1, BINS + 1)
@@ -103,13 +105,13 @@ def _scores(one: Decided, groups: int) -> dict[str, Any] | None:
     for z in range(groups):
         mine = one.s == z
         weight = None if one.weight is None else one.weight[mine]
-        people, _ = np.histogram(one.score[mine], edges, weights=weight)
-        shares.append(column(people / max(people.sum(), 1e-12)))
+        number, _ = np.histogram(one.score[mine], edges, weights=weight)
+        shares.append(column(number / max(number.sum(), 1e-12)))
     return {"edges": column(edges), "shares": shares}
 
 
 def thresholds(row: pd.Series, groups: Sequence[str]) -> list[dict[str, Any]] | None:
-    """The thresholds of a row of rules, if the rule is thresholds."""
+    """Return the thresholds of a row of rules, if the rule is thresholds."""
     if f"low_s{len(groups) - 1}" not in row:
         return None
     return [

@@ -1,6 +1,6 @@
-"""Other targets: what every site would have got, computed beforehand.
+"""Other targets: every site's numbers, computed beforehand.
 
-The numbers are kept beside the page as ``targets.parquet``, and read from there the next time.
+They are saved next to the page as ``targets.parquet``, and read from there the next time.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,16 +21,16 @@ from pfedfair.studies.page.document import column
 NAME = "targets.parquet"
 LARGEST = 0.3
 MOST, LEAST = 25, 5  # targets
-PATIENCE = 10.0  # seconds, about, that they may take
+PATIENCE = 10.0  # seconds that they may take, about
 LONGEST = 300.0  # seconds, beyond which there is no slider
 PER_CLIENT, PER_ROW = 2e-3, 2.5e-7  # seconds, measured on one core
 PER_WEIGHT = 2e-10  # seconds to score a row, for each parameter of the network
-THRESHOLDS = 400  # sites, at the most, whose thresholds are shown at every target
+THRESHOLDS = 400  # sites, at most, whose thresholds are shown at every target
 Advance = Callable[[float, str], None]
 
 
 def targets_of(run: Run, protocol: str | None = None) -> list[float]:
-    """The targets to compute, the run's own among them; fewer where there are many sites.
+    """Return the targets to compute, the run's own among them; fewer where there are many sites.
 
     By the number of sites and rows, not by the clock: the same run has the same targets.
     """
@@ -45,7 +45,7 @@ def targets_of(run: Run, protocol: str | None = None) -> list[float]:
     if LEAST * each > LONGEST:
         return []
     number = int(np.clip(PATIENCE / each, LEAST, MOST))
-    # Small targets are what people ask for: steps grow towards the end.
+    # Users ask for small targets: steps grow towards the end.
     grid = LARGEST * np.linspace(0, 1, number) ** 1.5
     near = int(np.abs(grid - own).argmin())
     grid[near] = own if own <= LARGEST else grid[near]
@@ -54,33 +54,33 @@ def targets_of(run: Run, protocol: str | None = None) -> list[float]:
 
 
 def compute(run: Run, protocol: str | None, advance: Advance) -> pd.DataFrame | None:
-    """A row for each target and site; None where the method would have to train again."""
+    """Return a row for each target and site; None where the method would have to train again."""
     asked = targets_of(run, protocol)
     gap = CRITERIA[run.algorithm.criterion].measure
     measures = [f"{name}{end}" for name in ("accuracy", gap) for end in ("", "_low", "_high")]
-    kept = ["client", *measures, f"{gap}_people", "one_decision"]
+    columns = ["client", *measures, f"{gap}_people", "one_decision"]
     found = []
     try:
         for k, (target, other) in enumerate(zip(asked, run.sweep(asked), strict=True)):
-            table = other.measured(protocol)[kept]
+            table = other.measured(protocol)[columns]
             rules = pd.DataFrame([rule.table() for rule in other.fitted.rules], index=table.index)
             found.append(pd.concat([table, rules], axis=1).assign(target_ddp=target))
             advance((k + 1) / len(asked), f"{k + 1}/{len(asked)} targets")
-    except InputError:  # it needs rows that are not kept, or has no other target
+    except InputError:  # it needs rows that are not stored, or has no other target
         return None
     return pd.concat(found, ignore_index=True) if found else None
 
 
-def kept(
+def load_or_compute(
     run: Run, protocol: str | None, folder: Path | None, advance: Advance
 ) -> pd.DataFrame | None:
-    """The targets that a folder has, or else computed, and written there."""
+    """Return the targets that a folder has, or compute them and write them there."""
     path = None if folder is None else folder / NAME
     if path is not None and path.exists():
         found = read_parquet(path)
         names = list(run.federation.partition.names)
-        whole = "target_ddp" in found and "client" in found
-        if whole and list(dict.fromkeys(found["client"].astype(str))) == names:
+        complete = "target_ddp" in found and "client" in found
+        if complete and list(dict.fromkeys(found["client"].astype(str))) == names:
             return found
     made = compute(run, protocol, advance)
     if made is not None and path is not None:
@@ -89,7 +89,7 @@ def kept(
 
 
 def slider(frame: pd.DataFrame, own: float, gap: str, groups: int) -> dict[str, Any]:
-    """The document's part: arrays by target and site."""
+    """Return the document's part: arrays by target and site."""
     asked = sorted(frame["target_ddp"].unique())
     parts = [frame[frame["target_ddp"] == target] for target in asked]
     found: dict[str, Any] = {"targets": column(asked)}

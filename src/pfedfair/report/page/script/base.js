@@ -1,8 +1,8 @@
-// The document, what is chosen, elements, numbers. Text is only ever set as text, never as markup.
+// The document, the state, elements, numbers. Text is only ever set as text, never as markup.
 
 const doc = JSON.parse(document.getElementById('data').textContent);
-const said = JSON.parse(document.getElementById('said').textContent);
-const VERDICTS = Object.keys(said.verdicts);
+const texts = JSON.parse(document.getElementById('texts').textContent);
+const VERDICTS = Object.keys(texts.verdicts);
 const parts = doc.parts ?? [];
 const slider = doc.slider ?? null;
 const gapName = doc.gap?.name ?? 'gap';
@@ -25,17 +25,17 @@ const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG,
 // Text that came from the data: its direction is its own.
 const own = (text, tag = 'bdi') => el(tag, { dir: tag === 'bdi' ? null : 'auto', text });
 
-const NOT_KNOWN = '–';
+const UNKNOWN = '–';
 const known = (value) => value !== null && value !== undefined;
-const say = {
-  gap: (v) => (known(v) ? v.toFixed(3) : NOT_KNOWN),
-  percent: (v) => (known(v) ? `${(100 * v).toFixed(1)}\u00a0%` : NOT_KNOWN),
-  count: (v) => (typeof v === 'number' ? v.toLocaleString('en') : (v ?? NOT_KNOWN)),
-  short: (v) => (known(v) ? String(Number(v.toPrecision(4))) : NOT_KNOWN),
+const format = {
+  gap: (v) => (known(v) ? v.toFixed(3) : UNKNOWN),
+  percent: (v) => (known(v) ? `${(100 * v).toFixed(1)}\u00a0%` : UNKNOWN),
+  count: (v) => (typeof v === 'number' ? v.toLocaleString('en') : (v ?? UNKNOWN)),
+  short: (v) => (known(v) ? String(Number(v.toPrecision(4))) : UNKNOWN),
   range: (low, high, how) => (known(low) && known(high) ? `${how(low)} to ${how(high)}` : ''),
 };
 
-// What is chosen. `set` tells everybody who asked for one of the names that changed.
+// The state. `set` calls every watcher of one of the names that changed.
 const state = {
   part: 0,
   arm: parts[0]?.chosen ?? 0,
@@ -50,18 +50,18 @@ const state = {
   step: slider?.start ?? 0,
 };
 const watchers = [];
-function watch(names, tell) {
-  watchers.push([names, tell]);
+function watch(names, update) {
+  watchers.push([names, update]);
 }
 function set(change) {
   const changed = Object.keys(change).filter((name) => state[name] !== change[name]);
   if (!changed.length) return;
   Object.assign(state, change);
-  for (const [names, tell] of watchers) if (names.some((name) => changed.includes(name))) tell();
+  for (const [names, update] of watchers) if (names.some((name) => changed.includes(name))) update();
 }
 
 const part = () => parts[state.part];
-// A site that is only a number is called a site.
+// A name that is only a number gets the word before it.
 const siteName = (i) => {
   const name = String(part().sites.name[i]);
   return /^\d+$/.test(name) ? `site ${name}` : name;
@@ -85,7 +85,7 @@ function shown() {
     accuracy_low: null,
     accuracy_high: null,
     verdict: at('verdict'),
-    people: null,
+    rows: null,
     why: null,
   };
 }
@@ -120,8 +120,8 @@ function onWidth(node, work) {
   }).observe(node);
 }
 
-// One window's storage may be closed to us (a frame, a strict setting): then nothing is kept.
-const keep = {
+// One window's storage may be closed to us (a frame, a strict setting): then nothing is stored.
+const storage = {
   get(store, key) {
     try {
       return window[store].getItem(`pfedfair-${key}`);

@@ -24,7 +24,7 @@ function tradeoffLimits(curves) {
 // Returns the layers by method, the marks' places, and the two scales.
 function drawTradeoff(picture, curves, width, target) {
   const trade = part().tradeoff;
-  const wide = width >= 620; // with room for names to the right
+  const wide = width >= 620; // names fit to the right
   const methods = curves.filter((curve) => curve.kind === 'method').length;
   const height = wide ? Math.max(380, Math.min(460, 120 + 15 * methods)) : 320;
   const box = { left: 46, right: width - (wide ? 148 : 10), top: 12, bottom: height - 46 };
@@ -42,14 +42,14 @@ function drawTradeoff(picture, curves, width, target) {
   };
   const drawn = [svg('clipPath', { id: 'plot' }, svg('rect', inside))];
   const line = (kind, x1, y1, x2, y2) => drawn.push(svg('line', { class: kind, x1, y1, x2, y2 }));
-  const text = (kind, at, down, said) => drawn.push(svg('text', { class: kind, x: at, y: down, text: said }));
+  const text = (kind, at, down, label) => drawn.push(svg('text', { class: kind, x: at, y: down, text: label }));
   for (const v of ticks(low, high, 5)) {
     line('grid', box.left, y(v), box.right, y(v));
-    text('end', box.left - 8, y(v) + 4, say.short(100 * v));
+    text('end', box.left - 8, y(v) + 4, format.short(100 * v));
   }
   for (const v of ticks(0, reach, wide ? 6 : 4)) {
     line('tick', x(v), box.bottom, x(v), box.bottom + 5);
-    text('middle', x(v), box.bottom + 19, say.short(v));
+    text('middle', x(v), box.bottom + 19, format.short(v));
   }
   line('base', box.left, box.bottom, box.right, box.bottom);
   const alike = wide ? ' (0: the groups are treated alike)' : '';
@@ -63,7 +63,7 @@ function drawTradeoff(picture, curves, width, target) {
       `target-name${late ? ' end' : ''}`,
       x(target) + (late ? -5 : 5),
       box.top + 10,
-      `target ${say.short(target)}`,
+      `target ${format.short(target)}`,
     );
   }
 

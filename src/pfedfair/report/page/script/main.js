@@ -9,7 +9,7 @@ function themeSwitch() {
     class: 'theme',
     onclick: () => {
       root.dataset.theme = now() === 'dark' ? 'light' : 'dark';
-      keep.set('localStorage', 'theme', root.dataset.theme);
+      storage.set('localStorage', 'theme', root.dataset.theme);
       name();
     },
   });
@@ -17,8 +17,8 @@ function themeSwitch() {
     press.textContent = now() === 'dark' ? 'Light' : 'Dark';
     press.setAttribute('aria-label', `${press.textContent} page`);
   };
-  const kept = keep.get('localStorage', 'theme');
-  if (kept === 'light' || kept === 'dark') root.dataset.theme = kept;
+  const theme = storage.get('localStorage', 'theme');
+  if (theme === 'light' || theme === 'dark') root.dataset.theme = theme;
   dark.addEventListener('change', name);
   name();
   $('tools').append(press);
@@ -92,16 +92,16 @@ function copyButtons() {
 }
 
 // A live page reads itself again, and comes back as it was: place, site, filter.
-const KEPT = ['part', 'arm', 'site', 'method', 'sort', 'down', 'text', 'verdict'];
+const RESTORED = ['part', 'arm', 'site', 'method', 'sort', 'down', 'text', 'verdict'];
 const place = () => `live-${window.location.pathname}`;
 function restore() {
-  const kept = doc.live ? keep.get('sessionStorage', place()) : null;
-  if (!kept) return 0;
+  const stored = doc.live ? storage.get('sessionStorage', place()) : null;
+  if (!stored) return 0;
   try {
-    const { scroll, ...was } = JSON.parse(kept);
+    const { scroll, ...was } = JSON.parse(stored);
     const there = parts[was.part];
     if (there && was.arm < there.arms.length && !(was.site >= there.sites.name.length)) {
-      for (const key of KEPT) state[key] = was[key] ?? null;
+      for (const key of RESTORED) state[key] = was[key] ?? null;
       state.text ??= '';
     }
     return scroll;
@@ -114,18 +114,18 @@ function liveBanner(scroll) {
   if (doc.live.finished || !doc.live.refresh) return;
   let timer = null;
   const again = () => {
-    keep.set(
+    storage.set(
       'sessionStorage',
       place(),
-      JSON.stringify({ scroll: window.scrollY, ...Object.fromEntries(KEPT.map((key) => [key, state[key]])) }),
+      JSON.stringify({ scroll: window.scrollY, ...Object.fromEntries(RESTORED.map((key) => [key, state[key]])) }),
     );
     window.location.reload();
   };
-  const press = el('button', { type: 'button', class: 'plain', onclick: () => flip() });
+  const press = el('button', { type: 'button', class: 'link', onclick: () => flip() });
   function flip() {
     if (timer) clearTimeout(timer);
     timer = timer ? null : setTimeout(again, 1000 * doc.live.refresh);
-    press.textContent = timer ? 'hold this page' : 'go on';
+    press.textContent = timer ? 'pause' : 'continue';
   }
   $('live').append(press);
   flip();

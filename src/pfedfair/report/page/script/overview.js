@@ -31,7 +31,7 @@ function overviewChart(frame, now, pick) {
     });
     const drawn = ticks(0, top, 3).map((v) => [
       svg('line', { class: 'grid', x1: 36, x2: width, y1: y(v), y2: y(v) }),
-      svg('text', { x: 30, y: y(v) + 4, class: 'end', text: say.short(v) }),
+      svg('text', { x: 30, y: y(v) + 4, class: 'end', text: format.short(v) }),
     ]);
     for (const [key, [spans, dots]] of lines) {
       drawn.push(
@@ -55,7 +55,7 @@ function overviewChart(frame, now, pick) {
     const found = [...counts(order.map((i) => numbers.verdict?.[i]))].filter(([key]) => key);
     picture.setAttribute(
       'aria-label',
-      `The gaps of ${say.count(n)} sites side by side, in the order of the list: ${found.map(([key, k]) => `${say.count(k)} ${key}`).join(', ') || 'no target'}.`,
+      `The gaps of ${format.count(n)} sites side by side, in the order of the list: ${found.map(([key, k]) => `${format.count(k)} ${key}`).join(', ') || 'no target'}.`,
     );
     picture.place = (px) => Math.round(((px - 36) / (width - 40)) * Math.max(n, 1) - 0.5);
   }
@@ -66,7 +66,7 @@ function overviewChart(frame, now, pick) {
     const why = numbers.verdict?.[i];
     return showTip(event.clientX, event.clientY, [
       part().sites.name[i],
-      `gap ${say.gap(numbers.gap[i])} (${say.range(numbers.gap_low?.[i], numbers.gap_high?.[i], say.gap)})`,
+      `gap ${format.gap(numbers.gap[i])} (${format.range(numbers.gap_low?.[i], numbers.gap_high?.[i], format.gap)})`,
       why,
     ]);
   });

@@ -1,9 +1,9 @@
-// A list of sites in which only the rows that are seen exist: the same elements, filled again.
+// A list of sites in which only the visible rows exist: the same elements, filled again.
 
-const FEW = 60; // up to so many sites all rows exist, and nothing scrolls
-const SPARE = 6; // rows beyond each edge
+const UNSCROLLED = 60; // up to so many sites all rows exist
+const MARGIN = 6; // rows beyond each edge
 
-// `now` tells the sites to show, in order, their numbers, and the largest gap that fits.
+// `now` returns the sites to show, in order, their numbers, and the largest gap that fits.
 function siteRows(box, table, body, now) {
   let all = false; // whether every row exists: for the printer
   let active = 0; // the row that the keyboard is at
@@ -20,7 +20,7 @@ function siteRows(box, table, body, now) {
       quiet: el('span', { class: 'quiet' }),
       gap: cell('gap'),
       accuracy: cell('accuracy'),
-      people: cell('people'),
+      count: cell('count'),
       verdict: cell('verdict'),
     };
     made.dot = svg('svg', { y: '50%', class: 'dot' }, made.path);
@@ -28,7 +28,7 @@ function siteRows(box, table, body, now) {
     const line = svg('svg', { class: 'line', 'aria-hidden': 'true' }, made.target, made.span, made.dot);
     const head = el('th', { role: 'rowheader', scope: 'row', class: 'name' }, made.press);
     const chart = cell('chart', line, made.quiet);
-    const row = el('tr', { role: 'row' }, head, made.gap, chart, made.accuracy, made.people, made.verdict);
+    const row = el('tr', { role: 'row' }, head, made.gap, chart, made.accuracy, made.count, made.verdict);
     row.made = made;
     return row;
   }
@@ -71,25 +71,25 @@ function siteRows(box, table, body, now) {
     place(made.dot, { x: numbers.gap[i] }, top);
     place(made.span, { x1: low, x2: high }, top);
     place(made.target, { x1: numbers.target, x2: numbers.target }, top);
-    made.quiet.textContent = say.range(low, high, say.gap);
-    made.gap.textContent = say.gap(numbers.gap[i]);
-    made.accuracy.textContent = say.percent(numbers.accuracy?.[i]);
-    made.people.textContent = say.count(sites.n_test?.[i]);
+    made.quiet.textContent = format.range(low, high, format.gap);
+    made.gap.textContent = format.gap(numbers.gap[i]);
+    made.accuracy.textContent = format.percent(numbers.accuracy?.[i]);
+    made.count.textContent = format.count(sites.n_test?.[i]);
   }
 
   function draw() {
     const n = now().order.length;
-    const whole = all || n <= FEW;
+    const whole = all || n <= UNSCROLLED;
     box.classList.toggle('scrolls', !whole);
     const seen = Math.ceil((box.clientHeight || 600) / height);
     const top = Math.min(Math.floor(box.scrollTop / height), n - 1);
-    const first = whole ? 0 : Math.max(0, top - SPARE);
-    const last = whole ? n : Math.min(n, first + seen + 2 * SPARE);
+    const first = whole ? 0 : Math.max(0, top - MARGIN);
+    const last = whole ? n : Math.min(n, first + seen + 2 * MARGIN);
     body.style.paddingTop = `${first * height}px`;
     body.style.paddingBottom = `${(n - last) * height}px`;
     while (body.children.length > last - first) body.lastElementChild.remove();
     while (body.children.length < last - first) body.append(makeRow());
-    // A site that stays in sight keeps its element, and with it the focus.
+    // A site that stays visible has the same element as before, and so the focus.
     const rows = [...body.children];
     const stays = new Map(
       rows.filter((row) => row.place >= first && row.place < last).map((row) => [row.place, row]),

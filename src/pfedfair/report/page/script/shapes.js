@@ -1,6 +1,6 @@
 // What the model has learnt of each column; and an audit's measures by group.
 
-const LEVELS = 14; // of a category, the most frequent ones
+const CATEGORIES = 14; // of a column, the most frequent ones
 
 function shapesSection(root) {
   const y = commonScale(doc.shapes);
@@ -14,7 +14,7 @@ function shapesSection(root) {
           shape.added.indexOf(Math.min(...shape.added)),
           shape.added.indexOf(Math.max(...shape.added)),
         ];
-        const words = `${shape.column}: adds least, ${say.short(shape.added[least])}, at ${shape.values[least]}; most, ${say.short(shape.added[most])}, at ${shape.values[most]}.`;
+        const words = `${shape.column}: adds least, ${format.short(shape.added[least])}, at ${shape.values[least]}; most, ${format.short(shape.added[most])}, at ${shape.values[most]}.`;
         const drawn = shape.kind === 'number' ? numberShape(shape, y, words) : categoryShape(shape, y, words);
         return el(
           'figure',
@@ -26,17 +26,17 @@ function shapesSection(root) {
             several ? el('span', {}, ' for ', own(shape.label)) : null,
           ),
           drawn,
-          known(shape.empty)
-            ? el('p', { class: 'note', text: `empty: adds ${say.short(shape.empty)}` })
+          known(shape.missing)
+            ? el('p', { class: 'note', text: `missing: adds ${format.short(shape.missing)}` })
             : null,
         );
       }),
     ),
   );
 }
-// One scale for all columns: what 99 of 100 people get; the rest is cut at its ends.
+// One scale for all columns: that of 99 of 100 rows; the rest is cut at its ends.
 function commonScale(shapes) {
-  const every = shapes.flatMap((shape) => shape.added.map((v, k) => [v, shape.people?.[k] ?? 1]));
+  const every = shapes.flatMap((shape) => shape.added.map((v, k) => [v, shape.rows?.[k] ?? 1]));
   every.sort(([a], [b]) => a - b);
   const all = every.reduce((sum, [, n]) => sum + n, 0);
   const at = (share) => {
@@ -51,11 +51,11 @@ function numberShape(shape, [low, high], words) {
   const x = scale(values[0], values.at(-1), 30, w - 8);
   const y = scale(low, high, h - 24, 10);
   const inside = (v) => y(Math.max(low, Math.min(high, v)));
-  const most = Math.max(...(shape.people ?? []).filter(known), 1);
+  const most = Math.max(...(shape.rows ?? []).filter(known), 1);
   const bin = Math.max(1, (w - 38) / Math.max(values.length, 1) - 0.5);
-  const bars = (shape.people ?? []).map((v, k) =>
+  const bars = (shape.rows ?? []).map((v, k) =>
     svg('rect', {
-      class: 'people',
+      class: 'count',
       x: x(values[k]) - bin / 2,
       width: bin,
       y: h - 24 - (34 * (v ?? 0)) / most,
@@ -69,32 +69,32 @@ function numberShape(shape, [low, high], words) {
     { viewBox: `0 0 ${w} ${h}`, class: 'shape', role: 'img', 'aria-label': words },
     bars,
     svg('line', { class: 'grid', x1: 30, x2: w - 8, y1: zero, y2: zero }),
-    ticks(low, high, 3).map((v) => svg('text', { class: 'end', x: 26, y: y(v) + 4, text: say.short(v) })),
+    ticks(low, high, 3).map((v) => svg('text', { class: 'end', x: 26, y: y(v) + 4, text: format.short(v) })),
     ticks(x.low, x.high, 3).map((v) =>
-      svg('text', { class: 'middle', x: x(v), y: h - 8, text: say.count(v) }),
+      svg('text', { class: 'middle', x: x(v), y: h - 8, text: format.count(v) }),
     ),
     svg('path', { class: 'path', d: `M${line}` }),
   );
 }
 function categoryShape(shape, [low, high], words) {
-  const most = Math.max(...(shape.people ?? []).filter(known), 1);
+  const most = Math.max(...(shape.rows ?? []).filter(known), 1);
   const linear = scale(low, high, 4, 96);
   const x = (v) => linear(Math.max(low, Math.min(high, v)));
-  const shownLevels = shape.values.slice(0, LEVELS);
-  const rows = shownLevels.map((value, k) =>
+  const categories = shape.values.slice(0, CATEGORIES);
+  const rows = categories.map((value, k) =>
     el(
       'li',
       {},
-      own(value === '' ? 'empty' : String(value)),
+      own(value === '' ? 'missing' : String(value)),
       svg(
         'svg',
         { class: 'line', 'aria-hidden': 'true' },
         svg('rect', {
-          class: 'people',
+          class: 'count',
           x: 0,
           y: '72%',
           height: '20%',
-          width: across((shape.people?.[k] ?? 0) / most),
+          width: across((shape.rows?.[k] ?? 0) / most),
         }),
         svg('line', { class: 'grid', x1: `${x(0)}%`, x2: `${x(0)}%`, y1: 0, y2: '100%' }),
         svg('line', { class: 'span now', x1: `${x(0)}%`, x2: `${x(shape.added[k])}%`, y1: '40%', y2: '40%' }),
@@ -103,14 +103,14 @@ function categoryShape(shape, [low, high], words) {
       el('span', { class: 'value', text: (shape.added[k] > 0 ? '+' : '') + shape.added[k].toFixed(2) }),
     ),
   );
-  const rest = shape.values.length - shownLevels.length;
+  const rest = shape.values.length - categories.length;
   return el(
     'div',
     {},
     el('p', { class: 'quiet', text: words }),
-    el('ul', { class: 'levels' }, rows),
+    el('ul', { class: 'categories' }, rows),
     rest > 0
-      ? el('p', { class: 'note', text: rest === 1 ? 'and a rarer one' : `and ${say.count(rest)} rarer ones` })
+      ? el('p', { class: 'note', text: rest === 1 ? 'and a rarer one' : `and ${format.count(rest)} rarer ones` })
       : null,
   );
 }
@@ -125,7 +125,7 @@ function auditSection(root) {
     const site = state.site === null ? '' : names()[state.site];
     const mine = all.filter((row) => (row.client ?? '') === site);
     const rows = mine.length ? mine : all.filter((row) => !row.client);
-    heading.textContent = mine.length && site ? site : 'Everybody';
+    heading.textContent = mine.length && site ? site : 'All rows';
     const measures = [...new Set(rows.map((row) => row.name))];
     body.replaceChildren(
       el(
@@ -134,7 +134,7 @@ function auditSection(root) {
         measures.map((measure) =>
           simpleTable(
             measure,
-            ['group', '0 to 100 %', 'value', 'people'],
+            ['group', '0 to 100 %', 'value', 'rows'],
             rows
               .filter((row) => row.name === measure)
               .map((row) => [
@@ -147,10 +147,10 @@ function auditSection(root) {
                 el(
                   'span',
                   {},
-                  el('b', { text: say.percent(row.value) }),
-                  el('small', { text: ` ${say.range(row.low, row.high, say.percent)}` }),
+                  el('b', { text: format.percent(row.value) }),
+                  el('small', { text: ` ${format.range(row.low, row.high, format.percent)}` }),
                 ),
-                say.count(row.people),
+                format.count(row.rows),
               ]),
             'charted',
           ),

@@ -1,4 +1,4 @@
-// One site: its numbers, its verdict and why, every method there; and its people.
+// One site: its numbers, its verdict and why, every method there; and its rows.
 
 function siteSection(root, order) {
   const section = $('site');
@@ -32,9 +32,9 @@ function siteSection(root, order) {
     pick.value = i;
     const sites = part().sites;
     const numbers = shown();
-    const whole = state.part === 0 ? doc.details?.[i] : undefined;
+    const found = state.part === 0 ? doc.details?.[i] : undefined;
     const other = state.arm !== (part().chosen ?? 0); // details are of the arm shown first
-    const detail = whole && other ? { alone: whole.alone } : (whole ?? null);
+    const detail = found && other ? { local: found.local } : (found ?? null);
     name.textContent = siteName(i);
     body.replaceChildren(
       ...[
@@ -44,11 +44,11 @@ function siteSection(root, order) {
         detail && moved()
           ? el('p', {
               class: 'note',
-              text: `At a target of ${say.short(numbers.target)}: gap, accuracy and thresholds. Rates and changed decisions are those of the run's own target, ${say.short(slider.targets[slider.start])}.`,
+              text: `At a target of ${format.short(numbers.target)}: gap, accuracy and thresholds. Rates and changed decisions are those of the run's own target, ${format.short(slider.targets[slider.start])}.`,
             })
           : null,
-        ...(detail ? people(i, detail) : []),
-        whole === null
+        ...(detail ? details(i, detail) : []),
+        found === null
           ? el('p', {
               class: 'note',
               text: 'Rates and scores of this site are not in this page: it has those of the sites with the largest gaps.',
@@ -57,7 +57,7 @@ function siteSection(root, order) {
       ].filter(Boolean),
     );
   }
-  // Before anybody chose: the first in the list, the one with the largest gap.
+  // Before a choice: the first in the list, the one with the largest gap.
   const worst = () => {
     const list = order();
     return part().sites.name.length ? (list[0] ?? 0) : null;
@@ -75,38 +75,38 @@ function siteSection(root, order) {
     const list = [
       item(
         `gap (${gapName})`,
-        say.gap(numbers.gap[i]),
-        say.range(numbers.gap_low?.[i], numbers.gap_high?.[i], say.gap),
+        format.gap(numbers.gap[i]),
+        format.range(numbers.gap_low?.[i], numbers.gap_high?.[i], format.gap),
       ),
     ];
     if (known(numbers.accuracy?.[i]))
       list.push(
         item(
           'accuracy',
-          say.percent(numbers.accuracy[i]),
+          format.percent(numbers.accuracy[i]),
           known(constant)
-            ? `same decision for all: ${say.percent(constant)}`
-            : say.range(numbers.accuracy_low?.[i], numbers.accuracy_high?.[i], say.percent),
+            ? `same decision for all: ${format.percent(constant)}`
+            : format.range(numbers.accuracy_low?.[i], numbers.accuracy_high?.[i], format.percent),
         ),
       );
     if (known(detail?.cost) && !moved())
       list.push(
         item('fairness cost', `${(100 * detail.cost).toFixed(1)} points`, 'of accuracy, by the rule'),
       );
-    if (detail?.alone)
+    if (detail?.local)
       list.push(
-        item('training alone', say.percent(detail.alone.accuracy), `gap ${say.gap(detail.alone.gap)}`),
+        item('local training', format.percent(detail.local.accuracy), `gap ${format.gap(detail.local.gap)}`),
       );
-    if (known(numbers.people?.[i]))
+    if (known(numbers.rows?.[i]))
       list.push(
         item(
-          'people behind the gap',
-          numbers.people[i] === 'few' ? 'fewer than 5' : say.count(numbers.people[i]),
+          'rows behind the gap',
+          numbers.rows[i] === 'few' ? 'fewer than 5' : format.count(numbers.rows[i]),
         ),
       );
     if (known(sites.n_train?.[i]))
       list.push(
-        item('rows', say.count(sites.n_train[i]), `to train; ${say.count(sites.n_test?.[i])} held out`),
+        item('rows', format.count(sites.n_train[i]), `to train; ${format.count(sites.n_test?.[i])} held out`),
       );
     if (known(sites.role?.[i])) {
       const role = item('role', sites.role[i]);
@@ -124,7 +124,7 @@ function siteSection(root, order) {
       { class: 'judged' },
       verdictMark(judged),
       el('b', { text: judged }),
-      `: ${said.verdicts[judged] ?? ''}${known(numbers.target) ? ` (${say.short(numbers.target)})` : ''}.`,
+      `: ${texts.verdicts[judged] ?? ''}${known(numbers.target) ? ` (${format.short(numbers.target)})` : ''}.`,
       why
         ? el('span', { dir: 'auto', text: ` ${why[0].toUpperCase()}${why.slice(1)}.`.replace(/\.\.$/, '.') })
         : null,
@@ -161,8 +161,8 @@ function siteSection(root, order) {
       return [
         own(arm.words),
         chart,
-        say.gap(arm.gap[i]),
-        say.percent(arm.accuracy?.[i]),
+        format.gap(arm.gap[i]),
+        format.percent(arm.accuracy?.[i]),
         judged ? el('span', { class: 'judge' }, verdictMark(judged), judged) : '',
       ];
     });

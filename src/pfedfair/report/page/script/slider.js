@@ -1,4 +1,4 @@
-// Another target: a slider that stays in sight, and a picture of what each target costs.
+// Another target: a slider that stays in sight, and a picture of the cost of each target.
 
 function sliderSection(root, dock) {
   const own = slider.start;
@@ -12,12 +12,12 @@ function sliderSection(root, dock) {
     oninput: () => move(Number(input.value)),
   });
   const value = el('output', { for: 'slide' });
-  const told = el('p', { class: 'told', role: 'status' });
+  const status = el('p', { class: 'status', role: 'status' });
   const back = el('button', {
     type: 'button',
-    class: 'plain',
+    class: 'link',
     onclick: () => move(own),
-    text: `back to ${say.short(slider.targets[own])}`,
+    text: `back to ${format.short(slider.targets[own])}`,
   });
   const picture = svg('svg', { class: 'costs', role: 'img' });
   const frame = el('div', { class: 'frame' }, picture);
@@ -28,7 +28,7 @@ function sliderSection(root, dock) {
       { class: 'slide' },
       el('label', { for: 'slide' }, 'Target ', value),
       input,
-      el('div', { class: 'result' }, told, back),
+      el('div', { class: 'result' }, status, back),
     ),
   );
   const sentence = $('sentence');
@@ -42,29 +42,29 @@ function sliderSection(root, dock) {
   }
   function words(step) {
     if (slider.sentence?.[step]) return slider.sentence[step];
-    const sure = doc.confidence ? ` with ${say.short(100 * doc.confidence)} % confidence` : '';
-    return `${say.count(slider.within[step])} of ${say.count(n)} sites would keep a gap of ${say.short(slider.targets[step])}${sure}.`;
+    const confidence = doc.confidence ? ` with ${format.short(100 * doc.confidence)} % confidence` : '';
+    return `${format.count(slider.within[step])} of ${format.count(n)} sites would have a gap of at most ${format.short(slider.targets[step])}${confidence}.`;
   }
   function renew() {
     const step = state.step;
     input.value = step;
-    value.textContent = say.short(slider.targets[step]);
-    input.setAttribute('aria-valuetext', `target ${say.short(slider.targets[step])}`);
-    told.replaceChildren(
+    value.textContent = format.short(slider.targets[step]);
+    input.setAttribute('aria-valuetext', `target ${format.short(slider.targets[step])}`);
+    status.replaceChildren(
       el(
         'span',
         {},
-        el('b', { text: `${say.count(slider.within[step])} of ${say.count(n)}` }),
-        ' sites keep it',
+        el('b', { text: `${format.count(slider.within[step])} of ${format.count(n)}` }),
+        ' sites within it',
       ),
       ' ',
-      el('span', {}, 'mean accuracy ', el('b', { text: say.percent(slider.mean_accuracy?.[step]) })),
+      el('span', {}, 'mean accuracy ', el('b', { text: format.percent(slider.mean_accuracy?.[step]) })),
       ' ',
       el(
         'span',
         { class: 'worst' },
         'worst site ',
-        el('b', { text: say.percent(slider.worst_accuracy?.[step]) }),
+        el('b', { text: format.percent(slider.worst_accuracy?.[step]) }),
       ),
     );
     back.hidden = step === own;
@@ -73,7 +73,7 @@ function sliderSection(root, dock) {
     sentence.classList.toggle('moved', step !== own);
     for (const line of more) line.hidden = step !== own;
     now.hidden = step === own;
-    now.textContent = `The mean accuracy would be ${say.percent(slider.mean_accuracy?.[step])}. The run's own target is ${say.short(slider.targets[own])}.`;
+    now.textContent = `The mean accuracy would be ${format.percent(slider.mean_accuracy?.[step])}. The run's own target is ${format.short(slider.targets[own])}.`;
     draw();
   }
   function draw() {
@@ -98,21 +98,21 @@ function sliderSection(root, dock) {
           ['worst site', slider.worst_accuracy, 'worst'],
         ],
         [Math.max(0, low - 0.1 * (high - low)), high + 0.1 * (high - low || 0.1)],
-        say.percent,
+        format.percent,
       ),
       ...panel(
         gap ? half + gap : 0,
         gap ? 0 : tall,
         half,
-        'sites that keep the target',
+        'sites within the target',
         [['', slider.within, 'mean']],
         [0, n],
-        say.count,
+        format.count,
       ),
     );
     picture.setAttribute(
       'aria-label',
-      `Accuracy and the number of sites that keep the target, against the target. Now ${say.short(slider.targets[state.step])}: ${words(state.step)}`,
+      `Accuracy and the number of sites within the target, against the target. Now ${format.short(slider.targets[state.step])}: ${words(state.step)}`,
     );
   }
   function panel(left, top, width, title, lines, [low, high], how) {
@@ -120,19 +120,19 @@ function sliderSection(root, dock) {
     const y = scale(low, high, top + 136, top + 34);
     const drawn = [svg('text', { class: 'title', x: left, y: top + 14, text: title })];
     for (const v of ticks(low, high, 3)) {
-      if (how === say.count && v % 1) continue;
+      if (how === format.count && v % 1) continue;
       drawn.push(
         svg('line', { class: 'grid', x1: left + 50, x2: left + width, y1: y(v), y2: y(v) }),
         svg('text', {
           class: 'end',
           x: left + 43,
           y: y(v) + 4,
-          text: how === say.percent ? `${say.short(100 * v)} %` : how(v),
+          text: how === format.percent ? `${format.short(100 * v)} %` : how(v),
         }),
       );
     }
     for (const v of ticks(x.low, x.high, 4))
-      drawn.push(svg('text', { class: 'middle', x: x(v), y: top + 156, text: say.short(v) }));
+      drawn.push(svg('text', { class: 'middle', x: x(v), y: top + 156, text: format.short(v) }));
     const now = slider.targets[state.step];
     drawn.push(svg('line', { class: 'target', x1: x(now), x2: x(now), y1: top + 28, y2: top + 140 }));
     for (const [name, values, kind] of lines) {

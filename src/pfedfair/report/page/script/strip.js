@@ -6,7 +6,7 @@ const COLUMNS = [
   ['name', 'site', 'name'],
   ['gap', `gap (${gapName})`, 'gap'],
   ['accuracy', 'accuracy', 'accuracy'],
-  ['rows', 'held-out rows', 'people'],
+  ['rows', 'held-out rows', 'count'],
   ['verdict', 'verdict', 'verdict'],
 ];
 
@@ -104,16 +104,16 @@ function stripSection(root) {
         1.5 * (target ?? 0),
         0.02,
       );
-    const text = (v, kind, said) => svg('text', { x: `${(100 * v) / top}%`, y: 12, class: kind, text: said });
+    const text = (v, kind, label) => svg('text', { x: `${(100 * v) / top}%`, y: 12, class: kind, text: label });
     const apart = ticks(0, top, 3).filter((v) => !known(target) || Math.abs(v - target) > 0.22 * top);
     const name = known(target)
-      ? [text(target, target < 0.2 * top ? 'first on' : 'on', `target ${say.short(target)}`)]
+      ? [text(target, target < 0.2 * top ? 'first on' : 'on', `target ${format.short(target)}`)]
       : [];
-    axis.replaceChildren(...apart.map((v) => text(v, v === 0 ? 'first' : null, say.short(v))), ...name);
+    axis.replaceChildren(...apart.map((v) => text(v, v === 0 ? 'first' : null, format.short(v))), ...name);
   }
 
   function reorder() {
-    const { name, n_test: people } = part().sites;
+    const { name, n_test: rows } = part().sites;
     const find = state.text.trim().toLowerCase();
     const { verdict } = numbers;
     order = [...name.keys()].filter(
@@ -123,7 +123,7 @@ function stripSection(root) {
       name: (i) => rank[i],
       gap: (i) => numbers.gap[i],
       accuracy: (i) => numbers.accuracy?.[i],
-      rows: (i) => people?.[i],
+      rows: (i) => rows?.[i],
       verdict: (i) => -WORST.indexOf(verdict?.[i] ?? null),
     }[state.sort];
     const sign = state.down ? -1 : 1;
@@ -138,23 +138,23 @@ function stripSection(root) {
     for (const [key, cell] of heads) cell.setAttribute('aria-sort', key === state.sort ? way : 'none');
     sorts.value = state.sort;
     table.setAttribute('aria-rowcount', order.length + 1);
-    const n = say.count(name.length);
+    const n = format.count(name.length);
     status.textContent =
-      order.length === name.length ? `${n} sites` : `${say.count(order.length)} of ${n} sites shown`;
+      order.length === name.length ? `${n} sites` : `${format.count(order.length)} of ${n} sites shown`;
   }
 
   function judge() {
     const found = counts(numbers.verdict);
     const chip = (verdict) => {
       const on = state.verdict === verdict;
-      const more = { 'aria-pressed': String(on), title: said.verdicts[verdict] };
+      const more = { 'aria-pressed': String(on), title: texts.verdicts[verdict] };
       const press = el(
         'button',
         { type: 'button', class: 'chip', ...more },
         verdictMark(verdict),
         `${verdict} `,
       );
-      press.append(el('b', { text: say.count(found.get(verdict) ?? 0) }));
+      press.append(el('b', { text: format.count(found.get(verdict) ?? 0) }));
       press.addEventListener('click', () => set({ verdict: on ? null : verdict }));
       return press;
     };
@@ -162,7 +162,7 @@ function stripSection(root) {
     const at = [...chips.children].indexOf(document.activeElement);
     chips.replaceChildren(...there.map(chip));
     chips.children[at]?.focus();
-    caption.textContent = `All sites: ${numbers.words}${known(numbers.target) ? `, target ${say.short(numbers.target)}` : ''}`;
+    caption.textContent = `All sites: ${numbers.words}${known(numbers.target) ? `, target ${format.short(numbers.target)}` : ''}`;
   }
 
   function note() {
@@ -172,7 +172,7 @@ function stripSection(root) {
     }
     const off = el('button', {
       type: 'button',
-      class: 'plain',
+      class: 'link',
       text: 'unmark',
       onclick: () => set({ site: null }),
     });
@@ -202,7 +202,7 @@ function stripSection(root) {
   function renew(up) {
     numbers = shown();
     arms.value = state.arm;
-    const there = { accuracy: numbers.accuracy, people: part().sites.n_test, verdict: numbers.verdict };
+    const there = { accuracy: numbers.accuracy, count: part().sites.n_test, verdict: numbers.verdict };
     for (const key of Object.keys(there)) table.classList.toggle(`no-${key}`, !there[key]?.some(known));
     limits();
     judge();

@@ -6,11 +6,11 @@ const HOW = 'The trade-off. Left and right go along a curve, up and down to anot
 function tradeoffSection(root) {
   const picture = svg('svg', { class: 'tradeoff', role: 'img', 'aria-labelledby': 'chart-words' });
   const words = el('p', { class: 'quiet', id: 'chart-words' });
-  const told = el('p', { class: 'quiet', role: 'status' });
+  const status = el('p', { class: 'quiet', role: 'status' });
   const stage = el('div', { class: 'stage', tabindex: 0, role: 'group', 'aria-label': HOW }, picture);
   const legend = el('fieldset', { class: 'methods' });
   const note = el('p', { class: 'note' });
-  root.append(words, stage, note, legend, told);
+  root.append(words, stage, note, legend, status);
   let curves = [];
   let drawn = { layers: new Map(), points: [] };
   let at = null; // the point that keyboard or pointer is at
@@ -18,7 +18,7 @@ function tradeoffSection(root) {
 
   const seen = (curve) => !state.hidden.has(curve.method);
   const methods = () => curves.filter((curve) => curve.kind === 'method');
-  const plain = (text, onclick) => el('button', { type: 'button', class: 'plain', text, onclick });
+  const link = (text, onclick) => el('button', { type: 'button', class: 'link', text, onclick });
 
   // Methods that no other beats in both gap and error, of those that are shown.
   function front() {
@@ -64,17 +64,17 @@ function tradeoffSection(root) {
     const lit = methods().filter((curve) => seen(curve) && on.has(curve.method));
     if (own) drawOwn(own, state.site === null ? [] : lit, drawn.x, drawn.y);
   }
-  function tell() {
+  function update() {
     note.hidden = state.method === null && methods().filter(seen).length <= MANY;
     if (state.method === null) {
       note.textContent =
-        'In colour: methods that no other beats in both gap and error. Choose one to see it alone.';
+        'In colour: methods that no other beats in both gap and error. Choose one to see only that.';
     } else {
       note.replaceChildren(
         'Marked: ',
         el('bdi', { text: state.method }),
         '. ',
-        plain('unmark', () => set({ method: null })),
+        link('unmark', () => set({ method: null })),
       );
     }
   }
@@ -88,11 +88,11 @@ function tradeoffSection(root) {
     if (spot) circle.setAttribute('cy', spot.y);
   }
   function lines({ curve, p }) {
-    const between = (low, high, how) => (known(low) ? ` (${say.range(low, high, how)})` : '');
+    const between = (low, high, how) => (known(low) ? ` (${format.range(low, high, how)})` : '');
     return [
       `${nameOf(curve)}${p.level ? `, ${p.level}` : ''}`,
-      `${part().tradeoff.x} ${say.gap(p.gap)}${between(p.gap_low, p.gap_high, say.gap)}`,
-      `error ${say.percent(p.error)}${between(p.error_low, p.error_high, say.percent)}`,
+      `${part().tradeoff.x} ${format.gap(p.gap)}${between(p.gap_low, p.gap_high, format.gap)}`,
+      `error ${format.percent(p.error)}${between(p.error_low, p.error_high, format.percent)}`,
     ];
   }
   function visit(point, speak) {
@@ -105,7 +105,7 @@ function tradeoffSection(root) {
     }
     const frame = picture.getBoundingClientRect();
     showTip(frame.left + point.x, frame.top + point.y, lines(point));
-    if (speak) told.textContent = lines(point).join('. ');
+    if (speak) status.textContent = lines(point).join('. ');
   }
   function nearest(event) {
     const frame = picture.getBoundingClientRect();
@@ -207,8 +207,8 @@ function tradeoffSection(root) {
     const every = el(
       'p',
       { class: 'every' },
-      plain('show all', hide([])),
-      plain('hide all methods', hide(methods())),
+      link('show all', hide([])),
+      link('hide all methods', hide(methods())),
     );
     legend.replaceChildren(
       el('legend', { text: 'Shown in the figure' }),
@@ -221,7 +221,7 @@ function tradeoffSection(root) {
     at = null;
     switches();
     draw();
-    tell();
+    update();
   }
 
   watch(['part'], () => {
@@ -234,7 +234,7 @@ function tradeoffSection(root) {
     if (focus?.startsWith('method-')) $(focus)?.focus();
     draw();
   });
-  watch(['method', 'hidden'], tell);
+  watch(['method', 'hidden'], update);
   watch(['method', 'hover'], light);
   watch(['site', 'arm'], draw);
   watch(['step'], framed(draw));

@@ -1,11 +1,11 @@
-// The people of a site: rates by group, whose decision changed, scores and thresholds, the rule.
+// The rows of a site: rates by group, changed decisions, scores and thresholds, the rule.
 
 const across = (v) => `${(100 * Math.max(0, Math.min(1, v))).toFixed(2)}%`;
 const cut = (one) =>
   Array.isArray(one) ? { low: one[0], high: one[1], chance: one[2], below: one[3] } : one;
 
-function simpleTable(caption, heads, rows, kind, headed = false) {
-  // Roles are said aloud: on a phone rows are no table to the eye.
+function simpleTable(caption, heads, rows, kind, quiet = false) {
+  // Roles are for screen readers: on a phone rows do not look like a table.
   const head = (text) => el('th', { scope: 'col', role: 'columnheader', text });
   const cell = (item, k) =>
     k
@@ -17,7 +17,7 @@ function simpleTable(caption, heads, rows, kind, headed = false) {
     el(
       'table',
       { class: kind, role: 'table' },
-      el('caption', { class: headed ? 'quiet' : null, text: caption }),
+      el('caption', { class: quiet ? 'quiet' : null, text: caption }),
       el('thead', { role: 'rowgroup' }, el('tr', { role: 'row' }, heads.map(head))),
       el(
         'tbody',
@@ -36,7 +36,7 @@ function interval(low, v, high, kind, y = '50%') {
   ];
 }
 
-const people = (i, detail) => [
+const details = (i, detail) => [
   rates(detail),
   changed(detail),
   scores(i, detail),
@@ -56,23 +56,23 @@ function rates(detail) {
       before ? interval(one.before_low, one.before, one.before_high, 'then', '30%') : [],
       interval(one.low, one.rate, one.high, 'now', before ? '70%' : '50%'),
     ),
-    ...(before ? [say.percent(one.before)] : []),
+    ...(before ? [format.percent(one.before)] : []),
     el(
       'span',
       {},
-      el('b', { text: say.percent(one.rate) }),
-      el('small', { text: ` ${say.range(one.low, one.high, say.percent)}` }),
+      el('b', { text: format.percent(one.rate) }),
+      el('small', { text: ` ${format.range(one.low, one.high, format.percent)}` }),
     ),
-    say.count(one.people),
-    say.count(one.train),
+    format.count(one.rows),
+    format.count(one.train),
   ]);
   const heads = [
     'group',
     before ? 'before ○ and after ●, 0 to 100 %' : '0 to 100 %',
     ...(before ? ['before'] : []),
     before ? 'after' : 'rate',
-    'people held out',
-    'in training',
+    'held-out rows',
+    'training rows',
   ];
   return el(
     'div',
@@ -110,22 +110,22 @@ function changed(detail) {
   const rows = detail.changed.map((one) => [
     own(one.group),
     bar(one),
-    say.count(one.to_positive),
-    say.count(one.to_negative),
-    say.count(one.people),
+    format.count(one.to_positive),
+    format.count(one.to_negative),
+    format.count(one.rows),
   ]);
   return el(
     'div',
     {},
-    el('h3', { text: 'Whose decision the rule changed' }),
+    el('h3', { text: 'Decisions that the rule changed' }),
     simpleTable(
-      'People whose decision changed',
+      'Rows whose decision changed',
       [
         'group',
         '← lose it · get it →',
         `now “${doc.positive ?? 'yes'}”`,
         `no longer “${doc.positive ?? 'yes'}”`,
-        'of people',
+        'of rows',
       ],
       rows,
       'charted',
@@ -143,7 +143,7 @@ function scores(i, detail) {
   const { edges, shares } = detail.scores;
   const most = Math.max(...shares.flat().filter(known), 0.01);
   const lines = cuts(i, detail);
-  const tall = (v) => 92 * Math.sqrt((v ?? 0) / most); // that few people can be seen, too
+  const tall = (v) => 92 * Math.sqrt((v ?? 0) / most); // so that few rows can be seen, too
   const groups = shares.map((values, g) => {
     const group = detail.rates?.[g]?.group ?? doc.groups[g] ?? '';
     const line = lines?.[g];
@@ -160,7 +160,7 @@ function scores(i, detail) {
       ? [
           line.high > line.low
             ? svg('rect', {
-                class: 'lot',
+                class: 'band',
                 x: across(line.low),
                 width: across(Math.min(line.high, 1) - line.low),
                 y: 0,
@@ -194,22 +194,22 @@ function scores(i, detail) {
   return el(
     'div',
     {},
-    el('h3', { text: 'Scores, and where the rule cuts' }),
+    el('h3', { text: 'Scores and thresholds' }),
     el('p', {
       class: 'note',
-      text: `Share of each group's people by score: how likely the model finds “${doc.positive ?? 'yes'}”. The line is the group's threshold; in the grey band a lot decides. Heights are roots of shares, so that few people can be seen, too.`,
+      text: `Share of each group's rows by score: the predicted probability of “${doc.positive ?? 'yes'}”. The line is the group's threshold; in the grey band decisions are drawn at random. Heights are roots of shares, so that few rows can be seen, too.`,
     }),
     el('div', { class: 'histograms' }, groups),
   );
 }
 function cutWords({ low, high, chance, below }) {
-  const lot = (v) => `${(100 * v).toFixed(0)} %`;
-  const under = known(below) && below > 0 ? `; below it a lot of ${lot(below)}` : '';
-  if (low > 0.999) return under ? `a lot of ${lot(below)}` : 'nobody';
-  if (high < 0.001) return 'everybody';
-  if (high - low < 5e-4 || !(chance > 0)) return `from ${say.gap(chance > 0 ? low : high)}${under}`;
-  if (high > 0.999) return `from ${say.gap(low)}, a lot of ${lot(chance)}${under}`;
-  return `from ${say.gap(high)}; from ${say.gap(low)} to there a lot of ${lot(chance)}${under}`;
+  const random = (v) => `${(100 * v).toFixed(0)} % at random`;
+  const under = known(below) && below > 0 ? `; below it ${random(below)}` : '';
+  if (low > 0.999) return under ? random(below) : 'none';
+  if (high < 0.001) return 'all';
+  if (high - low < 5e-4 || !(chance > 0)) return `from ${format.gap(chance > 0 ? low : high)}${under}`;
+  if (high > 0.999) return `from ${format.gap(low)}, ${random(chance)}${under}`;
+  return `from ${format.gap(high)}; from ${format.gap(low)} to there ${random(chance)}${under}`;
 }
 function rule(i, detail) {
   const lines = moved()
@@ -229,8 +229,8 @@ function rule(i, detail) {
 }
 function facts(detail) {
   const rows = [...(detail.facts ?? [])];
-  const alone = detail.alone?.words ?? doc.hints?.alone;
-  const lines = alone ? [own(alone, 'p')] : [];
+  const local = detail.local?.words ?? doc.hints?.local;
+  const lines = local ? [own(local, 'p')] : [];
   if (!rows.length && !lines.length) return null;
   return el(
     'div',
