@@ -33,7 +33,7 @@ def test_the_same_numbers(asked):
     algorithm = pff.make(method, json.loads(settings), "compas")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pff.CollapseWarning)
-        network = "linear" if algorithm.linear else None
+        network = "linear" if algorithm.supports.linear_only else None
         table = pff.train(federation(blind, clients), algorithm, 0, network).table()
     for measure in ("accuracy", "ddp", "eo"):
         np.testing.assert_allclose(table[measure], RUNS[asked][measure], atol=2e-3)

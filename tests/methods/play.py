@@ -1,11 +1,29 @@
-"""Rounds of an algorithm by hand, for tests that look at the server's state."""
+"""Rounds of a method by hand, for tests that look at its states."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from pfedfair.methods import Clients
+from pfedfair.methods import Clients, Method, State
+from pfedfair.methods.phases import Phase
 from pfedfair.models import MLP
 from pfedfair.runs.predictor import Predictor, count
+
+
+class Round(NamedTuple):
+    """A round `t` of a phase: the states before it, the messages, the states after it."""
+
+    phase: Phase
+    t: int
+    server: State
+    own: State
+    sent: State
+    kept: State
+    after: State
 
 
 def clients(federation, network, ids=None):
@@ -16,20 +34,50 @@ def clients(federation, network, ids=None):
 
 
 def small_network(federation, algorithm):
-    """An MLP of five neurons, or none where the method wants a linear network."""
-    hidden = () if algorithm.linear else (5,)
+    """Return an MLP of five neurons, or none where the method requires a linear network."""
+    hidden = () if algorithm.supports.linear_only else (5,)
     return MLP(federation.encoder.width, hidden, groups=2)
 
 
-def play(federation, algorithm, network, rounds):
-    """Return the server's state after every round, the first one included."""
-    everyone = clients(federation, network)
-    sizes = torch.from_numpy(federation.sizes).float()
-    states = [algorithm.start_server(network.init(np.random.default_rng(0)), sizes)]
-    for t in range(rounds):
-        sent, _ = algorithm.client_round(states[-1], {}, everyone, t)
-        states.append(algorithm.server_round(states[-1], sent, sizes))
-    return states
+def rounds(
+    algorithm: Method, everyone: Clients, w: Tensor | None = None, sizes: Tensor | None = None
+) -> Iterator[Round]:
+    """Yield all rounds of all phases, from the initial model `w`."""
+    sizes = torch.tensor([float(len(rows)) for rows in everyone.rows]) if sizes is None else sizes
+    server = {"w": everyone.network.init(np.random.default_rng(0)) if w is None else w}
+    own: State = {}
+    for phase in algorithm.phases:
+        server, own = start(phase, server, own, everyone, sizes)
+        for t in range(phase.rounds):
+            sent, kept = phase.client_round(server, own, everyone, t)
+            after = phase.server_round(server, sent, sizes)
+            yield Round(phase, t, server, own, sent, kept, after)
+            server, own = after, kept
+
+
+def final(algorithm, everyone):
+    """Return what the server and the clients have after all phases."""
+    played = list(rounds(algorithm, everyone))
+    if played:
+        return played[-1].after, played[-1].kept
+    server, own = {"w": everyone.network.init(np.random.default_rng(0))}, {}
+    sizes = torch.ones(len(everyone))
+    for phase in algorithm.phases:
+        server, own = start(phase, server, own, everyone, sizes)
+    return server, own
+
+
+def start(phase, server, own, everyone, sizes):
+    """Return the states with which a phase begins."""
+    server = phase.start_server(server, sizes)
+    return server, phase.start_clients(server, own, everyone)
+
+
+def play(federation, algorithm, network, number):
+    """Return the server's state before the first and after each of some rounds."""
+    played = list(islice(rounds(algorithm, clients(federation, network)), number))
+    assert len(played) == number, "the method has fewer rounds"
+    return [played[0].server, *(one.after for one in played)]
 
 
 def decided(federation, network, fitted):
@@ -40,5 +88,5 @@ def decided(federation, network, fitted):
 
 
 def numbers(rules):
-    """All clients' rules, a row for each."""
+    """Return all clients' rules, a row for each."""
     return torch.stack([rule.numbers for rule in rules])

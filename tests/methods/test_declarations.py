@@ -1,40 +1,40 @@
-"""What methods declare is what they do: keys of their states, models, clients, closing rounds."""
+"""What methods declare is what they do: states of all phases and their marks, sums, supports."""
 
+import itertools
 import json
 from typing import NotRequired, get_origin, get_type_hints
 
-import numpy as np
 import pytest
 import torch
-from play import clients, small_network
+from play import clients, rounds, small_network
 
 import pfedfair as pff
 from pfedfair.methods import METHODS, REGISTRY, from_dict
 from pfedfair.methods.defaults import make
+from pfedfair.methods.phases import adds_noise, keeps_clients, sends_models_only
 from pfedfair.methods.target import targeted
 
 WEIGHTS = ("eta", "lam", "mu", "share")  # the more, the fairer
-SHORT = {"rounds": 4, "batch": 40}  # one minibatch for each client
-CLOSED = {
-    "transport": {"rounds": 5, "agree": 2, "bins": 20},
-    "logofair": {"rounds": 4, "dual_rounds": 2},
-    "fedfact": {"rounds": 4},
-    "duan": {"rounds": 4},
+SHORT = {"rounds": 3, "batch": 40}  # one minibatch for each client
+LATER = {  # settings of phases after training
+    "transport": {"agree": 2, "bins": 20},
+    "logofair": {"dual_rounds": 2},
 }
-CASES = {name: make(name, SHORT | CLOSED.get(name, {})) for name in METHODS}
+CASES = {name: make(name, SHORT | LATER.get(name, {})) for name in METHODS}
 CASES["newton"] = pff.methods.Newton(rounds=8, intercepts="personal")  # all that it ever sends
 CASES |= {
     f"mmpf {groups}": pff.methods.MMPF(**SHORT, groups=groups) for groups in ("sensitive", "both")
 }
 CASES |= {f"{name}, target": targeted(CASES[name], target_ddp=0.1)
           for name in ("fedavg-kde", "ditto-kde", "fairfed", "kde-local")}  # fmt: skip
-CASES |= {f"transport on {base}": make("transport", CLOSED["transport"] | {"base": base})
+ON_BASE = {"rounds": 3, **LATER["transport"]}
+CASES |= {f"transport on {base}": make("transport", ON_BASE | {"base": base})
           for base in ("fedprox", "mmpf", "fedavg-kde", "ditto", "newton")}  # fmt: skip
-CASES |= {f"{name} on {base}": make(name, {"rounds": 4, "base": base, "base.batch": 40})
+CASES |= {f"{name} on {base}": make(name, {"rounds": 3, "base": base, "base.batch": 40})
           for name in ("threshold-local", "fedfact", "duan")
           for base in ("mmpf", "ditto")}  # fmt: skip
-CASES["transport, private"] = make("transport", CLOSED["transport"] | {"epsilon": 1.0})
-FEDERATED = [name for name, algorithm in CASES.items() if algorithm.federated]
+CASES["transport, private"] = make("transport", SHORT | LATER["transport"] | {"epsilon": 1.0})
+FEDERATED = [name for name, algorithm in CASES.items() if algorithm.place == "federated"]
 HGR = {"penalty": "hgr", "penalty_options": (("points", 9), ("bandwidth", 1.0))}
 OTHER_SETTINGS = {
     "infinite": pff.methods.Transport(kappa=float("inf"), confidence=0.9, criterion="eo"),
@@ -42,35 +42,11 @@ OTHER_SETTINGS = {
 }
 
 
-def wrapped(algorithm):
-    """The method inside another, if there is one."""
-    return [inner for name in ("method", "trainer")
-            if isinstance(inner := getattr(algorithm, name, None), pff.methods.Method)]  # fmt: skip
-
-
-def declared(algorithm, which):
+def names(keys):
     """Names that must be in a state, and those that may be."""
-    hints = get_type_hints(getattr(algorithm, which), include_extras=True)
+    hints = get_type_hints(keys, include_extras=True)
     optional = {name for name, hint in hints.items() if get_origin(hint) is NotRequired}
-    if not getattr(algorithm, which).__total__:
-        optional = set(hints)
-    may = set(hints).union(*(declared(inner, which)[1] for inner in wrapped(algorithm)))
-    return set(hints) - optional, may
-
-
-def played(federation, algorithm):
-    """The states of all rounds: what the server has, and what clients send and keep."""
-    network = algorithm.network(small_network(federation, algorithm), federation.table.task)
-    everyone = clients(federation, network)
-    sizes = torch.from_numpy(federation.sizes).float()
-    servers = [algorithm.start_server(network.init(np.random.default_rng(0)), sizes)]
-    owned, sent = [algorithm.start(servers[0], everyone)], []
-    for t in range(algorithm.rounds if algorithm.federated else 0):
-        messages, own = algorithm.client_round(servers[-1], owned[-1], everyone, t)
-        owned.append(own)
-        sent.append(messages)
-        servers.append(algorithm.server_round(servers[-1], messages, sizes))
-    return network, servers, sent, owned
+    return set(hints) - optional, set(hints)
 
 
 @pytest.fixture(scope="module")
@@ -79,64 +55,131 @@ def play_once(federation):
 
     def get(name):
         if name not in done:
-            done[name] = played(federation, CASES[name])
+            algorithm = CASES[name]
+            network = algorithm.network(small_network(federation, algorithm), federation.table.task)
+            everyone = clients(federation, network)
+            done[name] = everyone, [*rounds(algorithm, everyone)]
         return done[name]
 
     return get
 
 
+def memory(*states):
+    """The storages of all tensors of some states."""
+    return {tensor.untyped_storage().data_ptr() for state in states for tensor in state.values()}
+
+
+@pytest.mark.parametrize("name", FEDERATED)
+def test_all_phases_are_played(play_once, name):
+    _, played = play_once(name)
+    for phase, some in itertools.groupby(played, lambda one: one.phase):
+        assert [one.t for one in some] == list(range(phase.rounds))
+    assert len({one.phase.name for one in played}) == len(CASES[name].phases)
+    assert played[0].phase.rounds == CASES[name].rounds  # of training
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_states_have_the_keys_that_are_declared(play_once, name):
+    _, played = play_once(name)
+    used: dict = {}
+    for one in played:
+        states = one.phase.states
+        sides = {
+            states.server: (one.server, one.after), states.message: (one.sent,),
+            states.own: (one.own, one.kept),
+        }  # fmt: skip
+        for keys, found in sides.items():
+            must, may = names(keys)
+            if keys is states.own and one.t == 0:  # a client may keep nothing before
+                assert set(one.own) <= may, one.phase.name
+                found = (one.kept,)
+            for state in found:
+                assert must <= set(state) <= may, (one.phase.name, keys)
+                used.setdefault((one.phase.name, keys), set()).update(state)
+    for (_, keys), found in used.items():  # nothing is declared in vain
+        unused = names(keys)[1] - found
+        assert unused <= {"count", "guess", *_of_newton(name)}  # of more groups; where S is unknown
+
+
+def _of_newton(name):
+    """What Newton's method only has with more rounds, or with personal intercepts."""
+    return {"tau", "evidence", "starts"} if "newton" in name else ()
+
+
+@pytest.mark.parametrize("name", FEDERATED)
+def test_a_round_changes_nothing_that_it_was_given(federation, name):
     algorithm = CASES[name]
-    _, servers, sent, owned = play_once(name)
-    for which, states in (("server_keys", servers), ("message_keys", sent), ("own_keys", owned)):
-        must, may = declared(algorithm, which)
-        for state in states:
-            if which != "own_keys" or not wrapped(algorithm):
-                assert must <= set(state), which
-            assert set(state) <= may, which
-    if not wrapped(algorithm) and algorithm.federated:  # nothing is declared in vain
-        for which, states in (("server_keys", servers), ("message_keys", sent)):
-            unused = declared(algorithm, which)[1].difference(*states)
-            assert unused <= {"count", "guess"}  # of other groups; where S is not known
+    network = algorithm.network(small_network(federation, algorithm), federation.table.task)
+    for one in rounds(algorithm, clients(federation, network)):
+        before = {key: tensor.clone() for key, tensor in (one.server | one.own).items()}
+        everyone = clients(federation, network)
+        sent, kept = one.phase.client_round(one.server, one.own, everyone, one.t)
+        sizes = torch.tensor([float(len(rows)) for rows in everyone.rows])
+        received = {key: tensor.clone() for key, tensor in sent.items()}
+        after = one.phase.server_round(one.server, sent, sizes)
+        for key, tensor in (one.server | one.own).items():
+            assert torch.equal(tensor, before[key]), (one.phase.name, key)
+        for key, tensor in sent.items():
+            assert torch.equal(tensor, received[key]), (one.phase.name, key)
+        shared = [memory(one.server, one.own), memory(sent), memory(kept), memory(after)]
+        for one_side, other in itertools.combinations(shared, 2):
+            assert not one_side & other, one.phase.name
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", FEDERATED)
+def test_a_phase_begins_with_memory_of_its_own(play_once, name):
+    everyone, played = play_once(name)
+    sizes = torch.tensor([float(len(rows)) for rows in everyone.rows])
+    server, own = {"w": torch.zeros(everyone.network.size)}, {}
+    for phase, some in itertools.groupby(played, lambda one: one.phase):
+        begun = phase.start_server(server, sizes)
+        kept = phase.start_clients(begun, own, everyone)
+        assert not memory(server, own) & memory(begun, kept), phase.name
+        *_, last = some
+        server, own = last.after, last.kept
+
+
+@pytest.mark.parametrize("name", FEDERATED)
 def test_models_are_what_has_a_models_shape(play_once, name):
-    network, servers, _, _ = play_once(name)
-    shaped = {key for server in servers for key, tensor in server.items()
-              if tensor.shape == (network.size,)}  # fmt: skip
-    assert set(CASES[name].models) == shaped
-    assert "w" in CASES[name].models
+    everyone, played = play_once(name)
+    for one in played:
+        shaped = {key for state in (one.server, one.after) for key, tensor in state.items()
+                  if tensor.shape == (everyone.network.size,)}  # fmt: skip
+        assert set(one.phase.states.models) == shaped
+        assert "w" in shaped
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_server_keeps_something_of_each_client_or_not(name):
-    w = torch.zeros(7)
-    shapes = [
-        {key: tensor.shape for key, tensor in CASES[name].start_server(w, torch.ones(n)).items()}
-        for n in (3, 5)
-    ]
-    assert CASES[name].keeps_clients == (shapes[0] != shapes[1])
+@pytest.mark.parametrize("name", FEDERATED)
+def test_a_server_keeps_something_of_each_client_or_not(play_once, name):
+    _, played = play_once(name)
+    found = False
+    for phase, some in itertools.groupby(played, lambda one: one.phase):
+        before = next(some).server
+        given = {key: before[key] for key in before} | {"w": before["w"]}
+        try:
+            sides = [phase.start_server(given, torch.ones(n)) for n in (3, 5)]
+        except KeyError:
+            continue
+        found |= any(sides[0][key].shape != sides[1][key].shape for key in sides[0])
+    assert keeps_clients(CASES[name].phases) == found
 
 
 @pytest.mark.parametrize("name", FEDERATED)
 def test_messages_are_models_only_or_not(play_once, name):
-    algorithm = CASES[name]
-    network, _, sent, _ = play_once(name)
+    everyone, played = play_once(name)
     models = all(
-        key in algorithm.models and tensor.shape == (3, network.size)
-        for messages in sent
-        for key, tensor in messages.items()
+        key in one.phase.states.models and tensor.shape == (3, everyone.network.size)
+        for one in played
+        for key, tensor in one.sent.items()
     )
-    assert algorithm.sends_models_only == models
+    assert sends_models_only(CASES[name].phases) == models
 
 
-def added(algorithm, messages, sizes):
-    """What one client would send for all, by the sums that a method declares, or by plain means."""
+def added(phase, messages, sizes):
+    """What one client would send for all, by the sums that a phase declares, or by equal means."""
     found = {}
     for key, rows in messages.items():
-        how = algorithm.sums.get(key, "uniform")
+        how = phase.sums.get(key, "uniform")
         weights = sizes.double() if how == "size" else torch.ones(len(sizes)).double()
         total = torch.tensordot(weights, rows.double(), dims=1)
         found[key] = (total if how == "sum" else total / weights.sum()).to(rows.dtype)[None]
@@ -145,21 +188,24 @@ def added(algorithm, messages, sizes):
 
 @pytest.mark.parametrize("name", FEDERATED)
 def test_sums_are_all_that_a_server_needs_where_they_are_declared(play_once, federation, name):
-    algorithm = CASES[name]
-    if algorithm.keeps_clients:  # it has something of each
-        assert not algorithm.sums
-        return
     sizes = torch.from_numpy(federation.sizes).float()
-    _, servers, sent, _ = play_once(name)
-    same = True
-    for before, messages, after in zip(servers[:-1], sent, servers[1:], strict=True):
-        found = algorithm.server_round(before, added(algorithm, messages, sizes), sizes.sum()[None])
-        same &= set(found) == set(after) and all(
-            found[key].shape == after[key].shape
-            and torch.allclose(found[key].double(), after[key].double(), rtol=1e-4, atol=1e-5)
-            for key in after
-        )
-    assert bool(algorithm.sums) == same
+    _, played = play_once(name)
+    for phase, some in itertools.groupby(played, lambda one: one.phase):
+        if phase.states.keeps_clients:  # it has something of each
+            assert not phase.sums
+            continue
+        same = True
+        for one in some:
+            message = added(phase, one.sent, sizes)
+            found = phase.server_round(one.server, message, sizes.sum()[None])
+            same &= set(found) == set(one.after) and all(
+                found[key].shape == one.after[key].shape
+                and torch.allclose(
+                    found[key].double(), one.after[key].double(), rtol=1e-4, atol=1e-5
+                )
+                for key in one.after
+            )
+        assert bool(phase.sums) == same, phase.name
 
 
 def test_newton_with_equal_weights_needs_each_clients_sums():
@@ -169,19 +215,13 @@ def test_newton_with_equal_weights_needs_each_clients_sums():
 
 
 @pytest.mark.parametrize("name", FEDERATED)
-def test_closing_rounds_train_nothing(play_once, name):
-    algorithm, servers = CASES[name], play_once(name)[1]
-    last = algorithm.rounds - algorithm.closing
-    for before, after in zip(servers[last:], servers[last + 1 :], strict=False):
-        assert torch.equal(before["w"], after["w"])
-    trained = algorithm.models[-1]  # the one in training
-    assert not torch.equal(servers[last][trained], servers[0][trained])
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_defaults_say_how_many_rounds_are_closing(name):
-    assert METHODS[name].closing == METHODS[name].kind().closing
-    assert (METHODS[name].closing > 0) == (name in CLOSED)
+def test_a_phase_trains_or_leaves_the_model_alone(play_once, name):
+    _, played = play_once(name)
+    for phase, some in itertools.groupby(played, lambda one: one.phase):
+        some = list(some)
+        trained = phase.states.models[-1]  # the one in training
+        moved = not torch.equal(some[0].server[trained], some[-1].after[trained])
+        assert moved == phase.trains, phase.name
 
 
 # --- in files ----------------------------------------------------------------------------------
@@ -262,28 +302,36 @@ def test_a_level_is_a_few_characters(algorithm, level):
     assert algorithm.level == level
 
 
-def test_only_private_counts_need_a_secret():
-    secret = [name for name, algorithm in CASES.items() if algorithm.secret]
-    assert secret == ["transport, private"]
+def test_only_private_counts_are_noised():
+    noised = [name for name, algorithm in CASES.items() if adds_noise(algorithm.phases)]
+    assert noised == ["transport, private"]
 
 
-def test_what_is_for_all_rows_together_is_not_federated_and_takes_no_eta():
-    central = [name for name, method in METHODS.items() if method.kind.central]
+def test_centralised_methods_take_no_eta_and_no_target():
+    central = [name for name in METHODS if CASES[name].place == "centralised"]
     assert central == ["irm", "fair-dummies", "reweigh", "dro", "gaussian-swap"]
     for name in central:
-        assert not CASES[name].federated
         assert not METHODS[name].fair
-        assert not CASES[name].wrappable
+        assert not CASES[name].supports.wrapping
 
 
-def test_what_needs_all_rows_in_one_place_has_no_rounds():
-    assert [name for name, method in METHODS.items() if method.kind.gathers] == ["pooled"]
-    assert not CASES["pooled"].federated
+def test_only_pooled_requires_all_rows_in_one_place():
+    assert [name for name in METHODS if CASES[name].place == "pooled"] == ["pooled"]
 
 
-def test_every_class_is_exported():
+def test_every_class_is_an_attribute():
     for _, class_name, *_ in REGISTRY:
-        assert class_name in pff.__all__
+        assert getattr(pff.methods, class_name).__name__ == class_name
+        assert class_name in dir(pff.methods)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_not_declared_is_refused(name):
+    """A target takes effect, or is refused: never in silence without effect."""
+    algorithm = CASES[name]
+    if not algorithm.supports.wrapping and not isinstance(algorithm, pff.methods.Targeted):
+        with pytest.raises(pff.InputError, match="it takes no target"):
+            pff.methods.Targeted(method=algorithm)
 
 
 def test_options_of_a_penalty_may_be_a_list():

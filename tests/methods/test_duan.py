@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 import pfedfair as pff
 from pfedfair.methods.clients import set_aside
 from pfedfair.methods.duan import best_mix
+from pfedfair.methods.phases import keeps_clients
 from pfedfair.models import linear
 
 
@@ -126,7 +127,7 @@ def test_clients_decide_as_the_program_says():
     """On the held rows the limits are kept, by the chances of the rules."""
     compas = pff.load("compas").federate(pff.partition.fixed_shares(), 0)
     algorithm = pff.methods.Duan(
-        rounds=5, batch=120, alpha=0.02, target_ddp=0.04, target_global=0.01
+        rounds=4, batch=120, alpha=0.02, target_ddp=0.04, target_global=0.01
     )
     run = pff.train(compas, algorithm, network=linear(compas.table.width, groups=2))
     _, held = set_aside(clients(compas, run.network), 0.2)
@@ -142,4 +143,4 @@ def test_clients_decide_as_the_program_says():
         assert torch.allclose(same + zero + one, torch.ones_like(same))
     chance, s = (torch.cat(each) for each in zip(*everybody, strict=True))
     assert abs(float(chance[s == 1].mean() - chance[s == 0].mean())) <= 0.01 + 1e-5
-    assert algorithm.keeps_clients
+    assert keeps_clients(algorithm.phases)

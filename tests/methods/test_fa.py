@@ -6,6 +6,7 @@ from play import clients, play
 from scipy.optimize import linprog
 
 import pfedfair as pff
+from pfedfair._util import seeds
 from pfedfair.engines import local
 from pfedfair.federation import stack
 from pfedfair.methods.fa import FA, worst_weights
@@ -44,7 +45,9 @@ def test_a_server_round_by_hand():
     """Two clients, two bases, numbers that a pencil can follow."""
     algorithm = FA(bases=2, tau=0.1, dual_step=2.0, ascent=0.5, bound=1.5)
     sizes = torch.tensor([10.0, 30.0])
-    server = algorithm.start_server(torch.zeros(1), sizes) | {"alpha": torch.tensor([1.5, 0.5])}
+    server = algorithm.start_server({"w": torch.zeros(1)}, sizes) | {
+        "alpha": torch.tensor([1.5, 0.5])
+    }
     moments = torch.tensor(
         [
             # K,           K loss,     K s,        K s z
@@ -118,7 +121,7 @@ def test_kernels_are_gaussians_divided_by_their_sum(federation):
     algorithm = FA(bases=4, width=0.4)
     everyone, six = clients(federation, network), stack(federation.table, [np.arange(6)])
     x = torch.cat([six.x, six.s[..., None]], dim=-1)  # S is behind the inputs
-    points = pff.seeds.generator(0, pff.seeds.INIT, 1).standard_normal((4, x.shape[-1]))
+    points = seeds.generator(0, seeds.INIT, 1).standard_normal((4, x.shape[-1]))
     squares = ((x[0, :, None].numpy() - points) ** 2).sum(-1)
     K = np.exp(-squares / (2 * 0.4**2 * x.shape[-1]))
     expected = torch.from_numpy(K / K.sum(1, keepdims=True)).float()
@@ -193,7 +196,7 @@ def test_no_aliases_and_nothing_changed_that_was_given(federation):
     algorithm, everyone = FA(batch=40), clients(federation, network)
     sizes = torch.from_numpy(federation.sizes).float()
     w = network.init(np.random.default_rng(0))
-    start = algorithm.start_server(w, sizes)
+    start = algorithm.start_server({"w": w}, sizes)
     assert start["w"].untyped_storage().data_ptr() != w.untyped_storage().data_ptr()
     server = play(federation, algorithm, network, 1)[-1]
     before = {k: v.clone() for k, v in server.items()}

@@ -32,7 +32,7 @@ DELTA = np.abs(np.array([0.6, 0.0, -0.2]) - 2 / 57)
 
 def test_weights_by_hand():
     algorithm = FairFed(beta=0.5)
-    server = algorithm.start_server(torch.zeros(3), torch.tensor([10.0, 10.0, 20.0]))
+    server = algorithm.start_server({"w": torch.zeros(3)}, torch.tensor([10.0, 10.0, 20.0]))
     expected = np.array([0.25, 0.25, 0.5])
     assert server["weights"].numpy() == pytest.approx(expected)
     for _ in range(2):  # the second round starts where the first ended
@@ -47,7 +47,7 @@ def test_weights_by_hand():
 def test_one_round_written_out_in_numbers():
     """Two clients of 4 rows: F_1 = 1, F_2 = 0, all: 3/4 - 1/4 = 1/2; both deviate by 1/2."""
     algorithm, sizes = FairFed(beta=1.0), torch.tensor([4.0, 4.0])
-    server = algorithm.start_server(torch.zeros(1), sizes)
+    server = algorithm.start_server({"w": torch.zeros(1)}, sizes)
     same = messages([[2, 2], [2, 2]], [[2, 0], [1, 1]], [4, 4], [[1.0], [3.0]])
     assert algorithm.server_round(server, same, sizes)["w"].item() == pytest.approx(2.0)
     # F_1 = 1/3, F_2 = -1, all: 1/4 - 3/4 = -1/2; deviations 5/6 and 1/2, mean 2/3.
@@ -61,7 +61,9 @@ def test_without_a_group_accuracy_stands_in():
     """Client 2 has nobody of group 1: |Acc_2 - Acc| = |.5 - 22/30| instead."""
     sent = messages([[5, 5], [10, 0], [5, 5]], [[3, 1], [2, 0], [1, 1]], [9, 5, 8])
     algorithm, sizes = FairFed(beta=0.3), torch.full((3,), 10.0)
-    after = algorithm.server_round(algorithm.start_server(torch.zeros(3), sizes), sent, sizes)
+    after = algorithm.server_round(
+        algorithm.start_server({"w": torch.zeros(3)}, sizes), sent, sizes
+    )
     everyone = 6 / 20 - 2 / 10
     delta = np.array([abs(0.4 - everyone), abs(0.5 - 22 / 30), abs(0.0 - everyone)])
     assert after["weights"].numpy() == pytest.approx(1 / 3 - 0.3 * (delta - delta.mean()))
@@ -70,13 +72,15 @@ def test_without_a_group_accuracy_stands_in():
 def test_if_nobody_has_a_group_all_go_by_accuracy():
     sent = messages([[5, 0], [5, 0]], [[3, 0], [2, 0]], [5, 2])
     algorithm, sizes = FairFed(beta=5.0), torch.full((2,), 5.0)
-    after = algorithm.server_round(algorithm.start_server(torch.zeros(2), sizes), sent, sizes)
+    after = algorithm.server_round(
+        algorithm.start_server({"w": torch.zeros(2)}, sizes), sent, sizes
+    )
     assert after["weights"].tolist() == pytest.approx([0.5, 0.5])  # both .3 from the mean
 
 
 def test_weights_stay_a_distribution_when_beta_is_huge():
     algorithm, sizes = FairFed(beta=1e6), torch.tensor([10.0, 10.0, 20.0])
-    server = algorithm.start_server(torch.zeros(3), sizes)
+    server = algorithm.start_server({"w": torch.zeros(3)}, sizes)
     for _ in range(3):
         server = algorithm.server_round(server, THREE, sizes)
     assert server["weights"].min() >= 0
@@ -87,7 +91,7 @@ def test_weights_stay_a_distribution_when_beta_is_huge():
 def test_every_clients_weight_counts(k):
     """Moving client k's model by 1 moves the average by its own weight: nobody is left out."""
     algorithm, sizes = FairFed(beta=0.05), torch.tensor([10.0, 10.0, 20.0])
-    server = algorithm.start_server(torch.zeros(3), sizes)
+    server = algorithm.start_server({"w": torch.zeros(3)}, sizes)
     after = algorithm.server_round(server, THREE, sizes)
     moved = {**THREE, "w": THREE["w"].clone()}
     moved["w"][k] += 1
@@ -142,7 +146,7 @@ def test_a_round_aliases_nothing_and_sends_counts_only(federation):
     network = MLP(federation.encoder.width, (5,), groups=2)
     algorithm, everyone = FairFed(batch=40), clients(federation, network)
     w = network.init(np.random.default_rng(0))
-    server = algorithm.start_server(w, torch.ones(3))
+    server = algorithm.start_server({"w": w}, torch.ones(3))
     before = {name: tensor.clone() for name, tensor in server.items()}
     sent, own = algorithm.client_round(server, {}, everyone, t=0)
     after = algorithm.server_round(server, sent, torch.ones(3))

@@ -222,7 +222,7 @@ def test_a_pareto_step_lowers_the_mean_and_raises_no_loss(federation, epsilon):
     algorithm = FCFL(rounds=100, epsilon=epsilon, alpha=0.3)
     sizes = torch.ones(len(federation))
     first = local.fit(federation, FCFL(rounds=5, epsilon=epsilon, pareto=0.0), network, 0)
-    server = algorithm.start_server(first.w, sizes) | {"t": torch.tensor(50)}
+    server = algorithm.start_server({"w": first.w}, sizes) | {"t": torch.tensor(50)}
     start = before = measure(federation, network, first.w)
     for _ in range(50):
         server = algorithm.server_round(server, before, sizes)
@@ -244,7 +244,7 @@ def test_pareto_stationary_stays(federation):
         "g_gap": torch.zeros(2, 2),
     }
     algorithm = FCFL(rounds=2, pareto=1.0)
-    server = algorithm.start_server(torch.tensor([5.0, 5.0]), torch.ones(2))
+    server = algorithm.start_server({"w": torch.tensor([5.0, 5.0])}, torch.ones(2))
     after = algorithm.server_round(server, sent, torch.ones(2))
     torch.testing.assert_close(after["w"], server["w"], atol=1e-6, rtol=0)
 
@@ -261,7 +261,7 @@ def test_nothing_is_aliased_or_changed(federation):
     network = linear(federation.encoder.width, groups=2)
     w, sizes = network.init(np.random.default_rng(0)), torch.ones(len(federation))
     algorithm = FCFL()
-    server = algorithm.start_server(w, sizes)
+    server = algorithm.start_server({"w": w}, sizes)
     sent, own = algorithm.client_round(server, {}, clients(federation, network), 0)
     given = {k: v.clone() for k, v in (server | sent).items()}
     after = algorithm.server_round(server, sent, sizes)

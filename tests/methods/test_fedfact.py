@@ -119,8 +119,8 @@ def test_multipliers_take_steps_of_the_dual(federation):
     )
     network = linear(federation.encoder.width, groups=2)
     everyone = clients(federation, network)
-    server = algorithm.start_server(network.init(np.random.default_rng(0)), torch.ones(3))
-    own = algorithm.start(server, everyone)
+    server = algorithm.start_server({"w": network.init(np.random.default_rng(0))}, torch.ones(3))
+    own = algorithm.start_clients(server, {}, everyone)
     sent, kept = algorithm.client_round(server, own, everyone, 0)
     rate = sent["positive"] / sent["group"]
     gaps = (rate[:, 1] - rate[:, 0]).numpy()
@@ -138,8 +138,8 @@ def test_without_limits_it_is_fedavg_with_a_last_epoch(federation):
     free = pff.methods.FedFACTIn(rounds=3, batch=40, target_ddp=1.0)
     w = play(federation, pff.methods.FedAvg(rounds=3, batch=40), network, 3)[-1]["w"]
     everyone = clients(federation, network)
-    server = free.start_server(network.init(np.random.default_rng(0)), torch.ones(3))
-    own = free.start(server, everyone)
+    server = free.start_server({"w": network.init(np.random.default_rng(0))}, torch.ones(3))
+    own = free.start_clients(server, {}, everyone)
     for t in range(3):
         sent, own = free.client_round(server, own, everyone, t)
         server = free.server_round(server, sent, torch.ones(3))
@@ -175,5 +175,5 @@ def test_bad_hyper_parameters_are_refused(options, message):
 
 def test_costs_need_s(federation):
     blind = federation.data.federate(pff.partition.by_column("site"), 0, sensitive_as_input=False)
-    with pytest.raises(pff.InputError, match="FedFACTIn has costs for each group"):
+    with pytest.raises(pff.InputError, match="FedFACTIn has a rule for each group"):
         pff.train(blind, pff.methods.FedFACTIn())

@@ -8,8 +8,8 @@ import torch
 from play import clients
 
 from pfedfair.methods import clients as room
-from pfedfair.methods.target import Watchful
-from pfedfair.methods.transport.counts import Headed
+from pfedfair.methods.target import TargetedClients
+from pfedfair.methods.transport.counts import ClientsWithHead
 from pfedfair.models import MLP, kernel
 from pfedfair.models.optimisers import OPTIMISERS
 from pfedfair.penalties.objective import Objective
@@ -73,9 +73,13 @@ def test_a_penalty(everyone):
 
 def test_clients_who_have_a_slope_of_their_own_are_asked(everyone, monkeypatch):
     asked = []
-    own = Watchful(everyone.network, everyone.table, everyone.rows, everyone.ids, 0, dual=None)
+    own = TargetedClients(
+        everyone.network, everyone.table, everyone.rows, everyone.ids, 0, dual=None
+    )
     monkeypatch.setattr(
-        Watchful, "slope", lambda self, *args: asked.append(1) or super(Watchful, self).slope(*args)
+        TargetedClients,
+        "slope",
+        lambda self, *args: asked.append(1) or super(TargetedClients, self).slope(*args),
     )
     both(replace(own, sizes=[60, 60]))
     assert len(asked) == 2 * 9
@@ -96,6 +100,6 @@ def test_wide_inputs_in_one_step_keep_their_order(everyone, monkeypatch):
 
 
 def test_clients_with_slopes_of_their_own_say_so():
-    task = [room.Clients, *room.Clients.__subclasses__()]
-    assert {Watchful, Headed} <= set(task)
-    assert all(kind.plain == (kind.slope is room.Clients.slope) for kind in task)
+    kinds = [room.Clients, *room.Clients.__subclasses__()]
+    assert {TargetedClients, ClientsWithHead} <= set(kinds)
+    assert all(kind.plain == (kind.slope is room.Clients.slope) for kind in kinds)

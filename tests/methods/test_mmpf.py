@@ -35,7 +35,7 @@ def test_weights_step_by_hand():
     """Two clients; the worst risk improves, then does not, then improves again."""
     algorithm = MMPF(mu_step=0.5, K_min=2)
     sizes = torch.tensor([10.0, 30.0])
-    server = algorithm.start_server(torch.zeros(1), sizes)
+    server = algorithm.start_server({"w": torch.zeros(1)}, sizes)
     share = torch.ones(2, 1)
 
     def round_(server, risks, models):
@@ -67,7 +67,7 @@ def test_risks_of_groups_over_clients_by_hand():
     """S over all clients: shares and risks are pooled by rows, a missing group at a client too."""
     algorithm = MMPF(groups="sensitive", mu_step=0.5)
     sizes = torch.tensor([10.0, 30.0])
-    server = algorithm.start_server(torch.zeros(1), sizes)
+    server = algorithm.start_server({"w": torch.zeros(1)}, sizes)
     messages = {
         "v": torch.tensor([[1.0], [5.0]]),
         "risk": torch.tensor([[0.2, 0.6], [0.4, 0.0]]),
@@ -92,7 +92,7 @@ def test_a_group_that_a_client_does_not_have_gets_no_weight():
         "share": torch.tensor([[0.5, 0.5], [1.0, 0.0]]),
     }
     server = algorithm.server_round(
-        algorithm.start_server(torch.zeros(1), torch.ones(2)), messages, torch.ones(2)
+        algorithm.start_server({"w": torch.zeros(1)}, torch.ones(2)), messages, torch.ones(2)
     )
     expected = torch.tensor([[1 / 8, 1 / 8], [5 / 8, 0.0]])
     torch.testing.assert_close(server["mu"], expected / expected.sum())
@@ -179,7 +179,7 @@ def test_the_worst_group_is_better_off_than_under_fedavg(groups):
     judge = MMPF(groups=groups, **options)
 
     def worst(w):
-        start = judge.start_server(w, torch.from_numpy(federation.sizes).float())
+        start = judge.start_server({"w": w}, torch.from_numpy(federation.sizes).float())
         sent, _ = judge.client_round(start, {}, clients(federation, network), 0)
         sizes = torch.from_numpy(federation.sizes).float()
         return judge.server_round(start, sent, sizes)["worst"].item()
@@ -246,7 +246,7 @@ def test_a_client_without_one_group_trains():
     keep = lone.partition.train[0][lone.table.s[lone.partition.train[0]].numpy() == 0]
     everyone = Clients(Bias(), lone.table, [keep, lone.partition.train[1]], [0, 1], seed=0)
     algorithm, sizes = MMPF(groups="both", eta=0.5), torch.tensor([float(len(keep)), 100.0])
-    server = algorithm.start_server(torch.zeros(1), sizes)
+    server = algorithm.start_server({"w": torch.zeros(1)}, sizes)
     for t in range(5):
         sent, _ = algorithm.client_round(server, {}, everyone, t)
         server = algorithm.server_round(server, sent, sizes)

@@ -28,7 +28,7 @@ def run(many):
 
 def parts(run):
     everyone = clients(run.federation, run.network)
-    return set_aside(pff.algorithms.Clients(**vars(everyone) | {"seed": run.seed}), 0.2)
+    return set_aside(pff.methods.Clients(**vars(everyone) | {"seed": run.seed}), 0.2)
 
 
 def test_the_trees_are_scikit_learns_on_all_clients_rows(run):
@@ -54,14 +54,14 @@ def test_trees_look_at_columns_as_they_are_and_at_levels_by_their_labels():
     run = pff.train(federation, pff.methods.Pooled(trees=30), seed=3)
     rows = np.concatenate(parts(run)[0].rows)
     numbers, levels = federation.encoder.names
-    y, task, cells = federation.table.y.numpy(), data.frame, {}
+    y, frame, cells = federation.table.y.numpy(), data.frame, {}
     for name in numbers:
-        cells[name] = federation.encoder.numbers[name].place(task[name])
+        cells[name] = federation.encoder.numbers[name].place(frame[name])
     for name in levels:
-        kind = task[name].astype(object).where(task[name].notna(), "")
-        label = pd.Series(y[rows]).groupby(kind.iloc[rows].to_numpy()).agg(["sum", "count"])
+        column = frame[name].astype(object).where(frame[name].notna(), "")
+        label = pd.Series(y[rows]).groupby(column.iloc[rows].to_numpy()).agg(["sum", "count"])
         rate = (label["sum"] + 10 * y[rows].mean()) / (label["count"] + 10)
-        cells[name] = kind.map(rate).to_numpy(dtype=np.float32)
+        cells[name] = column.map(rate).to_numpy(dtype=np.float32)
     x = np.column_stack([*cells.values(), data.s]).astype(np.float32)
     model = HistGradientBoostingClassifier(
         max_iter=30, early_stopping=True,
@@ -70,7 +70,7 @@ def test_trees_look_at_columns_as_they_are_and_at_levels_by_their_labels():
     model.fit(x[rows], y[rows])
     ours = run.personal_model(0)
     z = ours.predictor.logits(
-        torch.from_numpy(ours.encoder.pack(task)), federation.table.s, ours.encoder.unpack
+        torch.from_numpy(ours.encoder.pack(frame)), federation.table.s, ours.encoder.unpack
     )
     np.testing.assert_allclose(z[:, 0], model.decision_function(x), atol=2e-5)
     assert federation.encoder.width > len(cells)  # as other methods see them, still
@@ -134,7 +134,7 @@ def test_one_label_everywhere_is_that_label(federation):
     everyone = clients(federation, network)
     for label in (0.0, 1.0):
         same = table._replace(y=torch.full_like(table.y, label))
-        row = algorithm.grow(pff.algorithms.Clients(**vars(everyone) | {"table": same}))
+        row = algorithm.grow(pff.methods.Clients(**vars(everyone) | {"table": same}))
         z = network.logits(row[None], table.inputs(slice(None))[None], table.s[None])
         assert ((z > 0) == bool(label)).all()
 

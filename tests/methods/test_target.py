@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from play import clients
+from play import clients, start
 
 import pfedfair as pff
 from pfedfair.engines import local
@@ -55,20 +55,22 @@ def test_gradient_is_the_convex_mix_with_each_clients_own_eta(federation):
     network = linear(federation.encoder.width, groups=2)
     everyone = clients(federation, network)
     algorithm = targeted(make("fedavg-kde", {"eta": 0.5}))
-    own = algorithm.start({}, everyone)
+    (phase,) = algorithm.phases
+    own = phase.start_clients({}, {}, everyone)
     assert torch.equal(own["log_mu"], torch.zeros(len(everyone), 1))
     etas = torch.linspace(0.1, 0.8, len(everyone))[:, None]
-    watchful = algorithm.watch({"log_mu": torch.logit(etas)}, everyone)
-    watchful.dual.asked = 1  # not the time to look
+    targeted_clients = algorithm.watch({"log_mu": torch.logit(etas)}, everyone)
+    targeted_clients.dual.asked = 1  # not the time to look
     w = torch.from_numpy(np.random.default_rng(0).normal(size=(len(everyone), network.size)))
     batch = stack(everyone.table, everyone.rows)
-    found = watchful.gradient(algorithm.method.objective, w.float(), batch)
+    found = targeted_clients.gradient(algorithm.method.objective, w.float(), batch)
     for i, eta in enumerate(etas[:, 0].tolist()):
         expected = everyone.gradient(make("fedavg-kde", {"eta": eta}).objective, w.float(), batch)
         torch.testing.assert_close(found[i], expected[i], rtol=1e-4, atol=1e-6)
     plain = pff.methods.FedAvg().objective
     torch.testing.assert_close(
-        watchful.gradient(plain, w.float(), batch), everyone.gradient(plain, w.float(), batch)
+        targeted_clients.gradient(plain, w.float(), batch),
+        everyone.gradient(plain, w.float(), batch),
     )
 
 
@@ -82,19 +84,19 @@ def test_the_multiplier_rises_above_the_target_and_falls_below(federation):
     mild[:, 0] = 10.0  # by the first input
     for target, model, sign in ((0.0, unfair, 1), (0.95, mild, -1)):
         algorithm = targeted(make("fedavg-kde"), target_ddp=target, dual_step=0.5)
-        watchful = algorithm.watch(own, everyone)
-        watchful.dual.look(network, model)
-        both = torch.tensor([0 < s.float().mean() < 1 for s in watchful.dual.held.s])
-        moved = watchful.dual.log_mu[both]
+        targeted_clients = algorithm.watch(own, everyone)
+        targeted_clients.dual.look(network, model)
+        both = torch.tensor([0 < s.float().mean() < 1 for s in targeted_clients.dual.held.s])
+        moved = targeted_clients.dual.log_mu[both]
         assert len(moved)
         assert (moved * sign > 0).all()
         assert (moved.abs() <= 0.5).all()
     collapsed = torch.zeros(len(everyone), network.size)
     collapsed[:, -1] = -9.0
-    watchful = targeted(make("fedavg-kde"), target_ddp=0.05).watch(own, everyone)
+    targeted_clients = targeted(make("fedavg-kde"), target_ddp=0.05).watch(own, everyone)
     for _ in range(400):
-        watchful.dual.look(network, collapsed)
-    assert (watchful.dual.log_mu == -3.5).all()
+        targeted_clients.dual.look(network, collapsed)
+    assert (targeted_clients.dual.log_mu == -3.5).all()
 
 
 def test_clients_with_too_few_rows_to_set_some_aside():
@@ -114,7 +116,7 @@ def test_clients_with_too_few_rows_to_set_some_aside():
 
 
 @pytest.mark.parametrize(
-    "method", [m.name for m in METHODS.values() if m.fair and m.kind.wrappable]
+    "method", [m.name for m in METHODS.values() if m.fair and m.kind().supports.wrapping]
 )
 def test_every_penalised_method_takes_a_target(federation, method):
     network = MLP(federation.encoder.width, (5,), groups=2)
@@ -130,9 +132,10 @@ def test_the_multiplier_stays_at_the_client(federation):
     everyone = clients(federation, network)
     sizes = torch.tensor(federation.sizes).float()
     algorithm = targeted(make("fedavg-kde", {"batch": 10_000}), target_ddp=0.0)
-    server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
-    own = algorithm.start(server, everyone)
-    sent, kept = algorithm.client_round(server, own, everyone, 0)
+    (phase,) = algorithm.phases
+    server = {"w": network.init(np.random.default_rng(0))}
+    server, own = start(phase, server, {}, everyone, sizes)
+    sent, kept = phase.client_round(server, own, everyone, 0)
     assert set(sent) == {"w"}
     assert set(kept) == {"log_mu"}
     assert not torch.equal(kept["log_mu"], own["log_mu"])

@@ -5,6 +5,7 @@ import torch
 from play import clients, numbers
 
 import pfedfair as pff
+from pfedfair._util import seeds
 from pfedfair.engines import local
 from pfedfair.methods.clients import set_aside
 from pfedfair.models import linear
@@ -37,7 +38,7 @@ def test_the_model_is_the_bases_on_the_rows_that_are_not_held(compas, run):
     network = linear(compas.encoder.width, groups=2)
     fitted = local.fit(compas, algorithm, network, seed=0)
     trained, _ = set_aside(clients(compas, network), 0.2)
-    w = network.init(pff.seeds.generator(0, pff.seeds.INIT))
+    w = network.init(seeds.generator(0, seeds.INIT))
     steps = []
     for rows in trained.rows:
         x, y, s = (t[rows] for t in compas.table[:3])

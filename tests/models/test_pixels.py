@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import pfedfair as pff
+from pfedfair._util import seeds
 from pfedfair.data.tables.arrays import Pixels as Images
 from pfedfair.data.task import Task
 from pfedfair.engines import local
@@ -310,7 +311,7 @@ def test_training_lowers_the_loss_and_is_kept(name, alpha, tmp_path):
     federation, network = bright(), Pixels(name, 32)
     algorithm = pff.methods.Local(rounds=6, batch=20, alpha=alpha, eta=0.3)
     run = pff.train(federation, algorithm, network=network)
-    start = network.init(pff.seeds.generator(0, pff.seeds.INIT))[None]
+    start = network.init(seeds.generator(0, seeds.INIT))[None]
     known = settled(network, start, federation.table.x[None])
     after = losses(federation, network, run.fitted.theta)
     assert after < 0.7 * losses(federation, network, known)
@@ -369,7 +370,7 @@ def test_clients_of_unequal_size_train_as_if_alone(name, rounds):
     fitted = local.fit(federation, algorithm, network, seed=0)
     for k, rows in enumerate(federation.partition.train):
         clients = Clients(network, federation.table, [rows], [k], 0)
-        w = network.init(pff.seeds.generator(0, pff.seeds.INIT))
+        w = network.init(seeds.generator(0, seeds.INIT))
         theta = algorithm.personalise({"w": w}, {}, clients)
         with local.flush_denormal():
             assert torch.equal(fitted.theta[k], clients.settled(theta, 5)[0])

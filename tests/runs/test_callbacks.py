@@ -82,8 +82,8 @@ def test_mlflow_gets_settings_curve_and_outcome(federation):
     run = pff.train(
         federation, "transport", rounds=8, callbacks=[MLflow("first", mlflow)], measure_every=1
     )
-    task = [call[0] for call in mlflow.calls]
-    assert task == ["start", "params", 1, 2, 8, "end"]  # six rounds train nothing
+    calls = [call[0] for call in mlflow.calls]
+    assert calls == ["start", "params", 1, 2, 8, "end"]  # six rounds train nothing
     params = mlflow.calls[1][1]
     assert params["kind"] == "Transport"
     assert params["dataset"] == "table"

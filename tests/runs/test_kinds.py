@@ -63,7 +63,7 @@ def test_every_method_trains_or_says_why_not(method, criterion):
     options |= {"eta": 0.5} if pff.methods.METHODS[method].fair else {}
     try:
         algorithm = pff.make(method, options)
-        hidden = () if algorithm.linear else (8,)
+        hidden = () if algorithm.supports.linear_only else (8,)
         network = MLP(federation.encoder.width, hidden, 3, groups=3)
         run = pff.train(federation, algorithm, network=network)
     except pff.InputError as error:
@@ -131,7 +131,7 @@ def test_a_target_for_a_penalty_looks_at_its_criterion():
 
 KINDS = [(3, 2, True), (2, 3, True), (3, 3, True), (2, 2, False), (3, 3, False)]
 KINDS_NAMES = ["3 groups", "3 classes", "3 of both", "blind", "blind, 3 of both"]
-task = pytest.mark.parametrize(("groups", "classes", "aware"), KINDS, ids=KINDS_NAMES)
+tasks = pytest.mark.parametrize(("groups", "classes", "aware"), KINDS, ids=KINDS_NAMES)
 
 
 @cache
@@ -139,7 +139,7 @@ def trained(groups, classes, aware):
     return pff.train(federate(crowd(600, groups, classes), aware), transport())
 
 
-@task
+@tasks
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_another_criterion_needs_no_training(groups, classes, aware, criterion):
     run = trained(groups, classes, aware).retarget(criterion=criterion, target_ddp=0.2)
@@ -153,7 +153,7 @@ def test_another_criterion_needs_no_training(groups, classes, aware, criterion):
     assert len(rules) == 3
 
 
-@task
+@tasks
 def test_cost_is_against_the_likeliest_label(groups, classes, aware):
     """By the scores alone, whatever a head guesses of S."""
     run = trained(groups, classes, aware)
@@ -170,7 +170,7 @@ def test_cost_is_against_the_likeliest_label(groups, classes, aware):
     np.testing.assert_allclose(rules["cost"] + rules["accuracy"], right)
 
 
-@task
+@tasks
 def test_a_saved_run_decides_the_same(groups, classes, aware, tmp_path):
     run = trained(groups, classes, aware)
     run.save(tmp_path)
@@ -214,7 +214,7 @@ def test_a_newcomer_keeps_the_target_on_its_own_rows(groups, classes, aware, tmp
         np.testing.assert_array_equal(*both)
 
 
-@task
+@tasks
 @pytest.mark.parametrize("criterion", ["eo", "eopp"])
 def test_a_newcomer_with_another_criterion(groups, classes, aware, criterion, tmp_path):
     trained(groups, classes, aware).save(tmp_path)
@@ -227,7 +227,7 @@ def test_a_newcomer_with_another_criterion(groups, classes, aware, criterion, tm
         pff.personalise(tmp_path, rows, criterion="luck")
 
 
-@task
+@tasks
 @pytest.mark.parametrize(
     "options",
     [{"confidence": 0.9}, {"ties": "deterministic"}, {"epsilon": 1.0}, {"kappa": 0.0}],

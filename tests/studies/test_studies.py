@@ -146,7 +146,9 @@ def test_a_target_is_put_on_a_methods_settings():
 
 def test_scores_cover_every_method_for_clients_and_walk_from_accurate_to_fair():
     specs = STUDIES["scores"].specs(("adult", "compas"), seeds=1)
-    for_clients = {name for name, method in pff.methods.METHODS.items() if not method.kind.central}
+    for_clients = {
+        name for name, method in pff.methods.METHODS.items() if method.kind.place != "centralised"
+    }
     assert {spec.name for spec in specs} == {*for_clients, *WITH_TARGET, FRONTIER}
     assert {spec.plan.clients for spec in specs} == {None, 20, 50}
     assert all(spec.validated and spec.plan.validation for spec in specs)

@@ -83,24 +83,24 @@ def test_score_is_left_alone():
 
 def test_calibrated_scores_stay_as_they_are():
     rng = np.random.default_rng(1)
-    task = []
+    kinds = []
     for counts in sample(2_000, expit(Z), rng, folds=40).reshape(20, 2, 2, BINS):
         eta, kind = calibrated(counts)
-        task.append(kind)
+        kinds.append(kind)
         assert np.abs(eta - expit(Z)).max() < 0.15
         if kind == "score":
             np.testing.assert_allclose(eta, expit(Z), rtol=1e-12)
-    assert task.count("score") >= 10
+    assert kinds.count("score") >= 10
 
 
 @pytest.mark.parametrize(
     ("truth", "kinds"),
     [((0.4, 0.4, 0.0), {"temperature", "beta"}), ((0.5, 1.8, 0.8), {"beta"})],
 )
-def test_the_kind_is_the_one_that_holds_on_the_other_fold(truth, task):
+def test_the_kind_is_the_one_that_holds_on_the_other_fold(truth, kinds):
     counts = sample(20_000, eta_of(*truth), np.random.default_rng(2))
     eta, kind = calibrated(counts)
-    assert kind in task
+    assert kind in kinds
     assert np.abs(eta - eta_of(*truth)) @ MASS < 0.01
     losses = {
         k: sum(

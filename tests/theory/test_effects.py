@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 
-from pfedfair.theory import effects, tilts
+from pfedfair.theory import effects
 from pfedfair.theory.belief import Belief
 from pfedfair.theory.effects import (
     Effects,
     Mixture,
+    around_likelihood,
     learn,
     mixture,
     posterior,
-    tell,
-    told_by,
+    statistics,
     unknown,
     usually,
 )
@@ -60,7 +60,7 @@ def simulated(number, people, population=SIGMA, seed=0, pool=100_000):
 def agreed(likelihoods, rounds):
     population = unknown(2)
     for _ in range(rounds):
-        population = learn(sum(tell(one, population) for one in likelihoods), population)
+        population = learn(sum(statistics(one, population) for one in likelihoods), population)
     return population
 
 
@@ -162,9 +162,9 @@ def test_a_population_is_learnt_from_sums_and_each_round_explains_more():
     each = [likelihood(one, shapes) for one in counts]
     evidence, population = [], unknown(2)
     for _ in range(9):
-        told = sum(tell(one, population) for one in each)
-        evidence.append(told[-2])
-        population = learn(told, population)
+        sums = sum(statistics(one, population) for one in each)
+        evidence.append(sums[-2])
+        population = learn(sums, population)
     assert (np.diff(evidence) > -0.5).all()  # the made-up client has a say too
     assert evidence[-1] > evidence[0] + 10
     assert population.none < 1e-6
@@ -174,7 +174,7 @@ def test_a_population_is_learnt_from_sums_and_each_round_explains_more():
     np.testing.assert_allclose(sd, true_sd, rtol=0.25)
     assert population.covariance[0, 2] / (sd[0] * sd[2]) > 0.8  # groups that move together
     np.testing.assert_allclose(population.mean, theta.mean(0), atol=0.05)
-    assert len(tell(each[0], population)) == effects.length(2)
+    assert len(statistics(each[0], population)) == effects.length(2)
     again = effects.from_vector(population.vector, 2)
     np.testing.assert_array_equal(again.vector, population.vector)
 
@@ -188,13 +188,13 @@ def test_clients_that_are_alike_have_no_effects(clients):
 
 
 def test_learning_is_the_mean_and_covariance_with_made_up_clients():
-    """Clients that are told exactly, around another mean than before, and by plain averages."""
+    """Clients that are sums exactly, around another mean than before, and by plain averages."""
     theta = np.random.default_rng(0).normal(0.1, 0.3, (7, 4))
     before = held(mean=np.full(4, 0.05))
     off = theta - before.mean
     ways = len(before.ways)
-    told = np.concatenate([[7], off.sum(0), (off.T @ off).ravel(), 7 * np.eye(ways)[0], [40, 30]])
-    found = learn(told, before)
+    sums = np.concatenate([[7], off.sum(0), (off.T @ off).ravel(), 7 * np.eye(ways)[0], [40, 30]])
+    found = learn(sums, before)
     mean = theta.mean(0)
     np.testing.assert_allclose(found.mean, mean)
     squares = sum(np.outer(one - mean, one - mean) for one in theta)
@@ -247,10 +247,10 @@ def test_people_drawn_around_the_effects_tell_less_of_them():
     means = [u @ rng.multinomial(n, rng.dirichlet(kappa * NORMAL + 1e-9)) / n for _ in range(3000)]
     counts = np.stack([n * NORMAL] * 2)
     shapes = np.stack([NORMAL] * 2)
-    told = told_by(counts, shapes, held(), sure)
     whole = likelihood(counts, shapes)
-    assert told.curve[0, 0] / whole.curve[0, 0] == pytest.approx((1 + kappa) / (n + kappa))
-    assert 1 / told.curve[0, 0] == pytest.approx(np.var(means), rel=0.1)
+    around = around_likelihood(whole, counts, shapes, held(), sure)
+    assert around.curve[0, 0] / whole.curve[0, 0] == pytest.approx((1 + kappa) / (n + kappa))
+    assert 1 / around.curve[0, 0] == pytest.approx(np.var(means), rel=0.1)
 
 
 # --- what a client believes --------------------------------------------------------------------
@@ -332,9 +332,10 @@ def test_beliefs_are_distributions_whatever_the_shapes(seed, bins, level, people
         assert np.isfinite(found).all()
         assert found.min() >= 0
         np.testing.assert_allclose(found.sum(-1), 1, rtol=1e-9)
-    told = tell(told_by(belief.counts, belief.others, held(), FLAT), held())
-    assert np.isfinite(told).all()
-    population = learn(told, held())
+    around = around_likelihood(belief.likelihood, belief.counts, belief.others, held(), FLAT)
+    sums = statistics(around, held())
+    assert np.isfinite(sums).all()
+    population = learn(sums, held())
     assert (np.linalg.eigvalsh(population.covariance) > 0).all()
 
 
@@ -357,20 +358,3 @@ def test_few_clients_with_few_people_cannot_show_that_they_are_alike():
             inside.append(abs(gap - drawn.mean()) < 1.96 * drawn.std())
     assert np.mean(none) < 0.5
     assert np.mean(inside) > 0.93
-
-
-def test_what_is_remembered_is_what_would_be_computed(monkeypatch):
-    rng = np.random.default_rng(0)
-    shapes = rng.dirichlet(np.ones(40), 2)
-    asked = [
-        (rng.multinomial(200, q, 2).astype(float), shapes) for q in rng.dirichlet(np.ones(40), 5)
-    ]
-    monkeypatch.setattr(tilts, "REMEMBERED", {})
-    monkeypatch.setattr(tilts, "MEMORY", 3 * tilts._likelihood(*asked[0]).nbytes)
-    for counts, q in asked * 2:
-        found, again = tilts.likelihood(counts, q), tilts.likelihood(counts, q)
-        right = tilts._likelihood(counts, q)
-        assert again is found
-        assert len(tilts.REMEMBERED) <= 3  # some are forgotten
-        for name in ("slope", "curve", "constant"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(right, name))

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pfedfair.methods.transport import counts
+from pfedfair.data.task import Task
+from pfedfair.methods.transport import counts as counting
 from pfedfair.theory import effects, tilts
 from pfedfair.theory.belief import Belief
 from pfedfair.theory.shrinkage import (
@@ -54,7 +55,7 @@ def test_what_many_clients_believe_and_tell(case, none, kappa):
     together = Belief(
         counts=0.6 * counts, pooled=0.6 * pooled, all_counts=counts, all_pooled=pooled, **known
     )
-    said = counts.likeness(together, silent=False)
+    sent = counting.likeness(together, silent=False)
     for i in range(clients):
         alone = Belief(
             counts=0.6 * counts[i], pooled=0.6 * pooled[i], all_counts=counts[i],
@@ -62,7 +63,7 @@ def test_what_many_clients_believe_and_tell(case, none, kappa):
         )  # fmt: skip
         for name in ("slope", "curve", "constant"):
             np.testing.assert_array_equal(
-                getattr(together.told, name)[i], getattr(alone.told, name)
+                getattr(together.likelihood, name)[i], getattr(alone.likelihood, name)
             )
         np.testing.assert_array_equal(together.centres[i], alone.centres)
         np.testing.assert_array_equal(together.shapes[i], alone.shapes)
@@ -74,8 +75,8 @@ def test_what_many_clients_believe_and_tell(case, none, kappa):
             counts=0.6 * counts[i : i + 1], pooled=0.6 * pooled[i : i + 1],
             all_counts=counts[i : i + 1], all_pooled=pooled[i : i + 1], **known,
         )  # fmt: skip
-        for name, sent in counts.likeness(site, silent=False).items():
-            assert torch.equal(sent[0], said[name][i])
+        for name, own in counting.likeness(site, silent=False).items():
+            assert torch.equal(own[0], sent[name][i])
 
 
 def test_a_client_holds_on_to_nothing_of_the_others():
@@ -90,9 +91,9 @@ def test_a_client_holds_on_to_nothing_of_the_others():
 def test_peaks_of_many_likelihoods(case):
     """Each group takes its own number of steps."""
     counts, pooled = some(*case)
-    together = tilts._likelihood(counts, spread(pooled))
+    together = tilts.likelihood(counts, spread(pooled))
     for i in range(len(counts)):
-        alone = tilts._likelihood(counts[i], spread(pooled[i]))
+        alone = tilts.likelihood(counts[i], spread(pooled[i]))
         for name in ("slope", "curve", "constant"):
             np.testing.assert_array_equal(getattr(together, name)[i], getattr(alone, name))
 
@@ -142,12 +143,12 @@ def test_cells_without_mass_say_nothing(bins):
 def test_with_noise_a_lone_client_leaves_nobody_else(classes):
     """What it has sent and what the server has added up cancel to the last bit."""
     rng = np.random.default_rng(classes)
-    cells = counts.cells_for(40, counts.Task(2, classes, True)).number
+    cells = counting.cells_for(40, Task(2, classes, True)).number
     own = {
         "held": torch.from_numpy(rng.poisson(2, (1, 2, 2, classes, cells)) + 0.0),
         "trained": torch.from_numpy(rng.poisson(5, (1, 2, cells)) + 0.0),
     }
     sent = {name: x + torch.from_numpy(rng.laplace(0, 1, x.shape)) for name, x in own.items()}
-    found = counts.beliefs(counts.learn(sent, 40), own, sent, None)
-    assert found.alone.all()
+    found = counting.beliefs(counting.learn(sent, 40), own, sent, None)
+    assert found.without_pool.all()
     np.testing.assert_array_equal(found.prior, FLAT)

@@ -32,39 +32,21 @@ from pfedfair.methods.base import (
 )
 from pfedfair.methods.clients import set_aside
 from pfedfair.methods.fedavg import FedAvg
+from pfedfair.methods.phases import Wrapped
 from pfedfair.models import Network
 
 
 @dataclass(frozen=True)
-class Train(Phase):
+class Train(Wrapped):
     """The rounds of a base method, on the rows that `select` leaves to it."""
 
-    base: Method
     select: Callable[[Clients], Clients] = lambda clients: clients
 
-    @property
-    def rounds(self) -> int:  # type: ignore[override]
-        return self.base.rounds
-
-    @property
-    def states(self) -> States:
-        return self.base.states
-
-    @property
-    def sums(self) -> dict[str, str]:
-        return self.base.sums
-
-    def start_server(self, server: State, sizes: Tensor) -> State:
-        return self.base.start_server(server, sizes)
-
     def start_clients(self, server: State, own: State, clients: Clients) -> State:
-        return self.base.start_clients(server, own, self.select(clients))
+        return self.phase.start_clients(server, own, self.select(clients))
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
-        return self.base.client_round(server, own, self.select(clients), t)
-
-    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        return self.base.server_round(server, messages, sizes)
+        return self.phase.client_round(server, own, self.select(clients), t)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +68,7 @@ class Composite(Method):
         super().__post_init__()
         if self.base is not None:  # clients that train side by side have as many minibatches
             object.__setattr__(self, "batch", self.base.batch)
-        if self.trainer.phases != (self.trainer,):
+        if self.trainer.place != "federated" or len(self.trainer.phases) != 1:
             raise InputError(
                 f"{type(self.trainer).__name__} cannot be the base of {type(self).__name__}: take "
                 "a federated method that ends with one model for all, such as fedavg or fedprox."
@@ -97,6 +79,11 @@ class Composite(Method):
         """The method that trains the model."""
         shared = {field.name: getattr(self, field.name) for field in fields(Method)}
         return replace(self.base or FedAvg(**shared), rounds=self.rounds)
+
+    def train(self, select: Callable[[Clients], Clients] = lambda clients: clients) -> Train:
+        """The phase that trains the model, on the rows that `select` leaves to it."""
+        (phase,) = self.trainer.phases
+        return Train(phase, select)
 
     @property
     def supports(self) -> Supports:
@@ -149,7 +136,7 @@ class PostProcessing(Composite):
 
     @property
     def training(self) -> Train:
-        return Train(self.trainer, lambda clients: set_aside(clients, self.held)[0])
+        return self.train(lambda clients: set_aside(clients, self.held)[0])
 
     def held_out(self, clients: Clients) -> Clients:
         """The clients with the rows that are not trained on."""

@@ -56,7 +56,7 @@ from pfedfair.methods.base import (
     copied,
 )
 from pfedfair.methods.checks import at_least, share
-from pfedfair.methods.composite import Composite, CountGroups, Train
+from pfedfair.methods.composite import Composite, CountGroups
 from pfedfair.rules import Thresholds
 
 GRID = 129  # values of lambda in one round's message; odd, so that 0 is one of them
@@ -107,7 +107,7 @@ class LoGoFair(Composite):
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        return Train(self.trainer), CountGroups(), Search(self)
+        return self.train(), CountGroups(), Search(self)
 
     def cost(self) -> Cost:
         return replace(super().cost(), at_end=0.6)

@@ -8,7 +8,7 @@ went in. A phase does not know which engine runs it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import (
@@ -74,6 +74,12 @@ class States:
         kept = get_type_hints(self.own, include_extras=True) | more
         return replace(self, own=type("OwnState", (), {"__annotations__": kept}))
 
+    def with_server(self, other: States, names: Iterable[str]) -> States:
+        """The same states, and some more that the server keeps from the phase before."""
+        before = get_type_hints(other.server, include_extras=True)
+        kept = get_type_hints(self.server, include_extras=True) | {n: before[n] for n in names}
+        return replace(self, server=type("ServerState", (), {"__annotations__": kept}))
+
     def sums(self, weighting: str) -> dict[str, str]:
         """How the server adds up each tensor of a message, see `Phase.sums`."""
         means = dict.fromkeys(marked(self.message, Model, Averaged), weighting)
@@ -117,8 +123,11 @@ class Phase:
         return copied(server)
 
     def start_clients(self, server: State, own: State, clients: Clients) -> State:
-        """What clients keep before the first round; `own` is what the phase before has left."""
-        return copied(own)
+        """What clients keep before the first round; `own` is what the phase before has left.
+
+        By default nothing of that goes on.
+        """
+        return {}
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         """What clients do with the server's state in round t of this phase, from 0."""
@@ -127,6 +136,35 @@ class Phase:
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
         """What the server makes of the clients' messages: by default their mean."""
         return {name: average(rows, sizes, self.weighting) for name, rows in messages.items()}
+
+
+@dataclass(frozen=True)
+class Wrapped(Phase):
+    """Another phase, with the same rounds and states; a subclass says what differs."""
+
+    phase: Phase
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.phase.name
+
+    @property
+    def rounds(self) -> int:  # type: ignore[override]
+        return self.phase.rounds
+
+    @property
+    def states(self) -> States:
+        return self.phase.states
+
+    @property
+    def sums(self) -> dict[str, str]:
+        return self.phase.sums
+
+    def start_server(self, server: State, sizes: Tensor) -> State:
+        return self.phase.start_server(server, sizes)
+
+    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
+        return self.phase.server_round(server, messages, sizes)
 
 
 def copied(state: State) -> State:

@@ -35,6 +35,7 @@ from pfedfair.federation import Batch, stack
 from pfedfair.methods import checks
 from pfedfair.methods.base import Answer, Cost, Dial, Method, Phase, State, States, Supports
 from pfedfair.methods.clients import Clients, set_aside
+from pfedfair.methods.phases import Wrapped
 from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.models import Network
 from pfedfair.models.base import Slope
@@ -83,6 +84,7 @@ class Targeted(Method):
         checks.target(self)
         checks.above_zero(self, "dual_step")
         object.__setattr__(self, "batch", self.method.batch)  # by which clients are put together
+        object.__setattr__(self, "method", replace(self.method, rounds=self.rounds))
 
     @property
     def place(self) -> str:  # type: ignore[override]
@@ -94,7 +96,7 @@ class Targeted(Method):
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        return tuple(TargetedPhase(self, phase) for phase in self.method.phases)
+        return tuple(TargetedPhase(phase, self) for phase in self.method.phases)
 
     def check(self, task: Task) -> None:
         self.method.check(task)
@@ -200,42 +202,23 @@ class TargetedClients(Clients):
 
 
 @dataclass(frozen=True)
-class TargetedPhase(Phase):
-    """A phase of the wrapped method, with clients that move their multipliers."""
+class TargetedPhase(Wrapped):
+    """A phase of the method, with clients that move their multipliers."""
 
     target: Targeted
-    phase: Phase
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return self.phase.name
-
-    @property
-    def rounds(self) -> int:  # type: ignore[override]
-        return self.phase.rounds
 
     @property
     def states(self) -> States:
         return self.phase.states.keeping(log_mu=Tensor)
-
-    @property
-    def sums(self) -> dict[str, str]:
-        return self.phase.sums
-
-    def start_server(self, server: State, sizes: Tensor) -> State:
-        return self.phase.start_server(server, sizes)
 
     def start_clients(self, server: State, own: State, clients: Clients) -> State:
         first = {"log_mu": self.target.first(clients)}
         return first | self.phase.start_clients(server, own, clients)
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
-        watchful = self.target.watch(own, clients)
-        sent, kept = self.phase.client_round(server, own, watchful, t)
-        return sent, kept | {"log_mu": watchful.dual.log_mu}
-
-    def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        return self.phase.server_round(server, messages, sizes)
+        watched = self.target.watch(own, clients)
+        sent, kept = self.phase.client_round(server, own, watched, t)
+        return sent, kept | {"log_mu": watched.dual.log_mu}
 
 
 def targeted(method: Method, **options: Any) -> Targeted:

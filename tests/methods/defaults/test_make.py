@@ -104,7 +104,7 @@ def test_options_of_the_penalty():
 def test_a_base_has_settings_of_its_own():
     made = make("transport", {"base": "fedprox", "base.mu": "0.5", "rounds": 9})
     assert made.base == pff.methods.FedProx(mu=0.5)
-    assert made.trainer == pff.methods.FedProx(mu=0.5, rounds=3)
+    assert made.trainer == pff.methods.FedProx(mu=0.5, rounds=9)
     tuned = make("transport", {"base": "fedprox"}, "adult")
     assert tuned.base == make("fedprox", data="adult")
     assert tuned.rounds == make("transport", data="adult").rounds

@@ -33,12 +33,8 @@ def test_settings_are_a_trial_of_the_search(dataset, method):
     found = settings(dataset, method)
     if method == "newton":
         assert found == {"rounds": 10}
-    elif not pff.methods.METHODS[
-        method
-    ].kind.tuned:  # thresholds on the same base model as FedAvg's
-        base = settings(dataset, "fedavg")
-        more = pff.methods.METHODS[method].closing  # rounds after training
-        assert found == base | {"rounds": base["rounds"] + more}
+    elif not pff.methods.METHODS[method].kind.tuning.tuned:  # rules on FedAvg's model
+        assert found == settings(dataset, "fedavg")
     elif (dataset, method) == ("own", "pfedfair"):  # good on two kinds of tables
         assert found in tune.trials("compas-additive", method)
         assert found == settings("acs", method)
@@ -60,27 +56,28 @@ def test_every_method_for_clients_is_tuned_for_every_kind_of_data():
     for dataset in small:
         assert {"fedavg", "kde-local"} <= set(TUNED[dataset])
         assert of_tables <= set(TUNED[dataset]) or "additive" not in dataset
-    task = {name: method.kind for name, method in pff.methods.METHODS.items()}
-    tuned = {name for name, kind in task.items() if kind.tuned and not kind.central}
+    kinds = {name: method.kind for name, method in pff.methods.METHODS.items()}
+    tuned = {
+        name for name, kind in kinds.items() if kind.tuning.tuned and kind.place != "centralised"
+    }
     for dataset, methods in TUNED.items():
         assert ("newton" in methods) == ("additive" in dataset or dataset in additive)
         if ANY not in methods and dataset not in {*small, "adult-additive", "acs"}:
-            assert {name for name in methods if task[name].tuned} == tuned
+            assert {name for name in methods if kinds[name].tuning.tuned} == tuned
         assert (ANY in methods) == (dataset in images)
 
 
 @pytest.mark.parametrize("dataset", [dataset for dataset in TUNED if ANY in TUNED[dataset]])
 def test_a_method_that_was_not_tuned_has_the_settings_of_any_that_it_takes(dataset):
     for name, method in pff.methods.METHODS.items():
-        usual = TUNED[dataset][ONE_STEP if method.kind.one_step else ANY]
+        usual = TUNED[dataset][ONE_STEP if method.kind.tuning.one_step else ANY]
         found = settings(dataset, name)
         if name in TUNED[dataset]:
             continue
         if name in ("constant", "newton", "pooled"):
             assert found == {}
-        elif not method.kind.tuned:  # thresholds on FedAvg's model
-            base = settings(dataset, "fedavg")
-            assert found == base | {"rounds": base["rounds"] + method.closing}
+        elif not method.kind.tuning.tuned:  # rules on FedAvg's model
+            assert found == settings(dataset, "fedavg")
         else:
             assert found == {key: usual[key] for key in usual if takes(name, key)}
         made = make(name, data=dataset)
@@ -95,7 +92,7 @@ def test_small_clients_have_sections_of_their_own():
     assert section("adult-240") == "adult-240"
     small = of_few_rows("adult-additive", "fedavg-kde", 240)
     assert small == TUNED["adult-additive-240"]["fedavg-kde"]
-    assert of_few_rows("adult-additive", "transport", 240) == {"rounds": 16, "base": "newton"}
+    assert of_few_rows("adult-additive", "transport", 240) == {"rounds": 10, "base": "newton"}
     assert of_few_rows("adult", "fedavg", 240) == TUNED["adult-240"]["fedavg"]
     for method in ("fedprox", "pfedfair"):  # of which the one was not tuned, the other in vain
         assert of_few_rows("adult", method, 240) == as_many_steps("adult", method, 240)

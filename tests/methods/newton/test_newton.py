@@ -107,7 +107,7 @@ def test_a_step_that_goes_too_far_is_taken_back():
     algorithm = pff.methods.Newton(ridge=1e-3)
     everyone = clients(federation, linear(federation.encoder.width, groups=2))
     sizes = torch.tensor(federation.sizes).float()
-    server = algorithm.start_server(torch.zeros(everyone.network.size), sizes)
+    server = algorithm.start_server({"w": torch.zeros(everyone.network.size)}, sizes)
     far = 400 * torch.randn(everyone.network.size, generator=torch.manual_seed(0)).double()
     server["points"][0] = far
     sent, _ = algorithm.client_round(server, {}, everyone, 0)

@@ -45,7 +45,7 @@ def test_one_client_ends_at_the_logistic_regression(one_place, method, optimiser
 
 @pytest.mark.parametrize("name", sorted({*METHODS} - {"constant", "pooled"}))
 def test_no_method_takes_a_ridge_without_using_it(name, one_place, federation):
-    where = one_place if METHODS[name].kind.central else federation
+    where = one_place if METHODS[name].kind.place == "centralised" else federation
     settings = {"rounds": 3, "batch": 40} | SHORT.get(name, {})
     lengths = []
     for ridge in (0.0, 3.0):

@@ -8,7 +8,7 @@ import torch
 import pfedfair as pff
 from pfedfair.methods.clients import Clients
 from pfedfair.methods.newton import curvature, lookup, sums
-from pfedfair.methods.transport.counts import headed
+from pfedfair.methods.transport.counts import with_head
 from pfedfair.models import Both, linear
 
 SIZES = (130, 0, 1, 40, 7, 3)
@@ -27,7 +27,7 @@ def everyone(classes, weighted, head):
     network = linear(table.width, outputs, groups=0 if head else 2)
     network = Both(network, linear(table.width)) if head else network
     found = Clients(network, table, rows, range(len(SIZES)), seed=0)
-    return headed(found) if head else found
+    return with_head(found) if head else found
 
 
 def messages(clients, tau):

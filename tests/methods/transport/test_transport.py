@@ -1,6 +1,5 @@
 """Transport as an algorithm: its messages, whole runs, and clients at the edge."""
 
-import itertools
 import re
 import warnings
 from dataclasses import replace
@@ -11,12 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from play import clients, numbers
+from play import clients, numbers, rounds, start
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 import pfedfair as pff
 from made_people import people
+from pfedfair._util import seeds
 from pfedfair.engines import local
 from pfedfair.methods.clients import set_aside
 from pfedfair.methods.transport import Transport, counts
@@ -24,14 +24,14 @@ from pfedfair.metrics import measure
 from pfedfair.models import MLP, Module, linear
 from pfedfair.rules import Likeliest, Lookup
 from pfedfair.runs.predictor import count
-from pfedfair.theory import effects
+from pfedfair.theory import effects, tilts
 from pfedfair.theory.effects import unknown
 from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior, own_weight, spread
 from rules import centres, chances, solve
 from rules import people as people_of
 
 OPTIONS = {"batch": 30, "alpha": 0.02}
-PAGE = Path(__file__).parents[2] / "docs" / "methods" / "transport.md"
+PAGE = Path(__file__).parents[3] / "docs" / "methods" / "transport.md"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -42,7 +42,7 @@ def one_blas_thread():
 
 @cache
 def fit(federation, seed=0, at_once=10, **options):
-    algorithm = Transport(**{"rounds": 12, **OPTIONS, **options})
+    algorithm = Transport(**{"rounds": 6, **OPTIONS, **options})
     network = algorithm.network(
         MLP(federation.encoder.width, (5,), groups=2), federation.table.task
     )
@@ -52,67 +52,48 @@ def fit(federation, seed=0, at_once=10, **options):
 # --- what leaves a client ----------------------------------------------------------------------
 
 
-class Listener(Transport):
-    """Keeps a copy of every message, by round."""
-
-    def client_round(self, server, own, clients, t):
-        sent, own = super().client_round(server, own, clients, t)
-        heard.append((t, clients.ids, {name: tensor.clone() for name, tensor in sent.items()}))
-        return sent, own
-
-
-heard: list = []
-
-
 def listen(federation, **options):
-    """Train in rounds 0 to 3, count in round 4, agree in rounds 5 to 7."""
-    heard.clear()
-    algorithm = Listener(**{"rounds": 8, "agree": 3, **OPTIONS, **options})
+    """Train in four rounds, count in one, agree in three; keep every round."""
+    algorithm = Transport(**{"rounds": 4, "agree": 3, **OPTIONS, "batch": 10_000, **options})
     network = algorithm.network(
         MLP(federation.encoder.width, (5,), groups=2), federation.table.task
     )
-    fitted = local.fit(federation, algorithm, network, seed=0, at_once=2)
-    return network, fitted, list(heard)
+    w = network.init(seeds.generator(0, seeds.INIT))
+    played = list(rounds(algorithm, clients(federation, network), w))
+    fitted = local.fit(federation, algorithm, network, seed=0)
+    return network, fitted, played
 
 
 def test_a_client_sends_models_then_counts_then_how_alike_it_is(federation):
-    network, _, messages = listen(federation)
-    sizes = federation.sizes
-    seen = [[] for _ in range(8)]
-    for t, ids, sent in messages:
-        seen[t] += ids
-        if t < 4:
-            assert set(sent) == {"w"}
-            assert sent["w"].shape == (len(ids), network.size)
-            continue
-        if t > 4:
-            assert set(sent) == {"alike", "effects"}
-            assert sent["alike"].shape == (len(ids), 49)
-            assert sent["effects"].shape == (len(ids), 32)
-            assert (sent["effects"][:, 0] == 1).all()
-            assert (sent["alike"] >= 0).all()
-            total = sent["alike"].sum(1)  # a distribution for each group
-            torch.testing.assert_close(total, torch.full_like(total, 2.0))
-            continue
-        assert set(sent) == {"held", "trained"}
-        assert sent["held"].shape == (len(ids), 2, 2, 2, 500)  # half, S, Y, bin
-        assert sent["trained"].shape == (len(ids), 2, 500)
-        for i, client in enumerate(ids):
-            held, trained = sent["held"][i], sent["trained"][i]
-            for each in (held, trained):
-                assert (each >= 0).all()
-                assert (each == each.round()).all()
-            assert held.sum() + trained.sum() == sizes[client]
-            rows = federation.partition.train[client]
-            s, y = federation.data.s[rows], federation.data.y[rows]
-            in_group = held.sum((0, 2, 3)) + trained.sum(1)
-            assert in_group.tolist() == np.bincount(s, minlength=2).tolist()
-            assert (held.sum((0, 1, 3)).numpy() <= np.bincount(y, minlength=2)).all()
-            expected = [round(0.2 * n) for n in np.bincount(s, minlength=2)]
-            assert held.sum((0, 2, 3)).tolist() == expected
-            halves = held.sum((1, 2, 3))
-            assert 0 <= halves[0] - halves[1] <= 1
-    assert [sorted(ids) for ids in seen] == [[0, 1, 2]] * 8
+    network, _, played = listen(federation)
+    assert [one.phase.name for one in played] == ["train"] * 4 + ["count"] + ["agree"] * 3
+    for one in played[:4]:
+        assert {name: tensor.shape for name, tensor in one.sent.items()} == {"w": (3, network.size)}
+    for one in played[5:]:
+        sent = one.sent
+        shapes = {name: tensor.shape for name, tensor in sent.items()}
+        assert shapes == {"alike": (3, 49), "effects": (3, 32)}
+        assert (sent["effects"][:, 0] == 1).all()
+        assert (sent["alike"] >= 0).all()
+        total = sent["alike"].sum(1)  # a distribution for each group
+        torch.testing.assert_close(total, torch.full_like(total, 2.0))
+    counted = played[4].sent
+    shapes = {name: tensor.shape for name, tensor in counted.items()}
+    assert shapes == {"held": (3, 2, 2, 2, 500), "trained": (3, 2, 500)}  # half, S, Y, bin
+    for client, (held, trained) in enumerate(zip(*counted.values(), strict=True)):
+        for each in (held, trained):
+            assert (each >= 0).all()
+            assert (each == each.round()).all()
+        assert held.sum() + trained.sum() == federation.sizes[client]
+        rows = federation.partition.train[client]
+        s, y = federation.data.s[rows], federation.data.y[rows]
+        in_group = held.sum((0, 2, 3)) + trained.sum(1)
+        assert in_group.tolist() == np.bincount(s, minlength=2).tolist()
+        assert (held.sum((0, 1, 3)).numpy() <= np.bincount(y, minlength=2)).all()
+        expected = [round(0.2 * n) for n in np.bincount(s, minlength=2)]
+        assert held.sum((0, 2, 3)).tolist() == expected
+        halves = held.sum((1, 2, 3))
+        assert 0 <= halves[0] - halves[1] <= 1
 
 
 def test_no_threshold_leaves_a_client(federation):
@@ -133,28 +114,21 @@ def test_no_threshold_leaves_a_client(federation):
 
 
 def test_a_sum_is_all_that_the_server_needs(federation):
-    _, fitted, messages = listen(federation)
-    algorithm = Transport(rounds=8, agree=3, **OPTIONS)
+    _, fitted, played = listen(federation)
     sizes = torch.from_numpy(federation.sizes).float()
-    server = {"w": fitted.w}
-    for t in (4, 5, 6, 7):
-        parts = [(ids, sent) for when, ids, sent in messages if when == t]
-        order = torch.tensor([i for ids, _ in parts for i in ids]).argsort()
-        whole = {name: torch.cat([sent[name] for _, sent in parts])[order] for name in parts[0][1]}
-        state = algorithm.server_round(server, whole, sizes)
-        lumped = {name: torch.zeros_like(v) for name, v in whole.items()}
-        for name, v in whole.items():
+    for one in played[4:]:
+        lumped = {name: torch.zeros_like(v) for name, v in one.sent.items()}
+        for name, v in one.sent.items():
             lumped[name][1] = v.sum(0)
-        mean = {name: v.mean(0, keepdim=True).expand_as(v) for name, v in whole.items()}
-        for others in ({name: v[[2, 0, 1]] for name, v in whole.items()}, lumped, mean):
-            again = algorithm.server_round(server, others, sizes)
-            assert set(again) == set(state)
-            for name in state:
-                torch.testing.assert_close(again[name], state[name], rtol=1e-9, atol=1e-9)
-        server = state
-    assert set(server) == set(fitted.server)
+        mean = {name: v.mean(0, keepdim=True).expand_as(v) for name, v in one.sent.items()}
+        for others in ({name: v[[2, 0, 1]] for name, v in one.sent.items()}, lumped, mean):
+            again = one.phase.server_round(one.server, others, sizes)
+            assert set(again) == set(one.after)
+            for name in again:
+                torch.testing.assert_close(again[name], one.after[name], rtol=1e-9, atol=1e-9)
+    assert set(played[-1].after) == set(fitted.server)
     for name, tensor in fitted.server.items():
-        assert torch.equal(server[name], tensor)
+        torch.testing.assert_close(played[-1].after[name], tensor, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("data", ["adult", "compas"])
@@ -163,19 +137,15 @@ def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
     federation = compas
     if data == "adult":
         federation = pff.load("adult").federate(pff.partition.fixed_shares())
-    algorithm = Transport(rounds=3, agree=1)
+    algorithm = Transport(rounds=1, agree=1)
     network = MLP(federation.encoder.width, federation.data.hidden, groups=2)
     network = algorithm.network(network, federation.table.task)
     model = network.init(np.random.default_rng(0))
     section = PAGE.read_text().split("## What leaves a client, byte by byte")[1].split("\n## ")[0]
     said = {int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", section)}
-    everyone = clients(federation, network, [0])
-    server = algorithm.start_server(model, torch.ones(1))
-    sent, _ = algorithm.client_round(server, {}, everyone, t=0)
-    assert sent["w"][0].nbytes in said
-    counts, own = algorithm.client_round(server, {}, everyone, t=1)
-    server = algorithm.server_round(server, counts, torch.ones(1))
-    alike, _ = algorithm.client_round(server, own, everyone, t=2)
+    train, count, agree = rounds(algorithm, clients(federation, network, [0]), model)
+    assert train.sent["w"][0].nbytes in said
+    counts, alike, server = count.sent, agree.sent, count.after
     rows = {
         name: [int(n.replace(",", "")) for n in cells]
         for name, *cells in re.findall(
@@ -190,41 +160,27 @@ def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
     assert {*down, sum(down)} <= said
 
 
-def test_nothing_that_comes_out_shares_memory_with_what_went_in(federation):
-    algorithm = Transport(rounds=4, agree=2, batch=10_000)
+def test_rules_count_again_what_a_client_has_lost(federation):
+    algorithm = Transport(rounds=1, agree=2, batch=10_000)
     network = algorithm.network(
         MLP(federation.encoder.width, (5,), groups=2), federation.table.task
     )
-    everyone, sizes = clients(federation, network), torch.ones(3)
-    server = algorithm.start_server(network.init(np.random.default_rng(0)), sizes)
-    assert set(server) == {"w"}
-    own = {}
-    for t in range(4):
-        before = {name: tensor.clone() for name, tensor in (server | own).items()}
-        given = server | own
-        sent, own = algorithm.client_round(server, own, everyone, t)
-        after = algorithm.server_round(server, sent, sizes)
-        assert all(torch.equal(given[name], before[name]) for name in before)
-        task = [server, sent, own, after]
-        memory = [{v.untyped_storage().data_ptr() for v in kind.values()} for kind in task]
-        assert not any(a & b for a, b in itertools.combinations(memory, 2))
-        server = after
-    rules = numbers(algorithm.rules(server, own, everyone))
-    assert torch.equal(numbers(algorithm.rules(server, {}, everyone)), rules)  # counted again
-    algorithm.personalise(server, own, everyone).zero_()
-    assert server["w"].abs().max() > 0
+    everyone = clients(federation, network)
+    *_, last = rounds(algorithm, everyone)
+    rules = numbers(algorithm.rules(last.after, last.kept, everyone))
+    assert torch.equal(numbers(algorithm.rules(last.after, {}, everyone)), rules)
 
 
 def test_training_is_fedavgs_on_the_rows_that_are_not_held(federation):
     network, fitted = fit(federation, batch=10_000)
-    algorithm = Transport(rounds=12, batch=10_000, alpha=0.02)
+    algorithm = Transport(rounds=6, batch=10_000, alpha=0.02)
     everyone = clients(federation, network)
     trained, held = set_aside(everyone, algorithm.held)
     for i, rows in enumerate(everyone.rows):
         assert sorted([*trained.rows[i], *held.rows[i]]) == sorted(rows)
         assert not set(trained.rows[i]) & set(held.rows[i])
     assert trained.sizes == [len(rows) for rows in everyone.rows]
-    w = network.init(pff.seeds.generator(0, pff.seeds.INIT))
+    w = network.init(seeds.generator(0, seeds.INIT))
     for t in range(6):
         rows = trained.replicate(w)
         step = algorithm.step()
@@ -240,7 +196,7 @@ def test_chunks_do_not_matter(federation):
     _, ten = fit(federation, at_once=10)
     torch.testing.assert_close(one.w, ten.w, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(one.server["prior"], ten.server["prior"], rtol=0.05, atol=1e-3)
-    algorithm, everyone = Transport(rounds=12, **OPTIONS), clients(federation, network)
+    algorithm, everyone = Transport(rounds=6, **OPTIONS), clients(federation, network)
     for i in range(3):
         (mine,) = algorithm.rules(ten.server, {}, clients(federation, network, [i]))
         assert torch.equal(mine.numbers, ten.rules[i].numbers)
@@ -249,9 +205,9 @@ def test_chunks_do_not_matter(federation):
 
 def counts_of(algorithm, w, everyone):
     """What clients count, before any noise."""
-    parts = counts.aside(everyone, algorithm.held, algorithm.secret)
+    parts = counts.split(everyone, algorithm.held, algorithm.private)
     cells = counts.cells_for(algorithm.bins, everyone.table.task)
-    return counts.count(w, *parts, cells, algorithm.secret)
+    return counts.count(w, *parts, cells, algorithm.private)
 
 
 # --- how alike clients are ---------------------------------------------------------------------
@@ -259,13 +215,13 @@ def counts_of(algorithm, w, everyone):
 
 def test_agreeing_is_em_by_hand(federation):
     """Each client's posterior, their mean with a flat one, once more; training is left alone."""
-    network, none = fit(federation, rounds=7, agree=0)
-    _, some = fit(federation, rounds=9, agree=2)
+    network, none = fit(federation, rounds=6, agree=0)
+    _, some = fit(federation, rounds=6, agree=2)
     assert torch.equal(some.w, none.w)
     for name in ("eta", "trust", "counts"):
         assert torch.equal(some.server[name], none.server[name])
     assert torch.equal(none.server["prior"], torch.from_numpy(FLAT))
-    algorithm, everyone = Transport(rounds=7, agree=0, **OPTIONS), clients(federation, network)
+    algorithm, everyone = Transport(rounds=6, agree=0, **OPTIONS), clients(federation, network)
     own = people_of(none.server, counts_of(algorithm, none.w, everyone)).numpy()
     population = unknown(2)
     counted = counts_of(algorithm, none.w, everyone)
@@ -273,16 +229,18 @@ def test_agreeing_is_em_by_hand(federation):
     assert torch.equal(none.server["population"], torch.from_numpy(population.vector))
     belief = FLAT
     for _ in range(2):
-        told, votes = [], [FLAT]
+        statistics, votes = [], [FLAT]
         for i in range(3):
             shapes = np.stack([spread(own[:, z].sum(0) - own[i, z]) for z in (0, 1)])
             others = np.stack([spread(n) for n in everybody.sum(0) - everybody[i]])
-            of_client = effects.told_by(everybody[i], others, population, belief)
-            told.append(effects.tell(of_client, population))
+            drawn = tilts.likelihood(everybody[i], others)
+            of_client = effects.around_likelihood(drawn, everybody[i], others, population, belief)
+            statistics.append(effects.statistics(of_client, population))
             if population.none < 0.999:
                 shapes = effects.centres(shapes, effects.mixture(of_client, population))
             votes += [kappa_posterior(own[i, z], shapes[z], belief) for z in (0, 1)]
-        population, belief = effects.learn(np.sum(told, axis=0), population), np.mean(votes, axis=0)
+        population = effects.learn(np.sum(statistics, axis=0), population)
+        belief = np.mean(votes, axis=0)
     np.testing.assert_allclose(some.server["prior"], belief, rtol=1e-4)
     np.testing.assert_allclose(some.server["population"], population.vector, rtol=1e-6, atol=1e-9)
 
@@ -300,7 +258,7 @@ def test_clients_that_are_alike_come_to_trust_each_other():
         assert prior.sum() == pytest.approx(1)
         middles.append(prior @ np.log10(KAPPAS))
         populations.append(effects.from_vector(fitted.server["population"].numpy(), 2))
-        algorithm, everyone = Transport(rounds=12, **OPTIONS), clients(federation, network)
+        algorithm, everyone = Transport(rounds=6, **OPTIONS), clients(federation, network)
         first = algorithm.beliefs(fitted.server, {}, everyone)[0]
         q = spread(first.pooled[0])
         weights.append([own_weight(first.counts[0], q, belief) for belief in (FLAT, prior)])
@@ -319,7 +277,7 @@ def test_clients_that_are_alike_come_to_trust_each_other():
 
 @pytest.fixture(scope="module")
 def run(compas):
-    return pff.train(compas, Transport(rounds=16, alpha=0.01, target_ddp=0.02))
+    return pff.train(compas, Transport(rounds=10, alpha=0.01, target_ddp=0.02))
 
 
 def test_clients_meet_their_target_on_new_people(run):
@@ -334,7 +292,7 @@ def train(federation, seed=0, **options):
     """Train; clients so small that all get one decision are no surprise here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pff.CollapseWarning)
-        return pff.train(federation, Transport(**{"rounds": 11, **OPTIONS, **options}), seed)
+        return pff.train(federation, Transport(**{"rounds": 5, **OPTIONS, **options}), seed)
 
 
 @pytest.mark.parametrize(
@@ -360,20 +318,20 @@ def test_another_target_is_as_if_trained_with_it(federation, changes, epsilon):
         assert torch.equal(each.fitted.w, first.fitted.w)
         assert torch.equal(each.fitted.theta, first.fitted.theta)
     assert again.algorithm == anew.algorithm
-    back = {name: getattr(first.algorithm, name) for name in Transport.free}
+    back = {name: getattr(first.algorithm, name) for name in Transport.dial.retargets}
     assert torch.equal(numbers(again.retarget(**back).fitted.rules), rules[0])
 
 
 def test_another_target_is_refused_in_a_sentence(federation, run):
     with pytest.raises(pff.InputError, match=r"target_ddp must be in \[0, 1\], got 2"):
         run.retarget(target_ddp=2.0)
-    plain = pff.train(federation, pff.methods.FedAvg(rounds=8, **OPTIONS))
+    plain = pff.train(federation, pff.methods.FedAvg(rounds=4, **OPTIONS))
     with pytest.raises(pff.InputError, match="FedAvg has to train again for another target"):
         plain.retarget(target_ddp=0.1)
 
 
 def test_without_rules_of_its_own_a_method_costs_nothing(federation):
-    rules = pff.train(federation, pff.methods.FedAvg(rounds=8, **OPTIONS)).rules()
+    rules = pff.train(federation, pff.methods.FedAvg(rounds=4, **OPTIONS)).rules()
     gap = ["ddp", "ddp_low", "ddp_high", "ddp_people"]
     assert list(rules) == ["client", "accuracy", *gap, "cost", "constant"]
     assert (rules["cost"] == 0).all()
@@ -404,7 +362,7 @@ def test_rules_say_what_was_decided(run):
 
 
 def test_who_is_at_a_threshold_is_decided_by_random_state(compas):
-    run = train(compas, rounds=16, batch=600, alpha=0.01, bins=10, target_ddp=0.02)
+    run = train(compas, rounds=10, batch=600, alpha=0.01, bins=10, target_ddp=0.02)
     X, s = compas.data.frame, compas.data.s
     fixed = run.retarget(ties="deterministic")
     chance = numbers(run.fitted.rules)[:, :, 2]
@@ -427,8 +385,8 @@ def test_who_is_at_a_threshold_is_decided_by_random_state(compas):
 def test_thresholds_need_s_as_an_input_and_transport_does_not(table):
     plan = pff.partition.by_column("site")
     blind = table.federate(plan, sensitive_as_input=False)
-    with pytest.raises(pff.InputError, match="LoGoFair has a threshold for each group"):
-        pff.train(blind, pff.methods.LoGoFair(rounds=2))
+    with pytest.raises(pff.InputError, match="LoGoFair has a rule for each group"):
+        pff.train(blind, pff.methods.LoGoFair(rounds=1))
     run = train(blind, bins=50)
     assert all(isinstance(rule, Lookup) for rule in run.fitted.rules)
     assert run.fitted.rules[0].numbers.shape == (1, 200, 2)  # one table, whatever the group
@@ -439,7 +397,7 @@ def test_thresholds_need_s_as_an_input_and_transport_does_not(table):
     assert 0 < decided.mean() < 1
     own = Module(torch.nn.Linear(blind.encoder.width, 1))
     with pytest.raises(pff.InputError, match=r"cannot guess S, .* take linear or an MLP\."):
-        pff.train(blind, Transport(rounds=7), network=own)
+        pff.train(blind, Transport(rounds=1), network=own)
 
 
 # --- edges -------------------------------------------------------------------------------------
@@ -501,30 +459,26 @@ def test_clients_of_one_row(table):
 
 @pytest.mark.parametrize("epsilon", [0.1, 5.0])
 def test_noise_is_seeded_and_leaves_everything_finite(federation, epsilon):
-    network, fitted, messages = listen(federation, epsilon=epsilon)
+    network, fitted, played = listen(federation, epsilon=epsilon)
     _, again, more = listen(federation, epsilon=epsilon)
     assert torch.equal(numbers(fitted.rules), numbers(again.rules))
-    for (_, _, sent), (_, _, once_more) in zip(messages, more, strict=True):
-        assert all(torch.equal(sent[name], once_more[name]) for name in sent)
+    for one, other in zip(played, more, strict=True):
+        assert all(torch.equal(one.sent[name], other.sent[name]) for name in one.sent)
     for tensor in (numbers(fitted.rules), *fitted.server.values()):
         assert torch.isfinite(tensor).all()
-    algorithm = Transport(rounds=8, agree=3, **OPTIONS, epsilon=epsilon)
+    algorithm = Transport(rounds=4, agree=3, **OPTIONS, epsilon=epsilon)
     everyone = clients(federation, network)
     plain = counts_of(algorithm, fitted.w, everyone)
+    for one in played[5:]:  # nothing is sent of how alike clients are
+        assert all((tensor == 0).all() for tensor in one.sent.values())
     drawn = []
-    for t, ids, sent in messages:
-        for name, tensor in sent.items():
-            if t < 4:  # the model is not covered
-                continue
-            if t > 4:  # nothing is sent of how alike clients are
-                assert (tensor == 0).all()
-                continue
-            noise = (tensor - plain[name][ids]).flatten()
-            assert noise.abs().mean() == pytest.approx(1 / epsilon, rel=0.1)  # Laplace's
-            assert (noise**2).mean() == pytest.approx(2 / epsilon**2, rel=0.2)
-            each = noise.reshape(len(tensor), -1)  # clients do not share their noise
-            assert len(torch.unique(each, dim=0)) == len(tensor)
-            drawn.append(each[0, 0].item())
+    for name, tensor in played[4].sent.items():
+        noise = (tensor - plain[name]).flatten()
+        assert noise.abs().mean() == pytest.approx(1 / epsilon, rel=0.1)  # Laplace's
+        assert (noise**2).mean() == pytest.approx(2 / epsilon**2, rel=0.2)
+        each = noise.reshape(len(tensor), -1)  # clients do not share their noise
+        assert len(torch.unique(each, dim=0)) == len(tensor)
+        drawn += each[:, 0].tolist()
     assert len(set(drawn)) == len(drawn)
     torch.testing.assert_close(fitted.server["prior"], torch.from_numpy(FLAT))
 
@@ -532,7 +486,7 @@ def test_noise_is_seeded_and_leaves_everything_finite(federation, epsilon):
 def test_a_client_decides_by_its_own_counts_without_the_noise(federation):
     """Noise is for the server. With kappa 0 a rule depends on own counts, eta and trust alone."""
     network, fitted, _ = listen(federation, epsilon=0.5, kappa=0.0)
-    algorithm = Transport(rounds=8, agree=3, **OPTIONS, kappa=0.0, epsilon=0.5)
+    algorithm = Transport(rounds=4, agree=3, **OPTIONS, kappa=0.0, epsilon=0.5)
     everyone = clients(federation, network)
     exact = people_of(fitted.server, counts_of(algorithm, fitted.w, everyone))
     for i, rows in enumerate(everyone.rows):
@@ -544,32 +498,32 @@ def test_a_client_decides_by_its_own_counts_without_the_noise(federation):
 
 
 def test_with_epsilon_one_row_moves_one_count(federation):
-    """The rest of the rows are held, and halved, by coins of their own."""
-    algorithm = Transport(rounds=8, agree=3, **OPTIONS, epsilon=0.5)
+    """The rest of the rows are held, and halved, by random draws of their own."""
+    algorithm = Transport(rounds=4, agree=3, **OPTIONS, epsilon=0.5)
     network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.task)
     everyone = clients(federation, network)
     w = network.init(np.random.default_rng(0))
     fewer = replace(everyone, rows=[rows[:-1] for rows in everyone.rows])
-    counts = [counts_of(algorithm, w, each) for each in (everyone, fewer)]
-    moved = sum((counts[0][name] - counts[1][name]).abs().flatten(1).sum(1) for name in counts[0])
+    before, after = (counts_of(algorithm, w, each) for each in (everyone, fewer))
+    moved = sum((before[name] - after[name]).abs().flatten(1).sum(1) for name in before)
     assert moved.tolist() == [1.0] * 3
-    held = [len(rows) for rows in counts.aside(everyone, algorithm.held, True)[1].rows]
+    held = [len(rows) for rows in counts.split(everyone, algorithm.held, True)[1].rows]
     assert min(held) > 0
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e4])
 def test_scores_that_are_all_alike_or_extreme(federation, scale):
-    algorithm = Transport(rounds=3, agree=1, target_ddp=0.0)
+    algorithm = Transport(rounds=1, agree=1, target_ddp=0.0)
     network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.task)
     everyone, sizes = clients(federation, network), torch.ones(3)
     w = network.init(np.random.default_rng(0)) * scale
-    server = algorithm.start_server(w, sizes)
-    sent, own = algorithm.client_round(server, {}, everyone, t=1)
-    after = algorithm.server_round(server, sent, sizes)
-    alike, own = algorithm.client_round(after, own, everyone, t=2)
-    after = algorithm.server_round(after, alike, sizes)
-    rules = numbers(algorithm.rules(after, own, everyone))
-    for tensor in (*sent.values(), *alike.values(), *after.values(), rules):
+    server, own = {"w": w}, {}
+    for phase in algorithm.phases[1:]:
+        server, own = start(phase, server, own, everyone, sizes)
+        sent, own = phase.client_round(server, own, everyone, 0)
+        server = phase.server_round(server, sent, sizes)
+    rules = numbers(algorithm.rules(server, own, everyone))
+    for tensor in (*sent.values(), *server.values(), rules):
         assert torch.isfinite(tensor).all()
     if scale == 0:  # everybody has the score 1/2
         in_the_middle = own["held"][..., 250].sum() + own["trained"][..., 250].sum()
@@ -579,8 +533,7 @@ def test_scores_that_are_all_alike_or_extreme(federation, scale):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rounds": 6}, "rounds must be at least 7, one to train and 6 at the end; got 6"),
-        ({"rounds": 1, "agree": 0}, "rounds must be at least 2"),
+        ({"rounds": 0}, "rounds must be at least 1, got 0"),
         ({"agree": -1}, "agree must be at least 0, got -1"),
         ({"criterion": "luck"}, "Unknown criterion 'luck': choose one of dp, eo, eopp"),
         ({"target_ddp": -0.1}, r"target_ddp must be in \[0, 1\], got -0.1"),

@@ -1,14 +1,17 @@
 """Transport on the scores of a federated Newton method."""
 
+from itertools import islice
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from play import rounds
 from sklearn.linear_model import LogisticRegression
 
 import pfedfair as pff
 from pfedfair.methods.clients import Clients
-from pfedfair.methods.transport.counts import aside
+from pfedfair.methods.transport.counts import split
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +30,9 @@ def people():
 
 def test_its_rounds_are_the_messages_of_both(people):
     algorithm = pff.make("transport", {"base": "newton"}, "adult")
-    assert algorithm.rounds == 10 + 6
-    assert algorithm.linear
-    assert pff.make("transport", {"base": "newton", "rounds": 12}).trainer.rounds == 6
+    assert [phase.rounds for phase in algorithm.phases] == [10, 1, 5]
+    assert algorithm.supports.linear_only
+    assert pff.make("transport", {"base": "newton", "rounds": 12}).trainer.rounds == 12
     federation = people.federate(pff.partition.by_column("site"))
     run = pff.train(federation, algorithm)
     assert run.network.words == "linear"
@@ -44,7 +47,7 @@ def test_where_s_is_not_told_the_head_learns_it(people):
     federation = people.federate(pff.partition.by_column("site"), sensitive_as_input=False)
     run = pff.train(federation, pff.make("transport", {"base": "newton", "base.ridge": 0.01}))
     clients = Clients(run.network, federation.table, federation.partition.train, range(4), 0)
-    rows = np.concatenate(aside(clients, 0.2, private=False)[0].rows)
+    rows = np.concatenate(split(clients, 0.2, private=False)[0].rows)
     x = federation.table.x.double().numpy()[rows]
     parts = np.split(run.fitted.w.numpy(), 2)
     for found, labels in zip(parts, (federation.table.y, federation.table.s), strict=True):
@@ -62,13 +65,9 @@ def test_the_ridge_of_the_head_is_chosen_too(people):
     algorithm = pff.make("transport", {"base": "newton"})
     network = algorithm.network(run.network, federation.table.task)
     clients = Clients(network, federation.table, federation.partition.train, range(4), 0)
-    sizes = torch.tensor(federation.sizes).float()
-    states = [algorithm.start_server(network.init(np.random.default_rng(0)), sizes)]
-    for t in range(10):
-        sent, _ = algorithm.client_round(states[-1], {}, clients, t)
-        states.append(algorithm.server_round(states[-1], sent, sizes))
-    assert states[-1]["ridges"].shape == (2,)
-    assert states[-1]["stage"] == -1
+    server = [*islice(rounds(algorithm, clients), 10)][-1].after
+    assert server["ridges"].shape == (2,)
+    assert server["stage"] == -1
 
 
 @pytest.mark.parametrize("aware", [True, False], ids=["aware", "blind"])

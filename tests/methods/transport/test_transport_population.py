@@ -49,7 +49,7 @@ def known_chances(shares, classes, aware, n=7000):
     groups = len(shares[0]) if aware else 0
     network = MLP(federation.encoder.width, (), outputs(classes), groups)
     algorithm = pff.methods.Transport(
-        rounds=22, agree=2, batch=500, alpha=0.05, bins=300 if aware else 150
+        rounds=19, agree=2, batch=500, alpha=0.05, bins=300 if aware else 150
     )
     fresh = [population(12_000, own, classes, 50 + i, of_group) for i, own in enumerate(shares)]
     return pff.train(federation, algorithm, network=network), fresh

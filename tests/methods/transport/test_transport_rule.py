@@ -1,6 +1,7 @@
 """Transport's rule for one client: against other people's code, brute force, and simulation."""
 
 import itertools
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -16,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from pfedfair.data.task import Task
 from pfedfair.methods.transport import Transport
+from pfedfair.methods.transport import counts as counting
 from pfedfair.methods.transport.counts import cells_for
 from pfedfair.theory import rule as theory
 from pfedfair.theory.belief import Belief
@@ -96,7 +98,7 @@ def test_target_0_is_fairlearns_on_scores_of_any_value():
     score = expit(z)
     algorithm = Transport(target_ddp=0.0, bins=500, kappa=0)
     message = tally([(s, y, z)], [(s[:0], z[:0])], algorithm.bins)
-    server = algorithm.server_round({"w": torch.zeros(1)}, message, torch.ones(1))
+    server = counting.learn(message, algorithm.bins)
     counts = message["held"].sum((0, 1, 3)).numpy()
     accuracy, gap = ours(solve(algorithm, server, counts, s.mean()), score, y, s)
     theirs, their_gap = fairlearns(score, y, s)
@@ -202,7 +204,7 @@ def test_the_populations_optimum_is_found_as_clients_grow():
         errors = []
         for _ in range(times):
             message = tally(*survey(n, rng), algorithm.bins)
-            server = algorithm.server_round({"w": torch.zeros(1)}, message, torch.ones(3))
+            server = counting.learn(message, algorithm.bins)
             own = people(server, message)
             for i, share in enumerate(SHARES):
                 t, thresholds, accuracy, (z, shapes, eta) = truth(share, 0.1)
@@ -466,7 +468,7 @@ def test_lots_shrink_every_gap_alike():
         best = max(best, outcome(part * clear, eta, belief.shapes, 0.5)[0])
     accuracy, _ = outcome(chances(found.numbers, centres(bins)), eta, belief.shapes, 0.5)
     assert accuracy >= best - 2e-4  # twelve halvings of the part
-    plain = solve(algorithm.change(confidence=None), knows(eta, pooled), counts, 0.5)
+    plain = solve(replace(algorithm, confidence=None), knows(eta, pooled), counts, 0.5)
     free, _ = outcome(chances(plain, centres(bins)), eta, belief.shapes, 0.5)
     assert found.certainty_cost == pytest.approx(free - accuracy, abs=1e-5)
 

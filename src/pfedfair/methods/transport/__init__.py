@@ -69,7 +69,7 @@ from pfedfair.methods.base import (
     Tuning,
     copied,
 )
-from pfedfair.methods.composite import Composite, Train
+from pfedfair.methods.composite import Composite
 from pfedfair.methods.transport import counts as counting
 from pfedfair.methods.transport.counts import cells_for
 from pfedfair.methods.transport.solver import Facts, Solver
@@ -150,7 +150,7 @@ class Transport(Composite):
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        return Train(self.trainer, lambda clients: self.split(clients)[0]), Count(self), Agree(self)
+        return self.train(lambda clients: self.split(clients)[0]), Count(self), Agree(self)
 
     @property
     def private(self) -> bool:
@@ -192,6 +192,10 @@ class Transport(Composite):
             return trained if clients.table.task.aware else counting.with_head(trained), held
 
         return clients.once(("split", self.held, self.private), make)
+
+    def with_scorer(self, states: States) -> States:
+        """The states of a phase, in which the server keeps what the base's scorers need."""
+        return states.with_server(self.trainer.states, self.trainer.scorer_state)
 
     def scorers(self, server: State, clients: Clients) -> Tensor:
         trained, _ = self.split(clients)  # held-out rows are new to a scorer
@@ -321,8 +325,11 @@ class Count(Phase):
 
     name = "count"
     rounds = 1
-    states = States(CountState, CountMessage, CountOwn)
     trains = False
+
+    @property
+    def states(self) -> States:
+        return self.method.with_scorer(States(CountState, CountMessage, CountOwn))
 
     @property
     def noise(self) -> float:
@@ -330,9 +337,6 @@ class Count(Phase):
 
     def start_server(self, server: State, sizes: Tensor) -> State:
         return {name: server[name].clone() for name in self.method.trainer.scorer_state}
-
-    def start_clients(self, server: State, own: State, clients: Clients) -> State:
-        return {}
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         counts = self.method.count(server, clients)
@@ -364,8 +368,11 @@ class Agree(Phase):
     method: Transport
 
     name = "agree"
-    states = States(CountState, AgreeMessage, AgreeOwn)
     trains = False
+
+    @property
+    def states(self) -> States:
+        return self.method.with_scorer(States(CountState, AgreeMessage, AgreeOwn))
 
     @property
     def rounds(self) -> int:  # type: ignore[override]
