@@ -103,7 +103,7 @@ def test_states_have_the_keys_that_are_declared(play_once, name):
 
 def _of_newton(name):
     """What Newton's method only has with more rounds, or with personal intercepts."""
-    return {"tau", "evidence", "starts"} if "newton" in name else ()
+    return {"tau", "evidence", "starts", "left_gradient"} if "newton" in name else ()
 
 
 @pytest.mark.parametrize("name", FEDERATED)
