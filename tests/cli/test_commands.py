@@ -15,7 +15,7 @@ import torch
 
 import pfedfair as pff
 from pfedfair.cli import compare, one_run, options
-from pfedfair.experiments import FRONTIER_LIMITS
+from pfedfair.experiments import FRONTIER_LIMITS, grid
 from pfedfair.studies import STUDIES, table1
 from pfedfair.studies import tune as search
 
@@ -453,9 +453,9 @@ def test_ctrl_c_leaves_a_resumable_directory(pfedfair, tmp_path):
 @pytest.mark.parametrize(
     ("command", "works", "kept"),
     [
-        (("compare", "compas", "--jobs", 1, "--out", "out"), (compare, "do_runs"), True),
-        (("reproduce", "table1", "--datasets", "compas", "--out", "o"), (compare, "do_runs"), True),
-        (("tune", "compas", "--out", "out"), (compare, "do_runs"), True),
+        (("compare", "compas", "--jobs", 1, "--out", "out"), (grid, "_run"), True),
+        (("reproduce", "table1", "--datasets", "compas", "--out", "o"), (grid, "_run"), True),
+        (("tune", "compas", "--out", "out"), (grid, "_run"), True),
         (("train", "compas"), (one_run, "train_run"), False),
         (("theory", "compas"), (one_run, "train_run"), False),
         (("personalise", "run", "--input", "new.csv"), (one_run, "read_table"), False),

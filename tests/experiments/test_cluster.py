@@ -17,17 +17,17 @@ from grids import PLAN, grid
 
 import pfedfair as pff
 from pfedfair.engines.ray import token_settings
-from pfedfair.experiments import Source, Spec, cluster, do_runs, load_source, remote, run_experiment
-from pfedfair.experiments.sameness import difference, kind_of_cpu, software
+from pfedfair.experiments import Source, Spec, cluster, load_source, run_experiment, worker
+from pfedfair.experiments.environment import difference, processor, software
 
 
 def work(spec, content=None, same=None, told=None):
     """What a worker does with a run, in this process."""
     content = pickle.dumps(load_source(spec.source)) if content is None else content
-    name = remote.hashlib.sha256(content).hexdigest()
+    name = worker.hashlib.sha256(content).hexdigest()
     tell = [].append if told is None else told.append
-    piece = pickle.dumps(spec)
-    return remote.work(piece, name, lambda: content, same or software(), "10.0.0.7", tell)
+    piece = pickle.dumps((spec,))
+    return worker.work(piece, name, lambda: content, same or software(), "10.0.0.7", tell)
 
 
 def test_a_worker_needs_neither_the_file_nor_the_folder_of_its_rows(csv, reference, tmp_path):
@@ -38,8 +38,8 @@ def test_a_worker_needs_neither_the_file_nor_the_folder_of_its_rows(csv, referen
     content = pickle.dumps(load_source(source))
     csv.unlink()
     told = []
-    kind, (rows, said, cpu) = work(spec, content, told=told)
-    assert (kind, said, cpu) == ("done", [], kind_of_cpu())
+    kind, ((rows,), said, cpu) = work(spec, content, told=told)
+    assert (kind, said, cpu) == ("done", [], processor())
     assert told == sorted(told)
     assert told[-1] == pytest.approx(1.0)
     (tmp_path / "there.parquet").write_bytes(rows)
@@ -61,11 +61,11 @@ def test_what_goes_wrong_at_a_worker_is_an_answer():
     kind, text = work(spec, pickle.dumps("no rows"))
     assert kind == "broken"
     assert "AttributeError" in text
-    piece, changed = pickle.dumps(spec), b"changed"
-    kind, sentence = remote.work(piece, "0" * 64, lambda: changed, software(), "", print)
+    piece, changed = pickle.dumps((spec,)), b"changed"
+    kind, sentence = worker.work(piece, "0" * 64, lambda: changed, software(), "", print)
     assert kind == "refused"
     assert "came to a machine of the cluster changed" in sentence
-    kind, what = remote.work(b"cnowhere\nmethod\n.", "", None, software(), "10.0.0.7", print)
+    kind, what = worker.work(b"cnowhere\nmethod\n.", "", None, software(), "10.0.0.7", print)
     assert kind == "unready"
     assert "10.0.0.7 cannot load what describes the run (No module named 'nowhere')" in what
 
@@ -88,28 +88,30 @@ SAID = {
 @pytest.mark.parametrize("kind", SAID)
 def test_what_a_cluster_tells_is_a_sentence(kind):
     words, sentence = SAID[kind]
-    heard = cluster._Listener(grid(), lambda work, runs: None, None, "h:1")
+    heard = cluster.Listener([(spec,) for spec in grid()], lambda work, runs: None, None, "h:1")
     with pytest.raises(pff.InputError, match=sentence):
-        heard.hear([("open",), ("wait",), (kind, *words)])
+        heard.listen([("open",), ("wait",), (kind, *words)])
     with pytest.raises(pff.InputError, match="The cluster at h:1 is gone: finished runs are kept"):
-        heard.hear([("open",)])
+        heard.listen([("open",)])
     with pytest.raises(RuntimeError, match="In the run compas-constant-1"):
-        heard.hear([("broken", "Traceback", 1)])
+        heard.listen([("broken", "Traceback", 1)])
 
 
 def test_progress_does_not_go_back_and_what_is_unusual_is_said():
     seen, kept, specs = [], [], grid()[:2]
-    heard = cluster._Listener(specs, lambda *now: seen.append(now), kept.append, "h:1")
-    heard.keep = lambda spec, rows: kept.append((spec.seed, rows))
+    heard = cluster.Listener(
+        [(spec,) for spec in specs], lambda *now: seen.append(now), None, "h:1"
+    )
+    heard.write = lambda spec, rows: kept.append((spec.seed, rows))
     told = [("parts", {0: 0.5}), ("again", "It died", 0), ("parts", {0: 0.1})]
-    told += [("done", (b"rows", ["Few rows."], "toaster"), n) for n in (0, 1)]
+    told += [("done", ([b"rows"], ["Few rows."], "toaster"), n) for n in (0, 1)]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        heard.hear(told)
+        heard.listen(told)
     texts = [str(one.message) for one in said]
     assert texts[0] == "Few rows."
     assert "A run was done again" in texts[-2]
-    assert f"another kind of processor (toaster; here {kind_of_cpu()})" in texts[-1]
+    assert f"another kind of processor (toaster; here {processor()})" in texts[-1]
     assert [round(work / specs[0].work, 3) for work, _ in seen] == [0.5, 0.5, 0.5, 1, 2]
     assert kept == [(0, b"rows"), (1, b"rows")]
 
@@ -146,13 +148,13 @@ def there(process):
         return False
 
 
-def test_runs_that_do_not_train_are_not_worth_a_cluster(tmp_path):
+def test_runs_that_do_not_train_are_not_worth_a_cluster(tmp_path, monkeypatch):
     flat = [
         replace(spec, algorithm=pff.methods.Constant(), method="constant") for spec in grid()[:2]
     ]
     run_experiment(flat[:1], tmp_path / "out", jobs=1)
-    crew = cluster.Crew.__new__(cluster.Crew)  # of no cluster at all
-    assert len(do_runs(flat, tmp_path / "other", None, crew=crew)) == 10
+    monkeypatch.setattr(cluster, "check_cluster", lambda address: {})  # there is none
+    assert len(run_experiment(flat, tmp_path / "other", cluster="h:1")) == 10
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ def test_a_changed_file_is_another_experiment(csv, tmp_path):
 
     def specs():
         spec._sha256.cache_clear()  # as in a new process
-        spec.load_request.cache_clear()
+        spec.LOADED.clear()
         source = Source(str(csv), "hired", "sex")
         return [Spec(source, plan, "constant", pff.methods.Constant(), 0)]
 
@@ -163,7 +163,7 @@ def test_results_that_lost_a_bit_or_cannot_be_are_not_shown(reference, tmp_path)
 def test_runs_that_differ_in_their_target_train_once_and_give_the_same_bytes(
     tmp_path, monkeypatch, method
 ):
-    """Alone, each run trains; together, with other runs between them, the first one does."""
+    """One by one, each run trains; in one experiment, the first of each seed does."""
     name = "compas-additive" if method == "pooled" else "compas"  # it looks at columns its own way
     plan, source = pff.partition.fixed_shares(2), Source(name)
     levels = [{"target_ddp": 0.02}, {"target_ddp": 0.2}]
@@ -177,15 +177,26 @@ def test_runs_that_differ_in_their_target_train_once_and_give_the_same_bytes(
     times = []
     real = grid_module.train
     monkeypatch.setattr(grid_module, "train", lambda *a, **b: times.append(1) or real(*a, **b))
-    (tmp_path / "alone").mkdir()
     for one in specs:
-        grid_module._last.clear()
-        grid_module.execute(tmp_path / "alone", one, lambda part: None)
+        run_experiment([one], tmp_path / one.key, jobs=1, runs=tmp_path / "apart")
     assert len(times) == len(specs)
+    assert len(grid_module.group(specs)) == 2
     times.clear()
     run_experiment(specs, tmp_path / "together", jobs=1)
     assert len(times) == 2
     for one in specs:
         each = [pd.read_parquet(tmp_path / where / f"{one.key}.parquet").drop(columns="seconds")
-                for where in ("alone", "together/runs")]  # fmt: skip
+                for where in ("apart", "together/runs")]  # fmt: skip
         pd.testing.assert_frame_equal(*each, check_exact=True)
+
+
+def test_the_frontier_and_methods_without_penalty_share_a_training(tmp_path):
+    fedavg = pff.make("fedavg", {"rounds": 2})
+    named = [("fedavg", False), ("fedavg-kde", False), ("fedavg", True)]
+    plan = pff.partition.fixed_shares(2)
+    specs = [Spec(Source("compas"), plan, name, fedavg, 0, frontier=best) for name, best in named]
+    assert grid_module.group(specs) == [tuple(specs)]
+    found = run_experiment(specs, tmp_path / "out", jobs=1)
+    assert found["method"].unique().tolist() == ["fedavg", "fedavg-kde", "frontier"]
+    two = [found.loc[found["method"] == name, "accuracy"].tolist() for name, _ in named[:2]]
+    assert two[0] == two[1]

@@ -33,7 +33,7 @@ import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from grids import grid
-from pfedfair.experiment import run_experiment
+from pfedfair.experiments import run_experiment
 if __name__ == "__main__":
     run_experiment(grid(rounds=60, seeds=3), Path({out!r}), jobs=2)
 """
@@ -76,11 +76,15 @@ def test_kill_9_then_resume_gives_the_identical_file(tmp_path):
     assert (whole / "results.parquet").read_bytes() == (broken / "results.parquet").read_bytes()
 
 
-def refuse(spec, on_work):
-    raise pff.InputError(f"Not {spec.seed}.")
+def units():
+    return [(spec,) for spec in grid()]
 
 
-def slow(spec, on_work):
+def refuse(unit, on_work):
+    raise pff.InputError(f"Not {unit[0].seed}.")
+
+
+def slow(unit, on_work):
     on_work(0.5)
     time.sleep(60)
 
@@ -88,7 +92,7 @@ def slow(spec, on_work):
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_what_goes_wrong_in_a_worker_is_said_here(jobs):
     with pytest.raises(pff.InputError, match=r"Not \d"):
-        pool.spread(refuse, grid(), jobs, lambda work, runs: None)
+        pool.spread(refuse, units(), jobs, lambda work, runs: None)
     assert not wait_for(active_children)
 
 
@@ -102,7 +106,7 @@ def test_an_interrupted_pool_kills_its_workers_and_nobody_else():
     began = time.monotonic()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         with pytest.raises(KeyboardInterrupt):
-            pool.spread(slow, grid(), 2, report)
+            pool.spread(slow, units(), 2, report)
         assert not wait_for(active_children)
         assert other.poll() is None
         other.communicate(b"\n")
@@ -129,16 +133,16 @@ def test_a_pool_in_another_thread(tmp_path):
 
 
 def test_runs_that_do_not_train_are_not_worth_a_process():
-    flat = [replace(spec, algorithm=pff.methods.Constant()) for spec in grid()]
+    flat = [(replace(spec, algorithm=pff.methods.Constant()),) for (spec,) in units()]
     where = []
-    pool.spread(lambda spec, on_work: where.append(os.getpid()), flat, 2, lambda work, runs: None)
+    pool.spread(lambda unit, on_work: where.append(os.getpid()), flat, 2, lambda work, runs: None)
     assert where == [os.getpid()] * len(flat)
 
 
-def die(spec, on_work):
+def die(unit, on_work):
     os._exit(3)  # as the system does with a process that takes too much memory
 
 
 def test_a_worker_that_is_ended_from_outside_is_one_sentence():
     with pytest.raises(pff.InputError, match="was ended from outside, perhaps for want of memory"):
-        pool.spread(die, grid()[2:4], 2, lambda work, runs: None)
+        pool.spread(die, units()[2:4], 2, lambda work, runs: None)

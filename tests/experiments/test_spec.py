@@ -11,7 +11,6 @@ from pfedfair.experiments import (
     FRONTIER,
     Source,
     Spec,
-    do_runs,
     load_source,
     prepare,
     run_experiment,
@@ -97,8 +96,8 @@ def test_results_say_what_the_inputs_were_and_how_many_parameters(tmp_path):
     source = Source("celeba", folder=str(made_faces.celeba(tmp_path)))
     spec = Spec(source, pff.partition.together(), "erm", pff.make("erm-local", {"rounds": 2}), 0)
     notes = ("celeba: the encoder is tiny, none of the paper's.",)
-    jobs = prepare([spec], tmp_path / "out", 1, "table5", notes)
-    results = do_runs([spec], tmp_path / "out", jobs)
+    run = prepare([spec], tmp_path / "out", 1, "table5", notes=notes)
+    results = run(lambda work, runs: None)
     assert set(results["inputs"]) == {"tiny"}
     assert set(results["parameters"]) == {9}
     card = json.loads((tmp_path / "out" / "experiment.json").read_text())

@@ -11,7 +11,7 @@ from pfedfair._util import terminal
 from pfedfair._util.errors import InputError, known
 from pfedfair.cli import images, options, pages
 from pfedfair.cli.options import Cluster, Jobs, People, Protocol, Quiet, Seeds, Settings, unfold
-from pfedfair.experiments import Crew, Spec, do_runs, prepare
+from pfedfair.experiments import Spec, prepare
 from pfedfair.experiments.grid import RUNS
 from pfedfair.methods import METHODS
 from pfedfair.methods.defaults import takes, trainer
@@ -87,8 +87,8 @@ def compare(
     ]  # fmt: skip
     part = plan.split(data, 0)
     notes = (*images.notes_on(data, plan, part), *part.notes)
-    what = f"{len(names)} methods on {people.data}"
-    results = do(specs, out, jobs, quiet, what, notes=notes, live=live, cluster=cluster)
+    title = f"{len(names)} methods on {people.data}"
+    results = run_with_progress(specs, out, jobs, cluster, quiet, title, notes=notes, live=live)
     view = comparison(results).noting(notes)
     show(view, out, quiet, of_results(results, view, "comparison", out, options.command_line()))
 
@@ -150,8 +150,10 @@ def reproduce(
             continue
         began = time.monotonic()
         runs = out / "runs" if what == "all" else None  # figures have many runs in common
-        told = f"{name} on {' and '.join(dict.fromkeys(spec.source.name for spec in specs))}"
-        results = do(specs, folder, jobs, quiet, told, name, runs, notes, live, cluster)
+        title = f"{name} on {' and '.join(dict.fromkeys(spec.source.name for spec in specs))}"
+        results = run_with_progress(
+            specs, folder, jobs, cluster, quiet, title, name, runs, notes, live
+        )
         view = study.view(results).noting(notes)
         page = of_results(results, view, "study", folder, options.command_line())
         show(view, folder, quiet, page)
@@ -183,26 +185,25 @@ def report(
         pages.opened(path, quiet)
 
 
-def do(
+def run_with_progress(
     specs: list[Spec],
     out: Path,
     jobs: int | None,
+    cluster: str | None,
     quiet: bool,
-    what: str,
+    title: str,
     part: str | None = None,
     runs: Path | None = None,
     notes: tuple[str, ...] = (),
     live: bool = False,
-    cluster: str | None = None,
 ) -> pd.DataFrame:
     """Do all runs with a progress bar; return the results."""
-    crew = Crew(cluster) if cluster else None
     command = options.command_line()
-    here = prepare(specs, out, jobs, part, notes, command)  # what is wrong is said before the bar
+    run = prepare(specs, out, jobs, part, runs, cluster, notes, command)  # may refuse: no bar yet
     n, work = len(specs), sum(spec.work for spec in specs)
     kind = "comparison" if part is None else "study"
-    watch = pages.watch_runs(specs, out, runs or out / RUNS, kind, what) if live else None
-    with terminal.notes(quiet), terminal.progress(what, work, quiet) as advance:
+    watch = pages.watch_runs(specs, out, runs or out / RUNS, kind, title) if live else None
+    with terminal.notes(quiet), terminal.progress(title, work, quiet) as advance:
 
         def on_work(done: float, finished: int) -> None:
             advance(done, f"{finished}/{n} runs")
@@ -210,8 +211,8 @@ def do(
                 watch(done, work, finished)
 
         try:
-            return do_runs(specs, out, jobs if crew else here, on_work, runs, crew)
+            return run(on_work)
         except Exception:
-            if live:  # nobody's: a corrected command may have the folder
+            if live:  # a corrected command may have the folder
                 (out / NAME).unlink(missing_ok=True)
             raise

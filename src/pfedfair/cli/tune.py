@@ -8,7 +8,7 @@ from pfedfair._util.errors import InputError, known
 from pfedfair._util.files import atomic
 from pfedfair._util.text import inert
 from pfedfair.cli import options
-from pfedfair.cli.compare import do
+from pfedfair.cli.compare import run_with_progress
 from pfedfair.cli.options import Cluster, Jobs, People, Quiet, unfold
 from pfedfair.methods.defaults import section
 from pfedfair.studies import tune as search
@@ -52,8 +52,8 @@ def tune(
                 f"{people.data}'s clients are as small in tuning: there are no two ways to compare."
             )
     specs = search.specs(source, trials, options.at_least("--seeds", seeds))
-    told = f"{len(trials)} trials on {people.data}"
-    table = search.score(do(specs, out, jobs, quiet, told, cluster=cluster))
+    title = f"{len(trials)} trials on {people.data}"
+    table = search.score(run_with_progress(specs, out, jobs, cluster, quiet, title))
     written = {"trials.csv": inert(table).to_csv(index=False)}
     if what == "settings":
         written["tuned.toml"] = search.toml(search.tuned_for(people.dataset, plan), table)

@@ -1,13 +1,13 @@
 """Runs on a Ray cluster: rows go there with their digests, results come back and are written here.
 
-No shared disk is needed. `remote` is what a worker does; here is what the command does.
+No shared disk is needed. The command is here; `pfedfair.experiments.worker` runs at the cluster.
 """
 
 import hashlib
 import os
 import pickle
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from operator import mul
@@ -18,11 +18,11 @@ from pfedfair.engines.ray import LOCAL
 from pfedfair.engines.ray.broker import Order
 from pfedfair.engines.ray.crew import events
 from pfedfair.engines.ray.gate import check_cluster
+from pfedfair.experiments.environment import processor, software
 from pfedfair.experiments.pool import Report
-from pfedfair.experiments.sameness import kind_of_cpu, software
-from pfedfair.experiments.spec import Source, Spec, load_source
+from pfedfair.experiments.spec import Source, Spec, Unit, load_source, work_of
 
-Keep = Callable[[Spec, bytes], None]  # what is done with the rows of a finished run
+Write = Callable[[Spec, bytes], None]  # what is done with the rows of a finished run
 KEPT = "finished runs are kept, and the same command goes on from there"
 
 
@@ -36,57 +36,59 @@ class Crew:
     def __post_init__(self) -> None:
         self.settings = check_cluster(self.address)
 
-    def spread(self, specs: Sequence[Spec], jobs: int | None, report: Report, keep: Keep) -> None:
-        """Do all runs on the cluster; each that is done is kept at once."""
+    def spread(self, units: Sequence[Unit], jobs: int | None, report: Report, write: Write) -> None:
+        """Do all units on the cluster; write the runs of each one as soon as it is done."""
         names: dict[Source, str] = {}
         data: dict[str, bytes] = {}
-        for source in dict.fromkeys(spec.source for spec in specs):
+        for source in dict.fromkeys(unit[0].source for unit in units):
             content = pickle.dumps(load_source(source), protocol=5)
             names[source] = hashlib.sha256(content).hexdigest()
             data[names[source]] = content
         order = Order(
             self.address,
             self.settings,
-            "pfedfair.experiments.remote:work",
-            [(pickle.dumps(spec, protocol=5), names[spec.source]) for spec in specs],
+            "pfedfair.experiments.worker:work",
+            [(pickle.dumps(unit, protocol=5), names[unit[0].source]) for unit in units],
             data,
             software(),
-            min(jobs or os.cpu_count() or 1, len(specs)) if self.address == LOCAL else jobs,
+            min(jobs or os.cpu_count() or 1, len(units)) if self.address == LOCAL else jobs,
         )
-        with closing(events(order)) as told:
-            _Listener(specs, report, keep, self.address).hear(told)
+        with closing(events(order)) as received:
+            Listener(units, report, write, self.address).listen(received)
 
 
-class _Listener:
-    """What is known of the runs at a cluster."""
+class Listener:
+    """The progress of the units at a cluster; the events of its broker move it on."""
 
-    def __init__(self, specs: Sequence[Spec], report: Report, keep: Keep, address: str) -> None:
-        self.specs, self.report, self.keep = specs, report, keep
+    def __init__(self, units: Sequence[Unit], report: Report, write: Write, address: str) -> None:
+        self.units, self.report, self.write = units, report, write
         self.where = "on this machine" if address == LOCAL else f"at {address}"
-        self.work = [spec.work for spec in specs]
-        self.parts = [0.0] * len(specs)
+        self.work = [work_of(unit) for unit in units]
+        self.parts = [0.0] * len(units)
         self.done: set[int] = set()
-        self.again = 0
-        self.other: set[str] = set()
+        self.repeated = 0
+        self.other_cpus: set[str] = set()
 
-    def hear(self, told: Any) -> None:
-        for kind, *words in told:
-            getattr(self, f"on_{kind}")(*words)
-            self.report(sum(map(mul, self.parts, self.work)), len(self.done))
-            if len(self.done) == len(self.specs):
+    def listen(self, received: Iterable[tuple[Any, ...]]) -> None:
+        for kind, *content in received:
+            getattr(self, f"on_{kind}")(*content)
+            runs = sum(len(self.units[n]) for n in self.done)
+            self.report(sum(map(mul, self.parts, self.work)), runs)
+            if len(self.done) == len(self.units):
                 break
         else:
             raise InputError(f"The cluster {self.where} is gone: {KEPT}.")
-        if self.again:
-            runs = "A run was" if self.again == 1 else f"{self.again} runs were"
+        if self.repeated:
+            runs_were = "A run was" if self.repeated == 1 else f"{self.repeated} runs were"
             warnings.warn(
-                f"{runs} done again, as the process or machine at work was lost.", stacklevel=2
+                f"{runs_were} done again, as the process or machine at work was lost.",
+                stacklevel=2,
             )
-        if self.other:
+        if self.other_cpus:
+            cpus = ", ".join(sorted(self.other_cpus))
             warnings.warn(
-                f"Some runs were done on another kind of processor ({', '.join(sorted(self.other))}"
-                f"; here {kind_of_cpu()}): their last digits may differ from those of this "
-                "machine.",
+                f"Some runs were done on another kind of processor ({cpus}; here {processor()}): "
+                "their last digits may differ from those of this machine.",
                 stacklevel=2,
             )
 
@@ -99,27 +101,28 @@ class _Listener:
         for n, part in parts.items():
             self.parts[n] = max(self.parts[n], part)  # a bar does not go back
 
-    def on_done(self, content: tuple[bytes, list[str], str], n: int) -> None:
-        rows, said, cpu = content
-        self.keep(self.specs[n], rows)
+    def on_done(self, content: tuple[list[bytes], list[str], str], n: int) -> None:
+        results, messages, cpu = content
+        for spec, rows in zip(self.units[n], results, strict=True):
+            self.write(spec, rows)
         self.parts[n] = 1.0
         self.done.add(n)
-        self.other |= {cpu} - {kind_of_cpu()}
-        for text in said:
-            warnings.warn(text, stacklevel=2)
+        self.other_cpus |= {cpu} - {processor()}
+        for message in messages:
+            warnings.warn(message, stacklevel=2)
 
     def on_again(self, why: str, n: int) -> None:
-        self.again += 1
+        self.repeated += 1
 
-    def on_refused(self, sentence: str, n: int) -> None:
-        raise InputError(sentence)
+    def on_refused(self, message: str, n: int) -> None:
+        raise InputError(message)
 
     def on_unready(self, what: str, n: int) -> None:
         raise InputError(f"The machine {what}: all machines need the same software; {KEPT}.")
 
     def on_lost(self, why: str, n: int) -> None:
         raise InputError(
-            f"The run {self.specs[n].key} was lost again and again ({why}), perhaps for want of "
+            f"The run {self.units[n][0].key} was lost again and again ({why}), perhaps for want of "
             f"memory: {KEPT}."
         )
 
@@ -129,4 +132,4 @@ class _Listener:
         )
 
     def on_broken(self, traceback: str, n: int) -> None:
-        raise RuntimeError(f"In the run {self.specs[n].key} on the cluster:\n{traceback}")
+        raise RuntimeError(f"In the run {self.units[n][0].key} on the cluster:\n{traceback}")

@@ -1,4 +1,4 @@
-"""Who does the work: this process, or several with one thread each."""
+"""Units of work in this process, or in several with one thread each."""
 
 import os
 import signal
@@ -14,36 +14,38 @@ import torch
 
 from pfedfair._util.errors import InputError, option
 from pfedfair.engines.local import one_thread
-from pfedfair.experiments.spec import Spec
+from pfedfair.experiments.spec import Unit, work_of
 
-Do = Callable[[Spec, Callable[[float], None]], None]  # a run; it tells the part that it has done
-Report = Callable[[float, int], None]  # work and runs done so far
+Do = Callable[[Unit, Callable[[float], None]], None]  # it reports the parts that it has done
+Report = Callable[[float, int], None]  # called with the work and the runs done so far
 
 
-def spread(do: Do, specs: Sequence[Spec], jobs: int, report: Report) -> None:
-    """Do all runs in up to `jobs` processes; here, if none trains: to start one takes longer."""
-    jobs = min(jobs, len(specs))
-    if jobs > 1 and any(spec.trains for spec in specs):
-        _in_processes(do, specs, jobs, report)
+def spread(do: Do, units: Sequence[Unit], jobs: int | None, report: Report) -> None:
+    """Do all units in up to `jobs` processes; in this one if none trains, which is faster."""
+    jobs = min(jobs or os.cpu_count() or 1, len(units))
+    if jobs > 1 and any(spec.trains for unit in units for spec in unit):
+        _do_in_processes(do, units, jobs, report)
     else:
-        _here(do, specs, report)
+        _do_here(do, units, report)
 
 
-def _here(do: Do, specs: Sequence[Spec], report: Report) -> None:
-    work = 0.0
+def _do_here(do: Do, units: Sequence[Unit], report: Report) -> None:
+    work, runs, whole = 0.0, 0, 0.0
 
     def add(part: float) -> None:
         nonlocal work
-        work += part * spec.work
+        work += part * whole
         report(work, runs)
 
     with one_thread():
-        for runs, spec in enumerate(specs):  # noqa: B007  (add reports both)
-            do(spec, add)
-    report(work, len(specs))
+        for unit in units:
+            whole = work_of(unit)
+            do(unit, add)
+            runs += len(unit)
+    report(work, runs)
 
 
-def _in_processes(do: Do, specs: Sequence[Spec], jobs: int, report: Report) -> None:
+def _do_in_processes(do: Do, units: Sequence[Unit], jobs: int, report: Report) -> None:
     context = get_context("spawn")
     done = context.Value("d", 0.0)
     pool = ProcessPoolExecutor(jobs, context, _start_worker, (done,))
@@ -51,13 +53,12 @@ def _in_processes(do: Do, specs: Sequence[Spec], jobs: int, report: Report) -> N
     workers = others[:0]
     try:
         with _ignoring_ctrl_c():  # the workers, which start now, inherit it
-            pending = {pool.submit(_in_worker, do, spec) for spec in specs}
+            pending = {pool.submit(_do_in_worker, do, unit): len(unit) for unit in units}
             workers = [process for process in active_children() if process not in others]
         while pending:
-            finished, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
-            for future in finished:
-                _result(future)
-            runs += len(finished)
+            for future in wait(pending, timeout=0.5, return_when=FIRST_COMPLETED).done:
+                _check(future)
+                runs += pending.pop(future)
             report(done.value, runs)
     except BaseException:
         for process in workers:
@@ -67,7 +68,7 @@ def _in_processes(do: Do, specs: Sequence[Spec], jobs: int, report: Report) -> N
     pool.shutdown()
 
 
-def _result(future: Future[None]) -> None:
+def _check(future: Future[None]) -> None:
     try:
         future.result()
     except BrokenProcessPool:
@@ -87,12 +88,14 @@ def _start_worker(done: Any) -> None:
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
 
-def _in_worker(do: Do, spec: Spec) -> None:
+def _do_in_worker(do: Do, unit: Unit) -> None:
+    whole = work_of(unit)
+
     def add(part: float) -> None:
         with _done.get_lock():
-            _done.value += part * spec.work
+            _done.value += part * whole
 
-    do(spec, add)
+    do(unit, add)
 
 
 def _die_with_parent() -> None:

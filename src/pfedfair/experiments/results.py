@@ -1,4 +1,4 @@
-"""One tidy file of results: a row per run and client, and the seconds apart."""
+"""One tidy file of results: a row per run and client; the seconds are in a file of their own."""
 
 import json
 from pathlib import Path
@@ -23,8 +23,8 @@ COLUMNS = [
     "ddp_people", "eo_people", "eopp_people",
     "collapsed", "one_decision", "protocol", "partition", "config", "seconds",
 ]  # fmt: skip
-PARTS = ("accuracy", "npr_s", "share_s", "collapsed", "one_decision")  # of people: 0 to 1
-# What folders of earlier versions do not have, and can be shown without.
+PARTS = ("accuracy", "npr_s", "share_s", "collapsed", "one_decision")  # of rows: 0 to 1
+# Columns that folders of earlier versions do not have.
 LATER = ("n_test_s0", "n_test_s1", "ddp_people", "eo_people", "eopp_people", "one_decision")
 
 
@@ -62,7 +62,7 @@ def rows_of(run: Run, spec: Spec) -> pd.DataFrame:
 
 
 def check_numbers(results: pd.DataFrame, path: Path) -> None:
-    """Refuse results that no measurement gives: who changed them, or what lost them."""
+    """Refuse numbers that cannot be measurements, such as those of a changed file."""
     absent = [c for c in COLUMNS if c not in results and c not in LATER]
     if absent:
         raise InputError(f"{path} has no column '{absent[0]}': this version did not write it.")

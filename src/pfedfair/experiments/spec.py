@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -128,28 +128,27 @@ class Spec:
         return (rounds * cost.per_round + cost.at_end) * (rows * (weights + 2e4) / 1e7) + 1.0
 
 
-@dataclass(frozen=True)
-class Request:
-    """A source, and what is called while its images are read or embedded."""
+Unit = tuple[Spec, ...]  # runs that one training serves
 
-    source: Source
-    on_work: Callable[[int, int], None] = field(compare=False)  # no part of the cache's key
+
+def work_of(unit: Unit) -> float:
+    """Return the work of all runs of a unit."""
+    return sum(spec.work for spec in unit)
+
+
+LOADED: dict[Source, Dataset] = {}  # the rows that this process has read
 
 
 def load_source(
     source: Source, on_work: Callable[[int, int], None] = lambda done, total: None
 ) -> Dataset:
-    """Load the rows of a source, once per process."""
-    return load_request(Request(source, on_work))
-
-
-@lru_cache(maxsize=16)  # a study has faces, as embeddings and as pixels
-def load_request(request: Request) -> Dataset:
-    source = request.source
-    if source.name in NATURAL and source.label:  # in Python that may be the folder
-        raise InputError(f"'{source.name}' has its own label: leave it out.")
-    of_images = {"on_work": request.on_work} if source.encoder or source.pixels else {}
-    return load(**asdict(source) | {"bands": dict(source.bands)} | of_images)
+    """Return the rows of a source, read once per process; report progress on its images."""
+    if source not in LOADED:
+        if source.name in NATURAL and source.label:  # in Python that may be the folder
+            raise InputError(f"'{source.name}' has its own label: leave it out.")
+        of_images = {"on_work": on_work} if source.encoder or source.pixels else {}
+        LOADED[source] = load(**asdict(source) | {"bands": dict(source.bands)} | of_images)
+    return LOADED[source]
 
 
 @lru_cache(maxsize=4)

@@ -1,4 +1,4 @@
-"""Whether another machine would compute the same bytes: its software, and its processor."""
+"""What the bytes of results depend on: the software of a machine, and its processor."""
 
 import hashlib
 import platform
@@ -13,7 +13,7 @@ PACKAGES = ("torch", "numpy", "scipy", "pandas")  # that numbers depend on
 
 @cache
 def software() -> dict[str, str]:
-    """Versions of what computes, and a digest of our own code, which changes between versions."""
+    """Return the versions of what computes, and a digest of our code: it changes in between."""
     found = {"Python": ".".join(platform.python_version_tuple()[:2])}
     found |= {"pfedfair": pfedfair.__version__}
     found |= {package: version(package).partition("+")[0] for package in PACKAGES}
@@ -21,7 +21,7 @@ def software() -> dict[str, str]:
 
 
 def difference(theirs: dict[str, str], ours: dict[str, str]) -> str:
-    """Say the first difference, or nothing.
+    """Describe the first difference; "" if there is none.
 
     >>> difference({"torch": "2.13.0"}, {"torch": "2.12.1"})
     'has torch 2.12.1, where the command was typed it is 2.13.0'
@@ -35,8 +35,8 @@ def difference(theirs: dict[str, str], ours: dict[str, str]) -> str:
     return ""
 
 
-def kind_of_cpu() -> str:
-    """What PyTorch chooses its kernels by."""
+def processor() -> str:
+    """Return the kind of processor, by which PyTorch chooses its kernels."""
     import torch
 
     return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
