@@ -34,7 +34,7 @@ MODULES = {
 NOT_YET = {
     "_util": "coin plain alone desk",
     "auditing": "sure",
-    "cli": "told said lot set-aside sure ramp alone headed",
+    "cli": "told said lot set-aside sure ramp alone",
     "data": "told said empty-cell ramp lacking plain alone desk",
     "engines": "told said coin lacking plain alone desk",
     "estimator.py": "told said lot empty-cell",

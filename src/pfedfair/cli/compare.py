@@ -10,7 +10,16 @@ import typer
 from pfedfair._util import terminal
 from pfedfair._util.errors import InputError, known
 from pfedfair.cli import images, options, pages
-from pfedfair.cli.options import Cluster, Jobs, People, Protocol, Quiet, Seeds, Settings, unfold
+from pfedfair.cli.options import (
+    Cluster,
+    DataOptions,
+    Jobs,
+    Protocol,
+    Quiet,
+    Seeds,
+    Settings,
+    unfold,
+)
 from pfedfair.experiments import Spec, prepare
 from pfedfair.experiments.grid import RUNS
 from pfedfair.methods import METHODS
@@ -24,7 +33,7 @@ from pfedfair.studies.rows import CONSTANT
 
 @unfold
 def compare(
-    people: People,
+    data_options: DataOptions,
     *,
     methods: Annotated[
         str, "Names with commas between; the constant classifier joins in."
@@ -52,7 +61,7 @@ def compare(
 
     Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5
     """
-    plan = people.plan(validation)
+    plan = data_options.plan(validation)
     names = options.names(f"{CONSTANT},{methods}")
     for name in names:
         known("method", name, METHODS)
@@ -72,22 +81,23 @@ def compare(
         own = {key: value for key, value in given.items() if takes(name, key, given)}
         for level in METHODS[name].levels(values):
             more = {} if {*level, "target_ddp"} & set(own) else level  # it was set to one value
-            runs.append((name, people.make(plan, name, own | more), False))
+            runs.append((name, data_options.make(plan, name, own | more), False))
     runs = options.unique(runs)
-    data = people.dataset
+    data = data_options.dataset
     two = len(data.group_names) == len(data.label_names) == 2 and data.weight is None
     if two and given.get("criterion", "dp") == "dp":
         rounds, scores = options.typed(rounds=given.get("rounds")), trainer(data)
-        runs.append((scores, people.make(plan, scores, rounds), True))
+        runs.append((scores, data_options.make(plan, scores, rounds), True))
+    aware = data_options.aware(settings.blind)
     specs = [
-        Spec(people.source, plan, name, algorithm, seed, protocol, people.told(settings.blind),
+        Spec(data_options.source, plan, name, algorithm, seed, protocol, aware,
              validation > 0, frontier)
         for name, algorithm, frontier in runs
         for seed in range(options.at_least("--seeds", seeds))
     ]  # fmt: skip
     part = plan.split(data, 0)
     notes = (*images.notes_on(data, plan, part), *part.notes)
-    title = f"{len(names)} methods on {people.data}"
+    title = f"{len(names)} methods on {data_options.data}"
     results = run_with_progress(specs, out, jobs, cluster, quiet, title, notes=notes, live=live)
     view = comparison(results).noting(notes)
     show(view, out, quiet, of_results(results, view, "comparison", out, options.command_line()))

@@ -14,7 +14,7 @@ from pfedfair import report
 from pfedfair._util import terminal
 from pfedfair._util.errors import InputError, known
 from pfedfair.cli import OF_FLOWER, options
-from pfedfair.cli.options import OneMethod, People, Quiet, Seed, Settings, unfold
+from pfedfair.cli.options import DataOptions, OneMethod, Quiet, Seed, Settings, unfold
 from pfedfair.data import FACES, NATURAL
 from pfedfair.engines.flower import require
 from pfedfair.engines.site.settings import check_secure
@@ -82,7 +82,7 @@ def start_run(
 @app.command()
 @unfold
 def simulate(
-    people: People,
+    data_options: DataOptions,
     method: OneMethod,
     settings: Settings,
     seed: Seed = 0,
@@ -101,32 +101,32 @@ def simulate(
     from pfedfair.engines.flower import trial
 
     for name in UNUSED:
-        if getattr(people, name) is not None:
+        if getattr(data_options, name) is not None:
             raise InputError(f"{UNUSED[name]}: leave out --{name}, or use pfedfair train.")
-    plan = people.plan()
-    algorithm = method.make(people, plan, settings, rounds=_few(method.method))
+    plan = data_options.plan()
+    algorithm = method.make(data_options, plan, settings, rounds=_few(method.method))
     options.at_least("--local-rounds", local_rounds)
     seed = options.at_least("--seed", seed, 0)
-    data = people.dataset.unfolded()
-    federation = data.federate(plan, seed, people.told(settings.blind))
+    data = data_options.dataset.unfolded()
+    federation = data.federate(plan, seed, data_options.aware(settings.blind))
     choose_network(federation, algorithm, "linear" if algorithm.supports.linear_only else None)
     if secure_sum:
         check_secure(algorithm, len(federation), len(federation))
-    named = people.label is None or people.data in (*FACES, *NATURAL)
-    path = people.data if named else str(Path(people.data).absolute())
+    named = data_options.label is None or data_options.data in (*FACES, *NATURAL)
+    path = data_options.data if named else str(Path(data_options.data).absolute())
     columns = ("label", "sensitive", "client", "drop", "categorical", "keep", "encoding")
-    where = {"data": path, "partition": people.partition, "rows": people.rows or 0}
-    where |= {name: getattr(people, name) or "" for name in columns}
-    where |= {"merge-groups": people.merge_groups, "skip-missing": people.skip_missing}
-    where["folder"] = str(people.folder.absolute()) if people.folder else ""
-    where["encoder"] = people.encoder or ""
+    where = {"data": path, "partition": data_options.partition, "rows": data_options.rows or 0}
+    where |= {name: getattr(data_options, name) or "" for name in columns}
+    where |= {"merge-groups": data_options.merge_groups, "skip-missing": data_options.skip_missing}
+    where["folder"] = str(data_options.folder.absolute()) if data_options.folder else ""
+    where["encoder"] = data_options.encoder or ""
     with _folder(out) as place:
         found = trial.simulate(
             federation, where, method.method, algorithm, seed, place, local_rounds, _teller(quiet),
             secure_sum,
         )  # fmt: skip
     if not quiet:
-        title = f"{method.method} on {people.data}, Flower's simulation"
+        title = f"{method.method} on {data_options.data}, Flower's simulation"
         view = one_run.sites(found.table, federation.data, algorithm, title)
         _show(view, found, local_rounds, out)
 
@@ -150,10 +150,10 @@ def demo(
     require()
     from pfedfair.engines.flower import trial
 
-    people = People(data, clients=sites)
+    data_options = DataOptions(data, clients=sites)
     few = _few(method) if rounds is None else rounds
-    algorithm = people.make(people.plan(), method, {"rounds": few})
-    table, seed = people.dataset, options.at_least("--seed", seed, 0)
+    algorithm = data_options.make(data_options.plan(), method, {"rounds": few})
+    table, seed = data_options.dataset, options.at_least("--seed", seed, 0)
     if secure_sum:
         check_secure(algorithm, sites, sites)
     with _folder(out) as place:

@@ -12,7 +12,7 @@ from pfedfair._util import terminal
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import read_json
 from pfedfair.cli import images, options, pages
-from pfedfair.cli.options import OneMethod, People, Protocol, Quiet, Seed, Settings, unfold
+from pfedfair.cli.options import DataOptions, OneMethod, Protocol, Quiet, Seed, Settings, unfold
 from pfedfair.data.tables.reading import read_table
 from pfedfair.engines.local import one_thread
 from pfedfair.experiments import FRONTIER_LIMITS, Spec, claim, rows_of, write_results
@@ -34,7 +34,7 @@ SAVED = (
 @unfold
 @one_thread()
 def train(
-    people: People,
+    data_options: DataOptions,
     method: OneMethod,
     settings: Settings,
     seed: Seed = 0,
@@ -47,13 +47,13 @@ def train(
 
     Example: pfedfair train adult --method pfedfair --eta 0.9 --out runs/first
     """
-    people = people.suited(method.method)
-    plan = people.plan()
-    algorithm = method.make(people, plan, settings)
+    data_options = data_options.suited(method.method)
+    plan = data_options.plan()
+    algorithm = method.make(data_options, plan, settings)
     protocol = options.checked_protocol(protocol)
-    aware = people.told(settings.blind)
-    spec = Spec(people.source, plan, method.method, algorithm, seed, protocol, aware)
-    federation = people.federate(plan, seed, settings.blind)
+    aware = data_options.aware(settings.blind)
+    spec = Spec(data_options.source, plan, method.method, algorithm, seed, protocol, aware)
+    federation = data_options.federate(plan, seed, settings.blind)
     measured_rows(federation.partition, protocol)
     choose_network(federation, algorithm)
     if live and out is None:
@@ -67,7 +67,7 @@ def train(
         for line in federation.words():
             terminal.say(f"{line}.")
         terminal.say(federation.describe())
-        terminal.say(defaults.words(people.dataset, method.method, algorithm))
+        terminal.say(defaults.words(data_options.dataset, method.method, algorithm))
     title = f"{method.method} on {federation.data.name}"
     watch = [pages.Watch(out, title)] if live and out is not None else []
     run = _train(method.method, federation, algorithm, seed, quiet, watch)
@@ -121,19 +121,19 @@ def personalise(
 
 @unfold
 def theory(
-    people: People, seed: Seed = 0, rounds: options.Rounds = None, quiet: Quiet = False
+    data_options: DataOptions, seed: Seed = 0, rounds: options.Rounds = None, quiet: Quiet = False
 ) -> None:
     """Say what one fair model must cost each client, and the best that thresholds can do.
 
     Example: pfedfair theory adult
     """
-    plan = people.plan()
-    federation = people.federate(plan, seed)
-    name = defaults.trainer(people.dataset)
-    algorithm = people.make(plan, name, options.typed(rounds=rounds))
+    plan = data_options.plan()
+    federation = data_options.federate(plan, seed)
+    name = defaults.trainer(data_options.dataset)
+    algorithm = data_options.make(plan, name, options.typed(rounds=rounds))
     if not federation.table.task.binary:
         raise InputError("Both propositions are for two groups and two classes.")
-    if people.weight is not None:
+    if data_options.weight is not None:
         raise InputError("Both propositions are for rows that count alike: leave out --weight.")
     measured_rows(federation.partition, None)
     run = _train(name, federation, algorithm, seed, quiet)

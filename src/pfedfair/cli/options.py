@@ -93,7 +93,7 @@ def _option(name: str, hint: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class People:
+class DataOptions:
     """Which rows, and which client holds them."""
 
     data: Annotated[
@@ -205,14 +205,14 @@ class People:
         """Return a method as tuned for these people, with what was given."""
         return make_for(plan.rows_each(self.dataset), method, given, self.dataset)
 
-    def told(self, blind: bool | None) -> bool:
+    def aware(self, blind: bool | None) -> bool:
         """Whether models are told S: as asked, or as is usual for the data set."""
         if blind is False and set(names(self.drop or "")) & set(names(self.sensitive or "")):
             raise InputError(f"--drop {self.drop} has S, --aware tells it: leave one of them out.")
         return self.dataset.aware if blind is None else not blind
 
     def federate(self, plan: Plan, seed: int, blind: bool | None = None) -> Federation:
-        return self.dataset.federate(plan, at_least("--seed", seed, 0), self.told(blind))
+        return self.dataset.federate(plan, at_least("--seed", seed, 0), self.aware(blind))
 
 
 @dataclass(frozen=True)
@@ -270,10 +270,10 @@ class OneMethod:
     target_ddp: TargetDDP = None
     confidence: Confidence = None
 
-    def make(self, people: People, plan: Plan, settings: Settings, **more: Any) -> Method:
+    def make(self, data: DataOptions, plan: Plan, settings: Settings, **more: Any) -> Method:
         """Return the method, as tuned for these people, with what was typed."""
         given = settings.given(eta=self.eta, target_ddp=self.target_ddp, confidence=self.confidence)
-        return people.make(plan, self.method, more | given)
+        return data.make(plan, self.method, more | given)
 
 
 def typed(**options: Any) -> dict[str, Any]:

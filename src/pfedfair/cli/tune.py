@@ -9,7 +9,7 @@ from pfedfair._util.files import atomic
 from pfedfair._util.text import inert
 from pfedfair.cli import options
 from pfedfair.cli.compare import run_with_progress
-from pfedfair.cli.options import Cluster, Jobs, People, Quiet, unfold
+from pfedfair.cli.options import Cluster, DataOptions, Jobs, Quiet, unfold
 from pfedfair.methods.defaults import section
 from pfedfair.studies import tune as search
 
@@ -18,7 +18,7 @@ WHAT = ("settings", "changes", "small")
 
 @unfold
 def tune(
-    people: People,
+    data_options: DataOptions,
     methods: Annotated[str | None, "Names with commas between; all if left out."] = None,
     what: Annotated[
         str,
@@ -38,25 +38,26 @@ def tune(
 
     Example: pfedfair tune compas --methods fedavg-kde,pfedfair --out runs/tune
     """
-    source, plan = people.source, people.plan()
+    source, plan = data_options.source, data_options.plan()
     names = options.names(methods or "") or search.tuned_methods()
     if known("search", what, WHAT) == "settings":
         trials = search.searched(source, plan, names)
-    elif section(people.dataset) == "own":
+    elif section(data_options.dataset) == "own":
         raise InputError(f"--what {what} is for data sets with settings of their own.")
     else:
         changes = what == "changes"
-        trials = search.changes(people.data) if changes else search.small(people.data, names)
+        data = data_options.data
+        trials = search.changes(data) if changes else search.small(data, names)
         if not changes and any(a == b for a, b in zip(trials[::2], trials[1::2], strict=True)):
             raise InputError(
-                f"{people.data}'s clients are as small in tuning: there are no two ways to compare."
+                f"{data}'s clients are as small in tuning: there are no two ways to compare."
             )
     specs = search.specs(source, trials, options.at_least("--seeds", seeds))
-    title = f"{len(trials)} trials on {people.data}"
+    title = f"{len(trials)} trials on {data_options.data}"
     table = search.score(run_with_progress(specs, out, jobs, cluster, quiet, title))
     written = {"trials.csv": inert(table).to_csv(index=False)}
     if what == "settings":
-        written["tuned.toml"] = search.toml(search.tuned_for(people.dataset, plan), table)
+        written["tuned.toml"] = search.toml(search.tuned_for(data_options.dataset, plan), table)
     for name, text in written.items():
         with atomic(out / name) as beside:
             beside.write_text(text, encoding="utf-8")
