@@ -30,10 +30,9 @@ from .runs import PersonalModel as PersonalModel
 from .runs import Run as Run
 from .runs import callbacks as callbacks
 from .runs import load_model as load_model
+from .runs import load_run as load_run
 from .runs import personalise as personalise
 from .runs import train as train
 from .runs.model import UnseenWarning as UnseenWarning
-from .runs.saved import SavedRun as SavedRun
-from .runs.saved import load_run as load_run
 
 __version__: str

@@ -13,7 +13,7 @@ from typing import Any
 from pfedfair._util.files import write_text
 from pfedfair._util.notebook import block
 from pfedfair.report import markdown
-from pfedfair.runs import Run, SavedRun
+from pfedfair.runs import Run
 from pfedfair.studies import one_run
 from pfedfair.studies.cautions import cautions
 from pfedfair.studies.page import Page, of_run
@@ -77,7 +77,7 @@ def report_of(
     results = results_of(run, protocol)
     rules = run.rules(str(results["protocol"].iloc[0]))
     shown = one_run.of_run(run, results, rules)
-    folder = run.folder if isinstance(run, SavedRun) and (run.folder / TARGETS).exists() else None
+    folder = run.folder if run.folder and (run.folder / TARGETS).exists() else None
     page = of_run(run, results, rules, folder, protocol, advance, shown)
     found = Report(page, shown)
     if path is not None:

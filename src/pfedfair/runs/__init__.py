@@ -1,12 +1,12 @@
 """One run: training, what every client got, its models, and clients that come later."""
 
+from pfedfair.runs.loading import load_run
 from pfedfair.runs.model import PersonalModel, UnseenWarning, load_model
 from pfedfair.runs.newcomer import personalise
 from pfedfair.runs.run import Run, measured_rows
-from pfedfair.runs.saved import SavedRun, load_run
 from pfedfair.runs.training import CollapseWarning, check_model, choose_network, train
 
 __all__ = [
-    "CollapseWarning", "PersonalModel", "Run", "SavedRun", "UnseenWarning", "check_model",
+    "CollapseWarning", "PersonalModel", "Run", "UnseenWarning", "check_model",
     "choose_network", "load_model", "load_run", "measured_rows", "personalise", "train",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
-"""Everybody's score and decision, kept with a run: ``predictions.parquet``.
+"""Scores and decisions of all rows, kept with a run: ``predictions.parquet``.
 
-The rows of the table itself are not kept: a person is a number, the row's in the table that was
-trained on, from 0. From the scores all measures follow, for another target too.
+The table itself is not kept: a row is its number in the table that was trained on, from 0. From the
+scores all measures follow, for another target too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,20 +28,19 @@ LOGIT = "logit"  # columns of a network's outputs begin with it
 OWN = TRAIN, VALIDATION, TEST = ("train", "validation", "test")
 OTHERS = POOL, TUNING = ("pool", "validation of others")  # that measure a client, weighted
 SPLITS = (*OWN, *OTHERS)
-LARGEST = 10_000_000  # rows of all clients on everybody's held-out rows; more are not kept
+LARGEST = 10_000_000  # held-out rows times clients; more are not kept
 
 
 def splits(part: Partition) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Every client's rows, in parts that are scored together, and what each row is to it.
+    """Yield a client's number, rows that are scored together, and numbers of `SPLITS`.
 
-    A client's number, rows, and numbers of `SPLITS`. Where everybody's held-out rows measure a
-    client, its test rows are among them.
+    Where the held-out rows of all clients measure a client, its test rows are among them.
     """
     tuning, pool = part.validation, part.test
-    everybody = [np.concatenate(part.validation), part.pool]
+    everyone = [np.concatenate(part.validation), part.pool]
     clients = len(part.names)
-    if part.shared_conditional and sum(map(len, everybody)) * clients <= LARGEST:
-        tuning, pool = ((rows,) * clients for rows in everybody)
+    if part.shared_conditional and sum(map(len, everyone)) * clients <= LARGEST:
+        tuning, pool = ((rows,) * clients for rows in everyone)
     for i, train in enumerate(part.train):
         for rows, own, name, other in (
             (train, train, TRAIN, TRAIN), (tuning[i], part.validation[i], VALIDATION, TUNING),
@@ -53,7 +52,7 @@ def splits(part: Partition) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
 
 
 def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int) -> pd.DataFrame:
-    """A row for each client and person: whose it is, the score, the decision and its chance."""
+    """Return a frame with, for each client and row, its scores, the decision and its chance."""
     data, table = federation.data, federation.table
     parts = list(splits(federation.partition))
     rows = [own for _, own, _ in parts]
@@ -85,7 +84,7 @@ def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int)
 
 
 def scores(logits: Tensor, labels: Sequence[str]) -> dict[str, np.ndarray]:
-    """The model's chance of the second label; of more than two, of each, in columns of its own."""
+    """Return columns of the model's chance of the second label; of more than two, of each."""
     p = probabilities(logits[:, : outputs(len(labels))].double()).numpy()
     if len(labels) == 2:
         return {"score": p[:, 1]}
@@ -93,13 +92,13 @@ def scores(logits: Tensor, labels: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 @dataclass(frozen=True, eq=False)
-class Remembered(Predictor):
-    """A client's predictor where nothing but scores is left of people: their inputs are numbers.
+class KeptPredictor(Predictor):
+    """A client's predictor that looks logits up: its inputs are numbers of rows.
 
     Attributes
     ----------
     rows, kept
-        Numbers of people in order, and their logits.
+        The numbers of the rows in order, and their logits.
     """
 
     rows: Tensor
@@ -116,8 +115,8 @@ class Remembered(Predictor):
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
-    """What `frame_of` told of people: their rows, labels, groups, and every client's logits."""
+class KeptScores:
+    """What ``predictions.parquet`` has of rows: labels, groups, and every client's logits."""
 
     train: tuple[np.ndarray, ...]
     validation: tuple[np.ndarray, ...]
@@ -130,7 +129,7 @@ class Memory:
 
     @classmethod
     def read(cls, folder: Path, clients: Sequence[str], labels: Sequence[str],
-             groups: Sequence[str], shared: bool) -> "Memory":  # fmt: skip
+             groups: Sequence[str], shared: bool) -> "KeptScores":  # fmt: skip
         path = folder / NAME
         if not path.exists():
             raise InputError(f"{folder} has no {NAME}: it was not kept whole; train again.")
@@ -170,6 +169,6 @@ class Memory:
 
 
 def _apart(values: np.ndarray, owner: np.ndarray, clients: int) -> list[np.ndarray]:
-    """Each client's values, in the order in which they are."""
+    """Return each client's values, in their order."""
     ends = np.cumsum(np.bincount(owner, minlength=clients))[:-1]
     return np.split(values[np.argsort(owner, kind="stable")], ends)

@@ -1,10 +1,10 @@
 """One training run: what went in, what every client got, and how to keep it."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from pfedfair import metrics
-from pfedfair._util.errors import InputError, known
+from pfedfair._util.errors import InputError, known, option
 from pfedfair._util.notebook import block
 from pfedfair.data.tables.bands import in_order
 from pfedfair.data.task import outputs
+from pfedfair.engines.collection import shared
 from pfedfair.engines.local import Fitted
 from pfedfair.federation import Federation, client_number
 from pfedfair.methods import Clients, Method
@@ -24,16 +25,20 @@ from pfedfair.models import Network
 from pfedfair.partition import Partition
 from pfedfair.rules import Likeliest, Rule
 from pfedfair.runs import history
-from pfedfair.runs.card import values_of
+from pfedfair.runs.card import card_of, columns_of, values_of
 from pfedfair.runs.draws import key_of
 from pfedfair.runs.files import keep
 from pfedfair.runs.model import PersonalModel
+from pfedfair.runs.predictions import KeptPredictor, KeptScores
 from pfedfair.runs.predictor import Predictor, collapsed, count
-from pfedfair.runs.shapes import shapes
+from pfedfair.runs.shapes import read_shapes, shapes
 from pfedfair.theory import frontier
 
 if TYPE_CHECKING:
     from pfedfair.report.document import Report
+
+
+NO_ROWS = "the folder keeps scores, not the rows themselves"
 
 
 def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.ndarray], bool]:
@@ -61,9 +66,39 @@ def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.n
     return protocol, rows, weighted
 
 
+class Kept(NamedTuple):
+    """What a folder has in the place of rows: the card, ``run.json``, and the scores of rows."""
+
+    folder: Path
+    card: Mapping[str, Any]
+    scores: KeptScores
+
+
+class Rowless(Network):
+    """Stands in for the network where a method would score rows that are not kept."""
+
+    words, size = "no network", 0
+
+    def init(self, rng: np.random.Generator) -> Tensor:
+        return torch.zeros(0)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {}
+
+    def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
+        raise InputError(
+            f"Another target needs the training rows for this method, and {NO_ROWS}: retarget the "
+            "run before it is saved, or train again."
+        )
+
+    def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        self.logits(w, x, s)
+        raise AssertionError
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The outcome of `train`."""
+    """The outcome of `train`, or of `load_run`, which has the scores of rows and not the rows."""
 
     federation: Federation
     algorithm: Method
@@ -72,6 +107,7 @@ class Run:
     seed: int
     seconds: float
     curve: tuple[Mapping[str, float], ...] = ()  # see `history`
+    kept: Kept | None = field(default=None, repr=False)  # of a run that was loaded
 
     def __repr__(self) -> str:
         return f"<{self._heading}>"
@@ -101,11 +137,29 @@ class Run:
         clients = f"{len(self.federation)} client{'s' * (len(self.federation) != 1)}"
         return f"Run of {what}: {clients}, seed {self.seed}, {self.network.words}"
 
+    @property
+    def folder(self) -> Path | None:
+        """Where `load_run` read it."""
+        return self.kept.folder if self.kept else None
+
+    @cached_property
+    def card(self) -> Mapping[str, Any]:
+        """What ``run.json`` says of it, besides what its models are made of."""
+        return self.kept.card if self.kept else card_of(self)
+
+    @cached_property
+    def columns(self) -> Mapping[str, Any]:
+        """Which columns are inputs, which are not, and why."""
+        return self.kept.card["columns"] if self.kept else columns_of(self.federation)
+
     @cached_property
     def predictors(self) -> list[Predictor]:
-        """Every client's network, parameters and rule."""
-        pairs = zip(self.fitted.theta, self.fitted.rules, strict=True)
-        return [Predictor(self.network, theta, rule) for theta, rule in pairs]
+        """The predictor of every client: network, parameters and rule."""
+        each = zip(self.fitted.theta, self.fitted.rules, strict=True)
+        if self.kept is None:
+            return [Predictor(self.network, theta, rule) for theta, rule in each]
+        scored = zip(each, self.kept.scores.logits, strict=True)
+        return [KeptPredictor(self.network, *own, *logits) for own, logits in scored]
 
     @cached_property
     def collapsed(self) -> np.ndarray:
@@ -220,19 +274,45 @@ class Run:
         return pd.DataFrame(rows)
 
     def global_scores(self, client: int, rows: np.ndarray) -> np.ndarray:
-        """The global model's scores of rows that measure a client."""
-        found: np.ndarray = self._scores[rows]
-        return found
+        """Return the global model's scores of rows that measure a client.
+
+        A folder has them if every client has the global model.
+        """
+        if self.kept is None:
+            return np.asarray(self._scores[rows])
+        if not self._is_one_model:
+            raise InputError(
+                "The frontier is computed from the global model's scores, and the folder keeps "
+                "those of each client's own model."
+            )
+        table, at = self.federation.table, torch.from_numpy(rows)
+        logits = self.predictors[client].logits(table.x[at], table.s[at], table.unpack)
+        return torch.sigmoid(logits[:, 0]).double().numpy()
 
     @cached_property
     def _scores(self) -> np.ndarray:
-        data, scorer = self.federation.table, Predictor(self.network, self.fitted.w, Likeliest())
-        logits = scorer.logits(data.x, data.s, data.unpack)
+        """The global model's scores of all rows."""
+        table, scorer = self.federation.table, Predictor(self.network, self.fitted.w, Likeliest())
+        logits = scorer.logits(table.x, table.s, table.unpack)
         return torch.sigmoid(logits[:, 0]).double().numpy()
 
+    @cached_property
+    def _is_one_model(self) -> bool:
+        """Whether every client has the global model."""
+        theta = self.fitted.theta
+        some = theta[:1] if shared(theta) else theta
+        return all(torch.equal(one, self.fitted.w) for one in some)
+
     def shapes(self) -> pd.DataFrame:
-        """What the global model adds to a score for each value of each column, see `shapes.py`."""
-        return shapes(self.federation, self.network, self.fitted.w)
+        """Return what the global model adds to a score by column and value, see `shapes.py`."""
+        if self.kept is None:
+            return shapes(self.federation, self.network, self.fitted.w)
+        found = read_shapes(self.kept.folder)
+        if found is None:
+            raise InputError(
+                f"{self.network.words} has no shapes: take {option('model', 'linear')} or additive."
+            )
+        return found
 
     def personal_model(self, client: int | str) -> PersonalModel:
         """Return the model of a client: by its name, a text, or its position, from 0."""
@@ -261,8 +341,8 @@ class Run:
 
     @cached_property
     def values(self) -> dict[str, int]:
-        """What the table says of S, and the groups that it means."""
-        return values_of(self.federation.data)
+        """The values of S in the table, and the groups that they belong to."""
+        return dict(self.kept.card["values"]) if self.kept else values_of(self.federation.data)
 
     def rules(self, protocol: str | None = None) -> pd.DataFrame:
         """Per client: the gap that its decisions reach, its rule, and what that costs in accuracy.
@@ -309,11 +389,16 @@ class Run:
 
     def _clients(self) -> Clients:
         table, rows = self.federation.table, self.federation.partition.train
-        return Clients(self.network, table, rows, range(len(rows)), self.seed)
+        network = self.network if self.kept is None else Rowless()
+        return Clients(network, table, rows, range(len(rows)), self.seed)
 
     def save(self, folder: str | Path, command: str = "") -> None:
         """Write all that `load_run` needs: models, a card, everybody's scores, and shapes.
 
         `command` is what was typed, for the card. See `pfedfair.runs.files` for the files.
         """
+        if self.kept is not None:
+            raise InputError(
+                f"A run can be saved where it was trained: {NO_ROWS}. Copy {self.folder}."
+            )
         keep(self, Path(folder), command)

@@ -20,8 +20,7 @@ from pfedfair.metrics.criteria import CRITERIA, MEASURES
 from pfedfair.metrics.intervals import FEWEST
 from pfedfair.rules import Rule
 from pfedfair.rules.thresholds import PARTS, threshold
-from pfedfair.runs import PersonalModel, Run, SavedRun, load_run
-from pfedfair.runs.card import columns_of
+from pfedfair.runs import PersonalModel, Run, load_run
 from pfedfair.runs.model import read_model
 from pfedfair.studies import cautions, summary, verdicts, words
 from pfedfair.studies.people import differing
@@ -80,10 +79,7 @@ def of_run(run: Run, results: pd.DataFrame, frame: pd.DataFrame) -> View:
     data, protocol = run.federation.data, str(results["protocol"].iloc[0])
     above = np.flatnonzero(judged(results, frame).found == verdicts.ABOVE)
     differs = differing(run, above.tolist(), protocol)
-    left = columns_of(run.federation)["left_out"]
-    if isinstance(run, SavedRun):
-        left = run.card["columns"]["left_out"]
-    rule = run.fitted.rules[0]
+    rule, left = run.fitted.rules[0], run.columns["left_out"]
     return view(results, frame, data.group_names, data.label_names, rule, differs, left)
 
 

@@ -10,8 +10,7 @@ import pandas as pd
 from pfedfair._util.errors import InputError
 from pfedfair._util.notebook import some
 from pfedfair.experiments import FRONTIER, FRONTIER_LIMITS
-from pfedfair.runs import Run, SavedRun
-from pfedfair.runs.card import card_of
+from pfedfair.runs import Run
 from pfedfair.studies import one_run, summary, verdicts
 from pfedfair.studies.cautions import UNLUCKY
 from pfedfair.studies.page import about, messages, shapes, site, slider
@@ -67,7 +66,7 @@ def of_run(
         "tradeoff": _tradeoff(arm, targets, gap, _frontier(run, protocol, gap)),
         "tables": [],
     }
-    card = run.card if isinstance(run, SavedRun) else card_of(run)
+    card = run.card
     lucky = verdicts.chance(list(judged.found), results, target, gap)
     unlucky = [(UNLUCKY, f"{names} may exceed the target by chance only: of so many clients that "
                 "are within it, one in forty is found above it.")

@@ -254,7 +254,7 @@ def test_one_model_is_written_once_and_older_folders_are_read(federation, tmp_pa
     run = pff.train(federation, method)
     run.save(tmp_path)
     rows = len(load_file(tmp_path / "model.safetensors")["theta"])
-    assert rows == (len(federation) if method.personal else 1)
+    assert rows == (len(federation) if method.tuning.personal else 1)
     for change in (lambda folder: None, as_of_old):
         change(tmp_path)
         again = pff.load_run(tmp_path)
