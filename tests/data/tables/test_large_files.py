@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import pfedfair as pff
+from pfedfair.data.tables.encoder import fit
 
 FIRST, LAST = 140_000, 600  # more rows of numbers than pandas reads at once
 
@@ -43,5 +44,5 @@ def test_equal_names_are_one_group_label_client_and_level(path, how):
     part = pff.partition.by_column("site").split(data, 0)
     assert part.names == ("0", "1", "west")
     assert [len(a) + len(b) for a, b in zip(part.train, part.test, strict=True)] == each
-    encoder = pff.data.encoder.fit(data, [np.arange(len(data))], "site")
+    encoder = fit(data, [np.arange(len(data))], "site")
     assert encoder.categories["kind"].names == ("0", "1", "2", "red")

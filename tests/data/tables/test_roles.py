@@ -9,6 +9,7 @@ from made_tables import bank, kdd_census
 
 import pfedfair as pff
 from pfedfair.data.tables import dates
+from pfedfair.data.tables.encoder import fit
 from pfedfair.data.tables.piecewise import Piecewise
 from shared_federations import FEDERATIONS, needs_federations
 
@@ -176,7 +177,7 @@ def test_dates_become_parts_and_predict_as_they_train():
     assert "Dates are taken apart into year, month, weekday and hour: 'day'." in data.notes
     for encoding in ("piecewise", "standard"):
         made_so = made({"day": days.astype(str), "x": numbers}, encoding=encoding)
-        encoder = pff.data.encoder.fit(made_so, [np.arange(N)])
+        encoder = fit(made_so, [np.arange(N)])
         inputs = encoder.transform(made_so.frame)
         np.testing.assert_array_equal(encoder.transform(made_so.frame.assign(day=days)), inputs)
         assert np.isfinite(encoder.transform(made_so.frame.assign(day=None))).all()

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import pfedfair as pff
+from pfedfair.data.tables.encoder import fit
 
 RNG = np.random.default_rng(0)
 
@@ -33,7 +34,7 @@ def test_the_train_table_trains_and_the_test_table_tests(plan):
     np.testing.assert_array_equal(part.pool, np.arange(240, 300))
     alone = pff.from_frame(TRAIN, "y", "s")
     rows = np.sort(np.concatenate(part.train))
-    fitted = pff.data.encoder.fit(alone, [rows], plan.column)
+    fitted = fit(alone, [rows], plan.column)
     assert federation.encoder == fitted  # nothing is learnt of the test
 
 

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import csv
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from pfedfair._util.errors import InputError, option
 from pfedfair._util.files import atomic
-from pfedfair._util.text import inert
-from pfedfair.data.tables.lines import FORM, lines
+from pfedfair._util.text import safe
 
 KINDS = (".csv", ".parquet")
+FORM = "%.6g"  # of decimal numbers in CSV
+SPECIAL = '[",\r\n]|^[=@\t\r+-]'  # cells in quotes, and those that may be a formula
 
 
 def check_output(path: Path, overwrite: bool, *inputs: Path) -> None:
-    """Refuse a file that cannot be written, or that is somebody's."""
+    """Refuse a file that cannot be written, or that already exists."""
     if path.suffix.lower() not in KINDS:
         raise InputError(f"The output must end in {' or '.join(KINDS)}, got {path}.")
     if any(path.exists() and path.samefile(one) for one in inputs if one.exists()):
@@ -33,56 +39,82 @@ def check_output(path: Path, overwrite: bool, *inputs: Path) -> None:
 
 @contextmanager
 def sink(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
-    """Yield a function that writes some more rows; all parts have the same columns.
+    """Yield a function that writes more rows; all parts have the same columns.
 
-    In CSV, numbers have six digits.
+    In CSV, numbers have six digits, and no text is a formula.
     """
-    with atomic(path) as beside:
-        if path.suffix.lower() == ".parquet":
-            with _parquet(beside) as write:
-                yield write
-            return
-        with beside.open("wb") as file:
-            first = True
-
-            def write_csv(frame: pd.DataFrame) -> None:
-                nonlocal first
-                text = lines(frame)
-                some = frame if text is None else frame.iloc[:0]
-                file.write(_written(inert(some), first).encode())
-                if text is not None:
-                    file.write(text)
-                first = False
-
-            yield write_csv
+    write_parts = _parquet if path.suffix.lower() == ".parquet" else _csv
+    with atomic(path) as beside, write_parts(beside) as write:
+        yield write
 
 
-def _written(frame: pd.DataFrame, header: bool) -> str:
-    """Any table as CSV."""
-    frame = frame.copy(deep=False)
-    for name, kind in frame.dtypes.items():
-        if isinstance(kind, np.dtype) and kind.kind == "f":  # pandas takes longer for them
-            cells = ["" if value != value else FORM % value for value in frame[name].tolist()]
-            frame[name] = pd.Series(cells, index=frame.index, dtype=object)
-    return frame.to_csv(index=False, header=header, float_format=FORM, lineterminator=os.linesep)
+@contextmanager
+def _csv(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    # pyarrow.csv puts quotes around every text, or refuses those that need them.
+    with path.open("wb") as file:
+
+        def write(frame: pd.DataFrame) -> None:
+            if not file.tell():
+                file.write((",".join(_quoted(map(str, frame)).to_pylist()) + os.linesep).encode())
+            columns = [csv_cells(frame[name]) for name in frame]
+            columns[-1] = pc.binary_join_element_wise(columns[-1], os.linesep, "")
+            lines = pc.binary_join_element_wise(*columns, ",")
+            if len(lines):
+                _, ends, text = lines.buffers()
+                file.write(text.slice(0, int(np.frombuffer(ends, np.int32)[len(lines)])))
+
+        yield write
 
 
-def _arrow(column: pd.Series[Any], kind: Any) -> Any:
-    """A column of Arrow's; of a category the words, as of any text."""
-    import pyarrow as pa
+def csv_cells(column: pd.Series[Any]) -> pa.Array:
+    """Return a column's cells as they stand in a CSV file; missing values are empty."""
+    kind = column.dtype
+    if isinstance(kind, pd.CategoricalDtype):
+        words = csv_cells(pd.Series(kind.categories))
+        return pc.fill_null(words.take(_codes(column)), "")
+    if pd.api.types.is_integer_dtype(kind):
+        return pc.fill_null(pa.array(column, from_pandas=True).cast(pa.string()), "")
+    if pd.api.types.is_float_dtype(kind):
+        numbers = column.to_numpy(np.float64, na_value=np.nan).tolist()
+        return pa.array(["" if x != x else FORM % x for x in numbers], pa.string())
+    try:
+        cells = pa.array(column, pa.string(), from_pandas=True)
+    except (pa.ArrowException, TypeError):  # not all of them are texts
+        cells = pa.array(column.map(str, na_action="ignore"), pa.string(), from_pandas=True)
+    if isinstance(cells, pa.ChunkedArray):
+        cells = cells.combine_chunks()
+    cells = pc.fill_null(cells, "")
+    special = pc.match_substring_regex(cells, SPECIAL)
+    if not pc.any(special).as_py():
+        return cells
+    return pc.replace_with_mask(cells, special, _quoted(cells.filter(special).to_pylist()))
 
+
+def _quoted(words: Iterable[str]) -> pa.Array:
+    """Return cells of text that are no formulas, in quotes where Python's writer puts them."""
+    line = StringIO()
+    write = csv.writer(line, lineterminator=os.linesep)
+    found = []
+    for word in words:
+        write.writerow((safe(word), ""))  # a second cell, as a single empty one gets quotes
+        found.append(line.getvalue()[: -len(os.linesep) - 1])
+        line.seek(line.truncate(0))
+    return pa.array(found, pa.string())
+
+
+def _codes(column: pd.Series[Any]) -> pa.Array:
+    return pa.array(column.cat.codes.to_numpy(np.int32), mask=column.isna().to_numpy())
+
+
+def _arrow(column: pd.Series[Any], kind: pa.DataType) -> pa.Array:
+    """Return a column of Arrow's; of a category the words, as of any text."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return pa.array(column, type=kind, from_pandas=True)
-    codes = pa.array(column.cat.codes.to_numpy(np.int32), mask=column.isna().to_numpy())
-    words = pa.array(column.cat.categories, type=kind)
-    return pa.DictionaryArray.from_arrays(codes, words).cast(kind)
+    return pa.array(column.cat.categories, type=kind).take(_codes(column))
 
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     writers: list[pq.ParquetWriter] = []
 
     def write(frame: pd.DataFrame) -> None:
@@ -90,13 +122,13 @@ def _parquet(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
         if not writers:
             types = {"f": pa.float64(), "i": pa.int64()}
             fields = [(str(c), types.get(frame[c].dtype.kind, pa.string())) for c in frame]
-            often: list[Any] = [  # the others hardly repeat: a list of what they have is in the way
+            repeated: Any = [  # a dictionary of texts that hardly repeat would be in the way
                 str(c) for c in frame if isinstance(frame[c].dtype, pd.CategoricalDtype)
             ]
-            writer = pq.ParquetWriter(
-                path, pa.schema(fields), compression="zstd", use_dictionary=often
+            schema = pa.schema(fields)
+            writers.append(
+                pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=repeated)
             )
-            writers.append(writer)
         schema = writers[0].schema
         columns = [_arrow(frame[c], schema.field(str(c)).type) for c in frame]
         writers[0].write_table(pa.table(columns, schema=schema))
