@@ -11,6 +11,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from pfedfair.methods import METHODS
+from pfedfair.methods.defaults import settings
+
 ROOT = Path(__file__).parents[1]
 NEEDED = ["src/pfedfair", "tests", "docs/method_figures.py", "pyproject.toml"]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
@@ -20,7 +23,13 @@ STEPS: list[tuple[str, str, str]] = re.findall(
 )
 COMMANDS: list[str] = re.findall(r"^pfedfair .*", TEXT, re.MULTILINE)
 NEW = ("fedavgm", "fedavgm-kde")
-TESTS = ("tests/methods", "tests/test_numbers.py")
+# Those over all methods: they name the registry.
+TESTS = [
+    str(path.relative_to(ROOT))
+    for folder in ("methods", "engines/site")
+    for path in sorted((ROOT / "tests" / folder).rglob("test_*.py"))
+    if re.search(r"\bMETHODS|REGISTRY", path.read_text())
+]
 
 PYTEST = """
 import sys, pytest
@@ -49,7 +58,7 @@ assert make_algorithm({"method": "fedavgm", "options": '{"beta": 0.5}'}) == FedA
 for made in (FedAvgM(beta=0.5), make("fedavgm-kde", {"target_ddp": 0.1, "beta": 0.5})):
     assert from_dict(json.loads(json.dumps(made.to_dict()))) == made
     assert phases.sends_models_only(made.phases) and not phases.keeps_clients(made.phases)
-    assert all(phase.states.models == ("w",) for phase in made.phases)
+    assert all(phase.states.models == ("w", "v") for phase in made.phases)
 assert make("transport", {"base": "fedavgm", "base.beta": 0.5}).base == FedAvgM(beta=0.5)
 assert len(tune.trials("compas", "fedavgm-kde")) == tune.TRIALS
 assert {"fedavgm", "fedavgm-kde"} <= {s.method for s in STUDIES["scores"].specs(["compas"], 1)}
@@ -139,7 +148,8 @@ def test_it_is_one_file_one_line_and_one_test() -> None:
 
 def test_the_tests_of_all_methods_pass(project: Path) -> None:
     """All of them, in the copy: none needs an edit for a method that is new."""
-    output = run(project, PYTEST, *TESTS, "-rA", "--color=no", "-p", "no:cacheprovider")
+    options = ("-rA", "--color=no", "-p", "no:cacheprovider")
+    output = run(project, PYTEST, STEPS[2][1], *TESTS, *options)
     passed = re.findall(r"^PASSED (\S+)", output, re.MULTILINE)
     own = {name.split("[")[0] for name in passed if name.startswith(STEPS[2][1])}
     assert len(own) == STEPS[2][2].count("\ndef test_") >= 3
@@ -147,6 +157,15 @@ def test_the_tests_of_all_methods_pass(project: Path) -> None:
     for new in NEW:
         assert sum(f"[{new}]" in name for name in generic) >= 5
     assert re.search(rf"^{len(passed)} passed", output, re.MULTILINE)
+
+
+def test_what_is_due_of_a_method_is_there_of_every_method() -> None:
+    """Numbers, and settings; `test_docs.py` asks for pages."""
+    saved = pd.read_csv(ROOT / "tests" / "numbers.csv")
+    assert set(saved["method"]) == set(METHODS)
+    for name, method in METHODS.items():
+        if method.kind.tuning.tuned and method.kind.place != "centralised":
+            assert settings("compas", name), name
 
 
 def test_the_program_knows_it(project: Path) -> None:
