@@ -20,8 +20,6 @@ setup(
         for name, headers in (
             ("kernel", ("kernel.h", "bits.h")),
             ("lookup", ()),
-            ("ridges", ()),
-            ("unpack", ()),
         )
     ]
 )

@@ -8,21 +8,23 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from pfedfair.data.tables.cells import EMPTY as EMPTY_WORDS
+from pfedfair.data.tables.basis import MISSING
+from pfedfair.data.tables.cells import EMPTY as MISSING_WORDS
 from pfedfair.data.tables.cells import WHOLE
-from pfedfair.data.tables.encoder import MISSING, Encoder
-from pfedfair.data.tables.piecewise import EMPTY, Piecewise
+from pfedfair.data.tables.encoder import MISSING as MISSING_CATEGORY
+from pfedfair.data.tables.encoder import Encoder
+from pfedfair.data.tables.piecewise import Piecewise
 from pfedfair.export.graph import Graph
 from pfedfair.models import MLP, Bias, Both, Network
 from pfedfair.models.desk import unfold
 from pfedfair.rules import Likeliest, Rule, Thresholds
 
-NOTHING = [*sorted(EMPTY_WORDS), "NaN", "None", "<NA>"]  # texts that say that there is nothing
+NOTHING = [*sorted(MISSING_WORDS), "NaN", "None", "<NA>"]  # texts that say that there is nothing
 
 
-def spellings(words: Sequence[str], empty: int) -> dict[str, int]:
-    """Numbers of words, however a program may write them; `empty` that of none."""
-    found = dict.fromkeys(NOTHING, empty)
+def spellings(words: Sequence[str], missing: int) -> dict[str, int]:
+    """Return numbers of words, however a program may write them; `missing` is that of none."""
+    found = dict.fromkeys(NOTHING, missing)
     for number, word in enumerate(words):
         more = [f"{word}.0"] if WHOLE.fullmatch(word) else []
         more += [word.lower(), word.upper()] if word in ("True", "False") else []
@@ -30,65 +32,59 @@ def spellings(words: Sequence[str], empty: int) -> dict[str, int]:
     return found
 
 
-def absent(graph: Graph, x: str) -> str:
+def is_missing(graph: Graph, x: str) -> str:
     """Whether numbers are none, or not finite."""
     return graph.op("Or", graph.op("IsNaN", x), graph.op("IsInf", x))
 
 
 def piecewise(graph: Graph, encoder: Piecewise) -> str:
-    """`Piecewise.pack`, then `Piecewise.unpack`."""
-    places = []
+    """`Piecewise.pack`, then `Basis.dense`."""
+    basis, ramps = encoder.basis, len(encoder.basis.mean)
+    cells = graph.joined(positions(graph, encoder))
+
+    def of_inputs(inputs: slice) -> tuple[str, str]:
+        """The positions of some inputs' columns, and these less where the inputs begin."""
+        own = graph.constant(basis.column[inputs].numpy(), np.int64)
+        found = graph.op("Gather", cells, own, axis=1)
+        return found, graph.op("Sub", found, graph.constant(basis.start[inputs].numpy()[None]))
+
+    parts = []
+    if ramps:
+        own, slopes = of_inputs(slice(ramps))
+        slopes = graph.op("Clip", slopes, graph.constant(0), graph.constant(1))
+        slopes = graph.op("Sub", slopes, graph.constant(basis.mean.numpy()[None]))
+        slopes = graph.op("Mul", slopes, graph.constant(basis.scale.numpy()[None]))
+        missing = graph.op("Equal", own, graph.constant(MISSING))
+        parts.append(graph.op("Where", missing, graph.constant(0), slopes))
+    if basis.width > ramps:
+        own, off = of_inputs(slice(ramps, None))
+        flags = graph.cast(graph.op("Equal", off, graph.constant(0)), "FLOAT")
+        known = basis.known[basis.column[ramps:]].numpy()[None]
+        beyond = graph.op("GreaterOrEqual", own, graph.constant(known))
+        nowhere = graph.op("Or", graph.op("Equal", own, graph.constant(MISSING)), beyond)
+        share = graph.constant(basis.share.numpy()[None])
+        parts.append(graph.op("Add", flags, graph.op("Mul", graph.cast(nowhere, "FLOAT"), share)))
+    return graph.joined(parts)
+
+
+def positions(graph: Graph, encoder: Piecewise) -> list[str]:
+    """`Piecewise.pack`, column by column."""
+    found = []
+    zero, one = graph.constant(0, np.float64), graph.constant(1, np.float64)
     for name, number in encoder.numbers.items():
-        x = graph.number(name)
-        knots = np.array(number.knots)
-        nowhere = absent(graph, x)
-        zero, one = graph.constant(0, np.float64), graph.constant(1, np.float64)
+        x, knots, at = graph.number(name), np.array(number.knots), zero
         if len(knots) > 1:  # numpy.interp
             over = graph.op("Sub", x, graph.constant(knots[None, :-1], np.float64))
             slope = graph.constant(1 / np.diff(knots)[None], np.float64)
-            ramps = graph.op("Clip", graph.op("Mul", over, slope), zero, one)
-            axis = graph.constant([1], np.int64)
-            place = graph.op("ReduceSum", ramps, axis, keepdims=1)
-        else:
-            place = zero
-        place = graph.op("Where", nowhere, graph.constant(EMPTY, np.float64), place)
-        places.append(graph.cast(place, "FLOAT"))
-    for name, levels in encoder.categories.items():
-        keys = spellings(levels.names, int(EMPTY))
-        code = graph.looked_up(graph.text(name), keys, len(levels.names))
-        places.append(graph.cast(code, "FLOAT"))
-    packed = graph.joined(places)
-    column, low, mean, scale = (part.numpy() for part in encoder._parts)
-    ramps_, found = len(mean), []
-
-    def part(columns: np.ndarray, begins: np.ndarray) -> str:
-        chosen = graph.op("Gather", packed, graph.constant(columns, np.int64), axis=1)
-        return graph.op("Sub", chosen, graph.constant(begins[None]))
-
-    if ramps_:
-        slopes = part(column[:ramps_], low[:ramps_])
-        slopes = graph.op("Clip", slopes, graph.constant(0), graph.constant(1))
-        slopes = graph.op("Sub", slopes, graph.constant(mean[None]))
-        slopes = graph.op("Mul", slopes, graph.constant(scale[None]))
-        chosen = graph.op("Gather", packed, graph.constant(column[:ramps_], np.int64), axis=1)
-        empty = graph.op("Equal", chosen, graph.constant(EMPTY))
-        found.append(graph.op("Where", empty, graph.constant(0), slopes))
-    if len(column) > ramps_:
-        flags = graph.op("Equal", part(column[ramps_:], low[ramps_:]), graph.constant(0))
-        found.append(graph.op("Add", graph.cast(flags, "FLOAT"), _shares(graph, encoder, packed)))
-    return graph.joined(found)
-
-
-def _shares(graph: Graph, encoder: Piecewise, packed: str) -> str:
-    """What flags of levels are where a cell is empty, or of no level that has one."""
-    column, numbers = encoder._parts[0][len(encoder._parts[2]) :].numpy(), len(encoder.numbers)
-    ends, share = (part.numpy() for part in encoder._levels)
-    own = np.maximum(column - numbers, 0)
-    cells = graph.op("Gather", packed, graph.constant(column, np.int64), axis=1)
-    beyond = ends[own][None] if len(ends) else np.full((1, len(own)), np.inf)
-    far = graph.op("GreaterOrEqual", cells, graph.constant(beyond))
-    nowhere = graph.op("Or", graph.op("Equal", cells, graph.constant(EMPTY)), far)
-    return graph.op("Mul", graph.cast(nowhere, "FLOAT"), graph.constant(share[None]))
+            each = graph.op("Clip", graph.op("Mul", over, slope), zero, one)
+            at = graph.op("ReduceSum", each, graph.constant([1], np.int64), keepdims=1)
+        at = graph.op("Where", is_missing(graph, x), graph.constant(MISSING, np.float64), at)
+        found.append(graph.cast(at, "FLOAT"))
+    for name, column in encoder.categories.items():
+        keys = spellings(column.names, int(MISSING))
+        code = graph.looked_up(graph.text(name), keys, len(column.names))
+        found.append(graph.cast(code, "FLOAT"))
+    return found
 
 
 def standard(graph: Graph, encoder: Encoder) -> str:
@@ -96,16 +92,16 @@ def standard(graph: Graph, encoder: Encoder) -> str:
     found, flags = [], {}
     for name, mean in encoder.mean.items():
         x = graph.number(name)
-        flags[name] = absent(graph, x)
+        flags[name] = is_missing(graph, x)
         moved = graph.op("Sub", x, graph.constant(mean, np.float64))
         scaled = graph.op("Div", moved, graph.constant(encoder.scale[name], np.float64))
         scaled = graph.op("Where", flags[name], graph.constant(0, np.float64), scaled)
         found.append(graph.cast(scaled, "FLOAT"))
     found += [graph.cast(flags[name], "FLOAT") for name in encoder.gaps]
-    for name, levels in encoder.categories.items():
-        none = levels.index(MISSING) if MISSING in levels else -1
-        code = graph.looked_up(graph.text(name), spellings(levels, none), -1)
-        each = graph.constant(np.arange(len(levels))[None], np.int64)
+    for name, words in encoder.categories.items():
+        none = words.index(MISSING_CATEGORY) if MISSING_CATEGORY in words else -1
+        code = graph.looked_up(graph.text(name), spellings(words, none), -1)
+        each = graph.constant(np.arange(len(words))[None], np.int64)
         found.append(graph.cast(graph.op("Equal", code, each), "FLOAT"))
     return graph.joined(found)
 

@@ -73,7 +73,7 @@ class MLP(Network):
             return super().scores(w, table, rows)
         weight, bias = (part[0] for part in unfold(w[None], self.layers[0]))
         cells, s = (tensor.index_select(0, rows) for tensor in (table.x, table.s))
-        found = table.encoder.times(cells, weight[:, : table.width])
+        found = table.encoder.basis.times(cells, weight[:, : table.width])
         if not self.groups:
             return found.add_(bias)
         groups = with_group(w.new_empty(self.groups, 0), torch.arange(self.groups), self.groups)

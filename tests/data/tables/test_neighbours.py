@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import pfedfair as pff
 from pfedfair.data.tables.neighbours import MOST_CELLS, _cut, grouped
-from pfedfair.data.tables.piecewise import RAMPS, ramped
+from pfedfair.data.tables.piecewise import RAMPS, fit_knots
 from pfedfair.data.tables.summary import Values
 from pfedfair.engines.site.rows import as_sites
 
@@ -72,7 +72,7 @@ def test_rare_numbers_of_a_large_site_are_told_as_finely_as_others():
     x = np.where(rng.random(300_000) < 0.99, 0.0, rng.lognormal(size=300_000))
     told = Values.of(pd.Series(x), 10)
     assert 200 < len(told.values) <= 2 * MOST_CELLS  # groups of 300 had left ten of them
-    found, whole = (np.array(ramped(one).knots) for one in (told, Values.of(pd.Series(x))))
+    found, whole = (np.array(fit_knots(one).knots) for one in (told, Values.of(pd.Series(x))))
     assert len(found) == len(whole) == RAMPS + 2
     share = [np.searchsorted(np.sort(x[x > 0]), knots) / (x > 0).sum() for knots in (found, whole)]
     assert abs(share[0] - share[1]).max() < 0.01

@@ -1,4 +1,4 @@
-"""Ramps, levels and empty cells."""
+"""Ramps, categories and missing values."""
 
 import json
 
@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 import pfedfair as pff
 from pfedfair.data.tables import encoder as encoders
-from pfedfair.data.tables.piecewise import LEAST, RAMPS, USUAL, Piecewise, levelled, ramped
+from pfedfair.data.tables.piecewise import (
+    LEAST,
+    RAMPS,
+    USUAL,
+    Piecewise,
+    fit_categories,
+    fit_knots,
+)
 from pfedfair.data.tables.summary import Counts, Values
 
 
@@ -91,7 +98,7 @@ def test_few_values_have_a_ramp_each():
 def test_a_spike_does_not_eat_the_ramps():
     rng = np.random.default_rng(0)
     gain = np.where(rng.random(20_000) < 0.92, 0.0, rng.lognormal(8, 1, 20_000).round())
-    knots = np.array(ramped(Values.of(pd.Series(gain))).knots)
+    knots = np.array(fit_knots(Values.of(pd.Series(gain))).knots)
     assert knots[0] == 0
     assert len(knots) == RAMPS + 2
     off = np.sort(gain[gain > 0])
@@ -99,10 +106,10 @@ def test_a_spike_does_not_eat_the_ramps():
     np.testing.assert_allclose(share, np.arange(1, RAMPS) / RAMPS, atol=2e-3)
 
 
-def test_knots_are_nested_and_their_ends_are_nobodys():
+def test_knots_are_nested_and_no_single_row_sets_their_ends():
     values = np.random.default_rng(1).normal(size=5000)
     column = Values.of(pd.Series(values))
-    coarse, fine, all_of_them = (set(ramped(column, n).knots) for n in (8, 16, 32))
+    coarse, fine, all_of_them = (set(fit_knots(column, n).knots) for n in (8, 16, 32))
     assert coarse < fine < all_of_them
     ends = np.sort(values)[[9, -11]]
     np.testing.assert_allclose([min(all_of_them), max(all_of_them)], ends)
@@ -112,29 +119,29 @@ def test_knots_are_nested_and_their_ends_are_nobodys():
 def test_a_ridge_does_not_depend_on_the_number_of_ramps(ramps):
     """A straight line in quantile space costs the same, whatever the ramps."""
     values = np.random.default_rng(2).uniform(size=20_000)
-    number = ramped(Values.of(pd.Series(values)), ramps)
+    number = fit_knots(Values.of(pd.Series(values)), ramps)
     scale = np.sqrt(USUAL / len(number.means))
     line = np.full(len(number.means), 1 / len(number.means)) / scale  # from 0 to 1 over all ramps
     assert np.square(line).sum() == pytest.approx(1 / USUAL, rel=1e-6)
 
 
-def test_levels_of_few_people_share_one():
+def test_rare_categories_share_one():
     words = ["a"] * 30 + ["b"] * LEAST + ["c"] * (LEAST - 1) + ["d"] + [None] * 4
     encoder, frame = fitted(c=words)
     assert encoder.categories["c"].names == ("a", "b")
     x = encoder.transform(frame)
     np.testing.assert_array_equal(x[:50].sum(1), 1)
-    np.testing.assert_array_equal(x[:50].sum(0), [30, LEAST, LEAST, 0])  # a, b, other, empty
-    for row in x[50:]:  # empty, and otherwise as the mean of the others
+    np.testing.assert_array_equal(x[:50].sum(0), [30, LEAST, LEAST, 0])  # a, b, other, missing
+    for row in x[50:]:  # missing, and otherwise as the mean of the others
         np.testing.assert_allclose(row, [0.6, 0.2, 0.2, 1])
 
 
-def test_hundreds_of_levels_are_fine_and_thousands_are_cut():
+def test_hundreds_of_categories_are_fine_and_thousands_are_cut():
     encoder, frame = fitted(occupation=[f"job {i % 529}" for i in range(529 * LEAST)])
     assert encoder.width == 529
     assert encoder.pack(frame).shape == (5290, 1)
     many = Counts({f"w{i}": 10 + i for i in range(1500)}, 0, 0)
-    names = levelled(many).names
+    names = fit_categories(many).names
     assert len(names) == 1000
     assert set(names) == {f"w{i}" for i in range(500, 1500)}
 
@@ -149,12 +156,14 @@ def test_one_blank_cell_among_codes_changes_nothing_for_the_others():
     blank = frame.assign(zip=frame["zip"].astype(float).where(frame.index > 0))
     for other in (blank, blank.astype({"zip": object}), frame.astype({"zip": str})):
         np.testing.assert_array_equal(encoder.transform(other)[1:], before[1:])
-    np.testing.assert_allclose(encoder.transform(blank)[0], before.mean(0))  # nothing is told
+    np.testing.assert_allclose(
+        encoder.transform(blank)[0], before.mean(0)
+    )  # as the mean of the others
     new = frame.assign(zip=9)
     np.testing.assert_allclose(encoder.transform(new), np.tile(before.mean(0), (200, 1)))
 
 
-def test_what_training_rows_had_none_of_is_counted_and_told():
+def test_what_training_rows_had_none_of_is_counted_in_a_warning():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=300), "c": rng.choice(["u", "v"], 300)})
     frame["y"], frame["s"] = np.arange(300) % 2, np.arange(300) // 2 % 2
@@ -162,7 +171,7 @@ def test_what_training_rows_had_none_of_is_counted_and_told():
         made = pff.from_frame(frame, "y", "s", encoding=encoding)
         run = pff.train(made.federate(pff.partition.together()), pff.methods.Constant())
         model = run.personal_model(0)
-        model.decide(frame, frame["s"])  # nothing to tell
+        model.decide(frame, frame["s"])  # no warning
         strange = frame.assign(c=["w"] * 7 + ["u"] * 293)
         with pytest.warns(pff.UnseenWarning, match=r"7 cells of a new or rare level \(c 7\)"):
             model.decide(strange, frame["s"])
@@ -170,7 +179,7 @@ def test_what_training_rows_had_none_of_is_counted_and_told():
             model.decide(frame.assign(a=frame["a"].where(frame.index > 0)), frame["s"])
 
 
-def test_rows_like_the_training_rows_are_not_told_of():
+def test_rows_like_the_training_rows_give_no_warning():
     words = ["a"] * 80 + ["rare 1", "rare 2"] * 5 + [None] * 10
     encoder, frame = fitted(c=words, b=np.where(np.arange(100) % 4, np.arange(100.0), np.nan))
     assert encoder.unseen(frame, encoder.pack(frame)) == ({}, {})
@@ -190,20 +199,6 @@ def test_a_missing_column_is_named():
     encoder, frame = fitted(a=[0.1, 0.2, 2.0] * 20)
     with pytest.raises(pff.InputError, match="lack the column 'a', an input of the model"):
         encoder.pack(frame.drop(columns="a"))
-
-
-def test_each_columns_inputs_are_known():
-    encoder, frame = fitted(a=[0.0, 1.0, np.nan] * 20, c=["u", "v", None] * 20, b=[1.0, 2.0] * 30)
-    places = encoder.of_columns()
-    assert sorted(place for found in places.values() for place in found) == list(
-        range(encoder.width)
-    )
-    assert {name: len(found) for name, found in places.items()} == {"a": 2, "b": 1, "c": 3}
-    x = encoder.transform(frame)
-    np.testing.assert_array_equal(x[:, places["a"][-1]], frame["a"].isna())
-    told = pd.get_dummies(frame["c"], dummy_na=True).to_numpy(float, copy=True)
-    told[frame["c"].isna(), :2] = 0.5
-    np.testing.assert_array_equal(x[:, places["c"]], told)
 
 
 def test_a_federation_keeps_packed_rows_and_trains_on_dense_ones():
@@ -230,28 +225,6 @@ def test_adult_can_have_ramps_too():
     assert "capital_gain" in federation.encoder.numbers
     with pytest.raises(pff.InputError, match="Unknown encoding 'ramps'"):
         pff.load("adult", encoding="ramps")
-
-
-@given(st.integers(0, 99))
-def test_ranges_say_what_the_tables_say(seed):
-    rng = np.random.default_rng(seed)
-    encoder, _ = fitted(
-        a=np.where(rng.random(90) < rng.random() / 2, np.nan, rng.normal(size=90)),
-        b=rng.choice([0.0, 1.0, 5.0], 90), one=np.full(90, 3.0), c=rng.choice(["u", "v", None], 90),
-        d=rng.choice(list("abcdefgh"), 90, p=rng.dirichlet(np.full(8, 0.5))),
-    )  # fmt: skip
-    ranges = encoder.ranges
-    told = np.zeros((ranges.starts[-1], encoder.width))
-    for j, (low, high, first, last, factor, scale) in enumerate(ranges.each):
-        told[low:high, j] += scale
-        told[first:last, j] += scale * factor
-    for k, column in enumerate(encoder.tables):
-        places = slice(*ranges.starts[k : k + 2])
-        np.testing.assert_allclose(told[places][:, column.inputs], column.table, atol=1e-6)
-        assert bool(ranges.between[k]) == column.between
-        told[places][:, column.inputs] = 0.0
-        told[places, column.inputs.numpy()] = 0.0
-    assert not told.any()
 
 
 @pytest.mark.parametrize("wrong", ["means", "shares"])

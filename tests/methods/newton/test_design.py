@@ -1,5 +1,7 @@
 """A design that is looked up is the one that is laid out."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,15 +13,14 @@ import pfedfair as pff
 from pfedfair.data.tables import encoder as inputs
 from pfedfair.federation import encoded
 from pfedfair.methods.clients import Clients
-from pfedfair.methods.newton import curvature, lookup
-from pfedfair.methods.newton.design import Dense, Looked, whole
-from pfedfair.methods.newton.lookup import Compiled
+from pfedfair.methods.newton import lookup, sums
+from pfedfair.methods.newton.design import Dense, LookedUp, symmetric, triangle
 from pfedfair.models import linear
 from pfedfair.partition import by_column
 
 
 def table(n: int, seed: int, groups: int) -> pff.Dataset:
-    """Numbers with spikes, few values, one value and empty cells; levels, rare ones and none."""
+    """Numbers with spikes, few values, one value, missing ones; categories, rare, missing."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"age": rng.normal(40, 12, n), "hours": rng.choice([0, 0, 0, 20, 40], n)})
     frame["gap"] = np.where(rng.random(n) < 0.3, np.nan, rng.lognormal(0, 2, n))
@@ -47,23 +48,24 @@ def test_products_are_those_of_the_laid_out_design(n, seed, groups, points, outp
     network, rows = linear(encoder.width, groups=groups), torch.arange(n)
     x = network.design(federation.table.inputs(rows)[None], federation.table.s[None])[0]
     more = network.design(torch.zeros(1, n, 0), federation.table.s[None])[0]
-    dense, looked = Dense(x.double()), Looked(federation.table.x, more, encoder.tables)
+    dense, looked_up = Dense(x.double()), LookedUp(federation.table.x, more, encoder.basis)
     rng = torch.Generator().manual_seed(seed)
     some = torch.randn(points, outputs, x.shape[1], generator=rng, dtype=torch.float64)
     slopes = torch.randn(points, n, outputs, generator=rng, dtype=torch.float64)
-    weight = torch.rand(n, generator=rng, dtype=torch.float64)
+    weight, ends = torch.rand(n, generator=rng, dtype=torch.float64), [0, n // 3, n // 3, n]
     close = {"rtol": 1e-5, "atol": 1e-4}
-    compiled = Compiled(federation.table.x, more, encoder.ranges) if lookup.LIBRARY else looked
-    for found in (looked, compiled):
-        for lines in (slice(n), slice(n // 3, n), slice(0, 0)):
-            one, other = found.part(lines), dense.part(lines)
-            slope, much = slopes[:, lines], weight[lines]
-            torch.testing.assert_close(one.scores(some), other.scores(some), **close)
-            torch.testing.assert_close(one.pull(slope), other.pull(slope), **close)
-            squares = one.square(much).double(), other.square(much).double()
-            torch.testing.assert_close(*squares, **close)
-    plain = x.double().T @ (weight[:, None] * x.double())
-    torch.testing.assert_close(whole(dense.square(weight)), plain, **close)
+    torch.testing.assert_close(looked_up.scores(some), dense.scores(some), **close)
+    pulled = looked_up.pull(slopes, ends), dense.pull(slopes, ends)
+    torch.testing.assert_close(*pulled, **close)
+    squares = symmetric(dense.squares(weight, ends))
+    for library in {lookup.LIBRARY, None}:
+        with patch.object(lookup, "LIBRARY", library):
+            found = symmetric(looked_up.squares(weight, ends))
+            torch.testing.assert_close(found, squares.float(), **close)
+    own, much = x.double()[n // 3 :], weight[n // 3 :, None]
+    torch.testing.assert_close(squares[2].double(), own.T @ (much * own), **close)
+    torch.testing.assert_close(pulled[1][2], slopes[:, n // 3 :].mT @ own, **close)
+    torch.testing.assert_close(symmetric(triangle(squares)), squares)
 
 
 def test_in_c_looked_up_or_laid_out_newton_finds_the_same_model(monkeypatch):
@@ -71,15 +73,15 @@ def test_in_c_looked_up_or_laid_out_newton_finds_the_same_model(monkeypatch):
     federation = data.federate(by_column("site"))
     method = pff.make("newton", {"rounds": 10})
     found = []
-    ways = [(lookup.LIBRARY, 1, Compiled)] * bool(lookup.LIBRARY)
-    for library, width, kind in (*ways, (None, 1, Looked), (None, 10**6, Dense)):
+    ways = [(lookup.LIBRARY, 1, LookedUp)] * bool(lookup.LIBRARY)
+    for library, width, kind in (*ways, (None, 1, LookedUp), (None, 10**6, Dense)):
         monkeypatch.setattr(lookup, "LIBRARY", library)
-        monkeypatch.setattr(curvature, "WIDE", width)
+        monkeypatch.setattr(sums, "WIDE", width)
         clients = Clients(
             linear(federation.encoder.width, groups=2), federation.table,
             federation.partition.train, range(len(federation)), 0,
         )  # fmt: skip
-        design = next(iter(curvature.pieces(clients, 5))).design
+        design = next(iter(sums.pieces(clients, 5))).design
         assert type(design) is kind
         found.append(pff.train(federation, method).fitted.w.numpy())
     for other in found[1:]:

@@ -10,15 +10,15 @@ from play import clients, play
 from sklearn.linear_model import LogisticRegression
 
 import pfedfair as pff
-from pfedfair.methods.newton.curvature import fold_rows
 from pfedfair.methods.newton.intercepts import TAUS, evidence, solve
+from pfedfair.methods.newton.sums import fold_rows
 from pfedfair.models import linear
 
 SIZES = (400, 35, 160)
 
 
 def made(classes=2, groups=2, seed=0, sizes=SIZES, encoding="standard"):
-    """Unlike clients of unequal size: other people, other shares of S, other labels."""
+    """Unlike clients of unequal size: other rows, other shares of S, other labels."""
     rng = np.random.default_rng(seed)
     site = np.repeat(np.arange(len(sizes)), sizes)
     s = (rng.random(len(site)) * groups + 0.5 * site).astype(int) % groups
@@ -189,7 +189,7 @@ def test_nothing_is_asked_for_once_it_has_arrived():
     done = int(states[-1]["useful"])
     assert done < 8
     sent, _ = algorithm.client_round(states[-1], {}, clients(federation, network), 30)
-    assert list(sent) == ["people"]
+    assert list(sent) == ["rows"]
     assert torch.equal(states[done]["w"], states[-1]["w"])
 
 

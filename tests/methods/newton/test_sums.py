@@ -1,4 +1,4 @@
-"""What clients send does not depend on how many rows are looked at together, nor by what."""
+"""Messages do not depend on how many rows are in a piece, nor on the design."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,7 @@ import torch
 
 import pfedfair as pff
 from pfedfair.methods.clients import Clients
-from pfedfair.methods.newton import curvature, lookup, sums
+from pfedfair.methods.newton import lookup, sums
 from pfedfair.methods.transport.counts import with_head
 from pfedfair.models import Both, linear
 
@@ -31,7 +31,7 @@ def everyone(classes, weighted, head):
 
 
 def messages(clients, tau):
-    """All that clients say of some points: by fold and not, of models left out and to try."""
+    """All messages about some points: by fold and not, of models left out and to try."""
     rng, folds = torch.Generator().manual_seed(0), 5
     points, starts = (torch.randn(k, clients.network.size, generator=rng).double() for k in (2, 5))
     tries = torch.randn(folds, 3, clients.network.size, generator=rng).double()
@@ -51,17 +51,17 @@ def test_pieces_of_any_size_give_the_same(way, tau, classes, weighted, head, mon
     if weighted and tau is not None:
         pytest.skip("rows with weights have no intercepts of their own")
     tau = None if tau is None else torch.tensor(tau, dtype=torch.float64)
-    monkeypatch.setattr(curvature, "WIDE", 10**9)
+    monkeypatch.setattr(sums, "WIDE", 10**9)
     with monkeypatch.context() as patch:
         patch.setattr(lookup, "LIBRARY", None)
         right = messages(everyone(classes, weighted, head), tau)
     assert right["hessian"].shape[:2] == (len(SIZES), 5)
     if way != "in C":
         monkeypatch.setattr(lookup, "LIBRARY", None)
-    monkeypatch.setattr(curvature, "WIDE", WAYS[way])
+    monkeypatch.setattr(sums, "WIDE", WAYS[way])
     for most in (10**6, 40):
-        monkeypatch.setattr(curvature, "ROWS", most)
-        monkeypatch.setattr(curvature, "ROWS_LOOKED", most)
+        monkeypatch.setattr(sums, "ROWS", most)
+        monkeypatch.setattr(sums, "ROWS_LOOKED_UP", most)
         found = messages(everyone(classes, weighted, head), tau)
         assert found.keys() == right.keys()
         for name, numbers in right.items():

@@ -101,7 +101,7 @@ class Encoder:
         return {}
 
 
-Inputs = Encoder | Piecewise | Wide | Pixels
+Inputs = Encoder | Piecewise | Ordered | Wide | Pixels
 
 
 ENCODINGS: dict[str, type[Encoder] | type[Piecewise]] = {

@@ -7,7 +7,7 @@ asks about one level at a time; here it asks about all levels that the label goe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,14 +16,13 @@ import torch
 from torch import Tensor
 
 from pfedfair._util.errors import InputError
-from pfedfair.data.tables.piecewise import Piecewise
-from pfedfair.data.tables.places import Places
+from pfedfair.data.tables.piecewise import PackedColumns, Piecewise
 
 USUAL = 10  # people with the label as often as everybody, who are counted with every level
 
 
 @dataclass(frozen=True)
-class Ordered(Piecewise):
+class Ordered(PackedColumns):
     """One input for each column: a number's place among its knots, or the rate of a level.
 
     `rates` says of each category how often its levels, one that is unknown, and an empty cell go
@@ -53,11 +52,6 @@ class Ordered(Piecewise):
     def width(self) -> int:
         return len(self.columns)
 
-    @property
-    def tables(self) -> list[Places]:
-        """None: its inputs are no sums of ramps and levels, and have to be laid out."""
-        return []
-
     def unpack(self, packed: Tensor) -> Tensor:
         """The inputs of trees, ``(..., columns)``, of what `pack` made."""
         found = packed.clone()
@@ -65,18 +59,12 @@ class Ordered(Piecewise):
             found[..., k] = rates[packed[..., k].long()]  # -1 is the last
         return found
 
-    def times(self, packed: Tensor, weights: Tensor) -> Tensor:
-        return self.unpack(packed) @ weights.T
-
-    def of_columns(self) -> dict[str, list[int]]:
-        return {name: [k] for k, name in enumerate(self.columns)}
-
     @cached_property
     def _rates(self) -> list[Tensor]:
         return [torch.tensor(self.rates[name]) for name in self.categories]
 
     def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | {"kind": "ordered"}
+        return {"kind": "ordered", **asdict(self)}
 
     @classmethod
     def from_dict(cls, about: Mapping[str, Any]) -> Ordered:

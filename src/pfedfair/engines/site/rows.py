@@ -13,8 +13,9 @@ from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
 from pfedfair.data import Dataset, from_frame, load
 from pfedfair.data.tables.arrays import COLUMN, unfold
+from pfedfair.data.tables.basis import MISSING
 from pfedfair.data.tables.dates import base_of
-from pfedfair.data.tables.piecewise import EMPTY, LEAST, Piecewise
+from pfedfair.data.tables.piecewise import LEAST, Piecewise
 from pfedfair.data.tables.reading import read_table
 from pfedfair.engines.site.missing_columns import is_absent_hour, is_empty
 from pfedfair.engines.site.rare_values import numbers, pool_rare_values, training_rows
@@ -211,8 +212,8 @@ def _pool_encoded(federation: Federation, least: int) -> Federation:
     for rows in federation.partition.train:
         for k in range(len(federation.encoder.numbers)):
             places = x[rows, k].double().numpy()
-            found = numbers(np.where(places == EMPTY, np.nan, places), least)
-            x[rows, k] = torch.from_numpy(np.where(np.isnan(found), EMPTY, found)).float()
+            found = numbers(np.where(places == MISSING, np.nan, places), least)
+            x[rows, k] = torch.from_numpy(np.where(np.isnan(found), MISSING, found)).float()
     return replace(federation, table=federation.table._replace(x=x))
 
 

@@ -30,7 +30,6 @@ import torch
 from torch import Tensor
 
 from pfedfair._util.errors import InputError, known
-from pfedfair._util.spare import new
 from pfedfair.data.task import Task
 from pfedfair.methods.base import (
     ANY_TASK,
@@ -47,10 +46,18 @@ from pfedfair.methods.base import (
     Tuning,
 )
 from pfedfair.methods.checks import at_least
-from pfedfair.methods.newton import curvature, steps
-from pfedfair.methods.newton.curvature import blocks, model
+from pfedfair.methods.newton import steps
 from pfedfair.methods.newton.intercepts import TAUS
-from pfedfair.methods.newton.sums import by_fold, held_losses, left_gradients, own_intercepts
+from pfedfair.methods.newton.sums import (
+    blocks,
+    by_fold,
+    held_losses,
+    left_gradients,
+    model,
+    outputs_of,
+    own_intercepts,
+    rows_by_fold,
+)
 from pfedfair.models import Network
 
 SUMS, FOLDS, TRIES = "sums", "sums by fold", "models to try"  # what a message is about
@@ -78,7 +85,7 @@ class ServerState(TypedDict):
 
 class MessageState(TypedDict):
     # What a client sends: sums over its rows; once the model has converged, their number alone
-    people: Summed  # rows by fold
+    rows: Summed  # their number, or what they weigh, by fold
     outputs: NotRequired[Averaged]  # of each block
     loss: NotRequired[Summed]  # of each block, on the way to the point that was asked for
     gradient: NotRequired[Summed]  # by fold
@@ -147,7 +154,7 @@ class Newton(Method):
 
     @property
     def plan(self) -> tuple[str, ...]:
-        """What messages are about; the last of these again and again."""
+        """Return what messages are about; the last of these again and again."""
         if self.ridge > 0 or self.rounds == 1:
             return (SUMS,)
         times = 2 if self.rounds >= 8 else 1
@@ -155,7 +162,7 @@ class Newton(Method):
         return (SUMS,) * before + (FOLDS, TRIES) * times + (SUMS,)
 
     def about(self, stage: Tensor) -> str:
-        """What the message of a stage is about."""
+        """Return what the message of a stage is about."""
         return self.plan[min(int(stage), len(self.plan) - 1)]
 
     def network(self, default: Network, task: Task) -> Network:
@@ -169,7 +176,7 @@ class Newton(Method):
         if "tau" not in server:
             return clients.share(server["w"])
         found = clients.replicate(server["w"])
-        outputs = [k for k, _ in clients.lessons()]
+        outputs = outputs_of(clients)
         coefficients = blocks(server["points"][:1], outputs)[0]
         end = coefficients[0].numel()  # of the first block, whose intercepts are last
         own = own_intercepts(clients, coefficients, self.folds, server["tau"])[:, 0]
@@ -194,7 +201,7 @@ class Newton(Method):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         if server["stage"] == DONE:
-            return {"people": curvature.people(clients, 1).clone()}, {}
+            return {"rows": rows_by_fold(clients, 1).clone()}, {}
         about, points, tau = self.about(server["stage"]), server["points"], server.get("tau")
         message = by_fold(clients, points, self.folds, about == FOLDS, tau)
         if about == TRIES:
@@ -207,14 +214,14 @@ class Newton(Method):
         after = {name: tensor.clone() for name, tensor in server.items() if name not in BETWEEN}
         if server["stage"] == DONE:
             return after
-        people = messages["people"].sum(1)
+        rows = messages["rows"].sum(1)
         outputs = [int(k) for k in messages["outputs"][0]]
-        share = torch.ones_like(people)
+        share = torch.ones_like(rows)
         if self.weighting == "uniform":
-            share = people.mean() / people.clamp(min=1)
-        names = set(messages) - {"people", "outputs", "evidence"}
+            share = rows.mean() / rows.clamp(min=1)
+        names = set(messages) - {"rows", "outputs", "evidence"}
         total = {name: added(messages[name], share) for name in names}
-        n = float(people.sum())
+        n = float(rows.sum())
         ridges = n * server["ridges"].expand(len(outputs))
         if not bool(ridges.any()):
             ridges = torch.full_like(ridges, n * self.ridge or MIDDLE)
@@ -235,12 +242,12 @@ class Newton(Method):
         return after | {"ridges": chosen / n, "w": w}
 
     def grid(self, stage: Tensor) -> Tensor:
-        """What the ridge is multiplied by to try others."""
+        """Return what the ridge is multiplied by to try others."""
         before = self.plan[: int(stage) + 1].count(FOLDS)
         return WIDE if before < 2 else NEAR
 
     def tried(self, server: State, best: Tensor, outputs: list[int]) -> State:
-        """The models without each fold of the best ridges, if they are needed once more."""
+        """Return the models without each fold of the best ridges, if they are needed once more."""
         if self.about(server["stage"] + 1) != FOLDS:
             return {}
         each = zip(blocks(server["tries"], outputs), best, strict=True)
@@ -282,15 +289,15 @@ class Newton(Method):
 
 
 def least(held_loss: Tensor) -> Tensor:
-    """Of each block the largest ridge whose loss is the least, or almost, ``(blocks,)``."""
+    """Return of each block the largest ridge whose loss is the least, or almost, ``(blocks,)``."""
     almost = held_loss <= (1 + ALMOST) * held_loss.amin(1, keepdim=True)
     return held_loss.shape[1] - 1 - almost.int().flip(1).argmax(1)
 
 
 def added(each: Tensor, share: Tensor) -> Tensor:
-    """The weighted sum over clients, in double precision; one by one, as Hessians are large."""
+    """Return the weighted sum over clients, in double; one by one, as Hessians are large."""
     if bool((share == 1.0).all()):
-        return torch.sum(each, 0, dtype=torch.float64, out=new(each.shape[1:], torch.float64))
+        return torch.sum(each, 0, dtype=torch.float64)
     total = torch.zeros(each.shape[1:], dtype=torch.float64)
     for one, weight in zip(each, share, strict=True):
         total += weight * one

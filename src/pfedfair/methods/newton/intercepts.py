@@ -1,6 +1,6 @@
 r"""Each client's own intercept, with a Gaussian prior learnt from all of them.
 
-Client i adds :math:`u_i \sim N(0, \tau^2)` to the logits of everybody there. For given coefficients
+Client i adds :math:`u_i \sim N(0, \tau^2)` to the logits of all of its rows. For given coefficients
 it finds its best u_i by itself, so that the server's Newton method needs to know nothing of it: the
 loss is then the least over u_i, and so are its gradient and (`profiled`) its Hessian. How likely
 the client's labels are for each tau follows from the curvature in u_i (Laplace's method); the
@@ -10,7 +10,7 @@ server adds these numbers up and takes the likeliest tau.
 import torch
 from torch import Tensor
 
-from pfedfair.methods.newton.likelihood import chances, loss_of, misses, spread
+from pfedfair.methods.newton.likelihood import chances, curvature_of, loss_of, slopes_of
 
 # The values of tau that are weighed against each other
 TAUS = torch.cat([torch.zeros(1), torch.logspace(-2, 0.6, 27)]).double()
@@ -18,7 +18,7 @@ STEPS, SMALL = 50, 1e-10
 
 
 def solve(z: Tensor, y: Tensor, tau: Tensor) -> Tensor:
-    """The client's u, ``(outputs,)``, from its logits ``(n, outputs)`` without it and labels."""
+    """Return the client's u, ``(outputs,)``, from labels and logits ``(n, outputs)`` without it."""
     u = z.new_zeros(z.shape[-1])
     if tau == 0:
         return u
@@ -29,8 +29,8 @@ def solve(z: Tensor, y: Tensor, tau: Tensor) -> Tensor:
     best = value(u)
     for _ in range(STEPS):
         chance = chances(z + u)
-        slope = misses(chance, y).sum(0) + u / tau**2
-        curved = spread(chance).sum(0) + torch.eye(len(u)).to(u) / tau**2
+        slope = slopes_of(chance, y).sum(0) + u / tau**2
+        curved = curvature_of(chance).sum(0) + torch.eye(len(u)).to(u) / tau**2
         move = torch.linalg.solve(curved, slope)
         while (found := value(u - move)) > best + SMALL * best.abs():
             move = move / 2
@@ -41,7 +41,7 @@ def solve(z: Tensor, y: Tensor, tau: Tensor) -> Tensor:
 
 
 def evidence(hessian: Tensor, gradient: Tensor, u: Tensor) -> Tensor:
-    """The log-likelihood of each tau, up to a constant, ``(taus,)``.
+    """Return the log-likelihood of each tau, up to a constant, ``(taus,)``.
 
     From the client's loss around u: its gradient ``(outputs,)`` and Hessian in u.
     """
@@ -55,7 +55,7 @@ def evidence(hessian: Tensor, gradient: Tensor, u: Tensor) -> Tensor:
 
 
 def profiled(hessian: Tensor, at: Tensor, tau: Tensor) -> Tensor:
-    """A client's Hessian once its u follows the coefficients; `at` are the intercepts' places."""
+    """Return a client's Hessian once its u follows the coefficients; intercepts are `at`."""
     if tau == 0:
         return hessian
     own = hessian[at[:, None], at] + torch.eye(len(at)).to(hessian) / tau**2

@@ -3,43 +3,61 @@
 import torch
 from torch import Tensor
 
-from pfedfair.methods.newton.curvature import blocks
-from pfedfair.methods.newton.design import triangle, whole
+from pfedfair.methods.newton.design import symmetric
 from pfedfair.methods.newton.likelihood import PARTS
-from pfedfair.methods.newton.ridges import solve
+from pfedfair.methods.newton.sums import blocks
+
+LIFTS = 0.0, *(10.0**k for k in range(-10, 1))  # of the diagonal, until there is a factor
 
 
 def penalty(shape: torch.Size) -> Tensor:
-    """Where a ridge counts, for coefficients ``(outputs, q)``: everywhere but at intercepts."""
+    """Return where a ridge counts, of coefficients ``(outputs, q)``: but at intercepts."""
     found = torch.ones(shape, dtype=torch.float64)
     found[:, -1] = 0.0
     return found
 
 
 def value(loss: Tensor, coefficients: Tensor, ridge: Tensor) -> Tensor:
-    """The objective of coefficients ``(points, outputs, q)`` with losses ``(points,)``."""
+    """Return the objective of coefficients ``(points, outputs, q)`` with losses ``(points,)``."""
     size = (coefficients[..., :-1] ** 2).sum((1, 2))
     return loss + ridge * size / 2
 
 
 def steps(hessian: Tensor, slopes: Tensor, ridges: Tensor) -> Tensor:
-    """The Newton steps of a block for each ridge, of the slopes' shape ``(ridges, outputs, q)``.
+    """Return the Newton steps of a block for each ridge, like `slopes` ``(ridges, outputs, q)``.
 
     Slopes are the whole objective's, `hessian` that of the losses alone: its upper triangle.
     """
     _, outputs, q = slopes.shape
+    matrix = symmetric(hessian)
     if outputs > 1:  # all intercepts together may move freely, and need not
-        matrix, at = whole(hessian), torch.arange(1, outputs + 1) * q - 1
+        at = torch.arange(1, outputs + 1) * q - 1
         matrix[at[:, None], at] += matrix.diagonal()[at].mean() / outputs
-        hessian = triangle(matrix)
-    more = ridges[:, None] * penalty(slopes.shape[1:]).flatten()
-    return solve(hessian, more, slopes.flatten(1)).view(slopes.shape)
+    where = penalty(slopes.shape[1:]).flatten()
+    each = zip(ridges, slopes.flatten(1), strict=True)
+    return torch.stack([solve(matrix, ridge * where, slope) for ridge, slope in each]).view_as(
+        slopes
+    )
+
+
+def solve(matrix: Tensor, diagonal: Tensor, side: Tensor) -> Tensor:
+    """Solve ``(matrix + diag(diagonal)) x = side``, all ``(n,)``; NaN if no lift of it helps."""
+    curved = matrix.clone()
+    curved.diagonal().add_(diagonal)
+    lifted = curved.diagonal().mean() * torch.eye(len(curved), dtype=curved.dtype)
+    for lift in LIFTS:  # rounding in the products may leave what is almost flat below 0
+        factor, failed = torch.linalg.cholesky_ex(curved + lift * lifted if lift else curved)
+        if not failed:
+            return torch.cholesky_solve(side[:, None], factor)[:, 0]
+    return torch.full_like(side, torch.nan)  # nothing that was added up from rows
 
 
 def advance(
     points: Tensor, loss: Tensor, sums: tuple[Tensor, Tensor], ridge: Tensor, chosen: Tensor
 ) -> tuple[Tensor, bool]:
-    """A block's next points ``(2, outputs, q)``, asked and accepted, and whether the first was.
+    """Return a block's next points, asked and accepted, and whether the first was accepted.
+
+    Points are ``(2, outputs, q)``.
 
     If the objective is not lower at the point that was asked for, the next is the lowest on the
     way there; otherwise a Newton step from it, by the ridge that has just been `chosen`. `sums` are
@@ -55,7 +73,7 @@ def advance(
 
 
 def left_out(starts: Tensor, gradient: Tensor, hessian: Tensor, ridges: Tensor) -> Tensor:
-    """The models without each fold, by one Newton step, for each ridge.
+    """Return the models without each fold, by one Newton step, for each ridge.
 
     From `starts` ``(folds, outputs, q)``, and of the other folds' losses the gradients there, of
     the same shape, and the triangles of Hessians. The models are ``(folds, ridges, outputs, q)``.
@@ -69,7 +87,7 @@ def left_out(starts: Tensor, gradient: Tensor, hessian: Tensor, ridges: Tensor) 
 
 
 def unfolded(sums: dict[str, Tensor], outputs: list[int]) -> list[tuple[Tensor, Tensor]]:
-    """Gradients ``(..., outputs, q)`` and Hessians' triangles of every block, from a message."""
+    """Return each block's gradients ``(..., outputs, q)`` and Hessians' triangles."""
     gradients = blocks(sums["gradient"], outputs)
     sizes = [g.shape[-2] * g.shape[-1] for g in gradients]
     parts = torch.split(sums["hessian"], [n * (n + 1) // 2 for n in sizes], dim=-1)

@@ -1,139 +1,259 @@
-"""The messages of `Newton`'s clients: sums over their rows, see `curvature`."""
+"""The messages of `Newton`'s clients: losses, gradients and Hessians, added up over rows.
 
-from collections import defaultdict
-from collections.abc import Sequence
-from itertools import groupby
+Clients' rows are laid out, or looked up, some thousand at a time. Logits, losses and gradients are
+in double precision, so that the optimum is exact.
 
+Coefficients of a block are ``(outputs, q)``, the intercept last; blocks stand one after another. A
+block is what the network learns: the label, and where S has to be guessed, S.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+import numpy as np
 import torch
 from torch import Tensor
 
+from pfedfair._util import seeds
+from pfedfair.data.tables.piecewise import Piecewise
 from pfedfair.methods.clients import Clients
-from pfedfair.methods.newton import curvature, intercepts
-from pfedfair.methods.newton.curvature import blocks, pieces
-from pfedfair.methods.newton.design import Sums, parts, triangle, whole
-from pfedfair.methods.newton.likelihood import PARTS, chances, misses
+from pfedfair.methods.newton import intercepts, lookup
+from pfedfair.methods.newton.design import (
+    Dense,
+    Design,
+    Labels,
+    LookedUp,
+    Sums,
+    part_of,
+    symmetric,
+    triangle,
+)
+from pfedfair.methods.newton.likelihood import PARTS, chances, slopes_of
+
+ROWS = 8192  # rows that are laid out at a time
+ROWS_LOOKED_UP = 8 * ROWS  # that are looked up
+WIDE = 256  # inputs from which on that is quicker without C, too
+FOLDS_STREAM = 2  # of the stream for held-out rows
+
+
+# --- blocks of coefficients --------------------------------------------------------------------
+
+
+def blocks(flat: Tensor, outputs: list[int]) -> list[Tensor]:
+    """Cut coefficients ``(..., total)`` into blocks ``(..., outputs, q)``."""
+    q = flat.shape[-1] // sum(outputs)
+    parts = torch.split(flat, [k * q for k in outputs], dim=-1)
+    return [part.reshape(*part.shape[:-1], k, q) for part, k in zip(parts, outputs, strict=True)]
+
+
+def model(flat: Tensor, outputs: list[int]) -> Tensor:
+    """Return the coefficients as a network's row has them: see `Network.design`."""
+    parts = [(part[..., :-1].flatten(-2), part[..., -1]) for part in blocks(flat, outputs)]
+    return torch.cat([piece for part in parts for piece in part], dim=-1)
+
+
+def outputs_of(clients: Clients) -> list[int]:
+    """Return every block's number of outputs."""
+    return [k for k, _ in clients.lessons()]
+
+
+# --- rows of clients ---------------------------------------------------------------------------
+
+
+class Piece(NamedTuple):
+    """Rows of some clients, or some of one's: what their logits are linear in, what they are."""
+
+    clients: slice
+    ends: list[int]  # where every fold of every client begins, and the last one ends
+    design: Design
+    labels: list[Labels]  # for every block
+
+
+def pieces(clients: Clients, folds: int) -> Iterable[Piece]:
+    """Return clients' rows, fold after fold, some at a time; those of small tables are kept."""
+    if not clients.remembers:
+        return cut_up(clients, folds)
+    return clients.once(("pieces", folds), lambda: list(cut_up(clients, folds)))
+
+
+def cut_up(clients: Clients, folds: int) -> Iterator[Piece]:
+    """The same, made anew."""
+    at_once = ROWS_LOOKED_UP if is_looked_up(clients) else ROWS
+    weight = clients.table.weight
+    for some in together([len(own) for own in clients.rows], at_once):
+        parts = [part for i in range(len(clients))[some] for part in fold_rows(clients, i, folds)]
+        rows, ends = torch.from_numpy(np.concatenate(parts)), np.cumsum([0, *map(len, parts)])
+        number = max(1, -(-len(rows) // at_once))  # a client may have many
+        for start, stop in pairwise([len(rows) * k // number for k in range(number + 1)]):
+            own = rows[start:stop]
+            much = torch.ones(len(own)) if weight is None else weight[own]
+            labels = [Labels(y[own], much.double()) for _, y in clients.lessons()]
+            cuts = (ends.clip(start, stop) - start).tolist()
+            yield Piece(some, cuts, design_of(clients, own), labels)
+
+
+def fold_rows(clients: Clients, i: int, folds: int) -> list[np.ndarray]:
+    """Return a client's rows in folds of nearly equal size, the same ones at every call."""
+
+    def deal() -> list[np.ndarray]:
+        rng = seeds.generator(clients.seed, seeds.HELD, clients.ids[i], FOLDS_STREAM)
+        return np.array_split(rng.permutation(clients.rows[i]), folds)
+
+    return clients.once(("folds", i, folds), deal)
+
+
+def rows_by_fold(clients: Clients, folds: int) -> Tensor:
+    """Return how many rows each client has in each fold, or what they weigh, (clients, folds)."""
+    weight = clients.table.weight
+    mass = (lambda part: len(part)) if weight is None else lambda part: float(weight[part].sum())
+
+    def count() -> Tensor:
+        each = [[mass(part) for part in fold_rows(clients, i, folds)] for i in range(len(clients))]
+        return torch.tensor(each, dtype=torch.float64)
+
+    return clients.once(("rows", folds), count)
+
+
+def together(sizes: Sequence[int], most: int) -> Iterator[slice]:
+    """Return clients in order, as many at a time as have `most` rows together, and at least one.
+
+    >>> list(together([5, 3, 9, 1], 8))
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    """
+    first, rows = 0, 0
+    for i, size in enumerate(sizes):
+        if i > first and rows + size > most:
+            yield slice(first, i)
+            first, rows = i, 0
+        rows += size
+    yield slice(first, len(sizes))
+
+
+def is_looked_up(clients: Clients) -> bool:
+    """Return whether inputs are looked up, not laid out: always in C, else if there are many."""
+    least = 1 if lookup.LIBRARY else WIDE  # without an input S is all that is known
+    return isinstance(clients.table.encoder, Piecewise) and clients.table.width >= least
+
+
+def design_of(clients: Clients, rows: Tensor) -> Design:
+    """Return what the logits of some rows are linear in."""
+    table, network, s = clients.table, clients.network, clients.table.s[rows][None]
+    if not is_looked_up(clients):
+        return Dense(network.design(table.inputs(rows)[None], s)[0])
+    assert isinstance(table.encoder, Piecewise)
+    more = network.design(torch.zeros(1, len(rows), 0), s)[0]
+    return LookedUp(table.x[rows], more, table.encoder.basis)
+
+
+# --- sums over them ----------------------------------------------------------------------------
 
 
 def by_fold(
     clients: Clients, points: Tensor, folds: int, apart: bool, tau: Tensor | None
 ) -> dict[str, Tensor]:
-    """Every client's sums at ``points[0]``, and its losses on the way there from ``points[1]``.
+    """Return clients' sums at ``points[0]``, and losses on the way there from ``points[1]``.
 
     By fold if `apart`. With `tau` every client has an intercept of its own. The Hessian follows it
     unless it is by fold.
     """
-    outputs = [k for k, _ in clients.lessons()]
+    outputs = outputs_of(clients)
     coefficients = blocks(points, outputs)
-    mass = curvature.people(clients, folds)
     shift = own_intercepts(clients, coefficients[0], folds, tau)
     each = added_up(clients, coefficients, shift, folds, apart)
+    rows = rows_by_fold(clients, folds)
     message = {
-        "people": mass.clone() if apart else mass.sum(1, keepdim=True),
-        "outputs": widths(clients),
-        "loss": torch.stack([found.loss for found in each], dim=1),
-        "gradient": side_by_side([found.gradient.flatten(2) for found in each]),
-        "hessian": side_by_side([found.hessian for found in each]),
+        "rows": rows.clone() if apart else rows.sum(1, keepdim=True),
+        "outputs": torch.tensor(outputs, dtype=torch.float64).repeat(len(clients), 1),
+        "loss": torch.stack([sums.loss.sum(1) for sums in each], dim=1),
+        "gradient": joined([sums.gradient.flatten(2) for sums in each], dim=-1),
+        "hessian": joined([sums.hessian for sums in each], dim=-1),
     }
     if tau is None:
         return message
     size, likely = coefficients[0][0].numel(), []
     at = torch.arange(1, outputs[0] + 1) * (size // outputs[0]) - 1
-    for own, found, loss, triangles in zip(
+    for own, gradient, loss, triangles in zip(
         shift, each[0].gradient, message["loss"][:, 0], message["hessian"], strict=True
     ):
         first = triangles[:, : size * (size + 1) // 2]
-        curved, gradient = whole(first.double().sum(0)), found[..., -1].sum(0)
-        likely.append(intercepts.evidence(curved[at[:, None], at], gradient, own[0]))
+        curved = symmetric(first.double().sum(0))
+        slope = gradient[..., -1].sum(0)
+        likely.append(intercepts.evidence(curved[at[:, None], at], slope, own[0]))
         if not apart:
-            first[0] = triangle(intercepts.profiled(curved, at, tau).contiguous())
+            first[0] = triangle(intercepts.profiled(curved, at, tau))
         if tau > 0:
             way = own[1] + PARTS[:, None] * (own[0] - own[1])
             loss += (way**2).sum(1) / (2 * tau**2)
     return message | {"evidence": torch.stack(likely)}
 
 
-def side_by_side(each: list[Tensor]) -> Tensor:
-    """Blocks' numbers one after another; those of one block as they are."""
-    return each[0] if len(each) == 1 else torch.cat(each, dim=-1)
-
-
 def added_up(
     clients: Clients, coefficients: list[Tensor], shift: Tensor, folds: int, apart: bool
 ) -> list[Sums]:
-    """For every block all clients' sums, ``(clients, parts, ...)``, in parts by fold if `apart`.
-
-    Losses are those of all parts, ``(clients, ...)``.
-    """
+    """Return every block's sums of all clients, ``(clients, parts, ...)``: by fold if `apart`."""
     shifts = [shift, *(shift.new_zeros(len(clients), *c.shape[:2]) for c in coefficients[1:])]
     number, found = folds if apart else 1, []
     for of, some in groupby(pieces(clients, folds), lambda piece: piece.clients):
-        each: list[Sums] = []
-        for piece in some:  # several if a client has many rows: Hessians are exact then
-            ends, more = piece.ends if apart else piece.ends[::folds], []
-            for points, own, people in zip(coefficients, shifts, piece.people, strict=True):
-                own = own[of].repeat_interleave(number, dim=0)
-                more.append(piece.design.sums(points, own, people, ends, exact=not piece.whole))
-            pairs = zip(each, more, strict=True)
-            each = [Sums(*map(torch.add, *both)) for both in pairs] if each else more
-        found.append([by_client(one, number) for one in each])
-    blocks_of = zip(*found, strict=True)  # each has what all pieces have of it
-    return [Sums(*map(one_after_another, zip(*each, strict=True))) for each in blocks_of]
+        total: list[Sums] = []
+        for piece in some:  # several if a client has many rows
+            ends = piece.ends if apart else piece.ends[::folds]
+            each = [
+                piece.design.sums(points, own[of].repeat_interleave(number, dim=0), labels, ends)
+                for points, own, labels in zip(coefficients, shifts, piece.labels, strict=True)
+            ]
+            pairs = zip(total, each, strict=True)
+            total = [Sums(*map(torch.add, *both)) for both in pairs] if total else each
+        found.append(
+            [Sums(*(part.view(-1, number, *part.shape[1:]) for part in sums)) for sums in total]
+        )
+    return [Sums(*map(joined, zip(*block, strict=True))) for block in zip(*found, strict=True)]
 
 
-def by_client(sums: Sums, parts: int) -> Sums:
-    """Sums of some clients' parts, client by client; losses of all parts together."""
-    loss, gradient, hessian = (each.view(-1, parts, *each.shape[1:]) for each in sums)
-    return Sums(loss.sum(1), gradient, hessian.float())
-
-
-def one_after_another(each: Sequence[Tensor]) -> Tensor:
-    """Clients' numbers one after another; those of one piece as they are."""
-    return each[0] if len(each) == 1 else torch.cat(list(each))
+def joined(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Concatenate tensors; one alone, perhaps a large Hessian, is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim)
 
 
 def left_gradients(
     clients: Clients, starts: Tensor, points: Tensor, tau: Tensor | None
 ) -> dict[str, Tensor]:
-    """Every client's gradients at the models without each fold, over all rows but the fold's.
+    """Return clients' gradients at the models without each fold, over all rows but the fold's.
 
     `starts` is ``(folds, total)``. A client's own intercept is the one at ``points[0]``.
     """
-    outputs, folds = [k for k, _ in clients.lessons()], len(starts)
+    outputs, folds = outputs_of(clients), len(starts)
     coefficients = blocks(starts, outputs)
-    shift = own_intercepts(clients, blocks(points[:1], outputs)[0], folds, tau)
+    shift = own_intercepts(clients, blocks(points[:1], outputs)[0], folds, tau)[:, 0]
     found = [torch.zeros(len(clients), *block.shape).to(block) for block in coefficients]
     for piece in pieces(clients, folds):
-        each, all_cuts = parts(piece.ends[::folds]), parts(piece.ends)
-        for k, (own, lines) in enumerate(zip(shift[piece.clients], each, strict=True)):
-            i, design = piece.clients.start + k, piece.design.part(lines)
-            cuts = all_cuts[k * folds : (k + 1) * folds]
-            for b, (y, much) in enumerate(people.part(lines) for people in piece.people):
-                left = torch.ones(folds, len(y)) if much is None else much.repeat(folds, 1)
-                for fold, cut in enumerate(cuts):
-                    left[fold, cut.start - lines.start : cut.stop - lines.start] = 0.0
-                z = design.scores(coefficients[b])
-                chance = chances(z + own if b == 0 else z)
-                found[b][i] += design.pull(left[..., None] * misses(chance, y))
+        client, fold = (part_of(ends) for ends in (piece.ends[::folds], piece.ends))
+        left = torch.arange(folds)[:, None] != fold % folds
+        for b, (y, weight) in enumerate(piece.labels):
+            z = piece.design.scores(coefficients[b])
+            chance = chances(z + shift[piece.clients][client] if b == 0 else z)
+            slopes = slopes_of(chance, y) * (left * weight)[..., None]
+            found[b][piece.clients] += piece.design.pull(slopes, piece.ends[::folds])
     return {"left_gradient": torch.cat([block.flatten(2) for block in found], dim=-1)}
 
 
 def held_losses(
     clients: Clients, tries: Tensor, points: Tensor, tau: Tensor | None
 ) -> dict[str, Tensor]:
-    """Every client's losses on each fold of the models that did not see it, added up.
+    """Return clients' losses on each fold of the models that did not see it, added up.
 
     `tries` is ``(folds, models, total)``; the losses are ``(clients, blocks, models)``. A
     client's own intercept is the one at ``points[1]``, where the models come from.
     """
-    outputs, folds = [k for k, _ in clients.lessons()], len(tries)
+    outputs, folds = outputs_of(clients), len(tries)
     coefficients = blocks(tries, outputs)
     shift = own_intercepts(clients, blocks(points[1:], outputs)[0], folds, tau)[:, 0]
     found = torch.zeros(len(clients), len(outputs), tries.shape[1], dtype=torch.float64)
     for piece in pieces(clients, folds):
-        for b, people in enumerate(piece.people):
-            own = shift[piece.clients] if b == 0 else shift.new_zeros(1, outputs[b])
-            own = own.expand((len(piece.ends) - 1) // folds, -1).repeat_interleave(folds, dim=0)
-            lost = piece.design.losses(coefficients[b], own, people, piece.ends)
+        for b, labels in enumerate(piece.labels):
+            own = shift[piece.clients].repeat_interleave(folds, dim=0)
+            own = own if b == 0 else own.new_zeros(len(own), outputs[b])
+            lost = piece.design.losses(coefficients[b], own, labels, piece.ends)
             found[piece.clients, b] += lost.view(-1, folds, lost.shape[1]).sum(1)
     return {"held_loss": found}
 
@@ -141,23 +261,17 @@ def held_losses(
 def own_intercepts(
     clients: Clients, coefficients: Tensor, folds: int, tau: Tensor | None
 ) -> Tensor:
-    """Every client's own intercept at each point, ``(clients, points, outputs)``; 0 without tau."""
+    """Return clients' own intercepts, ``(clients, points, outputs)``: 0 without tau."""
     found = coefficients.new_zeros(len(clients), *coefficients.shape[:2])
     if tau is None or tau == 0:
         return found
-    told: dict[int, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+    rows: dict[int, list[tuple[Tensor, Tensor]]] = {}
     for piece in pieces(clients, folds):
-        z, y = piece.design.scores(coefficients), piece.people[0].y
-        for i, lines in enumerate(parts(piece.ends[::folds]), piece.clients.start):
-            told[i].append((z[:, lines], y[lines]))
-    for i, some in told.items():
+        z, y = piece.design.scores(coefficients), piece.labels[0].y
+        for i, cut in enumerate(pairwise(piece.ends[::folds]), piece.clients.start):
+            rows.setdefault(i, []).append((z[:, slice(*cut)], y[slice(*cut)]))
+    for i, some in rows.items():
         if len(clients.rows[i]):
             z, y = torch.cat([z for z, _ in some], dim=1), torch.cat([y for _, y in some])
             found[i] = torch.stack([intercepts.solve(at, y, tau) for at in z])
     return found
-
-
-def widths(clients: Clients) -> Tensor:
-    """Every block's number of outputs, once for each client."""
-    each = torch.tensor([k for k, _ in clients.lessons()], dtype=torch.float64)
-    return each.repeat(len(clients), 1)
