@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pfedfair import _native
 from pfedfair.methods.newton import lookup
 from pfedfair.models import kernel
 
@@ -41,17 +42,16 @@ def test_a_library_that_is_not_ours_is_not_used(name, module, tmp_path):
 def test_a_library_of_another_time_is_not_used(name, module, monkeypatch):
     if module.LIBRARY is None:
         pytest.skip("it was not built, is switched off, or is not for here")
-    folder = Path(module.__file__).parent
-    assert module.load(folder) is not None
+    assert module.load(_native.FOLDER) is not None
     monkeypatch.setattr(module, "INTERFACE", -1)
-    assert module.load(folder) is None
+    assert module.load(_native.FOLDER) is None
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
 def test_a_kernel_for_another_processor_is_not_used(tmp_path):
     """As it is built there: without what is for x86."""
     for name in ("kernel.c", "kernel.h", "bits.h"):
-        code = Path(kernel.__file__).with_name(name).read_text()
+        code = (_native.FOLDER / name).read_text()
         (tmp_path / name).write_text(code.replace("__x86_64__", "__another__"))
     command = ["cc", "-shared", "-fPIC", "-o", tmp_path / "_kernel.so", tmp_path / "kernel.c"]
     subprocess.run(command, check=True, capture_output=True)

@@ -20,7 +20,7 @@ MORE = {
     "fcfl": {"loss", "gap", "g_loss", "g_gap"},  # two means and their gradients
     "fairfed": {"w", "group", "positive", "right"},  # three kinds of counts
     "logofair": {"w", "group", "positive"},  # counts, by group
-    "newton": {"people", "outputs", "loss", "gradient", "hessian", "held_loss"},  # sums over rows
+    "newton": {"rows", "outputs", "loss", "gradient", "hessian", "held_loss"},  # sums over rows
     "fa": {"w", "moments", "score"},  # means over all rows
     "fedfact": {"w", "group", "positive"},  # counts, by group
     "fedfact-in": {"w", "group", "positive"},
