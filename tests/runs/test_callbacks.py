@@ -80,14 +80,14 @@ class Recorder:
 def test_mlflow_gets_settings_curve_and_outcome(federation):
     mlflow = Recorder()
     run = pff.train(
-        federation, "transport", rounds=8, callbacks=[MLflow("first", mlflow)], measure_every=1
+        federation, "transport", rounds=2, callbacks=[MLflow("first", mlflow)], measure_every=1
     )
     calls = [call[0] for call in mlflow.calls]
     assert calls == ["start", "params", 1, 2, 8, "end"]  # six rounds train nothing
     params = mlflow.calls[1][1]
     assert params["kind"] == "Transport"
     assert params["dataset"] == "table"
-    assert params["rounds"] == 8
+    assert params["rounds"] == 2
     first = mlflow.calls[2][1]
     assert first["train_loss"] == run.history["loss"].iloc[1]
     last = mlflow.calls[-2][1]

@@ -42,7 +42,7 @@ def federate(frame, aware=True):
     return data.federate(pff.partition.by_column("site"), 0, aware)
 
 
-OPTIONS = {"rounds": 4, "agree": 1, "bins": 30, "batch": 60, "alpha": 0.02}
+OPTIONS = {"rounds": 2, "agree": 1, "bins": 30, "batch": 60, "alpha": 0.02}
 
 
 def transport(**options):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pfedfair._util.errors import InputError
+from pfedfair.methods.phases import total_rounds
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -97,7 +98,7 @@ class MLflow(Callback):
         if run.measurable:
             means = run.table()[["accuracy", "ddp", "eo", "eopp"]].mean()
             numbers |= {f"test_{name}": float(v) for name, v in means.items() if _is_finite(v)}
-        self.mlflow.log_metrics(numbers, step=run.algorithm.rounds)
+        self.mlflow.log_metrics(numbers, step=total_rounds(run.algorithm.phases))
         self._end("FINISHED")
 
     def on_train_fail(self, error: BaseException) -> None:
