@@ -158,13 +158,13 @@ def test_transport_prints_its_rules_and_takes_in_a_new_client(pfedfair, tmp_path
 
 
 def test_train_uses_one_thread_so_that_weights_are_the_same_everywhere(pfedfair, monkeypatch):
-    seen, train = [], one_run.train_run
+    seen, train = [], one_run.run_training
 
     def spy(*arguments, **options):
         seen.append(torch.get_num_threads())
         return train(*arguments, **options)
 
-    monkeypatch.setattr(one_run, "train_run", spy)
+    monkeypatch.setattr(one_run, "run_training", spy)
     torch.set_num_threads(2)
     assert pfedfair("train", "compas", "--method", "fedavg", "--rounds", 1, "-q")[0] == 0
     assert seen == [1]
@@ -456,8 +456,8 @@ def test_ctrl_c_leaves_a_resumable_directory(pfedfair, tmp_path):
         (("compare", "compas", "--jobs", 1, "--out", "out"), (grid, "_run"), True),
         (("reproduce", "table1", "--datasets", "compas", "--out", "o"), (grid, "_run"), True),
         (("tune", "compas", "--out", "out"), (grid, "_run"), True),
-        (("train", "compas"), (one_run, "train_run"), False),
-        (("theory", "compas"), (one_run, "train_run"), False),
+        (("train", "compas"), (one_run, "run_training"), False),
+        (("theory", "compas"), (one_run, "run_training"), False),
         (("personalise", "run", "--input", "new.csv"), (one_run, "read_table"), False),
     ],
 )

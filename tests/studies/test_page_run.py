@@ -126,7 +126,8 @@ def test_the_slider_is_in_a_file_and_agrees_with_another_target(folder, document
 def test_one_sentence_for_all_renderers(folder, document):
     from pfedfair.report import markdown
 
-    view = one_run.saved(folder, read_results(folder))
+    rules = pd.read_parquet(folder / "rules.parquet")
+    view = one_run.of_run(pff.load_run(folder), read_results(folder), rules)
     assert document["sentence"] == view.sentence
     text = markdown.text(view)
     assert f"**{view.sentence}**" in text

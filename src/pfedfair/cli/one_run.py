@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,12 +17,10 @@ from pfedfair.cli.options import DataOptions, OneMethod, Protocol, Quiet, Seed, 
 from pfedfair.data.tables.reading import read_table
 from pfedfair.engines.local import one_thread
 from pfedfair.experiments import FRONTIER_LIMITS, Spec, claim, rows_of, write_results
-from pfedfair.federation import Federation
-from pfedfair.methods import Method, defaults
+from pfedfair.methods import defaults
 from pfedfair.report.document import NAME
-from pfedfair.runs import Run, choose_network, measured_rows, newcomer
-from pfedfair.runs import train as train_run
-from pfedfair.runs.callbacks import Callback
+from pfedfair.runs import Run, measured_rows, newcomer, prepare, run_training
+from pfedfair.runs.callbacks import Callback, Training
 from pfedfair.runs.model import UnseenWarning
 from pfedfair.studies import one_run
 from pfedfair.theory import cost_of_one_model
@@ -55,7 +54,7 @@ def train(
     spec = Spec(data_options.source, plan, method.method, algorithm, seed, protocol, aware)
     federation = data_options.federate(plan, seed, settings.blind)
     measured_rows(federation.partition, protocol)
-    choose_network(federation, algorithm)
+    training = prepare(federation, algorithm, seed)
     if live and out is None:
         raise InputError("--live writes the page to the folder of --out: name one.")
     card = {"part": "train", "runs": [spec.describe()]}
@@ -70,17 +69,16 @@ def train(
         terminal.say(defaults.words(data_options.dataset, method.method, algorithm))
     title = f"{method.method} on {federation.data.name}"
     watch = [pages.Watch(out, title)] if live and out is not None else []
-    run = _train(method.method, federation, algorithm, seed, quiet, watch)
+    run = replace(_train(training, title, quiet, watch), command=options.command_line()).record
     results, rules = rows_of(run, spec), run.rules(protocol)
+    view = one_run.of_run(run, results, rules)
     if out is not None:
         claim(out, card)
-        run.save(out, options.command_line())
+        run.save(out)
         write_results(out, results, rules)
         report.history.write(run.history, out)
-        found = pages.one(out, results, quiet)
-        found.save(out / NAME)
+        pages.of_one_run(run, results, rules, view, out, quiet).save(out / NAME)
     if not quiet:
-        view = one_run.of_run(run, results, rules) if out is None else found.view
         report.terminal.show(view, terminal.console)
         if run.doubts:
             terminal.say(f"Note: {run.doubts}")
@@ -136,7 +134,7 @@ def theory(
     if data_options.weight is not None:
         raise InputError("Both propositions are for rows that count alike: leave out --weight.")
     measured_rows(federation.partition, None)
-    run = _train(name, federation, algorithm, seed, quiet)
+    run = _train(prepare(federation, algorithm, seed), f"{name} on {federation.data.name}", quiet)
     if not quiet:
         cost = cost_of_one_model(federation.partition)
         heading = f"{federation.data.name}, seed {seed}"
@@ -144,18 +142,17 @@ def theory(
         report.terminal.show(view, terminal.console)
 
 
-def _train(name: str, federation: Federation, algorithm: Method, seed: int, quiet: bool,
-           watch: Sequence[Callback] = ()) -> Run:  # fmt: skip
+def _train(training: Training, title: str, quiet: bool, watch: Sequence[Callback] = ()) -> Run:
     """Train with a progress bar; on one thread, so that weights are the same on every machine.
 
     Scores are so, too, and waiting for other threads takes longer than the work of one.
     """
-    done, what = 0.0, f"{name} on {federation.data.name}"
-    with terminal.progress(what, 1.0, quiet) as advance, terminal.notes(quiet), one_thread():
+    done = 0.0
+    with terminal.progress(title, 1.0, quiet) as advance, terminal.notes(quiet), one_thread():
 
         def on_work(part: float) -> None:
             nonlocal done
             done += part
             advance(done, "")
 
-        return train_run(federation, algorithm, seed, on_work=on_work, callbacks=watch)
+        return run_training(training, on_work, watch)

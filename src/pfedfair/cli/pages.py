@@ -15,8 +15,9 @@ from pfedfair.experiments import Spec, read_results
 from pfedfair.experiments.grid import CARD
 from pfedfair.report.document import NAME, Report, open_page, report_of
 from pfedfair.report.refresh import Live
-from pfedfair.runs import load_run
+from pfedfair.runs import Run, load_run
 from pfedfair.runs.callbacks import Callback, Training
+from pfedfair.runs.model import read_model
 from pfedfair.studies import STUDIES, View, arms, comparison, one_run, summary
 from pfedfair.studies.page import Page, of_results, of_run, slider
 from pfedfair.studies.page.messages import of_copies
@@ -48,22 +49,28 @@ def _of_results(folder: Path, quiet: bool) -> Report:
     about: dict[str, Any] = read_json(card) if card.exists() else {}
     part, notes = str(about.get("part")), about.get("notes", ())
     if part == "train":
-        return one(folder, results, quiet)
+        return _of_train(folder, results, quiet)
     study = part in STUDIES
     view = (STUDIES[part].view if study else comparison)(results).noting(notes)
     kind, command = "study" if study else "comparison", about.get("command", "")
     return Report(of_results(results, view, kind, folder, command), view)
 
 
-def one(folder: Path, results: pd.DataFrame, quiet: bool) -> Report:
-    """The report of a folder that train wrote; of an older version it has fewer parts."""
+def _of_train(folder: Path, results: pd.DataFrame, quiet: bool) -> Report:
+    """Return the report of a folder that train wrote; of an older version it has fewer parts."""
     rules = read_parquet(folder / "rules.parquet")
     try:
         run = load_run(folder)
     except InputError:
-        view = one_run.saved(folder, results)
+        view = one_run.of_models(read_model(folder), results, rules)
         return Report(replace(of_results(results, view, "comparison", folder), kind="run"), view)
-    view = one_run.of_run(run, results, rules)
+    return of_one_run(run, results, rules, one_run.of_run(run, results, rules), folder, quiet)
+
+
+def of_one_run(
+    run: Run, results: pd.DataFrame, rules: pd.DataFrame, view: View, folder: Path, quiet: bool
+) -> Report:
+    """Return the report of a run whose folder has, or gets, its decisions for other targets."""
     short = not slider.targets_of(run) or (folder / slider.NAME).exists()
     with terminal.progress("other targets", 1.0, quiet or short) as advance:
         page = of_run(run, results, rules, folder, advance=advance, view=view)

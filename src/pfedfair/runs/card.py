@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_VALUES = 1000  # of S that a card lists
 
 
-def card_of(run: Run, command: str = "") -> dict[str, Any]:
+def card_of(run: Run) -> dict[str, Any]:
     """Return what ``run.json`` says of a run, besides what its models are made of."""
     federation, data = run.federation, run.federation.data
     part = federation.partition
@@ -42,7 +42,7 @@ def card_of(run: Run, command: str = "") -> dict[str, Any]:
         "shared_conditional": part.shared_conditional,
         "data": {"rows": len(data), "inputs": data.inputs, "sha256": data.digest},
         "versions": versions(),
-        "command": command,
+        "command": run.command,
         "sent": [one._asdict() | {"tensors": list(one.tensors)} for one in run.fitted.sent],
         "metrics": metrics_of(run),
     }

@@ -1,8 +1,8 @@
 """The files of a run.
 
 ``model.safetensors`` has w, theta, the rules, what the server knows and what the clients keep for
-another target; ``run.json`` is the card; ``predictions.parquet`` has everybody's score and
-decision; ``shapes.csv``, of a model that has them, what it adds to a score for each value of each
+another target; ``run.json`` is the card; ``predictions.parquet`` has the scores and decisions of
+all rows; ``shapes.csv``, of a model that has them, what it adds to a score for each value of each
 column.
 """
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from pfedfair.runs.run import Run
 
 
-def keep(run: Run, folder: Path, command: str = "") -> None:
-    """Write all files of a run; what can go wrong but the disk does so before the first."""
+def write_run(run: Run, folder: Path) -> None:
+    """Write all files of a run; compute all their contents before the first."""
     federation, fitted = run.federation, run.fitted
-    about = card_of(run, command) | {"key": run.key.hex(), "facts": []}
+    about = card_of(run) | {"key": run.key.hex(), "facts": []}
     tensors = {"w": fitted.w, "theta": fitted.theta}
     tensors |= {f"server.{k}": v for k, v in fitted.server.items() if k != "w"}
     tensors |= {f"own.{k}": _counts(v) for k, v in fitted.own.items()}
@@ -36,18 +36,18 @@ def keep(run: Run, folder: Path, command: str = "") -> None:
         about["facts"] = [*fitted.rules[0].facts]
         facts = [[*rule.facts.values()] for rule in fitted.rules]
         tensors["facts"] = torch.tensor(facts, dtype=torch.float64)
-    told = predictions.frame_of(run.predictors, federation, run.seed)
+    scores = predictions.frame_of(run.predictors, federation, run.seed)
     shown = run.network.linear and federation.data.array is None
     shapes = run.shapes() if shown else None
     task, encoder = federation.table.task, federation.encoder
     write_model(folder, run.network, encoder, task, fitted.rules, tensors, about)
-    write_parquet(folder / predictions.NAME, told)
+    write_parquet(folder / predictions.NAME, scores)
     if shapes is not None:
-        with atomic(folder / SHAPES) as beside:
-            inert(shapes).to_csv(beside, index=False)
+        with atomic(folder / SHAPES) as file:
+            inert(shapes).to_csv(file, index=False)
 
 
 def _counts(tensor: Tensor) -> Tensor:
-    """Counts of people in fewer bytes."""
+    """Return counts of rows in fewer bytes."""
     whole = tensor.dtype == torch.float64 and bool((tensor == tensor.to(torch.int32)).all())
     return tensor.to(torch.int32) if whole else tensor

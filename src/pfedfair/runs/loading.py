@@ -18,7 +18,7 @@ from pfedfair.federation import Federation, Table
 from pfedfair.partition import Partition
 from pfedfair.runs.model import WHOLE, Saved, damage, read_model
 from pfedfair.runs.predictions import KeptScores
-from pfedfair.runs.run import Kept, Run
+from pfedfair.runs.run import Loaded, Run
 
 
 def load_run(folder: str | Path, module: nn.Module | None = None) -> Run:
@@ -79,7 +79,8 @@ def _run_of(saved: Saved) -> Run:
         fitted=Fitted(tensors["w"], tensors["theta"], rules, server, own, sent),
         seed=about["seed"],
         seconds=float("nan"),
-        kept=Kept(saved.folder, about, scores),
+        logits=scores.logits,
+        loaded=Loaded(saved.folder, about),
     )
 
 

@@ -18,7 +18,7 @@ from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import read_parquet
 from pfedfair.data.task import outputs
-from pfedfair.federation import Federation
+from pfedfair.federation import Federation, Table
 from pfedfair.models import probabilities
 from pfedfair.partition import Partition
 from pfedfair.runs.predictor import Predictor, Unpack, scored
@@ -39,7 +39,7 @@ def splits(part: Partition) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     tuning, pool = part.validation, part.test
     everyone = [np.concatenate(part.validation), part.pool]
     clients = len(part.names)
-    if part.shared_conditional and sum(map(len, everyone)) * clients <= LARGEST:
+    if part.shared_conditional and is_storable(part):
         tuning, pool = ((rows,) * clients for rows in everyone)
     for i, train in enumerate(part.train):
         for rows, own, name, other in (
@@ -49,6 +49,30 @@ def splits(part: Partition) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
             if len(rows):
                 mine = rows is own or np.isin(rows, own)
                 yield i, rows, np.full(len(rows), np.where(mine, *map(SPLITS.index, (name, other))))
+
+
+def is_storable(part: Partition) -> bool:
+    """Whether scores of all rows that measure a client are few enough to be kept."""
+    held_out = sum(map(len, part.validation)) + len(part.pool)
+    return not part.shared_conditional or held_out * len(part.names) <= LARGEST
+
+
+def score(
+    predictors: Sequence[Predictor], part: Partition, table: Table
+) -> list[tuple[Tensor, Tensor]]:
+    """Return the numbers of every client's rows in order, and their logits."""
+    parts = [(i, rows) for i, rows, _ in splits(part)]
+    every = scored([predictors[i] for i, _ in parts], table, [rows for _, rows in parts])
+    rows: list[list[Tensor]] = [[] for _ in predictors]
+    logits: list[list[Tensor]] = [[] for _ in predictors]
+    for (i, own), z in zip(parts, every, strict=True):
+        rows[i].append(torch.from_numpy(own))
+        logits[i].append(z)
+    found = []
+    for own_rows, own_logits in zip(map(torch.cat, rows), map(torch.cat, logits), strict=True):
+        order = own_rows.argsort(stable=True)
+        found.append((own_rows[order], own_logits[order]))
+    return found
 
 
 def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int) -> pd.DataFrame:

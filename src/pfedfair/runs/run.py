@@ -18,7 +18,7 @@ from pfedfair.data.tables.bands import in_order
 from pfedfair.data.task import outputs
 from pfedfair.engines.collection import shared
 from pfedfair.engines.local import Fitted
-from pfedfair.federation import Federation, client_number
+from pfedfair.federation import Federation, Table, client_number
 from pfedfair.methods import Clients, Method
 from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.models import Network
@@ -27,9 +27,9 @@ from pfedfair.rules import Likeliest, Rule
 from pfedfair.runs import history
 from pfedfair.runs.card import card_of, columns_of, values_of
 from pfedfair.runs.draws import key_of
-from pfedfair.runs.files import keep
+from pfedfair.runs.files import write_run
 from pfedfair.runs.model import PersonalModel
-from pfedfair.runs.predictions import KeptPredictor, KeptScores
+from pfedfair.runs.predictions import KeptPredictor, is_storable, score
 from pfedfair.runs.predictor import Predictor, collapsed, count
 from pfedfair.runs.shapes import read_shapes, shapes
 from pfedfair.theory import frontier
@@ -66,12 +66,11 @@ def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.n
     return protocol, rows, weighted
 
 
-class Kept(NamedTuple):
-    """What a folder has in the place of rows: the card, ``run.json``, and the scores of rows."""
+class Loaded(NamedTuple):
+    """Where a run was read from, and what ``run.json`` says of it."""
 
     folder: Path
     card: Mapping[str, Any]
-    scores: KeptScores
 
 
 class Rowless(Network):
@@ -98,7 +97,16 @@ class Rowless(Network):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The outcome of `train`, or of `load_run`, which has the scores of rows and not the rows."""
+    """The outcome of `train`, or of `load_run`, which has the scores of rows and not the rows.
+
+    Attributes
+    ----------
+    command
+        What was typed, for the card.
+    logits
+        Of every client the numbers of its rows in order, and their logits; None where rows are
+        scored when they are needed.
+    """
 
     federation: Federation
     algorithm: Method
@@ -107,7 +115,9 @@ class Run:
     seed: int
     seconds: float
     curve: tuple[Mapping[str, float], ...] = ()  # see `history`
-    kept: Kept | None = field(default=None, repr=False)  # of a run that was loaded
+    command: str = ""
+    logits: Sequence[tuple[Tensor, Tensor]] | None = field(default=None, repr=False)
+    loaded: Loaded | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"<{self._heading}>"
@@ -140,26 +150,39 @@ class Run:
     @property
     def folder(self) -> Path | None:
         """Where `load_run` read it."""
-        return self.kept.folder if self.kept else None
+        return self.loaded.folder if self.loaded else None
 
     @cached_property
     def card(self) -> Mapping[str, Any]:
         """What ``run.json`` says of it, besides what its models are made of."""
-        return self.kept.card if self.kept else card_of(self)
+        return self.loaded.card if self.loaded else card_of(self)
 
     @cached_property
     def columns(self) -> Mapping[str, Any]:
         """Which columns are inputs, which are not, and why."""
-        return self.kept.card["columns"] if self.kept else columns_of(self.federation)
+        return self.loaded.card["columns"] if self.loaded else columns_of(self.federation)
 
     @cached_property
     def predictors(self) -> list[Predictor]:
         """The predictor of every client: network, parameters and rule."""
         each = zip(self.fitted.theta, self.fitted.rules, strict=True)
-        if self.kept is None:
+        if self.logits is None:
             return [Predictor(self.network, theta, rule) for theta, rule in each]
-        scored = zip(each, self.kept.scores.logits, strict=True)
+        scored = zip(each, self.logits, strict=True)
         return [KeptPredictor(self.network, *own, *logits) for own, logits in scored]
+
+    @cached_property
+    def record(self) -> Self:
+        """The same run with the scores of all its rows, computed once, in the place of inputs.
+
+        The run itself if it is that already, or has too many rows.
+        """
+        part, table = self.federation.partition, self.federation.table
+        if self.logits is not None or not is_storable(part):
+            return self
+        numbered = Table(torch.arange(len(table.y)), table.y, table.s, table.task)
+        federation = replace(self.federation, table=numbered)
+        return replace(self, federation=federation, logits=score(self.predictors, part, table))
 
     @cached_property
     def collapsed(self) -> np.ndarray:
@@ -278,7 +301,7 @@ class Run:
 
         A folder has them if every client has the global model.
         """
-        if self.kept is None:
+        if self.logits is None:
             return np.asarray(self._scores[rows])
         if not self._is_one_model:
             raise InputError(
@@ -305,9 +328,13 @@ class Run:
 
     def shapes(self) -> pd.DataFrame:
         """Return what the global model adds to a score by column and value, see `shapes.py`."""
-        if self.kept is None:
+        return self._shapes.copy()
+
+    @cached_property
+    def _shapes(self) -> pd.DataFrame:
+        if self.folder is None:
             return shapes(self.federation, self.network, self.fitted.w)
-        found = read_shapes(self.kept.folder)
+        found = read_shapes(self.folder)
         if found is None:
             raise InputError(
                 f"{self.network.words} has no shapes: take {option('model', 'linear')} or additive."
@@ -342,7 +369,7 @@ class Run:
     @cached_property
     def values(self) -> dict[str, int]:
         """The values of S in the table, and the groups that they belong to."""
-        return dict(self.kept.card["values"]) if self.kept else values_of(self.federation.data)
+        return dict(self.loaded.card["values"]) if self.loaded else values_of(self.federation.data)
 
     def rules(self, protocol: str | None = None) -> pd.DataFrame:
         """Per client: the gap that its decisions reach, its rule, and what that costs in accuracy.
@@ -389,7 +416,7 @@ class Run:
 
     def _clients(self) -> Clients:
         table, rows = self.federation.table, self.federation.partition.train
-        network = self.network if self.kept is None else Rowless()
+        network = self.network if self.logits is None else Rowless()
         return Clients(network, table, rows, range(len(rows)), self.seed)
 
     def save(self, folder: str | Path, command: str = "") -> None:
@@ -397,8 +424,9 @@ class Run:
 
         `command` is what was typed, for the card. See `pfedfair.runs.files` for the files.
         """
-        if self.kept is not None:
+        if self.folder is not None:
             raise InputError(
                 f"A run can be saved where it was trained: {NO_ROWS}. Copy {self.folder}."
             )
-        keep(self, Path(folder), command)
+        run = replace(self, command=command) if command else self
+        write_run(run.record, Path(folder))

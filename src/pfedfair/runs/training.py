@@ -129,12 +129,35 @@ def train(
         After how many rounds the global model is measured for `Run.history`: by default so many
         that it takes less than a tenth of the time; 0 is never.
     """
+    training = prepare(federation, algorithm, seed, network, **settings)
+    return run_training(training, on_work, callbacks, measure_every)
+
+
+def prepare(
+    federation: Federation,
+    algorithm: Method | str,
+    seed: int = 0,
+    network: Network | str | None = None,
+    **settings: Any,
+) -> Training:
+    """Return all that a training needs, or refuse what does not go together; see `train`."""
     algorithm, seed = named(federation, algorithm, settings), whole("seed", seed)
     if seed < 0:
         raise InputError(f"seed must be at least 0, got {seed}.")
     network = choose_network(federation, algorithm, network)
-    federation = algorithm.encode(federation, seed)
-    state = Training(federation, algorithm, network, seed, total_rounds(algorithm.phases))
+    return Training(federation, algorithm, network, seed, total_rounds(algorithm.phases))
+
+
+def run_training(
+    training: Training,
+    on_work: Callable[[float], None] = lambda work: None,
+    callbacks: Sequence[Callback] = (),
+    measure_every: int | None = None,
+) -> Run:
+    """Train what was prepared; for the parameters see `train`."""
+    algorithm, network, seed = training.algorithm, training.network, training.seed
+    federation = algorithm.encode(training.federation, seed)
+    state = replace(training, federation=federation)
     curve: list[Mapping[str, float]] = []
     due, spent = history.measured_rounds(algorithm, measure_every), 0.0
 

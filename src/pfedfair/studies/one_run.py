@@ -4,15 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from pfedfair import rules as rule_kinds
-from pfedfair._util.errors import InputError
-from pfedfair._util.files import read_parquet
 from pfedfair._util.notebook import some
 from pfedfair.data import Dataset
 from pfedfair.methods import Method
@@ -20,8 +17,8 @@ from pfedfair.metrics.criteria import CRITERIA, MEASURES
 from pfedfair.metrics.intervals import FEWEST
 from pfedfair.rules import Rule
 from pfedfair.rules.thresholds import PARTS, threshold
-from pfedfair.runs import PersonalModel, Run, load_run
-from pfedfair.runs.model import read_model
+from pfedfair.runs import PersonalModel, Run
+from pfedfair.runs.model import Saved
 from pfedfair.studies import cautions, summary, verdicts, words
 from pfedfair.studies.people import differing
 from pfedfair.studies.view import Column, Table, View
@@ -63,15 +60,10 @@ THEORY = (
 )
 
 
-def saved(folder: Path, results: pd.DataFrame) -> View:
-    """The view of a run that train kept in a folder; it may be of an older version."""
-    found = read_model(folder)
-    frame = read_parquet(folder / "rules.parquet")
-    try:
-        return of_run(load_run(folder), results, frame)
-    except InputError:
-        rule = rule_kinds.from_dict(found.about["rule"], found.tensors["rule"][0])
-        return view(results, frame, found.about["group_names"], found.about["label_names"], rule)
+def of_models(found: Saved, results: pd.DataFrame, frame: pd.DataFrame) -> View:
+    """Return the view of a run of an older version, of which the models can be read."""
+    rule = rule_kinds.from_dict(found.about["rule"], found.tensors["rule"][0])
+    return view(results, frame, found.about["group_names"], found.about["label_names"], rule)
 
 
 def of_run(run: Run, results: pd.DataFrame, frame: pd.DataFrame) -> View:

@@ -38,7 +38,7 @@ def targets_of(run: Run, protocol: str | None = None) -> list[float]:
     if own is None or not run.algorithm.dial.retargets:
         return []
     _, rows, _ = measured_rows(run.federation.partition, protocol)
-    scored = 0.0 if run.kept else PER_WEIGHT * run.network.size
+    scored = 0.0 if run.logits is not None else PER_WEIGHT * run.network.size
     program = 1.0 if run.federation.table.task.binary else 50.0  # a linear program
     longer = run.algorithm.cost().per_rule * program
     each = longer * PER_CLIENT * len(rows) + (PER_ROW + scored) * sum(map(len, rows))
