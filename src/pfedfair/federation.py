@@ -179,7 +179,7 @@ def encoded(
 ) -> Federation:
     """Encode rows that are dealt already, by an encoder that is given: once, at a site too."""
     table = Table(
-        x=torch.from_numpy(encoder.pack(data.people)),
+        x=torch.from_numpy(encoder.pack(data.raw_inputs)),
         y=torch.from_numpy(data.y.astype(np.float32)),
         s=torch.from_numpy(data.s),
         task=Task(len(data.group_names), len(data.label_names), aware),

@@ -93,7 +93,7 @@ def test_train_says_what_became_of_columns(pfedfair, csv):
     own = (*own, "--method", "fedavg", "--rounds", 1)
     code, out, _ = pfedfair(*own)
     assert code == 0
-    assert "Note: 65 empty cells (b 65)" in out
+    assert "Note: 65 missing values (b 65)" in out
     assert "Left out: 'copy' is a copy of the label" in out
     code, out, _ = pfedfair(*own, "--keep", "copy", "--encoding", "standard")
     assert code == 0

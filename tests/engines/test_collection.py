@@ -8,7 +8,7 @@ import torch
 
 import pfedfair as pff
 from pfedfair.engines import collection, local
-from pfedfair.engines.collection import Messages, Models, Room, shared
+from pfedfair.engines.collection import Messages, Models, ModelStack, shared
 from pfedfair.models import MLP, linear
 
 OPTIONS = {"batch": 40, "alpha": 0.02}
@@ -90,23 +90,23 @@ def test_models_of_chunks_in_any_order(limit, odd):
     assert shared(found) == (odd is None)
 
 
-def test_a_room_on_disk_gives_memory_back_and_forgets_nothing(monkeypatch):
+def test_a_stack_on_disk_gives_memory_back_and_forgets_nothing(monkeypatch):
     monkeypatch.setattr(collection, "WRITTEN", 0)
-    room = Room((4, 1000), torch.float32, limit=0)
-    assert room.mapped is not None
+    stack = ModelStack((4, 1000), torch.float32, limit=0)
+    assert stack.mapped is not None
     for i in range(4):
-        room.write(torch.tensor([i]), torch.full((1, 1000), float(i)))
-    assert room.tensor.mean(1).tolist() == [0.0, 1.0, 2.0, 3.0]
-    assert Room((4, 1000), torch.float32, limit=16_000).mapped is None
+        stack.write(torch.tensor([i]), torch.full((1, 1000), float(i)))
+    assert stack.tensor.mean(1).tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert ModelStack((4, 1000), torch.float32, limit=16_000).mapped is None
 
 
-def test_a_full_disk_is_said_before_anything_is_written(monkeypatch):
+def test_a_full_disk_is_reported_before_anything_is_written(monkeypatch):
     def full(*given):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(pff.InputError, match=r"take 0\.0 GB.*No space left.*set TMPDIR") as found:
-        Room((4, 1000), torch.float32, limit=0)
+        ModelStack((4, 1000), torch.float32, limit=0)
     assert str(found.value).endswith(".")
 
 

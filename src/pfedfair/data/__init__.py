@@ -121,8 +121,8 @@ def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, 
     _none_of(given, OF_IMAGES, f"{path} is a table")
     frame, notes = read(path)
     if isinstance(test := given.get("test"), str | Path):
-        given["test"], said = read(Path(test))
-        notes += tuple(f"The rows for the test: {note}" for note in said)
+        given["test"], more = read(Path(test))
+        notes += tuple(f"The rows for the test: {note}" for note in more)
     data = from_frame(frame, label, sensitive, stem(path), **given)
     return replace(data, notes=(*notes, *data.notes))
 
@@ -142,8 +142,8 @@ def holds_embeddings(path: Path) -> bool:
 def _folder(name: str, given: dict[str, Any], what: str) -> Path:
     """Where a data set is that is not bundled."""
     if "folder" not in given:
-        said = option("data", "FOLDER", python="folder=FOLDER")
-        raise InputError(f"Say where {name} is: {said}, {what}.")
+        where = option("data", "FOLDER", python="folder=FOLDER")
+        raise InputError(f"Say where {name} is: {where}, {what}.")
     return Path(given.pop("folder"))
 
 

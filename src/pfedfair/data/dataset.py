@@ -1,4 +1,4 @@
-"""Rows of people: raw columns, a label Y, a sensitive attribute S."""
+"""Rows: raw columns, a label Y, a sensitive attribute S."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ class Dataset:
     """Raw rows and the roles of their columns.
 
     `y` and `s` are codes from 0; `label_names` and `group_names` say what they stand for.
-    An empty tuple in `categorical` means: take the levels from the training rows. Inputs that are
-    not columns stand in `array`: embeddings ``(n, d)``, or pixels ``(n, 3, height, width)``.
+    An empty tuple in `categorical` means: take the categories from the training rows. Inputs
+    that are not columns stand in `array`: embeddings ``(n, d)``, or pixels
+    ``(n, 3, height, width)``.
     """
 
     name: str
@@ -63,8 +64,8 @@ class Dataset:
     scaling: str = "standard"  # of embeddings: "standard" or "whiten"
     encoding: str = "standard"  # of columns: "standard" or "piecewise"
     inputs: str = ""  # what the array is, for headings
-    held: np.ndarray | None = field(default=None, repr=False)  # rows for the test alone, if fixed
-    aware: bool = True  # whether models are told S, if nobody says otherwise
+    held: np.ndarray | None = field(default=None, repr=False)  # rows for the test only, if fixed
+    aware: bool = True  # whether models get S, unless specified otherwise
     notes: tuple[str, ...] = ()  # what a user has to know about these rows
     model: str = ""  # of pixels: the network's name, if not the usual one
     client: str = ""  # the column that says whose a row is, if the data set has its own clients
@@ -77,16 +78,16 @@ class Dataset:
         return len(self.y)
 
     def __repr__(self) -> str:
-        said = "; ".join([self.inputs_words(), *self.role_words()])
-        return f"<Dataset {self.name}: {len(self):,} rows; {said}>"
+        text = "; ".join([self.inputs_words(), *self.role_words()])
+        return f"<Dataset {self.name}: {len(self):,} rows; {text}>"
 
     def _repr_html_(self) -> str:
         lines = [f"Inputs: {self.inputs_words()}.", *(f"{line}." for line in self.role_words())]
-        people = np.bincount(self.s, minlength=len(self.group_names))
-        table = pd.DataFrame({"group": self.group_names, "rows": people})
+        sizes = np.bincount(self.s, minlength=len(self.group_names))
+        table = pd.DataFrame({"group": self.group_names, "rows": sizes})
         if len(self.label_names) == 2:
-            right = np.bincount(self.s, self.y, minlength=len(people))
-            table[f"share of {self.label_names[1]}"] = right / np.maximum(people, 1)
+            right = np.bincount(self.s, self.y, minlength=len(sizes))
+            table[f"share of {self.label_names[1]}"] = right / np.maximum(sizes, 1)
         return block(f"{self.name}: {len(self):,} rows", [*lines, *self.notes], table)
 
     def inputs_words(self, without: str | None = None) -> str:
@@ -100,8 +101,8 @@ class Dataset:
     def role_words(self) -> tuple[str, str]:
         """Say what the label and the sensitive attribute are."""
         names, groups = self.label_names, some(self.group_names)
-        said = f"{names[-1]} counts as positive" if len(names) == 2 else some(names)
-        return f"Label {self.label_column}: {said}", f"S {self.sensitive_column}: {groups}"
+        text = f"{names[-1]} counts as positive" if len(names) == 2 else some(names)
+        return f"Label {self.label_column}: {text}", f"S {self.sensitive_column}: {groups}"
 
     def by(
         self,
@@ -140,9 +141,9 @@ class Dataset:
         return found.hexdigest()
 
     def unfolded(self) -> Dataset:
-        """Return the same people with a column for each number of an embedding, as sites have them.
+        """Return the same rows with a column for each number of an embedding, as sites have them.
 
-        A site knows columns of numbers, and tells their sums.
+        A site has columns of numbers, and sends their sums.
         """
         if self.array is None:
             return self
@@ -154,7 +155,7 @@ class Dataset:
         return replace(self, frame=frame, array=None, numeric=tuple(names))
 
     @property
-    def people(self) -> pd.DataFrame | np.ndarray:
+    def raw_inputs(self) -> pd.DataFrame | np.ndarray:
         """What inputs are made of: the columns, or the array."""
         return self.frame if self.array is None else self.array
 
@@ -167,7 +168,7 @@ class Dataset:
         """Deal the rows to clients as `plan` says, and encode them.
 
         The name of a column makes a client of each of its values. Without a plan, clients are the
-        data set's own, or the paper's. Models are told S as `aware` says, if nothing is said of it
+        data set's own, or the paper's. Models get S as `aware` says, if nothing else is given
         here.
         """
         from pfedfair.federation import federate

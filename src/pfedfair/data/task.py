@@ -1,13 +1,13 @@
-"""What people differ in."""
+"""What a model has to learn: how many groups and classes, and whether it gets S."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Task:
-    """The numbers of groups and classes, and whether a model is told a person's group.
+    """The numbers of groups and classes, and whether a model gets a row's group.
 
-    A model that is not told S is `blind`; otherwise it is `aware`.
+    A model that does not get S is `blind`; otherwise it is `aware`.
     """
 
     groups: int = 2

@@ -1,6 +1,6 @@
 """What chunks of clients hand over, put together without keeping more than is needed.
 
-Messages that are large in all are added up as they come, where the server needs their sums alone;
+Messages that are large in all are added up as they come, where the server needs only their sums;
 one model for all clients is kept once; and a stack of models that is larger than `LIMIT` lies in a
 file without a name, mapped into memory, so that the machine may take its memory back.
 """
@@ -81,26 +81,26 @@ class Models:
     def __init__(self, clients: int, limit: int | None = None) -> None:
         self.clients, self.limit = clients, limit
         self.one: Tensor | None = None
-        self.room: Room | None = None
+        self.stack: ModelStack | None = None
         self.done: list[Tensor] = []  # who has the one model so far
 
     def add(self, ids: Tensor, theta: Tensor) -> None:
-        if self.room is None:
+        if self.stack is None:
             if self.one is None:
                 self.one = theta[0].clone()
             if all(torch.equal(row, self.one) for row in theta):
                 self.done.append(ids)
                 return
             shape = (self.clients, *theta.shape[1:])
-            self.room = Room(shape, theta.dtype, LIMIT if self.limit is None else self.limit)
+            self.stack = ModelStack(shape, theta.dtype, LIMIT if self.limit is None else self.limit)
             for before in self.done:
-                self.room.write(before, self.one.expand(len(before), -1))
-        self.room.write(ids, theta)
+                self.stack.write(before, self.one.expand(len(before), -1))
+        self.stack.write(ids, theta)
 
     def taken(self) -> Tensor:
         """All clients' models; one for all is a view that repeats it, see `shared`."""
-        if self.room is not None:
-            return self.room.tensor
+        if self.stack is not None:
+            return self.stack.tensor
         assert self.one is not None
         return self.one.expand(self.clients, -1)
 
@@ -110,7 +110,7 @@ def shared(theta: Tensor) -> bool:
     return len(theta) == 1 or theta.stride(0) == 0
 
 
-class Room:
+class ModelStack:
     """New memory for a stack; above `limit` bytes it is a file in the temporary folder, mapped."""
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, limit: int) -> None:
@@ -130,7 +130,7 @@ class Room:
                 self.mapped = mmap.mmap(file.fileno(), size)
         except OSError as error:
             raise InputError(
-                f"The clients' models take {size / 1e9:.1f} GB, and {folder} has no room for them "
+                f"The clients' models take {size / 1e9:.1f} GB, and {folder} has no space for them "
                 f"({error.strerror}): set TMPDIR to a folder on a larger disk."
             ) from error
         numbers = torch.from_numpy(np.frombuffer(self.mapped, dtype=np.uint8))

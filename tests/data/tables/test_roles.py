@@ -165,7 +165,7 @@ def test_empty_cells_and_words_are_counted():
     }
     cells["g"] = ["unknown", "", "?", *map(str, numbers[3:])]
     empty, words = made(cells).notes
-    assert empty.startswith("212 empty cells (f 60, e 50, d 40, c 30 and 3 other columns): ")
+    assert empty.startswith("212 missing values (f 60, e 50, d 40, c 30 and 3 other columns): ")
     assert "count as empty (g 1)" in words
 
 
@@ -218,14 +218,14 @@ def test_a_kdd_table_has_its_blanks_flagged_and_its_towns_cut():
     assert encoder.categories["GRINST"].empty > 0.3
     assert 0 < encoder.categories["town"].other < 0.5
     assert encoder.numbers["WKSWORK"].empty > 0
-    assert "empty cells (MIGMTR1 1,376, GRINST 1,321" in data.notes[0]
+    assert "missing values (MIGMTR1 1,376, GRINST 1,321" in data.notes[0]
 
 
 @needs_federations
 def test_the_four_hospitals_load_with_no_option_but_the_columns():
     data = pff.load(FEDERATIONS / "heart-4-hospitals.csv", "disease", "sex")
     assert len(data) == 920
-    assert data.notes[0].startswith("1,759 empty cells (ca 611, thal 486, slope 309")
+    assert data.notes[0].startswith("1,759 missing values (ca 611, thal 486, slope 309")
     federation = data.federate(pff.partition.by_column("hospital"))
     assert len(federation) == 4
     run = pff.train(federation, pff.methods.FedAvg(rounds=20), network="linear")

@@ -471,9 +471,9 @@ def test_another_run_that_asks_the_same_of_others_is_refused(consortium, log, mo
     [
         ([11, 11, 11], "more people than it has"),
         ([9, 4, 4], "more than all others together"),  # of whose numbers there is next to nothing
-        ([9, 9], "not told what each site"),
-        ([9, 9, 9, 9], "not told what each site"),
-        ([9, 9, 0], "not told what each site"),
+        ([9, 9], "not know what each site"),
+        ([9, 9, 9, 9], "not know what each site"),
+        ([9, 9, 0], "not know what each site"),
     ],
 )
 def test_a_site_counts_for_no_more_than_it_should(tmp_path, people, words):
@@ -554,7 +554,7 @@ def test_a_server_that_says_secure_and_asks_in_the_clear_gets_nothing(consortium
     conductor = Conductor(grid, Settings.read(grid.run_config))
     state = conductor.begin()
     for answer in conductor.participants.order(state, "train").values():
-        assert "secure sums alone" in answer.error.reason
+        assert "only in secure sums" in answer.error.reason
 
 
 # --- lies --------------------------------------------------------------------------------------

@@ -9,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pfedfair as pff
-from pfedfair.engines.site.rare_values import levels, numbers, pool_rare_values, training_rows
+from pfedfair.engines.site.rare_values import numbers, pool_codes, pool_rare_values, training_rows
 from pfedfair.engines.site.schema import describe
 
 
 @given(st.lists(st.integers(-1, 6), min_size=1, max_size=60), st.integers(2, 12))
 def test_nobody_is_alone_in_a_category(cells, least):
     codes = np.array(cells)
-    found = levels(codes, 7, least)
+    found = pool_codes(codes, 7, least)
     assert min(Counter(found.tolist()).values()) >= min(least, len(codes))
     kept = Counter(cells)
     for cell, new in zip(cells, found.tolist(), strict=True):
         if kept[cell] >= least:
             assert new == cell  # what enough people have stays
-    np.testing.assert_array_equal(levels(found, 7, least), found)
+    np.testing.assert_array_equal(pool_codes(found, 7, least), found)
 
 
 @given(st.lists(st.none() | st.integers(0, 3), min_size=1, max_size=60), st.integers(2, 12))

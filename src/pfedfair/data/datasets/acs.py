@@ -34,7 +34,7 @@ STATES = (  # by their numbers; those that are nobody's are left empty
 
 
 def acs(folder: Path, sensitive: str | None = None) -> Dataset:
-    """Return the people of all states that are there: Y = income above 50,000 dollars, S = sex."""
+    """Return the rows of all states that are there: Y = income above 50,000 dollars, S = sex."""
     raw = sorted(folder.rglob("psam_p*.csv")) if folder.is_dir() else []
     frame = pd.concat(map(_of_census, raw), ignore_index=True) if raw else _of_table(folder)
     frame = frame.assign(**{SEX: frame[SEX].map(lambda code: WORDS.get(code, code))})
@@ -44,35 +44,35 @@ def acs(folder: Path, sensitive: str | None = None) -> Dataset:
 
 def _odd_codes(frame: pd.DataFrame) -> tuple[str, ...]:
     """Say which states have far fewer codes of a column than the others: they may mean others."""
-    said = []
+    notes = []
     for column in CODES:
         codes = frame.groupby(STATE)[column].nunique()
-        few = codes[codes < codes.median() / 2]
-        if len(few):
-            many = f"{column} has {int(few.max())} codes or fewer in {', '.join(few.index)}"
-            said.append(f"{many} and {int(codes.median())} elsewhere: they may mean other things.")
-    return tuple(said)
+        small = codes[codes < codes.median() / 2]
+        if len(small):
+            many = f"{column} has {int(small.max())} codes or fewer in {', '.join(small.index)}"
+            notes.append(f"{many} and {int(codes.median())} elsewhere: they may mean other things.")
+    return tuple(notes)
 
 
 def _of_census(path: Path) -> pd.DataFrame:
-    """The people of one file of the Census Bureau that are in ACSIncome."""
+    """Return the rows of one file of the Census Bureau that are in ACSIncome."""
     wanted = {*COLUMNS, *CALLED, *RAW}
     try:
         table = pd.read_csv(path, usecols=lambda name: name in wanted)
     except Exception as error:
         raise InputError(f"{path} is not a readable table ({first_line(error)}).") from error
-    people = _columns(table.rename(columns=CALLED), path, RAW)
-    people = people[
-        (people["AGEP"] > ADULT) & (people["PINCP"] > EARNS)
-        & (people["WKHP"] > 0) & (people["PWGTP"] >= 1)
+    rows = _columns(table.rename(columns=CALLED), path, RAW)
+    rows = rows[
+        (rows["AGEP"] > ADULT) & (rows["PINCP"] > EARNS)
+        & (rows["WKHP"] > 0) & (rows["PWGTP"] >= 1)
     ]  # fmt: skip
     names = dict(enumerate(STATES.split(", ")))
-    state = people["ST"].map(lambda number: names.get(int(number)) or f"state {int(number)}")
-    return people[[*COLUMNS]].assign(**{STATE: state, LABEL: people["PINCP"] > HIGH})
+    state = rows["ST"].map(lambda number: names.get(int(number)) or f"state {int(number)}")
+    return rows[[*COLUMNS]].assign(**{STATE: state, LABEL: rows["PINCP"] > HIGH})
 
 
 def _of_table(folder: Path) -> pd.DataFrame:
-    """The people of one table: a file, or the only one of its kind in a folder."""
+    """Return the rows of one table: a file, or the only one of its kind in a folder."""
     path = only_file(folder, ("acs*.parquet", "acs*.csv"), "the Census Bureau's psam_pNN.csv")
     return _columns(read_table(path), path, (STATE, LABEL))[[*COLUMNS, STATE, LABEL]]
 

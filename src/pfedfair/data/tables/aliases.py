@@ -14,7 +14,7 @@ OF_MALE = dict.fromkeys(("1", "1.0", "True"), "male")
 OF_MALE |= dict.fromkeys(("0", "0.0", "False"), "female")
 
 
-def sensitive_of(people: pd.DataFrame, columns: str, groups: Sequence[str]) -> pd.DataFrame:
+def sensitive_of(rows: pd.DataFrame, columns: str, groups: Sequence[str]) -> pd.DataFrame:
     """Return the columns that a run calls sensitive, under the run's names.
 
     Capitals do not matter. Where there is no `gender`, `male` may say it with 1 and 0. Numbers that
@@ -22,25 +22,25 @@ def sensitive_of(people: pd.DataFrame, columns: str, groups: Sequence[str]) -> p
     """
     wanted = columns.split(",")
     own = [_words(groups, at, len(wanted)) for at in range(len(wanted))]
-    found = {name: _column(people, name, words) for name, words in zip(wanted, own, strict=True)}
-    return pd.DataFrame(found, index=people.index)
+    found = {name: _column(rows, name, words) for name, words in zip(wanted, own, strict=True)}
+    return pd.DataFrame(found, index=rows.index)
 
 
-def has_sensitive(people: pd.DataFrame, columns: str) -> bool:
+def has_sensitive(rows: pd.DataFrame, columns: str) -> bool:
     """Whether the rows have the columns that a run calls sensitive."""
-    found = [_called(people, name) is not None for name in columns.split(",")]
-    return all(found) or (columns.lower() == GENDER and _called(people, MALE) is not None)
+    found = [_called(rows, name) is not None for name in columns.split(",")]
+    return all(found) or (columns.lower() == GENDER and _called(rows, MALE) is not None)
 
 
-def _column(people: pd.DataFrame, name: str, words: set[str]) -> pd.Series[Any]:
-    called = _called(people, name)
+def _column(rows: pd.DataFrame, name: str, words: set[str]) -> pd.Series[Any]:
+    called = _called(rows, name)
     if called is None and name.lower() == GENDER and words <= {"female", "male"}:
-        called = _called(people, MALE)
+        called = _called(rows, MALE)
         if called is not None:
-            return _of_male(people[called])
+            return _of_male(rows[called])
     if called is None:
         raise InputError(f"The rows lack the column '{name}', the sensitive attribute.")
-    column: pd.Series[Any] = people[called]
+    column: pd.Series[Any] = rows[called]
     if name.lower() == GENDER and not any(map(_is_code, words)):
         odd = column[column.notna() & column.map(str).map(_is_code)]
         if len(odd):
@@ -51,11 +51,11 @@ def _column(people: pd.DataFrame, name: str, words: set[str]) -> pd.Series[Any]:
     return column
 
 
-def _called(people: pd.DataFrame, name: str) -> Any:
+def _called(rows: pd.DataFrame, name: str) -> Any:
     """The column of this name, whatever its capitals; None if there is none."""
-    if name in people:
+    if name in rows:
         return name
-    alike = [column for column in people if str(column).lower() == name.lower()]
+    alike = [column for column in rows if str(column).lower() == name.lower()]
     if len(alike) > 1:
         raise InputError(
             f"The rows have the columns {' and '.join(map(str, alike))}: call the sensitive one "

@@ -22,10 +22,10 @@ SHRINK = 1.0  # part of a standardised number's variance that is added to each d
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What a client tells of its embeddings: how many, their sum, the sum of their squares.
+    """What a client sends of its embeddings: how many, their sum, the sum of their squares.
 
     For whitening the squares are all products of two numbers, ``(d, d)``. Sums of several clients
-    add up to those of all their people.
+    add up to those of all their rows.
     """
 
     n: int
@@ -71,7 +71,7 @@ class Wide:
 
     @classmethod
     def of(cls, sums: Moments) -> Wide:
-        """The scaling that the moments of all clients' people ask for."""
+        """The scaling that the moments of all clients' rows ask for."""
         mean = sums.total / sums.n
         if sums.square.ndim == 1:
             return cls(*map(_single, (mean, 1 / _spread(sums.square / sums.n - mean**2, mean))))
@@ -90,9 +90,9 @@ class Wide:
     def width(self) -> int:
         return int(self.turn.shape[-1])
 
-    def transform(self, people: Any) -> np.ndarray:
+    def transform(self, rows: Any) -> np.ndarray:
         """Return the inputs of the network, ``(n, width)``, from embeddings or a table of them."""
-        array = _embeddings(people)
+        array = _embeddings(rows)
         if array.ndim != 2 or array.shape[1] != len(self.mean):
             wide = array.shape[1] if array.ndim == 2 else "?"
             raise InputError(
@@ -113,7 +113,7 @@ class Wide:
 
     pack = transform
 
-    def unseen(self, people: Any, packed: np.ndarray) -> tuple[dict[str, int], dict[str, int]]:
+    def unseen(self, rows: Any, packed: np.ndarray) -> tuple[dict[str, int], dict[str, int]]:
         return {}, {}  # they have no cells
 
     def unpack(self, packed: Tensor) -> Tensor:
@@ -136,8 +136,8 @@ class Pixels:
     def width(self) -> int:
         return int(np.prod(self.shape))
 
-    def transform(self, people: Any) -> np.ndarray:
-        array = np.asarray(people)
+    def transform(self, rows: Any) -> np.ndarray:
+        array = np.asarray(rows)
         if array.dtype != np.uint8 or array.shape[1:] != self.shape:
             raise InputError(
                 f"The model takes images {self.shape} of bytes, these are {array.shape[1:]} of "
@@ -147,7 +147,7 @@ class Pixels:
 
     pack = transform
 
-    def unseen(self, people: Any, packed: np.ndarray) -> tuple[dict[str, int], dict[str, int]]:
+    def unseen(self, rows: Any, packed: np.ndarray) -> tuple[dict[str, int], dict[str, int]]:
         return {}, {}  # they have no cells
 
     def unpack(self, packed: Tensor) -> Tensor:
@@ -160,17 +160,17 @@ class Pixels:
         return {}
 
 
-def _embeddings(people: Any) -> np.ndarray:
-    if isinstance(people, pd.DataFrame):
-        if COLUMN not in people:
+def _embeddings(rows: Any) -> np.ndarray:
+    if isinstance(rows, pd.DataFrame):
+        if COLUMN not in rows:
             raise InputError(f"The rows lack the column '{COLUMN}', the input of the model.")
         try:
-            return np.stack([np.asarray(x, np.float32) for x in people[COLUMN]])
+            return np.stack([np.asarray(x, np.float32) for x in rows[COLUMN]])
         except (TypeError, ValueError):
             raise InputError(
                 f"The column '{COLUMN}' must hold lists of numbers, all of the same length."
             ) from None
-    return np.asarray(people)
+    return np.asarray(rows)
 
 
 def unfold(frame: pd.DataFrame) -> pd.DataFrame:
@@ -191,6 +191,6 @@ def _single(array: np.ndarray) -> np.ndarray:
 
 
 def _spread(variance: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Standard deviations; 1 for a number that is the same for everybody."""
+    """Standard deviations; 1 for a number that is the same in all rows."""
     varies = variance > 1e-12 * (mean**2 + variance.max(initial=0.0))
     return np.where(varies, np.sqrt(np.where(varies, variance, 1.0)), 1.0)

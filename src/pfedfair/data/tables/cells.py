@@ -1,6 +1,7 @@
 """What a cell of a table says, whatever program read it.
 
-The codes 1, "1" and 1.0 are one; so are True and "true". Cells without a word or number are empty.
+The codes 1, "1" and 1.0 are one; so are True and "true". Cells without a word or number
+are missing values.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ DECIMAL = re.compile(r"[+-]?((\d+\.\d*|\.\d+)([eE][+-]?\d+)?|\d+[eE][+-]\d+)")  
 
 
 def canonical(cell: Any) -> str | None:
-    """One text for all spellings of a value; None for an empty cell.
+    """One text for all spellings of a value; None for a missing value.
 
     >>> [canonical(cell) for cell in (1, "1", 1.0, " 01 ", "1.0", True, "TRUE", 0.5, "a b", "?")]
     ['1', '1', '1', '1', '1', 'True', 'True', '0.5', 'a b', None]
@@ -57,7 +58,7 @@ def order(word: str) -> tuple[bool, float, str]:
 
 
 def factor(column: pd.Series[Any]) -> tuple[np.ndarray, list[str]]:
-    """Number the values of a column, -1 for empty cells; return the numbers and the values."""
+    """Number the values of a column, -1 for missing values; return the numbers and the values."""
     try:
         codes, seen = pd.factorize(column)
     except TypeError:

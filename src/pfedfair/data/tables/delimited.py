@@ -1,7 +1,7 @@
 """Text with a row for each line: how it is written is found by looking at it.
 
 Files come with other separators than commas, packed, with byte-order marks, from Windows, and with
-decimal commas. What is not certain is said.
+decimal commas. What is not certain is noted.
 """
 
 from __future__ import annotations
@@ -92,18 +92,18 @@ def read(layout: Layout) -> tuple[pd.DataFrame, tuple[str, ...]]:
         note = f"Commas are decimal, 1,5 is 1.5, as in {_some(commas)}."
         frame = pd.read_csv(layout.path, **layout.options())
         layout = replace(layout, notes=(*layout.notes, note))
-    frame, said = plain(frame, layout.decimal)
-    return frame, (*layout.notes, *said)
+    frame, notes = parse_numbers(frame, layout.decimal)
+    return frame, (*layout.notes, *notes)
 
 
 def parts(layout: Layout, rows: int) -> Iterator[pd.DataFrame]:
     """Read a file so many rows at a time; `layout` says whether commas are decimal."""
     with pd.read_csv(layout.path, chunksize=rows, **layout.options()) as reader:
         for frame in reader:
-            yield plain(frame, layout.decimal)[0]
+            yield parse_numbers(frame, layout.decimal)[0]
 
 
-def plain(frame: pd.DataFrame, decimal: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def parse_numbers(frame: pd.DataFrame, decimal: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Write numbers that have marks for thousands, or decimal commas among words, as numbers."""
     changed: dict[str, pd.Series[Any]] = {}
     for name in _texts(frame):

@@ -20,13 +20,13 @@ from pfedfair.data.tables.cells import floats
 
 COPY = 20  # rows that show that a column is a copy
 SLIPS, MOST_SLIPS = 0.01, 10  # of a copy, the part of rows that differ, and words too many
-FEW = 50  # values of a column that may tell another one
+FEW = 50  # values of a column that may determine another one
 MOST_CODES = 20  # numbers that may stand for words: more are compared by their order
 EACH = 4  # rows of a value, on average, for which one word says something
 
 
 @dataclass(frozen=True)
-class Told:
+class Protected:
     """What no input may be a copy of.
 
     `codes` say which of `n` values each row has; `numbers` are what they stand for, if the column
@@ -39,7 +39,7 @@ class Told:
     numbers: np.ndarray | None = None
 
     @classmethod
-    def of(cls, name: str, codes: np.ndarray, numbers: np.ndarray | None = None) -> Told:
+    def of(cls, name: str, codes: np.ndarray, numbers: np.ndarray | None = None) -> Protected:
         found, values = pd.factorize(codes, sort=True)
         return cls(name, found, len(values), numbers)
 
@@ -62,7 +62,7 @@ class Told:
 def same_order(cells: np.ndarray, other: np.ndarray) -> bool:
     """Whether rows have the same order by two columns of numbers, or the reversed one.
 
-    But for empty cells (NaN) and a few slips. Each must have about as many different numbers.
+    But for missing values (NaN) and a few slips. Each must have about as many different numbers.
 
     >>> same_order(np.arange(30.0), 100 - np.arange(30.0) ** 2)
     True
@@ -99,10 +99,10 @@ def folded(cells: np.ndarray, words: Sequence[str]) -> Iterator[tuple[np.ndarray
 
 
 def same_words(cells: np.ndarray, different: int, other: np.ndarray, n: int) -> bool:
-    """Whether two columns are one, perhaps in other words, but for empty cells and a few slips.
+    """Whether two columns are one, perhaps in other words, but for missing values and a few slips.
 
-    Or to be empty is one of the words. Cells are numbers from 0, of so many different values, -1 if
-    they are empty; `other` has `n` different ones.
+    Or to be missing is one of the words. Cells are numbers from 0, of so many different values,
+    -1 if they are missing; `other` has `n` different ones.
     """
     if len(cells) < COPY or different > MOST_SLIPS + n:
         return False
@@ -134,12 +134,12 @@ def same_words(cells: np.ndarray, different: int, other: np.ndarray, n: int) -> 
     return len(set(word[most].tolist())) == n and bool((slips <= allowed).all())
 
 
-def tells(cells: np.ndarray, different: int, other: np.ndarray, n: int) -> bool:
+def determines(cells: np.ndarray, different: int, other: np.ndarray, n: int) -> bool:
     """Whether each of a few values, of many rows each, comes with one value of the other column."""
     if not 2 <= different <= FEW or n > FEW:
         return False
     pairs = np.bincount((cells + 1) * n + other, minlength=(different + 1) * n)
-    pairs = pairs.reshape(different + 1, n)[1:]  # not of empty cells
+    pairs = pairs.reshape(different + 1, n)[1:]  # not of missing values
     pure = bool((np.count_nonzero(pairs, axis=1) == 1).all())
     rows, several = int(pairs.sum(1).min()), int(np.count_nonzero(pairs.sum(0))) > 1
     return pure and rows >= COPY and several

@@ -27,8 +27,8 @@ class Encoder:
     """Numbers standardised, categories one-hot.
 
     Means and scales come from training rows only; so do a column's categories, unless the data set
-    declares them. A category that is not among them encodes as zeros. An empty cell of a column of
-    numbers is as the mean; columns in `gaps`, which had such in training, flag them too.
+    declares them. A category that is not among them encodes as zeros. A missing value of a
+    column of numbers is as the mean; columns in `gaps`, which had such in training, flag them too.
     """
 
     mean: dict[str, float]
@@ -84,7 +84,7 @@ class Encoder:
     pack = transform
 
     def unseen(self, frame: Any, packed: np.ndarray) -> Unseen:
-        """Count cells of a level, or empty cells of a column, that training rows did not have."""
+        """Count cells of a category, or missing values, that training rows did not have."""
         empty = {c: int(np.isnan(floats(needed(frame, c))).sum())
                  for c in self.mean if c not in self.gaps}  # fmt: skip
         levels = {c: int((~np.isin(text(needed(frame, c)), names)).sum())
@@ -111,7 +111,7 @@ ENCODINGS: dict[str, type[Encoder] | type[Piecewise]] = {
 
 
 def fit(data: Dataset, clients: Sequence[np.ndarray], exclude: str | None = None) -> Inputs:
-    """Fit what turns the people of `data` into inputs, on the training rows of all clients."""
+    """Fit what turns the rows of `data` into inputs, on the training rows of all clients."""
     if data.array is None:
         kind = ENCODINGS[known("encoding", data.encoding, ENCODINGS)]
         return kind.fit(data, np.concatenate(clients), exclude)
@@ -121,7 +121,7 @@ def fit(data: Dataset, clients: Sequence[np.ndarray], exclude: str | None = None
 
 
 def from_dict(about: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Inputs:
-    """Make it again from what its `to_dict` and `tensors` said."""
+    """Make it again from what its `to_dict` and `tensors` returned."""
     kind = about.get("kind", "columns")
     if kind == "piecewise":
         return Piecewise.from_dict(about)

@@ -12,7 +12,7 @@ from pfedfair._util.errors import InputError, known, option
 from pfedfair.data.tables.bands import Bands, cut, offer
 from pfedfair.data.tables.cells import canonical, factor, order
 
-MOST_LEVELS = 100  # of a sensitive attribute, before they are merged
+MOST_VALUES = 100  # of a sensitive attribute, before they are merged
 MOST_GROUPS = 20
 FEWEST = 30  # rows of a group, where there are more than two
 MANY = 5  # values of a sensitive number; of more, bands are offered
@@ -45,15 +45,15 @@ def codes(
     """Number a column's values from 0; return the numbers, and the values as text."""
     found, words = factor(column)
     if (empty := int((found == -1).sum())) > 0:
-        raise InputError(f"{what} has {empty} empty cells: fill or drop them.")
+        raise InputError(f"{what} has {empty} missing values: fill or drop them.")
     if not least <= (n := len(words)) <= most:
         raise InputError(f"{what} must have {least} to {most} different values, it has {n}.")
-    levels = sorted(words, key=order)
+    values = sorted(words, key=order)
     if isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered:
-        place_of = {canonical(level): k for k, level in enumerate(column.dtype.categories)}
-        levels = sorted(words, key=lambda word: place_of[word])
-    place = np.array([levels.index(word) for word in words], dtype=np.int64)
-    return np.asarray(place[found]), tuple(levels)
+        place_of = {canonical(value): k for k, value in enumerate(column.dtype.categories)}
+        values = sorted(words, key=lambda word: place_of[word])
+    place = np.array([values.index(word) for word in words], dtype=np.int64)
+    return np.asarray(place[found]), tuple(values)
 
 
 def positive_last(
@@ -98,16 +98,16 @@ def _cross(
     least = 1 if part else 2
     of = {c: f"The sensitive column '{c}'" for c in attributes}
     cells = {c: cut(frame[c], bands[c], of[c]) if c in bands else frame[c] for c in attributes}
-    each = [codes(cells[c], of[c], MOST_LEVELS, least) for c in attributes]
+    each = [codes(cells[c], of[c], MOST_VALUES, least) for c in attributes]
     if len(each) == 1:
         s, names = each[0]
     else:
         values = [np.asarray(names, dtype=object)[s] for s, names in each]
         joined = pd.Series([" x ".join(parts) for parts in zip(*values, strict=True)])
-        s, names = codes(joined, what, MOST_LEVELS, least)
+        s, names = codes(joined, what, MOST_VALUES, least)
     size = np.bincount(s)
-    few = size < (FEWEST if len(size) > 2 and not part else 0)
-    small = np.flatnonzero(few)
+    is_small = size < (FEWEST if len(size) > 2 and not part else 0)
+    small = np.flatnonzero(is_small)
     if len(small) and not merge_groups:
         raise InputError(
             f"{what} has {len(small)} groups with fewer than {FEWEST} rows, '{names[small[0]]}' "
@@ -117,7 +117,7 @@ def _cross(
     if len(small):
         kept = [z for z in range(len(size)) if z not in set(small.tolist())]
         rest = sum(size[z] for z in small)
-        if rest < FEWEST and kept:  # too few even so: they join the smallest group
+        if rest < FEWEST and kept:  # too small even so: they join the smallest group
             smallest = min(kept, key=lambda z: size[z])
             small = np.append(small, smallest)
             kept.remove(smallest)

@@ -16,7 +16,7 @@ HIDDEN = (64, 64)  # layers of a perceptron, where the data set does not say
 def with_model(data: Dataset, model: str | None = None, encoding: str | None = None) -> Dataset:
     """Return the same rows for another model, or another encoding of their columns.
 
-    "additive" is a sum of shapes, one of each column: linear in ramps between quantiles. "linear"
+    "additive" is a sum of shapes, one of each column: linear in a piecewise-linear basis. "linear"
     is linear in what the encoding makes, and "mlp" a perceptron on it. A network on pixels has a
     name of its own.
     """
@@ -33,16 +33,16 @@ def with_model(data: Dataset, model: str | None = None, encoding: str | None = N
     if model == ADDITIVE:
         if encoding == STANDARD:
             no = option("encoding", STANDARD)
-            raise InputError(f"An additive model has ramps: leave out {no}.")
+            raise InputError(f"An additive model has a piecewise-linear basis: leave out {no}.")
         encoding = PIECEWISE
     hidden = {None: data.hidden, MLP: data.hidden or HIDDEN}.get(model, ())
     if encoding is None or encoding == data.encoding:
         return replace(data, hidden=hidden, settings=_section(data, data.settings, hidden))
     if encoding == PIECEWISE and model is None:
         hidden = ()
-    ramps = encoding == PIECEWISE
-    name = f"{data.name}-{ADDITIVE}" if ramps and not hidden else f"{data.name}-{encoding}"
-    settings = f"{data.settings}-{ADDITIVE}" if ramps and not hidden else data.settings
+    piecewise = encoding == PIECEWISE
+    name = f"{data.name}-{ADDITIVE}" if piecewise and not hidden else f"{data.name}-{encoding}"
+    settings = f"{data.settings}-{ADDITIVE}" if piecewise and not hidden else data.settings
     return replace(
         data, name=name, encoding=encoding, hidden=hidden,
         settings=_section(data, settings, hidden),

@@ -13,7 +13,7 @@ import pandas as pd
 from pfedfair._util.errors import option
 from pfedfair.data.tables import dates
 from pfedfair.data.tables.cells import DECIMAL, WHOLE, factor, floats
-from pfedfair.data.tables.duplicates import Told, folded, tells
+from pfedfair.data.tables.duplicates import Protected, determines, folded
 
 MOSTLY = 0.95  # of a column's words are numbers, and the column is one of numbers
 OWN = {"text": 0.9, "number": 0.98}  # different values for each row, of an identifier
@@ -35,39 +35,39 @@ class Roles:
     empty: dict[str, int] = field(default_factory=dict)
     words: dict[str, int] = field(default_factory=dict)  # cells that should be numbers
     no_dates: dict[str, int] = field(default_factory=dict)  # cells that should be dates
-    tells: list[tuple[str, str]] = field(default_factory=list)  # inputs that tell the label or S
+    determined: list[tuple[str, str]] = field(default_factory=list)  # inputs, and what each tells
 
     def notes(self) -> tuple[str, ...]:
-        """Say what happens to columns that are not plain."""
-        said = []
+        """Say what happens to columns that are not simply numbers or words."""
+        notes = []
         if self.empty:
             total = sum(self.empty.values())
-            said.append(
-                f"{total:,} empty cell{'s' * (total > 1)} ({_some(self.empty)}): where training "
+            notes.append(
+                f"{total:,} missing value{'s' * (total > 1)} ({_some(self.empty)}): where training "
                 "rows have such, they have an input of their own."
             )
         if self.words:
-            said.append(
+            notes.append(
                 f"Some cells are no finite numbers, and count as empty ({_some(self.words)}): "
                 f"{option('categorical')} makes categories of such a column."
             )
         if self.no_dates:
-            said.append(
+            notes.append(
                 f"Some cells are no dates, and count as empty ({_some(self.no_dates)}): "
                 f"{option('categorical')} makes categories of such a column."
             )
         if self.dates:
             named = ", ".join(f"'{c}'" for c in self.dates)
-            said.append(f"Dates are taken apart into year, month, weekday and hour: {named}.")
-        for column, what in self.tells:
-            said.append(
+            notes.append(f"Dates are taken apart into year, month, weekday and hour: {named}.")
+        for column, what in self.determined:
+            notes.append(
                 f"'{column}' tells {what} for sure: with each of its values there is one of "
                 f"{what}. {option('drop', column)} if the model should not know it."
             )
         if self.left:
             named = "; ".join(f"'{c}' {why}" for c, why in self.left.items())
-            said.append(f"Left out: {named}; {option('keep')} takes a column all the same.")
-        return tuple(said)
+            notes.append(f"Left out: {named}; {option('keep')} takes a column all the same.")
+        return tuple(notes)
 
 
 def sort_out(
@@ -75,13 +75,13 @@ def sort_out(
     inputs: Sequence[str],
     codes: Sequence[str],
     keep: Sequence[str],
-    told: Sequence[Told],
+    protected: Sequence[Protected],
     part: bool,
 ) -> Roles:
     """Say what each of the `inputs` is.
 
-    `codes` are categories whatever they look like; columns in `keep` are never left out. `told` has
-    what no input may be a copy of. Of a `part` of a table less can be said.
+    `codes` are categories whatever they look like; columns in `keep` are never left out.
+    `protected` has what no input may be a copy of. Of a `part` of a table less is known.
     """
     roles = Roles()
     for name in inputs:
@@ -93,7 +93,7 @@ def sort_out(
         if name not in keep:
             why = "" if name in codes else identifier(kind, cells, different, part)
             forms = [(numbers, different), *folded(cells, words)]
-            same = (one.name for one in told if one.is_copied(forms, column, kind))
+            same = (one.name for one in protected if one.is_copied(forms, column, kind))
             why = why or next((f"is a copy of {what}" for what in same), "")
             why = why or ("is empty" if empty == len(frame) and not part else "")
             constant = not part and not empty and len(frame) > 1 and different == 1
@@ -101,8 +101,9 @@ def sort_out(
             if why:
                 roles.left[name] = why
                 continue
-            surely = (one.name for one in told if tells(numbers, different, one.codes, one.n))
-            roles.tells += [(name, what) for what in surely]
+            for one in protected:
+                if determines(numbers, different, one.codes, one.n):
+                    roles.determined.append((name, one.name))
         blank = empty if kind == "text" else int(column.isna().sum())
         if kind == "number":
             roles.numeric.append(name)
@@ -159,8 +160,8 @@ def _blank_words(column: pd.Series[Any]) -> int:
 def identifier(kind: str, cells: np.ndarray, different: int, part: bool) -> str:
     """Why a column with so many `different` values cannot be but a name or number of a person.
 
-    Whole numbers must also lie close together, as counted people do, or be long. Of a part of a
-    table that cannot be said: an income may be of one person there.
+    Whole numbers must also lie close together, as counted persons do, or be long. Of a part of a
+    table that is not known: an income may be of one person there.
     """
     if kind == "date" or (kind == "number" and part):
         return ""

@@ -23,7 +23,7 @@ from pfedfair._util.files import first_line
 from pfedfair.data.tables.table import read_table
 
 ROWS = 65_536  # in a part
-# Words that pandas takes for empty cells, unless it is told which.
+# Words that pandas takes for missing values, unless it is given others.
 EMPTY = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
@@ -69,7 +69,7 @@ class Rows:
     ) -> Iterator[Part]:
         """Yield rows in order: `columns`, those among `words` as text; and `copied` ones as text.
 
-        `on_part` is told what part of the file has been read.
+        `on_part` is called with what part of the file has been read.
         """
         if self.whole is not None:
             found = _in_memory(self.whole, columns, copied)
@@ -150,7 +150,7 @@ def _of_parquet(path: Path, columns: Sequence[str], words: Collection[str], copi
                 ) from None
         for name in columns:
             if name in words and pa.types.is_integer(table.schema.field(name).type):
-                at = table.schema.get_field_index(name)  # an empty cell would make floats of them
+                at = table.schema.get_field_index(name)  # a missing value would make floats of them
                 table = table.set_column(at, name, pc.cast(table[name], pa.string()))
         done += len(batch)
         frame = table.select(list(columns)).to_pandas(ignore_metadata=True)

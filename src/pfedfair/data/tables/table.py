@@ -13,7 +13,7 @@ from pfedfair._util.errors import InputError, has_column, known, option
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables.bands import checked
 from pfedfair.data.tables.cells import DECIMAL, WHOLE, factor, floats
-from pfedfair.data.tables.duplicates import Told
+from pfedfair.data.tables.duplicates import Protected
 from pfedfair.data.tables.encoder import ENCODINGS
 from pfedfair.data.tables.groups import codes, columns_of, cross, joined, positive_last
 from pfedfair.data.tables.reading import read_table as read_table
@@ -51,7 +51,7 @@ def from_frame(
         A column, or several (a list, or with commas between): then every combination of their
         values that occurs is a group.
     drop
-        Columns that are not inputs. With S among them, models are not told S.
+        Columns that are not inputs. With S among them, models do not get S.
     categorical
         Columns of numbers that are codes, such as a postal code.
     merge_groups
@@ -61,17 +61,17 @@ def from_frame(
     keep
         Columns that are inputs even if they look like identifiers or copies.
     encoding
-        How columns become inputs: "piecewise" (ramps between quantiles of a number) or "standard"
-        (numbers standardised).
+        How columns become inputs: "piecewise" (a piecewise-linear basis with knots at
+        quantiles) or "standard" (numbers standardised).
     positive
         The label that counts as positive: the last one, coded 1 if there are two.
     bands
         Sensitive columns of numbers that are cut into groups: ``{"age": [25, 45, 65]}`` makes
         "under 25", "25 to under 45", "45 to under 65" and "65 and over".
     test
-        Rows for the test alone, with the same columns; then all of `frame` is for training.
+        Rows for the test only, with the same columns; then all of `frame` is for training.
     weight
-        The column that says how many people a row stands for, such as the weights of a survey. It
+        The column that says how many persons a row stands for, such as the weights of a survey. It
         counts in training and in what is measured, and is no input.
     """
     frame = _named(frame)
@@ -87,8 +87,8 @@ def from_frame(
         needed = (*needed, weight)
     held, notes = None, []
     if test is not None:
-        frame, held, said = _with_test(frame, _named(test), needed)
-        notes += said
+        frame, held, more = _with_test(frame, _named(test), needed)
+        notes += more
     least, cuts = 1 if part else 2, checked(bands)
     y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES, least)
     if positive is not None:
@@ -98,15 +98,15 @@ def from_frame(
         notes += _agreed(held, {"label": (y, label_names), "group": (s, group_names)})
     inputs = [c for c in frame.columns if c not in {*needed, *drop}]
     rows = slice(None) if held is None else ~held
-    told = [Told.of("the label", y[rows])]
+    protected = [Protected.of("the label", y[rows])]
     for c in attributes:
         numbers = floats(frame[c])[rows] if c in cuts else None
-        told.append(Told.of(f"'{c}'", factor(frame[c])[0][rows], numbers))
+        protected.append(Protected.of(f"'{c}'", factor(frame[c])[0][rows], numbers))
     if cuts or len(attributes) > 1:
-        told.append(Told.of("S", s[rows]))
+        protected.append(Protected.of("S", s[rows]))
     if cuts:
         notes.append(_bands_words(cuts, s, group_names))
-    roles = sort_out(frame[rows], inputs, categorical, keep, told, part)
+    roles = sort_out(frame[rows], inputs, categorical, keep, protected, part)
     hidden = [c for c in attributes if c in drop]
     if hidden and len(hidden) < len(attributes):
         raise InputError(
@@ -168,7 +168,7 @@ def _check(
     named: Sequence[str],
     decided: Sequence[str],
 ) -> None:
-    """Refuse columns that are not there, are two things at once, or are told twice."""
+    """Refuse columns that are not there, are two things at once, or are given twice."""
     values = [c for c in frame.columns if WHOLE.fullmatch(c) or DECIMAL.fullmatch(c)]
     if label not in frame and len(values) > 1 and not _counted(values):
         raise InputError(
@@ -210,15 +210,15 @@ def _with_test(
         has_column(column, test, "in the table for the test")
     absent = [column for column in frame.columns if column not in test]
     more = [column for column in test.columns if column not in frame]
-    said = []
+    notes = []
     if absent:
-        said.append(f"The rows for the test lack {_quoted(absent)}: their cells count as empty.")
+        notes.append(f"The rows for the test lack {_quoted(absent)}: their cells count as empty.")
     if more:
-        said.append(f"Only the rows for the test have {_quoted(more)}: no input.")
+        notes.append(f"Only the rows for the test have {_quoted(more)}: no input.")
     both = [frame, test.reindex(columns=frame.columns)]
     joined = {c: _joined([part[c] for part in both]) for c in frame}
     held = np.arange(len(frame) + len(test)) >= len(frame)
-    return pd.DataFrame(joined), held, said
+    return pd.DataFrame(joined), held, notes
 
 
 def _joined(parts: list[pd.Series[Any]]) -> pd.Series[Any]:
@@ -233,7 +233,7 @@ def _joined(parts: list[pd.Series[Any]]) -> pd.Series[Any]:
 
 def _agreed(held: np.ndarray, task: dict[str, tuple[np.ndarray, tuple[str, ...]]]) -> list[str]:
     """Refuse labels and groups of which nobody learns; name those that nobody is tested on."""
-    said = []
+    notes = []
     for what, (found, names) in task.items():
         train, test = (set(found[some].tolist()) for some in (~held, held))
         strange = [names[z] for z in sorted(test - train)]
@@ -243,8 +243,8 @@ def _agreed(held: np.ndarray, task: dict[str, tuple[np.ndarray, tuple[str, ...]]
                 "not: call them alike, or leave those rows out."
             )
         if absent := [names[z] for z in sorted(train - test)]:
-            said.append(f"No row for the test has the {what} {_quoted(absent)}.")
-    return said
+            notes.append(f"No row for the test has the {what} {_quoted(absent)}.")
+    return notes
 
 
 def _bands_words(bands: Mapping[str, Any], s: np.ndarray, groups: Sequence[str]) -> str:

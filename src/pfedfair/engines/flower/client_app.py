@@ -104,7 +104,7 @@ def _order(message: Message) -> dict[str, Any]:
     """Return what a message asks of a secure sum."""
     text = message.content.config_records["config"].get("secure")
     if not isinstance(text, str):
-        raise PolicyError("This site takes part in secure sums alone in this run.")
+        raise PolicyError("This site takes part only in secure sums in this run.")
     return dict(json.loads(text))
 
 

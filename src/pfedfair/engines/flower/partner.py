@@ -219,7 +219,7 @@ class Partner:
         """Check the weights of the sites; if the others were sent different ones, masks remain."""
         own = people.get(self.known["number"], 0)
         if set(people) != set(map(int, self.known["held"])) or min(people.values()) < 1:
-            raise PolicyError("This site is not told what each site in the sum counts for.")
+            raise PolicyError("This site does not know what each site in the sum counts for.")
         if own > most:
             raise PolicyError("This site does not count for more people than it has.")
         if 2 * own > sum(people.values()):

@@ -48,7 +48,7 @@ Check = Callable[[int, Mapping[str, Any]], None]  # of a site's answer; raises i
 NOTICE = (
     "the sites' numbers are added up behind masks: the server sees sums of at least %d sites, and "
     "nobody's own. Each site shortens its own update (max-change = %g); an update that is too long "
-    "on purpose is seen in the sum alone, and nobody can say whose it is"
+    "on purpose is seen only in the sum, and nobody can say whose it is"
 )
 
 

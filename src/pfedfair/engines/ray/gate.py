@@ -46,7 +46,7 @@ def _check_address(address: str) -> None:
     host, colon, port = address.rpartition(":")
     if not colon or not host or "/" in address or not port.isdecimal():
         raise InputError(
-            f"{option('cluster')} takes HOST:PORT, as ray start told it (often port 6379), or "
+            f"{option('cluster')} takes HOST:PORT, as ray start printed it (often port 6379), or "
             f"{LOCAL}; got '{address}'."
         )
 
@@ -83,7 +83,7 @@ def _answers(address: str, token: str | None) -> bool:
                 return False
             raise InputError(
                 f"No Ray cluster answers at {address} ({error.code().name.lower()}): is it "
-                "running, and is this the address that ray start told?"
+                "running, and is this the address that ray start printed?"
             ) from None
     return True
 

@@ -37,7 +37,7 @@ from pfedfair.federation import Federation, Table
 
 log = logging.getLogger("pfedfair")
 NAME = "encoded.safetensors"
-FORMAT = 1
+FORMAT = 2
 HOUR = 3600
 _not_writable: set[Path] = set()  # folders, to warn once of each
 
@@ -158,7 +158,7 @@ class RowCache:
             table = Table(tensors["x"], tensors["y"], tensors["s"])
             row_keys = tensors["marks"].numpy().view(np.uint64) if "marks" in tensors else None
             found = EncodedRows(table, tensors["rows"].numpy(), int(about["people"]), row_keys)
-            notes = [str(text) for text in about["said"]]
+            notes = [str(text) for text in about["notes"]]
         except Exception as error:  # whatever is wrong with it, the table is still there
             log.warning("pfedfair: %s cannot be read, and is made anew: %s",
                         self.path, first_line(error))  # fmt: skip
@@ -173,7 +173,7 @@ class RowCache:
         tensors = {"x": x, "y": y, "s": s, "rows": torch.from_numpy(made.rows)}
         if made.row_keys is not None:
             tensors["marks"] = torch.from_numpy(made.row_keys.view(np.int64))
-        about = {"key": self.key, "people": made.people, "said": notes}
+        about = {"key": self.key, "people": made.people, "notes": notes}
         try:
             self._remove_partial_files()
             if _stats(self.files) == self.stats:

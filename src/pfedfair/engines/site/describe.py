@@ -47,7 +47,7 @@ def _check_changes(site: Site, path: Path, least: int) -> None:
         if 0 < changed < least:
             raise InputError(
                 f"The table has changed by {changed} rows since it was described last, fewer than "
-                f"least-people = {least} in the policy: a new description would tell of them. "
+                f"least-people = {least} in the policy: a new description would reveal them. "
                 "Change more rows at a time, or set repeat-description = true."
             )
         if not changed:

@@ -1,4 +1,4 @@
-"""Masked integers modulo 2^64, whose sum alone can be read.
+"""Masked integers modulo 2^64, of which only the sum can be read.
 
 A number x is sent as round(x * 2^bits), plus pseudorandom masks. A site shares one mask with every
 other site, which one of the two adds and the other subtracts, and has one of its own: in the sum of
@@ -6,7 +6,7 @@ all the shared masks cancel. Sums of integers are exact, and the error of others
 step of 2^-bits for each site. All sums must stay within a quarter of the range of 64 bits, so that
 an overflow is detected.
 
-Masks are AES-256 in counter mode: without the key they cannot be told from random numbers.
+Masks are AES-256 in counter mode: without the key they cannot be distinguished from random numbers.
 """
 
 import json

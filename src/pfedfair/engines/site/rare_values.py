@@ -1,6 +1,6 @@
 """Pool rare values: no training row of a site is the only one with its value.
 
-If one person at a site had a category, its weights would move for this person alone, and reveal the
+If one row at a site had a category, its weights would move for this row only, and reveal the
 label to anyone who sees the update. So among a site's training rows:
 
 - a category, or the missing value, of fewer than `least` rows counts as "other"; if these are still
@@ -29,8 +29,8 @@ def training_rows(data: Dataset, rows: np.ndarray, least: int) -> np.ndarray:
     while True:
         kept = rows
         for codes in (data.y, data.s):
-            people = np.bincount(codes[kept].astype(np.int64), minlength=1)
-            kept = kept[people[codes[kept].astype(np.int64)] >= least]
+            counts = np.bincount(codes[kept].astype(np.int64), minlength=1)
+            kept = kept[counts[codes[kept].astype(np.int64)] >= least]
         if len(kept) == len(rows):
             return kept
         rows = kept
@@ -54,7 +54,7 @@ def pool_rare_values(
             codes, words = factor(needed(data.frame, name))
             other, codes = len(words), codes.copy()
             for rows in clients:
-                codes[rows] = levels(codes[rows], other, least)
+                codes[rows] = pool_codes(codes[rows], other, least)
             new[name] = np.array([*words, OTHER, None], dtype=object)[codes]
     return replace(data, frame=data.frame.assign(**new))
 
@@ -69,22 +69,24 @@ def numbers(values: np.ndarray, least: int) -> np.ndarray:
     if (~empty).sum() < least:
         return np.full_like(values, np.nan)
     found = values.copy()
-    each, people = np.unique(values[~empty], return_counts=True)
-    if (~empty).sum() - people.max() < least:
-        found[~empty] = each[people.argmax()]
+    each, counts = np.unique(values[~empty], return_counts=True)
+    if (~empty).sum() - counts.max() < least:
+        found[~empty] = each[counts.argmax()]
     if empty.sum() < least:
         found[empty] = np.sort(found[~empty])[(~empty).sum() // 2]
     return found
 
 
-def levels(codes: np.ndarray, other: int, least: int) -> np.ndarray:
+def pool_codes(codes: np.ndarray, other: int, least: int) -> np.ndarray:
     """Pool the rare values of a column of codes, with -1 for missing values.
 
-    >>> levels(np.array([0, 0, 0, 1, 2, -1]), 3, 2).tolist(), levels(np.array([0, 0, 1]), 3, 2)
-    ([0, 0, 0, 3, 3, 3], array([0, 0, 0]))
+    >>> pool_codes(np.array([0, 0, 0, 1, 2, -1]), 3, 2).tolist()
+    [0, 0, 0, 3, 3, 3]
+    >>> pool_codes(np.array([0, 0, 1]), 3, 2).tolist()
+    [0, 0, 0]
     """
-    people = np.bincount(codes + 1, minlength=other + 2)
-    rare = (people[codes + 1] < least) | (codes == other)
+    counts = np.bincount(codes + 1, minlength=other + 2)
+    rare = (counts[codes + 1] < least) | (codes == other)
     if not rare.any():
         return codes
-    return np.where(rare, other if rare.sum() >= least else people.argmax() - 1, codes)
+    return np.where(rare, other if rare.sum() >= least else counts.argmax() - 1, codes)

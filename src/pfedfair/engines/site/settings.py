@@ -51,13 +51,13 @@ def check_secure(
     """Refuse settings that need more than sums."""
     if not all(phase.sums for phase in algorithm.phases):
         raise InputError(
-            f"{type(algorithm).__name__} needs each site's own numbers, and secure-sum shows sums "
-            "alone: leave out secure-sum, or take a method that adds up, such as pfedfair or "
+            f"{type(algorithm).__name__} needs each site's own numbers, and secure-sum shows only "
+            "sums: leave out secure-sum, or take a method that adds up, such as pfedfair or "
             "transport."
         )
     if aggregate != "mean":
         raise InputError(
-            f"aggregate = {aggregate} looks at each site's model, and secure-sum shows sums alone: "
+            f"aggregate = {aggregate} looks at each site's model, and secure-sum shows only sums: "
             "leave out one of them."
         )
     if least < MIN_SITES:

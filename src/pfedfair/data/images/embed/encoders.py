@@ -92,13 +92,13 @@ def threads(count: int) -> Iterator[None]:
 def _model(checkpoint: Checkpoint) -> tuple[torch.nn.Module, set[str]]:
     from transformers import AutoConfig
 
-    folder, told = checkpoint.folder, read_json(checkpoint.folder / "config.json")
-    if "quantization_config" in told:
-        raise InputError(f"{folder} is quantised: take the encoder's plain weights.")
+    folder, settings = checkpoint.folder, read_json(checkpoint.folder / "config.json")
+    if "quantization_config" in settings:
+        raise InputError(f"{folder} is quantised: take the encoder's own weights.")
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:
-        kind = told.get("model_type", "none")
+        kind = settings.get("model_type", "none")
         raise InputError(
             f"{folder / 'config.json'} cannot be used (model_type {kind}: {first_line(error)}): "
             "only models that transformers itself has are loaded."
@@ -126,7 +126,7 @@ def _model(checkpoint: Checkpoint) -> tuple[torch.nn.Module, set[str]]:
 
 
 def _vision_class(checkpoint: Checkpoint, config: Any) -> tuple[Any, Any]:
-    """The class for a config's images alone; with a projection if the weights have one."""
+    """The class for a config's images only; with a projection if the weights have one."""
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_MAPPING
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LARGEST = 64_000_000  # pixels of one image: more may be a decompression bomb
 HEAVIEST = 256 * 2**20  # bytes of one file
-ALONE = 4_000_000  # pixels from which images are decoded one at a time
+SEQUENTIAL = 4_000_000  # pixels from which images are decoded one at a time
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # none that runs programs
 ORIENTATION = 0x0112  # the EXIF tag
 _large = Lock()
@@ -96,12 +96,12 @@ def _decoded(content: bytes) -> tuple[Image, bool, bool]:
         width, height = image.size
         if width * height > LARGEST:
             raise BadImage(f"{width} x {height} are more than {LARGEST:,} pixels")
-        with _large if width * height > ALONE else nullcontext():
+        with _large if width * height > SEQUENTIAL else nullcontext():
             several = bool(getattr(image, "is_animated", False)) and image.format != "MPO"
             image.load()
             turn = _turn(image)
-            plain = _rgb(image)
-            return (plain if turn is None else plain.transpose(turn)), several, turn is not None
+            rgb = _rgb(image)
+            return (rgb if turn is None else rgb.transpose(turn)), several, turn is not None
 
 
 def _turn(image: Image) -> Transpose | None:

@@ -47,15 +47,15 @@ def metadata(path: Path) -> dict[str, Any] | None:
     if found is None:
         return None
     try:
-        told = json.loads(found)
+        about = json.loads(found)
     except ValueError as error:
         raise InputError(f"{path} has metadata that cannot be read: write it again.") from error
-    if isinstance(told, list) and len({_encoder(one) for one in told}) > 1:
+    if isinstance(about, list) and len({_encoder(one) for one in about}) > 1:
         raise InputError(f"{path}: {MIXED}.")
-    told = told[0] if isinstance(told, list) and told else told
-    if not isinstance(told, dict):
+    about = about[0] if isinstance(about, list) and about else about
+    if not isinstance(about, dict):
         raise InputError(f"{path} has metadata that cannot be read: write it again.")
-    return told
+    return about
 
 
 def read_columns(path: Path, columns: list[str]) -> pd.DataFrame:
@@ -75,8 +75,8 @@ def _opened(path: Path) -> pq.ParquetFile:
         raise InputError(f"{path} is not a readable Parquet file ({first_line(error)}).") from error
 
 
-def _encoder(told: Any) -> Any:
-    return told.get("hash", told.get("encoder")) if isinstance(told, dict) else str(told)
+def _encoder(about: Any) -> Any:
+    return about.get("hash", about.get("encoder")) if isinstance(about, dict) else str(about)
 
 
 def _check_one_encoder(path: Path, frame: pd.DataFrame, meta: dict[str, Any] | None) -> None:

@@ -67,8 +67,8 @@ def embed(
 ) -> Report:
     """Write the embeddings of a folder's images; a stopped call is gone on with.
 
-    `files` are names relative to the folder; all images below it if left out. `on_work` is told
-    how many files are done, and of how many.
+    `files` are names relative to the folder; all images below it if left out. `on_work` is called
+    with how many files are done, and of how many.
     """
     began, folder, out = time.monotonic(), Path(folder), Path(out)
     threads = torch.get_num_threads() if threads is None else threads

@@ -93,9 +93,9 @@ def remove(folder: Path) -> None:
 
 
 def save(folder: Path, part: Part) -> None:
-    told = {"skipped": part.skipped, "animated": part.animated, "rotated": part.rotated}
+    about = {"skipped": part.skipped, "animated": part.animated, "rotated": part.rotated}
     table = _table(part.names, part.hashes, part.embeddings)
-    table = table.replace_schema_metadata({KEY: json.dumps(told).encode()})
+    table = table.replace_schema_metadata({KEY: json.dumps(about).encode()})
     with atomic(_path(folder, part.start, part.end)) as beside:
         pq.write_table(table, beside, **AS)
 
@@ -108,10 +108,10 @@ def saved(folder: Path) -> Iterator[tuple[int, int, pa.Table, dict[str, Any]]]:
     while start in ends:
         try:
             table = pq.read_table(_path(folder, start, ends[start]))
-            told = json.loads(table.schema.metadata[KEY])
+            about = json.loads(table.schema.metadata[KEY])
         except Exception:  # a broken disk: this part is made again
             return
-        yield start, ends[start], table, told
+        yield start, ends[start], table, about
         start = ends[start]
 
 
@@ -120,15 +120,15 @@ def assemble(
 ) -> dict[str, Any]:
     """Write the embeddings file of all parts, and return its metadata."""
     digest, skipped, images, animated, rotated = hashlib.sha256(), [*skipped], 0, 0, 0
-    for _, _, table, told in saved(folder):
+    for _, _, table, about in saved(folder):
         for name, sha256 in zip(
             table["file"].to_pylist(), table["sha256"].to_pylist(), strict=True
         ):
             digest.update(f"{name}\0{sha256}\0".encode())
-        skipped += told["skipped"]
+        skipped += about["skipped"]
         images += len(table)
-        animated += told["animated"]
-        rotated += told["rotated"]
+        animated += about["animated"]
+        rotated += about["rotated"]
     skipped.sort()
     first = [f"{printable(name)}: {reason}" for name, reason in skipped[:SHOWN]]
     meta = {"format": 1} | {key: value for key, value in card.items() if key != "stamp"}

@@ -57,9 +57,9 @@ def load(
     skip_missing
         Leave out images that are listed but not there, or there without a label.
     merge_groups
-        Put groups of few rows together, see `from_frame`.
+        Put small groups together, see `from_frame`.
     with_images
-        Take embeddings of those rows alone whose images are there, too.
+        Take embeddings of only those rows whose images are there, too.
     on_work
         Called with how many images were read or embedded, and of how many.
     """

@@ -24,7 +24,7 @@ from pfedfair.data.images.faces.layout import (
     list_images,
     places,
 )
-from pfedfair.data.images.faces.rows import Asked, build, gather
+from pfedfair.data.images.faces.rows import Asked, build, read_rows
 
 NAMES = """
 5_o_Clock_Shadow Arched_Eyebrows Attractive Bags_Under_Eyes Bald Bangs Big_Lips Big_Nose
@@ -49,17 +49,17 @@ def celeba(folder: Path, label: str | None, sensitive: str | None, options: Opti
     source = Source("celeba", folder, where, home, images, files)
     deeper = [*where, *(place / "Anno" for place in where), *(place / "Eval" for place in where)]
     labels = _labels(find(deeper, LABELS))
-    rows = gather(source, labels, Asked.of(label or "Smiling", sensitive or "Male"), options)
-    said, table = [], rows.table
+    rows = read_rows(source, labels, Asked.of(label or "Smiling", sensitive or "Male"), options)
+    messages, table = [], rows.table
     for column, name in (("partition", PARTITION), ("identity", IDENTITY)):
         if path := find(deeper, name):
             table[column] = table["file"].map(_numbers(path))
             if empty := int(table[column].isna().sum()):
-                said.append(f"{name} is not used: it lacks {empty:,} of the rows.")
+                messages.append(f"{name} is not used: it lacks {empty:,} of the rows.")
                 table = table.drop(columns=column)
             else:
                 table[column] = table[column].astype(np.int64)
-    rows = rows._replace(table=table, notes=(*rows.notes, *said))
+    rows = rows._replace(table=table, notes=(*rows.notes, *messages))
     plan = partial(split.paper_plan, PAPER, "CelebA")
     return build(rows, "celeba", labels, options, held, plan, settings="celeba")
 

@@ -16,7 +16,7 @@ from pfedfair.data.dataset import Dataset, PaperPlan
 from pfedfair.data.images.faces import people, split
 from pfedfair.data.images.faces.labels import Labels
 from pfedfair.data.images.faces.layout import Options, Source, find, list_images, places
-from pfedfair.data.images.faces.rows import Asked, build, gather
+from pfedfair.data.images.faces.rows import Asked, build, read_rows
 from pfedfair.data.tables.reading import read_table
 
 PARTS = ("train", "val")
@@ -44,7 +44,7 @@ def fairface(folder: Path, label: str | None, sensitive: str | None, options: Op
         needs="has no fairface_label_train.csv",
         layout="train/*.jpg and fairface_label_train.csv",
     )
-    rows = gather(source, labels, Asked.of(label or "White", sensitive or "gender"), options)
+    rows = read_rows(source, labels, Asked.of(label or "White", sensitive or "gender"), options)
     plan = partial(split.paper_plan, PAPER, "FairFace")
     held = partial(_held, len(paths) == len(PARTS))
     return build(rows, "fairface", labels, options, held, plan, settings="fairface")
@@ -53,9 +53,9 @@ def fairface(folder: Path, label: str | None, sensitive: str | None, options: Op
 def read_labels(path: Path) -> pd.DataFrame:
     """Read one of the two official files; the index is the file."""
     frame = read_table(path)
-    lacking = [c for c in COLUMNS if c not in frame]
-    if lacking:
-        raise InputError(f"{path} has no column '{lacking[0]}': take FairFace's own label file.")
+    absent = [c for c in COLUMNS if c not in frame]
+    if absent:
+        raise InputError(f"{path} has no column '{absent[0]}': take FairFace's own label file.")
     if frame["file"].duplicated().any():
         raise InputError(
             f"{path} lists '{frame['file'][frame['file'].duplicated()].iloc[0]}' twice."

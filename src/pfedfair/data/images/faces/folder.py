@@ -12,7 +12,7 @@ from pfedfair.data.dataset import Dataset
 from pfedfair.data.images.faces import inputs
 from pfedfair.data.images.faces.labels import Labels, describe, missing_labels, whole_numbers
 from pfedfair.data.images.faces.layout import Options, Source, count, exists, first
-from pfedfair.data.images.faces.rows import Asked, Rows, build, gather
+from pfedfair.data.images.faces.rows import Asked, Rows, build, read_rows
 
 MANIFEST = "manifest.csv"
 
@@ -36,7 +36,7 @@ def from_folder(folder: Path, label: str, sensitive: str, **options: Any) -> Dat
         listed=frozenset(table.index),
         layout=f"{MANIFEST} and the images that it lists",
     )
-    rows = gather(source, labels, Asked.of(label, sensitive), asked)
+    rows = read_rows(source, labels, Asked.of(label, sensitive), asked)
     lost = set(table.index) - set(rows.table["file"])
     gone = sorted(lost - set(there))
     if gone and asked.pixels is None:
@@ -96,8 +96,8 @@ def from_embeddings(
     labels = Labels(of=lambda files: own.reindex(list(files)), file=None)
     table, _ = describe(labels, columns["file"].tolist(), None)
     names = Asked.of(label, sensitive).resolve(table, labels, source)
-    known, said = missing_labels(table, names, source, labels, asked.skip_missing)
+    known, more_notes = missing_labels(table, names, source, labels, asked.skip_missing)
     kept = whole_numbers(table[known].reset_index(drop=True))
     array = array if known.all() else array[known]
-    rows = Rows(kept, array, file.encoder, names[0], names[1:], (*notes, *said))
+    rows = Rows(kept, array, file.encoder, names[0], names[1:], (*notes, *more_notes))
     return build(rows, name, labels, asked)

@@ -1,4 +1,4 @@
-"""What is said of each image: from the official labels, else from columns beside embeddings."""
+"""The labels of each image: from the official labels, else from columns beside embeddings."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ def flags(column: pd.Series[Any]) -> pd.Series[Any]:
     >>> flags(pd.Series([1, -1, None])).tolist()
     [1.0, 0.0, nan]
     """
-    plain = column.astype(object).where(column.notna())
-    numbers = pd.to_numeric(plain, errors="coerce").astype(float)
-    odd = plain[numbers.isna() & plain.notna() & plain.ne("")]
+    values = column.astype(object).where(column.notna())
+    numbers = pd.to_numeric(values, errors="coerce").astype(float)
+    odd = values[numbers.isna() & values.notna() & values.ne("")]
     if len(odd):
         raise InputError(
             f"The column '{column.name}' of the embeddings file has '{odd.iloc[0]}', which cannot "
@@ -111,15 +111,15 @@ def flags(column: pd.Series[Any]) -> pd.Series[Any]:
 
 def texts(column: pd.Series[Any], example: str) -> pd.Series[Any]:
     """Return a column of words as it is; refuse numbers, for which nobody says what they mean."""
-    plain = column.astype(object).where(column.notna())
-    given = plain.dropna()
+    values = column.astype(object).where(column.notna())
+    given = values.dropna()
     odd = given[~given.map(lambda v: isinstance(v, str) and pd.isna(_number(v)))]
     if len(odd):
         raise InputError(
             f"The column '{column.name}' of the embeddings file has '{odd.iloc[0]}', which may "
             f"mean anything: write {example} in it, or leave the column out."
         )
-    return plain
+    return values
 
 
 def _number(text: str) -> float:
@@ -127,7 +127,7 @@ def _number(text: str) -> float:
 
 
 def whole_numbers(table: pd.DataFrame) -> pd.DataFrame:
-    """Make integers again of columns that had empty cells and have none now."""
+    """Make integers again of columns that had missing values and have none now."""
     table = table.copy(deep=False)
     for name, column in table.items():
         if column.dtype.kind == "f" and column.notna().all() and (column == column.round()).all():
@@ -184,8 +184,8 @@ def missing_labels(
             f"{option('skip_missing', True)} to leave {'it' if one else 'them'} out "
             f"({first(files)})."
         )
-    told = f"{what} no value of {' or '.join(empty)} and {'is' if one else 'are'} left out"
-    return known, (f"{told}: {first(files)}.",)
+    message = f"{what} no value of {' or '.join(empty)} and {'is' if one else 'are'} left out"
+    return known, (f"{message}: {first(files)}.",)
 
 
 def absent(source: Source, labels: Labels, skip: bool) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ class Asked:
         return label, *groups
 
 
-def gather(source: Source, labels: Labels, asked: Asked, options: Options) -> Rows:
+def read_rows(source: Source, labels: Labels, asked: Asked, options: Options) -> Rows:
     """Read the embeddings or pixels of a folder, and the labels of the same rows."""
     if options.pixels is not None:
         return _from_images(source, labels, asked, options)
@@ -80,22 +80,22 @@ def gather(source: Source, labels: Labels, asked: Asked, options: Options) -> Ro
     if file is None:
         if options.encoder is None or not source.files:
             raise inputs.no_embeddings(source, found, options.encoder)
-        table, _, said = _labelled(source, labels, asked, options, None)  # before long work
-        file, notes = inputs.compute(source, table["file"].tolist(), options), said
+        table, _, more_notes = _labelled(source, labels, asked, options, None)  # before long work
+        file, notes = inputs.compute(source, table["file"].tolist(), options), more_notes
     columns, array, more = inputs.read(file, source)
     more = (*more, *stale(source, file.path, columns))
     table, disagree = describe(labels, columns["file"].tolist(), columns)
     names = asked.resolve(table, labels, source)
-    known, lacking = missing_labels(table, names, source, labels, options.skip_missing)
-    notes = (*notes, *more, *disagree, *lacking)
+    known, unlabelled = missing_labels(table, names, source, labels, options.skip_missing)
+    notes = (*notes, *more, *disagree, *unlabelled)
     if options.with_images:
         if not source.files:
             raise InputError(f"There are no images of {source.name} in {source.folder}.")
         known = known & table["file"].isin(source.files).to_numpy()
     if left := _without_row(source, labels, table["file"]):
         has = "has" if left == 1 else "have"
-        told = f"{count(left, 'image')} in {source.images} {has} no row in {file.path.name}."
-        notes = (*notes, told)
+        message = f"{count(left, 'image')} in {source.images} {has} no row in {file.path.name}."
+        notes = (*notes, message)
     return _kept(table, array, known, file.encoder, names, notes, source)
 
 
@@ -117,12 +117,12 @@ def _from_images(source: Source, labels: Labels, asked: Asked, options: Options)
     table, names, notes = _labelled(source, labels, asked, options, columns)
     side = options.pixels
     files = table["file"].tolist()
-    array, whole, said = read_pixels(source.images, files, side, source.home, options.on_work)
+    array, whole, more_notes = read_pixels(source.images, files, side, source.home, options.on_work)
     if not len(whole):
-        raise InputError(said[-1])
+        raise InputError(more_notes[-1])
     table = table.iloc[whole].reset_index(drop=True)
     known = np.ones(len(table), bool)
-    return _kept(table, array, known, f"pixels {side}x{side}", names, (*notes, *said), source)
+    return _kept(table, array, known, f"pixels {side}x{side}", names, (*notes, *more_notes), source)
 
 
 def _labelled(
@@ -132,8 +132,8 @@ def _labelled(
     gone = absent(source, labels, options.skip_missing)
     table, disagree = describe(labels, source.files, columns)
     names = asked.resolve(table, labels, source)
-    known, lacking = missing_labels(table, names, source, labels, options.skip_missing)
-    return table[known].reset_index(drop=True), names, (*gone, *disagree, *lacking)
+    known, unlabelled = missing_labels(table, names, source, labels, options.skip_missing)
+    return table[known].reset_index(drop=True), names, (*gone, *disagree, *unlabelled)
 
 
 def _beside(source: Source) -> pd.DataFrame | None:
@@ -181,7 +181,7 @@ def build(
     """Code labels and groups, and hold out the rows that are for the test."""
     y, label_names = label_codes(rows.table, rows.label, labels.words)
     s, group_names = group_codes(rows.table, rows.sensitive, labels.words, options.merge_groups)
-    out, said = held(rows.table)
+    out, more_notes = held(rows.table)
     paper, scaled = plan(s, out) if plan and group_names == ("female", "male") else (None, ())
     return Dataset(
         name=name,
@@ -201,5 +201,5 @@ def build(
         inputs=rows.inputs,
         held=out,
         aware=False,
-        notes=(*rows.notes, *said, *scaled),
+        notes=(*rows.notes, *more_notes, *scaled),
     )

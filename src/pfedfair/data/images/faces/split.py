@@ -1,4 +1,4 @@
-"""Rows for the test alone, and the paper's clients scaled to the rows at hand."""
+"""Rows for the test only, and the paper's clients scaled to the rows at hand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def both_sides(held: np.ndarray, what: str) -> Held:
 def by_identity(identity: pd.Series[Any]) -> np.ndarray:
     """Hold out a third of the people, always the same ones.
 
-    A person's side hangs on a hash of the identity's number alone, not on who else is there.
+    A person's side hangs on a hash of the identity's number, not on who else is there.
     """
     side = {i: sha256(str(i).encode()).digest()[0] % 3 == 0 for i in identity.unique()}
     return identity.map(side).to_numpy(bool)
@@ -73,8 +73,8 @@ def paper_plan(
         if (_needed(small, held is not None) <= have).all():
             who = f"{int(have[short]):,} {PEOPLE[short[1]]}{words[short[0]]}"
             needs = f"the paper's plan needs {int(need[short]):,}"
-            said = f"its clients are scaled to {100 * part / step:g} %."
-            return replace(small, scaled=f"{title} here has {who}, {needs}: {said}"), ()
+            message = f"its clients are scaled to {100 * part / step:g} %."
+            return replace(small, scaled=f"{title} here has {who}, {needs}: {message}"), ()
     return None, (f"{title} here has too few rows for the paper's clients.",)
 
 

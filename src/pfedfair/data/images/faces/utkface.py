@@ -16,7 +16,7 @@ from pfedfair.data.dataset import Dataset, PaperPlan
 from pfedfair.data.images.faces import people, split
 from pfedfair.data.images.faces.labels import Labels
 from pfedfair.data.images.faces.layout import Options, Source, find_images, list_images, places
-from pfedfair.data.images.faces.rows import Asked, build, gather
+from pfedfair.data.images.faces.rows import Asked, build, read_rows
 
 NAME = re.compile(r"(\d{1,3})_([01])_([0-4])_(\d+)\.(?:jpe?g|png)(?:\.chip\.jpe?g)?", re.IGNORECASE)
 GENDER = ("male", "female")
@@ -39,7 +39,7 @@ def utkface(folder: Path, label: str | None, sensitive: str | None, options: Opt
         aliases=people.ALIASES,
         layout="UTKFace/*.jpg with names age_gender_race_date.jpg",
     )
-    rows = gather(source, labels, Asked.of(label or "White", sensitive or "gender"), options)
+    rows = read_rows(source, labels, Asked.of(label or "White", sensitive or "gender"), options)
     plan = partial(split.paper_plan, PAPER, "UTKFace")
     return build(rows, "utkface", labels, options, plan=plan, settings="utkface")
 
