@@ -6,7 +6,7 @@
     python benchmarks/clients.py large                # networks of 4 x 256, one for all clients
 
 Every client has 240 rows to train on. Each case has a process and a thread of its own, the large
-federation between two small ones. What counts is the training, `engines.stacked.fit`; the peak is
+federation between two small ones. What counts is the training, `engines.local.fit`; the peak is
 that of the whole process, with the rows, their encoding and the table of all clients.
 """
 

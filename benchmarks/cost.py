@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pfedfair as pff
 from pfedfair.engines.local import one_thread
-from pfedfair.experiments import Source, Spec, execute, load_source
+from pfedfair.experiments import Source, Spec, load_source, run_experiment
 
 METHODS = ("fedavg", "transport", "fedavg-kde", "pfedfair", "pfedme-kde")
 IDLE = 1.25  # CPU seconds that are paid for each that works: start, the last runs, lost ones
@@ -26,7 +26,7 @@ def seconds(name: str, method: str) -> float:
     with tempfile.TemporaryDirectory() as folder, one_thread():
         load_source(source)
         began = time.process_time()
-        execute(Path(folder), Spec(source, plan, method, algorithm, 0), lambda part: None)
+        run_experiment([Spec(source, plan, method, algorithm, 0)], Path(folder), jobs=1)
         return time.process_time() - began
 
 

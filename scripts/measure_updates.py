@@ -3,7 +3,7 @@
     python scripts/measure_updates.py            Adult, 3 and 5 sites, 12 rounds of FedAvg
     python scripts/measure_updates.py --seed 1
 
-The defence is the one of `pfedfair.engines.site.checks.shorten_updates`, on the stacked engine.
+The defence is the one of `pfedfair.engines.site.checks.shorten_updates`, on the local engine.
 """
 
 import argparse
