@@ -59,7 +59,7 @@ def test_a_table_has_columns_for_people(table):
     assert isinstance(fit(table, [np.arange(40), np.arange(40, 90)]), Encoder)
 
 
-def test_models_of_images_are_not_told_s_unless_asked(file, table):
+def test_models_of_images_do_not_get_s_unless_asked(file, table):
     plan = pff.partition.by_column("site")
     data = pff.load(file, "smiling", "male")
     assert not data.federate(plan).table.task.aware

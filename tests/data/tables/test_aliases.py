@@ -51,7 +51,7 @@ def test_the_column_is_found_by_other_names(folder, usual, columns):
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         ({"Gender": TABLE["male"]}, "'Gender' has '1', which may mean either: write female or m"),
         ({"gender": TABLE["male"] == 1}, "'gender' has 'True', which may mean either"),
@@ -60,8 +60,8 @@ def test_the_column_is_found_by_other_names(folder, usual, columns):
         ({"sex": WORDS}, "lack the column 'gender', the sensitive attribute"),
     ],
 )
-def test_what_may_mean_either_is_refused(folder, columns, said):
-    with pytest.raises(pff.InputError, match=said):
+def test_what_may_mean_either_is_refused(folder, columns, message):
+    with pytest.raises(pff.InputError, match=message):
         pff.personalise(folder, rows(**columns))
 
 

@@ -102,11 +102,11 @@ def test_bad_bands_are_refused(given, message):
 def test_a_number_with_many_values_is_offered_bands():
     with pytest.raises(pff.InputError, match=r"such as bands={'age': \[\d+,\d+"):
         pff.from_frame(PEOPLE, "y", "age")
-    said = pytest.raises(pff.InputError, match=r"such as --bands x:-0\.")
-    with in_a_command(), said as refusal:
+    raised = pytest.raises(pff.InputError, match=r"such as --bands x:-0\.")
+    with in_a_command(), raised as refusal:
         pff.from_frame(PEOPLE, "y", "x")
     offered = str(refusal.value).rstrip(".").rpartition(" ")[2]
-    data = pff.from_frame(PEOPLE, "y", "x", bands=bands.typed([offered]))  # what is said works
+    data = pff.from_frame(PEOPLE, "y", "x", bands=bands.typed([offered]))  # what is offered works
     assert len(data.group_names) == 4
     with pytest.raises(pff.InputError) as refusal:  # words have no bands
         pff.from_frame(PEOPLE.assign(sex=[f"w{i}" for i in range(N)]), "y", "sex")

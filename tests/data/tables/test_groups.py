@@ -1,4 +1,4 @@
-"""Groups of several attributes: how they are made, dealt, told apart, and asked for."""
+"""Groups of several attributes: how they are made, dealt, kept apart, and asked for."""
 
 import re
 from collections import Counter
@@ -132,7 +132,7 @@ def test_from_frame_takes_the_attributes_out_of_the_inputs():
     np.testing.assert_array_equal(federation.table.s, data.s)
     blind = data.federate(by_column("site"), sensitive_as_input=False)
     np.testing.assert_array_equal(blind.table.x, federation.table.x)
-    aware, unaware = (Task(6, 2, told) for told in (True, False))
+    aware, unaware = (Task(6, 2, aware) for aware in (True, False))
     assert (federation.table.task, blind.table.task) == (aware, unaware)
 
 

@@ -1,4 +1,4 @@
-"""Files as they come: what is read, what is said of it, and what is refused."""
+"""Files as they come: what is read, what is noted, and what is refused."""
 
 import bz2
 import gzip
@@ -57,7 +57,7 @@ def test_byte_order_marks_and_wide_letters(tmp_path, encoding):
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
-def test_letters_of_windows_are_read_and_said(tmp_path, encoding):
+def test_letters_of_windows_are_read_with_a_note(tmp_path, encoding):
     frame, notes = read(tmp_path / "t.csv", FRAME.to_csv(index=False).encode(encoding))
     pd.testing.assert_frame_equal(frame, FRAME)
     (note,) = notes

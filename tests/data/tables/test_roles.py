@@ -1,4 +1,4 @@
-"""What columns are, which are left out, and what is said of it."""
+"""What columns are, which are left out, and what is noted."""
 
 from datetime import datetime
 

@@ -51,12 +51,12 @@ def test_the_same_as_when_read_whole(kind, tmp_path, small):
     })  # fmt: skip
     path = tmp_path / f"t.{kind}"
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
-    told = []
+    shares = []
     rows = Rows.open(path)
     assert rows.columns == ("a", "w", "i", "d")
-    parts = list(rows.parts(["i", "a", "w"], {"w", "i"}, ["i", "d"], told.append))
+    parts = list(rows.parts(["i", "a", "w"], {"w", "i"}, ["i", "d"], shares.append))
     assert [len(part) for part, _ in parts] == [3, 3, 1]
-    assert told[-1] == pytest.approx(1.0)
+    assert shares[-1] == pytest.approx(1.0)
     whole, copy = (pd.concat([p[k] for p in parts], ignore_index=True) for k in (0, 1))
     np.testing.assert_array_equal(whole["a"], read_table(path)["a"])
     words = [canonical(cell) for cell in whole["i"]]

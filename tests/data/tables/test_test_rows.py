@@ -71,7 +71,7 @@ def test_labels_and_groups_must_agree(test, message):
         pff.from_frame(pd.concat([TRAIN] * 2), "y", "s", test=pd.concat([test] * 2))
 
 
-def test_what_the_test_lacks_is_said():
+def test_what_the_test_lacks_is_noted():
     data = pff.from_frame(TRAIN, "y", "s", test=TEST.query("y == 1").drop(columns="town"))
     assert "The rows for the test lack 'town': their cells count as empty." in data.notes
     assert "No row for the test has the label '0'." in data.notes

@@ -40,9 +40,9 @@ def order(grid, node, kind, config=None, arrays=None):
 
 def agreed(grid):
     """What the sites tell, and the agreed table."""
-    told = [order(grid, node, "query.describe") for node in grid.contexts]
+    answers = [order(grid, node, "query.describe") for node in grid.contexts]
     found = [Description.from_json(str(one.content.config_records["config"]["description"]))
-             for one in told]  # fmt: skip
+             for one in answers]  # fmt: skip
     return agree(found)[0]
 
 
@@ -50,8 +50,8 @@ def first_round(schema, config, **more):
     """An honest first order."""
     algorithm = make_algorithm(config)
     w = make_network(schema, algorithm).init(seeds.generator(0, seeds.INIT))
-    said = {"round": 0, "number": 0, "key": "ab-01", "schema": schema.to_json()}
-    return said | {"local-rounds": 1, "phase": "train", "max-change": 10.0} | more, {"w": w}
+    content = {"round": 0, "number": 0, "key": "ab-01", "schema": schema.to_json()}
+    return content | {"local-rounds": 1, "phase": "train", "max-change": 10.0} | more, {"w": w}
 
 
 # --- labels from an update ---------------------------------------------------------------------
@@ -89,8 +89,8 @@ def test_labels_are_not_in_an_honest_update(tmp_path, method, encoding, record_p
                 "state-dir": str(tmp_path / str(i)), "policy": str(tmp_path / "policy.toml"),
             })  # fmt: skip
         schema = agreed(grid)
-        said, server = first_round(schema, grid.run_config)
-        answer = order(grid, 1, "train", said, server)
+        content, server = first_round(schema, grid.run_config)
+        answer = order(grid, 1, "train", content, server)
         w = unpack(answer.content.array_records["arrays"])["w"]
         moved = columns_of(schema, make_algorithm(grid.run_config), w - server["w"])
         up = np.array([moved(ward) > 0 for ward in WARDS])
@@ -126,15 +126,15 @@ def columns_of(schema, algorithm, way):
 
 def test_a_server_cannot_ask_for_a_column_that_the_site_has_dropped(consortium):
     grid = consortium.grid("fedavg")
-    said, server = first_round(agreed(grid), grid.run_config)
-    encoder = json.loads(said["schema"])["encoder"]
+    content, server = first_round(agreed(grid), grid.run_config)
+    encoder = json.loads(content["schema"])["encoder"]
     for change in ({"categories": encoder["categories"] | {"site": ["site 0"]}},
                    {"categories": encoder["categories"] | {"hired": ["0", "1"]}},
                    {"categories": encoder["categories"] | {"a": ["1.5"]}},
                    {"mean": encoder["mean"] | {"hired": 0.0},
                     "scale": encoder["scale"] | {"hired": 1.0}}):  # fmt: skip
-        asked = json.loads(said["schema"]) | {"encoder": encoder | change}
-        answer = order(grid, 100, "train", said | {"schema": json.dumps(asked)}, server)
+        asked = json.loads(content["schema"]) | {"encoder": encoder | change}
+        answer = order(grid, 100, "train", content | {"schema": json.dumps(asked)}, server)
         assert answer.error.reason in FIXED
 
 
@@ -145,16 +145,16 @@ def test_a_server_cannot_ask_for_a_column_that_the_site_has_dropped(consortium):
 def test_the_server_cannot_ask_how_far_a_site_has_moved(consortium, limit):
     """The limit is the site's own: an answer with noise comes whatever the server says."""
     grid = consortium.grid("fedavg", clip=1e-3, epsilon=0.5)
-    said, server = first_round(agreed(grid), grid.run_config)
-    answer = order(grid, 100, "train", said | {"max-change": limit}, server)
+    content, server = first_round(agreed(grid), grid.run_config)
+    answer = order(grid, 100, "train", content | {"max-change": limit}, server)
     assert not answer.has_error()
 
 
 def test_a_failed_training_looks_like_any_other_behind_noise(consortium):
     options = {"batch": 30, "optimiser": "sgd", "alpha": 1e30}
     grid = consortium.grid("fedavg", options=options, clip=1e-3, epsilon=0.5)
-    said, server = first_round(agreed(grid), grid.run_config)
-    answer = order(grid, 100, "train", said, server)
+    content, server = first_round(agreed(grid), grid.run_config)
+    answer = order(grid, 100, "train", content, server)
     assert not answer.has_error()
     assert torch.isfinite(unpack(answer.content.array_records["arrays"])["w"]).all()
 
@@ -168,8 +168,8 @@ def test_a_site_stops_answering_when_its_budget_is_spent(consortium):
         grid = consortium.grid("transport", options=options, out=str(consortium.folder / str(run)))
         schema = agreed(grid)
         counting = {"round": 2, "phase": "count", "key": f"ab-{run}"}
-        said, server = first_round(schema, grid.run_config, **counting)
-        answer = order(grid, 100, "train", said, server)
+        content, server = first_round(schema, grid.run_config, **counting)
+        answer = order(grid, 100, "train", content, server)
         reasons.append(answer.error.reason if answer.has_error() else "")
         if not answer.has_error():
             assert set(answer.content.array_records["arrays"]) == {"held", "trained"}
@@ -182,18 +182,18 @@ def test_a_site_stops_answering_when_its_budget_is_spent(consortium):
 def test_an_answer_is_spent_before_it_leaves(consortium, monkeypatch):
     """A crash in between costs an answer that nobody got; it is not forgotten."""
     grid = consortium.grid("fedavg", clip=1.0, epsilon=0.5)
-    said, server = first_round(agreed(grid), grid.run_config)
+    content, server = first_round(agreed(grid), grid.run_config)
 
     def dies(*args):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("pfedfair.engines.site.work.add_noise", dies)
     with pytest.raises(KeyboardInterrupt):
-        order(grid, 100, "train", said, server)
+        order(grid, 100, "train", content, server)
     book = json.loads((consortium.folder / "state0" / "ledger.json").read_text())
     assert sum(book["gaussian"].values()) == 1
     monkeypatch.setattr("pfedfair.engines.site.work.add_noise", privacy.add_noise)
-    order(grid, 100, "train", said, server)
+    order(grid, 100, "train", content, server)
     book = json.loads((consortium.folder / "state0" / "ledger.json").read_text())
     assert sum(book["gaussian"].values()) == 2
 
@@ -238,11 +238,11 @@ def test_a_run_that_asks_for_too_much_is_refused_with_the_policys_line(consortiu
 @pytest.mark.parametrize("kind", ["query.describe", "train", "train.finish"])
 def test_nothing_but_a_fixed_sentence_leaves_when_a_site_fails(consortium, change, kind):
     grid = consortium.grid("fedavg")
-    said, server = first_round(agreed(grid), grid.run_config)
+    content, server = first_round(agreed(grid), grid.run_config)
     grid.contexts[100].node_config.update(
         {k: v.format(folder=consortium.folder) for k, v in change.items()}
     )
     if kind == "query.describe" and "clip" in change:
         return  # a description has no noise
-    answer = order(grid, 100, kind, said, server)
+    answer = order(grid, 100, kind, content, server)
     assert answer.error.reason in FIXED

@@ -193,15 +193,15 @@ def crowd(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def honest(crowd):
-    """What four honest sites reach; nothing is told of their updates."""
-    told, logger = [], logging.getLogger("flwr")
+    """What four honest sites reach; no message is about their updates."""
+    messages, logger = [], logging.getLogger("flwr")
     ear = logging.Handler()
-    ear.emit = lambda record: told.append(record.getMessage())
+    ear.emit = lambda record: messages.append(record.getMessage())
     logger.addHandler(ear)
     reached = crowd({}, "honest")
     logger.removeHandler(ear)
-    assert any("round 6 of 6" in text for text in told)  # the ear hears
-    assert not any("the update of site" in text for text in told)
+    assert any("round 6 of 6" in text for text in messages)  # the ear hears
+    assert not any("the update of site" in text for text in messages)
     assert reached > 0.6
     return reached
 
@@ -230,18 +230,18 @@ def scaled(factor):
 )
 def test_an_update_that_is_too_long_costs_less_than_a_point(crowd, honest, log, factor, words):
     assert crowd({0: scaled(factor)}, f"times {factor}") >= honest - 0.01
-    told = [r.getMessage() for r in log.records if "the update of site" in r.getMessage()]
-    assert len(told) == 6  # in every round
-    assert all(text.startswith("pfedfair: the update of site 'site 0': 'w'") for text in told)
-    assert all(words in text for text in told)
+    messages = [r.getMessage() for r in log.records if "the update of site" in r.getMessage()]
+    assert len(messages) == 6  # in every round
+    assert all(text.startswith("pfedfair: the update of site 'site 0': 'w'") for text in messages)
+    assert all(words in text for text in messages)
 
 
 def test_lying_about_rows_does_not_help_to_go_against_the_others(crowd, honest, log):
     def lies(message, answer):
         if message.metadata.message_type == "query.describe":
-            told = answer.content.config_records["config"]
-            found = json.loads(str(told["description"]))
-            told["description"] = json.dumps(found | {"rows": 9000})
+            config = answer.content.config_records["config"]
+            found = json.loads(str(config["description"]))
+            config["description"] = json.dumps(found | {"rows": 9000})
         return scaled(-10)(message, answer)
 
     assert crowd({0: lies}, "lies", options={"weighting": "size"}) >= honest - 0.01
@@ -253,10 +253,10 @@ def test_lying_about_rows_does_not_help_to_go_against_the_others(crowd, honest, 
 def test_a_lying_description_is_refused_and_the_run_goes_on(consortium, log, rows):
     def lies(message, answer):
         if message.metadata.message_type == "query.describe":
-            told = answer.content.config_records["config"]
-            found = json.loads(str(told["description"]))
+            config = answer.content.config_records["config"]
+            found = json.loads(str(config["description"]))
             numbers = {c: [1e300, 1e308, n] for c, (_, _, n) in found["numbers"].items()}
-            told["description"] = json.dumps(found | {"rows": rows, "numbers": numbers})
+            config["description"] = json.dumps(found | {"rows": rows, "numbers": numbers})
         return answer
 
     grid = consortium.grid("fedavg", {1: lies}, **{"min-sites": 2})
@@ -581,12 +581,12 @@ def test_the_status_names_a_site_without_its_model(consortium, log, how):
         grid.spoil[102] = breaks
     context = Context(1, 1, {}, RecordDict(), grid.run_config)
     server_app.conduct(grid, context, out)
-    said = json.loads((out / "status.json").read_text())
-    assert said["done"] is False
-    assert list(said["lacking"]) == ["site 2"]
+    report = json.loads((out / "status.json").read_text())
+    assert report["done"] is False
+    assert list(report["lacking"]) == ["site 2"]
     why = "it is not here." if how == "away" else "at the site; its own log says more."
-    assert said["lacking"]["site 2"].endswith(why)
-    assert said["error"].startswith("Site 'site 2' has no model: ")
+    assert report["lacking"]["site 2"].endswith(why)
+    assert report["error"].startswith("Site 'site 2' has no model: ")
     assert (out / "model.safetensors").exists()
     assert (consortium.folder / "state0" / "model" / "run.json").exists()
 
@@ -607,9 +607,9 @@ def test_a_name_cannot_write_in_the_log_of_others(consortium, log):
 
     def shouts(message, answer):
         if message.metadata.message_type == "query.describe":
-            told = answer.content.config_records["config"]
+            config = answer.content.config_records["config"]
             name = "x\x1b[2J\npfedfair: the run is done"
-            told["description"] = json.dumps(json.loads(told["description"]) | {"site": name})
+            config["description"] = json.dumps(json.loads(config["description"]) | {"site": name})
         return answer
 
     conduct(consortium.grid("fedavg", {1: shouts}, rounds=1, wait=0.2, **{"min-sites": 2}))

@@ -37,8 +37,8 @@ def deployed(tmp_path_factory):
             config = consortium.settings(method, name=method, **limits)
             results[method] = (processes.run(config), config)
         for method, (status, _) in results.items():
-            said = processes.wait(status, 240)
-            assert said["done"], (method, said)
+            report = processes.wait(status, 240)
+            assert report["done"], (method, report)
     tap.close()
     return consortium, {m: config for m, (_, config) in results.items()}, tap
 

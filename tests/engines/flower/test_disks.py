@@ -73,10 +73,10 @@ def test_a_command_that_cannot_write_says_so_and_leaves_nothing(pfedfair, tmp_pa
     folder = tmp_path / "disk"
     folder.mkdir()
     with read_only(folder):
-        code, _, said = pfedfair(command, "compas", "--rounds", 2, "--out", folder / "run")
+        code, _, err = pfedfair(command, "compas", "--rounds", 2, "--out", folder / "run")
     assert code == 2
-    assert "Read-only file system" in said
-    assert str(folder) in "".join(said.split())
+    assert "Read-only file system" in err
+    assert str(folder) in "".join(err.split())
     assert not list(folder.iterdir())
 
 

@@ -91,9 +91,9 @@ def test_a_run_survives_its_server_a_site_a_liar_and_a_stranger(tmp_path, record
         until(lambda: done(out) == 3)
         record_property("supernode", time.monotonic() - began)
         supernode(processes, "node1", consortium.site(1), port)
-        said = processes.wait(status, 240)
+        report = processes.wait(status, 240)
         left = [one for p in processes.running.values() for one in family(p.pid)]
-    assert said["done"], said
+    assert report["done"], report
     assert not any(map(alive, left))
 
     log = (out / "server.log").read_text()

@@ -105,9 +105,9 @@ def test_a_stranger_cannot_run_code_through_a_simulation(tmp_path):
         known = joins(gate, tmp_path / "known", **secret)  # the strangers' code does work
         guess = secret | {"RAY_AUTH_TOKEN": "0" * 64}
         strangers = [joins(gate, tmp_path / "stranger"), joins(gate, tmp_path / "guess", **guess)]
-        told = [one.communicate(timeout=120)[1] for one in (known, *strangers)]
-        assert (tmp_path / "known").exists(), told[0]
-        for one, words, name in zip(strangers, told[1:], ("stranger", "guess"), strict=True):
+        errors = [one.communicate(timeout=120)[1] for one in (known, *strangers)]
+        assert (tmp_path / "known").exists(), errors[0]
+        for one, words, name in zip(strangers, errors[1:], ("stranger", "guess"), strict=True):
             assert one.returncode != 0
             assert "uthentication" in words
             assert not (tmp_path / name).exists()

@@ -80,7 +80,7 @@ def conduct(grid, whole=False, participants=Participants):
     return conductor.run()
 
 
-def told(log):
+def messages(log):
     return [record.getMessage() for record in log.records]
 
 
@@ -136,7 +136,7 @@ def test_a_site_that_is_lost_is_left_out_of_the_sum(consortium, log, stage):
     torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
     everybody = only(consortium, grid.run_config, [list(range(5))] * 2)
     assert torch.equal(expected, everybody) == (stage == "query.unmask")
-    without = "pfedfair: the sum is without site 'site 2'" in told(log)
+    without = "pfedfair: the sum is without site 'site 2'" in messages(log)
     assert without == (stage != "query.unmask")
 
 
@@ -156,7 +156,7 @@ def test_with_too_few_left_nothing_is_opened_and_the_round_comes_again(consortiu
     with pytest.raises(pff.InputError, match="Round 2 could not be added up twice"):
         conduct(grid)
     words = "pfedfair: round 2 could not be added up: 3 sites have sent numbers, 4 are needed"
-    assert words in told(log)
+    assert words in messages(log)
     asked = [m.metadata for m in grid.sent if m.metadata.message_type == "query.unmask"]
     assert {one.group_id for one in asked} == {"1"}
     grid.spoil.clear()
@@ -193,7 +193,7 @@ def test_a_killed_server_goes_on_if_the_same_sites_are_there(
     grid.spoil[102] = lost("train")
     with pytest.raises(pff.InputError, match="could not be added up"):
         conduct(grid)
-    assert any("added up before with other sites" in line for line in told(log))
+    assert any("added up before with other sites" in line for line in messages(log))
 
 
 # --- what the server sees ----------------------------------------------------------------------
@@ -283,7 +283,7 @@ def looks_like_chance(vector):
 
 
 class Site:
-    """The site of a `Partner`, whose training gives the numbers that it is told."""
+    """The site of a `Partner`, whose training gives the numbers that it is given."""
 
     def __init__(self, numbers, folder):
         self.source = SimpleNamespace(folder=folder)
@@ -372,7 +372,7 @@ def test_fewer_shares_than_needed_tell_nothing():
             keys.reconstruct({n: shares[n] for n in some}, 2)
 
 
-def test_a_share_is_for_one_site_alone(tmp_path):
+def test_a_share_is_for_one_site_only(tmp_path):
     cohort = Cohort([torch.zeros(3)] * 3, tmp_path, 3)
     other = bytes.fromhex(cohort.partners[2].known["seal"])
     with pytest.raises(InvalidToken):
@@ -463,7 +463,7 @@ def test_another_run_that_asks_the_same_of_others_is_refused(consortium, log, mo
         return
     with pytest.raises(pff.InputError, match="Round 1 could not be added up"):
         conduct(again)
-    assert any("The same was added up before with other sites" in line for line in told(log))
+    assert any("The same was added up before with other sites" in line for line in messages(log))
 
 
 @pytest.mark.parametrize(
@@ -515,7 +515,7 @@ def test_a_server_that_asks_the_others_something_else_sees_nothing(consortium, l
     grid = consortium.grid("fedavg", rounds=1, options=options, **SECURE)
     with pytest.raises(pff.InputError, match="Round 1 could not be added up"):
         conduct(grid, participants=Lying)
-    assert sum("The sum cannot be" in line for line in told(log)) == 2
+    assert sum("The sum cannot be" in line for line in messages(log)) == 2
 
 
 def test_the_same_is_not_added_up_again_by_other_weights(consortium, log):
@@ -534,7 +534,7 @@ def test_the_same_is_not_added_up_again_by_other_weights(consortium, log):
     grid = consortium.grid("fedavg", rounds=1, options={"weighting": "size"}, out=out, **SECURE)
     with pytest.raises(pff.InputError, match="Round 1 could not be added up"):
         conduct(grid, participants=Lying)
-    assert any("added up before with other sites or weights" in line for line in told(log))
+    assert any("added up before with other sites or weights" in line for line in messages(log))
 
 
 def test_a_policy_can_ask_for_secure_sums(consortium, log):
@@ -571,7 +571,9 @@ def test_a_lie_in_masked_numbers_is_seen_in_the_sum_and_the_run_ends(consortium,
     grid = consortium.grid("fedavg", {1: lies}, rounds=2, **SECURE)
     with pytest.raises(pff.InputError, match="Round 1 could not be added up twice"):
         conduct(grid)
-    assert any("more than 10 (max-change): a site sent other numbers" in line for line in told(log))
+    assert any(
+        "more than 10 (max-change): a site sent other numbers" in line for line in messages(log)
+    )
 
 
 @pytest.mark.parametrize(
@@ -593,27 +595,27 @@ def test_numbers_of_another_form_are_left_out(consortium, log, change):
     state = conduct(grid)
     expected = only(consortium, grid.run_config, [[0, 2, 3, 4]])
     torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
-    assert any("the answer of site 'site 1' cannot be read" in line for line in told(log))
+    assert any("the answer of site 'site 1' cannot be read" in line for line in messages(log))
 
 
-def short(told):
-    told["masks"] = told["masks"][:-1]
+def short(content):
+    content["masks"] = content["masks"][:-1]
 
 
-def no_key(told):
-    told["seal"] = "02" + "ff" * 32
+def no_key(content):
+    content["seal"] = "02" + "ff" * 32
 
 
-def nobody(told):
-    told.clear()
+def nobody(content):
+    content.clear()
 
 
-def a_list(told):
-    told["seeds"] = [1, 2, 3]
+def a_list(content):
+    content["seeds"] = [1, 2, 3]
 
 
-def anothers(told):
-    told["seeds"]["0"] = "01000000" + told["seeds"]["0"][8:]
+def anothers(content):
+    content["seeds"]["0"] = "01000000" + content["seeds"]["0"][8:]
 
 
 @pytest.mark.parametrize(
@@ -625,9 +627,9 @@ def anothers(told):
 def test_keys_and_shares_that_cannot_be_are_left_out_by_name(consortium, log, stage, lie):
     def lies(message, answer):
         if message.metadata.message_type == stage:
-            told = json.loads(answer.content["config"]["secure"])
-            lie(told)
-            answer.content["config"]["secure"] = json.dumps(told)
+            content = json.loads(answer.content["config"]["secure"])
+            lie(content)
+            answer.content["config"]["secure"] = json.dumps(content)
         return answer
 
     grid = consortium.grid("fedavg", {1: lies}, rounds=1, **SECURE, **{"min-sites": 3})
@@ -636,10 +638,10 @@ def test_keys_and_shares_that_cannot_be_are_left_out_by_name(consortium, log, st
     expected = only(consortium, grid.run_config, [rest])
     torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
     words = f"pfedfair: {stage}: the answer of site 'site 1' cannot be read"
-    assert any(line.startswith(words) for line in told(log))
+    assert any(line.startswith(words) for line in messages(log))
 
 
-def test_shares_that_cannot_be_read_are_told_by_whose_they_are(tmp_path):
+def test_shares_that_cannot_be_read_are_named_by_their_owner(tmp_path):
     cohort = Cohort([torch.zeros(3)] * 3, tmp_path, 3)
     partner, encrypt = cohort.partners[2], cohort.offers[0]["seal"]
     bad = json.dumps(["s", 2, [["00", "00"]] * 2])
@@ -663,7 +665,7 @@ def test_an_honest_site_shortens_its_own_update(consortium, log):
     grid = consortium.grid("fedavg", rounds=1, **SECURE, **more)
     state = conduct(grid)
     before = conduct(consortium.grid("fedavg", rounds=1, out=str(consortium.folder / "p"))).server
-    assert any("moved too far here and is shortened" in line for line in told(log))
+    assert any("moved too far here and is shortened" in line for line in messages(log))
     start = only(consortium, grid.run_config, [])
     way = (state.server["w"] - start).square().mean().sqrt()
     assert 0 < float(way) <= 0.001 < float((before["w"] - start).square().mean().sqrt())

@@ -38,9 +38,9 @@ def test_no_sites_model_is_on_the_wire_and_one_that_was_killed_is_left_out(tmp_p
             with pytest.raises(TimeoutError):
                 processes.wait(status, 0.3)
         processes.stop("node3", how=9)
-        said = processes.wait(status, 280)
+        report = processes.wait(status, 280)
     tap.close()
-    assert list(said["lacking"]) == ["site 3"]
+    assert list(report["lacking"]) == ["site 3"]
     assert "the sum is without site 'site 3'" in log.read_text()
     run = {"seed": 0, **config}
     expected = only(consortium, run, [[0, 1, 2, 3], [0, 1, 2]])

@@ -181,9 +181,9 @@ def test_a_site_runs_the_signed_app_and_no_other(link, folder):
     assert says(processes, name, "SuperNode ID: ")
     processes.connect(inside, server / "tls")
     status = processes.run(config | {"out": str(folder / "unsigned")})
-    said = processes.wait(status, 120)
-    assert said["done"] is False
-    assert "none can take part" in said["error"]
+    report = processes.wait(status, 120)
+    assert report["done"] is False
+    assert "none can take part" in report["error"]
     assert "The FAB could not be verified" in processes.log(name)
     write_toml(server / "run.toml", config | {"out": str(folder / "signed")})
     done = subprocess.run(

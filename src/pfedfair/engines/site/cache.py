@@ -39,7 +39,6 @@ log = logging.getLogger("pfedfair")
 NAME = "encoded.safetensors"
 FORMAT = 2
 HOUR = 3600
-_not_writable: set[Path] = set()  # folders, to warn once of each
 
 
 class EncodedRows(NamedTuple):
@@ -179,10 +178,8 @@ class RowCache:
             if _stats(self.files) == self.stats:
                 checksums.write(self.path, tensors, about, private=True)
         except (OSError, SafetensorError) as error:
-            if self.folder not in _not_writable:
-                log.warning("pfedfair: the encoded table cannot be kept in %s, and is made for "
-                            "every message: %s", self.folder, first_line(error))  # fmt: skip
-            _not_writable.add(self.folder)
+            log.warning("pfedfair: the encoded table cannot be kept in %s, and is made for every "
+                        "message: %s", self.folder, first_line(error))  # fmt: skip
 
     def _remove_partial_files(self) -> None:
         """Remove what killed processes have left half written."""

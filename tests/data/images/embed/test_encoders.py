@@ -166,9 +166,9 @@ def test_shards(tmp_path):
 
 def edit(name, change):
     def spoil(folder):
-        told = json.loads((folder / name).read_text())
-        change(told)
-        (folder / name).write_text(json.dumps(told))
+        settings = json.loads((folder / name).read_text())
+        change(settings)
+        (folder / name).write_text(json.dumps(settings))
 
     return spoil
 
@@ -284,12 +284,12 @@ def offline(monkeypatch, tmp_path):
 def test_offline_one_sentence_says_what_to_do(offline, name):
     with pytest.raises(InputError) as raised:
         encoders.load(name)
-    said = str(raised.value)
+    message = str(raised.value)
     repository = {"dinov2": "facebook/dinov2-base", "clip": "openai/clip-vit-base-patch16"}
-    assert f"https://huggingface.co/{repository.get(name, name)}/tree/main" in said
+    assert f"https://huggingface.co/{repository.get(name, name)}/tree/main" in message
     for file in ("config.json", "preprocessor_config.json", "model.safetensors"):
-        assert file in said
-    assert said.endswith("put them into one folder, and say encoder='FOLDER'.")
+        assert file in message
+    assert message.endswith("put them into one folder, and say encoder='FOLDER'.")
 
 
 def test_what_is_cached_needs_no_network(offline):

@@ -108,8 +108,8 @@ def test_any_setting(
         "image_mean": [0.1, 0.2, 0.3],
         "image_std": [0.5, 0.25, 2.0],
     }
-    said = {"image_processor_type": "BitImageProcessor", **settings}
-    ours = read(tmp_path_factory.mktemp("it"), said)
+    config = {"image_processor_type": "BitImageProcessor", **settings}
+    ours = read(tmp_path_factory.mktemp("it"), config)
     compare(ours, width, height, short)
 
 

@@ -14,7 +14,7 @@ GOOD = {"gender": ["male", "Female", "male", "female"], "white": [1, 0, 0, 1]}
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         ({"gender": [0, 1, 1, 0]}, "'gender' of the embeddings file has '0', .*male or female"),
         ({"gender": ["male", "1", "0", "male"]}, "'gender' of the embeddings file has '1'"),
@@ -24,10 +24,10 @@ GOOD = {"gender": ["male", "Female", "male", "female"], "white": [1, 0, 0, 1]}
         ({"white": None, "race": [0, 1, 2, 0]}, "'race' .* has '0', .*such as White"),
     ],
 )
-def test_values_of_people_that_cannot_be_read(tmp_path, columns, said):
+def test_values_of_people_that_cannot_be_read(tmp_path, columns, message):
     given = {name: values for name, values in (GOOD | columns).items() if values is not None}
     face_folders.embeddings(tmp_path / "e.parquet", FILES, given)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         faces.load("fairface", tmp_path)
 
 

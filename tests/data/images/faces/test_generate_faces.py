@@ -12,7 +12,7 @@ from PIL import Image
 
 from pfedfair.data.images import faces
 
-SCRIPT = Path(__file__).parents[3] / "scripts" / "generate_faces.py"
+SCRIPT = Path(__file__).parents[4] / "scripts" / "generate_faces.py"
 
 
 @pytest.fixture

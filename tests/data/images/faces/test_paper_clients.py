@@ -42,7 +42,7 @@ def test_the_largest_factor_that_fits(women, men, hold, seed):
     assert notes == ()
 
 
-def test_what_is_said():
+def test_notes():
     s = np.repeat([0, 1], [5400, 6300])
     assert paper_plan(PLAN, "CelebA", s, None) == (
         PaperPlan(
