@@ -112,14 +112,30 @@ FAST static void turn(int64_t rows, int64_t columns, const double *restrict from
 {
     for (int64_t j = 0; j < columns; j += TILE)
         for (int64_t i = 0; i < rows; i += TILE)
-            for (int64_t k = j; k < columns && k < j + TILE; k++)
-                for (int64_t l = i; l < rows && l < i + TILE; l++)
-                    to[k * apart + l] = from[l * step + k];
+            if (i + TILE <= rows && j + TILE <= columns)
+                for (int64_t k = j; k < j + TILE; k++)
+                    for (int64_t l = i; l < i + TILE; l++) to[k * apart + l] = from[l * step + k];
+            else
+                for (int64_t k = j; k < columns && k < j + TILE; k++)
+                    for (int64_t l = i; l < rows && l < i + TILE; l++)
+                        to[k * apart + l] = from[l * step + k];
+}
+
+/* Numbers of input `one` with n others from `first` on, to an upper triangle of (q, q). */
+INLINE void put(int64_t q, int64_t one, int64_t first, int64_t n, const double *restrict from,
+                float *restrict found)
+{
+    if (one <= first) {
+        float *to = found + one * (2 * q - one - 1) / 2 + first;
+        for (int64_t k = 0; k < n; k++) to[k] = (float)from[k];
+    } else
+        for (int64_t k = 0, low = first; k < n; k++, low++)
+            found[low * (2 * q - low - 1) / 2 + one] = (float)from[k];
 }
 
 /* From sums over pairs of lines to the upper triangle of a matrix of inputs, row by row. First from
  * the later lines of all pairs to inputs, then from the others. */
-static void triangle(const struct basis *b, int64_t size, int64_t q, double *sums, double *turned,
+FAST static void triangle(const struct basis *b, int64_t size, int64_t q, double *sums, double *turned,
                      double *room, float *found)
 {
     int64_t before = 0, line = 0, step;
@@ -135,13 +151,14 @@ static void triangle(const struct basis *b, int64_t size, int64_t q, double *sum
         double *rows = to_inputs(b, c, n, (step = q, &step), turned + line * q + before, room);
         for (int64_t i = 0; i < inputs; i++) {
             int64_t one = input_of(b, c, i);
+            const double *own = rows + i * step;
             for (int64_t j = i; j < inputs; j++) rows[i * step + j] += rows[j * step + i];
-            for (int64_t d = c, k = 0; d <= b->columns; k += inputs_of(b, d), d++)
-                for (int64_t j = d == c ? i : 0; j < inputs_of(b, d); j++) {
-                    int64_t other = input_of(b, d, j), low = one < other ? one : other;
-                    int64_t high = one < other ? other : one;
-                    found[low * (2 * q - low - 1) / 2 + high] = (float)rows[i * step + k + j];
-                }
+            for (int64_t d = c; d <= b->columns; own += inputs_of(b, d), d++) {
+                int64_t all = inputs_of(b, d), ramps = ramps_of(b, d), from = d == c ? i : 0;
+                int64_t flags = from > ramps ? from : ramps;
+                put(q, one, input_of(b, d, from), ramps - from, own + from, found);
+                put(q, one, input_of(b, d, flags), all - flags, own + flags, found);
+            }
         }
         before += inputs;
     }

@@ -75,17 +75,25 @@ class Basis:
 
     def dense(self, cells: Tensor) -> Tensor:
         """Return the inputs, ``(..., width)``, of positions ``(..., columns)``."""
-        ramps, missing = len(self.mean), cells == MISSING
-        found = cells.index_select(-1, self.column)
-        slopes, flags = found[..., :ramps], found[..., ramps:]
-        slopes.sub_(self.start[:ramps]).clamp_(0, 1).sub_(self.mean).mul_(self.scale)
+        flat, ramps = cells.flatten(0, -2), len(self.mean)
+        missing, own = flat == MISSING, self.column[:ramps]
+        found = flat.new_zeros(len(flat), self.width)
+        slopes = flat.index_select(1, own).sub_(self.start[:ramps]).clamp_(0, 1)
+        slopes.sub_(self.mean).mul_(self.scale)
         if missing.any():
-            slopes.masked_fill_(missing.index_select(-1, self.column[:ramps]), 0.0)
-        flags.copy_(flags == self.start[ramps:])
-        nowhere = missing | (cells >= self.known)
+            slopes.masked_fill_(missing.index_select(1, own), 0.0)
+        found[:, :ramps] = slopes
+        flags, first = ((self.start[ramps:] == at).nonzero()[:, 0] + ramps for at in (MISSING, 0.0))
+        found[:, flags] = missing[:, self.column[flags]].to(found)
+        own = self.column[first]  # categories' columns
+        chosen, last = flat.index_select(1, own), self.known[own] - 1
+        indicated = (chosen >= 0) & (chosen <= last)
+        chosen = first + chosen.clamp(min=0).minimum(last).long()
+        found.scatter_add_(1, chosen, indicated.to(found))
+        nowhere = (missing | (flat >= self.known)) & self.known.isfinite()
         if nowhere.any():
-            flags += self.share * nowhere.index_select(-1, self.column[ramps:])
-        return found
+            found[:, ramps:] += self.share * nowhere.index_select(1, self.column[ramps:])
+        return found.view(*cells.shape[:-1], self.width)
 
     @cached_property
     def tables(self) -> list[ColumnTable]:
