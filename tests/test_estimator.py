@@ -178,7 +178,7 @@ def test_cross_validation_by_names_and_by_routing(frame):
 def test_what_is_missing_or_new_is_said(frame, fitted):
     X, s, c = frame[INPUTS], frame["sex"], frame["site"]
     for arguments, message in [
-        ((X,), "The model is told S: give sensitive_features"),
+        ((X,), "S is an input of the model: give sensitive_features"),
         ((X, s), r"Every client has a model of its own \(site 0, site 1, site 2\): give clients"),
         ((X, s, c.replace("site 1", "moon")), "Client moon was not there in fit: .*personalise"),
         ((X, s[:5], c), "X has 800 rows, sensitive_features has 5"),

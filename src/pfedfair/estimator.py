@@ -49,7 +49,7 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     """Train one model together, and give every client its own fair decisions.
 
     All rows of `fit` are training rows. Without `clients` all are of one client. Without
-    `sensitive_features` all people are of one group: then nothing is made fair, and a warning
+    `sensitive_features` all rows are of one group: then nothing is made fair, and a warning
     says so if the method would.
 
     Parameters
@@ -57,22 +57,22 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     method
         The name of a method, see ``pff.methods.METHODS``, with the settings for tables of your own.
     target_ddp, eta, confidence, rounds, criterion
-        Its settings, where they are given; transport's target is 0.05 if nothing is said.
+        Its settings, where they are given; transport's target is 0.05 by default.
     model
         "additive" (usual), "linear" or "mlp".
     settings
         Other settings of the method by name, such as ``{"lam": 0.2}``.
     sensitive_as_input
-        Whether the model is told a person's group. Then `predict` has to be told, too.
+        Whether the group is an input of the model. Then `predict` needs it, too.
     categorical
         Columns of numbers that are codes.
     keep
         Columns to take even if they look like identifiers, or like copies of the label or of S.
         Others that do are left out, and a warning names them.
     merge_groups
-        Whether groups of fewer than 30 people are put together; else they are refused.
+        Whether groups of fewer than 30 rows are put together; else they are refused.
     random_state
-        Where random numbers come from, those of training and of decisions by lot.
+        Where random numbers come from, those of training and of randomised decisions.
 
     Attributes
     ----------
@@ -146,8 +146,8 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         y
             The labels, of any type; of two the later one in order counts as positive.
         sensitive_features
-            Everybody's group: values, a frame with several columns, or names of columns of X. A
-            column of X that says the same under the same name is no input beside it.
+            The group of every row: values, a frame with several columns, or names of columns of X.
+            A column of X with the same name and values is no input.
         clients
             Whose each row is: values, or the name of a column of X. It is no input.
         """
@@ -156,8 +156,8 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError(f"y has one class only, {self.classes_[0]!r}: two are needed.")
-        groups = columns.of_people(sensitive_features, frame, "sensitive_features")
-        owners = columns.of_people(clients, frame, "clients")
+        groups = columns.per_row(sensitive_features, frame, "sensitive_features")
+        owners = columns.per_row(clients, frame, "clients")
         if owners is not None and owners.shape[1] > 1:
             raise InputError(f"clients has {owners.shape[1]} columns: one says whose a row is.")
         same, self._client = (columns.within(frame, given) for given in (groups, owners))
@@ -176,32 +176,32 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             plan = partition.by_column(client, test=0.0, min_rows=1)
         with one_thread():
             federation = data.federate(plan, seed, self.sensitive_as_input or groups is None)
-            columns.say_few(federation.partition.names, federation.sizes)
+            columns.warn_few_rows(federation.partition.names, federation.sizes)
             self.run_ = train(federation, algorithm, seed)
         names = federation.partition.names
         self.models_ = {name: self.run_.personal_model(name) for name in names}
         self.clients_, self.groups_ = names, data.group_names if groups is not None else ()
         self._alike = all(one.same(self.run_.predictors[0]) for one in self.run_.predictors)
-        self._lots = seed
+        self._draw_seed = seed
         return self
 
     def predict(self, X: Any, sensitive_features: Any = None, clients: Any = None) -> np.ndarray:
-        """Return everybody's label.
+        """Return the label of every row.
 
-        Where a rule draws lots, they come from `random_state` and the row itself: the same row gets
-        the same lot in every table (of rows that are all alike, the first the same as the first).
+        Random draws of a rule come from `random_state` and the row itself: the same row gets the
+        same draw in every table (of rows that are all alike, the first the same as the first).
 
         Parameters
         ----------
         sensitive_features, clients
             As in `fit`. They are taken from X if it had them in `fit`, under the same names. Whose
-            a row is need not be said where all clients decide alike. Rows of clients that were
+            a row is need not be given where all clients decide alike. Rows of clients that were
             not there in `fit` are refused otherwise: `pff.personalise` makes a model for them.
         """
 
         def decide(model: PersonalModel, x: Tensor, s: Tensor) -> np.ndarray:
-            lots = cast(np.random.Generator, columns.Lots(x.numpy(), self._lots))
-            return model.predictor.decide(x, s, lots, model.encoder.unpack).numpy()
+            draws = cast(np.random.Generator, columns.RowDraws(x.numpy(), self._draw_seed))
+            return model.predictor.decide(x, s, draws, model.encoder.unpack).numpy()
 
         codes = self._each(X, sensitive_features, clients, decide)
         return np.asarray(self.classes_[codes])
@@ -211,7 +211,7 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     ) -> np.ndarray:
         """Return the chance that `predict` decides for each of `classes_`, ``(n, classes)``.
 
-        For a method with a rule, such as transport, that is 0 or 1 where no lot is drawn; the
+        For a method with a rule, such as transport, that is 0 or 1 where nothing is randomised; the
         chances of the labels themselves, before the rule, are `score_samples`.
         """
 
@@ -267,7 +267,7 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if len(y) != n:
             raise InputError(f"X has {n} rows, y has {len(y)}.")
         if pd.isna(y).any():
-            raise InputError(f"y has {pd.isna(y).sum()} empty cells (NaN): fill or drop them.")
+            raise InputError(f"y has {pd.isna(y).sum()} missing values (NaN): fill or drop them.")
         check_classification_targets(y)
         return np.asarray(y)
 
@@ -295,15 +295,15 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         frame = self._checked(X)
         model = next(iter(self.models_.values()))
         s = np.zeros(len(frame), np.int64)
-        groups = columns.of_people(sensitive, frame, "sensitive_features", self._sensitive)
+        groups = columns.per_row(sensitive, frame, "sensitive_features", self._sensitive)
         if self.groups_ and groups is not None:
             s = model.codes(groups)
         elif self.groups_ and model.task.aware:
-            raise InputError("The model is told S: give sensitive_features.")
-        x, people = torch.from_numpy(pack(model.encoder, frame)), torch.from_numpy(s)
+            raise InputError("S is an input of the model: give sensitive_features.")
+        x, groups_of = torch.from_numpy(pack(model.encoder, frame)), torch.from_numpy(s)
         found = np.zeros(0)
         for name, rows in self._owners(frame, clients).items():
-            some = compute(self.models_[name], x[rows], people[rows])
+            some = compute(self.models_[name], x[rows], groups_of[rows])
             if not len(found):
                 found = np.zeros((len(frame), *some.shape[1:]), dtype=some.dtype)
             found[rows] = some
@@ -313,7 +313,7 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Return the rows of every client."""
         if self._alike:  # one model for all, and so for new ones
             return {self.clients_[0]: np.arange(len(frame))}
-        owners = columns.of_people(clients, frame, "clients", self._client)
+        owners = columns.per_row(clients, frame, "clients", self._client)
         if owners is None:
             some = ", ".join(self.clients_[:3]) + (", ..." if len(self.clients_) > 3 else "")
             raise InputError(f"Every client has a model of its own ({some}): give clients.")

@@ -104,7 +104,7 @@ def test_s_that_is_dropped_is_no_input(pfedfair, csv):
     assert "Note: S ('sex') is no input of the model, as it is to be dropped" in out
     code, _, err = pfedfair(*own, "--aware")
     assert code == 2
-    assert "--drop sex has S, --aware tells it: leave one of them out." in err
+    assert "--drop sex has S, --aware makes it an input: leave one out." in err
 
 
 @pytest.mark.parametrize(

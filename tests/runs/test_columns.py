@@ -6,27 +6,27 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from pfedfair._util.errors import InputError
-from pfedfair.runs.columns import Lots, beside, of_people, within
+from pfedfair.runs.columns import RowDraws, beside, per_row, within
 
 
 @given(n=st.integers(1, 60), width=st.integers(0, 4), levels=st.integers(1, 5), seed=st.integers(0))
 def test_a_lot_belongs_to_its_row(n, width, levels, seed):
     rng = np.random.default_rng(0)
     rows = rng.integers(0, levels, (n, width)).astype(np.float32)
-    lots = Lots(rows, seed % 2**31).random(n)
+    lots = RowDraws(rows, seed % 2**31).random(n)
     assert ((lots >= 0) & (lots < 1)).all()
     assert len(np.unique(lots)) == n  # rows that are alike have different ones
     order = rng.permutation(n)
-    mixed = Lots(rows[order], seed % 2**31).random(n)
+    mixed = RowDraws(rows[order], seed % 2**31).random(n)
     np.testing.assert_array_equal(np.sort(mixed), np.sort(lots))
     first = [next(i for i in range(n) if (rows[i] == row).all()) for row in rows]
-    alone = np.array([Lots(rows[i : i + 1], seed % 2**31).random(1)[0] for i in range(n)])
+    alone = np.array([RowDraws(rows[i : i + 1], seed % 2**31).random(1)[0] for i in range(n)])
     np.testing.assert_array_equal(alone, lots[first])
 
 
 @pytest.mark.parametrize("rows", [np.arange(20_000.0)[:, None], np.zeros((20_000, 3))])
 def test_lots_are_uniform_and_depend_on_the_seed(rows):
-    one, two = (Lots(rows, seed).random(len(rows)) for seed in (0, 1))
+    one, two = (RowDraws(rows, seed).random(len(rows)) for seed in (0, 1))
     assert kstest(one, "uniform").pvalue > 0.001
     assert kstest(two, "uniform").pvalue > 0.001
     assert abs(np.corrcoef(one, two)[0, 1]) < 0.03
@@ -35,17 +35,17 @@ def test_lots_are_uniform_and_depend_on_the_seed(rows):
 
 def test_what_is_said_of_people():
     frame = pd.DataFrame({"sex": ["f", "m"], "old": [0, 1]}, index=[7, 3])
-    told = of_people(pd.Series(["x", "y"], name="race", index=[1, 2]), frame, "S")
+    told = per_row(pd.Series(["x", "y"], name="race", index=[1, 2]), frame, "S")
     assert told.to_dict("list") == {"race": ["x", "y"]}
-    assert list(of_people(["f", "m"], frame, "S")) == ["S"]
-    assert list(of_people(np.zeros((2, 2)), frame, "S")) == ["S 0", "S 1"]
-    assert list(of_people(["sex"], frame, "S")) == ["sex"]
-    assert of_people(None, frame, "S") is None
-    assert list(of_people(None, frame, "S", ["old"])) == ["old"]
+    assert list(per_row(["f", "m"], frame, "S")) == ["S"]
+    assert list(per_row(np.zeros((2, 2)), frame, "S")) == ["S 0", "S 1"]
+    assert list(per_row(["sex"], frame, "S")) == ["sex"]
+    assert per_row(None, frame, "S") is None
+    assert list(per_row(None, frame, "S", ["old"])) == ["old"]
     with pytest.raises(InputError, match="X has 2 rows, S has 3"):
-        of_people([1, 2, 3], frame, "S")
+        per_row([1, 2, 3], frame, "S")
     with pytest.raises(InputError, match="a value for each row"):
-        of_people(np.zeros((2, 1, 1)), frame, "S")
+        per_row(np.zeros((2, 1, 1)), frame, "S")
 
 
 def test_the_same_column_and_another_of_its_name():

@@ -41,9 +41,9 @@ def loaded(name: str) -> click.Command:
         gc.enable()
     if name == "flower":
         return typer.main.get_command(module.app)
-    alone = typer.Typer(add_completion=False)
-    alone.command()(getattr(module, name))
-    return typer.main.get_command(alone)
+    single = typer.Typer(add_completion=False)
+    single.command()(getattr(module, name))
+    return typer.main.get_command(single)
 
 
 def described(name: str) -> click.Command:

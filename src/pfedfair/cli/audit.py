@@ -14,7 +14,7 @@ from pfedfair.cli.options import Quiet, Text, unfold
 
 @unfold
 def audit(
-    file: Annotated[Path, typer.Argument(help="A .csv or .parquet file with one row per person.")],
+    file: Annotated[Path, typer.Argument(help="A .csv or .parquet file, a row per decision.")],
     *,
     label: Annotated[str, "The column with what was right."],
     prediction: Annotated[str, "The column with the decisions, in the words of the label."],
@@ -27,7 +27,7 @@ def audit(
     score: Annotated[
         Text, "A column of scores: adds AUC, and calibration if they are chances."
     ] = None,
-    against: Annotated[Text, "A second column of decisions, to compare person by person."] = None,
+    against: Annotated[Text, "A second column of decisions, to compare row by row."] = None,
     positive: Annotated[
         Text, "The label that counts as positive; the last one if left out."
     ] = None,

@@ -45,7 +45,7 @@ def compare(
     seeds: Seeds = 3,
     protocol: Protocol = None,
     validation: Annotated[
-        float, "Part of the training rows to set aside; then methods get a score."
+        float, "Part of the training rows to validate on; then methods get a score."
     ] = 0.0,
     out: Annotated[Path, "Folder for results; a second call resumes."] = Path("runs/compare"),
     jobs: Jobs = None,
@@ -56,8 +56,8 @@ def compare(
     """Compare methods over how fair they are, and over seeds: a table and a figure.
 
     Methods without eta have a limit of their own in its place. With --validation
-    0.2 each method gets a trade-off score, its points chosen on the rows set
-    aside. A setting (--penalty, --set) goes to the methods that have it.
+    0.2 each method gets a trade-off score, its points chosen on the validation
+    rows. A setting (--penalty, --set) goes to the methods that have it.
 
     Example: pfedfair compare compas --methods fedavg-kde,pfedfair --seeds 5
     """
@@ -183,7 +183,7 @@ def report(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make the page that people look at, report.html; and show tables and figures again.
+    """Make the report page, report.html; show tables and figures again.
 
     Example: pfedfair report runs/compas --open
     """

@@ -24,23 +24,23 @@ Client = Annotated[Text, "The client whose model it is, by its name."]
 @unfold
 def predict(
     run: Folder,
-    input: Annotated[Path, "People to decide on, .csv or .parquet; labels are not needed."],
+    input: Annotated[Path, "Rows to decide on, .csv or .parquet; labels are not needed."],
     output: Annotated[Path, "Where the decisions go, .csv or .parquet."],
     client: Client = None,
     client_column: Annotated[Text, "The column that says which client a row belongs to."] = None,
     id: Annotated[
         Text,
-        "The column that tells people apart: where a lot decides, the same person gets the same "
-        "answer every time. Without it, people with the same inputs draw the same lot.",
+        "The column that identifies a person: a randomised decision is then the same every time. "
+        "Without it, rows with the same inputs have the same random draw.",
     ] = None,
-    key: Annotated[Text, "A secret that lots are made from, in the place of the run's."] = None,
+    key: Annotated[Text, "A secret to make random draws from; the run's if left out."] = None,
     keep_columns: Annotated[
         Text, "Columns to copy to the output, with commas between; or all."
     ] = None,
     overwrite: Annotated[bool, "Write over an output that is there."] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Decide on people by a client's model: decision, score, chance, rule and problem of each row.
+    """Predict with a client's model; write decision, score, chance, rule and problem of each row.
 
     Example: pfedfair predict runs/first --client 1 --input new.csv --output out.csv --id id
     """
@@ -51,9 +51,9 @@ def predict(
         if keep_columns is not None:
             every = reader.open(input).rows.columns if keep_columns == "all" else None
             reader = replace(reader, keep=tuple(every or options.names(keep_columns)))
-        opened = reader.open(input)  # what is wrong is said before there is a bar
+        opened = reader.open(input)  # may refuse: no bar yet
     with terminal.progress(f"{input.name}", 1.0, quiet) as advance, one_thread():
-        told = decisions.decide_file(reader, opened, output, lambda done: advance(done, ""))
+        summary = decisions.decide_file(reader, opened, output, lambda done: advance(done, ""))
     if quiet:
         return
     from pfedfair import report  # what is not shown need not be loaded
@@ -61,12 +61,12 @@ def predict(
 
     model = reader.any
     whose = f"client {model.name}" if client_column is None else "every client"
-    table = told.table(model.group_names, model.label_names)
-    view = one_run.decided(table, model, f"{input.name}, by the model of {whose}", told.drawn)
+    table = summary.table(model.group_names, model.label_names)
+    view = one_run.decided(table, model, f"{input.name}, by the model of {whose}", summary.drawn)
     report.terminal.show(view, terminal.console)
-    for note in told.notes():
+    for note in summary.notes():
         terminal.say(f"Note: {note}")
-    terminal.say(f"Saved to {output}: {told.rows:,} rows")
+    terminal.say(f"Saved to {output}: {summary.rows:,} rows")
 
 
 @unfold

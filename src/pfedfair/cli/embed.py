@@ -55,11 +55,11 @@ def embed(
             terminal.say("What is embedded is kept: the same command goes on from there.")
         raise
     if not quiet:
-        for line in told(report, out):
+        for line in describe(report, out):
             terminal.say(line)
 
 
-def told(report: Report, out: Path) -> list[str]:
+def describe(report: Report, out: Path) -> list[str]:
     """Say what became of the images."""
     lines = [
         f"{out}: {report.images} images, {report.width} numbers each "

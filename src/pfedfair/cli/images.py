@@ -14,14 +14,14 @@ from pfedfair.partition import Partition, Plan
 from pfedfair.studies import Study
 
 BESIDE = (
-    "for networks on pixels, and the linear layer beside them has embeddings of these people alone."
+    "for networks on pixels, and the linear layer beside them has embeddings of these images only."
 )
 NEAR = 0.97  # a cosine of two embeddings, less their mean: the same picture, or nearly
 PAPERS = {name.split("/")[-1] for pair in SHORT.items() for name in pair}  # the paper's encoders
 
 
 def usual(study: Study, folder: Path | None) -> list[str]:
-    """The data sets of a study if none are asked for; those elsewhere if it is said where."""
+    """The data sets of a study if none are asked for; those elsewhere if their folder is given."""
     return [*study.datasets, *(study.elsewhere if folder or not study.datasets else ())]
 
 
@@ -50,8 +50,8 @@ def there(
         if data.array is None:
             notes += [f"{data.name}: {note}" for note in data.notes]
         else:
-            said = f"{data.name}: {len(data):,} images are there {BESIDE}"
-            named = [said, *strange_encoder(data)]
+            there = f"{data.name}: {len(data):,} images are there {BESIDE}"
+            named = [there, *strange_encoder(data)]
             if not one.pixels and not one.with_images:
                 named = notes_on(data, plan, part)
             notes += [note for note in named if note not in notes]
@@ -69,8 +69,8 @@ def notes_on(data: Dataset, plan: Plan, part: Partition) -> list[str]:
     from pfedfair.data.images.faces import copies, words
 
     scaled = data.paper_plan.scaled if data.paper_plan and plan.of_paper else ""
-    said = [f"{data.name}: {note}" for note in (*data.notes, scaled) if note]
-    said += strange_encoder(data)
+    texts = [f"{data.name}: {note}" for note in (*data.notes, scaled) if note]
+    texts += strange_encoder(data)
     hashes = data.frame["sha256"].tolist() if "sha256" in data.frame else None
     train = np.concatenate([*part.train, *part.validation])
     dealt = np.concatenate([train, part.pool])
@@ -78,8 +78,8 @@ def notes_on(data: Dataset, plan: Plan, part: Partition) -> list[str]:
     found = copies(data.array[dealt], NEAR, of_dealt, centre=True)
     if len(found.exact) or len(found.near) or (not found.looked and data.array.ndim == 2):
         places = np.arange(len(dealt))
-        said.append(words(found, data.name, places[: len(train)], places[len(train) :]))
-    return said
+        texts.append(words(found, data.name, places[: len(train)], places[len(train) :]))
+    return texts
 
 
 def strange_encoder(data: Dataset) -> list[str]:

@@ -46,14 +46,14 @@ Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors."
 Rounds = Annotated[int | None, "Rounds of communication; as tuned if left out."]
 Protocol = Annotated[
     Text,
-    "Which rows measure a client. pool: everybody's held-out rows, weighted to the client's shares "
-    "of the groups; own: its own held-out rows.",
+    "Which rows measure a client. pool: the held-out rows of all clients, weighted to the client's "
+    "shares of the groups; own: its own held-out rows.",
 ]
 TargetDDP = Annotated[
     Real, "The largest gap between groups that a client may have, in the place of --eta."
 ]
 PIXEL_SIZE = 64
-Confidence = Annotated[Real, "With a target: how sure it shall be that it is kept, e.g. 0.95."]
+Confidence = Annotated[Real, "With a target: the confidence level at which it holds, e.g. 0.95."]
 
 
 def unfold(command: Callable[..., T]) -> Callable[..., T]:
@@ -85,11 +85,11 @@ def unfold(command: Callable[..., T]) -> Callable[..., T]:
 
 def _option(name: str, hint: Any) -> Any:
     """A text beside a type is the help of an option; what is true or false is a flag."""
-    (said,) = getattr(hint, "__metadata__", (None,))
-    if not isinstance(said, str):
+    (text,) = getattr(hint, "__metadata__", (None,))
+    if not isinstance(text, str):
         return hint
     flag = [f"--{name.replace('_', '-')}"] if hint.__origin__ is bool else []
-    return Annotated[hint.__origin__, Option(*flag, help=said)]
+    return Annotated[hint.__origin__, Option(*flag, help=text)]
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class DataOptions:
     encoding: Annotated[
         Text,
         "How columns become inputs: standard (numbers standardised; usual for bundled data sets) "
-        "or piecewise (ramps between quantiles; usual for your file).",
+        "or piecewise (piecewise-linear between quantiles; usual for your file).",
     ] = None
     merge_groups: Annotated[bool, "Make one group of those with too few rows."] = False
     positive: Annotated[Text, "Your file: the label that counts as positive."] = None
@@ -130,9 +130,9 @@ class DataOptions:
     test: Annotated[
         Text, "Your file: another one with rows for the test; then all of yours train."
     ] = None
-    weight: Annotated[
-        Text, "Your file: the column that says how many people a row stands for; no input."
-    ] = None
+    weight: Annotated[Text, "Your file: the column that says how much a row counts; no input."] = (
+        None
+    )
     partition: Annotated[
         str,
         "How clients are made: fixed (the paper's shares of the groups), dirichlet (drawn shares), "
@@ -206,9 +206,9 @@ class DataOptions:
         return make_for(plan.rows_each(self.dataset), method, given, self.dataset)
 
     def aware(self, blind: bool | None) -> bool:
-        """Whether models are told S: as asked, or as is usual for the data set."""
+        """Return whether S is an input: as asked, or as is usual for the data set."""
         if blind is False and set(names(self.drop or "")) & set(names(self.sensitive or "")):
-            raise InputError(f"--drop {self.drop} has S, --aware tells it: leave one of them out.")
+            raise InputError(f"--drop {self.drop} has S, --aware makes it an input: leave one out.")
         return self.dataset.aware if blind is None else not blind
 
     def federate(self, plan: Plan, seed: int, blind: bool | None = None) -> Federation:
@@ -236,8 +236,8 @@ class Settings:
         bool | None,
         Option(
             "--blind/--aware",
-            help="Whether the model is not told a person's group S, or is; if left out, a model of "
-            "images is not, and other models are.",
+            help="Whether the group S is no input of the model, or is one; if left out, it is one "
+            "of every model but those of images.",
         ),
     ] = None
 

@@ -99,9 +99,11 @@ class Watch(Callback):
 
     def on_round_end(self, training: Training, metrics: Any) -> None:
         if metrics:
-            told = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items()
+            numbers = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items()
                              if name != "round")  # fmt: skip
-            self.last = f"After round {training.round}, on training rows, mean of clients: {told}."
+            self.last = (
+                f"After round {training.round}, on training rows, mean of clients: {numbers}."
+            )
         done, of = training.round, training.rounds
         self.live.update(done, of, f"{done} of {of} rounds")
 
@@ -123,8 +125,8 @@ def watch_runs(
             return Page(kind=kind, title=title, sentence="No run is finished yet.", more=[GOING_ON])
         results = pd.concat(done, ignore_index=True)
         first = next(summary.parts(summary.held_out(results)))
-        told = arms.sentence(arms.arms(first), summary.gap_of(first))
-        view = View(title=title, tables=(), sentence=f"So far: {told}", more=(GOING_ON,))
+        sentence = arms.sentence(arms.arms(first), summary.gap_of(first))
+        view = View(title=title, tables=(), sentence=f"So far: {sentence}", more=(GOING_ON,))
         return replace(of_results(results, view, kind), title=title)
 
     live = Live(out / NAME, page)

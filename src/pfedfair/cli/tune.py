@@ -31,7 +31,7 @@ def tune(
     cluster: Cluster = None,
     quiet: Quiet = False,
 ) -> None:
-    """Find settings of methods for a data set, on rows set aside from the training rows.
+    """Find settings of methods for a data set, on validation rows, taken from the training rows.
 
     Every method gets up to twelve trials. OUT/tuned.toml has the best settings;
     give them to train and compare with --set.
@@ -59,8 +59,8 @@ def tune(
     if what == "settings":
         written["tuned.toml"] = search.toml(search.tuned_for(data_options.dataset, plan), table)
     for name, text in written.items():
-        with atomic(out / name) as beside:
-            beside.write_text(text, encoding="utf-8")
+        with atomic(out / name) as file:
+            file.write_text(text, encoding="utf-8")
     if not quiet:
-        terminal.say(written.get("tuned.toml") or search.told(table))
+        terminal.say(written.get("tuned.toml") or search.describe(table))
         terminal.say(f"Written to {out}: {', '.join(written)}")

@@ -169,7 +169,7 @@ def claim(out: Path, description: dict[str, Any], write: bool = True) -> None:
     """Make `out` the home of this experiment, or refuse if it is another's.
 
     Without `write` the folder is made, and stays empty. Finished runs of an experiment that failed
-    are nobody's: they are taken up again if they are asked for.
+    may be used by any experiment that has the same runs.
     """
     card = out / CARD
     description = json.loads(json.dumps(description))

@@ -97,7 +97,7 @@ def versions() -> dict[str, str]:
 
 
 def metrics_of(run: Run) -> list[dict[str, Any]]:
-    """Accuracy and gaps of every client, with intervals; none where nobody is held out."""
+    """Accuracy and gaps of every client, with intervals; none where no rows are held out."""
     try:
         table = run.table()
     except InputError:  # a site may have no rows to measure by
@@ -106,12 +106,12 @@ def metrics_of(run: Run) -> list[dict[str, Any]]:
     wanted = ["client", "role", "n_train", "n_test", "protocol"]
     wanted += [f"{name}{end}" for name in named for end in ("", "_low", "_high")]
     table = table[[column for column in wanted if column in table]]
-    return [{str(name): _plain(value) for name, value in row.items()}
+    return [{str(name): _number(value) for name, value in row.items()}
             for row in table.to_dict("records")]  # fmt: skip
 
 
-def _plain(value: Any) -> Any:
-    """A number as JSON has it: none where there is none."""
+def _number(value: Any) -> Any:
+    """Return a number as JSON has it: None if it is not finite."""
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None
     return int(value) if isinstance(value, np.integer) else value

@@ -1,4 +1,4 @@
-"""Columns as a user hands them over: frames of any library, arrays, names of columns; and lots."""
+"""Columns from users: frames of any library, arrays, names of columns; random draws by row."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def to_pandas(values: Any) -> Any:
     return known.to_pandas() if hasattr(known, "to_pandas") else values
 
 
-def of_people(
+def per_row(
     values: Any, frame: pd.DataFrame, what: str, otherwise: Sequence[str] = ()
 ) -> pd.DataFrame | None:
-    """Return what is said of everybody in `frame`, as columns.
+    """Return values for all rows of `frame`, as columns.
 
     `values` has a value (or several) for each row, or it names columns of `frame`; if it is None,
     it is the columns `otherwise`, or nothing.
@@ -140,16 +140,16 @@ def dataset(
     return data, client[0] if client else None
 
 
-def say_few(names: Sequence[str], sizes: np.ndarray) -> None:
+def warn_few_rows(names: Sequence[str], sizes: np.ndarray) -> None:
     """Warn of clients with few rows, where there are several."""
     few = [f"{name} ({n})" for name, n in zip(names, sizes, strict=True) if n < FEW]
     if few and len(names) > 1:
-        said = f"Clients with fewer than {FEW} rows to learn from: {some(few, 3)}."
-        warnings.warn(said, UserWarning, stacklevel=3)
+        text = f"Clients with fewer than {FEW} rows to learn from: {some(few, 3)}."
+        warnings.warn(text, UserWarning, stacklevel=3)
 
 
-class Lots:
-    """Stands for a generator of random numbers: each row's lot follows from the row and a seed.
+class RowDraws:
+    """Stands for a generator of random numbers: each row's draw follows from the row and a seed.
 
     Of rows that are all alike, the first, second, ... have different ones.
     """
@@ -160,11 +160,11 @@ class Lots:
         for column in cells.T:
             mixed = _mix(mixed ^ np.ascontiguousarray(column).view(np.uint64))
         again = pd.Series(mixed).groupby(mixed).cumcount().to_numpy(np.uint64)
-        self.lots = (_mix(mixed + again) >> np.uint64(11)) / 2.0**53
+        self.draws = (_mix(mixed + again) >> np.uint64(11)) / 2.0**53
 
     def random(self, n: int) -> np.ndarray:
-        assert n == len(self.lots)
-        return self.lots
+        assert n == len(self.draws)
+        return self.draws
 
 
 def _mix(numbers: np.ndarray) -> np.ndarray:

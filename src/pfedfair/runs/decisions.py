@@ -23,16 +23,16 @@ from pfedfair.data.tables.stream import Rows
 from pfedfair.runs.model import Saved
 from pfedfair.runs.personal_model import Decisions, PersonalModel, unseen_words
 
-NAMED = 5  # problems that are told one by one
+NAMED = 5  # problems that are listed one by one
 DIFFERENT = 1000  # problems that are counted one by one
 
 
 @dataclass
-class Told:
-    """What there is to say of a file's rows: how many, their decisions by group, and problems."""
+class Summary:
+    """Counts of a file's rows: all, their decisions by group, and problems."""
 
     rows: int = 0
-    drawn: int = 0  # decisions by lot
+    drawn: int = 0  # randomised decisions
     decided: Counter[tuple[str, str]] = field(default_factory=Counter)  # by group and decision
     problems: Counter[str] = field(default_factory=Counter)
     levels: Counter[str] = field(default_factory=Counter)
@@ -40,14 +40,14 @@ class Told:
 
     def notes(self) -> list[str]:
         """Say what is wrong with rows."""
-        said = unseen_words(self.levels, self.empty)
+        texts = unseen_words(self.levels, self.empty)
         if n := sum(self.problems.values()):
             named = [f"{problem} ({m:,})" for problem, m in self.problems.most_common(NAMED)]
             more = len(self.problems) - len(named)
             named += [f"{more:,} others"] if more else []
             rows = f"{n:,} row{'s have' if n > 1 else ' has'} no decision"
-            said.append(f"{rows}: {'; '.join(named)}. The column 'problem' says which.")
-        return said
+            texts.append(f"{rows}: {'; '.join(named)}. The column 'problem' says which.")
+        return texts
 
     def table(self, groups: Sequence[str], labels: Sequence[str]) -> pd.DataFrame:
         """Rows with a decision, and the rate of every decision, of each group."""
@@ -75,7 +75,7 @@ class Reader:
         By the clients' names. One model decides on all rows; of several, the column `client` says
         whose a row is.
     id
-        The column that tells people apart; without it their inputs do.
+        The column that identifies rows; without it their inputs do.
     keep
         Columns that are copied to the output.
     """
@@ -147,25 +147,25 @@ def decide_file(
     opened: Opened,
     output: Path,
     on_part: Callable[[float], None] = lambda done: None,
-) -> Told:
+) -> Summary:
     """Decide on every row of a file; write a row for each to `output`, in the same order."""
     rows, sensitive = opened
     needed, words = reader.inputs(rows.columns)
     more = [*sensitive, *([reader.client] if reader.client else [])]
     columns = list(dict.fromkeys([*needed, *more]))
-    told = Told()
+    summary = Summary()
     with sink(output) as write:
         for frame, copy in rows.parts(columns, {*words, *more}, reader.copied, on_part):
-            write(_decided(reader, frame, copy, sensitive, told))
-        if not told.rows:
+            write(_decided(reader, frame, copy, sensitive, summary))
+        if not summary.rows:
             nothing = pd.DataFrame({c: pd.Series(dtype=object) for c in columns})
             empty = pd.DataFrame({c: pd.Series(dtype=object) for c in reader.copied})
-            write(_decided(reader, nothing, empty, sensitive, told))
-    return told
+            write(_decided(reader, nothing, empty, sensitive, summary))
+    return summary
 
 
 def _decided(
-    reader: Reader, frame: pd.DataFrame, copy: pd.DataFrame, sensitive: list[str], told: Told
+    reader: Reader, frame: pd.DataFrame, copy: pd.DataFrame, sensitive: list[str], summary: Summary
 ) -> pd.DataFrame:
     """The output for some rows."""
     n, one = len(frame), reader.any
@@ -177,10 +177,10 @@ def _decided(
         for k in np.flatnonzero(np.bincount(whose, minlength=1)).tolist():
             if names[k] not in reader.models:
                 why = f"the run has no client '{names[k]}'" if names[k] else ""
-                problem.say(why or f"{reader.client} is empty", whose == k)
+                problem.add(why or f"{reader.client} is empty", whose == k)
     if reader.id:
         nobody = (copy[reader.id].str.strip() == "").to_numpy(bool)
-        problem.say(f"{reader.id} is empty", nobody)
+        problem.add(f"{reader.id} is empty", nobody)
     s = groups_of(one, frame, sensitive, problem)
     fine = np.flatnonzero(problem.codes == 0)
     code, chance, rule = np.full(n, -1), np.full(n, np.nan), Texts(n)
@@ -189,8 +189,8 @@ def _decided(
         people = frame if len(fine) == n else frame.iloc[fine]
         packed = one.encoder.pack(people)
         levels, empty = one.encoder.unseen(people, packed)
-        told.levels.update(levels)
-        told.empty.update(empty)
+        summary.levels.update(levels)
+        summary.empty.update(empty)
         for k, mine in _apart(whose[fine]):
             model, at, x = reader.models[names[k]], fine[mine], packed[mine]
             who = copy[reader.id].iloc[at] if reader.id else None
@@ -198,8 +198,8 @@ def _decided(
             code[at], chance[at], scores[at] = found.code, found.chance, found.scores
             applied = model.predictor.rule.applied(model.label_names, model.group_names)
             rule.codes[at] = np.array([rule.number(words) for words in applied])[s[at]]
-    _count(told, one, n, code, s, chance, problem)
-    columns: dict[str, Any] = {"row": np.arange(told.rows - n, told.rows)}
+    _count(summary, one, n, code, s, chance, problem)
+    columns: dict[str, Any] = {"row": np.arange(summary.rows - n, summary.rows)}
     columns |= {str(c): copy[c].array for c in copy}
     if reader.client:
         columns["client"] = _category(whose, names)
@@ -231,8 +231,8 @@ class Texts:
     def number(self, text: str) -> int:
         return self.words.setdefault(text, len(self.words))
 
-    def say(self, text: str, where: np.ndarray) -> None:
-        """Of these rows, but for those of which something was said before."""
+    def add(self, text: str, where: np.ndarray) -> None:
+        """Give these rows a text, except those that have one."""
         where = where & (self.codes == 0)
         if where.any():
             self.codes[where] = self.number(text)
@@ -252,7 +252,7 @@ def _category(codes: np.ndarray, words: Sequence[str]) -> Any:
 def _outcomes(model: PersonalModel, x: np.ndarray, s: np.ndarray, ids: pd.Series | None
               ) -> Decisions:  # fmt: skip
     def who(rows: np.ndarray) -> list[bytes]:
-        """People by their ids; without, by all that the model is told of them."""
+        """Identify rows by their ids; without, by all inputs of the model."""
         if ids is not None:
             return [str(one).strip().encode() for one in ids.iloc[rows]]
         return [x[row].tobytes() + int(s[row]).to_bytes(2) for row in rows]
@@ -260,21 +260,21 @@ def _outcomes(model: PersonalModel, x: np.ndarray, s: np.ndarray, ids: pd.Series
     return model.outcomes(torch.from_numpy(x), torch.from_numpy(s), who)
 
 
-def _count(told: Told, model: PersonalModel, n: int, code: np.ndarray, s: np.ndarray,
+def _count(summary: Summary, model: PersonalModel, n: int, code: np.ndarray, s: np.ndarray,
            chance: np.ndarray, problem: Texts) -> None:  # fmt: skip
-    told.rows += n
-    told.drawn += int((chance < 1).sum())
+    summary.rows += n
+    summary.drawn += int((chance < 1).sum())
     words = list(problem.words)
     for k, m in Counter(problem.codes[problem.codes > 0].tolist()).items():
         text = words[k]
-        known = text in told.problems or len(told.problems) < DIFFERENT
-        told.problems[text if known else "others"] += m
+        known = text in summary.problems or len(summary.problems) < DIFFERENT
+        summary.problems[text if known else "others"] += m
     groups, labels = len(model.group_names), len(model.label_names)
     fine = code >= 0
     pairs = np.bincount(s[fine] * labels + code[fine], minlength=groups * labels)
     for z, group in enumerate(model.group_names):
         for c, label in enumerate(model.label_names):
-            told.decided[group, label] += int(pairs[z * labels + c])
+            summary.decided[group, label] += int(pairs[z * labels + c])
 
 
 def groups_of(
@@ -284,29 +284,29 @@ def groups_of(
     n = len(frame)
     if not columns or n == 0:
         return np.zeros(n, dtype=np.int64)
-    several, said = [], []
+    several, named_values = [], []
     for column, edges in zip_longest(columns, model.bands[: len(columns)], fillvalue=()):
         codes, words = factor(frame[column])
-        problem.say(f"{column} is empty", codes < 0)
+        problem.add(f"{column} is empty", codes < 0)
         codes, words = codes % (len(words) + 1), [*words, ""]  # -1 is the last
-        if edges:  # what is in no band stays what it is, and is told
+        if edges:  # what is in no band stays what it is, and is a problem
             place, _ = bands.places(frame[column], edges)
             codes = np.where(place < 0, codes, place + len(words))
             words = [*words, *bands.names(edges)]
         several.append(codes)
-        said.append(words)
+        named_values.append(words)
     codes = several[0]
-    for more, words in zip(several[1:], said[1:], strict=True):
+    for more, words in zip(several[1:], named_values[1:], strict=True):
         codes = codes * len(words) + more
     codes, places = pd.factorize(codes)
-    which = np.unravel_index(places, [len(words) for words in said])
-    names = [" x ".join(w[k] for w, k in zip(said, one, strict=True))
+    which = np.unravel_index(places, [len(words) for words in named_values])
+    names = [" x ".join(w[k] for w, k in zip(named_values, one, strict=True))
              for one in zip(*which, strict=True)]  # fmt: skip
     named = " or ".join(model.group_names) if len(model.group_names) < 5 else "a known group"
     known = model.groups_of
     for k, name in enumerate(names):
         if name not in known:
-            problem.say(f"{','.join(columns)} is '{name}', not {named}", codes == k)
+            problem.add(f"{','.join(columns)} is '{name}', not {named}", codes == k)
     return np.array([known.get(name, 0) for name in names], dtype=np.int64)[codes]
 
 

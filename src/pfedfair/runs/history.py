@@ -24,7 +24,7 @@ from pfedfair.runs.predictor import ROWS_AT_ONCE
 APART = 8.0  # gradients of every row between two measurements: below a tenth of the time
 POINTS = 25  # of a curve, about
 IMAGES_AT_ONCE = 256
-FLAT = 8  # times as many people at once, where there is no layer between
+FLAT = 8  # times as many rows at once, where there is no layer between
 
 
 def measured_rounds(algorithm: Method, every: int | None = None) -> set[int]:
@@ -69,7 +69,7 @@ class Measure:
 
 
 def _pieces(clients: Sequence[np.ndarray], network: Network) -> list[Tensor]:
-    """All clients' rows in order, some at a time; a client's alone where people are not apart."""
+    """Return all clients' rows in order, some at a time; not across clients if unbatched."""
     most = IMAGES_AT_ONCE if network.alone else ROWS_AT_ONCE
     most *= FLAT if network.linear else 1
     found: list[np.ndarray] = []

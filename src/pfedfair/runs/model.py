@@ -61,12 +61,12 @@ def write_model(
     if rule:
         kept["rule"] = torch.stack([one.numbers for one in rule])
     whole = {name: tensor.contiguous() for name, tensor in (tensors | kept).items()}
-    with atomic(folder / "model.safetensors") as beside:
-        beside.touch()
-        mode = beside.stat().st_mode  # as all other files: `save_file` keeps others from reading
-        save_file(whole, beside)
-        beside.chmod(mode)
-        written = _hash(beside)
+    with atomic(folder / "model.safetensors") as file:
+        file.touch()
+        mode = file.stat().st_mode  # as all other files: `save_file` keeps others from reading
+        save_file(whole, file)
+        file.chmod(mode)
+        written = _hash(file)
     what = {
         "format": FORMAT,
         "network": network.to_dict(),
@@ -116,7 +116,7 @@ class Saved:
 
     @property
     def key(self) -> bytes:
-        """By which people draw their lots; older folders and a server's do not name it."""
+        """The key of random draws; older folders and a server's do not name it."""
         if "key" in self.about or "w" not in self.tensors:
             return bytes.fromhex(self.about.get("key", ""))
         return key_of(self.about.get("seed", 0), self.tensors["w"])
@@ -238,7 +238,7 @@ def _check_numbers(saved: Saved) -> None:
         if not _all(tensors[name], torch.isfinite):
             raise ValueError(f"'{name}' has values that are no finite numbers")
     for name in shapes:  # what an encoder makes must fit the network
-        two = torch.zeros(1, 2, *saved.encoder.shape)  # people: some networks need company
+        two = torch.zeros(1, 2, *saved.encoder.shape)  # rows: some networks need two
         w = tensors[name].view(-1, size)[:1]
         s = torch.zeros(1, 2, dtype=torch.int64)
         logits = saved.network.logits(w, two, s)

@@ -20,7 +20,7 @@ from pfedfair.runs import draws
 from pfedfair.runs.model import PersonalModel, pack, read_model, write_model
 
 # What a new client's card has of the run's.
-TOLD = ("dataset", "group_names", "label_names", "sensitive_column", "positive", "columns",
+FROM_RUN = ("dataset", "group_names", "label_names", "sensitive_column", "positive", "columns",
         "values", "seed", "data", "versions")  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def personalise(
             for at, value in saved.tensors.items()
             if at == "w" or at.startswith("server.")
         }  # nothing of other clients
-        about = {what: saved.about[what] for what in TOLD if what in saved.about}
+        about = {what: saved.about[what] for what in FROM_RUN if what in saved.about}
         about |= {"clients": [name], "algorithm": algorithm.to_dict(), "key": key.hex()}
         write_model(
             Path(out), saved.network, saved.encoder, saved.task, [rule],

@@ -26,9 +26,9 @@ BOOLS = {"False": False, "True": True}
 
 
 class Decisions(NamedTuple):
-    """Of some people: the codes of their decisions, each one's chance, and the labels' scores.
+    """Of some rows: the codes of their decisions, the chance of each, and the labels' scores.
 
-    The chance is that of the decision that was made: 1 where no lot was drawn. Scores are the
+    The chance is that of the decision that was made: 1 where it was not randomised. Scores are the
     model's chances of the labels, ``(n, classes)``, before the rule.
     """
 
@@ -44,11 +44,11 @@ class PersonalModel:
     Attributes
     ----------
     sensitive_column
-        Where S is in a table of people; several columns have commas between.
+        Where S is in a table of rows; several columns have commas between.
     seen
         Values of S in the training rows, and the groups that they belong to.
     name, key
-        The client's, for lots that belong to a person; see `pfedfair.runs.draws`.
+        The client's, for random draws that belong to a person; see `pfedfair.runs.draws`.
     """
 
     predictor: Predictor
@@ -89,17 +89,17 @@ class PersonalModel:
         random_state: int | None = None,
         ids: Any = None,
     ) -> np.ndarray:
-        """Return everybody's decision, one of `classes_`.
+        """Return the decision for every row, one of `classes_`.
 
         Parameters
         ----------
         sensitive_features
-            Everybody's group. If left out, it is taken from X, where the model needs it.
+            The group of every row. If left out, it is taken from X, where the model needs it.
         random_state
-            A rule that draws lots at a threshold draws them from it; by default from fresh entropy,
-            so that people who come one by one do not all draw the same.
+            The seed of randomised decisions at a threshold; by default fresh entropy, so that rows
+            that come one by one do not all get the same draw.
         ids
-            Everybody's name or number: then a person's lot is the same every time.
+            The name or number of every person, whose random draw is then the same every time.
         """
         decided: np.ndarray = self.classes_[self.decide(X, sensitive_features, random_state, ids)]
         return decided
@@ -142,17 +142,17 @@ class PersonalModel:
 
     def outcomes(self, x: Tensor, s: Tensor, who: Callable[[np.ndarray], Sequence[bytes]]
                  ) -> Decisions:  # fmt: skip
-        """Decide on people by what the encoder packed of them; `who` tells some rows apart.
+        """Decide on rows as the encoder packed them; `who` returns the ids of some rows.
 
-        Lots are drawn by the key.
+        Random draws are made by the key.
         """
         z = self.predictor.logits(x, s, self.encoder.unpack)
         chances = self.predictor.rule.lots(z, s)
         drawn = np.flatnonzero((chances.max(1).values < 1).numpy())
-        lot = np.zeros(len(x))
+        draw = np.zeros(len(x))
         if len(drawn):
-            lot[drawn] = draws.draw(draws.of_client(self.key, self.name), who(drawn))
-        code = by_lot(chances, lot)
+            draw[drawn] = draws.draw(draws.of_client(self.key, self.name), who(drawn))
+        code = by_lot(chances, draw)
         chance = chances.double().gather(1, code[:, None])[:, 0]
         return Decisions(code.numpy(), chance.numpy(), probabilities(self._own(z)).numpy())
 
@@ -216,30 +216,30 @@ class UnseenWarning(UserWarning):
     """Rows to decide on have cells unlike those of the training rows."""
 
 
-def pack(encoder: inputs.Inputs, people: Any) -> np.ndarray:
-    """Pack people's inputs; say what the training rows did not have, or had much less of."""
-    packed = encoder.pack(people)
-    for text in unseen_words(*encoder.unseen(people, packed)):
+def pack(encoder: inputs.Inputs, rows: Any) -> np.ndarray:
+    """Pack the inputs of rows; warn of values that the training rows did not have, or rarely."""
+    packed = encoder.pack(rows)
+    for text in unseen_words(*encoder.unseen(rows, packed)):
         warnings.warn(text, UnseenWarning, stacklevel=4)
     return packed
 
 
 def unseen_words(levels: Mapping[str, int], empty: Mapping[str, int]) -> list[str]:
     """Say how many cells of which columns the training rows had fewer of."""
-    said = []
+    texts = []
     for counts, kind in ((levels, "of a new or rare level"), (empty, "without a value")):
         if counts:
             named = ", ".join(f"{column} {n:,}" for column, n in counts.items())
             total = sum(counts.values())
-            said.append(
+            texts.append(
                 f"{total:,} cell{'s' * (total > 1)} {kind} ({named}): the training rows had fewer "
                 "such, or none."
             )
-    return said
+    return texts
 
 
 def words_of(who: Any) -> bytes:
-    """What tells a person apart, of an id as any program may have read it."""
+    """Return the bytes of an id, as any program may have read it."""
     if isinstance(who, float | np.floating) and float(who).is_integer():
         who = int(who)
     return str(who).strip().encode()

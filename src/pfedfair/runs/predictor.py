@@ -1,4 +1,4 @@
-"""A predictor is a scorer and a rule: from a person's inputs and group to a decision."""
+"""A predictor is a scorer and a rule: from a row's inputs and group to a decision."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ Unpack = Callable[[Tensor], Tensor]  # from what an encoder packed to inputs
 class Predictor:
     """One client's: the network with its parameters `theta` ``(p,)``, and the rule.
 
-    People's `x` are inputs, or what `unpack` makes inputs of, some people at a time.
+    `x` are inputs, or what `unpack` makes inputs of, some rows at a time.
     """
 
     network: Network
@@ -31,7 +31,7 @@ class Predictor:
     rule: Rule
 
     def logits(self, x: Tensor, s: Tensor, unpack: Unpack = Tensor.float) -> Tensor:
-        """Scores of some people, ``(n, outputs)``."""
+        """Return the scores of some rows, ``(n, outputs)``."""
         parts = zip(torch.split(x, ROWS_AT_ONCE), torch.split(s, ROWS_AT_ONCE), strict=True)
         return torch.cat([self.network.logits(self.theta[None], unpack(a)[None], b[None])[0]
                           for a, b in parts])  # fmt: skip
@@ -43,11 +43,11 @@ class Predictor:
     def decide(
         self, x: Tensor, s: Tensor, rng: np.random.Generator, unpack: Unpack = Tensor.float
     ) -> Tensor:
-        """Everybody's decision, ``(n,)``, by lot where the rule says so."""
+        """Return the decision for every row, ``(n,)``, randomised where the rule says so."""
         return self.rule.decide(self.logits(x, s, unpack), s, rng)
 
     def scores_as(self, other: Self) -> bool:
-        """Whether people of the two may be scored in one pass: by one model."""
+        """Whether rows of the two may be scored in one pass: by one model."""
         if self.network is not other.network or self.network.alone:
             return False
         mine, theirs = self.theta, other.theta
@@ -73,11 +73,11 @@ def scored(
             yield found[len(found) - len(rows[first]) :]
             first += 1
             continue
-        last, people = first + 1, len(rows[first])
-        while last < len(predictors) and people + len(rows[last]) <= ROWS_AT_ONCE:
+        last, number = first + 1, len(rows[first])
+        while last < len(predictors) and number + len(rows[last]) <= ROWS_AT_ONCE:
             if not predictors[last].scores_as(predictors[first]):
                 break
-            people += len(rows[last])
+            number += len(rows[last])
             last += 1
         own = torch.from_numpy(np.concatenate(rows[first:last]))
         found = predictors[first].logits(table.x[own], table.s[own], table.unpack)
@@ -94,7 +94,7 @@ def count(
 ) -> np.ndarray:
     """Count decisions of client i on its `rows[i]`, ``(clients, S, Y, Yhat)``.
 
-    Lots are drawn from `seed`. For `weight`, of every row of the table, see `metrics.tally`.
+    Random draws are made from `seed`. For `weight`, of every row of the table, see `metrics.tally`.
     """
     groups, classes = table.task.groups, table.task.classes
     kind = np.int64 if weight is None else np.float64
@@ -121,7 +121,7 @@ def collapsed(
 ) -> np.ndarray:
     """Which clients have one decision for all of their `rows[i]`."""
     who = list(range(len(rows)))
-    for most in (FEW, None):  # all rows of those alone whose first few do not show two
+    for most in (FEW, None):  # all rows only where the first few do not show two
         if who:
             some = [rows[i][:most] for i in who]
             one = one_decision(count([predictors[i] for i in who], table, some))

@@ -46,7 +46,7 @@ def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.n
 
     "pool": the whole held-out pool, weighted to the client's share of S, for clients that differ in
     that share only (there it is the default); "own": the client's own test rows; "validation":
-    the rows set aside for tuning, everybody's and weighted where "pool" would be.
+    the validation rows, of all clients and weighted where "pool" would be.
     """
     protocol = protocol or ("pool" if part.shared_conditional else "own")
     known("protocol", protocol, list(metrics.PROTOCOLS))
@@ -131,7 +131,7 @@ class Run:
         return small(self)
 
     def report(self, path: str | Path | None = None, protocol: str | None = None) -> "Report":
-        """Make the page that people look at; a notebook shows it, `path` is where to write it.
+        """Make the report page; a notebook shows it, `path` is where to write it.
 
         It has `html`, `text` (Markdown), `document` (all its numbers) and `save`. For `protocol`
         see `measured_rows`.
@@ -214,7 +214,7 @@ class Run:
     def table(self, protocol: str | None = None) -> pd.DataFrame:
         """Per client: accuracy, DDP and negative prediction rates with intervals.
 
-        With fewer than five in ``ddp_people`` nothing can be told of the gap, see
+        With fewer than five in ``ddp_people`` the gap means nothing, see
         `metrics.certainty`; where all people measured get `one_decision`, it is 0 for that reason.
         For `protocol` see `measured_rows`.
         """
@@ -363,7 +363,7 @@ class Run:
 
     @cached_property
     def key(self) -> bytes:
-        """By which people draw their lots, see `pfedfair.runs.draws`."""
+        """The key of random draws, see `pfedfair.runs.draws`."""
         return key_of(self.seed, self.fitted.w)
 
     @cached_property
@@ -394,7 +394,7 @@ class Run:
         )
 
     def _constant(self, counts: np.ndarray, shares: np.ndarray | None) -> np.ndarray:
-        """The accuracy of each client's most frequent training label for everybody."""
+        """The accuracy of each client's most frequent training label for all rows."""
         part, data = self.federation.partition, self.federation.data
         people, same = counts.sum(-1), np.zeros_like(counts)
         for i, rows in enumerate(part.train):
@@ -420,7 +420,7 @@ class Run:
         return Clients(network, table, rows, range(len(rows)), self.seed)
 
     def save(self, folder: str | Path, command: str = "") -> None:
-        """Write all that `load_run` needs: models, a card, everybody's scores, and shapes.
+        """Write all that `load_run` needs: models, a card, the scores of all rows, and shapes.
 
         `command` is what was typed, for the card. See `pfedfair.runs.files` for the files.
         """

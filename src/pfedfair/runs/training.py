@@ -30,11 +30,11 @@ NAMED = 20  # clients that a warning names
 
 
 class CollapseWarning(UserWarning):
-    """A personal model predicts one class for everybody."""
+    """A personal model predicts one class for all rows."""
 
 
 def usual_network(inputs: int, hidden: Sequence[int], task: Task) -> Network:
-    """Return the MLP for so many inputs; it is told S unless it is blind."""
+    """Return the MLP for so many inputs; S is an input unless it is blind."""
     return MLP(inputs, hidden, outputs(task.classes), task.groups if task.aware else 0)
 
 
@@ -50,8 +50,8 @@ def own_network(federation: Federation) -> Network:
     if len(shape) > 1:
         check_model(data)
         if task.aware:
-            told = option("aware", python="sensitive_as_input=True")
-            raise InputError(f"A network on pixels does not look at S: leave out {told}.")
+            given = option("aware", python="sensitive_as_input=True")
+            raise InputError(f"A network on pixels does not look at S: leave out {given}.")
         return Pixels(data.model or "cnn", shape[-1], outputs(task.classes))
     return usual_network(federation.encoder.width, data.hidden, task)
 

@@ -53,11 +53,11 @@ def arms(part: pd.DataFrame) -> list[Arm]:
     found = []
     for (method, level, config), runs in part.groupby(["method", "level", "config"], sort=False):
         target = float(runs["target_ddp"].iloc[0]) if "target_ddp" in runs else words.NAN
-        told = str(level) if level != "0" or several.get(method, False) else ""
+        shown = str(level) if level != "0" or several.get(method, False) else ""
         found.append(
             Arm(
                 method=str(method),
-                level=words.level(told) if told else "",
+                level=words.level(shown) if shown else "",
                 target=None if target != target else target,
                 seeds=runs["seed"].nunique(),
                 config=str(config),
@@ -119,19 +119,19 @@ def sentence(every: Sequence[Arm], gap: str) -> str:
         names = best.frame["client"].astype(str).to_list()
         why = best.reasons(gap)
         over = f", mean of {best.seeds} seeds" if best.seeds > 1 else ""
-        said = verdicts.sentence(names, found, why, best.target, gap)
-        return f"{best.words}{over}: {said[:1].lower()}{said[1:]}"
+        text = verdicts.sentence(names, found, why, best.target, gap)
+        return f"{best.words}{over}: {text[:1].lower()}{text[1:]}"
     real = [arm for arm in every if arm.method != CONSTANT and arm.frame[gap].notna().any()]
     if not real:
         return ""
     fairest = min(real, key=lambda arm: float(arm.frame[gap].max()))
     accurate = max(real, key=lambda arm: float(arm.frame["accuracy"].min()))
 
-    def told(arm: Arm) -> str:
+    def describe(arm: Arm) -> str:
         low, high = arm.frame["accuracy"].min(), arm.frame[gap].max()
         where = f"{words.percent(low)} % accuracy and a {gap.upper()} of {words.rate(high)}"
         return f"{arm.words}: {where} at the worst client"
 
     if fairest is accurate:
-        return f"The fairest and most accurate is {told(fairest)}."
-    return f"The fairest is {told(fairest)}; the most accurate is {told(accurate)}."
+        return f"The fairest and most accurate is {describe(fairest)}."
+    return f"The fairest is {describe(fairest)}; the most accurate is {describe(accurate)}."

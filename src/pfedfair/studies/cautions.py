@@ -26,7 +26,7 @@ def cautions(results: pd.DataFrame, groups: Sequence[str]) -> tuple[Caution, ...
 
 
 def too_few(results: pd.DataFrame, groups: Sequence[str]) -> tuple[str, ...]:
-    """Say which clients have too few people of a group for its rates to be told."""
+    """Say which clients have too few rows of a group for its rates to mean anything."""
     shares = results[[f"share_s{z}" for z in range(1, len(groups))]].to_numpy()
     shares = np.column_stack([1 - shares.sum(1), shares])
     people = np.rint(shares * results[["n_train"]].to_numpy()).astype(int)

@@ -23,5 +23,5 @@ def by_method(name: str, kind: str, frame: pd.DataFrame, x: str, y: str) -> Pict
     """A picture with a panel for each data set and method; the constant classifier has none."""
     shown = frame[frame["method"] != CONSTANT]
     shown = shown.assign(panel=shown["dataset"] + ": " + shown["method"])
-    across, said = shown["method"].nunique(), {"x": x, "y": y}
-    return Picture(name=name, kind=kind, frames={kind: shown}, words=said, across=across)
+    across, labels = shown["method"].nunique(), {"x": x, "y": y}
+    return Picture(name=name, kind=kind, frames={kind: shown}, words=labels, across=across)

@@ -36,8 +36,8 @@ def lambda_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
         return central.table(part, rows, "figure4a")
     rows = summary.with_settings(rows, "lam")
     labels = [words.narrow(name) for name in rows["method"]]
-    said = ["" if lam != lam else f"\n lam {lam:g}" for lam in rows["lam"]]
-    rows["label"] = [label + more for label, more in zip(labels, said, strict=True)]
+    lams = ["" if lam != lam else f"\n lam {lam:g}" for lam in rows["lam"]]
+    rows["label"] = [label + more for label, more in zip(labels, lams, strict=True)]
     judged = parts.judged(usual(part), parts.claims("figure4"))
     return replace(parts.summary_table(part, rows), lines_heading=parts.CLAIMS, lines=judged)
 

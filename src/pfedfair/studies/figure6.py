@@ -31,8 +31,8 @@ def share_pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
     for part in summary.parts(first):
         panel, places = f"{len(part)} clients", range(1, len(part) + 1)
         bars.append(pd.DataFrame({"panel": panel, "x": places, "share_s1": part["share_s1"]}))
-    frames, said = {"shares": pd.concat(bars)}, {"x": "client", "y": "share of S"}
-    return [Picture(name="figure6", kind="shares", frames=frames, words=said)]
+    frames, labels = {"shares": pd.concat(bars)}, {"x": "client", "y": "share of S"}
+    return [Picture(name="figure6", kind="shares", frames=frames, words=labels)]
 
 
 STUDY = Study(  # of a partition: with the constant classifier, which does not train

@@ -17,12 +17,12 @@ REFERENCE = "additive"
 BESIDE = {  # how each is trained, where its name does not say
     "perceptron": "by FedAvg, as in the paper",
     "linear": "by Newton's method, numbers standardised",
-    "additive": "by Newton's method, numbers as ramps",
+    "additive": "by Newton's method, numbers piecewise linear",
     "additive, own intercepts": "the same, and an intercept for each client",
     "boosting": "gradient boosting on all rows in one place, no federated method",
 }
 LEGEND = (
-    *(f"{row}: {said}." for row, said in BESIDE.items()),
+    *(f"{row}: {how}." for row, how in BESIDE.items()),
     words.ACCURACY,
     f"lead of {REFERENCE}: its mean accuracy over clients less the row's, in percentage points, "
     "with its 95 % interval over seeds.",

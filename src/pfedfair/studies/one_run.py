@@ -87,7 +87,7 @@ def judged_run(run: Run, results: pd.DataFrame) -> "Judged":
 class Judged(NamedTuple):
     """Of every client whether it keeps the target and why not, and the sentence on all of them.
 
-    Without a target nothing is said of each.
+    Without a target there is neither for each.
     """
 
     found: np.ndarray
@@ -155,7 +155,7 @@ def view(
 
 
 def small_columns(results: pd.DataFrame) -> list[str]:
-    """The columns of results that a notebook has room for."""
+    """Return the columns of results that a notebook shows."""
     named = ("accuracy", summary.gap_of(results))
     return ["client", "role", "n_train", *(f"{n}{end}" for n in named for end in words.ENDS)]
 
@@ -201,8 +201,8 @@ def no_better(results: pd.DataFrame) -> list[str]:
     if "constant" not in results:
         return []
     low = results.loc[results["accuracy"] <= results["constant"], "client"].astype(str).tolist()
-    said = f"No more accurate than that: client {some(low)}." if low else ""
-    return [f"{CONSTANT} {said}".rstrip()]
+    text = f"No more accurate than that: client {some(low)}." if low else ""
+    return [f"{CONSTANT} {text}".rstrip()]
 
 
 def cost_words(frame: pd.DataFrame, eta: float, rule: Rule) -> list[str]:
@@ -302,7 +302,7 @@ def newcomer(model: PersonalModel, rates: pd.DataFrame, heading: str) -> View:
 
 
 def decided(rates: pd.DataFrame, model: PersonalModel, heading: str, drawn: int) -> View:
-    """What was decided on the rows of a file, by group where the model is told it."""
+    """Return the decisions on the rows of a file, by group where S is an input of the model."""
 
     def rate(label: str, row: pd.Series) -> str:
         return f"{100 * row[label]:.1f}" if row["rows"] else "n/a"
@@ -313,7 +313,7 @@ def decided(rates: pd.DataFrame, model: PersonalModel, heading: str, drawn: int)
         columns = [Column("group", "{group}"), *columns]
     else:
         rates = rates.iloc[:1]
-    legend = [f"{drawn:,} of them by lot."] if drawn else []
+    legend = [f"{drawn:,} of them randomised."] if drawn else []
     table = Table(heading=heading, frame=rates, columns=tuple(columns))
     return View(tables=(table,), legend=tuple(legend))
 

@@ -43,9 +43,9 @@ def collapsed(results: pd.DataFrame) -> tuple[str, ...]:
     """Which methods have models that predict one class for everybody, or for all held-out rows."""
     meant = results["method"] == CONSTANT
     later = results.get("one_decision", results["collapsed"]) & ~results["collapsed"]
-    said = "models that predict one class for everybody", "the same on held-out rows only"
+    kinds = "models that predict one class for everybody", "the same on held-out rows only"
     lines = []
-    for which, what in zip((results["collapsed"], later), said, strict=True):
+    for which, what in zip((results["collapsed"], later), kinds, strict=True):
         where = results[which & ~meant].groupby(["dataset", "method"]).size().reset_index(name="n")
         each = ", ".join(f"{row.method} on {row.dataset} ({row.n})" for row in where.itertuples())
         lines += [f"{what}: {each}."] if each else []
@@ -53,7 +53,7 @@ def collapsed(results: pd.DataFrame) -> tuple[str, ...]:
 
 
 def few_people(results: pd.DataFrame) -> tuple[str, ...]:
-    """Of how many clients the gap cannot be told, for there are too few people of a group."""
+    """Say for how many clients the gap is unknown, as a group has too few rows."""
     gap = summary.gap_of(results)
     people = results.get(f"{gap}_people", pd.Series(0, index=results.index))
     lines = []
@@ -134,11 +134,11 @@ def summary_table(part: pd.DataFrame, rows: pd.DataFrame, what: str = "") -> Tab
 def client_table(rows: pd.DataFrame, gap: str) -> Table:
     """Every client's numbers, from `summary.by_client`."""
 
-    def told(row: pd.Series) -> str:
+    def cell(row: pd.Series) -> str:
         few = words.few(row, f"{gap}_people")
         return words.TOO_FEW if few else words.measure(row, gap, half=True)
 
-    columns = [measured("accuracy % ↑", "accuracy"), Column(f"{gap.upper()} ↓", told)]
+    columns = [measured("accuracy % ↑", "accuracy"), Column(f"{gap.upper()} ↓", cell)]
     columns += [measured(f"NPR S={z}", f"npr_s{z}") for z in (0, 1)]
     columns = [*METHOD_AND_LEVEL, Column("client", "{client}"), Column("role", "{role}"), *columns]
     where = f"{rows['dataset'].iloc[0]}, {rows['client'].nunique()} clients"
@@ -159,14 +159,14 @@ def verdict(runs: pd.DataFrame, claim: Claim) -> str:
     method, rival, measure = claim
     mean, low, high = summary.paired(runs, *claim)
     who, _, what = measure.rpartition("_")
-    alone = low != low  # one seed has no interval
+    is_single = low != low  # one seed has no interval
     good, bad, than = low > 0, high < 0, f"higher {who} accuracy"
     many = words.points(mean, low, high)
-    numbers = f"{f'{100 * mean:+.1f}' if alone else many} percentage points"
+    numbers = f"{f'{100 * mean:+.1f}' if is_single else many} percentage points"
     if what != "accuracy":
         good, bad, than = bad, good, f"lower {who} {what.upper()}"
-        numbers = f"{mean:+.3f}" + ("" if alone else f" [{low:+.3f}, {high:+.3f}]")
-    became = "one seed cannot tell" if alone else word(good, bad)
+        numbers = f"{mean:+.3f}" + ("" if is_single else f" [{low:+.3f}, {high:+.3f}]")
+    became = "one seed cannot tell" if is_single else word(good, bad)
     return f"{became}: {method} has {than} than {rival}: {numbers}"
 
 
@@ -205,15 +205,15 @@ def trade_off(
                 notes.append({"panel": title, "text": text})
             drawn = here if who is None else here[~flat]
             lines.append(curve(drawn, title, f"{one}_{gap}", f"{one}_accuracy"))
-    said = {"x": f"{gap.upper()} ↓", "y": "error % ↓"}
+    labels = {"x": f"{gap.upper()} ↓", "y": "error % ↓"}
     if who is None:
-        said["title"] = "Error and unfairness of every method (lower left is better)"
+        labels["title"] = "Error and unfairness of every method (lower left is better)"
     across = len(shown) if who is None else 2
     if marks is not None:
         marks = marks.assign(
             panel=[panels[key] for key in zip(marks["dataset"], marks["role"], strict=True)]
         )
-    return curves_picture(name, lines, said, marks, notes, across)
+    return curves_picture(name, lines, labels, marks, notes, across)
 
 
 def by_role(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
@@ -239,7 +239,7 @@ def curve(rows: pd.DataFrame, panel: str, x: str, y: str) -> pd.DataFrame:
 def curves_picture(
     name: str,
     curves: list[pd.DataFrame],
-    said: dict[str, str],
+    labels: dict[str, str],
     marks: pd.DataFrame | None = None,
     notes: Sequence[dict[str, str]] = (),
     across: int = 2,
@@ -250,4 +250,4 @@ def curves_picture(
         "marks": pd.DataFrame(marks, columns=["panel", "method", "x", "y"]),
         "notes": pd.DataFrame(notes, columns=["panel", "text"]),
     }
-    return Picture(name=name, kind="curves", frames=frames, words=said, across=across)
+    return Picture(name=name, kind="curves", frames=frames, words=labels, across=across)

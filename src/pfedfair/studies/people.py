@@ -67,7 +67,7 @@ def decided(
 
 
 def _among(run: Run, i: int, rows: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Decisions on some of the rows, with the lots that they have among all of them."""
+    """Return decisions on some of the rows, with their random draws among all of them."""
     table, at = run.federation.table, torch.from_numpy(rows)
     rng = seeds.generator(run.seed, seeds.TIES, i)
     made = run.predictors[i].decide(table.x[at], table.s[at], rng, table.unpack).numpy()

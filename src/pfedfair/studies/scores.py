@@ -119,8 +119,8 @@ def verdict(rows: pd.DataFrame) -> str:
         for what, names in (("better", better), ("no clear difference", alike), ("worse", worse))
         if names
     )
-    said = f"{REFERENCE} has the best trade-off (area). {named[:1].upper()}{named[1:]}."
-    return f"{parts.word(not better and not alike, bool(better), 'not clear')}: {said}"
+    claim = f"{REFERENCE} has the best trade-off (area). {named[:1].upper()}{named[1:]}."
+    return f"{parts.word(not better and not alike, bool(better), 'not clear')}: {claim}"
 
 
 def files(

@@ -65,13 +65,13 @@ def kept(part: pd.DataFrame) -> list[str]:
         mean = runs.groupby("client")["ddp"].mean().sort_values()
         alike = runs.groupby("client")["collapsed"].any()
         near = int((mean <= target + SLACK).sum())
-        said = (
+        text = (
             f"{OURS} {level}: on average over seeds {int((mean <= target).sum())} of {len(mean)} "
             f"clients are within {target:g}, {near} within {target + SLACK:g}; the largest is "
             f"{words.rate(mean.iloc[-1])} ({mean.index[-1]})"
         )
         none = "nobody" if not alike.any() else ", ".join(alike.index[alike])
-        lines.append(f"{said}; one decision for all: {none}.")
+        lines.append(f"{text}; one decision for all: {none}.")
     return lines
 
 
@@ -88,10 +88,10 @@ def pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
         known = all(name in PLACES for name in names)
         at = {name: PLACES[name] if known else (0, k) for k, name in enumerate(names)}
         tiles["down"], tiles["across"] = zip(*tiles["client"].map(at), strict=True)
-        said = {"title": f"{words.setting(part)}: DDP by client; the line is {TARGET:g}"}
+        labels = {"title": f"{words.setting(part)}: DDP by client; the line is {TARGET:g}"}
         number = f"-{len(drawn) + 1}" if len(ROWS[dataset]) > 1 else ""
         frames = {"tiles": tiles.assign(target=TARGET)}
-        drawn.append(Picture(name=f"{dataset}{number}", kind="tiles", frames=frames, words=said))
+        drawn.append(Picture(name=f"{dataset}{number}", kind="tiles", frames=frames, words=labels))
     return drawn
 
 

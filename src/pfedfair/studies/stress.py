@@ -87,8 +87,8 @@ def verdict(each: pd.DataFrame) -> str:
     each = each[(each["method"] == OURS) & each["confidence"].isna()]
     named = each.assign(method=each["kappa"].map({OWN: "own"}).where(each["kappa"].notna(), OURS))
     mean, low, high = summary.paired(named, OURS, "own", "mean_accuracy")
-    said = f"{OURS}, difference to the same with own people only: mean accuracy"
-    return f"{said} {words.points(mean, low, high, 2)} percentage points"
+    what = f"{OURS}, difference to the same with own people only: mean accuracy"
+    return f"{what} {words.points(mean, low, high, 2)} percentage points"
 
 
 STUDY = Study(

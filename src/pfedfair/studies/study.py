@@ -25,7 +25,7 @@ class Cell(NamedTuple):
 
     With many `clients`, each makes as many steps as in tuning. With `validated`, runs are measured
     on validation rows too. With `pixels` the network looks at images of that size; with `images`
-    at embeddings of those people alone whose images are there.
+    at embeddings of those rows only whose images are there.
     """
 
     plan: Plan
@@ -77,7 +77,7 @@ class Study:
     """A table or a figure.
 
     `cells` are what is run on a data set. `table` is made from the results of one data set and
-    partition, and their rows of `summary.summary`, and headed by what they are of; `pictures` from
+    partition, and their rows of `summary.summary`, with a heading that names these; `pictures` from
     all of them; `files` from the tables too. `legend` says what the numbers are, given the gap.
     """
 

@@ -19,7 +19,7 @@ CLAIMS = parts.claims("table1")
 
 
 def client_grid(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
-    """Methods against clients: our figures, how sure they are, and the paper's."""
+    """Methods against clients: our figures, their intervals, and the paper's."""
     paper = parts.printed("table1", part["dataset"].iloc[0])
     each = summary.by_client(part[part["method"] != FRONTIER])
     ours, clients = each.set_index(["method", "client"]), each.drop_duplicates("client")

@@ -45,7 +45,7 @@ def cost_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
     least = frame.loc[frame["method"] == LINEAR, "cost"]
     frame["times"] = frame["cost"] / (least.iloc[0] if len(least) else float("nan"))
 
-    def said(name: str, form: str, row: pd.Series) -> str:
+    def number_of(name: str, form: str, row: pd.Series) -> str:
         number = paper[name].get(row["method"], float("nan"))
         return form.format(number) if number == number else "-"
 
@@ -54,9 +54,9 @@ def cost_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
         Column("seconds per\n1,000 images", "{cost:,.4g}"),
         Column("times", lambda row: f"{row['times']:,.0f}".replace("nan", "-")),
         Column("parameters", "{parameters:,.0f}"),
-        Column("paper:\nseconds", partial(said, "seconds", "{:.1f}")),
-        Column("times", partial(said, "times", "{:.1f}")),
-        Column("parameters", partial(said, "parameters", "{:,.0f}")),
+        Column("paper:\nseconds", partial(number_of, "seconds", "{:.1f}")),
+        Column("times", partial(number_of, "times", "{:.1f}")),
+        Column("parameters", partial(number_of, "parameters", "{:,.0f}")),
     )
     return Table(heading=f": fair training, eta {ETA:g}", frame=frame, columns=columns)
 

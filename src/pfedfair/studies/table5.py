@@ -28,13 +28,13 @@ ALPHAS = (0.003, 0.0003)
 ONE_ALPHA = ("gaussian-swap",)  # which takes long to begin
 CHOSEN = (
     "eta or limit: how fair each method is asked to be. It, and the step size, are those with the "
-    "least DDP on rows set aside from training, among those with an accuracy there of at most 2 "
+    "least DDP on validation rows, among those with an accuracy there of at most 2 "
     "points below erm's (the paper: comparable accuracy)."
 )
 
 
 def cells(dataset: str) -> list[Cell]:
-    """Every method at some levels and step sizes, measured on rows set aside and on held-out rows.
+    """Every method at some levels and step sizes, measured on validation rows and on held-out rows.
 
     Of a method's levels every second one, from the fairest on, and not the first, which is plain
     training.

@@ -2,9 +2,9 @@
 
 A method's curve is the worst client's error against the worst client's DDP at its levels, from
 accurate to fair, and ends in the constant classifier, which everybody has. Between two neighbours
-one may toss a coin: use the one model with chance 1 - a, the other with a. The worst client's
-error and DDP are then at most the interpolated ones, so what is said here of interpolated points
-can be had.
+one may randomise: use the one model with probability 1 - a, the other with a. The worst client's
+error and DDP are then at most the interpolated ones, so interpolated points can
+be had.
 
 For a limit on DDP the validation rows choose the point of the curve with the least error; its error
 and DDP on the held-out rows are what counts. The *area* is the mean of that error over the limits

@@ -133,7 +133,7 @@ def small(dataset: str, methods: Sequence[str]) -> list[Trial]:
     ]
 
 
-def told(table: pd.DataFrame) -> str:
+def describe(table: pd.DataFrame) -> str:
     """The scores of trials, and in what their settings and numbers of clients differ."""
     both = zip(table["partition"], table["config"], strict=True)
     about = [json.loads(plan) | json.loads(config) for plan, config in both]

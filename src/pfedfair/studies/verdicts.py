@@ -24,7 +24,7 @@ UNKNOWN = "the numbers do not say why"
 
 
 def verdicts(frame: pd.DataFrame, target: float, gap: str) -> np.ndarray:
-    """One of `KINDS` for each row: where the interval of its gap is, if that can be told."""
+    """One of `KINDS` for each row: where the interval of its gap is, if that is clear."""
     value, low, high = (
         frame.get(f"{gap}{end}", pd.Series(np.nan, index=frame.index)).to_numpy(float)
         for end in ("", "_low", "_high")
@@ -51,7 +51,7 @@ def reasons(
     Parameters
     ----------
     known_to
-        How well each client's rows told its gap when its rule was made, if that is known.
+        How precisely each client's rows determined its gap when its rule was made, if known.
     differs
         By the number of a client, how its people differ from other clients'.
     seeds
@@ -106,17 +106,17 @@ def _ends(low: float, high: float) -> str:
 
 
 def chance(found: Sequence[str], frame: pd.DataFrame, target: float, gap: str) -> np.ndarray:
-    """Which clients above the target may be so by chance alone.
+    """Which clients above the target may be so by chance.
 
     Of n clients whose gap is just the target, one in forty has an interval above it. Chance will do
     if there are no more of them than that allows, and an interval made for n clients at once (as
     wide as the given one, times the ratio of the standard errors) is not above it any more.
     """
     above = np.array([verdict == ABOVE for verdict in found], dtype=bool)
-    told = sum(verdict in (WITHIN, UNSURE, ABOVE) for verdict in found)
-    if not above.any() or above.sum() > np.ceil(told * (1 - LEVEL) / 2):
+    judged = sum(verdict in (WITHIN, UNSURE, ABOVE) for verdict in found)
+    if not above.any() or above.sum() > np.ceil(judged * (1 - LEVEL) / 2):
         return np.zeros(len(above), dtype=bool)
-    wider = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / told) / quantile(LEVEL)
+    wider = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / judged) / quantile(LEVEL)
     value, low = (frame[name].to_numpy(float) for name in (gap, f"{gap}_low"))
     return np.asarray(above & (value - wider * (value - low) <= target))
 
@@ -141,10 +141,10 @@ def sentence(
     for kind, one, many in others:
         if who[kind]:
             those = _named([names[i] for i in who[kind]])
-            said = f"{those} {one if len(who[kind]) == 1 else many}"
-            said = f"at {those} it is not clear" if kind == UNSURE else said
+            those_are = f"{those} {one if len(who[kind]) == 1 else many}"
+            those_are = f"at {those} it is not clear" if kind == UNSURE else those_are
             reason = _shared([why[i] for i in who[kind]]) if kind == ABOVE else ""
-            text += f"; {said}{reason}"
+            text += f"; {those_are}{reason}"
     return f"{text}."
 
 
@@ -183,11 +183,11 @@ def largest(frame: pd.DataFrame, gap: str) -> str:
     few = frame.apply(words.few, axis=1, people=f"{gap}_people")
     known = frame[frame[gap].notna() & ~few]
     if not len(known):
-        return f"Of no client the gap ({gap.upper()}) can be told: too few people of two groups."
+        return f"The gap ({gap.upper()}) of every client is unknown: too few people of two groups."
     row = known.iloc[int(known[gap].to_numpy().argmax())]
     of = f" of {len(frame)} clients" if len(frame) > 1 else ""
-    told = f"The largest gap{of} is {words.interval(row, gap)} ({gap.upper()}), at client"
-    return f"{told} {row['client']}; no target was set."
+    text = f"The largest gap{of} is {words.interval(row, gap)} ({gap.upper()}), at client"
+    return f"{text} {row['client']}; no target was set."
 
 
 def target_words(
@@ -195,8 +195,8 @@ def target_words(
 ) -> tuple[str, ...]:
     """Say whether the target was reached, client by client."""
     found = verdicts(frame, target, gap)
-    told = ~np.isin(found, [NONE, FEW])
-    known, few = frame[told], frame[found == FEW]
+    judged = ~np.isin(found, [NONE, FEW])
+    known, few = frame[judged], frame[found == FEW]
     within = known[gap] <= target
     above = some(list(frame.loc[found == ABOVE, "client"].astype(str)))
     text = f"{gap.upper()} at most {target:g}: {within.sum()} of {len(known)} clients are within it"

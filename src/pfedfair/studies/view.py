@@ -32,7 +32,7 @@ class Table:
     """Numbers, a row of `frame` for each row of the table, and the `columns` that show them.
 
     The first `keys` columns say whose a row is. The first `bright` lines of a cell are its own, the
-    others remarks: intervals, or the paper's numbers. `lines` are said of the numbers, below them.
+    others remarks: intervals, or the paper's numbers. `lines` go below the numbers.
     A table of `detail` is too long for a screen: it belongs in a report.
     """
 

@@ -12,7 +12,7 @@ NAN = float("nan")
 ENDS = ("", "_low", "_high")  # of a measure: itself and its interval
 NAME = 13  # letters of a method's name in one line: 80 columns are few
 SURE = (
-    "±: how sure a mean over seeds is: half the width of its 95 % interval (Student t); it takes "
+    "±: half the width of the 95 % interval of a mean over seeds (Student t); it takes "
     "two seeds or more."
 )
 TOO_FEW = "too few people to tell"
@@ -27,7 +27,7 @@ SHORT_ROLE = {"underrepresented": "under-rep.", "overrepresented": "over-rep."}
 
 
 def percent(mean: float, half: float = NAN) -> str:
-    """Percent, and how sure that is.
+    """Return percent, and the half-width of the interval.
 
     >>> percent(0.8213, 0.0042), percent(0.8213), percent(float("nan"))
     ('82.1 ±0.4', '82.1', 'n/a')
@@ -38,7 +38,7 @@ def percent(mean: float, half: float = NAN) -> str:
 
 
 def rate(mean: float, half: float = NAN) -> str:
-    """A number from 0 to 1, and how sure it is; n/a where a client has no one of a group.
+    """Return a number from 0 to 1, and its half-width; n/a where a client has no one of a group.
 
     >>> rate(0.0523, 0.01), rate(1.0), rate(0.5, 1.2), rate(float("nan"))
     ('.052 ±.010', '1.00', '.500 ±1.20', 'n/a')
@@ -50,7 +50,7 @@ def rate(mean: float, half: float = NAN) -> str:
 
 
 def measure(row: pd.Series, name: str, half: bool = False) -> str:
-    """A row's measure, percent if it is an accuracy; with `half`, how sure it is."""
+    """A row's measure, percent if it is an accuracy; with `half`, its half-width."""
     say = percent if "accuracy" in name else rate
     return say(row[name], row[f"{name}_half"] if half else NAN)
 
