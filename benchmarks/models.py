@@ -11,7 +11,7 @@ from unittest.mock import patch
 import torch
 
 import pfedfair as pff
-from pfedfair.models import kernel
+from pfedfair._native import kernel
 from run import alternate, say
 
 GOAL, TURNS = 10, 7

@@ -16,7 +16,7 @@ from pfedfair._util import seeds
 from pfedfair.federation import Federation, minibatches
 from pfedfair.methods.pfedme import PFedMe
 from pfedfair.models import MLP
-from pfedfair.models.desk import with_group
+from pfedfair.models.base import with_group
 
 
 def sequential(network: MLP, w: torch.Tensor) -> torch.nn.Sequential:

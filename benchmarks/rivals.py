@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pfedfair.models import kernel
+from pfedfair._native import kernel
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parent / ".rivals"

@@ -25,10 +25,11 @@ import torch
 
 import pfedfair as pff
 from pfedfair import experiments
+from pfedfair._native import kernel
 from pfedfair._util import seeds
 from pfedfair.engines import local
 from pfedfair.federation import Batch
-from pfedfair.models import MLP, kernel
+from pfedfair.models import MLP
 from pfedfair.penalties.objective import Objective
 from rival import pfedme_round
 

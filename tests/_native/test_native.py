@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pfedfair import _native
+from pfedfair._native import kernel
 from pfedfair.methods.newton import lookup
-from pfedfair.models import kernel
 
 LIBRARIES = {"_kernel": kernel, "_lookup": lookup}
 each = pytest.mark.parametrize(("name", "module"), LIBRARIES.items(), ids=LIBRARIES)
@@ -45,14 +45,3 @@ def test_a_library_of_another_time_is_not_used(name, module, monkeypatch):
     assert module.load(_native.FOLDER) is not None
     monkeypatch.setattr(module, "INTERFACE", -1)
     assert module.load(_native.FOLDER) is None
-
-
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
-def test_a_kernel_for_another_processor_is_not_used(tmp_path):
-    """As it is built there: without what is for x86."""
-    for name in ("kernel.c", "kernel.h", "bits.h"):
-        code = (_native.FOLDER / name).read_text()
-        (tmp_path / name).write_text(code.replace("__x86_64__", "__another__"))
-    command = ["cc", "-shared", "-fPIC", "-o", tmp_path / "_kernel.so", tmp_path / "kernel.c"]
-    subprocess.run(command, check=True, capture_output=True)
-    assert kernel.load(tmp_path) is None

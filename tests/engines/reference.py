@@ -30,7 +30,7 @@ from pfedfair.methods.perfedavg import PerFedAvg
 from pfedfair.methods.pfedfair import PFedFair
 from pfedfair.methods.pfedme import PFedMe
 from pfedfair.models import MLP
-from pfedfair.models.desk import with_group
+from pfedfair.models.base import with_group
 from pfedfair.rules import Likeliest
 
 Rows = tuple[Tensor, Tensor, Tensor]  # x, y, s

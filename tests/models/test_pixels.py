@@ -180,7 +180,7 @@ def test_steps_do_not_move_buffers(optimiser):
     x = pictures(1, 6)
     w = settled(network, rows_of(network, 1), x)
     start = w.clone()
-    step = pff.optimisers.OPTIMISERS[optimiser](0.01)
+    step = pff.models.optimisers.OPTIMISERS[optimiser](0.01)
     for _ in range(3):
         scores, pull = network.vjp(w, x, torch.zeros(1, 6))
         step(w, pull(scores))
@@ -355,7 +355,7 @@ def test_a_client_alone_has_no_padding():
     batches = list(clients.epoch(0, 20))
     assert [batch.x.shape[1] for batch in batches] == [21, 20]
     assert all((batch.weight > 0).all() for batch in batches)
-    usual = pff.networks.MLP(3 * 32 * 32, ())
+    usual = pff.models.MLP(3 * 32 * 32, ())
     padded = list(Clients(usual, *list(vars(clients).values())[1:]).epoch(0, 20))
     for ours, theirs in zip(batches, padded, strict=True):  # otherwise the same
         n = ours.x.shape[1]

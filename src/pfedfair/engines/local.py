@@ -14,9 +14,10 @@ from pfedfair.federation import CHUNK, Federation, chunks
 from pfedfair.methods import Clients, Method, State
 from pfedfair.methods.phases import total_rounds
 from pfedfair.models import Network
+from pfedfair.models.base import Buffers
 from pfedfair.rules import Rule
 
-MEMORY = 512 * 2**20  # bytes for one chunk's models, gradients, moments and rows
+MEMORY = 8 * 2**20  # bytes for one chunk: its models, gradients, moments and rows stay in the cache
 
 
 class Sent(NamedTuple):
@@ -97,6 +98,7 @@ def fit(
     )
     if algorithm.place == "pooled":
         parts = [np.arange(len(federation))]
+    buffers: Buffers = {}
     groups = [
         (
             torch.from_numpy(ids),
@@ -106,6 +108,7 @@ def fit(
                 rows=[federation.partition.train[i] for i in ids],
                 ids=ids.tolist(),
                 seed=seed,
+                buffers=buffers,
             ),
         )
         for ids in parts

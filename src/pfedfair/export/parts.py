@@ -16,7 +16,7 @@ from pfedfair.data.tables.encoder import Encoder
 from pfedfair.data.tables.piecewise import Piecewise
 from pfedfair.export.graph import Graph
 from pfedfair.models import MLP, Bias, Both, Network
-from pfedfair.models.desk import unfold
+from pfedfair.models.mlp import unfold
 from pfedfair.rules import Likeliest, Rule, Thresholds
 
 NOTHING = [*sorted(MISSING_WORDS), "NaN", "None", "<NA>"]  # texts that say that there is nothing

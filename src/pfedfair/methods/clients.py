@@ -1,10 +1,9 @@
 """Some clients side by side, as an algorithm sees them."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,9 +11,9 @@ from torch import Tensor
 
 from pfedfair._util import seeds
 from pfedfair.data.task import outputs
-from pfedfair.federation import Batch, Table, epoch_of, gather, pad, shares, stack, steps
+from pfedfair.federation import Batch, Table, epoch_of, gather, pad, stack, steps
 from pfedfair.models import Network
-from pfedfair.models.base import Rows, Slope
+from pfedfair.models.base import Buffers, Slope
 from pfedfair.models.optimisers import Step
 from pfedfair.partition import stratified
 from pfedfair.penalties.objective import Objective
@@ -23,7 +22,6 @@ WIDE = 256  # inputs
 WHOLE_MEMORY = 256 * 2**20  # bytes of all clients' inputs that are kept laid out
 KEPT = 12  # bytes of an input that is kept, in single and in double precision
 EPOCH_MEMORY = 2 * 2**20  # bytes of inputs that are laid out together: some steps of an epoch
-ROWS_MEMORY = 4 * 2**20  # bytes of row numbers of some epochs that are drawn together
 AT_ONCE = 2**22  # inputs of people who are scored at a time
 MEASURED = 8192  # people who are scored at a time by a network that measures them
 SETTLING = 2_000_000  # the number of the epoch in which models are settled
@@ -39,6 +37,7 @@ class Clients:
     `sizes`, if given, are the numbers of rows that say how many minibatches an epoch has: clients
     side by side must have as many, also when each has set some rows aside. `marks`, if given, are
     secret numbers of the table's rows, from which coins are drawn that no other row has a say in.
+    `buffers` are scratch memory for gradients, which all clients of a run may share.
     """
 
     network: Network
@@ -48,8 +47,7 @@ class Clients:
     seed: int
     sizes: Sequence[int] | None = None
     marks: np.ndarray | None = None
-
-    plain: ClassVar[bool] = True  # whether `slope` is the objective's and nothing else
+    buffers: Buffers = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -159,11 +157,12 @@ class Clients:
 
     def slope(self, objective: Objective, w: Tensor, batch: Batch) -> Slope:
         """The slope of every client's objective, where `w` are the models at hand."""
-        return objective.slope_on(batch, self.table.task.classes)
+        return lambda logits: objective.slope(logits, batch)
 
     def gradient(self, objective: Objective, w: Tensor, batch: Batch) -> Tensor:
         """Every client's gradient of its objective at its own row of `w`, ``(clients, p)``."""
-        return self.network.gradient(w, batch.x, batch.s, self.slope(objective, w, batch))
+        slope = self.slope(objective, w, batch)
+        return self.network.gradient(w, batch.x, batch.s, slope, self.buffers)
 
     def descend(
         self,
@@ -174,20 +173,15 @@ class Clients:
         gamma: float = 0.0,
         centre: Tensor | None = None,
     ) -> None:
-        """A step down the objective on each minibatch, in place.
+        """Step down the objective on each minibatch, in place.
 
-        With a `centre`, down the objective + gamma/2 ||w - centre||^2. The minibatches of an epoch
-        that are laid out together go to the network together.
+        With a `centre`, down the objective + gamma/2 ||w - centre||^2.
         """
-        for _, some in groupby(batches, lambda batch: batch.x.untyped_storage().data_ptr()):
-            people: list[tuple[Tensor, Tensor, Slope]] = []
-            last = None
-            for batch in some:
-                if batch is not last:  # K steps on the same people have one slope
-                    lesson = batch.x, batch.s, self.slope(objective, w, batch)
-                people.append(lesson)
-                last = batch
-            self.network.descend(w, people, step, gamma, centre)
+        for batch in batches:
+            grad = self.gradient(objective, w, batch)
+            if centre is not None:
+                grad.add_(w - centre, alpha=gamma)
+            step(w, grad)
 
     def learn(
         self,
@@ -199,28 +193,9 @@ class Clients:
         gamma: float = 0.0,
         centre: Tensor | None = None,
     ) -> None:
-        """The same on all minibatches of these epochs.
-
-        With the plain loss the network may read the table's rows where they are.
-        """
-        n_steps = self._steps(batch)
-        plain = self.plain and objective.plain(self.table.task.classes)
-        if not (plain and self.table.plain) or self.network.alone or (self.wide and n_steps == 1):
-            for number in epochs:
-                self.descend(objective, w, step, self.epoch(number, batch), gamma, centre)
-            return
-        at_once = max(1, ROWS_MEMORY // (8 * sum(map(len, self.rows)) + 1))
-        for k in range(0, len(epochs), at_once):
-            cuts = [epoch_of(self._orders(number), n_steps) for number in epochs[k : k + at_once]]
-            index, weight = (np.concatenate(parts, axis=1) for parts in zip(*cuts, strict=True))
-            table, places = self.table, torch.from_numpy(index)
-            rows = Rows(
-                *(table.x, table.s, table.y, places),
-                shares(table, places, torch.from_numpy(weight)),
-            )
-            if not self.network.descend_rows(w, rows, step, gamma, centre):
-                batches = self._laid_out(index, weight)
-                self.descend(objective, w, step, batches, gamma, centre)
+        """Step down on all minibatches of these epochs, see `descend`."""
+        for number in epochs:
+            self.descend(objective, w, step, self.epoch(number, batch), gamma, centre)
 
 
 def set_aside(clients: Clients, part: float) -> tuple[Clients, Clients]:

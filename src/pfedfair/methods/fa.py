@@ -63,7 +63,7 @@ from pfedfair.methods.base import (
     average,
 )
 from pfedfair.methods.checks import above_zero, at_least, share, zero_or_more
-from pfedfair.models.desk import with_group
+from pfedfair.models.base import with_group
 from pfedfair.penalties.objective import loss_slope
 
 BASES = 1  # the stream of the base points, apart from the network's first parameters

@@ -35,7 +35,7 @@ from pfedfair.methods.base import TARGETS, Clients, Cost, Dial, Method, Phase, S
 from pfedfair.methods.clients import set_aside
 from pfedfair.methods.composite import scores
 from pfedfair.models import Network, Trees
-from pfedfair.models.desk import with_group
+from pfedfair.models.base import with_group
 from pfedfair.rules import Rule, Thresholds
 from pfedfair.theory.cuts import fair_cuts
 

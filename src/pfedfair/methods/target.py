@@ -185,8 +185,6 @@ class TargetedClients(Clients):
 
     dual: Dual
 
-    plain = False
-
     def slope(self, objective: Objective, w: Tensor, batch: Batch) -> Slope:
         if objective.eta == 0:
             return super().slope(objective, w, batch)

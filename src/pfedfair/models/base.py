@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from pfedfair._util.errors import InputError, option
 from pfedfair.federation import Table
-from pfedfair.models.optimisers import Step
 
+Buffers = dict[str, Tensor]  # memory that is used again
 Slope = Callable[[Tensor], Tensor]  # from logits to d(loss)/d(logits)
-
-
-@dataclass(eq=False)
-class CrossEntropy:
-    """The slope of the mean cross-entropy of one output, for a network that wants to know it.
-
-    `y` and `weight` are the batch's, ``(rows, n)``; it is called as any other slope.
-    """
-
-    y: Tensor
-    weight: Tensor
-
-    def __call__(self, logits: Tensor) -> Tensor:
-        return (self.weight * (torch.sigmoid(logits[..., 0]) - self.y)).unsqueeze(-1)
-
-
-class Rows(NamedTuple):
-    """Minibatches of a stack of models as numbers of a table's rows: nothing is laid out.
-
-    `x`, `s` and `y` are the table's, `numbers` and `weight` are ``(models, steps, n)``. The loss is
-    the mean cross-entropy of one output.
-    """
-
-    x: Tensor
-    s: Tensor
-    y: Tensor
-    numbers: Tensor
-    weight: Tensor
 
 
 class Network(Protocol):
@@ -72,37 +44,15 @@ class Network(Protocol):
     def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Compute the logits, and the map from d(loss)/d(logits) to d(loss)/d(w), ``(rows, p)``."""
 
-    def gradient(self, w: Tensor, x: Tensor, s: Tensor, slope: Slope) -> Tensor:
+    def gradient(
+        self, w: Tensor, x: Tensor, s: Tensor, slope: Slope, buffers: Buffers | None = None
+    ) -> Tensor:
         """Compute d(loss)/d(w), ``(rows, p)``, where `slope` maps logits to d(loss)/d(logits).
 
-        The logits may be overwritten as soon as it is computed.
+        In the memory of `buffers` intermediate results may be kept until the next gradient.
         """
         logits, pullback = self.vjp(w, x, s)
         return pullback(slope(logits))
-
-    def descend(
-        self,
-        w: Tensor,
-        people: Sequence[tuple[Tensor, Tensor, Slope]],
-        step: Step,
-        gamma: float = 0.0,
-        centre: Tensor | None = None,
-    ) -> None:
-        """Step down in place, once for each of `people`: their x, their s, and the slope.
-
-        With `gamma` on the objective + gamma/2 |w - centre|^2.
-        """
-        for x, s, slope in people:
-            grad = self.gradient(w, x, s, slope)
-            if centre is not None:
-                grad.add_(w - centre, alpha=gamma)
-            step(w, grad)
-
-    def descend_rows(
-        self, w: Tensor, rows: Rows, step: Step, gamma: float = 0.0, centre: Tensor | None = None
-    ) -> bool:
-        """The same on every step's rows, read where they are. False: it cannot; nothing is done."""
-        return False
 
     def settle(self, w: Tensor, batches: Callable[[], Iterable[Tensor]]) -> Tensor:
         """Return the models with what they measure of their own people, once they are trained.
@@ -132,3 +82,15 @@ class Network(Protocol):
     def buffers(self) -> dict[str, Tensor]:
         """Numbers that belong to the network and are not trained."""
         return {}
+
+
+def group_inputs(s: Tensor, groups: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Return S as inputs ``(..., n, k)``: none, 0 or 1 for two groups, else one-hot."""
+    if groups == 0:
+        return torch.empty(*s.shape, 0, dtype=dtype)
+    return (s.unsqueeze(-1) if groups == 2 else one_hot(s, groups)).to(dtype)
+
+
+def with_group(x: Tensor, s: Tensor, groups: int) -> Tensor:
+    """Put S behind the inputs ``(..., n, d)``."""
+    return torch.cat([x, group_inputs(s, groups, x.dtype)], dim=-1) if groups else x

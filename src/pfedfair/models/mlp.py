@@ -1,8 +1,9 @@
 """Multi-layer perceptrons with ReLU, all clients in one batched matrix product per layer.
 
 The gradient is written out by hand: for networks this small, recording a graph costs more than
-the arithmetic. A row has the layout of ``parameters_to_vector`` on the same ``nn.Sequential`` of
-``nn.Linear`` layers, so weights move freely between the two.
+the arithmetic. Hidden layers are left to a library in C where it was built. A row has the layout
+of ``parameters_to_vector`` on the same ``nn.Sequential`` of ``nn.Linear`` layers, so weights move
+freely between the two.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pfedfair._native import kernel
 from pfedfair.data import task
 from pfedfair.data.tables.piecewise import Piecewise
 from pfedfair.federation import Table
-from pfedfair.models import descent, kernel
-from pfedfair.models.base import Network, Rows, Slope
-from pfedfair.models.desk import desk_for, new_desk, unfold, widths_of, with_group
-from pfedfair.models.optimisers import Step
+from pfedfair.models.base import Buffers, Network, Slope, group_inputs
+
+Layer = tuple[int, int, int]  # start in a model's row, fan-in, fan-out
 
 
 class MLP(Network):
@@ -35,17 +36,17 @@ class MLP(Network):
         inputs, outputs, groups = map(int, (inputs, outputs, groups))  # NumPy's, too
         hidden = tuple(map(int, hidden))
         self.inputs, self.hidden, self.outputs, self.groups = inputs, hidden, outputs, groups
-        widths = [inputs + task.inputs(groups), *hidden, outputs]
+        self.widths = inputs + task.inputs(groups), *hidden, outputs
         self.linear = not hidden
         self.words = f"mlp {'-'.join(map(str, hidden))}" if hidden else "linear"
-        self.layers: list[tuple[int, int, int]] = []  # start in the row, fan-in, fan-out
+        self.layers: list[Layer] = []
         self.size = 0
-        for fan_in, fan_out in pairwise(widths):
+        for fan_in, fan_out in pairwise(self.widths):
             self.layers.append((self.size, fan_in, fan_out))
             self.size += (fan_in + 1) * fan_out
 
     def init(self, rng: np.random.Generator) -> Tensor:
-        """Uniform in +-1/sqrt(fan-in), PyTorch's default for ``nn.Linear``."""
+        """Draw uniformly from +-1/sqrt(fan-in), PyTorch's default for ``nn.Linear``."""
         parts = [
             rng.uniform(-1, 1, (fan_in + 1) * fan_out) / np.sqrt(fan_in)
             for _, fan_in, fan_out in self.layers
@@ -53,20 +54,9 @@ class MLP(Network):
         return torch.from_numpy(np.concatenate(parts).astype(np.float32))
 
     def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
-        if self.linear and self.groups:  # S by itself: putting it behind the inputs copies them
-            weight, bias = unfold(w, self.layers[0])
-            x, group = x.flatten(2), with_group(x.new_empty(*x.shape[:2], 0), s, self.groups)
-            found = torch.baddbmm(bias, x, weight[..., : x.shape[2]].mT)
-            return found.baddbmm_(group, weight[..., x.shape[2] :].mT)
-        if not self.linear and kernel.able(w, x, s, len(self.layers)):
-            return kernel.logits(widths_of(self.layers), self.groups, w, x, s)
-        x = with_group(x.flatten(2), s, self.groups)
-        for layer in self.layers:
-            weight, bias = unfold(w, layer)
-            x = torch.baddbmm(bias, x, weight.mT)
-            if layer is not self.layers[-1]:
-                x.relu_()
-        return x
+        if not self.linear and kernel.usable(w, x, s):
+            return kernel.logits(self.widths, self.groups, w, x, s)
+        return self._layers_on(w, x, s)[-1]
 
     def scores(self, w: Tensor, table: Table, rows: Tensor) -> Tensor:
         if not self.linear or not isinstance(table.encoder, Piecewise):
@@ -76,43 +66,62 @@ class MLP(Network):
         found = table.encoder.basis.times(cells, weight[:, : table.width])
         if not self.groups:
             return found.add_(bias)
-        groups = with_group(w.new_empty(self.groups, 0), torch.arange(self.groups), self.groups)
+        groups = group_inputs(torch.arange(self.groups), self.groups, w.dtype)
         return found.add_((groups @ weight[:, table.width :].T + bias).index_select(0, s))
 
+    def gradient(
+        self, w: Tensor, x: Tensor, s: Tensor, slope: Slope, buffers: Buffers | None = None
+    ) -> Tensor:
+        if self.linear or not kernel.usable(w, x, s):
+            return super().gradient(w, x, s, slope)
+        forward = kernel.Forward(self.widths, self.groups, w, x, s, buffers)
+        return forward.backward(slope(forward.logits))
+
     def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        desk = new_desk(self.layers, self.groups, w, x, s)
-        return desk.logits(w, x, s), desk.pull
+        if not self.linear and kernel.usable(w, x, s):
+            forward = kernel.Forward(self.widths, self.groups, w, x, s)
+            return forward.logits, forward.backward
+        *hidden, logits = self._layers_on(w, x, s)
 
-    def gradient(self, w: Tensor, x: Tensor, s: Tensor, slope: Slope) -> Tensor:
-        desk = desk_for(self.layers, self.groups, w, x, s)
-        return desk.gradient(w, x, s, slope)
+        def pullback(slope: Tensor) -> Tensor:
+            grad = torch.empty_like(w)
+            for layer, h in zip(self.layers[:0:-1], reversed(hidden), strict=True):
+                self._store(grad, layer, slope, h)
+                slope = (slope @ unfold(w, layer)[0]).masked_fill_(h <= 0, 0)
+            self._store(grad, self.layers[0], slope, x.flatten(2), s)
+            return grad
 
-    def descend(
-        self,
-        w: Tensor,
-        people: Sequence[tuple[Tensor, Tensor, Slope]],
-        step: Step,
-        gamma: float = 0.0,
-        centre: Tensor | None = None,
+        return logits, pullback
+
+    def _layers_on(self, w: Tensor, x: Tensor, s: Tensor) -> list[Tensor]:
+        """Return the outputs of every layer. S is a product of its own: no input is copied."""
+        x = x.flatten(2)
+        weight, bias = unfold(w, self.layers[0])
+        z = torch.baddbmm(bias, x, weight[..., : x.shape[2]].mT)
+        if self.groups:
+            z.baddbmm_(group_inputs(s, self.groups, x.dtype), weight[..., x.shape[2] :].mT)
+        outputs = [z]
+        for layer in self.layers[1:]:
+            weight, bias = unfold(w, layer)
+            outputs.append(torch.baddbmm(bias, outputs[-1].relu_(), weight.mT))
+        return outputs
+
+    def _store(
+        self, grad: Tensor, layer: Layer, slope: Tensor, inputs: Tensor, s: Tensor | None = None
     ) -> None:
-        if descent.able(w, people, len(self.layers), self.outputs, centre):
-            descent.descend(widths_of(self.layers), self.groups, w, people, step, gamma, centre)
-        else:
-            super().descend(w, people, step, gamma, centre)
-
-    def descend_rows(
-        self, w: Tensor, rows: Rows, step: Step, gamma: float = 0.0, centre: Tensor | None = None
-    ) -> bool:
-        able = descent.able_rows(w, rows, len(self.layers), self.outputs, centre)
-        if able:
-            descent.descend_rows(widths_of(self.layers), self.groups, w, rows, step, gamma, centre)
-        return able
+        """Write a layer's gradient, from the slope of its outputs; `s` are inputs behind others."""
+        weight, bias = unfold(grad, layer)
+        torch.sum(slope, 1, keepdim=True, out=bias)
+        d = inputs.shape[2]
+        weight[..., :d] = slope.mT @ inputs
+        if s is not None and self.groups:
+            weight[..., d:] = slope.mT @ group_inputs(s, self.groups, slope.dtype)
 
     def design(self, x: Tensor, s: Tensor) -> Tensor:
         if not self.linear:
             return super().design(x, s)
-        x = with_group(x.flatten(2), s, self.groups)
-        return torch.cat([x, x.new_ones(*x.shape[:2], 1)], dim=-1)
+        group = group_inputs(s, self.groups, x.dtype)
+        return torch.cat([x.flatten(2), group, x.new_ones(*x.shape[:2], 1)], dim=-1)
 
     def like(self, outputs: int) -> Network:
         return MLP(self.inputs, self.hidden, outputs, self.groups)
@@ -120,6 +129,14 @@ class MLP(Network):
     def to_dict(self) -> dict[str, Any]:
         about = {"inputs": self.inputs, "hidden": list(self.hidden), "outputs": self.outputs}
         return {"kind": "mlp", **about, "groups": self.groups}
+
+
+def unfold(w: Tensor, layer: Layer) -> tuple[Tensor, Tensor]:
+    """View a layer's weights ``(rows, out, in)`` and bias ``(rows, 1, out)``."""
+    start, fan_in, fan_out = layer
+    middle = start + fan_in * fan_out
+    weight = w[:, start:middle].view(-1, fan_out, fan_in)
+    return weight, w[:, None, middle : middle + fan_out]
 
 
 def linear(inputs: int, outputs: int = 1, groups: int = 0) -> MLP:

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
 from pfedfair._util.errors import InputError
-from pfedfair.models.base import Network
-from pfedfair.models.desk import with_group
+from pfedfair.models.base import Network, with_group
 
 
 class Module(Network):

@@ -1,59 +1,42 @@
 """Steps on a stack of models: called with ``w``, which is updated in place, and its gradient.
 
 Moments start at zero with every new step and belong to one row each, so a stack of clients moves
-exactly as each client would alone.
+exactly as each client would by itself.
 """
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 
 
 class Step:
-    """Plain gradient descent, on the objective + ridge/2 |w|^2."""
-
-    adam = False
-    beta1 = beta2 = eps = 0.0
+    """Gradient descent, on the objective + ridge/2 |w|^2."""
 
     def __init__(self, lr: float, ridge: float = 0.0) -> None:
         self.lr, self.ridge = lr, ridge
-        self.made = 0  # steps
-        self.m = self.v = torch.empty(0)  # moments, of a method that has some
 
     def __call__(self, w: Tensor, grad: Tensor) -> None:
         if self.ridge:
             grad = grad.add(w, alpha=self.ridge)
         w.add_(grad, alpha=-self.lr)
-        self.made += 1
-
-    def begin(self, w: Tensor) -> None:
-        """Make room for what is kept of steps on these models."""
 
 
 class Adam(Step):
-    """Adam (Kingma and Ba 2015), PyTorch's own, fused: one pass over weights and moments.
+    """Adam (Kingma and Ba 2015), PyTorch's own, on the objective + ridge/2 |w|^2."""
 
-    On the objective + ridge/2 |w|^2.
-    """
-
-    adam = True
-    beta1, beta2, eps = 0.9, 0.999, 1e-8
+    def __init__(self, lr: float, ridge: float = 0.0) -> None:
+        super().__init__(lr, ridge)
+        self.m = self.v = self.t = torch.empty(0)  # moments and the number of steps
 
     def __call__(self, w: Tensor, grad: Tensor) -> None:
-        self.begin(w)
-        self.made += 1
-        self.t.fill_(self.made)
-        torch._fused_adam_(
-            [w], [grad], [self.m], [self.v], [], [self.t],
-            lr=self.lr, beta1=self.beta1, beta2=self.beta2, weight_decay=self.ridge, eps=self.eps,
-            amsgrad=False, maximize=False,
-        )  # fmt: skip
-
-    def begin(self, w: Tensor) -> None:
         if self.m.shape != w.shape:
             self.m, self.v, self.t = torch.zeros_like(w), torch.zeros_like(w), torch.zeros(())
-            self.made = 0
+        adam(
+            [w], [grad], [self.m], [self.v], [], [self.t], fused=True, amsgrad=False,
+            lr=self.lr, beta1=0.9, beta2=0.999, weight_decay=self.ridge, eps=1e-8, maximize=False,
+        )  # fmt: skip
 
 
 OPTIMISERS: dict[str, Callable[..., Step]] = {"sgd": Step, "adam": Adam}

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from pfedfair._util.errors import InputError
-from pfedfair.models.base import Network
-from pfedfair.models.desk import with_group
+from pfedfair.models.base import Network, with_group
 
 FIELDS = 5  # input, threshold, left, right, value
 

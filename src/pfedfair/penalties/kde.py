@@ -17,8 +17,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import huber_loss
 
-from pfedfair._util.last import Last
-
 
 def kde(
     logits: Tensor, y: Tensor, s: Tensor, weight: Tensor, bandwidth: float = 0.1, delta: float = 1.0
@@ -53,7 +51,7 @@ def kde_slope(
         return None
     p = torch.sigmoid(logits)
     ahead = (p - 0.5).mul_(1 / (math.sqrt(2) * bandwidth))
-    contrasts = CONTRASTS.of(s, weight).to(p)
+    contrasts = contrast(s, weight).to(p)
     positive = torch.erf(ahead).add_(1)  # twice the chance
     gaps = torch.bmm(contrasts, positive).mul_(0.5).clamp_(-delta, delta)  # Huber's derivative
     per_rate = torch.bmm(gaps.mT, contrasts).mT  # d(penalty)/d(chance)
@@ -68,9 +66,6 @@ def contrast(s: Tensor, weight: Tensor) -> Tensor:
     size = member.sum(2, keepdim=True)
     rate = member / size.clamp_min(torch.finfo(size.dtype).tiny)
     return (rate - weight.unsqueeze(1)).mul_(size > 0)
-
-
-CONTRASTS = Last(contrast)  # the same for all steps on one minibatch
 
 
 def lead(p: Tensor) -> Tensor:

@@ -9,10 +9,9 @@ from torch import Tensor
 from torch.nn.functional import one_hot, softplus
 
 from pfedfair._util.errors import InputError, known
-from pfedfair.data.task import Task, outputs
+from pfedfair.data.task import Task
 from pfedfair.federation import Batch
 from pfedfair.metrics.criteria import CRITERIA
-from pfedfair.models.base import CrossEntropy
 from pfedfair.penalties import CLASSES, GROUPS, PENALTIES, SLOPES
 
 
@@ -35,7 +34,7 @@ def loss_slope(logits: Tensor, batch: Batch) -> Tensor:
     if logits.shape[-1] > 1:
         off = logits.softmax(-1) - one_hot(batch.y.long(), logits.shape[-1])
         return batch.weight.unsqueeze(-1) * off
-    return CrossEntropy(batch.y, batch.weight)(logits)
+    return (batch.weight * (torch.sigmoid(logits[..., 0]) - batch.y)).unsqueeze(-1)
 
 
 def slope_of(value: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
@@ -111,16 +110,6 @@ class Objective:
         if self.eta == 0:
             return loss(logits, batch)
         return self.loss_weight * loss(logits, batch) + self.eta * self._penalty(logits, batch)
-
-    def plain(self, classes: int) -> bool:
-        """Whether it is nothing but the cross-entropy of one output."""
-        return self.eta == 0 and outputs(classes) == 1
-
-    def slope_on(self, batch: Batch, classes: int = 2) -> Callable[[Tensor], Tensor]:
-        """The map from logits to d(value)/d(logits) for these people."""
-        if self.plain(classes):
-            return CrossEntropy(batch.y, batch.weight)
-        return lambda logits: self.slope(logits, batch)
 
     def slope(self, logits: Tensor, batch: Batch) -> Tensor:
         """d(value)/d(logits), of the logits' shape."""

@@ -40,8 +40,6 @@ def cells_for(bins: int, task: Task) -> Cells:
 class ClientsWithHead(Clients):
     """Clients whose network has an auxiliary head: with every gradient the head learns S."""
 
-    plain = False
-
     def lessons(self) -> list[tuple[int, Tensor]]:
         task = self.table.task
         return [*super().lessons(), (outputs(task.groups), self.table.s)]
