@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: core install demo test lint fuzz bench bench-rivals clean faults licences
+.PHONY: core install demo test lint fuzz bench bench-rivals clean faults licences asan
 
 core: .venv/core  # what a user needs
 install: .venv/installed  # and what a developer needs: Flower, Ray, Sphinx, test tools
@@ -34,6 +34,12 @@ fuzz: install  # thousands of messy tables; `make test` tries some hundred
 faults: install  # the slow ones as well; writes docs/faults.md from what happened
 	OMP_NUM_THREADS=1 $(BIN)/python scripts/faults.py
 
+asan: install  # the libraries in C under the sanitizers of addresses and of undefined behaviour
+	PFEDFAIR_SANITIZE=1 $(BIN)/python setup.py -q build_ext --inplace --force
+	-LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
+		$(BIN)/python -m pytest -p no:cacheprovider -q tests/_native
+	$(BIN)/python setup.py -q build_ext --inplace --force
+
 licences: install
 	$(BIN)/python scripts/licences.py
 
@@ -56,4 +62,4 @@ docs: install  # the pages of docs/, in build/docs/index.html
 	$(BIN)/sphinx-build -W --keep-going -q docs build/docs
 
 clean:
-	rm -rf .venv .rivals build runs src/*.egg-info src/pfedfair/models/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .rivals build runs src/*.egg-info src/pfedfair/_native/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

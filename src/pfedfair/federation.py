@@ -6,7 +6,6 @@ as ``(clients, rows, inputs)``. Clients of very unequal size therefore cost no m
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import prod
 from numbers import Integral
 from typing import NamedTuple
@@ -18,7 +17,6 @@ from torch import Tensor
 from pfedfair._util.errors import InputError, near
 from pfedfair._util.notebook import block
 from pfedfair._util.scalars import whole
-from pfedfair._util.spare import new
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables import encoder as inputs
 from pfedfair.data.task import Task
@@ -49,12 +47,6 @@ class Table(NamedTuple):
     def unpack(self, x: Tensor) -> Tensor:
         x = x if self.encoder is None else self.encoder.unpack(x)
         return x.float() if x.dtype in STORED else x
-
-    @property
-    def plain(self) -> bool:
-        """Whether rows are stored as a network takes them."""
-        none = self.x[:0]
-        return self.unpack(none) is none
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -197,9 +189,7 @@ def stack(table: Table, rows: Sequence[np.ndarray]) -> Batch:
 def gather(table: Table, index: np.ndarray, weight: np.ndarray) -> Batch:
     """Lay out rows by their numbers."""
     flat = torch.from_numpy(index.ravel())
-    room = new((len(flat), *table.x.shape[1:]), table.x.dtype)
-    x = torch.index_select(table.x, 0, flat, out=room).view(*index.shape, *table.x.shape[1:])
-    x = table.unpack(x)
+    x = table.unpack(table.x.index_select(0, flat).view(*index.shape, *table.x.shape[1:]))
     y = table.y.index_select(0, flat).view(index.shape)
     s = table.s.index_select(0, flat).view(index.shape)
     return Batch(x, y, s, shares(table, flat.view(index.shape), torch.from_numpy(weight)))
@@ -261,7 +251,6 @@ def epoch_of(orders: Sequence[np.ndarray], n_steps: int) -> tuple[np.ndarray, np
     return index, weight
 
 
-@lru_cache(maxsize=64)
 def _cuts(n: int, n_steps: int, longest: int) -> tuple[np.ndarray, np.ndarray]:
     """Which places of each minibatch some of `n` rows take, and what they weigh there."""
     number = n // n_steps + (np.arange(n_steps) < n % n_steps)

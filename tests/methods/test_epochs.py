@@ -8,7 +8,6 @@ import torch
 from play import clients
 
 import pfedfair as pff
-from pfedfair._util import spare
 from pfedfair.engines.local import fit
 from pfedfair.federation import Table
 from pfedfair.methods import Clients
@@ -63,19 +62,3 @@ def test_steps_of_an_epoch_have_memory_of_their_own(monkeypatch):
         assert len(batches) == 4
         for batch in batches:  # labels are row numbers
             assert torch.equal(batch.x[0], x[batch.y[0].long()])
-
-
-def test_perfedavg_on_wide_inputs_of_several_epochs_is_as_with_fresh_memory(monkeypatch):
-    monkeypatch.setattr(room, "EPOCH_MEMORY", 0)
-    rng = np.random.default_rng(1)
-    x = torch.from_numpy(rng.standard_normal((40, 300)).astype("float32"))
-    table = Table(x, (x[:, 0] > 0).float(), (x[:, 1] > 0).long())
-    method = pff.methods.PerFedAvg(epochs=3, batch=10)
-    found = []
-    for fresh in (False, True):
-        if fresh:
-            monkeypatch.setattr(spare, "holders", None)
-        alone = Clients(linear(300), table, [np.arange(40)], [0], seed=0)
-        server = {"w": torch.zeros(301)}
-        found.append(method.client_round(server, {}, alone, 0)[0]["w"])
-    assert torch.equal(*found)

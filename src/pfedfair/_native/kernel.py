@@ -138,4 +138,4 @@ def logits(widths: Sequence[int], groups: int, w: Tensor, x: Tensor, s: Tensor) 
 
 def words() -> str:
     """Say whether the library is in use, for benchmarks."""
-    return "kernel in C" if LIBRARY else "PyTorch alone"
+    return "kernel in C" if LIBRARY else "PyTorch"
