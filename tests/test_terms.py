@@ -34,22 +34,23 @@ MODULES = {
 NOT_YET = {
     "_util": "coin plain alone",
     "auditing": "sure",
-    "data": "told said empty-cell ramp alone desk",
+    "data": "told said empty-cell ramp alone",
     "engines": "coin lacking plain alone",
     "experiments": "plain alone closing",
-    "export": "told lot empty-cell ramp desk",
+    "export": "told lot empty-cell ramp",
     "federation.py": "told said",
-    "methods": "told coin set-aside empty-cell ramp plain alone desk headed",
+    "methods": "coin set-aside empty-cell ramp plain alone desk",
     "metrics": "told said sure alone",
     "models": "told said alone",
     "partition": "told set-aside empty-cell plain alone",
-    "penalties": "plain alone",
+    "penalties": "alone",
     "report": "plain",
     "rules": "said lot",
     "runs": "lot empty-cell sure alone",
     "studies": "sure",
     "theory": "sure alone",
 }
+PAGES_NOT_YET = "told said lot sure lacking alone"
 FILES = [path for path in sorted(SOURCE.rglob("*")) if path.suffix in (".py", ".pyi", ".j2", ".js")]
 PARTS = sorted({path.relative_to(SOURCE).parts[0] for path in FILES})
 
@@ -70,6 +71,13 @@ def test_a_part_of_the_source_uses_the_terms_of_the_field(part):
     for term in TERMS.keys() - set(NOT_YET.get(part, "").split()):
         pattern, better = TERMS[term]
         assert not found(files, pattern), f"say {better}"
+
+
+def test_pages_use_the_terms_of_the_field():
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "decisions"]
+    for term in TERMS.keys() - set(PAGES_NOT_YET.split()):
+        pattern, better = TERMS[term]
+        assert not found(pages, pattern), f"say {better}"
 
 
 def test_modules_are_nouns():
