@@ -14,7 +14,7 @@ from pfedfair.data.tables.arrays import Pixels, Wide
 from pfedfair.data.tables.encoder import Encoder, fit
 from shared_faces import FACES, needs_faces
 
-GENERATED = Path(__file__).parent / "faces" / "generated"
+GENERATED = Path(__file__).parent / "images" / "faces" / "generated"
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Files appear whole or not at all: write beside, then rename."""
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -98,6 +99,12 @@ def read_parquet(path: Path) -> pd.DataFrame:
             f"{path} is not a readable Parquet file ({first_line(error)}): delete it and run the "
             "command that made it again; finished runs are kept."
         ) from error
+
+
+def sha256(path: Path) -> str:
+    """Return the digest of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def first_line(error: Exception) -> str:

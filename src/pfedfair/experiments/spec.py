@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pfedfair._util.errors import InputError
+from pfedfair._util.files import sha256
 from pfedfair._util.scalars import plain
 from pfedfair.data import DATASETS, FACES, NATURAL, Dataset, load
 from pfedfair.methods import Method
@@ -153,5 +154,4 @@ def load_source(
 
 @lru_cache(maxsize=4)
 def _sha256(path: str) -> str:
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return sha256(Path(path))

@@ -1,6 +1,5 @@
 """The files that keep clients' models: ``model.safetensors`` and ``run.json``."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 
 from pfedfair import methods, models, rules
 from pfedfair._util.errors import InputError
-from pfedfair._util.files import atomic, first_line, read_json, write_json
+from pfedfair._util.files import atomic, first_line, read_json, sha256, write_json
 from pfedfair.data.tables import encoder as inputs
 from pfedfair.data.tables.bands import in_order
 from pfedfair.data.task import Task
@@ -66,7 +65,7 @@ def write_model(
         mode = file.stat().st_mode  # as all other files: `save_file` keeps others from reading
         save_file(whole, file)
         file.chmod(mode)
-        written = _hash(file)
+        written = sha256(file)
     what = {
         "format": FORMAT,
         "network": network.to_dict(),
@@ -178,14 +177,9 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
         _check_numbers(saved)
         if lost:
             raise ValueError("it has values that are no numbers")
-        if "sha256" in about and about["sha256"] != _hash(weights):
+        if "sha256" in about and about["sha256"] != sha256(weights):
             raise ValueError("its checksum is not the one in run.json")
     return saved
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _all(tensor: Tensor, test: Callable[[Tensor], Tensor]) -> bool:

@@ -26,7 +26,7 @@ import torch
 from safetensors import SafetensorError
 
 from pfedfair import __version__
-from pfedfair._util.files import first_line
+from pfedfair._util.files import first_line, sha256
 from pfedfair.data.tables.reading import ReadingWarning
 from pfedfair.engines.site import checksums
 from pfedfair.engines.site.rows import Site, federate_site, read_site, state_folder
@@ -132,10 +132,10 @@ class RowCache:
             what = {
                 "format": FORMAT,
                 "programs": [__version__, pd.__version__, pa.__version__, np.__version__],
-                "files": [_digest(path) for path in files],
+                "files": [sha256(path) for path in files],
                 "node": sorted((str(name), str(value)) for name, value in node.items()),
                 "asked": asked,
-                "secret": _digest(secret) if secret.exists() else "",
+                "secret": sha256(secret) if secret.exists() else "",
             }
         except OSError:  # reading the table gives a clearer message
             return None
@@ -203,8 +203,3 @@ def recorded_warnings(notes: list[str]) -> Iterator[None]:
 def _stats(files: tuple[Path, ...]) -> tuple[tuple[int, ...], ...]:
     found = (path.stat() for path in files)
     return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,6 +1,5 @@
 """The origin of a page's numbers: data, settings, seeds, versions, hashes, the command."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from pfedfair._util.files import sha256
 from pfedfair._util.notebook import some
 from pfedfair.runs.callbacks import flat
 from pfedfair.runs.card import versions
@@ -74,8 +74,7 @@ def hashes(folder: Path) -> About:
     rows = []
     for name in HASHED:
         if (folder / name).exists():
-            with (folder / name).open("rb") as file:
-                rows.append((name, hashlib.file_digest(file, "sha256").hexdigest()))
+            rows.append((name, sha256(folder / name)))
     return [("Files (SHA-256)", rows)]
 
 

@@ -201,10 +201,16 @@ SPOILT = {
     "pickle": (only_pickle, "only pytorch_model.bin.*may run code.*convert it once"),
     "no processor": (lambda f: (f / "preprocessor_config.json").unlink(), "has no preprocessor"),
     "pointer": (weights(lambda all: LFS), "is a Git LFS pointer"),
-    "truncated": (weights(lambda all: all[:-100]), "bytes of .*: download it again"),
-    "cut header": (weights(lambda all: all[:50]), "not a safetensors file: download it again"),
-    "empty": (weights(lambda all: b""), "not a safetensors file"),
-    "noise": (weights(lambda all: b"\x09" + bytes(7) + all), "not a safetensors file"),
+    "truncated": (
+        weights(lambda all: all[:-100]),
+        "whole safetensors file: download it again",
+    ),
+    "cut header": (
+        weights(lambda all: all[:50]),
+        "whole safetensors file: download it again",
+    ),
+    "empty": (weights(lambda all: b""), "not a whole safetensors file"),
+    "noise": (weights(lambda all: b"\x09" + bytes(7) + all), "not a whole safetensors file"),
     "missing": (
         without("query.weight"),
         "lacks weights of Dinov2Model, which would be random: .*q",

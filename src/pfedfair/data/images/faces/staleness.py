@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from hashlib import file_digest
 from pathlib import Path
 
 import pandas as pd
 
 from pfedfair._util.errors import InputError
+from pfedfair._util.files import sha256
 from pfedfair.data.images.faces.layout import Source, count, first
 
 
@@ -51,7 +51,6 @@ def _newer(source: Source, path: Path, rows: Sequence[str]) -> list[str]:
 
 def _sha256(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return file_digest(file, "sha256").hexdigest()
+        return sha256(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: see who may read it.") from error
