@@ -136,6 +136,16 @@ def run(project: Path, script: str, *arguments: str) -> str:
     return "\n".join(output)
 
 
+def test_the_layout_names_every_part_of_the_source() -> None:
+    """And nothing else."""
+    cells = re.findall(r"^\|[^|]*\| (`[^|]*) \|", TEXT, re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`([\w./]+)`", cell)}
+    package = ROOT / "src" / "pfedfair"
+    assert all((package / name).exists() for name in named)
+    there = {path.name for path in package.iterdir() if not path.name.startswith(("__", "py."))}
+    assert there <= {name.split("/")[0] for name in named}
+
+
 def test_it_is_one_file_one_line_and_one_test() -> None:
     assert [(kind, name) for kind, name, _ in STEPS] == [
         ("python", "src/pfedfair/methods/fedavgm.py"),
