@@ -5,7 +5,7 @@ import pytest
 
 import pfedfair as pff
 from pfedfair.data import Encoder
-from pfedfair.data.datasets import compas
+from pfedfair.data.datasets.compas import compas
 
 
 def test_adult_has_all_rows_and_the_known_rates():

@@ -30,7 +30,7 @@ def test_a_file_of_embeddings(file):
     np.testing.assert_array_equal(data.s, table["male"])
     np.testing.assert_array_equal(data.held, table["split"] == "test")
     assert (data.name, data.settings, data.scaling) == ("staff", "images", "standard")
-    assert data.people is data.array
+    assert data.raw_inputs is data.array
     assert pff.load(file, "smiling", "male", "whiten").scaling == "whiten"
     assert isinstance(fit(data, [np.arange(40)]), Wide)
 
@@ -54,8 +54,8 @@ def test_faces_by_name(tmp_path):
     assert on_pixels.settings == "pixels"
 
 
-def test_a_table_has_columns_for_people(table):
-    assert table.people is table.frame
+def test_a_table_has_columns_for_raw_inputs(table):
+    assert table.raw_inputs is table.frame
     assert isinstance(fit(table, [np.arange(40), np.arange(40, 90)]), Encoder)
 
 
