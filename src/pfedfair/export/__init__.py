@@ -13,7 +13,7 @@ from pfedfair.runs import PersonalModel
 __all__ = ["FORMATS", "default_output"]
 
 # What a model can be written as: the ending of its file, and how it is written. The third argument
-# is the run's shapes, which say what values people have; what is returned is what was written.
+# is the run's shapes, which have the values of rows; what is returned is what was written.
 Write = Callable[[PersonalModel, Path, pd.DataFrame | None], list[Path]]
 FORMATS: dict[str, tuple[str, Write]] = {
     "onnx": (".onnx", lambda model, path, shapes: write_onnx(model, path)),
@@ -22,7 +22,7 @@ FORMATS: dict[str, tuple[str, Write]] = {
 
 
 def default_output(folder: Path, client: str, ending: str) -> Path:
-    """A file in the run's folder, called after the client.
+    """Return a file in the run's folder, called after the client.
 
     >>> default_output(Path("runs"), "St. Mary / west", ".onnx").name
     'St._Mary_west.onnx'

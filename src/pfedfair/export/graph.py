@@ -37,11 +37,11 @@ class Graph:
         self.outputs: list[Any] = []
 
     def number(self, name: str) -> str:
-        """An input: a column of numbers, ``(n, 1)``; NaN is an empty cell."""
+        """Add an input, a column of numbers, ``(n, 1)``; NaN is a missing value."""
         return self._input(name, self.onnx.TensorProto.DOUBLE)
 
     def text(self, name: str) -> str:
-        """An input: a column of text, ``(n, 1)``; "" is an empty cell."""
+        """Add an input, a column of text, ``(n, 1)``; "" is a missing value."""
         return self._input(name, self.onnx.TensorProto.STRING)
 
     def constant(self, values: Any, kind: type = np.float32) -> str:
@@ -61,18 +61,18 @@ class Graph:
         return self.op("Cast", value, to=getattr(self.onnx.TensorProto, kind))
 
     def joined(self, parts: Sequence[str]) -> str:
-        """Columns side by side."""
+        """Put columns side by side."""
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=1)
 
     def looked_up(self, value: str, keys: dict[str, int], default: int) -> str:
-        """The numbers of words."""
+        """Return the numbers of words."""
         return self.op(
             "LabelEncoder", value, domain=ML, keys_strings=list(keys),
             values_int64s=list(keys.values()), default_int64=default,
         )  # fmt: skip
 
     def named(self, value: str, names: Sequence[str]) -> str:
-        """The words of numbers; "" for any other number."""
+        """Return the words of numbers; "" for any other number."""
         return self.op(
             "LabelEncoder", value, domain=ML, keys_int64s=list(range(len(names))),
             values_strings=list(names), default_string="",
@@ -80,13 +80,11 @@ class Graph:
 
     def output(self, name: str, value: str, kind: str, *shape: str | int) -> None:
         self.nodes.append(self.onnx.helper.make_node("Identity", [value], [name], f"out {name}"))
-        told = self.onnx.helper.make_tensor_value_info(
-            name, getattr(self.onnx.TensorProto, kind), shape
-        )
-        self.outputs.append(told)
+        kind_of = getattr(self.onnx.TensorProto, kind)
+        self.outputs.append(self.onnx.helper.make_tensor_value_info(name, kind_of, shape))
 
     def model(self, about: dict[str, str], words: str) -> Any:
-        """All of it, checked."""
+        """Return all of it, checked."""
         helper = self.onnx.helper
         graph = helper.make_graph(
             self.nodes, "pfedfair", self.inputs, self.outputs, self.constants, words
@@ -98,6 +96,5 @@ class Graph:
         return made
 
     def _input(self, name: str, kind: int) -> str:
-        told = self.onnx.helper.make_tensor_value_info(name, kind, ["n", 1])
-        self.inputs.append(told)
+        self.inputs.append(self.onnx.helper.make_tensor_value_info(name, kind, ["n", 1]))
         return name

@@ -1,8 +1,8 @@
 """A client's scorer and rule in one ONNX graph, on raw columns.
 
 Inputs are the columns: numbers as doubles, all others as text, each ``(n, 1)``; S, where the model
-is told it, is the text of its column. Outputs are the `score` (before the rule), the `chance` of
-the second label under the rule, and the `label` where no lot decides. A rule that draws lots is
+takes it, is the text of its column. Outputs are the `score` (before the rule), the `chance` of
+the second label under the rule, and the `label` where no random draw decides. A rule that draws is
 written beside the graph, as JSON, and so is one that is a table.
 """
 
@@ -27,7 +27,7 @@ ABLE = "linear, additive and perceptron models of columns can"
 
 
 def write_onnx(model: PersonalModel, path: Path) -> list[Path]:
-    """Write the graph, and the rule beside it if a lot or a table decides."""
+    """Write the graph, and the rule beside it if a random draw or a table decides."""
     made, whole = build(model)
     beside_it = path.with_suffix(".rule.json")
     text = made.SerializeToString(deterministic=True)
@@ -46,8 +46,8 @@ def build(model: PersonalModel) -> tuple[Any, bool]:
     network, rule, encoder = predictor.network, predictor.rule, model.encoder
     for part, able, what in ((network, NETWORKS, "network"), (encoder, ENCODERS, "inputs")):
         if type(part) not in {*able}:
-            told = network.words if what == "network" else "images and embeddings"
-            raise InputError(f"The {what} of this model cannot be exported ({told}): {ABLE}.")
+            kind = network.words if what == "network" else "images and embeddings"
+            raise InputError(f"The {what} of this model cannot be exported ({kind}): {ABLE}.")
     graph = Graph()
     x = ENCODERS[type(encoder)](graph, encoder)
     s, known = _group(graph, model) if task.aware else ("", "")
@@ -79,7 +79,7 @@ def build(model: PersonalModel) -> tuple[Any, bool]:
 
 
 def _group(graph: Graph, model: PersonalModel) -> tuple[str, str]:
-    """A person's group, the first where it is not known; and whether it is known."""
+    """Return a row's group, the first where it is not known; and whether it is known."""
     keys = dict(model.groups_of)
     for word, z in model.groups_of.items():
         if WHOLE.fullmatch(word):
@@ -92,7 +92,7 @@ def _group(graph: Graph, model: PersonalModel) -> tuple[str, str]:
 
 
 def _number(graph: Graph, name: str, value: str, known: str, width: int) -> None:
-    """An output of numbers: none where S is not known."""
+    """Add an output of numbers: none where S is not known."""
     if known:
         value = graph.op("Where", known, value, graph.constant(np.nan))
     if width == 1:
@@ -101,7 +101,7 @@ def _number(graph: Graph, name: str, value: str, known: str, width: int) -> None
 
 
 def rule_of(model: PersonalModel) -> dict[str, Any]:
-    """A rule in words and numbers, for those who draw the lots themselves."""
+    """Return the rule in words and numbers, for programs that draw at random themselves."""
     rule: Rule = model.predictor.rule
     about: dict[str, Any] = {
         **rule.to_dict(),

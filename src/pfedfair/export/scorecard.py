@@ -1,6 +1,6 @@
-"""An additive model on one page: points for each value of each column, and how many are needed.
+"""An additive model on one page: points for each value of each column, and the points needed.
 
-A person's points are the base and one line of every column, added up. Twenty points double the
+A row's points are the base and one line of every column, added up. Twenty points double the
 odds. A number's shape is cut into a few bands, where it is nearly level, and points are rounded: so
 a card is near to the model, not the same, and says by how much.
 """
@@ -37,12 +37,12 @@ def write_scorecard(model: PersonalModel, path: Path, shapes: pd.DataFrame | Non
 
 
 def scorecard(model: PersonalModel, shapes: pd.DataFrame | None) -> pd.DataFrame:
-    """Return the card: a row for each band or level, with its points.
+    """Return the card: a line for each band or category, with its points.
 
     Parameters
     ----------
     shapes
-        The run's, for the values that people have and how many have each; see `Run.shapes`.
+        The run's, for the values of rows and how many have each; see `Run.shapes`.
     """
     network = model.predictor.network
     if not network.linear or shapes is None:
@@ -71,7 +71,7 @@ def scorecard(model: PersonalModel, shapes: pd.DataFrame | None) -> pd.DataFrame
 
 
 def _base(shapes: pd.DataFrame) -> pd.DataFrame:
-    """A person with the first cell of every column."""
+    """Return a row with the first cell of every column."""
     first = shapes[shapes["kind"] != "group"].drop_duplicates("column")
     cells = zip(first["column"], first["kind"], first["value"], first["level"], strict=True)
     return pd.DataFrame({name: [_cell(kind, value, level)] for name, kind, value, level in cells})
@@ -91,7 +91,7 @@ def _logit(model: PersonalModel, people: pd.DataFrame, s: np.ndarray) -> np.ndar
 def _contributions(
     model: PersonalModel, shapes: pd.DataFrame, name: str, kind: str, cells: pd.DataFrame
 ) -> np.ndarray:
-    """What each cell of a column adds to the score of the person of `_base`."""
+    """Return what each cell of a column adds to the score of the row of `_base`."""
     one = _base(shapes)
     made = one.loc[np.zeros(len(cells), dtype=np.int64)].reset_index(drop=True)
     s = np.zeros(len(cells), dtype=np.int64)
@@ -106,14 +106,14 @@ def _contributions(
 
 def _lines(kind: str, cells: pd.DataFrame, z: np.ndarray, people: np.ndarray
            ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """Bands of a number, or levels with as many points; `at` are the cells that are meant."""
+    """Return bands of a number, or categories with as many points; `at` are their cells."""
     if kind != "number":
         points = np.rint(z).astype(int)
         words = np.where(cells["level"] == "", "(empty)", cells["level"])
         for value in sorted(set(points.tolist()), reverse=True):
             at = np.flatnonzero(points == value)
-            told = {"part": kind, "level": "; ".join(words[at]), "points": value}
-            yield told | {"people": int(people[at].sum()), "at": at}
+            line = {"part": kind, "level": "; ".join(words[at]), "points": value}
+            yield line | {"people": int(people[at].sum()), "at": at}
         return
     value = cells["value"].to_numpy(np.float64)
     there = np.flatnonzero(~np.isnan(value))
@@ -124,12 +124,12 @@ def _lines(kind: str, cells: pd.DataFrame, z: np.ndarray, people: np.ndarray
         at = there[begin:end]
         low = None if begin == 0 else float(middle[begin - 1])
         high = None if end == len(there) else float(middle[end - 1])
-        told = {"part": kind, "from": low, "to": high, "points": _mean(z, people, at)}
-        yield told | {"people": int(people[at].sum()), "at": at}
+        line = {"part": kind, "from": low, "to": high, "points": _mean(z, people, at)}
+        yield line | {"people": int(people[at].sum()), "at": at}
     empty = np.flatnonzero(np.isnan(value))
     if len(empty):
-        told = {"part": kind, "level": "(empty)", "points": _mean(z, people, empty)}
-        yield told | {"people": int(people[empty].sum()), "at": empty}
+        line = {"part": kind, "level": "(empty)", "points": _mean(z, people, empty)}
+        yield line | {"people": int(people[empty].sum()), "at": empty}
 
 
 def _mean(z: np.ndarray, people: np.ndarray, at: np.ndarray) -> int:
@@ -169,26 +169,26 @@ def bands(z: np.ndarray, people: np.ndarray, most: int = BANDS, close: float = C
 
 
 def _needed(model: PersonalModel) -> Iterator[dict[str, Any]]:
-    """How many points decide for the second label, in each group."""
+    """Return how many points decide for the second label, in each group."""
     table, label = model.predictor.rule.table(), model.label_names[1]
     if not table and model.predictor.rule.numbers.numel():
         raise InputError("The rule of this model is a table of chances, not points that decide.")
     for z, group in enumerate(model.group_names if table else [""]):
         numbers = model.predictor.rule.numbers
         low, high = numbers[z, :2].tolist() if table else (0.0, 0.0)
-        told: dict[str, Any] = {
+        line: dict[str, Any] = {
             "part": "rule",
             "column": group,
             "level": f"{label} from these points on",
         }
-        yield told | {"points": _points(high)}
+        yield line | {"points": _points(high)}
         if low < high:
             chance, below = numbers[z, 2:].tolist()
-            told = {"part": "lot", "column": group, "from": _points(low), "to": _points(high)}
-            yield told | {"level": f"{label} by lot, {100 * chance:.0f} % of them"}
+            line = {"part": "lot", "column": group, "from": _points(low), "to": _points(high)}
+            yield line | {"level": f"{label} by lot, {100 * chance:.0f} % of them"}
             if below > 0:
                 some = f"{label} by lot, {100 * below:.0f} % of them"
-                yield told | {"from": None, "to": _points(low), "level": some}
+                yield line | {"from": None, "to": _points(low), "level": some}
 
 
 def _points(logit: float) -> float:

@@ -1,6 +1,6 @@
 """What a model that is linear in its parameters makes of each column: its learnt shapes.
 
-Such a model adds up a number for every column. It is read off made-up people who differ in that
+Such a model adds up a number for every column. It is read off made-up rows that differ in that
 column alone, so it does not matter how the column is encoded.
 """
 
@@ -28,7 +28,7 @@ POINTS = 101  # of a column of numbers, at the most
 
 
 class Cells(NamedTuple):
-    """Different cells of a column: a person who has each, and how many people do."""
+    """Different cells of a column: a row that has each, and how many rows do."""
 
     kind: str
     values: list[float]
@@ -43,9 +43,9 @@ def shapes(federation: Federation, network: Network, w: Tensor) -> pd.DataFrame:
     The columns of the table are
 
     column, kind
-        the column's name, and whether it has a "number", a "level", or is S, a "group";
+        the column's name, and its kind: "number", "level" (a category), or "group" for S;
     value, level
-        the number, or the level in words; an empty cell has neither;
+        the number, or the category in words; a missing value has neither;
     label
         whose score it adds to: with two labels the second's;
     contribution
@@ -63,7 +63,7 @@ def shapes(federation: Federation, network: Network, w: Tensor) -> pd.DataFrame:
     width = outputs(len(data.label_names))
     labels = data.label_names[-width:]
     found = []
-    for column, cells, x, s in _made_up(federation, rows):
+    for column, cells, x, s in _made_up_rows(federation, rows):
         z = network.logits(w[None], x[None], s[None])[0, :, :width].double().numpy()
         z = z - np.average(z, axis=0, weights=cells.people)
         for k, label in enumerate(labels):
@@ -74,7 +74,7 @@ def shapes(federation: Federation, network: Network, w: Tensor) -> pd.DataFrame:
 
 
 def read_shapes(folder: Path) -> pd.DataFrame | None:
-    """Read the shapes that a run kept in its folder; None if it has none."""
+    """Return the shapes that a run kept in its folder; None if it has none."""
     path = folder / SHAPES
     if not path.exists():
         return None
@@ -86,10 +86,10 @@ def read_shapes(folder: Path) -> pd.DataFrame | None:
         raise InputError(f"{path} cannot be read ({first_line(error)}).") from error
 
 
-def _made_up(
+def _made_up_rows(
     federation: Federation, rows: np.ndarray
 ) -> Iterator[tuple[str, Cells, Tensor, Tensor]]:
-    """People who differ in one column: its name, their cells, their inputs and groups."""
+    """Return rows that differ in one column: its name, their cells, inputs and groups."""
     data, encoder = federation.data, federation.encoder
     frame = data.frame.iloc[rows]
     for column in (*data.numeric, *data.categorical):
@@ -114,7 +114,7 @@ def _numbers(column: "pd.Series[Any]") -> Cells:
     there = np.flatnonzero(~np.isnan(values))
     order = np.sort(values[there])
     points = order[np.flatnonzero(np.diff(order, prepend=np.nan))]
-    if len(points) > POINTS:  # quantiles, as cells that people have
+    if len(points) > POINTS:  # quantiles, as cells that rows have
         order = order[np.linspace(0, len(order) - 1, POINTS).round().astype(int)]
         points = order[np.flatnonzero(np.diff(order, prepend=np.nan))]
     nearest = np.searchsorted((points[1:] + points[:-1]) / 2, values[there], side="right")
@@ -131,7 +131,7 @@ def _numbers(column: "pd.Series[Any]") -> Cells:
 
 
 def _levels(column: "pd.Series[Any]") -> Cells:
-    """The levels, the most frequent first."""
+    """Return the categories, the most frequent first."""
     codes, named = factor(column)
     words = np.array([*named, ""], dtype=object)[codes]
     levels, first, people = np.unique(words, return_index=True, return_counts=True)

@@ -1,10 +1,10 @@
-"""What a site tells of a column of numbers: values of enough people, and means of neighbours.
+"""What a site sends of a column of numbers: values of enough rows, and means of neighbours.
 
-A value that enough people have is told as it is. The others are put into groups of neighbours:
-those of the least spread of all that have enough people each (optimal univariate microaggregation,
+A value that enough rows have is sent as it is. The others are put into groups of neighbours:
+those of the least spread of all that have enough rows each (optimal univariate microaggregation,
 Hansen and Mukherjee, IEEE TKDE 15(4), 2003). Groups from the smallest number on would reach over
-gaps, and ramps would have their knots where nobody is. For a group stands the mean of those of its
-people who are closest together, as many as are enough.
+gaps, and ramps would have their knots where no row is. For a group stands the mean of those of its
+rows that are closest together, as many as are enough.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from itertools import pairwise
 
 import numpy as np
 
-MOST_CELLS = 1000  # values that are told, and again as many means
+MOST_CELLS = 1000  # values that are sent, and again as many means
 FINE = 10  # parts of a group that are looked at as one, in a column of very many numbers
 
 
 def grouped(values: np.ndarray, counts: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers in order and how many people are near each, `least` or more.
+    """Return numbers in order, and how many rows are near each, `least` or more.
 
-    `values` are in order, and `counts` people have each. Nothing is told of fewer than `least`.
+    `values` are in order, and `counts` rows have each. Nothing is sent of fewer than `least`.
 
-    >>> found, people = grouped(np.array([0.0, 5, 6, 90, 98]), np.array([9, 1, 1, 1, 1]), 2)
-    >>> found.tolist(), people.tolist()
+    >>> found, rows = grouped(np.array([0.0, 5, 6, 90, 98]), np.array([9, 1, 1, 1, 1]), 2)
+    >>> found.tolist(), rows.tolist()
     ([0.0, 5.5, 94.0], [9, 2, 2])
     """
     total = int(counts.sum())
@@ -31,10 +31,10 @@ def grouped(values: np.ndarray, counts: np.ndarray, least: int) -> tuple[np.ndar
         return values[:0], counts[:0]
     spike = counts >= max(least, total // MOST_CELLS)
     size = max(least, int(counts[~spike].sum()) // MOST_CELLS)
-    alone = np.flatnonzero(counts >= size)
+    own = np.flatnonzero(counts >= size)
     kept: list[tuple[float, int]] = []
-    few: list[tuple[float, int]] = []  # too few between two values that are told
-    for last, here in pairwise((-1, *alone.tolist(), len(values))):
+    few: list[tuple[float, int]] = []  # too few between two values that are sent
+    for last, here in pairwise((-1, *own.tolist(), len(values))):
         between = slice(last + 1, here)
         x, n = values[between], counts[between]
         if 0 < n.sum() < size:
@@ -45,35 +45,35 @@ def grouped(values: np.ndarray, counts: np.ndarray, least: int) -> tuple[np.ndar
             ]
         if here < len(values):
             kept.append((float(values[here]), int(counts[here])))
-    told = np.array([value for value, _ in kept])
-    sizes = np.array([people for _, people in kept], dtype=np.int64)
-    for value, people in few:  # they count where the nearest number is
-        sizes[np.abs(told - value).argmin()] += people
-    return told, sizes
+    found = np.array([value for value, _ in kept])
+    sizes = np.array([rows for _, rows in kept], dtype=np.int64)
+    for value, rows in few:  # they count where the nearest number is
+        sizes[np.abs(found - value).argmin()] += rows
+    return found, sizes
 
 
 def _cut(x: np.ndarray, n: np.ndarray, size: int) -> list[tuple[int, int]]:
-    """Groups of neighbours, `size` people or more in each, with the least squared spread in all.
+    """Return groups of neighbours, each of `size` rows or more, with the least squared spread.
 
     The best groups of the first numbers end in a group that begins somewhere: it has fewer than
-    four times `size` people, as a larger one could be cut again.
+    four times `size` rows, as a larger one could be cut again.
     """
     before = np.cumsum(n) - n
     starts = np.flatnonzero(np.diff(before // max(size // FINE, 1), prepend=-1))
     ends = np.append(starts, len(x))  # what begins at the one ends before the next
     way = (x - x[0]) / max(float(x[-1] - x[0]), np.finfo(float).tiny)
-    people, sums, squares = (
+    rows, sums, squares = (
         np.append(0, np.cumsum(part))[ends] for part in (n, n * way, n * way * way)
     )
     best, begin = np.full(len(ends), np.inf), np.zeros(len(ends), dtype=np.int64)
     best[0] = 0.0
-    lowest = np.searchsorted(people, people - 4 * size)
-    highest = np.searchsorted(people, people - size, side="right")
+    lowest = np.searchsorted(rows, rows - 4 * size)
+    highest = np.searchsorted(rows, rows - size, side="right")
     for j in range(1, len(ends)):
         if highest[j] == 0:
             continue
         i = slice(min(lowest[j], highest[j] - 1), highest[j])
-        number, total = people[j] - people[i], sums[j] - sums[i]
+        number, total = rows[j] - rows[i], sums[j] - sums[i]
         cost = best[i] + (squares[j] - squares[i] - total * total / number)
         at = int(cost.argmin())
         best[j], begin[j] = cost[at], i.start + at
@@ -84,7 +84,7 @@ def _cut(x: np.ndarray, n: np.ndarray, size: int) -> list[tuple[int, int]]:
 
 
 def _closest(x: np.ndarray, n: np.ndarray, size: int) -> float:
-    """The mean of the `size` people who are closest together."""
+    """Return the mean of the `size` rows that are closest together."""
     each = np.repeat(x, n)
     first = int((each[size - 1 :] - each[: len(each) - size + 1]).argmin())
     return float(each[first : first + size].mean())

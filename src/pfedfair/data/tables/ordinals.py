@@ -1,7 +1,7 @@
-"""Columns as they are, for trees: one input for each, and the levels of a category in an order.
+"""Columns as they are, for trees: one input for each, categories in an order.
 
 A tree asks whether an input is above a number. Of a column that `Piecewise` makes 500 inputs of it
-asks about one level at a time; here it asks about all levels that the label goes with more often.
+asks about one category at a time; here about all that the label goes with more often.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from torch import Tensor
 from pfedfair._util.errors import InputError
 from pfedfair.data.tables.piecewise import PackedColumns, Piecewise
 
-USUAL = 10  # people with the label as often as everybody, who are counted with every level
+USUAL = 10  # rows with the label as often as all, which are counted with every category
 
 
 @dataclass(frozen=True)
 class Ordered(PackedColumns):
-    """One input for each column: a number's place among its knots, or the rate of a level.
+    """One input for each column: a number's position among its knots, or a category's rate.
 
-    `rates` says of each category how often its levels, one that is unknown, and an empty cell go
-    with the label 1. An empty cell of a number is at -1, below all places.
+    `rates` has for each column how often its categories, an unknown one, and a missing value go
+    with the label 1. A missing number is at -1, below all positions.
     """
 
     rates: dict[str, tuple[float, ...]]
@@ -35,17 +35,19 @@ class Ordered(PackedColumns):
         super().__post_init__()
         numbers = {name: len(column.names) + 2 for name, column in self.categories.items()}
         if numbers != {name: len(each) for name, each in self.rates.items()}:
-            raise InputError("This encoder is damaged: its levels and their rates do not match.")
+            raise InputError(
+                "This encoder is damaged: its categories and their rates do not match."
+            )
 
     @classmethod
     def by_label(cls, encoder: Piecewise, packed: np.ndarray, y: np.ndarray) -> Ordered:
-        """Count the labels of some people, `packed` by the encoder."""
+        """Count the labels of some rows, `packed` by the encoder."""
         usual, rates = y.mean(), {}
         for k, (name, column) in enumerate(encoder.categories.items(), len(encoder.numbers)):
-            last = len(column.names) + 1  # where empty cells, at -1, are counted
+            last = len(column.names) + 1  # where missing values, at -1, are counted
             place = packed[:, k].astype(np.int64) % (last + 1)
-            people, ones = (np.bincount(place, each, last + 1) for each in (np.ones(len(y)), y))
-            rates[name] = tuple(((ones + USUAL * usual) / (people + USUAL)).tolist())
+            rows, ones = (np.bincount(place, each, last + 1) for each in (np.ones(len(y)), y))
+            rates[name] = tuple(((ones + USUAL * usual) / (rows + USUAL)).tolist())
         return cls(encoder.numbers, encoder.categories, rates)
 
     @property
@@ -53,7 +55,7 @@ class Ordered(PackedColumns):
         return len(self.columns)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """The inputs of trees, ``(..., columns)``, of what `pack` made."""
+        """The inputs of trees, ``(..., columns)``, of what `pack` returned."""
         found = packed.clone()
         for k, rates in enumerate(self._rates, len(self.numbers)):
             found[..., k] = rates[packed[..., k].long()]  # -1 is the last

@@ -1,7 +1,7 @@
-"""What a client tells of its columns: counts of values and of levels, and sums of them.
+"""Summaries of clients' columns: counts of values and of categories, and sums of them.
 
-Summaries of several clients add up to that of all their people. In one process a summary has every
-value; what leaves a site has the `least` number of people behind each number and each name.
+Summaries of several clients add up to that of all their rows. In one process a summary has every
+value; what leaves a site has the `least` number of rows behind each number and each name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pfedfair.data.tables.neighbours import grouped
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """A column of numbers: its different values in order, how many have each, empty cells."""
+    """A column of numbers: its different values in order, rows with each, missing values."""
 
     values: np.ndarray
     counts: np.ndarray
@@ -31,8 +31,8 @@ class Values:
     def of(cls, column: pd.Series[Any], least: int = 1) -> Values:
         """Count a column's values.
 
-        Values of fewer than `least` people are told as means of neighbours who are so many, or as
-        the nearest value that is told, see `grouped`.
+        Values of fewer than `least` rows are replaced by means of neighbours that are so many, or
+        by the nearest value that is not, see `grouped`.
         """
         cells = floats(column)
         there = cells[~np.isnan(cells)]
@@ -61,12 +61,12 @@ class Values:
         counts = np.array(about["counts"], dtype=np.int64)
         if values.ndim != 1 or values.shape != counts.shape or not np.isfinite(values).all():
             raise ValueError("a summary must have a finite number for each count")
-        return cls(values, _people(counts), int(_people(about["empty"])))
+        return cls(values, _row_counts(counts), int(_row_counts(about["empty"])))
 
 
 @dataclass(frozen=True)
 class Counts:
-    """A column of categories: how many people have each level, one that is not named, or none."""
+    """A column of categories: rows with each, with one that is not named, and with none."""
 
     levels: dict[str, int]
     other: int
@@ -74,7 +74,7 @@ class Counts:
 
     @classmethod
     def of(cls, column: pd.Series[Any], least: int = 1) -> Counts:
-        """Count a column's levels; those of fewer than `least` people are not named."""
+        """Count a column's categories; those of fewer than `least` rows are not named."""
         codes, words = factor(column)
         sizes = np.bincount(codes + 1, minlength=len(words) + 1)
         pairs = zip(words, sizes[1:].tolist(), strict=True)
@@ -92,13 +92,13 @@ class Counts:
 
     @classmethod
     def from_dict(cls, about: Mapping[str, Any]) -> Counts:
-        levels = {str(word): int(_people(n)) for word, n in about["levels"].items()}
-        return cls(levels, int(_people(about["other"])), int(_people(about["empty"])))
+        levels = {str(word): int(_row_counts(n)) for word, n in about["levels"].items()}
+        return cls(levels, int(_row_counts(about["other"])), int(_row_counts(about["empty"])))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What there is to know of columns to encode them."""
+    """What encoding needs to know of columns."""
 
     numbers: dict[str, Values]
     categories: dict[str, Counts]
@@ -113,7 +113,7 @@ class Summary:
 
     @classmethod
     def of(cls, data: Dataset, rows: np.ndarray, exclude: str | None, least: int = 1) -> Summary:
-        """Of some rows; the column `exclude` is not an input."""
+        """Summarise some rows; the column `exclude` is not an input."""
         names = [
             [c for c in columns if c != exclude] for columns in (data.numeric, data.categorical)
         ]
@@ -127,15 +127,15 @@ class Summary:
 
     @classmethod
     def from_dict(cls, about: Mapping[str, Any]) -> Summary:
-        """Make it again from its dict, by way of JSON; what cannot be is a ValueError."""
+        """Return the summary from its dict, by way of JSON; raise ValueError if it is none."""
         numbers = {str(c): Values.from_dict(v) for c, v in about["numbers"].items()}
         counted = {str(c): Counts.from_dict(v) for c, v in about["categories"].items()}
         return cls(numbers, counted)
 
 
-def _people(counts: Any) -> np.ndarray:
-    """Check that numbers count people."""
+def _row_counts(counts: Any) -> np.ndarray:
+    """Return numbers of rows, if that is what they are."""
     found = np.asarray(counts)
     if found.dtype.kind not in "iu" or (found < 0).any():
-        raise ValueError("a summary must have counts of people")
+        raise ValueError("a summary must have counts of rows")
     return found

@@ -143,7 +143,7 @@ def design_of(clients: Clients, rows: Tensor) -> Design:
         return Dense(network.design(table.inputs(rows)[None], s)[0])
     assert isinstance(table.encoder, Piecewise)
     more = network.design(torch.zeros(1, len(rows), 0), s)[0]
-    return LookedUp(table.x[rows], more, table.encoder.basis)
+    return LookedUp(table.x.index_select(0, rows), more, table.encoder.basis)
 
 
 # --- sums over them ----------------------------------------------------------------------------
