@@ -65,7 +65,7 @@ assert {"fedavgm", "fedavgm-kde"} <= {s.method for s in STUDIES["scores"].specs(
 assert METHODS["fedavgm"].levels([0.1]) == ({},)
 assert METHODS["fedavgm-kde"].levels([0.1, 0.9]) == ({"eta": 0.1}, {"eta": 0.9})
 assert figures.style("fedavgm") != figures.style("fedavgm-kde")
-assert rows.PLACES["fedavgm-kde"] == rows.PLACES["fedavg-kde"] + 2
+assert rows.place("fedavgm-kde") == rows.place("fedavg-kde") + 2
 print(pff.__file__)
 """
 PFEDFAIR = """

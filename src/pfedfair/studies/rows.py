@@ -7,6 +7,7 @@ place, which is local training where all rows are one client's.
 
 import zlib
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from pfedfair.experiments import FRONTIER
@@ -33,19 +34,33 @@ SETTINGS: dict[str, dict[str, Any]] = {  # that make a row what it is
     "boosting": {"target_ddp": 1.0},
 }
 MODEL = {row: model for row, (_, model) in BASES.items() if model} | FAIR
-MODEL |= {name: "linear" for name, method in METHODS.items() if method.kind().supports.linear_only}
-OF_CLIENTS = [name for name, method in METHODS.items() if method.kind.place != "centralised"]
-IN_ONE_PLACE = [name for name in METHODS if name not in OF_CLIENTS]
-ORDER = (*OF_CLIENTS, *WITH_TARGET, *IN_ONE_PLACE, *CENTRAL, *FAIR)
-PLACES = {name: k for k, name in enumerate(ORDER)}
 TARGETS = (0.1, 0.05, 0.02)
 ETA, TARGET = 0.9, 0.05  # where a table has one level of each row
 Level = dict[str, Any]
 
 
+def model_of(row: str) -> str | None:
+    """Return the model of columns that a row trains; None if it is the data set's."""
+    method = METHODS.get(row)
+    return "linear" if method and method.kind().supports.linear_only else MODEL.get(row)
+
+
+def of_clients() -> list[str]:
+    """Return the methods that are not made for all rows at one client."""
+    return [name for name, method in METHODS.items() if method.kind.place != "centralised"]
+
+
 def place(method: str) -> int:
-    """The number of a method, by which it has its colour; also of one that nobody knows."""
-    return PLACES.get(method, zlib.crc32(method.encode()))
+    """Return the number of a method, by which it has its colour; also of an unknown one."""
+    return places().get(method, zlib.crc32(method.encode()))
+
+
+@cache  # it loads every method, which most commands need not
+def places() -> dict[str, int]:
+    """Return the numbers of all rows."""
+    first = of_clients()
+    others = [name for name in METHODS if name not in first]
+    return {name: k for k, name in enumerate((*first, *WITH_TARGET, *others, *CENTRAL, *FAIR))}
 
 
 def at_target(row: str, target: float) -> Level:

@@ -10,10 +10,9 @@ from functools import partial
 import pandas as pd
 
 from pfedfair.experiments import FRONTIER
-from pfedfair.methods import METHODS
 from pfedfair.partition import fixed_shares
 from pfedfair.studies import parts, summary, tradeoff, words
-from pfedfair.studies.rows import WITH_TARGET
+from pfedfair.studies.rows import WITH_TARGET, of_clients
 from pfedfair.studies.study import Cell, Study, cells_of
 from pfedfair.studies.view import Column, Picture, Table, View
 
@@ -31,8 +30,7 @@ VALIDATION = 0.2
 
 def cells(dataset: str) -> list[Cell]:
     """All methods for clients, each measured on validation rows and on held-out rows."""
-    methods = [name for name, method in METHODS.items() if method.kind.place != "centralised"]
-    rows = (*methods, *WITH_TARGET, FRONTIER)
+    rows = (*of_clients(), *WITH_TARGET, FRONTIER)
     return [
         cell
         for n, etas in SETTINGS[dataset].items()

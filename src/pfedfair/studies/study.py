@@ -12,7 +12,7 @@ from pfedfair.experiments import FRONTIER, Source, Spec
 from pfedfair.methods.defaults import make, of_few_rows, trainer
 from pfedfair.partition import Plan
 from pfedfair.studies import arms, cautions, parts, summary, words
-from pfedfair.studies.rows import BASES, CONSTANT, METHOD, MODEL, SETTINGS, Level, levels
+from pfedfair.studies.rows import BASES, CONSTANT, METHOD, SETTINGS, Level, levels, model_of
 from pfedfair.studies.view import Picture, Table, View
 
 Files = Callable[[pd.DataFrame, pd.DataFrame, Sequence[Table]], dict[str, pd.DataFrame]]
@@ -46,8 +46,8 @@ class Cell(NamedTuple):
         if self.pixels:
             source = replace(source, encoder=None, scaling=None, pixels=self.pixels)
             dataset = ON_PIXELS
-        if self.row in MODEL:
-            source = replace(source, model=MODEL[self.row])
+        if model := model_of(self.row):
+            source = replace(source, model=model)
         if self.row in BASES:
             dataset = settings_of(source.name, source.model)
         small = of_few_rows(dataset, method, ROWS // self.clients) if self.clients else {}
