@@ -36,9 +36,9 @@ faults: install  # the slow ones as well; writes docs/faults.md from what happen
 
 asan: install  # the libraries in C under the sanitizers of addresses and of undefined behaviour
 	PFEDFAIR_SANITIZE=1 $(BIN)/python setup.py -q build_ext --inplace --force
-	-LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
-		$(BIN)/python -m pytest -p no:cacheprovider -q tests/_native
-	$(BIN)/python setup.py -q build_ext --inplace --force
+	LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
+		$(BIN)/python -m pytest -p no:cacheprovider -q tests/_native; status=$$?; \
+		$(BIN)/python setup.py -q build_ext --inplace --force; exit $$status
 
 licences: install
 	$(BIN)/python scripts/licences.py

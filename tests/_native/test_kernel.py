@@ -67,6 +67,13 @@ def test_tensors_may_lie_in_memory_in_any_way():
     assert torch.equal(shared.logits[0], forward.logits[0])
 
 
+def test_groups_that_are_no_input_may_have_any_shape():
+    network, w, x, s, _ = example((12,), groups=0)
+    forward = kernel.Forward(network.widths, 0, w, x, s)
+    assert torch.equal(network.vjp(w, x, s[:, :7])[0], forward.logits)
+    assert torch.equal(network.logits(w, x, s[:, :7]), forward.logits)
+
+
 def test_what_is_not_a_number_stays_so():
     network, w, x, s, slope = example((12, 6))
     x[1, 3, 0] = torch.nan

@@ -95,7 +95,7 @@ class Forward:
         models, n, features = x.shape
         inputs = features + {0: 0, 2: 1}.get(groups, groups)
         size = sum((i + 1) * o for i, o in pairwise(widths))
-        if inputs != widths[0] or s.shape != (models, n) or w.shape != (models, size):
+        if inputs != widths[0] or (groups and s.shape != (models, n)) or w.shape != (models, size):
             shapes = ", ".join(str(tuple(one.shape)) for one in (w, x, s))
             raise ValueError(f"shapes {shapes} do not fit a perceptron {tuple(widths)}")
         if n == 0 or min(widths) < 1:
@@ -132,6 +132,7 @@ class Forward:
 
 def logits(widths: Sequence[int], groups: int, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
     """Return the logits ``(models, n, outputs)``, some rows at a time."""
+    s = s if groups else x.new_zeros(x.shape[:2], dtype=torch.int64)  # nobody reads it then
     pieces = zip(torch.split(x, PIECE, 1), torch.split(s, PIECE, 1), strict=True)
     return torch.cat([Forward(widths, groups, w, *piece).logits for piece in pieces], dim=1)
 
