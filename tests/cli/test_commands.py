@@ -67,7 +67,7 @@ def test_no_number_is_cut_or_folded(pfedfair, csv, tmp_path):
         for text in (shown, again):
             assert f"{accuracy}{100 * row.accuracy_high:.1f}]" in text
             number = rf"{row.ddp:.3f} ".lstrip("0") + r"\[[\d.]+, [\d.]+\]"
-            assert re.search(number if row.ddp_people >= 5 else "too few people to tell", text)
+            assert re.search(number if row.ddp_people >= 5 else "too few rows", text)
 
 
 def test_every_limit_is_told_apart(pfedfair, tmp_path):

@@ -54,13 +54,13 @@ def test_too_few_people_to_tell():
     assert first == (
         "DDP at most 0.05: 3 of 3 clients are within it; none is clearly above it (95 % interval)."
     )
-    assert few == "too few people to tell at 1 of the other clients: d."
+    assert few == "too few rows at 1 of the other clients: d."
     cells = dict(zip(results()["client"], shown.tables[0].cells(), strict=True))
-    assert "too few people to tell" in cells["d"]
+    assert "too few rows" in cells["d"]
     assert cells["d"][-2:] == ["few", ".600"]
     assert ".040 [.000, .500]" in cells["c"]
     (note,) = shown.notes
-    assert note == "too few people to tell on held-out rows: client d (3 of women)."
+    assert note == "too few rows on held-out rows: client d (3 of women)."
 
 
 def test_a_client_without_a_group_is_not_one_of_few():

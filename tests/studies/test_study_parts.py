@@ -84,10 +84,10 @@ def test_gaps_of_few_people_are_not_told_client_by_client():
     frame.loc[first & (frame["seed"] == frame["seed"].iloc[0]), "ddp_people"] = 3
     view = comparison(frame)
     (note,) = view.notes
-    assert note.startswith("too few people to tell the DDP of 1 of 2 clients")
+    assert note.startswith("too few rows for the DDP of 1 of 2 clients")
     cells = [row[5] for row in view.tables[-1].cells()]
     few = [row[2] == frame["client"].iloc[0] for row in view.tables[-1].cells()]
-    assert [cell == "too few people to tell" for cell in cells] == few
+    assert [cell == "too few rows" for cell in cells] == few
     assert any(few)
     assert not all(few)
 

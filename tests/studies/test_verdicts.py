@@ -63,7 +63,7 @@ def test_what_cannot_be_told_is_not_counted_as_kept():
     assert found == [WITHIN, UNSURE, FEW, SAME, NONE]
     assert text == (
         "1 of 5 sites keeps a gap (DDP) of at most 0.05 with 95 % confidence; at client b it is "
-        "not clear; client c has too few people to tell; client d gives everybody the same "
+        "not clear; client c has too few rows; client d gives everybody the same "
         "decision, which is no merit; client e has people of one group only."
     )
     assert why[1] == (

@@ -59,7 +59,9 @@ def few_people(results: pd.DataFrame) -> tuple[str, ...]:
     lines = []
     for part in summary.parts(results[people.between(1, FEWEST - 1)]):
         few, n = part["client"].nunique(), summary.rows_of(results, part)["client"].nunique()
-        what = f"{words.TOO_FEW} the {gap.upper()} of {few} of {n} clients, {words.setting(part)}"
+        what = (
+            f"{words.TOO_FEW} for the {gap.upper()} of {few} of {n} clients, {words.setting(part)}"
+        )
         lines.append(f"{what}; in worst and mean they count all the same.")
     return tuple(lines)
 

@@ -133,7 +133,7 @@ def sentence(
     others = [
         (ABOVE, "clearly does not", "clearly do not"),
         (UNSURE, "", ""),
-        (FEW, "has too few people to tell", "have too few people to tell"),
+        (FEW, "has too few rows", "have too few rows"),
         (SAME, "gives everybody the same decision, which is no merit",
          "give everybody the same decision, which is no merit"),
         (NONE, "has people of one group only", "have people of one group only"),

@@ -15,7 +15,7 @@ SURE = (
     "±: half the width of the 95 % interval of a mean over seeds (Student t); it takes "
     "two seeds or more."
 )
-TOO_FEW = "too few people to tell"
+TOO_FEW = "too few rows"
 ACCURACY = "accuracy: correct predictions in percent; higher is better (↑)."
 WHO = (
     "under-rep. clients: those whose largest group is not the largest of all clients' people "
