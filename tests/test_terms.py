@@ -34,10 +34,10 @@ MODULES = {
 NOT_YET = {
     "_util": "coin plain alone",
     "auditing": "sure",
-    "data": "told said empty-cell ramp alone",
+    "data": "said ramp",
     "engines": "coin lacking plain alone",
     "experiments": "plain alone closing",
-    "export": "told lot empty-cell ramp",
+    "export": "lot ramp",
     "federation.py": "told said",
     "methods": "coin set-aside empty-cell ramp plain alone desk",
     "metrics": "told said sure alone",
@@ -46,7 +46,7 @@ NOT_YET = {
     "penalties": "alone",
     "report": "plain",
     "rules": "said lot",
-    "runs": "lot empty-cell sure alone",
+    "runs": "lot sure alone",
     "studies": "sure",
     "theory": "sure alone",
 }
