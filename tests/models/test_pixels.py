@@ -243,7 +243,7 @@ def test_what_a_network_says_of_itself_makes_it_again(name):
 def test_both_settle():
     network = Pixels("resnet18", 32)
     both = Both(network, network.like(2))
-    assert both.alone
+    assert both.unbatched
     assert both.measured == 2 * network.measured
     w = both.init(np.random.default_rng(0))[None]
     x = pictures(1, 5)

@@ -91,7 +91,7 @@ def fit(
     parts = chunks(
         federation.sizes,
         algorithm.batch,
-        1 if network.alone else at_once,
+        1 if network.unbatched else at_once,
         memory=MEMORY,
         client_bytes=8 * 4 * network.size,
         row_bytes=2 * 4 * federation.table.width,

@@ -65,7 +65,7 @@ class Clients:
         n_steps = self._steps(batch)
         if self.wide and n_steps == 1:
             yield self.whole  # in one step the order is nothing
-        elif self.network.alone:
+        elif self.network.unbatched:
             assert len(self) == 1, "this network takes one client at a time"
             for part in np.array_split(self._orders(number)[0], n_steps):
                 yield gather(self.table, *pad([part]))
@@ -98,7 +98,7 @@ class Clients:
     def wide(self) -> bool:
         """Whether people's inputs are so long that laying them out anew takes most of the time."""
         width, memory = self.table.width, 4 * self.table.width * len(self.table.x)
-        return width >= WIDE and memory <= WHOLE_MEMORY and not self.network.alone
+        return width >= WIDE and memory <= WHOLE_MEMORY and not self.network.unbatched
 
     @property
     def remembers(self) -> bool:

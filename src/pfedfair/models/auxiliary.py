@@ -22,7 +22,7 @@ class Both(Network):
         self.words = f"{network.words} and a guess of S"
         self.measured = network.measured + head.measured
         self.linear = network.linear and head.linear
-        self.alone = network.alone or head.alone
+        self.unbatched = network.unbatched or head.unbatched
 
     def init(self, rng: np.random.Generator) -> Tensor:
         return torch.cat([self.network.init(rng), self.head.init(rng)])

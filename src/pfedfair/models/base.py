@@ -24,7 +24,7 @@ class Network(Protocol):
     words: str  # what it is, for tables
     measured: int = 0  # how many numbers of a row are not trained, but measured by `settle`
     linear: bool = False  # whether logits are linear in the parameters, see `design`
-    alone: bool = False  # whether clients go one by one, with no padding: people are not apart
+    unbatched: bool = False  # whether clients go one by one, with no padding: people are not apart
 
     @property
     def parameters(self) -> int:

@@ -35,7 +35,7 @@ class Pixels(Network):
         cnn, mlp, resnet18 or vit-b16.
     """
 
-    alone = True  # of a padded batch the statistics would be wrong
+    unbatched = True  # of a padded batch the statistics would be wrong
 
     def __init__(self, name: str, size: int, outputs: int = 1) -> None:
         check(name, size)

@@ -70,10 +70,10 @@ class Measure:
 
 def _pieces(clients: Sequence[np.ndarray], network: Network) -> list[Tensor]:
     """Return all clients' rows in order, some at a time; not across clients if unbatched."""
-    most = IMAGES_AT_ONCE if network.alone else ROWS_AT_ONCE
+    most = IMAGES_AT_ONCE if network.unbatched else ROWS_AT_ONCE
     most *= FLAT if network.linear else 1
     found: list[np.ndarray] = []
-    for rows in clients if network.alone else [np.concatenate(clients)]:
+    for rows in clients if network.unbatched else [np.concatenate(clients)]:
         found += np.array_split(rows, ceil(len(rows) / most))
     return [torch.from_numpy(rows) for rows in found]
 

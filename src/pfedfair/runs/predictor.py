@@ -48,7 +48,7 @@ class Predictor:
 
     def scores_as(self, other: Self) -> bool:
         """Whether rows of the two may be scored in one pass: by one model."""
-        if self.network is not other.network or self.network.alone:
+        if self.network is not other.network or self.network.unbatched:
             return False
         mine, theirs = self.theta, other.theta
         return mine.data_ptr() == theirs.data_ptr() or torch.equal(mine, theirs)
