@@ -1,5 +1,6 @@
 """One training run: what went in, what every client got, and how to keep it."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -155,7 +156,10 @@ class Run:
     @cached_property
     def card(self) -> Mapping[str, Any]:
         """What ``run.json`` says of it, besides what its models are made of."""
-        return self.loaded.card if self.loaded else card_of(self)
+        if self.loaded:
+            return self.loaded.card
+        card: Mapping[str, Any] = json.loads(json.dumps(card_of(self)))  # types as in the file
+        return card
 
     @cached_property
     def columns(self) -> Mapping[str, Any]:
