@@ -11,7 +11,13 @@ from play import clients, rounds, small_network
 import pfedfair as pff
 from pfedfair.methods import METHODS, REGISTRY, from_dict
 from pfedfair.methods.defaults import make
-from pfedfair.methods.phases import adds_noise, keeps_clients, sends_models_only
+from pfedfair.methods.phases import (
+    Model,
+    adds_noise,
+    keeps_clients,
+    marked,
+    sends_models_only,
+)
 from pfedfair.methods.target import targeted
 
 WEIGHTS = ("eta", "lam", "mu", "share")  # the more, the fairer
@@ -147,6 +153,11 @@ def test_models_are_what_has_a_models_shape(play_once, name):
                   if tensor.shape == (everyone.network.size,)}  # fmt: skip
         assert set(one.phase.states.models) == shaped
         assert "w" in shaped
+        states = one.phase.states
+        assert set(marked(states.message, Model)) == set(states.sent_models), (
+            "a model in a message has the name of the server's, and is where steps from that ended;"
+            " send a change of a model as Averaged"
+        )
 
 
 @pytest.mark.parametrize("name", FEDERATED)
@@ -172,7 +183,9 @@ def test_messages_are_models_only_or_not(play_once, name):
         for one in played
         for key, tensor in one.sent.items()
     )
-    assert sends_models_only(CASES[name].phases) == models
+    declared = sends_models_only(CASES[name].phases)
+    sent = sorted({key for one in played for key in one.sent})
+    assert declared == models, f"it declares that it sends models only, or not; it sent {sent}"
 
 
 def added(phase, messages, sizes):

@@ -25,10 +25,6 @@ from pfedfair.runs.model import UnseenWarning
 from pfedfair.studies import one_run
 from pfedfair.theory import cost_of_one_model
 
-SAVED = (
-    "model.safetensors", "run.json", "predictions.parquet", "results.parquet", "history.csv", NAME,
-)  # fmt: skip
-
 
 @unfold
 @one_thread()
@@ -83,7 +79,9 @@ def train(
         if run.doubts:
             terminal.say(f"Note: {run.doubts}")
         if out is not None:
-            terminal.say(f"Saved to {out}: {', '.join(SAVED)}")
+            terminal.say(f"Saved to {out}: models, predictions, results and the page, {NAME}.")
+        else:
+            terminal.say("Not saved: name a folder with --out.")
 
 
 @unfold

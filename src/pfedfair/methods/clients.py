@@ -62,7 +62,7 @@ class Clients:
 
     def epoch(self, number: int, batch: int) -> Iterator[Batch]:
         """One pass over every client's rows in minibatches. The same number, the same order."""
-        n_steps = self._steps(batch)
+        n_steps = self.steps(batch)
         if self.wide and n_steps == 1:
             yield self.whole  # in one step the order is nothing
         elif self.network.unbatched:
@@ -72,8 +72,8 @@ class Clients:
         else:
             yield from self._laid_out(*epoch_of(self._orders(number), n_steps))
 
-    def _steps(self, batch: int) -> int:
-        """How many minibatches an epoch has, which is the same for all of them."""
+    def steps(self, batch: int) -> int:
+        """Return the number of minibatches of an epoch, which is the same for all clients."""
         sizes = self.sizes or [len(own) for own in self.rows]
         number = {steps(size, batch) for size in sizes}
         assert len(number) == 1, "clients side by side have unequal numbers of steps"

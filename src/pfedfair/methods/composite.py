@@ -51,12 +51,13 @@ class Train(Wrapped):
 
 @dataclass(frozen=True, kw_only=True)
 class Composite(Method):
-    """A base method, then further phases.
+    """A base method, then further phases. What counts are these, not its own ``client_round``.
 
     Attributes
     ----------
     base
-        The method that trains the model; without it FedAvg, with the settings given here. A base
+        The method that trains the model; without it FedAvg, with the settings given here (by
+        `make`, Newton's method where that is tuned for the data: additive models). A base
         has step sizes, minibatches and a penalty of its own; the rounds are those given here.
     """
 
@@ -80,7 +81,9 @@ class Composite(Method):
         shared = {field.name: getattr(self, field.name) for field in fields(Method)}
         return replace(self.base or FedAvg(**shared), rounds=self.rounds)
 
-    def train(self, select: Callable[[Clients], Clients] = lambda clients: clients) -> Train:
+    def training_phase(
+        self, select: Callable[[Clients], Clients] = lambda clients: clients
+    ) -> Train:
         """The phase that trains the model, on the rows that `select` leaves to it."""
         (phase,) = self.trainer.phases
         return Train(phase, select)
@@ -136,7 +139,7 @@ class PostProcessing(Composite):
 
     @property
     def training(self) -> Train:
-        return self.train(lambda clients: set_aside(clients, self.held)[0])
+        return self.training_phase(lambda clients: set_aside(clients, self.held)[0])
 
     def held_out(self, clients: Clients) -> Clients:
         """The clients with the rows that are not trained on."""

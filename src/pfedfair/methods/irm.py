@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from pfedfair.federation import Batch, steps
+from pfedfair.federation import Batch
 from pfedfair.methods.base import ANY_TASK, Clients, Dial, State
 from pfedfair.methods.checks import at_least, no_eta, zero_or_more
 from pfedfair.methods.local import Local
@@ -67,8 +67,7 @@ class IRM(Local):
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         theta = clients.replicate(server["w"])
-        sizes = clients.sizes or [len(rows) for rows in clients.rows]
-        warm = min(self.warmup, self.rounds * self.epochs * steps(max(sizes), self.batch) // 2)
+        warm = min(self.warmup, self.rounds * self.epochs * clients.steps(self.batch) // 2)
         batches = (batch for t in range(self.rounds) for batch in self.minibatches(clients, t))
         optimiser, step = OPTIMISERS[self.optimiser], self.step()
         for k, batch in enumerate(batches):

@@ -107,7 +107,7 @@ class LoGoFair(Composite):
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        return self.train(), CountGroups(), Search(self)
+        return self.training_phase(), CountGroups(), Search(self)
 
     def cost(self) -> Cost:
         return replace(super().cost(), at_end=0.6)

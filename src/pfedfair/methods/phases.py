@@ -66,8 +66,16 @@ class States:
 
     @property
     def sends_models_only(self) -> bool:
-        """Whether all that a client sends is models: these can be clipped, noised, trimmed."""
-        return set(marked(self.message, Model)) == set(self.message.__annotations__)
+        """Whether all that a client sends is models: these can be clipped, noised, trimmed.
+
+        Models by names that the server has, so that one can tell how far they moved.
+        """
+        return set(self.message.__annotations__) == set(self.sent_models)
+
+    @property
+    def sent_models(self) -> tuple[str, ...]:
+        """Names of the models in a message that the server has as well."""
+        return tuple(name for name in marked(self.message, Model) if name in self.models)
 
     def keeping(self, **more: Any) -> States:
         """The same states, and more that a client keeps."""
@@ -130,7 +138,11 @@ class Phase:
         return {}
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
-        """What clients do with the server's state in round t of this phase, from 0."""
+        """Return what clients send, and what they keep, in round t of this phase, from 0.
+
+        The server's state is the same for all; `own`, messages and what is kept have a line for
+        each client, ``(clients, ...)``.
+        """
         raise NotImplementedError
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:

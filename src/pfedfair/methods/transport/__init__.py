@@ -8,7 +8,7 @@ If clients share P(Y | X, S), the most accurate rule of client i with a DDP of a
 with the smallest :math:`|t_i|` that keeps the limit. Everything but :math:`t_i` and the client's
 shares :math:`\pi_i` of S is common to all clients. So the phases are
 
-1. **train**: a federated method, FedAvg by default, trains a model on most of every client's rows;
+1. **train**: a federated method (`Composite.base`) trains a model on most of every client's rows;
    the rest is held out. From here on nothing is asked of the model but scores.
 2. **count**, one round: each client scores its rows and sends counts: how many of its held-out rows
    of each group and label (in two halves), and how many of its other rows of each group, have a
@@ -27,9 +27,9 @@ and the finish is
    clients suggests, mixes them with its own, as far as the two agree, and solves for its
    :math:`t_i`: two thresholds.
 
-Nothing but what the base sends, counts and these 81 numbers leaves a client; of the latter two sums
-are all that is needed (secure aggregation will do). Another limit, or a new client, costs step 4
-alone: no training, no message. Within the bin where a threshold falls decisions are random draws,
+Nothing but what the base sends, counts and these numbers (81 for two groups) leaves a client; of
+the latter two sums are all that is needed (secure aggregation will do). Another limit, or a new
+client, costs step 4 alone: no training, no message. Within the bin where a threshold falls decisions are random draws,
 so that ties and coarse scores do no harm; ``ties="deterministic"`` sets it inside the bin.
 
 More groups, more classes, other criteria than demographic parity, and S that is not known when
@@ -150,7 +150,8 @@ class Transport(Composite):
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        return self.train(lambda clients: self.split(clients)[0]), Count(self), Agree(self)
+        train = self.training_phase(lambda clients: self.split(clients)[0])
+        return train, Count(self), Agree(self)
 
     @property
     def private(self) -> bool:
