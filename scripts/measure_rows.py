@@ -23,7 +23,7 @@ from pfedfair.engines.site.work import accept
 from pfedfair.federation import Table
 from pfedfair.methods import State
 from pfedfair.models import MLP
-from pfedfair.models.mlp import with_group
+from pfedfair.models.base import with_group
 
 ROWS = 3750
 NEAR = 0.05  # of every input: the row is known

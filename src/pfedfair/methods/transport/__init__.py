@@ -29,8 +29,9 @@ and the finish is
 
 Nothing but what the base sends, counts and these numbers (81 for two groups) leaves a client; of
 the latter two sums are all that is needed (secure aggregation will do). Another limit, or a new
-client, costs step 4 alone: no training, no message. Within the bin where a threshold falls decisions are random draws,
-so that ties and coarse scores do no harm; ``ties="deterministic"`` sets it inside the bin.
+client, costs step 4 alone: no training, no message. Within the bin where a threshold falls
+decisions are random draws, so that ties and coarse scores do no harm; ``ties="deterministic"`` sets
+it inside the bin.
 
 More groups, more classes, other criteria than demographic parity, and S that is not known when
 decisions are made, need no other idea: step 4 is a linear program then
