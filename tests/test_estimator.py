@@ -190,10 +190,10 @@ def test_what_is_missing_or_new_is_said(frame, fitted):
         fitted.predict(X[INPUTS[::-1]], s, c)
     for change, message in [
         ({"y": np.zeros(800)}, "y has one class only"),
-        ({"y": np.where(np.arange(800) < 3, np.nan, 1.0)}, "y has 3 empty cells"),
+        ({"y": np.where(np.arange(800) < 3, np.nan, 1.0)}, "y has 3 missing values"),
         ({"sensitive_features": ["f"] * 800}, "must have 2 to"),
         ({"clients": frame[["site", "sex"]]}, "clients has 2 columns"),
-        ({"clients": c.mask(np.arange(800) < 3)}, "empty cells"),
+        ({"clients": c.mask(np.arange(800) < 3)}, "missing values"),
     ]:
         with pytest.raises(ValueError, match=message):
             clone(fitted).fit(**{"X": X, "y": frame["hired"], **given(frame)} | change)

@@ -56,7 +56,7 @@ def test_trees_look_at_columns_as_they_are_and_at_levels_by_their_labels():
     numbers, levels = federation.encoder.names
     y, frame, cells = federation.table.y.numpy(), data.frame, {}
     for name in numbers:
-        cells[name] = federation.encoder.numbers[name].place(frame[name])
+        cells[name] = federation.encoder.numbers[name].positions(frame[name])
     for name in levels:
         column = frame[name].astype(object).where(frame[name].notna(), "")
         label = pd.Series(y[rows]).groupby(column.iloc[rows].to_numpy()).agg(["sum", "count"])

@@ -24,7 +24,7 @@ def test_by_column_makes_one_client_per_value(table):
 def test_by_column_refuses_rows_without_a_client(table):
     frame = table.frame.assign(site=[None, *table.frame["site"][1:]])
     data = pff.from_frame(frame, "hired", "sex")
-    with pytest.raises(pff.InputError, match="has 1 empty cells"):
+    with pytest.raises(pff.InputError, match="has 1 missing values"):
         by_column("site").split(data, seed=0)
 
 

@@ -54,7 +54,7 @@ class MLP(Network):
         return torch.from_numpy(np.concatenate(parts).astype(np.float32))
 
     def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
-        if not self.linear and kernel.usable(w, x, s):
+        if not self.linear and x.shape[1] and kernel.usable(w, x, s):
             return kernel.logits(self.widths, self.groups, w, x, s)
         return self._layers_on(w, x, s)[-1]
 

@@ -89,7 +89,7 @@ def clients_of(column: pd.Series[Any]) -> dict[str, Rows]:
     if unknown.any():
         codes, words = np.where(unknown, len(words), codes), [*words, UNKNOWN]
     if (empty := int((codes == -1).sum())) > 0:
-        raise InputError(f"The client column '{column.name}' has {empty} empty cells: fill them.")
+        raise InputError(f"The client column '{column.name}' has {empty} missing values: fill them.")
     if not pd.api.types.is_numeric_dtype(column):
         spelled = column.astype(str).str.strip().groupby(codes).agg(["first", "nunique"])
         alike = spelled["nunique"].to_numpy() == 1

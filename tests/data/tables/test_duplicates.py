@@ -14,7 +14,7 @@ from pfedfair.data.tables import duplicates
 
 
 def plainly_same(cells, other):
-    """Whether two columns are one, by pairs of cells; None is an empty cell."""
+    """Whether two columns are one, by pairs of cells; None is a missing value."""
     pairs = {*zip(cells, other, strict=True)}
     words, values = set(cells), set(other)
     if len(cells) < duplicates.COPY:

@@ -47,7 +47,7 @@ def min_threshold(sites: int) -> int:
     `least` sites must take each other site for lost, (sites - 2) * least in all; and each site
     takes at most sites - least others for lost.
 
-    >>> [least_to_open(n) for n in range(3, 10)]
+    >>> [min_threshold(n) for n in range(3, 10)]
     [3, 3, 4, 4, 5, 5, 6]
     """
     return (sites + 3) // 2
