@@ -88,8 +88,10 @@ def clients_of(column: pd.Series[Any]) -> dict[str, Rows]:
     unknown = (column.astype(str).str.strip() == UNKNOWN).to_numpy(bool)
     if unknown.any():
         codes, words = np.where(unknown, len(words), codes), [*words, UNKNOWN]
-    if (empty := int((codes == -1).sum())) > 0:
-        raise InputError(f"The client column '{column.name}' has {empty} missing values: fill them.")
+    if (missing := int((codes == -1).sum())) > 0:
+        raise InputError(
+            f"The client column '{column.name}' has {missing} missing values: fill them."
+        )
     if not pd.api.types.is_numeric_dtype(column):
         spelled = column.astype(str).str.strip().groupby(codes).agg(["first", "nunique"])
         alike = spelled["nunique"].to_numpy() == 1
