@@ -32,7 +32,10 @@ COMMANDS = {
     "table1": ("reproduce", "table1", "--seeds", "1", "--jobs", "1", "--out", "run"),
     "clients": ("train", "clients.parquet", *TABLE, "--method", "transport", "--out", "run"),
     "million": ("train", "million.parquet", *TABLE, "--method", "transport", "--out", "million"),
-    "predict": ("predict", "million", "million.parquet", "--client", "0", "--out", "decisions.csv"),
+    "predict": (
+        *("predict", "million", "--input", "million.parquet"),
+        *("--client", "0", "--output", "decisions.csv"),
+    ),
 }
 
 
