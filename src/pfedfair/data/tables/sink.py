@@ -75,8 +75,9 @@ def csv_cells(column: pd.Series[Any]) -> pa.Array:
     if pd.api.types.is_integer_dtype(kind):
         return pc.fill_null(pa.array(column, from_pandas=True).cast(pa.string()), "")
     if pd.api.types.is_float_dtype(kind):
-        numbers = column.to_numpy(np.float64, na_value=np.nan).tolist()
-        return pa.array(["" if x != x else FORM % x for x in numbers], pa.string())
+        numbers = column.to_numpy(np.float64, na_value=np.nan)
+        words = pa.array(list(map(FORM.__mod__, numbers.tolist())), pa.string())
+        return pc.if_else(pa.array(np.isnan(numbers)), "", words)
     try:
         cells = pa.array(column, pa.string(), from_pandas=True)
     except (pa.ArrowException, TypeError):  # not all of them are texts
