@@ -103,11 +103,11 @@ class Federation:
 
     def words(self) -> list[str]:
         """Say what models look at, and what the label and the groups are."""
-        said = self.data.inputs_words(self.partition.column)
+        inputs = self.data.inputs_words(self.partition.column)
         label, groups = self.data.role_words()
-        told = "is an input, too" if self.table.task.aware else "is not an input"
+        use = "is an input, too" if self.table.task.aware else "is not an input"
         name, _, names = groups.partition(": ")
-        return [f"Inputs: {said}", label, f"{name} ({names}) {told}"]
+        return [f"Inputs: {inputs}", label, f"{name} ({names}) {use}"]
 
     @property
     def sizes(self) -> np.ndarray:

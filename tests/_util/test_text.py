@@ -11,16 +11,16 @@ from rich.console import Console
 from made_people import people
 from pfedfair import report
 from pfedfair._util import terminal
-from pfedfair._util.text import alive, inert, marked, plain
+from pfedfair._util.text import alive, inert, marked, sanitise
 from pfedfair.studies.view import Column, Table, View
 
 EVIL = "\x1b]0;gone\x07\x1b[2J\u202e<script>alert(1)</script>[x](http://y)`z`|=1+1"
 
 
 def test_codes_are_shown_and_letters_are_left():
-    assert plain("a\x1b[31mb\x9b2J\u202ec") == "a\\x1b[31mb\\x9b2J\\u202ec"
+    assert sanitise("a\x1b[31mb\x9b2J\u202ec") == "a\\x1b[31mb\\x9b2J\\u202ec"
     for text in ("Zürich", "日本", "≤ 0.1", "a\tb\nc", "O'Neil"):
-        assert plain(text) == text
+        assert sanitise(text) == text
 
 
 @pytest.mark.parametrize(

@@ -105,8 +105,8 @@ def test_bad_runs_are_refused_before_anything_is_written(tmp_path):
 def test_two_commands_in_one_folder_do_not_mix(reference, tmp_path):
     """The second is refused with a sentence; the lock dies with the first, however it ends."""
     code = (
-        "import sys, time; from pathlib import Path; from pfedfair._util.files import alone\n"
-        "with alone(Path(sys.argv[1])):\n"
+        "import sys, time; from pathlib import Path; from pfedfair._util.files import exclusive\n"
+        "with exclusive(Path(sys.argv[1])):\n"
         "    print('held', flush=True); time.sleep(60)\n"
     )
     out = shutil.copytree(reference, tmp_path / "out")

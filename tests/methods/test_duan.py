@@ -11,7 +11,7 @@ from play import clients
 from scipy.optimize import linprog
 
 import pfedfair as pff
-from pfedfair.methods.clients import set_aside
+from pfedfair.methods.clients import hold_out
 from pfedfair.methods.duan import best_mix
 from pfedfair.methods.phases import keeps_clients
 from pfedfair.models import linear
@@ -130,7 +130,7 @@ def test_clients_decide_as_the_program_says():
         rounds=4, batch=120, alpha=0.02, target_ddp=0.04, target_global=0.01
     )
     run = pff.train(compas, algorithm, network=linear(compas.table.width, groups=2))
-    _, held = set_aside(clients(compas, run.network), 0.2)
+    _, held = hold_out(clients(compas, run.network), 0.2)
     table, everybody = compas.table, []
     for i, (rows, predictor) in enumerate(zip(held.rows, run.predictors, strict=True)):
         s = table.s[rows]

@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 import pfedfair as pff
 from pfedfair.federation import Batch
-from pfedfair.methods.clients import set_aside
+from pfedfair.methods.clients import hold_out
 from pfedfair.methods.fedfact_in import costly
 from pfedfair.models import linear
 from pfedfair.penalties.objective import loss
@@ -29,7 +29,7 @@ def compas():
 def on_held_rows(run):
     """Of all held people: eta, chance of a positive decision, group and client."""
     table = run.federation.table
-    _, held = set_aside(clients(run.federation, run.network), 0.2)
+    _, held = hold_out(clients(run.federation, run.network), 0.2)
     found = []
     for i, (rows, predictor) in enumerate(zip(held.rows, run.predictors, strict=True)):
         s = table.s[rows]

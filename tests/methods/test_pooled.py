@@ -11,7 +11,7 @@ import pfedfair as pff
 from made_people import people
 from pfedfair._util import seeds
 from pfedfair.engines.local import fit
-from pfedfair.methods.clients import set_aside
+from pfedfair.methods.clients import hold_out
 from pfedfair.models import Trees
 from pfedfair.runs.predictor import Predictor
 
@@ -28,7 +28,7 @@ def run(many):
 
 def parts(run):
     everyone = clients(run.federation, run.network)
-    return set_aside(pff.methods.Clients(**vars(everyone) | {"seed": run.seed}), 0.2)
+    return hold_out(pff.methods.Clients(**vars(everyone) | {"seed": run.seed}), 0.2)
 
 
 def test_the_trees_are_scikit_learns_on_all_clients_rows(run):

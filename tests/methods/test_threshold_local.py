@@ -7,7 +7,7 @@ from play import clients, numbers
 import pfedfair as pff
 from pfedfair._util import seeds
 from pfedfair.engines import local
-from pfedfair.methods.clients import set_aside
+from pfedfair.methods.clients import hold_out
 from pfedfair.models import linear
 from pfedfair.theory.cuts import fair_cuts
 
@@ -37,7 +37,7 @@ def test_the_model_is_the_bases_on_the_rows_that_are_not_held(compas, run):
     algorithm = pff.methods.ThresholdLocal(rounds=1, batch=10_000, alpha=0.1, optimiser="sgd")
     network = linear(compas.encoder.width, groups=2)
     fitted = local.fit(compas, algorithm, network, seed=0)
-    trained, _ = set_aside(clients(compas, network), 0.2)
+    trained, _ = hold_out(clients(compas, network), 0.2)
     w = network.init(seeds.generator(0, seeds.INIT))
     steps = []
     for rows in trained.rows:
@@ -50,7 +50,7 @@ def test_the_model_is_the_bases_on_the_rows_that_are_not_held(compas, run):
 
 
 def test_rules_are_the_best_cuts_on_the_held_rows(compas, run):
-    _, held = set_aside(clients(compas, run.network), 0.2)
+    _, held = hold_out(clients(compas, run.network), 0.2)
     table = compas.table
     for rows, predictor in zip(held.rows, run.predictors, strict=True):
         s = table.s[rows]

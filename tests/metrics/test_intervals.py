@@ -179,7 +179,7 @@ CASES = {
 def test_coverage_of_the_largest_of_several_gaps(name):
     chances, people = CASES[name]
     counts = drawn(np.random.default_rng(0), chances, people, 4000)
-    ends = metrics.certainty(counts)
+    ends = metrics.confidence_intervals(counts)
     endless = np.stack([1 - chances, chances], -1) * people[..., None]  # what is expected
     for gap in ("ddp", "eo", "eopp"):
         truth = metrics.measure(endless)[gap]
@@ -192,7 +192,7 @@ def test_a_group_of_one_person_says_nothing():
     rng = np.random.default_rng(1)
     for few, rate in product((1, 2, 3), (0.05, 0.3, 0.5)):
         counts = drawn(rng, np.full((2, 1), rate), np.array([[60], [few]]), 1000)
-        ends = metrics.certainty(np.concatenate([counts, np.zeros_like(counts)], -2))
+        ends = metrics.confidence_intervals(np.concatenate([counts, np.zeros_like(counts)], -2))
         assert (ends["ddp_low"] == 0).mean() >= 0.95
         assert (ends["ddp_people"] == few).all()
 
@@ -204,7 +204,7 @@ def test_the_people_behind_a_gap():
     counts[2] = [[[30, 10], [0, 0]], [[0, 0], [0, 0]], [[0, 0], [0, 0]]]
     counts[3] = [[[40, 0], [0, 0]], [[2, 0], [0, 0]], [[9, 0], [0, 0]]]  # all gaps are 0
     counts[4] = [[[30, 10], [0, 0]], [[0, 2], [0, 0]], [[30, 70], [0, 0]]]  # the second's is larger
-    found = metrics.certainty(counts)
+    found = metrics.confidence_intervals(counts)
     assert found["ddp_people"].tolist() == [3, 40, 0, 9, 40]
     assert found["eopp_people"].tolist() == [0, 0, 0, 0, 0]
     assert np.isnan(found["ddp_low"][2])
@@ -214,7 +214,7 @@ def test_the_people_behind_a_gap():
 
 def test_two_clients_who_are_alike_have_one_interval():
     one = np.array([[[7, 3], [4, 6]], [[9, 1], [5, 5]]])
-    found = metrics.certainty(np.stack([one, one, one[::-1]]))
+    found = metrics.confidence_intervals(np.stack([one, one, one[::-1]]))
     for name in ("ddp", "eo", "eopp"):
         low = found[f"{name}_low"]
         assert low[0] == low[1] == pytest.approx(low[2])

@@ -75,7 +75,7 @@ def test_missing_group_gives_nan_ddp_but_an_accuracy():
 def test_interval_of_ddp_reaches_zero_when_there_may_be_no_gap():
     fair = np.array([[[50, 50], [50, 50]], [[50, 50], [50, 50]]])
     unfair = np.array([[[90, 10], [90, 10]], [[10, 90], [10, 90]]])
-    found = metrics.certainty(np.stack([fair, unfair]))
+    found = metrics.confidence_intervals(np.stack([fair, unfair]))
     assert found["ddp_low"][0] == 0
     assert 0.05 < found["ddp_high"][0] < 0.2
     assert found["ddp_low"][1] > 0.7
@@ -155,7 +155,7 @@ def test_intervals_contain_the_value(groups, classes, seed):
     counts = np.stack([rng.multinomial(n, p) for n, p in pairs])
     counts = counts.reshape(1, groups, classes, classes)
     value = metrics.measure(counts)
-    ends = metrics.certainty(counts)
+    ends = metrics.confidence_intervals(counts)
     for name in NAMES:
         low, high = (ends[f"{name}_{end}"][0] for end in ("low", "high"))
         assert np.isnan(low) == np.isnan(high) == np.isnan(value[name][0])
@@ -167,7 +167,7 @@ def test_interval_contains_the_gap_of_the_few_who_have_a_label():
     """Two people of group 1 have label 1."""
     counts = np.array([[[[40, 10], [10, 40]], [[40, 10], [2, 0]]]])
     value = metrics.measure(counts)
-    ends = metrics.certainty(counts)
+    ends = metrics.confidence_intervals(counts)
     assert value["eopp"][0] == value["eo"][0] == pytest.approx(0.8)
     for name in ("eo", "eopp"):
         assert ends[f"{name}_low"][0] <= 0.8 <= ends[f"{name}_high"][0]

@@ -32,7 +32,7 @@ def model(encoder, network, theta, rule=None, groups=GROUPS):
     return PersonalModel(predictor, encoder, Task(), groups, LABELS)
 
 
-def by_lot(encoder, rule):
+def decide_by(encoder, rule):
     """A model whose score is 1/2 for everybody, and a rule on it."""
     network = linear(encoder.width, groups=2)
     return model(encoder, network, torch.zeros(network.size), Thresholds(torch.tensor(rule)))
@@ -88,7 +88,7 @@ def test_a_plain_model_decides_at_one_half_whatever_the_random_state(encoder, ro
 
 
 def test_lots_are_drawn_from_random_state(encoder, rows):
-    one = by_lot(encoder, [[-1.0, 1.0, 0.3, 0.0], [1.0, 1.0, 0.0, 0.0]])
+    one = decide_by(encoder, [[-1.0, 1.0, 0.3, 0.0], [1.0, 1.0, 0.0, 0.0]])
     drawn = [one.decide(rows, rows["sex"], random_state=k) for k in range(40)]
     f, m = ((rows["sex"] == sex).to_numpy() for sex in GROUPS)
     rates = np.array([positive[f].mean() for positive in drawn])
@@ -102,9 +102,9 @@ def test_lots_are_drawn_from_random_state(encoder, rows):
 def test_the_ends_of_a_rule(encoder, rows):
     """A score at `high` is in, one at `low` is drawn, and a threshold is a rule without lots."""
     for rule, rate in (([-1.0, 0.0, 0.5], 1.0), ([0.0, 1.0, 0.0], 0.0), ([0.0, 1.0, 1.0], 1.0)):
-        positive = by_lot(encoder, [[*rule, 0.0]] * 2).decide(rows, rows["sex"])
+        positive = decide_by(encoder, [[*rule, 0.0]] * 2).decide(rows, rows["sex"])
         assert positive.mean() == rate
-    one = by_lot(encoder, [[0.4, 0.4, 0.0, 0.0], [-0.2, -0.2, 0.0, 0.0]])
+    one = decide_by(encoder, [[0.4, 0.4, 0.0, 0.0], [-0.2, -0.2, 0.0, 0.0]])
     positive = one.decide(rows, rows["sex"])
     np.testing.assert_array_equal(positive, rows["sex"] == "m")
     np.testing.assert_array_equal(one.predict_proba(rows, rows["sex"])[:, 1] > 0.5, positive)

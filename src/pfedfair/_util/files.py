@@ -35,7 +35,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def exclusive(folder: Path) -> Iterator[None]:
     """Work in a folder if no other process does, or refuse.
 
     The lock is on the folder itself: there is no file to forget, and it ends with its process,

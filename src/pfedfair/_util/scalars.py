@@ -9,7 +9,7 @@ import numpy as np
 from pfedfair._util.errors import InputError
 
 
-def plain(settings: Any) -> None:
+def to_scalars(settings: Any) -> None:
     """Make Python's numbers of NumPy's in the fields of a dataclass, also of a frozen one."""
     for field in fields(settings):
         value = getattr(settings, field.name)

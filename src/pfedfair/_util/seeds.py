@@ -25,11 +25,11 @@ def mixed(numbers: np.ndarray) -> np.ndarray:
     return np.asarray(x ^ (x >> np.uint64(31)))
 
 
-def coins(marks: np.ndarray, seed: int, *purpose: int) -> np.ndarray:
+def uniforms(marks: np.ndarray, seed: int, *purpose: int) -> np.ndarray:
     """A number in [0, 1) for each mark: the same mark, the same number, whatever others there are.
 
     >>> marks = np.array([3, 8, 5], dtype=np.uint64)
-    >>> (coins(marks, 0, HELD)[1:] == coins(marks[1:], 0, HELD)).all()
+    >>> (uniforms(marks, 0, HELD)[1:] == uniforms(marks[1:], 0, HELD)).all()
     np.True_
     """
     key, more = np.random.SeedSequence(seed, spawn_key=purpose).generate_state(2, np.uint64)

@@ -10,7 +10,7 @@ from rich import progress as widgets
 from rich.console import Console
 from rich.markup import escape
 
-from pfedfair._util.text import plain
+from pfedfair._util.text import sanitise
 
 console = Console()
 errors = Console(stderr=True)
@@ -18,7 +18,7 @@ errors = Console(stderr=True)
 
 def say(text: str) -> None:
     """Print plain text: nothing in it is markup."""
-    console.print(plain(text), highlight=False, markup=False, soft_wrap=True)
+    console.print(sanitise(text), highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def progress(what: str, total: float, quiet: bool) -> Iterator[Callable[[float, 
     columns = ("{task.description}", *done, "{task.fields[note]}", *times)
     shown = widgets.Progress(*columns, console=errors, disable=quiet, speed_estimate_period=120)
     with shown as bar:
-        task = bar.add_task(escape(plain(what)), total=total, note="")
+        task = bar.add_task(escape(sanitise(what)), total=total, note="")
         yield lambda done, note: bar.update(task, completed=min(done, total), note=note)
         bar.update(task, completed=total)
 
@@ -57,9 +57,9 @@ def notes(quiet: bool) -> Iterator[None]:
         yield
     for text in dict.fromkeys(str(warning.message) for warning in caught):
         if not quiet:
-            console.print(f"[yellow]Note:[/] {escape(plain(text))}")
+            console.print(f"[yellow]Note:[/] {escape(sanitise(text))}")
 
 
 def fail(message: str, code: int) -> NoReturn:
-    errors.print(f"[red]Error:[/] {escape(plain(message))}", highlight=False, soft_wrap=True)
+    errors.print(f"[red]Error:[/] {escape(sanitise(message))}", highlight=False, soft_wrap=True)
     sys.exit(code)

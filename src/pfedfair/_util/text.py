@@ -19,10 +19,10 @@ FIRST = frozenset("=@\t\r+-")  # what a formula begins with
 QUOTED = re.compile(rf"'(?={FORMULA.pattern})")
 
 
-def plain(text: str) -> str:
+def sanitise(text: str) -> str:
     r"""Show codes as what they are, so that a terminal does not obey them.
 
-    >>> plain("a\x1b[31mb")
+    >>> sanitise("a\x1b[31mb")
     'a\\x1b[31mb'
     """
     return CODES.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
@@ -37,7 +37,7 @@ def marked(text: str) -> str:
     '0.04 [0.03, 0.05]'
     """
     odd = r"([\[`\\])" if re.search(r"\][(\[:]", text) else r"([`\\])"
-    return re.sub(odd, r"\\\1", plain(text).replace("<", "&lt;"))
+    return re.sub(odd, r"\\\1", sanitise(text).replace("<", "&lt;"))
 
 
 def inert(frame: pd.DataFrame) -> pd.DataFrame:

@@ -50,7 +50,7 @@ def count(rows: Rows, decided: np.ndarray) -> np.ndarray:
 
 def of_groups(counts: np.ndarray) -> dict[str, Estimate]:
     """Return the measures of all groups together: rates, and gaps between groups."""
-    value, ends_of = metrics.measure(counts), metrics.certainty(counts)
+    value, ends_of = metrics.measure(counts), metrics.confidence_intervals(counts)
     number = counts.sum((1, 2, 3))
     gaps = {
         name: Estimate(

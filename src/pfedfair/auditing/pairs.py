@@ -50,7 +50,7 @@ def gaps(rows: Rows, parts: list[np.ndarray]) -> dict[str, Estimate]:
     counts = counts.reshape(-1, *shape)
     one, other = counts.sum(-1), counts.sum(-2)
     before, after = metrics.measure(one), metrics.measure(other)
-    behind = [metrics.certainty(each) for each in (one, other)]
+    behind = [metrics.confidence_intervals(each) for each in (one, other)]
     intervals = ends.gaps_apart(counts, seeds.generator(0, seeds.POSTERIOR))
     found = {}
     for name in MEASURES:

@@ -1,1 +1,1 @@
-"""Who runs an algorithm: `stacked`, all clients at once; `plain`, the readable specification."""
+"""Who runs a method: `local`, clients in one process; `site` and `flower`, each at its place."""

@@ -11,7 +11,7 @@ import pandas as pd
 
 from pfedfair import __version__
 from pfedfair._util.errors import InputError, option
-from pfedfair._util.files import alone, atomic, read_json, write_json, write_parquet
+from pfedfair._util.files import atomic, exclusive, read_json, write_json, write_parquet
 from pfedfair.data import Dataset
 from pfedfair.data.task import Task
 from pfedfair.experiments import pool
@@ -103,7 +103,7 @@ def _run(
     on_work: OnWork,
 ) -> pd.DataFrame:
     """Do the runs that have no file in `runs`; put the results together in `out`."""
-    with alone(runs):
+    with exclusive(runs):
         for incomplete in runs.glob(".*"):  # of a process that was killed while writing
             incomplete.unlink()
         files = [runs / f"{spec.key}.parquet" for spec in specs]

@@ -11,7 +11,7 @@ from typing import Any
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import sha256
-from pfedfair._util.scalars import plain
+from pfedfair._util.scalars import to_scalars
 from pfedfair.data import DATASETS, FACES, NATURAL, Dataset, load
 from pfedfair.methods import Method
 from pfedfair.methods.phases import total_rounds
@@ -90,7 +90,7 @@ class Spec:
     frontier: bool = False
 
     def __post_init__(self) -> None:
-        plain(self)
+        to_scalars(self)
 
     def describe(self) -> dict[str, Any]:
         """Return a JSON-able description; equal specs, equal text."""

@@ -20,7 +20,7 @@ import numpy as np
 from torch import Tensor
 
 from pfedfair._util.errors import InputError, known
-from pfedfair._util.scalars import plain
+from pfedfair._util.scalars import to_scalars
 from pfedfair.data.task import Task
 from pfedfair.federation import Batch, Federation
 from pfedfair.methods.checks import above_zero, at_least, zero_or_more
@@ -176,7 +176,7 @@ class Method(Phase):
     tuning: ClassVar[Tuning] = Tuning()
 
     def __post_init__(self) -> None:
-        plain(self)
+        to_scalars(self)
         options = tuple(map(tuple, self.penalty_options))  # lists, too: a method is a key
         object.__setattr__(self, "penalty_options", options)
         known("optimiser", self.optimiser, list(OPTIMISERS))

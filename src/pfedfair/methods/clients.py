@@ -35,8 +35,8 @@ class Clients:
 
     `ids` are the clients' numbers in the federation, `rows` the row numbers of each in `table`.
     `sizes`, if given, are the numbers of rows that say how many minibatches an epoch has: clients
-    side by side must have as many, also when each has set some rows aside. `marks`, if given, are
-    secret numbers of the table's rows, from which coins are drawn that no other row has a say in.
+    side by side must have as many, also when each holds out some rows. `marks`, if given, are
+    secret numbers of the table's rows, for random draws that no other row has a say in.
     `buffers` are scratch memory for gradients, which all clients of a run may share.
     """
 
@@ -151,7 +151,7 @@ class Clients:
         parts = torch.split(rows, at_once)
         return torch.cat([self.network.scores(w, self.table, some) for some in parts])
 
-    def lessons(self) -> list[tuple[int, Tensor]]:
+    def label_blocks(self) -> list[tuple[int, Tensor]]:
         """What each part of a model's row learns: its number of outputs, and all rows' labels."""
         return [(outputs(self.table.task.classes), self.table.y)]
 
@@ -198,7 +198,7 @@ class Clients:
             self.descend(objective, w, step, self.epoch(number, batch), gamma, centre)
 
 
-def set_aside(clients: Clients, part: float) -> tuple[Clients, Clients]:
+def hold_out(clients: Clients, part: float) -> tuple[Clients, Clients]:
     """The clients with the rows that they train on, and with a `part` that they do not.
 
     Both groups in proportion, the same rows in every round.

@@ -30,7 +30,7 @@ from pfedfair.methods.base import (
     Tuning,
     copied,
 )
-from pfedfair.methods.clients import set_aside
+from pfedfair.methods.clients import hold_out
 from pfedfair.methods.fedavg import FedAvg
 from pfedfair.methods.phases import Wrapped
 from pfedfair.models import Network
@@ -139,11 +139,11 @@ class PostProcessing(Composite):
 
     @property
     def training(self) -> Train:
-        return self.training_phase(lambda clients: set_aside(clients, self.held)[0])
+        return self.training_phase(lambda clients: hold_out(clients, self.held)[0])
 
     def held_out(self, clients: Clients) -> Clients:
         """The clients with the rows that are not trained on."""
-        return set_aside(clients, self.held)[1]
+        return hold_out(clients, self.held)[1]
 
 
 class GroupState(TypedDict):

@@ -32,7 +32,7 @@ from pfedfair.data.task import Task
 from pfedfair.federation import Federation, stack
 from pfedfair.methods import checks
 from pfedfair.methods.base import TARGETS, Clients, Cost, Dial, Method, Phase, State, States, Tuning
-from pfedfair.methods.clients import set_aside
+from pfedfair.methods.clients import hold_out
 from pfedfair.methods.composite import scores
 from pfedfair.models import Network, Trees
 from pfedfair.models.base import with_group
@@ -103,7 +103,7 @@ class Pooled(Method):
         if not isinstance(encoder, Piecewise):
             return federation
         clients = Clients(self._trees(table.task), table, rows, range(len(rows)), seed)
-        trained = np.concatenate(list(set_aside(clients, self.held)[0].rows))
+        trained = np.concatenate(list(hold_out(clients, self.held)[0].rows))
         ordered = Ordered.by_label(encoder, table.x[trained].numpy(), table.y[trained].numpy())
         return replace(federation, encoder=ordered, table=table._replace(encoder=ordered))
 
@@ -114,7 +114,7 @@ class Pooled(Method):
         return own["trees"].clone()
 
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
-        _, held = set_aside(clients, self.held)
+        _, held = hold_out(clients, self.held)
         found = []
         for i in range(len(held)):
             z, _, s = scores(own["trees"][i], held, i)
@@ -157,7 +157,7 @@ class Grow(Phase):
     states = States(own=OwnState)
 
     def start_clients(self, server: State, own: State, clients: Clients) -> State:
-        trained, _ = set_aside(clients, self.method.held)
+        trained, _ = hold_out(clients, self.method.held)
         return {"trees": clients.replicate(self.method.grow(trained))}
 
 

@@ -2,7 +2,7 @@ r"""A target instead of a coefficient, for every method with a penalty.
 
 It is hard to say what eta = 0.7 means; "DDP at most 0.05" can be asked for. Each client
 has its own multiplier :math:`\mu_i` and minimises :math:`L_i + \mu_i \rho_i`, which is the convex
-mix with :math:`\eta_i = \mu_i / (1 + \mu_i)`. It sets some of its rows aside. While it trains, it
+mix with :math:`\eta_i = \mu_i / (1 + \mu_i)`. It holds out some of its rows. While it trains, it
 looks at the DDP that the model at hand has on them, and moves the multiplier:
 
 .. math:: \log \mu_i \leftarrow \log \mu_i + \text{step} \cdot
@@ -15,7 +15,7 @@ place of DDP. A few rows show a difference even where there is none, so a small 
 side of fairness: `transport`, which asks others, is the better choice for it.
 
 It wraps a method and knows nothing of it: wherever the method asks a client for a gradient of its
-fair loss, the client's own eta is in it. The multiplier and the rows set aside stay at the client.
+fair loss, the client's own eta is in it. The multiplier and the held-out rows stay at the client.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pfedfair.data.task import Task
 from pfedfair.federation import Batch, stack
 from pfedfair.methods import checks
 from pfedfair.methods.base import Answer, Cost, Dial, Method, Phase, State, States, Supports
-from pfedfair.methods.clients import Clients, set_aside
+from pfedfair.methods.clients import Clients, hold_out
 from pfedfair.methods.phases import Wrapped
 from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.models import Network
@@ -60,7 +60,7 @@ class Targeted(Method):
     confidence
         E.g. 0.95: the upper end of DDP's interval shall be within the target, not DDP itself.
     held
-        The part of a client's rows that is set aside.
+        The part of a client's rows that is held out.
     dual_step
         How far the multiplier moves at a time.
     """
@@ -120,9 +120,9 @@ class Targeted(Method):
 
     def watch(self, own: State, clients: Clients) -> TargetedClients:
         """Set rows aside, and look at them while training on the others."""
-        trained, held = set_aside(clients, self.held)
+        trained, held = hold_out(clients, self.held)
         if not any(len(rows) for rows in held.rows):
-            raise InputError("A target needs clients of two rows or more, some to be set aside.")
+            raise InputError("A target needs clients of two rows or more, some to be held out.")
         log_mu = own["log_mu"].clone() if "log_mu" in own else self.first(clients)
         dual = Dual(self, stack(held.table, held.rows), log_mu)
         return TargetedClients(**vars(trained), dual=dual)

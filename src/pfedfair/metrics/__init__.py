@@ -1,10 +1,10 @@
-"""What a client got: accuracy, gaps between groups, rates, and how sure we are.
+"""What a client got: accuracy, gaps between groups, rates, and intervals.
 
 Arrays in, numbers out, with fairlearn's signatures. Everything is computed from counts
 ``(..., S, Y, Yhat)``: how many rows of each group and label got which prediction. The intervals
 are those of `pfedfair.metrics.intervals`, which hold for few people too.
 
-What the gaps are is said in `pfedfair.metrics.criteria`. DDP is a single difference. (The
+`pfedfair.metrics.criteria` defines the gaps. DDP is a single difference. (The
 paper's formula sums over the labels, which doubles it; its tables do not.) Of several differences,
 with more than two groups or classes, the largest counts. Groups without rows to measure are left
 out; with fewer than two, a gap is NaN.
@@ -115,7 +115,7 @@ def measure(counts: np.ndarray, shares: np.ndarray | None = None) -> dict[str, n
 
 
 def one_decision(counts: np.ndarray) -> np.ndarray:
-    """Whether everybody gets the same prediction; of nobody that is not said."""
+    """Whether everybody gets the same prediction; False for no rows."""
     return np.asarray((counts.sum((-3, -2)) > 0).sum(-1) == 1)
 
 
@@ -159,7 +159,7 @@ def largest(values: np.ndarray) -> np.ndarray:
     return np.where(unknown.all(-1), np.nan, np.where(unknown, -np.inf, values).max(-1))
 
 
-def certainty(
+def confidence_intervals(
     counts: np.ndarray, shares: np.ndarray | None = None, level: float = 0.95
 ) -> dict[str, np.ndarray]:
     """Ends of the interval of everything in `measure`; of gaps, how many people are behind them.
@@ -170,7 +170,7 @@ def certainty(
     are, for that of the truly largest gap is among them.
 
     ``ddp_people`` and so on are the people in the smaller one of the two groups with the largest
-    gap, or with the largest lower end: with fewer than `intervals.FEWEST` nothing can be told.
+    gap, or with the largest lower end: fewer than `intervals.FEWEST` say nothing.
     """
     z = intervals.quantile(level)
     right = np.trace(counts, axis1=-2, axis2=-1)
@@ -189,8 +189,8 @@ def certainty(
         gaps = np.abs(pairs.signed)
         found[f"{name}_low"], found[f"{name}_high"] = largest(low), largest(high)
         people = np.minimum(pairs.people, pairs.out_of)
-        told = _behind(np.where(low > 0, low, np.nan), people)
-        found[f"{name}_people"] = np.maximum(_behind(gaps, people), told)
+        behind_low = _behind(np.where(low > 0, low, np.nan), people)
+        found[f"{name}_people"] = np.maximum(_behind(gaps, people), behind_low)
     return found
 
 

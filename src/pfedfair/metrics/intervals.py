@@ -1,4 +1,4 @@
-"""How sure a rate, or the difference of two rates, is: intervals that hold for few people too.
+"""Intervals of a rate, or of the difference of two rates, that hold for few rows too.
 
 Counts in, ends out, for arrays of any shape at once. A rate has Wilson's score interval; of
 fewer than `FEWEST` people the exact one (Clopper and Pearson), which is wider. What is put
@@ -12,7 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-FEWEST = 5  # people behind a rate; of fewer nothing can be told
+FEWEST = 5  # people behind a rate; fewer say nothing
 HALVINGS = 34  # of [-1, 1], until an end is known to 1e-10
 Ends = tuple[np.ndarray, np.ndarray]
 

@@ -44,7 +44,7 @@ NETWORKS: dict[str, Callable[[dict[str, Any], dict[str, Tensor], nn.Module | Non
 def from_dict(
     about: dict[str, Any], buffers: dict[str, Tensor] | None = None, module: nn.Module | None = None
 ) -> Network:
-    """Make a network from what its `to_dict` said.
+    """Make a network from its `to_dict`.
 
     Parameters
     ----------

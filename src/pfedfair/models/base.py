@@ -62,7 +62,7 @@ class Network(Protocol):
         return w
 
     def like(self, outputs: int) -> Network:
-        """Return a network of the same form with other outputs, to guess S where it is not told."""
+        """Return a network of the same form with other outputs, to guess S where it is no input."""
         raise InputError(f"{self.words} cannot guess S, which this needs: take linear or an MLP.")
 
     def design(self, x: Tensor, s: Tensor) -> Tensor:

@@ -10,11 +10,11 @@ import pandas as pd
 
 from pfedfair._util import seeds
 from pfedfair._util.errors import InputError, option
-from pfedfair._util.scalars import plain
+from pfedfair._util.scalars import to_scalars
 from pfedfair.data.dataset import Dataset, PaperPlan
 
 Rows = np.ndarray
-MOST, SHOWN = 100, 20  # clients that are told one by one; of more, so many
+MOST, SHOWN = 100, 20  # clients that are listed one by one; of more, so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Check the fields that several plans have."""
-        plain(self)
+        to_scalars(self)
         clients, rows = getattr(self, "clients", None), getattr(self, "rows", None)
         by_itself = getattr(self, "column", None) is not None  # a column says how many clients
         if rows is not None and (rows < 1 or (clients is None and not by_itself)):

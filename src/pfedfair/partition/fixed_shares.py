@@ -20,7 +20,7 @@ class FixedShares(Plan):
     Parameters
     ----------
     validation
-        The part of every client's training rows that is set aside for tuning.
+        The part of every client's training rows that is held out for tuning.
     rows
         Training rows of each client; by default as many in all as in the paper.
     """

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from pfedfair._util.text import plain
+from pfedfair._util.text import sanitise
 from pfedfair.studies.view import Table, View
 
 
@@ -26,9 +26,9 @@ def show(view: View, console: Console) -> None:
             title = ""
     console.print()
     for line in view.legend:
-        console.print(Text(plain(line)))
+        console.print(Text(sanitise(line)))
     for note in view.notes:
-        console.print(Text.assemble(("Note: ", "yellow"), plain(note)))
+        console.print(Text.assemble(("Note: ", "yellow"), sanitise(note)))
 
 
 def print_table(table: Table, console: Console, title: str = "") -> None:
@@ -37,8 +37,8 @@ def print_table(table: Table, console: Console, title: str = "") -> None:
     Numbers are never cut or folded, also in a pipe, which has no width. Names in the first columns
     are folded if they take more than a third of it.
     """
-    cells = [[plain(text) for text in row] for row in table.cells()]
-    heads = [plain(column.heading) for column in table.columns]
+    cells = [[sanitise(text) for text in row] for row in table.cells()]
+    heads = [sanitise(column.heading) for column in table.columns]
     widths = [
         max(cell_len(line) for text in column for line in text.split("\n"))
         for column in zip(heads, *cells, strict=True)
@@ -48,7 +48,7 @@ def print_table(table: Table, console: Console, title: str = "") -> None:
     space = 2 if sum(width + 2 for width in widths) < console.width else 1
     console.print()
     for text in filter(None, (title, table.heading)):
-        console.print(Text(plain(text), style="bold"))
+        console.print(Text(sanitise(text), style="bold"))
     for shown in _blocks([w + space for w in widths], table.keys, console.width - 1):
         grid = Grid(
             box=SIMPLE_HEAD,
@@ -69,7 +69,7 @@ def print_table(table: Table, console: Console, title: str = "") -> None:
         console.print(grid)
     for line in (table.lines_heading, *(f"- {line}" for line in table.lines)):
         if table.lines:
-            console.print(Text(plain(line)))
+            console.print(Text(sanitise(line)))
 
 
 def _styled(text: str, bright: int) -> Text:

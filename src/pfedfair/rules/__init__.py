@@ -23,6 +23,6 @@ RULES: dict[str, Callable[..., Rule]] = {kind.__name__.lower(): kind for kind in
 
 
 def from_dict(about: dict[str, Any], numbers: Tensor) -> Rule:
-    """Make a rule from what its `to_dict` said, and its numbers."""
+    """Make a rule from its `to_dict` and its numbers."""
     rest = {key: value for key, value in about.items() if key != "kind"}
     return RULES[known("saved rule", about["kind"], RULES)](numbers, **rest)

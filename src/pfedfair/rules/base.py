@@ -18,7 +18,7 @@ class Rule(Protocol):
     def chances(self, logits: Tensor, s: Tensor) -> Tensor:
         """Return the chance of every decision for everybody, ``(n, classes)``."""
 
-    def lots(self, logits: Tensor, s: Tensor) -> Tensor:
+    def draw_chances(self, logits: Tensor, s: Tensor) -> Tensor:
         """Return with what chance each decision is drawn, ``(n, classes)``; 0 or 1 if it is not."""
         return self.chances(logits, s)
 
@@ -26,12 +26,12 @@ class Rule(Protocol):
         """Say what the rule does, a line for each thing."""
 
     def decide(self, logits: Tensor, s: Tensor, rng: np.random.Generator) -> Tensor:
-        """Return everybody's decision, ``(n,)``; lots, if any, are drawn from `rng`."""
+        """Return everybody's decision, ``(n,)``; random ones are drawn from `rng`."""
         return draw(self.chances(logits, s), rng)
 
     @property
     def draws(self) -> bool:
-        """Whether a lot decides on anybody."""
+        """Whether some decisions are drawn at random."""
         return False
 
     def applied(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
@@ -49,10 +49,10 @@ class Rule(Protocol):
 
 def draw(chances: Tensor, rng: np.random.Generator) -> Tensor:
     """Draw everybody's decision from its chances, ``(n, classes)`` to ``(n,)``."""
-    return by_lot(chances, rng.random(len(chances)))
+    return decide_by(chances, rng.random(len(chances)))
 
 
-def by_lot(chances: Tensor, lots: np.ndarray) -> Tensor:
-    """Return everybody's decision, ``(n,)``, by a lot in [0, 1) for each: a low one is for 1."""
+def decide_by(chances: Tensor, draws: np.ndarray) -> Tensor:
+    """Return decisions ``(n,)`` by a random number in [0, 1) for each row: a low one is for 1."""
     least = chances.double().flip(-1).cumsum(-1).flip(-1)  # of this class or a later one
-    return (torch.from_numpy(lots)[:, None] < least[:, 1:]).sum(1)
+    return (torch.from_numpy(draws)[:, None] < least[:, 1:]).sum(1)

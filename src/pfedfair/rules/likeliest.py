@@ -25,7 +25,7 @@ class Likeliest(Rule):
         own = logits[:, : self.outputs]
         return own.argmax(1) if own.shape[1] > 1 else (own[:, 0] > 0).long()
 
-    def lots(self, logits: Tensor, s: Tensor) -> Tensor:
+    def draw_chances(self, logits: Tensor, s: Tensor) -> Tensor:
         """None is drawn."""
         width = logits[:, : self.outputs].shape[1]
         decided = self.decide(logits, s, np.random.default_rng(0))

@@ -237,7 +237,7 @@ def _check_numbers(saved: Saved) -> None:
         s = torch.zeros(1, 2, dtype=torch.int64)
         logits = saved.network.logits(w, two, s)
         if name == "theta":  # and what the network makes, the rule
-            rules.from_dict(saved.about["rule"], tensors["rule"][0]).lots(logits[0], s[0])
+            rules.from_dict(saved.about["rule"], tensors["rule"][0]).draw_chances(logits[0], s[0])
             tensors["theta"] = tensors["theta"].expand(clients, size)
 
 

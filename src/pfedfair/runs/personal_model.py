@@ -18,7 +18,7 @@ from pfedfair.data.tables.bands import cut
 from pfedfair.data.tables.cells import DECIMAL, WHOLE, canonical
 from pfedfair.data.task import Task, outputs
 from pfedfair.models import probabilities
-from pfedfair.rules.base import by_lot
+from pfedfair.rules.base import decide_by
 from pfedfair.runs import draws
 from pfedfair.runs.predictor import Predictor
 
@@ -147,12 +147,12 @@ class PersonalModel:
         Random draws are made by the key.
         """
         z = self.predictor.logits(x, s, self.encoder.unpack)
-        chances = self.predictor.rule.lots(z, s)
+        chances = self.predictor.rule.draw_chances(z, s)
         drawn = np.flatnonzero((chances.max(1).values < 1).numpy())
         draw = np.zeros(len(x))
         if len(drawn):
             draw[drawn] = draws.draw(draws.of_client(self.key, self.name), who(drawn))
-        code = by_lot(chances, draw)
+        code = decide_by(chances, draw)
         chance = chances.double().gather(1, code[:, None])[:, 0]
         return Decisions(code.numpy(), chance.numpy(), probabilities(self._own(z)).numpy())
 

@@ -87,7 +87,7 @@ def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int)
         decided = rule.decide(z, s, seeds.generator(seed, seeds.TIES, i))  # as `count`
         logits.append(z)
         decisions.append(decided)
-        chances.append(rule.lots(z, s).double().gather(1, decided[:, None])[:, 0])
+        chances.append(rule.draw_chances(z, s).double().gather(1, decided[:, None])[:, 0])
     row, z = np.concatenate(rows), torch.cat(logits)
     owner = np.repeat([i for i, _, _ in parts], [len(own) for own in rows])
     codes = {

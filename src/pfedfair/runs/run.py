@@ -219,8 +219,8 @@ class Run:
         """Per client: accuracy, DDP and negative prediction rates with intervals.
 
         With fewer than five in ``ddp_people`` the gap means nothing, see
-        `metrics.certainty`; where all people measured get `one_decision`, it is 0 for that reason.
-        For `protocol` see `measured_rows`.
+        `metrics.confidence_intervals`; where all people measured get `one_decision`, it is 0 for
+        that reason. For `protocol` see `measured_rows`.
         """
         return self.measured(protocol).assign(collapsed=self.collapsed)
 
@@ -253,7 +253,7 @@ class Run:
         people = np.where(part.shares > 0, people, 0) if weighted else people
         about |= {f"n_test_s{z}": people[:, z] for z in range(groups)}
         shares = self.shares(rows, weighted)
-        found = metrics.measure(counts, shares) | metrics.certainty(counts, shares)
+        found = metrics.measure(counts, shares) | metrics.confidence_intervals(counts, shares)
         return pd.DataFrame(about | found).assign(
             one_decision=metrics.one_decision(counts), protocol=protocol
         )

@@ -18,7 +18,7 @@ import pfedfair as pff
 from made_people import people
 from pfedfair._util import seeds
 from pfedfair.engines import local
-from pfedfair.methods.clients import set_aside
+from pfedfair.methods.clients import hold_out
 from pfedfair.methods.transport import Transport, counts
 from pfedfair.metrics import measure
 from pfedfair.models import MLP, Module, linear
@@ -175,7 +175,7 @@ def test_training_is_fedavgs_on_the_rows_that_are_not_held(federation):
     network, fitted = fit(federation, batch=10_000)
     algorithm = Transport(rounds=6, batch=10_000, alpha=0.02)
     everyone = clients(federation, network)
-    trained, held = set_aside(everyone, algorithm.held)
+    trained, held = hold_out(everyone, algorithm.held)
     for i, rows in enumerate(everyone.rows):
         assert sorted([*trained.rows[i], *held.rows[i]]) == sorted(rows)
         assert not set(trained.rows[i]) & set(held.rows[i])
@@ -447,7 +447,7 @@ def test_tiny_clients_live_on_the_others(table, rows, confidence):
     assert torch.isfinite(numbers(run.fitted.rules)).all()
     assert np.isfinite(run.fitted.server["eta"].numpy()).all()
     algorithm = run.algorithm
-    _, held = set_aside(clients(federation, run.network), algorithm.held)
+    _, held = hold_out(clients(federation, run.network), algorithm.held)
     assert min(map(len, held.rows)) == (0 if rows == 1 else 1)
 
 

@@ -8,7 +8,7 @@ from play import clients, numbers
 import pfedfair as pff
 from pfedfair._util import seeds
 from pfedfair.engines import local
-from pfedfair.methods.clients import set_aside
+from pfedfair.methods.clients import hold_out
 from pfedfair.methods.defaults import make
 from pfedfair.methods.phases import keeps_clients
 from pfedfair.methods.transport import counts
@@ -59,7 +59,7 @@ def test_the_model_is_the_bases_on_the_rows_that_are_not_held(federation, name):
     for t in range(9):
         sent = []
         for i in range(3):
-            trained, _ = set_aside(clients(federation, network, [i]), 0.2)
+            trained, _ = hold_out(clients(federation, network, [i]), 0.2)
             sent.append(base.client_round(server, {}, trained, t)[0])
         whole = {key: torch.cat([each[key] for each in sent]) for key in sent[0]}
         server = base.server_round(server, whole, sizes)
@@ -75,7 +75,7 @@ def test_rules_come_from_the_scores_of_that_model(federation, name):
     )
     network, fitted = fit(federation, algorithm)
     everyone = clients(federation, network)
-    parts = set_aside(everyone, algorithm.held)
+    parts = hold_out(everyone, algorithm.held)
     cells = counts.cells_for(100, federation.table.task)
     expected = counts.count(fitted.w, *parts, cells, False)
     for key in expected:

@@ -304,12 +304,12 @@ def test_a_target_of_1_is_no_limit():
 @settings(deadline=None, max_examples=60)
 def test_without_lots_the_threshold_is_inside_the_bin(case, target):
     bins, eta, counts, pooled, share = case
-    by_lot, fixed = (
+    drawn, fixed = (
         solve(Transport(bins=bins, target_ddp=target, ties=ties), knows(eta, pooled), counts, share)
         for ties in ("random", "deterministic")
     )
     for (low, high, chance, _), (sure, same, none, _) in zip(
-        by_lot.reshape(2, 4), fixed.reshape(2, 4), strict=True
+        drawn.reshape(2, 4), fixed.reshape(2, 4), strict=True
     ):
         assert sure == same
         assert none == 0

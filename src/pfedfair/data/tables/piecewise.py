@@ -212,7 +212,7 @@ class Piecewise(PackedColumns):
 
     @classmethod
     def from_dict(cls, about: Mapping[str, Any]) -> Piecewise:
-        """Make it again from what `to_dict` said, perhaps by way of JSON."""
+        """Make it again from its `to_dict`, perhaps by way of JSON."""
         numbers = {
             name: Numbers(tuple(one["knots"]), tuple(one["means"]), one["empty"])
             for name, one in about["numbers"].items()

@@ -9,7 +9,7 @@ import logging
 from importlib.util import find_spec
 
 from pfedfair._util.errors import InputError
-from pfedfair._util.text import plain
+from pfedfair._util.text import sanitise
 
 log = logging.getLogger("pfedfair")  # handled like Flower's own messages
 log.parent = logging.getLogger("flwr")
@@ -17,7 +17,7 @@ log.parent = logging.getLogger("flwr")
 
 def one_line(record: logging.LogRecord) -> bool:
     """Escape line ends and terminal codes in a message, which may contain names from sites."""
-    record.msg, record.args = plain(record.getMessage()).replace("\n", "\\n"), ()
+    record.msg, record.args = sanitise(record.getMessage()).replace("\n", "\\n"), ()
     return True
 
 

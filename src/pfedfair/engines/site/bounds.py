@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pfedfair._util.text import plain
+from pfedfair._util.text import sanitise
 from pfedfair.data.tables.summary import Counts, Summary, Values
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def impossible(one: Description) -> str | None:
     if one.rows > MAX_ROWS:
         return f"it says that it has {one.rows:,} rows, at most {MAX_ROWS:,} can be"
     names = [one.site, *one.columns, *one.labels, *one.groups, *(c for k in one.names for c in k)]
-    if plain(one.site) != one.site or len(one.site.splitlines()) != 1:
+    if sanitise(one.site) != one.site or len(one.site.splitlines()) != 1:
         return "its name has characters that cannot be shown"
     levels = dict(one.categories)
     if one.summary is not None:

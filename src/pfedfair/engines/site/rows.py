@@ -80,7 +80,7 @@ def _held_out(site: Site, where: Config) -> Site:
     part = float(where.get("test-part", TEST_PART))
     if not 0 <= part < 1:
         raise InputError(f"test-part must be at least 0 and less than 1, got {part:g}.")
-    drawn = seeds.coins(site.row_keys, 0, seeds.PARTITION) < part
+    drawn = seeds.uniforms(site.row_keys, 0, seeds.PARTITION) < part
     return replace(site, train=np.flatnonzero(~drawn), test=np.flatnonzero(drawn))
 
 

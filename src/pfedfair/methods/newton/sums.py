@@ -55,7 +55,7 @@ def model(flat: Tensor, outputs: list[int]) -> Tensor:
 
 def outputs_of(clients: Clients) -> list[int]:
     """Return every block's number of outputs."""
-    return [k for k, _ in clients.lessons()]
+    return [k for k, _ in clients.label_blocks()]
 
 
 # --- rows of clients ---------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def cut_up(clients: Clients, folds: int) -> Iterator[Piece]:
         for start, stop in pairwise([len(rows) * k // number for k in range(number + 1)]):
             own = rows[start:stop]
             much = torch.ones(len(own)) if weight is None else weight[own]
-            labels = [Labels(y[own], much.double()) for _, y in clients.lessons()]
+            labels = [Labels(y[own], much.double()) for _, y in clients.label_blocks()]
             cuts = (ends.clip(start, stop) - start).tolist()
             yield Piece(some, cuts, design_of(clients, own), labels)
 

@@ -16,7 +16,7 @@ from pfedfair._util import seeds
 from pfedfair.data.task import Task, outputs
 from pfedfair.federation import Batch
 from pfedfair.methods.base import State
-from pfedfair.methods.clients import Clients, set_aside
+from pfedfair.methods.clients import Clients, hold_out
 from pfedfair.models import Cells
 from pfedfair.models.base import Slope
 from pfedfair.penalties.objective import Objective, loss_slope
@@ -40,9 +40,9 @@ def cells_for(bins: int, task: Task) -> Cells:
 class ClientsWithHead(Clients):
     """Clients whose network has an auxiliary head: with every gradient the head learns S."""
 
-    def lessons(self) -> list[tuple[int, Tensor]]:
+    def label_blocks(self) -> list[tuple[int, Tensor]]:
         task = self.table.task
-        return [*super().lessons(), (outputs(task.groups), self.table.s)]
+        return [*super().label_blocks(), (outputs(task.groups), self.table.s)]
 
     def slope(self, objective: Objective, w: Tensor, batch: Batch) -> Slope:
         width = outputs(self.table.task.classes)
@@ -68,7 +68,7 @@ def split(clients: Clients, part: float, private: bool) -> tuple[Clients, Client
     If counts are `private`, by a random draw for every row, so that no row influences another's.
     """
     if not private:
-        return set_aside(clients, part)
+        return hold_out(clients, part)
     trained, held = [], []
     for i, rows in enumerate(clients.rows):
         chosen = _draws(clients, i, 0) < part
@@ -84,7 +84,7 @@ def _draws(clients: Clients, i: int, purpose: int) -> np.ndarray:
     rows, stream = clients.rows[i], (clients.seed, seeds.HELD, clients.ids[i], purpose)
     if clients.marks is None:
         return seeds.generator(*stream).random(len(rows))
-    return seeds.coins(clients.marks[rows], *stream)
+    return seeds.uniforms(clients.marks[rows], *stream)
 
 
 def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: bool) -> State:

@@ -91,7 +91,7 @@ class Solver:
         eta = state["eta"]
         shapes = belief.shapes[here]
         by_cell = not task.aware or task.classes > 2
-        if by_cell:  # a new row may be in an empty cell
+        if by_cell:  # a new row may be in a cell without rows
             shapes = (1 - FAINT) * shapes + FAINT / shapes.shape[1]
         mass = shares[here, None, None] * shapes[:, None] * eta[here]
         seen = mass if task.aware else by_guess(state, shares, mass)
