@@ -79,7 +79,9 @@ def train(
         if run.doubts:
             terminal.say(f"Note: {run.doubts}")
         if out is not None:
-            terminal.say(f"Saved to {out}: models, predictions, results and the page, {NAME}.")
+            terminal.say(
+                f"Saved to {out}: models, predictions, results, history.csv and the page, {NAME}."
+            )
         else:
             terminal.say("Not saved: name a folder with --out.")
 
