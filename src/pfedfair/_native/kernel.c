@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LANES 16 /* floats in a vector */
-#define ROWS 6   /* of a tile */
+#define LANES 16      /* floats in a vector */
+#define MOST_LANES 32 /* in a row of a panel */
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -27,6 +27,8 @@ struct factor {
     int turned;
 };
 
+#define ROWS 6
+#define PARTS 1
 #define NAME(f) f##_portable
 #include "kernel.h"
 #undef NAME
@@ -47,6 +49,10 @@ struct factor {
 #endif
 #undef NAME
 
+#undef ROWS
+#undef PARTS
+#define ROWS 12 /* AVX-512 has 32 registers of 16 floats */
+#define PARTS 2
 #define NAME(f) f##_avx512
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx512f,fma"))), apply_to = function)
@@ -85,7 +91,7 @@ struct stack {
 };
 
 /* The number of this interface: a library of another version is not used. */
-int64_t pfedfair_interface(void) { return 4; }
+int64_t pfedfair_interface(void) { return 5; }
 
 /* A layer's inputs as they are saved: those of its active units side by side, in `count` columns of
  * rows of `width` floats; then the units' numbers. */
@@ -131,8 +137,8 @@ void pfedfair_forward(const struct stack *stack, const float *w, int64_t w_row, 
             if (layer + 1 < layers) out = inputs_of(stack, saved, layer + 1);
             else out.rows = logits + i * n * outputs;
             struct factor turned = {weight, fan_in, in.units, 0, 1};
-            NAME(product)(n, fan_out, *in.count, in.rows, fan_in, &turned, panel,
-                          out.rows, fan_out);
+            NAME(product)(n, fan_out, *in.count, in.rows, fan_in, 0, &turned, panel, out.rows,
+                          fan_out);
             const float *bias = weight + fan_in * fan_out;
             weight = bias + fan_out;
             if (layer + 1 < layers)
@@ -143,29 +149,16 @@ void pfedfair_forward(const struct stack *stack, const float *w, int64_t w_row, 
     }
 }
 
-/* to[j][i] = from[i][j], a square at a time. */
-static void transpose(int64_t height, int64_t width, const float *from, int64_t row, float *to)
-{
-    for (int64_t i = 0; i < height; i += LANES)
-        for (int64_t j = 0; j < width; j += LANES)
-            for (int64_t q = j; q < width && q < j + LANES; q++)
-                for (int64_t p = i; p < height && p < i + LANES; p++)
-                    to[q * height + p] = from[p * row + q];
-}
-
 /* A layer's gradient, from the slopes of `count` units ``(n, count)`` in rows of `row` floats. */
 static void layer_gradient(int64_t n, const float *slope, int64_t row, int64_t count,
                            const int32_t *units, struct inputs in, int64_t fan_in, int64_t fan_out,
-                           float *panel, float *turned, float *part, float *grad)
+                           float *panel, float *part, float *grad)
 {
     float *bias = grad + fan_in * fan_out, *total = part + count * fan_in;
     int64_t active = *in.count;
     struct factor h = {in.rows, fan_in, 0, 0, 0};
-    transpose(n, count, slope, row, turned);
-    NAME(product)(count, active, n, turned, n, &h, panel, part, active);
-    memset(total, 0, sizeof(float) * count);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < count; k++) total[k] += slope[i * row + k];
+    NAME(product)(count, active, n, slope, row, 1, &h, panel, part, active);
+    NAME(add_up)(n, count, slope, row, total);
     memset(grad, 0, sizeof(float) * (fan_in + 1) * fan_out);
     for (int64_t k = 0; k < count; k++) {
         int64_t unit = units ? units[k] : k;
@@ -181,9 +174,8 @@ void pfedfair_backward(const struct stack *stack, const float *w, int64_t w_row,
 {
     int64_t n = stack->n, layers = stack->layers, outputs = stack->widths[layers], size = 0;
     int64_t deepest = n > stack->widest ? n : stack->widest;
-    float *panel = stack->scratch, *slopes = panel + deepest * LANES;
-    float *turned = slopes + 2 * n * stack->widest;
-    float *part = turned + n * stack->widest;
+    float *panel = stack->scratch, *slopes = panel + deepest * MOST_LANES;
+    float *part = slopes + 2 * n * stack->widest;
     for (int64_t k = 0; k < layers; k++) size += (stack->widths[k] + 1) * stack->widths[k + 1];
     for (int64_t i = 0; i < stack->models; i++, saved += stack->saved) {
         const float *weight = w + i * w_row + size, *own = slope + i * n * outputs;
@@ -195,17 +187,12 @@ void pfedfair_backward(const struct stack *stack, const float *w, int64_t w_row,
             struct inputs in = inputs_of(stack, saved, layer);
             weight -= (fan_in + 1) * fan_out;
             to -= (fan_in + 1) * fan_out;
-            layer_gradient(n, own, row, count, units, in, fan_in, fan_out, panel,
-                           turned, part, to);
+            layer_gradient(n, own, row, count, units, in, fan_in, fan_out, panel, part, to);
             if (!layer) break;
             float *before = slopes + (layer % 2) * n * stack->widest;
             struct factor rows = {weight, fan_in, units, in.units, 0};
-            NAME(product)(n, *in.count, count, own, row, &rows, panel, before, fan_in);
-            for (int64_t q = 0; q < n; q++)
-                for (int64_t j = 0; j < *in.count; j++) {
-                    float *one = before + q * fan_in + j;
-                    *one = in.rows[q * fan_in + j] <= 0 ? 0 : *one;
-                }
+            NAME(product)(n, *in.count, count, own, row, 0, &rows, panel, before, fan_in);
+            NAME(mask)(n, *in.count, in.rows, fan_in, before);
             own = before;
             row = fan_in;
             units = in.units;

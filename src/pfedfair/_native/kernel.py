@@ -10,8 +10,8 @@ from torch import Tensor
 
 from pfedfair import _native
 
-INTERFACE = 4  # the same number as in kernel.c
-LANES = 16  # as in kernel.c
+INTERFACE = 5  # the same number as in kernel.c
+MOST_LANES = 32  # as in kernel.c
 PIECE = 512  # rows that are scored at a time
 
 
@@ -102,7 +102,7 @@ class Forward:
             raise ValueError("a perceptron needs rows, inputs and units")
         widest = max(widths)
         saved = sum((n + 1) * width + 1 for width in widths[:-1])
-        scratch = max(n, widest) * LANES + 3 * n * widest + (widest + 1) * widest
+        scratch = max(n, widest) * MOST_LANES + 2 * n * widest + (widest + 1) * widest
         buffers = {} if buffers is None else buffers
         self.saved = buffer(buffers, "saved", models * saved)
         self.scratch = buffer(buffers, "scratch", scratch)
