@@ -54,8 +54,8 @@ def test_encoder_is_fitted_on_training_rows_only(federation):
     train = np.concatenate(federation.partition.train)
     numeric = federation.table.x[train][:, :3]
     torch.testing.assert_close(numeric.mean(0), torch.zeros(3), atol=1e-6, rtol=0)
-    everyone = federation.table.x[:, :3].mean(0).abs().max()
-    assert everyone > 1e-3  # validation and test rows did not take part
+    overall = federation.table.x[:, :3].mean(0).abs().max()
+    assert overall > 1e-3  # validation and test rows did not take part
 
 
 @given(
@@ -64,7 +64,7 @@ def test_encoder_is_fitted_on_training_rows_only(federation):
     seed=st.integers(0, 99),
 )
 @settings(deadline=None)
-def test_all_clients_cut_at_once_are_as_each_by_itself(sizes, n_steps, seed):
+def test_all_clients_cut_at_once_are_as_each_is_on_its_own(sizes, n_steps, seed):
     rng = np.random.default_rng(seed)
     orders = [rng.permutation(size) + 1000 * i for i, size in enumerate(sizes)]
     parts = [part for order in orders for part in np.array_split(order, n_steps)]

@@ -1,7 +1,7 @@
 """Clients as one batch: rows are encoded once, then stacked, padded and weighted on demand.
 
 The table of rows is stored flat; only what a chunk of clients trains on at the moment is laid out
-as ``(clients, rows, inputs)``. Clients of very unequal size therefore cost no memory.
+as ``(clients, rows, inputs)``, so clients of very unequal size cost no extra memory.
 """
 
 from collections.abc import Sequence
@@ -16,20 +16,20 @@ from torch import Tensor
 
 from pfedfair._util.errors import InputError, near
 from pfedfair._util.notebook import block
-from pfedfair._util.scalars import whole
+from pfedfair._util.scalars import to_int
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables import encoder as inputs
 from pfedfair.data.task import Task
 from pfedfair.partition import Partition, Plan, choose
 
-STORED = (torch.uint8, torch.float16)  # how large inputs are kept, not computed with
+STORED = (torch.uint8, torch.float16)  # types in which large inputs are stored, not computed with
 CHUNK = 25  # clients at a time: with small networks 25 take a tenth less than 10, 50 no less
 
 
 class Table(NamedTuple):
-    """Encoded rows: inputs ``(n, ...)``, labels and groups ``(n,)``; and what kinds there are.
+    """Encoded rows: inputs ``(n, ...)``, labels and groups ``(n,)``, and the task.
 
-    Labels and groups are counted from 0. S is beside the inputs, not one of them. Inputs are stored
+    Labels and groups are counted from 0. S is not among the inputs. Inputs are stored
     as the encoder packs them, perhaps as bytes or in half precision; a `Batch` has them in single.
     """
 
@@ -41,7 +41,7 @@ class Table(NamedTuple):
     weight: Tensor | None = None  # how much each row counts, if not all alike, (n,)
 
     def inputs(self, rows: Tensor | np.ndarray | slice) -> Tensor:
-        """The inputs of rows by their numbers, as a network takes them, float32."""
+        """Return the inputs of rows by their numbers, as a network takes them, float32."""
         return self.unpack(self.x[rows])
 
     def unpack(self, x: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class Table(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one person's inputs."""
+        """The shape of one row's inputs."""
         return tuple(self.x.shape[1:]) if self.encoder is None else self.encoder.shape
 
     @property
@@ -64,7 +64,7 @@ class Batch(NamedTuple):
     Attributes
     ----------
     x
-        Inputs, ``(clients, n, ...)``: each person's in the shape that they have.
+        Inputs, ``(clients, n, ...)``.
     y, s
         Labels (float) and groups (integer), ``(clients, n)``.
     weight
@@ -81,7 +81,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Federation:
-    """All that a run needs to know about its clients."""
+    """The clients of a run: their rows, partition, encoder and encoded table."""
 
     data: Dataset
     partition: Partition
@@ -102,7 +102,7 @@ class Federation:
         return block(heading, [f"{line}." for line in self.words()], self.partition.table())
 
     def words(self) -> list[str]:
-        """Say what models look at, and what the label and the groups are."""
+        """Describe the inputs of the models, the label and the groups."""
         inputs = self.data.inputs_words(self.partition.column)
         label, groups = self.data.role_words()
         use = "is an input, too" if self.table.task.aware else "is not an input"
@@ -130,13 +130,13 @@ def client_number(names: Sequence[str], client: object) -> int:
     >>> client_number(["11", "2"], "2"), client_number(["11", "2"], 0)
     (1, 0)
     """
-    some = ", ".join(names if len(names) < 9 else (*names[:3], "...", names[-1]))
+    listed = ", ".join(names if len(names) < 9 else (*names[:3], "...", names[-1]))
     if isinstance(client, str):
         if client in names:
             return list(names).index(client)
         close = near(client, names)
         close = close if close.startswith("did") else "the names are "
-        raise InputError(f"There is no client {str(client)!r}: {close}{some}.")
+        raise InputError(f"There is no client {str(client)!r}: {close}{listed}.")
     if isinstance(client, Integral) and not isinstance(client, bool):
         position = int(client)
         if 0 <= position < len(names):
@@ -144,7 +144,7 @@ def client_number(names: Sequence[str], client: object) -> int:
         last = f"from 0 to {len(names) - 1}"
         raise InputError(
             f"There is no client {position}: positions go {last}, and the names, which are "
-            f"texts, are {some}."
+            f"texts, are {listed}."
         )
     raise InputError(f"A client is given by its name, a text, or its position; got {client!r}.")
 
@@ -155,7 +155,7 @@ def federate(
     """Deal the rows of `data` as `plan` says and encode them, fitted on training rows only."""
     if not isinstance(plan, Plan):
         plan = choose("fixed", data, column=plan)
-    seed = whole("seed", seed)
+    seed = to_int("seed", seed)
     partition = replace(plan.split(data, seed), column=plan.column)
     for name, rows in zip(partition.names, partition.train, strict=True):
         if len(rows) == 0:
@@ -169,7 +169,7 @@ def federate(
 def encoded(
     data: Dataset, partition: Partition, encoder: inputs.Inputs, aware: bool, seed: int = 0
 ) -> Federation:
-    """Encode rows that are dealt already, by an encoder that is given: once, at a site too."""
+    """Encode the rows of a given partition by a given encoder, as a site does too."""
     table = Table(
         x=torch.from_numpy(encoder.pack(data.raw_inputs)),
         y=torch.from_numpy(data.y.astype(np.float32)),
@@ -182,7 +182,7 @@ def encoded(
 
 
 def stack(table: Table, rows: Sequence[np.ndarray]) -> Batch:
-    """Lay the given rows of every client side by side, padded to the longest."""
+    """Stack the given rows of every client, padded to the longest."""
     return gather(table, *pad(rows))
 
 
@@ -196,12 +196,12 @@ def gather(table: Table, index: np.ndarray, weight: np.ndarray) -> Batch:
 
 
 def shares(table: Table, index: Tensor, weight: Tensor) -> Tensor:
-    """What rows weigh in their minibatches, ``(..., n)``: alike, or as the table says."""
+    """Return the rows' weights in their minibatches, ``(..., n)``: equal, or as the table says."""
     if table.weight is None:
         return weight
-    own = weight * table.weight[index]
-    total = own.sum(-1, keepdim=True).clamp_min(torch.finfo(own.dtype).tiny)
-    return own / total * weight.sum(-1, keepdim=True)
+    weighted = weight * table.weight[index]
+    total = weighted.sum(-1, keepdim=True).clamp_min(torch.finfo(weighted.dtype).tiny)
+    return weighted / total * weight.sum(-1, keepdim=True)
 
 
 def pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -216,9 +216,9 @@ def pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def steps(n: int, batch: int) -> int:
-    """How many minibatches an epoch over `n` rows has.
+    """Return the number of minibatches in an epoch over `n` rows.
 
-    Each has at least `batch` rows, or all that there are: the fairness penalty of a small
+    Each has at least `batch` rows, or all `n`: the fairness penalty of a small
     remainder would be noise.
 
     >>> steps(2400, 600), steps(1000, 600), steps(100, 600)
@@ -238,7 +238,7 @@ def minibatches(
 
 
 def epoch_of(orders: Sequence[np.ndarray], n_steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cut shuffled rows as `minibatches` does, all clients' at once.
+    """Cut the shuffled rows of all clients at once, as `minibatches` does for one.
 
     Return row numbers and weights ``(clients, n_steps, longest)``, see `pad`.
     """
@@ -252,7 +252,7 @@ def epoch_of(orders: Sequence[np.ndarray], n_steps: int) -> tuple[np.ndarray, np
 
 
 def _cuts(n: int, n_steps: int, longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which places of each minibatch some of `n` rows take, and what they weigh there."""
+    """Return a mask of the filled positions of each minibatch of `n` rows, and their weights."""
     number = n // n_steps + (np.arange(n_steps) < n % n_steps)
     inside = np.arange(longest) < number[:, None]
     weight = (inside / np.maximum(number, 1)[:, None]).astype(np.float32)
@@ -267,10 +267,10 @@ def chunks(
     client_bytes: int = 0,
     row_bytes: int = 0,
 ) -> list[np.ndarray]:
-    """Group clients that can train side by side: as many steps each, sizes alike.
+    """Group clients that can train in one stack: equal numbers of steps, similar sizes.
 
-    A chunk takes `at_once` clients at the most, and `memory` bytes if one client does not take more
-    by itself: `client_bytes` and `row_bytes` for each of its rows.
+    A chunk has at most `at_once` clients, and takes at most `memory` bytes unless it is a single
+    client. A client takes `client_bytes`, and `row_bytes` for each of its rows.
 
     >>> chunks(np.array([1200, 100, 1250, 90]), batch=600)
     [array([3, 1]), array([0, 2])]

@@ -10,7 +10,7 @@ from made_people import people
 from pfedfair._util.errors import in_a_command, option, setting
 
 SOURCE = Path(pff.__file__).parent
-# Commands to type, and sentences that commands alone print.
+# Commands to type, and sentences that commands only print.
 TYPED = re.compile(r"pfedfair embed|engines/flower|studies/one_run|--set changes one|errors\.py")
 
 

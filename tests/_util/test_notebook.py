@@ -1,4 +1,4 @@
-"""Short texts for people, and HTML in which names are no markup."""
+"""Short texts for rows, and HTML in which names are no markup."""
 
 from html.parser import HTMLParser
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from made_people import people
 from pfedfair import report
 from pfedfair._util import terminal
-from pfedfair._util.text import alive, inert, marked, sanitise
+from pfedfair._util.text import escape_formulas, escape_markdown, sanitise, unescape_formulas
 from pfedfair.studies.view import Column, Table, View
 
 EVIL = "\x1b]0;gone\x07\x1b[2J\u202e<script>alert(1)</script>[x](http://y)`z`|=1+1"
@@ -28,25 +28,25 @@ def test_codes_are_shown_and_letters_are_left():
 )
 def test_a_formula_is_no_formula_in_a_csv_file(cell):
     frame = pd.DataFrame({"name": [cell, "x"], cell: [1.0, 2.0]})
-    made = inert(frame)
+    made = escape_formulas(frame)
     assert made["name"].tolist() == [f"'{cell}", "x"]
     assert list(made) == ["name", f"'{cell}"]
-    assert alive(made["name"]).tolist() == [cell, "x"]
+    assert unescape_formulas(made["name"]).tolist() == [cell, "x"]
 
 
 def test_numbers_and_names_are_left_in_a_csv_file():
     cells = ["-5", "+1.2e-3", "+49 (30) 123", "a=b", "", "'quoted", "-", None, 3]
     frame = pd.DataFrame({"cell": pd.Series(cells, dtype=object), "number": -1.0})
-    assert inert(frame) is frame
-    assert alive(pd.Series(["'quoted", "a=b"])).tolist() == ["'quoted", "a=b"]
+    assert escape_formulas(frame) is frame
+    assert unescape_formulas(pd.Series(["'quoted", "a=b"])).tolist() == ["'quoted", "a=b"]
 
 
 def view():
     frame = pd.DataFrame({"client": [EVIL, "=1+1"], "n": [1, 2]})
     columns = (Column("client", lambda row: str(row["client"])), Column(EVIL, "{n}"))
     table = Table(heading=EVIL, frame=frame, columns=columns, lines=(EVIL,), lines_heading=EVIL)
-    said = {"legend": (EVIL,), "cautions": (("note", EVIL),), "files": {"numbers.csv": frame}}
-    return View(title=EVIL, tables=(table,), **said)
+    texts = {"legend": (EVIL,), "cautions": (("note", EVIL),), "files": {"numbers.csv": frame}}
+    return View(title=EVIL, tables=(table,), **texts)
 
 
 def test_a_view_shows_names_as_text(tmp_path, capsys):
@@ -63,7 +63,7 @@ def test_a_view_shows_names_as_text(tmp_path, capsys):
     assert text.count(r"\[x](") == 8  # no link
     assert text.count(r"\`z\`") == 8
     assert "\n'=1+1,2" in numbers
-    assert marked("a_b * c") == "a_b * c"
+    assert escape_markdown("a_b * c") == "a_b * c"
 
 
 def test_notes_errors_and_bars_show_names_as_text(capsys, monkeypatch):

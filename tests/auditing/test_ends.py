@@ -91,7 +91,7 @@ def test_coverage_of_the_difference_of_two_gaps(name):
     flat = cells.reshape(2, 2, 4)
     counts = np.array([[[rng.multinomial(number[s, y], flat[s, y]) for y in (0, 1)] for s in (0, 1)]
                        for _ in range(250)]).reshape(-1, 2, 2, 2, 2)  # fmt: skip
-    found = ends.gaps_apart(counts, np.random.default_rng(1))
+    found = ends.gap_difference(counts, np.random.default_rng(1))
     expected = cells * number[..., None, None]
     one, other = metrics.measure(expected.sum(-1)), metrics.measure(expected.sum(-2))
     for gap in ("ddp", "eo", "eopp"):

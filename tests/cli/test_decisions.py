@@ -80,7 +80,11 @@ def test_predict_after_personalise_needs_no_client(pfedfair, first):
     [
         ("--client 1", "There is no client '1': the names are site 0, site 1, site 2"),
         ("--client site", "There is no client 'site': .*site 0, site 1, site 2"),
-        ("", "Say whose model decides, by --client, or --client-column: site 0, site 1, site 2"),
+        (
+            "",
+            "Say which client's model decides, by --client, or --client-column: site 0, site 1, "
+            "site 2",
+        ),
         ("--client-column town", "no column 'town' in the rows"),
         ("--client-column site --id number", "no column 'number' in the rows"),
         ("--client-column site --keep-columns q", "no column 'q' in the rows"),

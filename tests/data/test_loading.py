@@ -10,7 +10,7 @@ import pytest
 
 import made_faces
 import pfedfair as pff
-from pfedfair.data.tables.arrays import Pixels, Wide
+from pfedfair.data.tables.arrays import EmbeddingScaler, Pixels
 from pfedfair.data.tables.encoder import Encoder, fit
 from shared_faces import FACES, needs_faces
 
@@ -32,7 +32,7 @@ def test_a_file_of_embeddings(file):
     assert (data.name, data.settings, data.scaling) == ("staff", "images", "standard")
     assert data.raw_inputs is data.array
     assert pff.load(file, "smiling", "male", "whiten").scaling == "whiten"
-    assert isinstance(fit(data, [np.arange(40)]), Wide)
+    assert isinstance(fit(data, [np.arange(40)]), EmbeddingScaler)
 
 
 def test_a_folder_of_images_as_pixels(tmp_path):

@@ -24,7 +24,7 @@ def census(n, state):
             "PINCP": RNG.integers(0, 100_000, n), "PWGTP": RNG.integers(1, 30, n),
         }
     )  # fmt: skip
-    frame.loc[0, ["WKHP", "COW"]] = np.nan  # somebody without work
+    frame.loc[0, ["WKHP", "COW"]] = np.nan  # a person without work
     return frame
 
 

@@ -1,4 +1,4 @@
-"""What chunks of clients hand over: sums in the place of all messages, one model kept once."""
+"""Messages and models of chunks of clients: sums replace messages, a model is stored once."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ import torch
 
 import pfedfair as pff
 from pfedfair.engines import collection, local
-from pfedfair.engines.collection import Messages, Models, ModelStack, shared
+from pfedfair.engines.collection import Messages, Models, ModelStack, is_shared
 from pfedfair.models import MLP, linear
 
 OPTIONS = {"batch": 40, "alpha": 0.02}
@@ -57,22 +57,22 @@ def test_messages_by_hand(how):
     messages = Messages({"a": how}, sizes, limit=0)
     messages.add(torch.tensor([2]), {"a": rows[2:]})
     messages.add(torch.tensor([0, 1]), {"a": rows[:2]})
-    found, of = messages.taken()
+    found, of = messages.take()
     expected = {"sum": [9.0, 15.0], "uniform": [3.0, 5.0], "size": [3.5, 6.0]}[how]
     assert found["a"].tolist() == [expected]
     assert (found["a"].dtype, of.tolist()) == (torch.float32, [4.0])
     assert (messages.names, messages.bytes) == (("a",), 8)
 
 
-def test_one_model_for_all_is_kept_once(federation):
+def test_a_shared_model_is_stored_once(federation):
     network = MLP(federation.encoder.width, (5,), groups=2)
     one = local.fit(federation, METHODS["fedavg"], network, seed=0)
-    assert shared(one.theta)
+    assert is_shared(one.theta)
     assert one.theta.shape == (len(federation), network.size)
     assert one.theta.untyped_storage().nbytes() == 4 * network.size
     assert torch.equal(one.theta[2], one.w)
     own = local.fit(federation, METHODS["pfedfair"], network, seed=0)
-    assert not shared(own.theta)
+    assert not is_shared(own.theta)
     assert own.theta.is_contiguous()
 
 
@@ -85,9 +85,9 @@ def test_models_of_chunks_in_any_order(limit, odd):
     models = Models(5, limit)
     for ids in ([3, 1], [4], [0, 2]):
         models.add(torch.tensor(ids), expected[ids])
-    found = models.taken()
+    found = models.take()
     assert torch.equal(found, expected)
-    assert shared(found) == (odd is None)
+    assert is_shared(found) == (odd is None)
 
 
 def test_a_stack_on_disk_gives_memory_back_and_forgets_nothing(monkeypatch):

@@ -21,11 +21,11 @@ from pfedfair.experiments import Source, Spec, cluster, load_source, run_experim
 from pfedfair.experiments.environment import difference, processor, software
 
 
-def work(spec, content=None, same=None, told=None):
+def work(spec, content=None, same=None, progress=None):
     """What a worker does with a run, in this process."""
     content = pickle.dumps(load_source(spec.source)) if content is None else content
     name = worker.hashlib.sha256(content).hexdigest()
-    tell = [].append if told is None else told.append
+    tell = [].append if progress is None else progress.append
     piece = pickle.dumps((spec,))
     return worker.work(piece, name, lambda: content, same or software(), "10.0.0.7", tell)
 
@@ -37,11 +37,11 @@ def test_a_worker_needs_neither_the_file_nor_the_folder_of_its_rows(csv, referen
     run_experiment([spec], tmp_path / "here", jobs=1)
     content = pickle.dumps(load_source(source))
     csv.unlink()
-    told = []
-    kind, ((rows,), said, cpu) = work(spec, content, told=told)
-    assert (kind, said, cpu) == ("done", [], processor())
-    assert told == sorted(told)
-    assert told[-1] == pytest.approx(1.0)
+    progress = []
+    kind, ((rows,), messages, cpu) = work(spec, content, progress=progress)
+    assert (kind, messages, cpu) == ("done", [], processor())
+    assert progress == sorted(progress)
+    assert progress[-1] == pytest.approx(1.0)
     (tmp_path / "there.parquet").write_bytes(rows)
     (here,) = (tmp_path / "here" / "runs").glob("*.parquet")
     frames = [pd.read_parquet(path) for path in (here, tmp_path / "there.parquet")]
@@ -71,17 +71,17 @@ def test_what_goes_wrong_at_a_worker_is_an_answer():
 
 
 def test_other_code_of_the_same_version_is_seen():
-    ours = software()
-    assert difference(ours, software()) == ""
-    assert "pfedfair's code" in difference(ours, ours | {"pfedfair's code": "0"})
-    assert {"Python", "pfedfair", "torch", "numpy"} <= set(ours)
+    installed = software()
+    assert difference(installed, software()) == ""
+    assert "pfedfair's code" in difference(installed, installed | {"pfedfair's code": "0"})
+    assert {"Python", "pfedfair", "torch", "numpy"} <= set(installed)
 
 
 SAID = {
     "refused": (("Not so.", 0), "^Not so.$"),
     "unready": (("10.0.0.7 has torch 1", 0), "The machine 10.0.0.7 has torch 1: all machines need"),
     "lost": (("It died", 0), r"compas-constant-0-\w+ was lost again and again \(It died\)"),
-    "nobody": (("10",), "at h:1 has had no machine for 10 minutes: finished runs are kept"),
+    "idle": (("10",), "at h:1 has had no machine for 10 minutes: finished runs are kept"),
 }
 
 
@@ -103,12 +103,12 @@ def test_progress_does_not_go_back_and_what_is_unusual_is_said():
         [(spec,) for spec in specs], lambda *now: seen.append(now), None, "h:1"
     )
     heard.write = lambda spec, rows: kept.append((spec.seed, rows))
-    told = [("parts", {0: 0.5}), ("again", "It died", 0), ("parts", {0: 0.1})]
-    told += [("done", ([b"rows"], ["Few rows."], "toaster"), n) for n in (0, 1)]
-    with warnings.catch_warnings(record=True) as said:
+    received = [("parts", {0: 0.5}), ("again", "It died", 0), ("parts", {0: 0.1})]
+    received += [("done", ([b"rows"], ["Few rows."], "toaster"), n) for n in (0, 1)]
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        heard.listen(told)
-    texts = [str(one.message) for one in said]
+        heard.listen(received)
+    texts = [str(one.message) for one in caught]
     assert texts[0] == "Few rows."
     assert "A run was done again" in texts[-2]
     assert f"another kind of processor (toaster; here {processor()})" in texts[-1]

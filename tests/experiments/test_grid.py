@@ -27,7 +27,7 @@ def test_another_experiment_is_refused(reference, tmp_path):
         run_experiment(grid(rounds=4), reference, jobs=1)
     assert (reference / "experiment.json").read_bytes() == before
     (tmp_path / "holiday.jpg").write_bytes(b"")
-    with pytest.raises(pff.InputError, match="is not an experiment of ours"):
+    with pytest.raises(pff.InputError, match="is not an experiment of pfedfair"):
         run_experiment(grid(), tmp_path, jobs=1)
     with pytest.raises(pff.InputError, match="jobs must be at least 1"):
         run_experiment(grid(), tmp_path / "new", jobs=0)
@@ -58,8 +58,8 @@ def test_after_a_failure_the_corrected_command_has_the_folder(tmp_path, jobs):
 
 def test_a_folder_of_yours_called_runs_is_not_ours(tmp_path):
     (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "notes.txt").write_text("mine")
-    with pytest.raises(pff.InputError, match="is not an experiment of ours"):
+    (tmp_path / "runs" / "notes.txt").write_text("notes")
+    with pytest.raises(pff.InputError, match="is not an experiment of pfedfair"):
         run_experiment(grid(), tmp_path, jobs=1)
 
 
@@ -129,7 +129,7 @@ FORGED = {
     "method": (lambda f: f.assign(method="pfedfair"), "not the run .*another method"),
     "seed": (lambda f: f.assign(seed=9), "not the run that its name says .another seed"),
     "config": (lambda f: f.assign(config="{}"), "not the run .*another config"),
-    "nobody": (lambda f: f.head(0), "no rows"),
+    "empty": (lambda f: f.head(0), "no rows"),
     "column": (lambda f: f.drop(columns="ddp"), "has no column 'ddp'"),
 }
 
@@ -148,12 +148,12 @@ def test_a_forged_run_is_not_believed(reference, tmp_path, how):
 def test_results_that_lost_a_bit_or_cannot_be_are_not_shown(reference, tmp_path):
     out = shutil.copytree(reference, tmp_path / "out")
     path = out / "results.parquet"
-    whole = path.read_bytes()
-    at = len(whole) // 8  # among the numbers, not in the list of columns at the end
-    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    content = path.read_bytes()
+    at = len(content) // 8  # among the numbers, not in the list of columns at the end
+    path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
     with pytest.raises(pff.InputError, match="is not a readable Parquet file"):
         read_results(out)
-    path.write_bytes(whole)
+    path.write_bytes(content)
     pd.read_parquet(path).assign(npr_s0=-1.0).to_parquet(path)
     with pytest.raises(pff.InputError, match="cannot be believed: 'npr_s0'"):
         read_results(out)

@@ -56,24 +56,28 @@ def alive(pid):
 
 
 def test_kill_9_then_resume_gives_the_identical_file(tmp_path):
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    run_experiment(grid(rounds=60, seeds=3), whole, jobs=1)
-    process = start(tmp_path, broken)
+    complete, interrupted = tmp_path / "complete", tmp_path / "interrupted"
+    run_experiment(grid(rounds=60, seeds=3), complete, jobs=1)
+    process = start(tmp_path, interrupted)
     deadline = time.monotonic() + 60
-    while len(list((broken / "runs").glob("[!.]*.parquet"))) < 4 and time.monotonic() < deadline:
+    while (
+        len(list((interrupted / "runs").glob("[!.]*.parquet"))) < 4 and time.monotonic() < deadline
+    ):
         time.sleep(0.02)
     workers = workers_of(process.pid)
     os.kill(process.pid, signal.SIGKILL)
     process.wait(timeout=10)
-    assert not (broken / "results.parquet").exists()
+    assert not (interrupted / "results.parquet").exists()
     deadline = time.monotonic() + 20
     while any(map(alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not any(map(alive, workers)), "workers outlive their parent"
-    done = len(list((broken / "runs").glob("[!.]*.parquet")))
+    done = len(list((interrupted / "runs").glob("[!.]*.parquet")))
     assert 4 <= done < 9
-    run_experiment(grid(rounds=60, seeds=3), broken, jobs=1)
-    assert (whole / "results.parquet").read_bytes() == (broken / "results.parquet").read_bytes()
+    run_experiment(grid(rounds=60, seeds=3), interrupted, jobs=1)
+    assert (complete / "results.parquet").read_bytes() == (
+        interrupted / "results.parquet"
+    ).read_bytes()
 
 
 def units():
@@ -114,7 +118,7 @@ def test_an_interrupted_pool_kills_its_workers_and_nobody_else():
 
 
 def wait_for(those):
-    """Return who is still there after some seconds."""
+    """Return the processes that are still alive after some seconds."""
     deadline = time.monotonic() + 10
     while those() and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -72,9 +72,7 @@ def test_the_same_decision_on_every_held_out_row(case):
         np.testing.assert_array_equal(found["chance"] > 0.5, decided == 1)
 
 
-def test_where_a_lot_decides_the_graph_has_its_chance_and_the_rule_stands_beside_it(
-    compas, tmp_path
-):
+def test_a_randomised_rule_is_written_next_to_the_graph_with_its_chance(compas, tmp_path):
     run = pff.train(compas, pff.make("transport", {"rounds": 8, "base": "fedavg"}, compas.data))
     model, rows = run.personal_model("1"), held(compas)
     assert model.predictor.rule.draws
@@ -96,7 +94,7 @@ def test_where_a_lot_decides_the_graph_has_its_chance_and_the_rule_stands_beside
 
 
 def messy(n=400, groups=2, classes=2, seed=0):
-    """Empty cells, codes, dates in parts, more than two groups and labels."""
+    """Missing values, codes, dates in parts, more than two groups and labels."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.integers(3, size=n).astype(float)})
     frame["a"] = frame["a"].where(rng.random(n) > 0.1)
@@ -115,8 +113,8 @@ def test_messy_cells_and_all_kinds(encoding, groups, classes, aware):
     frame = messy(groups=groups, classes=classes)
     data = pff.from_frame(frame, "y", "s", categorical=["b"], encoding=encoding, drop=["site"])
     federation = data.federate(pff.partition.by_column("site"), 0, aware)
-    outputs, told = (1 if classes == 2 else classes), (groups if aware else 0)
-    network = MLP(federation.encoder.width, (5,), outputs, groups=told)
+    outputs, aware_groups = (1 if classes == 2 else classes), (groups if aware else 0)
+    network = MLP(federation.encoder.width, (5,), outputs, groups=aware_groups)
     run = pff.train(federation, pff.methods.FedAvg(rounds=4, batch=50, alpha=0.02), network=network)
     model, rows = run.personal_model(0), messy(200, groups, classes, seed=1)
     rows.loc[:4, "c"] = "new"

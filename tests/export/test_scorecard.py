@@ -20,12 +20,12 @@ def run():
     return pff.train(federation, pff.make("transport", settings, data))
 
 
-def points(card, person):
-    """A person's points, line by line."""
+def points(card, row):
+    """A row's points, line by line."""
     total = card.loc[card["part"] == "base", "points"].item()
     for _, lines in card[card["part"].isin(["number", "level", "group"])].groupby("column"):
         for _, line in lines.iterrows():
-            cell = person[line["column"]]
+            cell = row[line["column"]]
             if line["part"] == "number":
                 low = -np.inf if pd.isna(line["from"]) else line["from"]
                 high = np.inf if pd.isna(line["to"]) else line["to"]
@@ -42,8 +42,8 @@ def test_adding_up_points_decides_nearly_as_the_model_does(run):
     assert len(card) < 50  # a page
     rows = run.federation.data.frame.iloc[run.federation.partition.pool[:250]]
     group = rows["race"].where(rows["race"] == "Caucasian", "Non-Caucasian")
-    people = rows.assign(race=group)
-    total = np.array([points(card, person) for _, person in people.iterrows()])
+    of_group = rows.assign(race=group)
+    total = np.array([points(card, row) for _, row in of_group.iterrows()])
     z = FACTOR * model.decision_function(rows)
     error = card.loc[card["part"] == "error", "points"].item()
     assert np.sqrt(((total - z) ** 2).mean()) < 2 * error
@@ -55,9 +55,9 @@ def test_adding_up_points_decides_nearly_as_the_model_does(run):
 
 def test_every_cell_is_on_the_card_once(run):
     card, shapes = scorecard(run.personal_model("2"), run.shapes()), run.shapes()
-    people = len(np.concatenate(run.federation.partition.train))
+    total = len(np.concatenate(run.federation.partition.train))
     lines = card[card["part"].isin(["number", "level", "group"])]
-    assert (lines.groupby("column")["people"].sum() == people).all()
+    assert (lines.groupby("column")["people"].sum() == total).all()
     assert set(lines["column"]) == set(shapes["column"])
     for _, own in lines[lines["part"] == "number"].groupby("column"):
         ends = own[["from", "to"]].to_numpy(float)
@@ -66,28 +66,28 @@ def test_every_cell_is_on_the_card_once(run):
         assert np.isnan(ends[-1, 1])
 
 
-def test_a_lot_is_on_the_card(run):
+def test_random_draws_are_on_the_card(run):
     chance = run.retarget(ties="random").personal_model("1")
     card = scorecard(chance, run.shapes())
-    lot = card[card["part"] == "lot"]
-    assert len(lot) >= 1
-    assert lot["level"].str.contains("charged again by lot").all()
+    drawn = card[card["part"] == "lot"]
+    assert len(drawn) >= 1
+    assert drawn["level"].str.contains("charged again by random draw").all()
 
 
 def test_bands_are_the_best_cuts():
     """Against all ways to cut in three."""
     rng = np.random.default_rng(0)
     for _ in range(20):
-        z, people = np.sort(10 * rng.normal(size=9)), rng.integers(1, 9, size=9).astype(float)
+        z, counts = np.sort(10 * rng.normal(size=9)), rng.integers(1, 9, size=9).astype(float)
 
-        def cost(cuts, z=z, people=people):
+        def cost(cuts, z=z, counts=counts):
             parts = [slice(a, b) for a, b in pairwise(cuts)]
-            means = [np.average(z[p], weights=people[p]) for p in parts]
-            return sum((people[p] * (z[p] - m) ** 2).sum()
+            means = [np.average(z[p], weights=counts[p]) for p in parts]
+            return sum((counts[p] * (z[p] - m) ** 2).sum()
                        for p, m in zip(parts, means, strict=True))  # fmt: skip
 
         best = min(cost([0, a, b, 9]) for a in range(1, 8) for b in range(a + 1, 9))
-        assert cost(bands(z, people, most=3, close=0.0)) == pytest.approx(best)
+        assert cost(bands(z, counts, most=3, close=0.0)) == pytest.approx(best)
 
 
 def test_what_has_no_points_is_said(compas):

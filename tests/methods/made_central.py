@@ -1,4 +1,4 @@
-"""Made-up people and minibatches, for the methods that are meant for all rows together."""
+"""Made-up rows and minibatches, for the methods that are meant for all rows together."""
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ def some(rows=3, n=11, outputs=1, groups=2, d=4, seed=0, padded=True):
     return torch.from_numpy(rng.normal(size=(rows, n, outputs)).astype(np.float32)), batch
 
 
-def alone(batch, k):
+def single(batch, k):
     """One client's minibatch without its padding."""
     there = batch.weight[k] > 0
     return Batch(*(tensor[k : k + 1, there] for tensor in batch))
@@ -40,9 +40,9 @@ def table(x, y, s, groups=2, classes=2, aware=False):
 def trained(algorithm, rows, network=None):
     """Train on a table as one client; return the weights and the network."""
     network = network or linear(rows.x.shape[1])
-    everyone = Clients(network, rows, [np.arange(len(rows.y))], [0], seed=0)
+    all_clients = Clients(network, rows, [np.arange(len(rows.y))], [0], seed=0)
     start = {"w": torch.zeros(network.size)}
-    return algorithm.personalise(start, {}, everyone), network
+    return algorithm.personalise(start, {}, all_clients), network
 
 
 def unfair(n=4000, seed=0, shift=1.2):
@@ -81,8 +81,8 @@ def accuracy(theta, network, rows):
     return (decisions(theta, network, rows) == rows.y).double().mean().item()
 
 
-def same_in_a_stack_and_alone(federation, algorithm, atol=2e-5):
-    """Clients side by side train as each does alone, several minibatches of unequal size each."""
+def same_in_a_stack_and_single(federation, algorithm, atol=2e-5):
+    """Clients in one stack train as each does on its own, by minibatches of unequal size."""
     network = MLP(federation.encoder.width, (5,), groups=2)
     one = local.fit(federation, algorithm, network, seed=0, at_once=1)
     ten = local.fit(federation, algorithm, network, seed=0, at_once=10)
@@ -93,7 +93,7 @@ def same_in_a_stack_and_alone(federation, algorithm, atol=2e-5):
     three = clients(federation, network)  # of unequal size: padded if all are one minibatch
     whole = type(algorithm)(**{**vars(algorithm), "batch": 10_000})
     start = {"w": one.w}
-    together = whole.personalise(start, {}, three)
+    stacked = whole.personalise(start, {}, three)
     for i in range(len(federation)):
         single = whole.personalise(start, {}, clients(federation, network, [i]))
-        torch.testing.assert_close(together[i : i + 1], single, rtol=0, atol=atol)
+        torch.testing.assert_close(stacked[i : i + 1], single, rtol=0, atol=atol)

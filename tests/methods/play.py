@@ -27,7 +27,7 @@ class Round(NamedTuple):
 
 
 def clients(federation, network, ids=None):
-    """Put all clients side by side, or those given."""
+    """Put all clients in one stack, or those given."""
     ids = list(range(len(federation)) if ids is None else ids)
     rows = [federation.partition.train[i] for i in ids]
     return Clients(network, federation.table, rows, ids, seed=0)
@@ -40,37 +40,39 @@ def small_network(federation, algorithm):
 
 
 def rounds(
-    algorithm: Method, everyone: Clients, w: Tensor | None = None, sizes: Tensor | None = None
+    algorithm: Method, all_clients: Clients, w: Tensor | None = None, sizes: Tensor | None = None
 ) -> Iterator[Round]:
     """Yield all rounds of all phases, from the initial model `w`."""
-    sizes = torch.tensor([float(len(rows)) for rows in everyone.rows]) if sizes is None else sizes
-    server = {"w": everyone.network.init(np.random.default_rng(0)) if w is None else w}
+    sizes = (
+        torch.tensor([float(len(rows)) for rows in all_clients.rows]) if sizes is None else sizes
+    )
+    server = {"w": all_clients.network.init(np.random.default_rng(0)) if w is None else w}
     own: State = {}
     for phase in algorithm.phases:
-        server, own = start(phase, server, own, everyone, sizes)
+        server, own = start(phase, server, own, all_clients, sizes)
         for t in range(phase.rounds):
-            sent, kept = phase.client_round(server, own, everyone, t)
+            sent, kept = phase.client_round(server, own, all_clients, t)
             after = phase.server_round(server, sent, sizes)
             yield Round(phase, t, server, own, sent, kept, after)
             server, own = after, kept
 
 
-def final(algorithm, everyone):
+def final(algorithm, all_clients):
     """Return what the server and the clients have after all phases."""
-    played = list(rounds(algorithm, everyone))
+    played = list(rounds(algorithm, all_clients))
     if played:
         return played[-1].after, played[-1].kept
-    server, own = {"w": everyone.network.init(np.random.default_rng(0))}, {}
-    sizes = torch.ones(len(everyone))
+    server, own = {"w": all_clients.network.init(np.random.default_rng(0))}, {}
+    sizes = torch.ones(len(all_clients))
     for phase in algorithm.phases:
-        server, own = start(phase, server, own, everyone, sizes)
+        server, own = start(phase, server, own, all_clients, sizes)
     return server, own
 
 
-def start(phase, server, own, everyone, sizes):
+def start(phase, server, own, all_clients, sizes):
     """Return the states with which a phase begins."""
     server = phase.start_server(server, sizes)
-    return server, phase.start_clients(server, own, everyone)
+    return server, phase.start_clients(server, own, all_clients)
 
 
 def play(federation, algorithm, network, number):

@@ -51,8 +51,8 @@ def guesses(algorithm, counts, pooled):
     return Belief(counts=counts, pooled=pooled, prior=prior, kappa=algorithm.kappa).shapes
 
 
-def people(server, counts):
-    """Every client's people by group and cell, from its counts of held and of trained ones."""
+def rows(server, counts):
+    """Every client's rows by group and cell, from its counts of held and of trained ones."""
     return counts["held"].sum((1, 3)) + server["trust"][:, None] * counts["trained"]
 
 

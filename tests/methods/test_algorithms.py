@@ -15,10 +15,10 @@ from pfedfair.models import MLP, linear
 from pfedfair.penalties.objective import Objective
 
 
-def total_gradient(everyone, algorithm, theta, w):
+def total_gradient(all_clients, algorithm, theta, w):
     """Gradient of L_fair(theta) + gamma/2 ||theta - w||^2 over all of a client's rows."""
-    batch = stack(everyone.table, everyone.rows)
-    grad = everyone.gradient(algorithm.objective, theta, batch)
+    batch = stack(all_clients.table, all_clients.rows)
+    grad = all_clients.gradient(algorithm.objective, theta, batch)
     return grad + algorithm.gamma * (theta - w)
 
 
@@ -31,9 +31,9 @@ def test_prox_is_stationary_when_solved_to_convergence(federation, cls):
         inner="sgd", alpha_inner=0.5, prox_epochs=400,
     )  # fmt: skip
     fitted = local.fit(federation, algorithm, network, seed=0)
-    everyone = clients(federation, network)
-    residual = total_gradient(everyone, algorithm, fitted.theta, fitted.w)
-    start = total_gradient(everyone, algorithm, everyone.replicate(fitted.w), fitted.w)
+    all_clients = clients(federation, network)
+    residual = total_gradient(all_clients, algorithm, fitted.theta, fitted.w)
+    start = total_gradient(all_clients, algorithm, all_clients.replicate(fitted.w), fitted.w)
     assert residual.norm(dim=1).max() < 1e-4
     assert start.norm(dim=1).min() > 0.02
 
@@ -43,16 +43,16 @@ def test_both_forms_of_the_envelope_gradient_agree_at_the_exact_argmin(federatio
     algorithm = pff.methods.PFedFair(
         eta=0.6, gamma=0.5, K=400, inner="sgd", alpha_inner=0.5, batch=10_000
     )
-    everyone = clients(federation, network)
-    w = everyone.replicate(network.init(np.random.default_rng(0)))
-    batch = stack(everyone.table, everyone.rows)
-    theta = algorithm.prox(algorithm.objective, w, everyone, batch)
-    point = everyone.gradient(algorithm.objective, theta, batch)
+    all_clients = clients(federation, network)
+    w = all_clients.replicate(network.init(np.random.default_rng(0)))
+    batch = stack(all_clients.table, all_clients.rows)
+    theta = algorithm.prox(algorithm.objective, w, all_clients, batch)
+    point = all_clients.gradient(algorithm.objective, theta, batch)
     torch.testing.assert_close(point, algorithm.gamma * (w - theta), rtol=1e-3, atol=1e-5)
 
 
 def test_pfedfair_round_is_lines_4_to_8_by_hand(federation):
-    """One minibatch, one inner step, plain SGD: the new w written out with gradients alone."""
+    """One minibatch, one inner step, SGD: the new w written out with gradients only."""
     network = linear(federation.encoder.width, groups=2)
     lam, alpha, inner, eta = 0.4, 0.2, 0.1, 0.9
     algorithm = pff.methods.PFedFair(
@@ -83,12 +83,12 @@ def test_pfedfair_round_is_lines_4_to_8_by_hand(federation):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_personal_weights_are_nobodys_alias(federation, method):
+def test_personal_weights_are_copies(federation, method):
     algorithm = make(method, {"rounds": 2, "batch": 10_000})
     network = algorithm.network(small_network(federation, algorithm), federation.table.task)
-    everyone = clients(federation, network)
-    server, own = final(algorithm, everyone)
-    theta = algorithm.personalise(server, own, everyone)
+    all_clients = clients(federation, network)
+    server, own = final(algorithm, all_clients)
+    theta = algorithm.personalise(server, own, all_clients)
     known = (*server.values(), *own.values())
     memory = {tensor.untyped_storage().data_ptr() for tensor in known}
     assert theta.untyped_storage().data_ptr() not in memory
@@ -110,9 +110,9 @@ def test_personal_models_differ_from_the_global_one_and_from_each_other(federati
 def test_lambda_zero_is_fedavg_with_a_fair_finish(federation):
     network = MLP(federation.encoder.width, (5,), groups=2)
     fair = local.fit(federation, pff.methods.PFedFair(lam=0.0, rounds=2, batch=30), network, seed=0)
-    plain = local.fit(federation, pff.methods.FedAvg(rounds=2, batch=30), network, seed=0)
-    assert torch.equal(fair.w, plain.w)
-    assert not torch.allclose(fair.theta, plain.theta, atol=1e-4)
+    baseline = local.fit(federation, pff.methods.FedAvg(rounds=2, batch=30), network, seed=0)
+    assert torch.equal(fair.w, baseline.w)
+    assert not torch.allclose(fair.theta, baseline.theta, atol=1e-4)
 
 
 def test_constant_is_each_clients_more_frequent_label(federation):

@@ -1,4 +1,4 @@
-"""Some clients side by side."""
+"""Some clients in one stack."""
 
 import numpy as np
 import pytest
@@ -10,17 +10,17 @@ from pfedfair.models import Network, linear
 
 
 @pytest.mark.parametrize("at_once", [1, 30, 10**6])
-def test_scores_of_all_people_some_at_a_time(federation, monkeypatch, at_once):
+def test_scores_of_all_rows_in_blocks(federation, monkeypatch, at_once):
     table, rows = federation.table, [*federation.partition.train, np.array([], dtype=np.int64)]
     network = linear(table.width, groups=2)
     w = torch.randn(network.size, generator=torch.Generator().manual_seed(0))
     clients = Clients(network, table, rows, range(len(rows)), seed=0)
-    monkeypatch.setattr(of_clients, "AT_ONCE", at_once * table.width)
-    for i, own in enumerate(rows):
-        x = torch.cat([table.inputs(own), table.s[own, None]], 1).double()
+    monkeypatch.setattr(of_clients, "SCORED_INPUTS", at_once * table.width)
+    for i, part in enumerate(rows):
+        x = torch.cat([table.inputs(part), table.s[part, None]], 1).double()
         by_hand = x @ w[:-1].double() + w[-1]
         found = clients.scores(w, i)
-        assert found.shape == (len(own), 1)
+        assert found.shape == (len(part), 1)
         torch.testing.assert_close(found[:, 0].double(), by_hand, rtol=1e-5, atol=1e-5)
 
 
@@ -33,20 +33,18 @@ def test_scores_without_inputs(federation):
 
 
 @pytest.mark.parametrize(("measured", "most"), [(0, 3), (5, 8)])
-def test_a_network_that_measures_people_sees_many_at_a_time(
-    federation, monkeypatch, measured, most
-):
+def test_a_network_with_batch_statistics_gets_large_blocks(federation, monkeypatch, measured, most):
     seen = []
 
-    class Told(Network):
+    class Recorder(Network):
         def logits(self, w, x, s):
             seen.append(x.shape[1])
             return x[..., :1]
 
-    network, table = Told(), federation.table
+    network, table = Recorder(), federation.table
     network.measured = measured
-    monkeypatch.setattr(of_clients, "AT_ONCE", 3 * table.width)
-    monkeypatch.setattr(of_clients, "MEASURED", 8)
+    monkeypatch.setattr(of_clients, "SCORED_INPUTS", 3 * table.width)
+    monkeypatch.setattr(of_clients, "MEASURED_ROWS", 8)
     clients = Clients(network, table, [np.arange(20)], [0], seed=0)
     assert torch.equal(clients.scores(torch.zeros(1), 0), table.inputs(np.arange(20))[:, :1])
     assert max(seen) == most

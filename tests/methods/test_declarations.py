@@ -63,8 +63,8 @@ def play_once(federation):
         if name not in done:
             algorithm = CASES[name]
             network = algorithm.network(small_network(federation, algorithm), federation.table.task)
-            everyone = clients(federation, network)
-            done[name] = everyone, [*rounds(algorithm, everyone)]
+            all_clients = clients(federation, network)
+            done[name] = all_clients, [*rounds(algorithm, all_clients)]
         return done[name]
 
     return get
@@ -118,9 +118,9 @@ def test_a_round_changes_nothing_that_it_was_given(federation, name):
     network = algorithm.network(small_network(federation, algorithm), federation.table.task)
     for one in rounds(algorithm, clients(federation, network)):
         before = {key: tensor.clone() for key, tensor in (one.server | one.own).items()}
-        everyone = clients(federation, network)
-        sent, kept = one.phase.client_round(one.server, one.own, everyone, one.t)
-        sizes = torch.tensor([float(len(rows)) for rows in everyone.rows])
+        all_clients = clients(federation, network)
+        sent, kept = one.phase.client_round(one.server, one.own, all_clients, one.t)
+        sizes = torch.tensor([float(len(rows)) for rows in all_clients.rows])
         received = {key: tensor.clone() for key, tensor in sent.items()}
         after = one.phase.server_round(one.server, sent, sizes)
         for key, tensor in (one.server | one.own).items():
@@ -134,12 +134,12 @@ def test_a_round_changes_nothing_that_it_was_given(federation, name):
 
 @pytest.mark.parametrize("name", FEDERATED)
 def test_a_phase_begins_with_memory_of_its_own(play_once, name):
-    everyone, played = play_once(name)
-    sizes = torch.tensor([float(len(rows)) for rows in everyone.rows])
-    server, own = {"w": torch.zeros(everyone.network.size)}, {}
+    all_clients, played = play_once(name)
+    sizes = torch.tensor([float(len(rows)) for rows in all_clients.rows])
+    server, own = {"w": torch.zeros(all_clients.network.size)}, {}
     for phase, some in itertools.groupby(played, lambda one: one.phase):
         begun = phase.start_server(server, sizes)
-        kept = phase.start_clients(begun, own, everyone)
+        kept = phase.start_clients(begun, own, all_clients)
         assert not memory(server, own) & memory(begun, kept), phase.name
         *_, last = some
         server, own = last.after, last.kept
@@ -147,10 +147,10 @@ def test_a_phase_begins_with_memory_of_its_own(play_once, name):
 
 @pytest.mark.parametrize("name", FEDERATED)
 def test_models_are_what_has_a_models_shape(play_once, name):
-    everyone, played = play_once(name)
+    all_clients, played = play_once(name)
     for one in played:
         shaped = {key for state in (one.server, one.after) for key, tensor in state.items()
-                  if tensor.shape == (everyone.network.size,)}  # fmt: skip
+                  if tensor.shape == (all_clients.network.size,)}  # fmt: skip
         assert set(one.phase.states.models) == shaped
         assert "w" in shaped
         states = one.phase.states
@@ -177,9 +177,9 @@ def test_a_server_keeps_something_of_each_client_or_not(play_once, name):
 
 @pytest.mark.parametrize("name", FEDERATED)
 def test_messages_are_models_only_or_not(play_once, name):
-    everyone, played = play_once(name)
+    all_clients, played = play_once(name)
     models = all(
-        key in one.phase.states.models and tensor.shape == (3, everyone.network.size)
+        key in one.phase.states.models and tensor.shape == (3, all_clients.network.size)
         for one in played
         for key, tensor in one.sent.items()
     )
@@ -228,7 +228,7 @@ def test_newton_with_equal_weights_needs_each_clients_sums():
 
 
 @pytest.mark.parametrize("name", FEDERATED)
-def test_a_phase_trains_or_leaves_the_model_alone(play_once, name):
+def test_a_phase_trains_or_leaves_the_model_only(play_once, name):
     _, played = play_once(name)
     for phase, some in itertools.groupby(played, lambda one: one.phase):
         some = list(some)

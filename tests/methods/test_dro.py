@@ -3,7 +3,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from made_central import same_in_a_stack_and_alone, some, table, trained
+from made_central import same_in_a_stack_and_single, some, table, trained
 from scipy.optimize import minimize
 
 import pfedfair as pff
@@ -24,7 +24,7 @@ def even(n, padding=0):
 
 @given(n=st.integers(1, 40), seed=st.integers(0, 999), tail=SHARE, ties=st.booleans())
 def test_cvar_is_the_mean_of_the_worst_share(n, seed, tail, ties):
-    """Closed form for equal weights: whole people, and a part of the next one."""
+    """Closed form for equal weights: whole rows, and a part of the next one."""
     values = drawn(n, seed, ties)
     q = cvar(values, even(n), tail)
     worst, budget, total = np.sort(values[0].numpy())[::-1], tail * n, 0.0
@@ -81,7 +81,7 @@ def test_equal_losses_leave_the_weights_as_they_are(risk, tail):
 
 
 @pytest.mark.parametrize("risk", RISKS)
-def test_padding_and_nobody_weigh_nothing(risk):
+def test_padding_and_empty_clients_weigh_nothing(risk):
     values = torch.tensor([[1.0, 3.0, 2.0, 99.0, 99.0]])
     q = RISKS[risk](values, even(3, 2), 0.4)
     torch.testing.assert_close(q[:, :3], RISKS[risk](values[:, :3], even(3), 0.4))
@@ -99,7 +99,7 @@ def test_the_largest_loss_takes_all_where_it_may(risk):
 
 
 def test_the_slope_is_that_of_the_sorted_losses():
-    """6.6 of 20 people: six whole ones and a part of the seventh, with autograd."""
+    """6.6 of 20 rows: six whole ones and a part of the seventh, with autograd."""
     logits, batch = some(1, 20, padded=False)
     q = cvar(losses(logits, batch), batch.weight, 0.33)
     found = slope_of(lambda z: loss(z, batch._replace(weight=q)), logits)
@@ -125,18 +125,18 @@ def test_weights_are_the_derivatives_of_the_risk(risk):
 
 
 @pytest.mark.parametrize("risk", RISKS)
-def test_a_tail_of_one_is_plain_training(federation, risk):
+def test_a_tail_of_one_is_standard_training(federation, risk):
     rng = np.random.default_rng(1)
     rows = table(rng.normal(size=(60, 3)), rng.integers(2, size=60), rng.integers(2, size=60))
     options = {"rounds": 5, "batch": 20, "alpha": 0.05}
-    plain, _ = trained(pff.methods.Local(**options), rows)
+    baseline, _ = trained(pff.methods.Local(**options), rows)
     found, _ = trained(DRO(risk=risk, tail=1.0, **options), rows)
-    torch.testing.assert_close(found, plain, rtol=0, atol=1e-5)
+    torch.testing.assert_close(found, baseline, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("risk", RISKS)
-def test_a_small_group_that_nobody_names_is_better_off(risk):
-    """A tenth of the people has the opposite label; S does not tell which, and is not looked at."""
+def test_a_small_group_that_is_not_named_is_better_off(risk):
+    """A tenth of the rows has the opposite label; S does not tell which, and is not looked at."""
     rng = np.random.default_rng(0)
     n = 2000
     odd = rng.random(n) < 0.1
@@ -150,18 +150,18 @@ def test_a_small_group_that_nobody_names_is_better_off(risk):
         each = torch.nn.functional.softplus(z) - rows.y * z
         return each[torch.from_numpy(odd)].mean().item()
 
-    plain, robust = (
+    baseline, robust = (
         trained(pff.methods.Local(**options), rows),
         trained(DRO(risk=risk, **options), rows),
     )
-    assert worst(*robust) < 0.8 * worst(*plain)
+    assert worst(*robust) < 0.8 * worst(*baseline)
     other = rows._replace(s=1 - rows.s)
     assert torch.equal(trained(DRO(risk=risk, **options), other)[0], robust[0])
 
 
 @pytest.mark.parametrize("risk", RISKS)
-def test_a_stack_is_as_each_client_alone(federation, risk):
-    same_in_a_stack_and_alone(federation, DRO(risk=risk, rounds=6, batch=20, alpha=0.01))
+def test_a_stack_is_as_each_client_by_one(federation, risk):
+    same_in_a_stack_and_single(federation, DRO(risk=risk, rounds=6, batch=20, alpha=0.01))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_stack_is_as_each_client_alone(federation, risk):
         ({"risk": "kl"}, "Unknown risk 'kl'"),
         ({"tail": 0.0}, "tail must be above 0 and at most 1, got 0"),
         ({"tail": 1.1}, "tail must be above 0 and at most 1"),
-        ({"eta": 0.5}, "DRO has an objective of its own"),
+        ({"eta": 0.5}, "DRO has its own objective"),
     ],
 )
 def test_bad_settings_are_refused(options, message):

@@ -1,4 +1,4 @@
-"""The linear program over all clients: against the paper's form of it and a plain search."""
+"""The linear program over all clients: against the paper's form of it and a simple search."""
 
 from itertools import product
 
@@ -24,8 +24,8 @@ def drawn(seed, clients=3):
 
 def rates(counts, mix):
     """P(positive) of every client's groups, and how many are decided rightly."""
-    people = counts.sum((2, 3))
-    given = counts.sum(2)[..., 1] / people.clip(min=1)
+    group_rows = counts.sum((2, 3))
+    given = counts.sum(2)[..., 1] / group_rows.clip(min=1)
     label = counts.sum(3)
     right = (
         mix[..., 0] * np.trace(counts, axis1=2, axis2=3)
@@ -37,15 +37,15 @@ def rates(counts, mix):
 
 def gaps(counts, mix):
     rate, _ = rates(counts, mix)
-    people = counts.sum((2, 3))
-    whole = (people * rate).sum(0) / people.sum(0)
+    group_rows = counts.sum((2, 3))
+    whole = (group_rows * rate).sum(0) / group_rows.sum(0)
     return np.abs(rate[:, 1] - rate[:, 0]), abs(whole[1] - whole[0])
 
 
 def in_true_positive_rates(counts, local, whole):
     """The paper's form: t[c, a, y] = P(decision y | label y), in a triangle of three points."""
     n = len(counts)
-    label, people = counts.sum(3), counts.sum((2, 3))
+    label, group_rows = counts.sum(3), counts.sum((2, 3))
     tp = np.stack([counts[:, :, y, y] / label[:, :, y] for y in (0, 1)], axis=-1)
     rows, bounds = [], []
 
@@ -53,7 +53,7 @@ def in_true_positive_rates(counts, local, whole):
         row, const = np.zeros((n, 2, 2)), 0.0
         for c in range(n):
             for a in (0, 1):
-                sign = (2 * a - 1) * weight[c, a] / people[c, a]
+                sign = (2 * a - 1) * weight[c, a] / group_rows[c, a]
                 row[c, a] = sign * label[c, a] * [-1, 1]
                 const += sign * label[c, a, 0]
         for one in (1, -1):
@@ -62,7 +62,7 @@ def in_true_positive_rates(counts, local, whole):
 
     for c in range(n):
         limit(np.eye(n)[c][:, None] * np.ones(2), local)
-    limit(people / people.sum(0), whole)
+    limit(group_rows / group_rows.sum(0), whole)
     for c, a in product(range(n), (0, 1)):  # the triangle of (1, 0), (0, 1) and tp
         corners = np.array([[1.0, 0.0], [0.0, 1.0], tp[c, a]])
         for i in range(3):
@@ -87,8 +87,8 @@ def test_it_is_the_papers_program_in_true_positive_rates(seed, limits):
     local, whole = gaps(counts, mix)
     assert local.max() <= limits[0] + 1e-5
     assert whole <= limits[1] + 1e-5
-    theirs = in_true_positive_rates(counts, *limits)
-    assert rates(counts, mix)[1] == pytest.approx(theirs, abs=0.01)
+    reference = in_true_positive_rates(counts, *limits)
+    assert rates(counts, mix)[1] == pytest.approx(reference, abs=0.01)
 
 
 def test_no_limit_leaves_the_model_or_the_frequent_label():
@@ -100,7 +100,7 @@ def test_no_limit_leaves_the_model_or_the_frequent_label():
         assert np.allclose(best_mix(useless, 0.1, 0.1)[..., label], 1)
 
 
-def test_two_groups_by_a_plain_search():
+def test_two_groups_by_a_exhaustive_search():
     counts = drawn(5, clients=1)
     best = 0.0
     grid = np.linspace(0, 1, 21)
@@ -131,16 +131,16 @@ def test_clients_decide_as_the_program_says():
     )
     run = pff.train(compas, algorithm, network=linear(compas.table.width, groups=2))
     _, held = hold_out(clients(compas, run.network), 0.2)
-    table, everybody = compas.table, []
+    table, all_rows = compas.table, []
     for i, (rows, predictor) in enumerate(zip(held.rows, run.predictors, strict=True)):
         s = table.s[rows]
         logits = predictor.logits(table.inputs(rows), s)
         chance = predictor.rule.chances(logits, s)[:, 1].double()
         assert abs(float(chance[s == 1].mean() - chance[s == 0].mean())) <= 0.04 + 1e-5
-        everybody.append((chance, s))
+        all_rows.append((chance, s))
         same, zero, one = run.fitted.server["mix"][i][s].unbind(-1)
         assert torch.allclose(chance, same * (logits[:, 0] >= 0) + one, atol=1e-6)
         assert torch.allclose(same + zero + one, torch.ones_like(same))
-    chance, s = (torch.cat(each) for each in zip(*everybody, strict=True))
+    chance, s = (torch.cat(each) for each in zip(*all_rows, strict=True))
     assert abs(float(chance[s == 1].mean() - chance[s == 0].mean())) <= 0.01 + 1e-5
     assert keeps_clients(algorithm.phases)

@@ -73,7 +73,7 @@ def test_a_server_round_by_hand():
 @pytest.mark.parametrize("weighting", ["uniform", "size"])
 @pytest.mark.parametrize("eta", [0.0, 0.6])
 def test_a_round_is_one_gradient_step_on_the_lagrangian(federation, weighting, eta):
-    """One minibatch, plain SGD: autograd through the reweighted loss, nu C and rho C_i^2."""
+    """One minibatch, SGD: autograd through the reweighted loss, nu C and rho C_i^2."""
     network = linear(federation.encoder.width, groups=2)
     algorithm = FA(
         alpha=0.2, eta=eta, tau=0.02, rho=1.5, dual_step=4.0, ascent=0.5, width=0.3,
@@ -112,20 +112,22 @@ def test_without_reweighting_and_constraint_it_is_fedavg(federation, weighting):
     network = MLP(federation.encoder.width, (5,), groups=2)
     options = {"rounds": 4, "batch": 30, "eta": 0.4, "weighting": weighting}
     fair = local.fit(federation, FA(ascent=0.0, **FREE, **options), network, seed=0)
-    plain = local.fit(federation, FedAvg(**options), network, seed=0)
-    torch.testing.assert_close(fair.theta, plain.theta, rtol=1e-5, atol=1e-6)
+    baseline = local.fit(federation, FedAvg(**options), network, seed=0)
+    torch.testing.assert_close(fair.theta, baseline.theta, rtol=1e-5, atol=1e-6)
 
 
 def test_kernels_are_gaussians_divided_by_their_sum(federation):
     network = linear(federation.encoder.width, groups=2)
     algorithm = FA(bases=4, width=0.4)
-    everyone, six = clients(federation, network), stack(federation.table, [np.arange(6)])
+    all_clients, six = clients(federation, network), stack(federation.table, [np.arange(6)])
     x = torch.cat([six.x, six.s[..., None]], dim=-1)  # S is behind the inputs
     points = seeds.generator(0, seeds.INIT, 1).standard_normal((4, x.shape[-1]))
     squares = ((x[0, :, None].numpy() - points) ** 2).sum(-1)
     K = np.exp(-squares / (2 * 0.4**2 * x.shape[-1]))
     expected = torch.from_numpy(K / K.sum(1, keepdims=True)).float()
-    torch.testing.assert_close(algorithm.kernels(everyone, six)[0], expected, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(
+        algorithm.kernels(all_clients, six)[0], expected, rtol=1e-4, atol=1e-6
+    )
 
 
 def test_weights_keep_their_mean_and_bounds(federation):
@@ -144,10 +146,10 @@ def test_weights_keep_their_mean_and_bounds(federation):
 def test_the_covariance_ends_below_fedavgs_and_near_tau(compas):
     network = linear(compas.encoder.width, groups=2)
     options = {"rounds": 80, "alpha": 0.5, "weighting": "size", **FULL}
-    plain = local.fit(compas, FedAvg(**options), network, seed=0)
-    free = covariance(compas, network, plain.w)
+    baseline = local.fit(compas, FedAvg(**options), network, seed=0)
+    free = covariance(compas, network, baseline.w)
     assert abs(free) > 0.1
-    for tau in (0.05, 0.0):  # without an adversary C is the plain covariance
+    for tau in (0.05, 0.0):  # without an adversary C is the simple covariance
         algorithm = FA(tau=tau, ascent=0.0, **options)
         fair = local.fit(compas, algorithm, network, seed=0)
         assert abs(covariance(compas, network, fair.w)) == pytest.approx(tau, abs=0.01)
@@ -171,16 +173,16 @@ def test_the_adversarys_region_is_better_off_than_under_fedavg():
     options = {"rounds": 60, "alpha": 0.5, **FULL}
     algorithm = FA(ascent=0.1, width=0.4, bases=30, bound=10.0, **FREE, **options)
     fair = play(federation, algorithm, network, 60)[-1]
-    plain = local.fit(federation, FedAvg(**options), network, seed=0)
-    everyone = clients(federation, network)
+    baseline = local.fit(federation, FedAvg(**options), network, seed=0)
+    all_clients = clients(federation, network)
 
     def worst(w):
         """The highest loss that weights within the bounds can make."""
-        sent, _ = algorithm.client_round(fair | {"w": w}, {}, everyone, 0)
+        sent, _ = algorithm.client_round(fair | {"w": w}, {}, all_clients, 0)
         mass, losses = sent["moments"].mean(0)[:2]
         return (worst_weights(losses, mass, 10.0) @ losses).item()
 
-    assert worst(fair["w"]) < worst(plain.w) - 0.1
+    assert worst(fair["w"]) < worst(baseline.w) - 0.1
 
 
 def test_chunks_do_not_matter(federation):
@@ -193,14 +195,14 @@ def test_chunks_do_not_matter(federation):
 
 def test_no_aliases_and_nothing_changed_that_was_given(federation):
     network = MLP(federation.encoder.width, (5,), groups=2)
-    algorithm, everyone = FA(batch=40), clients(federation, network)
+    algorithm, all_clients = FA(batch=40), clients(federation, network)
     sizes = torch.from_numpy(federation.sizes).float()
     w = network.init(np.random.default_rng(0))
     start = algorithm.start_server({"w": w}, sizes)
     assert start["w"].untyped_storage().data_ptr() != w.untyped_storage().data_ptr()
     server = play(federation, algorithm, network, 1)[-1]
     before = {k: v.clone() for k, v in server.items()}
-    sent, own = algorithm.client_round(server, {}, everyone, 1)
+    sent, own = algorithm.client_round(server, {}, all_clients, 1)
     received = {k: v.clone() for k, v in sent.items()}
     new = algorithm.server_round(server, sent, sizes)
     assert own == {}

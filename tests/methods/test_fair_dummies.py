@@ -3,7 +3,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from made_central import alone, odds, same_in_a_stack_and_alone, some, table, trained, unfair
+from made_central import odds, same_in_a_stack_and_single, single, some, table, trained, unfair
 from torch import nn
 from torch.nn import functional
 
@@ -37,7 +37,7 @@ def test_padding_draws_nothing():
     cells = torch.tensor([[[4.0, 6.0], [3.0, 2.0]]]).repeat(2, 1, 1)
     rngs = [np.random.default_rng(k) for k in range(2)]
     found = dummies(cells, batch, rngs)
-    again = dummies(cells[1:], alone(batch, 1), [np.random.default_rng(1)])
+    again = dummies(cells[1:], single(batch, 1), [np.random.default_rng(1)])
     assert torch.equal(found[1, batch.weight[1] > 0], again[0])
     used = np.random.default_rng(1)
     used.random(int((batch.weight[1] > 0).sum()))
@@ -45,7 +45,7 @@ def test_padding_draws_nothing():
 
 
 def written(z, y, s, dummy, d, task, mu, second):
-    """The objective of one client's people, with a PyTorch module as the adversary."""
+    """The objective of one client's rows, with a PyTorch module as the adversary."""
     f = torch.sigmoid(z) if z.shape[1] == 1 else torch.softmax(z, 1)
     label, real, fake = (
         functional.one_hot(v.long(), k).float()
@@ -55,10 +55,10 @@ def written(z, y, s, dummy, d, task, mu, second):
     answers = torch.cat([true, false])
     right = torch.cat([torch.ones_like(true), torch.zeros_like(false)])
     bce = functional.binary_cross_entropy_with_logits
-    plain = bce(z[:, 0], y) if z.shape[1] == 1 else functional.cross_entropy(z, y.long())
+    baseline = bce(z[:, 0], y) if z.shape[1] == 1 else functional.cross_entropy(z, y.long())
     off = [(f - f.mean(0)).T @ (g - g.mean(0)) / len(z) for g in (real, fake)]
     apart = ((off[0] - off[1]) ** 2).sum()
-    model = (1 - mu) * plain + mu * (bce(answers, 1 - right) + second * apart)
+    model = (1 - mu) * baseline + mu * (bce(answers, 1 - right) + second * apart)
     return model, bce(answers, right)
 
 
@@ -78,7 +78,7 @@ def test_both_gradients_are_those_of_the_written_objectives(outputs, groups, n, 
     slope = slope_of(lambda z: algorithm.value(z, batch, dummy, adversary, d, task), logits)
     guess = guess_gradient(adversary, d, logits, batch, dummy, task)
     for k in range(3):
-        own, there = alone(batch, k), batch.weight[k] > 0
+        own, there = single(batch, k), batch.weight[k] > 0
         width = outputs + groups + task.classes
         module = nn.Sequential(nn.Linear(width, 6), nn.ReLU(), nn.Linear(6, 1))
         nn.utils.vector_to_parameters(d[k], module.parameters())
@@ -92,13 +92,13 @@ def test_both_gradients_are_those_of_the_written_objectives(outputs, groups, n, 
         torch.testing.assert_close(guess[k], expected, rtol=1e-4, atol=1e-6)
 
 
-def test_mu_zero_is_plain_training():
+def test_mu_zero_is_standard_training():
     rng = np.random.default_rng(1)
     rows = table(rng.normal(size=(60, 3)), rng.integers(2, size=60), rng.integers(2, size=60))
     options = {"rounds": 5, "batch": 20, "alpha": 0.05}
-    plain, _ = trained(pff.methods.Local(**options), rows)
+    baseline, _ = trained(pff.methods.Local(**options), rows)
     found, _ = trained(FairDummies(mu=0.0, **options), rows)
-    torch.testing.assert_close(found, plain, rtol=0, atol=1e-5)
+    torch.testing.assert_close(found, baseline, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(("second", "most"), [(0.0, 0.15), (10.0, 0.1)])
@@ -106,14 +106,14 @@ def test_odds_become_equal(second, most):
     """In eight draws of the rows at most .13 without the second term, and .06 with it."""
     rows, new = unfair(), unfair(seed=1)
     options = {"rounds": 100, "batch": 1000, "alpha": 0.02}
-    plain = trained(pff.methods.Local(**options), rows)
+    baseline = trained(pff.methods.Local(**options), rows)
     fair = trained(FairDummies(mu=0.9, second=second, alpha_adversary=0.02, **options), rows)
-    assert odds(*plain, new) > 0.3
+    assert odds(*baseline, new) > 0.3
     assert odds(*fair, new) < most
 
 
-def test_a_stack_is_as_each_client_alone(federation):
-    same_in_a_stack_and_alone(federation, FairDummies(rounds=6, batch=20, alpha=0.01), atol=1e-4)
+def test_a_stack_is_as_each_client_by_one(federation):
+    same_in_a_stack_and_single(federation, FairDummies(rounds=6, batch=20, alpha=0.01), atol=1e-4)
 
 
 def test_a_client_with_one_group_and_one_class_trains():
@@ -130,7 +130,7 @@ def test_a_client_with_one_group_and_one_class_trains():
         ({"second": -1.0}, "second must be a number >= 0"),
         ({"width": 0}, "width must be at least 1"),
         ({"alpha_adversary": 0.0}, "alpha_adversary must be a positive number"),
-        ({"eta": 0.5}, "FairDummies has an objective of its own"),
+        ({"eta": 0.5}, "FairDummies has its own objective"),
     ],
 )
 def test_bad_settings_are_refused(options, message):

@@ -58,18 +58,18 @@ def test_one_round_written_out_in_numbers():
 
 
 def test_without_a_group_accuracy_stands_in():
-    """Client 2 has nobody of group 1: |Acc_2 - Acc| = |.5 - 22/30| instead."""
+    """Client 2 has no row of group 1: |Acc_2 - Acc| = |.5 - 22/30| instead."""
     sent = messages([[5, 5], [10, 0], [5, 5]], [[3, 1], [2, 0], [1, 1]], [9, 5, 8])
     algorithm, sizes = FairFed(beta=0.3), torch.full((3,), 10.0)
     after = algorithm.server_round(
         algorithm.start_server({"w": torch.zeros(3)}, sizes), sent, sizes
     )
-    everyone = 6 / 20 - 2 / 10
-    delta = np.array([abs(0.4 - everyone), abs(0.5 - 22 / 30), abs(0.0 - everyone)])
+    overall = 6 / 20 - 2 / 10
+    delta = np.array([abs(0.4 - overall), abs(0.5 - 22 / 30), abs(0.0 - overall)])
     assert after["weights"].numpy() == pytest.approx(1 / 3 - 0.3 * (delta - delta.mean()))
 
 
-def test_if_nobody_has_a_group_all_go_by_accuracy():
+def test_without_a_group_at_any_client_all_go_by_accuracy():
     sent = messages([[5, 0], [5, 0]], [[3, 0], [2, 0]], [5, 2])
     algorithm, sizes = FairFed(beta=5.0), torch.full((2,), 5.0)
     after = algorithm.server_round(
@@ -89,7 +89,7 @@ def test_weights_stay_a_distribution_when_beta_is_huge():
 
 @pytest.mark.parametrize("k", range(3))
 def test_every_clients_weight_counts(k):
-    """Moving client k's model by 1 moves the average by its own weight: nobody is left out."""
+    """Moving client k's model by 1 moves the average by its own weight: no client is left out."""
     algorithm, sizes = FairFed(beta=0.05), torch.tensor([10.0, 10.0, 20.0])
     server = algorithm.start_server({"w": torch.zeros(3)}, sizes)
     after = algorithm.server_round(server, THREE, sizes)
@@ -104,28 +104,30 @@ def test_beta_zero_is_fedavg_by_size(federation):
     network = MLP(federation.encoder.width, (5,), groups=2)
     options = {"rounds": 4, "epochs": 2, "batch": 30, "alpha": 0.02, "eta": 0.4}
     fair = local.fit(federation, FairFed(beta=0.0, **options), network, seed=0)
-    plain = local.fit(federation, pff.methods.FedAvg(weighting="size", **options), network, seed=0)
+    baseline = local.fit(
+        federation, pff.methods.FedAvg(weighting="size", **options), network, seed=0
+    )
     other = local.fit(federation, FairFed(beta=0.5, **options), network, seed=0)
-    torch.testing.assert_close(fair.w, plain.w, rtol=0, atol=1e-6)
-    torch.testing.assert_close(fair.theta, plain.theta, rtol=0, atol=1e-6)
-    assert (other.w - plain.w).abs().max() > 1e-3
+    torch.testing.assert_close(fair.w, baseline.w, rtol=0, atol=1e-6)
+    torch.testing.assert_close(fair.theta, baseline.theta, rtol=0, atol=1e-6)
+    assert (other.w - baseline.w).abs().max() > 1e-3
 
 
 def test_uniform_start_is_uniform_fedavg(federation):
     network = MLP(federation.encoder.width, (), groups=2)
     options = {"rounds": 2, "batch": 30, "alpha": 0.02, "weighting": "uniform"}
     fair = local.fit(federation, FairFed(beta=0.0, **options), network, seed=0)
-    plain = local.fit(federation, pff.methods.FedAvg(**options), network, seed=0)
-    torch.testing.assert_close(fair.w, plain.w, rtol=0, atol=1e-6)
+    baseline = local.fit(federation, pff.methods.FedAvg(**options), network, seed=0)
+    torch.testing.assert_close(fair.w, baseline.w, rtol=0, atol=1e-6)
 
 
 def test_counts_are_those_of_the_rows(federation):
-    """Clients of unequal size side by side: padding counts for nothing."""
+    """Clients of unequal size in one stack: padding counts for nothing."""
     network = MLP(federation.encoder.width, (5,), groups=2)
-    everyone = clients(federation, network)
+    all_clients = clients(federation, network)
     w = network.init(np.random.default_rng(1))
-    tally = count(everyone, everyone.replicate(w))
-    for i, rows in enumerate(everyone.rows):
+    tally = count(all_clients, all_clients.replicate(w))
+    for i, rows in enumerate(all_clients.rows):
         x, y, s = (t[rows] for t in federation.table[:3])
         positive = network.logits(w[None], x[None], s[None])[0, :, 0] > 0
         assert tally["right"][i] == (positive == y.bool()).sum()
@@ -144,11 +146,11 @@ def test_chunks_do_not_matter(federation):
 
 def test_a_round_aliases_nothing_and_sends_counts_only(federation):
     network = MLP(federation.encoder.width, (5,), groups=2)
-    algorithm, everyone = FairFed(batch=40), clients(federation, network)
+    algorithm, all_clients = FairFed(batch=40), clients(federation, network)
     w = network.init(np.random.default_rng(0))
     server = algorithm.start_server({"w": w}, torch.ones(3))
     before = {name: tensor.clone() for name, tensor in server.items()}
-    sent, own = algorithm.client_round(server, {}, everyone, t=0)
+    sent, own = algorithm.client_round(server, {}, all_clients, t=0)
     after = algorithm.server_round(server, sent, torch.ones(3))
     assert own == {}
     assert {name: tuple(tensor.shape) for name, tensor in sent.items()} == {

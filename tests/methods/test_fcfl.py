@@ -40,7 +40,7 @@ def by_hand(federation, network, client, w):
 # The linear program
 
 
-def test_goal_alone_or_without_conflict_is_followed_as_it_is():
+def test_single_goal_or_without_conflict_is_followed_as_it_is():
     goal = torch.tensor([3.0, 4.0])
     torch.testing.assert_close(descent(goal, torch.empty(0, 2)), goal)
     torch.testing.assert_close(descent(goal, tensor([10.0, 0.0], [0.0, 0.1])), goal)
@@ -54,7 +54,7 @@ def test_conflict_is_projected_away_by_hand():
 
 
 def test_three_gradients_by_hand():
-    """Both neighbours of the goal oppose it in y: only the component along x harms nobody.
+    """Both neighbours of the goal oppose it in y: only the component along x harms no row.
 
     Units u = (0, 1), (c, -h), (-c, -h): every d of the hull with d @ u_2 >= 0 and d @ u_3 >= 0
     has d_y <= 0, so d @ goal <= 0 and the best is 0: a Pareto-stationary point. With the third
@@ -78,7 +78,7 @@ gradients = arrays(
 
 @settings(max_examples=100, deadline=None)
 @given(gradients)
-def test_the_direction_harms_nobody_and_none_of_the_hull_is_better(rows):
+def test_the_direction_harms_no_client_and_none_of_the_hull_is_better(rows):
     rows = torch.from_numpy(rows)
     goal, keep = rows[0], rows[1:]
     d = descent(goal, keep)

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 import pfedfair as pff
 from pfedfair.federation import Batch
 from pfedfair.methods.clients import hold_out
-from pfedfair.methods.fedfact_in import costly
+from pfedfair.methods.fedfact_in import with_costs
 from pfedfair.models import linear
 from pfedfair.penalties.objective import loss
 from pfedfair.runs.predictor import count
@@ -27,7 +27,7 @@ def compas():
 
 
 def on_held_rows(run):
-    """Of all held people: eta, chance of a positive decision, group and client."""
+    """Of all held-out rows: eta, chance of a positive decision, group and client."""
     table = run.federation.table
     _, held = hold_out(clients(run.federation, run.network), 0.2)
     found = []
@@ -71,7 +71,7 @@ def test_a_small_temperature_reaches_the_optimum_of_the_linear_program(compas):
 
 
 def test_the_higher_the_temperature_the_more_is_left_to_lots(compas):
-    lots = []
+    draws = []
     for tau in (0.005, 0.05, 0.2):
         run = pff.train(
             compas,
@@ -79,8 +79,8 @@ def test_the_higher_the_temperature_the_more_is_left_to_lots(compas):
             network=linear(compas.table.width, groups=2),
         )
         _, chance, _, _ = on_held_rows(run)
-        lots.append((chance * (1 - chance)).mean())
-    assert lots == sorted(lots)
+        draws.append((chance * (1 - chance)).mean())
+    assert draws == sorted(draws)
     with pytest.raises(pff.InputError, match="tau must be a positive number"):
         pff.methods.FedFACT(tau=0.0)
 
@@ -96,19 +96,19 @@ def test_costs_are_a_softened_label():
     batch = Batch(torch.zeros(2, n, 1), y, s, torch.full((2, n), 1 / n, dtype=torch.float64))
     z = torch.randn(2, n, 1, dtype=torch.float64)
     one = torch.sigmoid(z[..., 0])
-    mine = lift.gather(1, s)
-    b = torch.stack([(-mine).clamp(min=0), mine.clamp(min=0)])  # the smaller one is 0
+    cost = lift.gather(1, s)
+    b = torch.stack([(-cost).clamp(min=0), cost.clamp(min=0)])  # the smaller one is 0
     written = -((1 - y + b[0]) * (1 - one).log() + (y + b[1]) * one.log()).mean(1)
-    torch.testing.assert_close(loss(z, costly(batch, lift)), written)
-    assert torch.equal(costly(batch, 0 * lift).y, y)
+    torch.testing.assert_close(loss(z, with_costs(batch, lift)), written)
+    assert torch.equal(with_costs(batch, 0 * lift).y, y)
 
 
 def test_the_best_score_by_costs_is_the_larger_calibrated_chance():
-    """People of one kind, P(Y=1) = 0.4: from which lift on does the minimum say 1?"""
+    """Rows of one kind, P(Y=1) = 0.4: from which lift on does the minimum say 1?"""
     y = (torch.arange(10) < 4).double()[None]
     batch = Batch(y[..., None], y, torch.ones(1, 10).long(), torch.full((1, 10), 0.1).double())
     for lift in (0.0, 0.19, 0.21, -0.5):
-        made = costly(batch, torch.tensor([[0.0, lift]], dtype=torch.float64))
+        made = with_costs(batch, torch.tensor([[0.0, lift]], dtype=torch.float64))
         best = (made.weight * made.y).sum() / made.weight.sum()  # of cross-entropy: the mean
         assert (best > 0.5) == (2 * 0.4 - 1 + lift > 0)
 
@@ -118,10 +118,10 @@ def test_multipliers_take_steps_of_the_dual(federation):
         rounds=2, batch=10_000, target_ddp=0.03, target_global=0.01, dual_step=0.5, alpha=0.1
     )
     network = linear(federation.encoder.width, groups=2)
-    everyone = clients(federation, network)
+    all_clients = clients(federation, network)
     server = algorithm.start_server({"w": network.init(np.random.default_rng(0))}, torch.ones(3))
-    own = algorithm.start_clients(server, {}, everyone)
-    sent, kept = algorithm.client_round(server, own, everyone, 0)
+    own = algorithm.start_clients(server, {}, all_clients)
+    sent, kept = algorithm.client_round(server, own, all_clients, 0)
     rate = sent["positive"] / sent["group"]
     gaps = (rate[:, 1] - rate[:, 0]).numpy()
     expected = -np.sign(gaps) * 0.5 * np.maximum(np.abs(gaps) - 0.03, 0)
@@ -137,15 +137,15 @@ def test_without_limits_it_is_fedavg_with_a_last_epoch(federation):
     network = linear(federation.encoder.width, groups=2)
     free = pff.methods.FedFACTIn(rounds=3, batch=40, target_ddp=1.0)
     w = play(federation, pff.methods.FedAvg(rounds=3, batch=40), network, 3)[-1]["w"]
-    everyone = clients(federation, network)
+    all_clients = clients(federation, network)
     server = free.start_server({"w": network.init(np.random.default_rng(0))}, torch.ones(3))
-    own = free.start_clients(server, {}, everyone)
+    own = free.start_clients(server, {}, all_clients)
     for t in range(3):
-        sent, own = free.client_round(server, own, everyone, t)
+        sent, own = free.client_round(server, own, all_clients, t)
         server = free.server_round(server, sent, torch.ones(3))
     assert (own["mu"] == 0).all()
     torch.testing.assert_close(server["w"], w)
-    assert not torch.allclose(free.personalise(server, own, everyone)[0], w, atol=1e-5)
+    assert not torch.allclose(free.personalise(server, own, all_clients)[0], w, atol=1e-5)
 
 
 def test_training_brings_the_gaps_down(compas):

@@ -3,14 +3,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from made_central import accuracy, ddp, same_in_a_stack_and_alone, table, trained, unfair
+from made_central import accuracy, ddp, same_in_a_stack_and_single, table, trained, unfair
 from scipy.linalg import sqrtm
 from sklearn.covariance import ledoit_wolf
 
 import pfedfair as pff
 from pfedfair.data.task import Task
 from pfedfair.methods import Clients
-from pfedfair.methods.gaussian_swap import GaussianSwap, monge, shrunk, swapped
+from pfedfair.methods.gaussian_swap import GaussianSwap, monge, shrink, swap
 from pfedfair.models import linear
 
 
@@ -25,7 +25,7 @@ def test_in_one_dimension_it_is_shift_and_scale():
     a, b = rng.normal(1.0, 2.0, 400), rng.normal(-3.0, 0.5, 300)
     x = torch.from_numpy(np.concatenate([a, b]))[:, None]
     s = torch.from_numpy(np.repeat([0, 1], [400, 300]))
-    found, group = swapped(x, torch.zeros(700), s)
+    found, group = swap(x, torch.zeros(700), s)
     there = b.mean() + b.std() / a.std() * (a - a.mean())
     back = a.mean() + a.std() / b.std() * (b - b.mean())
     np.testing.assert_allclose(found[:, 0], np.concatenate([there, back]), rtol=1e-4, atol=1e-4)
@@ -55,17 +55,17 @@ def test_covariances_are_ledoit_and_wolfs(n, d):
     rows = rng.normal(size=(n, d)) * np.linspace(0.2, 3, d)
     rows -= rows.mean(0)
     expected, _ = ledoit_wolf(rows, assume_centered=True)
-    np.testing.assert_allclose(shrunk(torch.from_numpy(rows), d), expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(shrink(torch.from_numpy(rows), d), expected, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize(("n", "d"), [(400, 6), (30, 50)])
-def test_swapped_people_have_the_other_groups_mean_and_covariance(n, d):
-    """For few people too: the shrunk covariance of theirs goes to the shrunk one of the others."""
+def test_swapped_rows_have_the_other_groups_mean_and_covariance(n, d):
+    """For few rows too: the shrunk covariance of theirs goes to the shrunk one of the others."""
     rng = np.random.default_rng(2)
     x = rng.normal(size=(2 * n, d)) @ positive(d, rng)
     s = np.repeat([0, 1], n)
     x[s == 1] = 1 + x[s == 1] * np.linspace(0.5, 2, d)
-    found, _ = swapped(torch.from_numpy(x), torch.zeros(2 * n), torch.from_numpy(s))
+    found, _ = swap(torch.from_numpy(x), torch.zeros(2 * n), torch.from_numpy(s))
     rows = [x[s == z] for z in (0, 1)]
     apart = [part - part.mean(0) for part in rows]
     covs = [ledoit_wolf(part, assume_centered=True)[0] for part in apart]
@@ -80,13 +80,13 @@ def test_swapped_people_have_the_other_groups_mean_and_covariance(n, d):
         )
 
 
-def test_a_label_without_enough_people_stays_as_it_is():
+def test_a_label_without_enough_rows_stays_as_it_is():
     rng = np.random.default_rng(3)
     x, y = torch.from_numpy(rng.normal(size=(20, 3))), torch.zeros(20)
     y[:8] = 1
     s = torch.zeros(20, dtype=torch.int64)
     s[0], s[8:14] = 1, 1  # one of group 1 with label 1
-    found, group = swapped(x, y, s)
+    found, group = swap(x, y, s)
     assert torch.equal(found[:8], x[:8])
     assert torch.equal(group[:8], s[:8])
     assert torch.equal(group[8:], 1 - s[8:])
@@ -96,28 +96,28 @@ def test_a_label_without_enough_people_stays_as_it_is():
 def test_constant_and_equal_inputs_do_no_harm():
     x = torch.ones(12, 4)
     y, s = torch.arange(12).remainder(2).float(), torch.arange(12) // 6
-    found, _ = swapped(x, y, s)
+    found, _ = swap(x, y, s)
     torch.testing.assert_close(found, x)
     x[:, 0] = torch.linspace(-1, 1, 12)
-    found, _ = swapped(x, y, s)
+    found, _ = swap(x, y, s)
     assert torch.isfinite(found).all()
     torch.testing.assert_close(found[:, 1:], x[:, 1:])
 
 
-def test_a_share_of_zero_is_plain_training():
+def test_a_share_of_zero_is_standard_training():
     rows = unfair(300)
     options = {"rounds": 4, "batch": 60, "alpha": 0.05}
-    plain, _ = trained(pff.methods.Local(**options), rows)
+    baseline, _ = trained(pff.methods.Local(**options), rows)
     still, _ = trained(GaussianSwap(share=0.0, **options), rows)
-    torch.testing.assert_close(still, plain, rtol=0, atol=1e-5)
+    torch.testing.assert_close(still, baseline, rtol=0, atol=1e-5)
 
 
-def test_a_step_is_that_of_both_kinds_of_people():
-    """With S as an input, a swapped person has the other group's."""
+def test_a_step_is_that_of_both_kinds_of_rows():
+    """With S as an input, a swapped row has the other group's."""
     rows = unfair(60)._replace(task=Task(2, 2, True))
     algorithm = GaussianSwap(share=0.3, rounds=1, batch=60, optimiser="sgd", alpha=1.0)
     theta, _ = trained(algorithm, rows, linear(3, groups=2))
-    moved, group = swapped(rows.x, rows.y, rows.s)
+    moved, group = swap(rows.x, rows.y, rows.s)
     w = torch.zeros(5, requires_grad=True)
     total = 0.0
     for part, x, s in ((0.7, rows.x, rows.s), (0.3, moved, group)):
@@ -127,16 +127,16 @@ def test_a_step_is_that_of_both_kinds_of_people():
     torch.testing.assert_close(theta[0], -w.grad, rtol=1e-4, atol=1e-6)
 
 
-def test_ddp_falls_where_label_and_group_go_together():
+def test_ddp_falls_where_label_and_group_are_correlated():
     rows, new = unfair(), unfair(seed=1)
     options = {"rounds": 60, "batch": 1000, "alpha": 0.02}
-    plain, fair = (
+    baseline, fair = (
         trained(pff.methods.Local(**options), rows),
         trained(GaussianSwap(**options), rows),
     )
-    assert ddp(*plain, new) > 0.5
-    assert ddp(*fair, new) < 0.37  # 0.31 by the first input alone, as labels differ
-    assert accuracy(*fair, new) > 0.74  # 0.76 by that input alone
+    assert ddp(*baseline, new) > 0.5
+    assert ddp(*fair, new) < 0.37  # 0.31 by the first input only, as labels differ
+    assert accuracy(*fair, new) > 0.74  # 0.76 by that input only
 
 
 def test_rows_of_other_clients_have_no_part_in_it():
@@ -154,7 +154,7 @@ def test_rows_of_other_clients_have_no_part_in_it():
     assert torch.equal(found, again)
 
 
-def test_padding_may_stand_for_a_row_that_nobody_has():
+def test_padding_may_stand_for_a_row_of_no_client():
     rows = unfair(300)
     own = [np.arange(100, 200), np.arange(200, 257)]
     network, algorithm = linear(3), GaussianSwap(rounds=3, batch=1000)
@@ -174,8 +174,8 @@ def test_embeddings_may_be_stored_in_half_precision():
     torch.testing.assert_close(found, expected, rtol=0, atol=2e-3)
 
 
-def test_a_stack_is_as_each_client_alone(federation):
-    same_in_a_stack_and_alone(federation, GaussianSwap(rounds=6, batch=20, alpha=0.01))
+def test_a_stack_is_as_each_client_by_one(federation):
+    same_in_a_stack_and_single(federation, GaussianSwap(rounds=6, batch=20, alpha=0.01))
 
 
 def test_pixels_and_more_groups_are_refused():
@@ -191,7 +191,7 @@ def test_pixels_and_more_groups_are_refused():
     ("options", "message"),
     [
         ({"share": 1.5}, r"share must be in \[0, 1\], got 1.5"),
-        ({"eta": 0.5}, "GaussianSwap has an objective of its own"),
+        ({"eta": 0.5}, "GaussianSwap has its own objective"),
     ],
 )
 def test_bad_settings_are_refused(options, message):

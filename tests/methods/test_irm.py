@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from made_central import alone, same_in_a_stack_and_alone, some, table, trained
+from made_central import same_in_a_stack_and_single, single, some, table, trained
 from torch.nn import functional
 
 import pfedfair as pff
@@ -15,7 +15,7 @@ from pfedfair.penalties.objective import slope_of
 
 
 def written(logits, y, s, lam):
-    """IRMv1 of one client's people as the paper's appendix has it, with a real dummy scale."""
+    """IRMv1 of one client's rows as the paper's appendix has it, with a real dummy scale."""
     terms = []
     for e in sorted(set(s.tolist())):
         z, label = logits[s == e], y[s == e]
@@ -37,12 +37,12 @@ def written(logits, y, s, lam):
     seed=st.integers(0, 99),
 )
 def test_value_and_slope_are_those_of_a_real_dummy_scale(outputs, groups, n, lam, seed):
-    """Few people and many groups, so that some minibatches lack a group."""
+    """Few rows and many groups, so that some minibatches lack a group."""
     logits, batch = some(3, n, outputs, groups, seed=seed)
     found = value(logits, batch, groups, lam)
     slope = slope_of(lambda z: value(z, batch, groups, lam), logits)
     for k in range(3):
-        own, there = alone(batch, k), batch.weight[k] > 0
+        own, there = single(batch, k), batch.weight[k] > 0
         z = logits[k, there].clone().requires_grad_()
         expected = written(z, own.y[0], own.s[0], lam)
         torch.testing.assert_close(found[k], expected.detach(), rtol=1e-4, atol=1e-6)
@@ -60,7 +60,7 @@ def test_two_environments_by_hand():
     assert value(logits, batch, 2, 2.0).item() == pytest.approx((first + math.log(2)) / 2 / 2)
 
 
-def test_nobody_is_no_reason_to_fail():
+def test_an_empty_client_is_no_reason_to_fail():
     logits, batch = some(1, 4)
     empty = batch._replace(weight=torch.zeros(1, 4))
     assert (slope_of(lambda z: value(z, empty, 2, 10.0), logits) == 0).all()
@@ -99,15 +99,15 @@ def test_it_leaves_an_input_whose_meaning_differs_between_groups():
     right = np.stack([rng.random(n) < 0.75, rng.random(n) < np.where(s == 0, 0.95, 0.7)], 1)
     rows = table(np.where(right, 1.0, -1.0) * np.where(y, 1, -1)[:, None], y, s)
     options = {"rounds": 600, "batch": n, "alpha": 0.02}
-    plain, _ = trained(pff.methods.Local(**options), rows)
+    baseline, _ = trained(pff.methods.Local(**options), rows)
     found, _ = trained(IRM(lam=1000.0, warmup=100, **options), rows)
-    ratio = [abs(w[0, 1] / w[0, 0]).item() for w in (plain, found)]
+    ratio = [abs(w[0, 1] / w[0, 0]).item() for w in (baseline, found)]
     assert ratio[0] > 1.3
     assert ratio[1] < 0.5
 
 
-def test_a_stack_is_as_each_client_alone(federation):
-    same_in_a_stack_and_alone(federation, IRM(rounds=6, batch=20, alpha=0.01))
+def test_a_stack_is_as_each_client_by_one(federation):
+    same_in_a_stack_and_single(federation, IRM(rounds=6, batch=20, alpha=0.01))
 
 
 def test_a_client_with_one_group_trains():
@@ -123,7 +123,7 @@ def test_a_client_with_one_group_trains():
     [
         ({"lam": -1.0}, "lam must be a number >= 0, got -1"),
         ({"warmup": -1}, "warmup must be at least 0"),
-        ({"eta": 0.5}, "IRM has an objective of its own: leave out eta, got 0.5"),
+        ({"eta": 0.5}, "IRM has its own objective: leave out eta, got 0.5"),
     ],
 )
 def test_bad_settings_are_refused(options, message):

@@ -52,11 +52,11 @@ def eta_of(federation, network, w, client):
 
 def test_loose_tolerances_leave_fedavg_as_it_is(federation):
     network, fitted = fit(federation, **LOOSE)
-    plain = local.fit(federation, pff.methods.FedAvg(rounds=6, **OPTIONS), network, seed=0)
+    baseline = local.fit(federation, pff.methods.FedAvg(rounds=6, **OPTIONS), network, seed=0)
     assert torch.equal(numbers(fitted.rules), torch.zeros(3, 2, 4))
-    torch.testing.assert_close(fitted.theta, plain.theta, rtol=0, atol=1e-6)
-    ours, theirs = (decided(federation, network, each) for each in (fitted, plain))
-    assert (ours == theirs).all()
+    torch.testing.assert_close(fitted.theta, baseline.theta, rtol=0, atol=1e-6)
+    ours, reference = (decided(federation, network, each) for each in (fitted, baseline))
+    assert (ours == reference).all()
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.05])
@@ -84,11 +84,11 @@ def test_local_thresholds_are_those_of_the_exact_rule(compas, delta):
         positive = best.positive(eta, tilt)
         offset = offsets(fitted)[i, s]
         hard = np.log(eta / (1 - eta)) + offset > 0
-        assert (hard != (positive > 0.5)).mean() < 0.02  # but for people at the threshold
+        assert (hard != (positive > 0.5)).mean() < 0.02  # but for rows at the threshold
 
 
-def test_global_tolerance_alone_is_the_exact_rule_of_the_federation_as_one_client(compas):
-    """Everybody has the same offsets then."""
+def test_global_tolerance_only_is_the_exact_rule_of_the_federation_as_one_client(compas):
+    """All rows has the same offsets then."""
     network, fitted = fit(
         compas, batch=600, delta_local=1.0, delta_global=0.03, rounds=6, dual_rounds=2
     )
@@ -108,7 +108,7 @@ def test_global_tolerance_alone_is_the_exact_rule_of_the_federation_as_one_clien
 def test_both_limits_reach_the_optimum_of_the_linear_program(federation, local, whole):
     """Among all randomised decisions on the same scores, by linear programming."""
     network, fitted = fit(federation, delta_local=local, delta_global=whole, dual_rounds=1)
-    _, mine, everyone = measured(federation, network, fitted)
+    _, by_client, pooled = measured(federation, network, fitted)
     parts = [eta_of(federation, network, fitted.w, i) for i in range(3)]
     eta, s = map(np.concatenate, zip(*parts, strict=True))
     client = np.repeat(range(3), [len(p[0]) for p in parts])
@@ -124,11 +124,11 @@ def test_both_limits_reach_the_optimum_of_the_linear_program(federation, local, 
     )
     offset = offsets(fitted)[client, s]
     h = np.log(eta / (1 - eta)) + offset > 0
-    # Thresholds cannot split a person: each limit may be off by one, of a margin below 0.2.
+    # Thresholds cannot split a row: each limit may be off by one, of a margin below 0.2.
     assert ((2 * eta - 1) * h).sum() == pytest.approx(-best.fun, abs=0.6)
     assert -best.fun < ((2 * eta - 1) * (eta > 0.5)).sum() - 0.5  # the limits cost something
-    assert (mine["ddp"] <= local + 1e-9).all()
-    assert everyone["ddp"] <= whole + 0.03
+    assert (by_client["ddp"] <= local + 1e-9).all()
+    assert pooled["ddp"] <= whole + 0.03
 
 
 def test_more_rounds_narrow_the_grid():
@@ -146,15 +146,15 @@ def test_extreme_scores_do_not_overflow(federation):
     """Logits up to 1e6: sigmoids are exactly 0 and 1, soft-plus in float32 would be inf."""
     algorithm = LoGoFair(rounds=2, delta_local=0.0, delta_global=0.0, batch=10_000)
     network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.task)
-    everyone = clients(federation, network)
+    all_clients = clients(federation, network)
     w = network.init(np.random.default_rng(0)) * 1e6
     _, _, search = algorithm.phases
     sizes = torch.ones(3)
     server = search.start_server({"w": w}, sizes)
     server["group"] = torch.tensor([100.0, 100.0], dtype=torch.float64)
-    sent, own = search.client_round(server, {}, everyone, t=0)
+    sent, own = search.client_round(server, {}, all_clients, t=0)
     after = search.server_round(server, sent, sizes)
-    rules = algorithm.rules(after, own, everyone)
+    rules = algorithm.rules(after, own, all_clients)
     for tensor in (*sent.values(), *after.values(), numbers(rules)):
         assert torch.isfinite(tensor).all()
     x, s = federation.table.x, federation.table.s
@@ -163,26 +163,26 @@ def test_extreme_scores_do_not_overflow(federation):
 
 
 def test_chunks_do_not_matter(federation):
-    """But for one person: rounding may decide who stands just beyond a threshold."""
+    """But for one row: rounding may decide who stands just beyond a threshold."""
     network, one = fit(federation, at_once=1)
     _, ten = fit(federation, at_once=10)
     torch.testing.assert_close(one.w, ten.w, rtol=1e-4, atol=1e-5)
     counts, others = (measured(federation, network, f)[0] for f in (one, ten))
     assert np.abs(counts.sum(2) - others.sum(2)).max() <= 1
 
-    algorithm, everyone = LoGoFair(delta_global=1.0), clients(federation, network)
+    algorithm, all_clients = LoGoFair(delta_global=1.0), clients(federation, network)
     _, _, search = algorithm.phases
     group = torch.ones(2, dtype=torch.float64)
     # the same model: the same answers
     server = search.start_server({"w": ten.w, "group": group}, torch.ones(3))
-    sent, _ = search.client_round(server, {}, everyone, t=0)
-    rules = algorithm.rules(server, {}, everyone)
+    sent, _ = search.client_round(server, {}, all_clients, t=0)
+    rules = algorithm.rules(server, {}, all_clients)
     for i in range(3):
-        alone = Clients(network, federation.table, [everyone.rows[i]], [i], 0)
-        answer, _ = search.client_round(server, {}, alone, t=0)
+        single = Clients(network, federation.table, [all_clients.rows[i]], [i], 0)
+        answer, _ = search.client_round(server, {}, single, t=0)
         torch.testing.assert_close(answer["positive"][0], sent["positive"][i], rtol=0, atol=0.01)
-        (mine,) = algorithm.rules(server, {}, alone)
-        torch.testing.assert_close(mine.numbers, rules[i].numbers, rtol=0, atol=1e-5)
+        (rule,) = algorithm.rules(server, {}, single)
+        torch.testing.assert_close(rule.numbers, rules[i].numbers, rtol=0, atol=1e-5)
 
 
 def test_a_client_without_a_group_follows_the_federation(table):
@@ -214,9 +214,9 @@ def test_messages_are_aggregates(federation):
 def test_the_gap_at_a_client_falls_as_the_tolerance_does(federation):
     network, fitted = fit(federation, **LOOSE)
     server = {"w": fitted.w, "group": fitted.server["group"]}
-    people = score_margins(clients(federation, network), server)
+    margins = score_margins(clients(federation, network), server)
     zero = torch.zeros((), dtype=torch.float64)
-    mus = [solve(people, zero, delta, smooth=0.0).abs() for delta in (0.3, 0.2, 0.1, 0.0)]
+    mus = [solve(margins, zero, delta, smooth=0.0).abs() for delta in (0.3, 0.2, 0.1, 0.0)]
     for wide, tight in pairwise(mus):
         assert (wide <= tight).all()
 

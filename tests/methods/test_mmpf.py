@@ -101,7 +101,7 @@ def test_a_group_that_a_client_does_not_have_gets_no_weight():
 @pytest.mark.parametrize("groups", GROUPS)
 @pytest.mark.parametrize("eta", [0.0, 0.6])
 def test_a_round_is_one_gradient_step_on_the_weighted_risks(federation, groups, eta):
-    """One minibatch, plain SGD: v moves by -alpha times autograd's gradient of sum mu_g r_g(v)."""
+    """One minibatch, SGD: v moves by -alpha times autograd's gradient of sum mu_g r_g(v)."""
     network = linear(federation.encoder.width, groups=2)
     algorithm = MMPF(groups=groups, alpha=0.3, eta=eta, **FULL)
     before, after = play(federation, algorithm, network, 3)[-2:]
@@ -152,8 +152,8 @@ def test_the_minimax_model_of_two_clients_is_known():
     lone = rates(0.9, 0.3)
     options = {"rounds": 150, "alpha": 0.2, **FULL}
     fair = local.fit(lone, MMPF(**options), Bias(), seed=0)
-    plain = local.fit(lone, FedAvg(**options), Bias(), seed=0)
-    assert torch.sigmoid(plain.w).item() == pytest.approx(0.6, abs=0.01)
+    baseline = local.fit(lone, FedAvg(**options), Bias(), seed=0)
+    assert torch.sigmoid(baseline.w).item() == pytest.approx(0.6, abs=0.01)
     assert torch.sigmoid(fair.w).item() == pytest.approx(0.5, abs=0.02)
     assert torch.equal(fair.theta, fair.w.repeat(2, 1))
 
@@ -175,7 +175,7 @@ def test_the_worst_group_is_better_off_than_under_fedavg(groups):
     network = linear(federation.encoder.width)
     options = {"rounds": 60, "alpha": 0.5, "weighting": "size", **FULL}
     fair = local.fit(federation, MMPF(groups=groups, **options), network, seed=0)
-    plain = local.fit(federation, FedAvg(**options), network, seed=0)
+    baseline = local.fit(federation, FedAvg(**options), network, seed=0)
     judge = MMPF(groups=groups, **options)
 
     def worst(w):
@@ -184,7 +184,7 @@ def test_the_worst_group_is_better_off_than_under_fedavg(groups):
         sizes = torch.from_numpy(federation.sizes).float()
         return judge.server_round(start, sent, sizes)["worst"].item()
 
-    assert worst(fair.w) < worst(plain.w) - 0.1
+    assert worst(fair.w) < worst(baseline.w) - 0.1
 
 
 @pytest.mark.parametrize("groups", GROUPS)
@@ -197,8 +197,8 @@ def test_weights_stay_on_the_simplex_and_the_best_model_never_gets_worse(federat
         assert after["mu"].sum().item() == pytest.approx(1, abs=1e-5)
         assert after["worst"] <= before["worst"]
         assert after["K"] >= 1
-    everyone = clients(federation, network)
-    sent, _ = algorithm.client_round(states[-1] | {"v": states[-1]["w"]}, {}, everyone, 99)
+    all_clients = clients(federation, network)
+    sent, _ = algorithm.client_round(states[-1] | {"v": states[-1]["w"]}, {}, all_clients, 99)
     again = algorithm.server_round(
         states[-1], sent, torch.from_numpy(federation.sizes).float()
     )  # the kept model has the kept risk
@@ -217,11 +217,11 @@ def test_chunks_do_not_matter(federation, groups):
 @pytest.mark.parametrize("groups", GROUPS)
 def test_no_aliases_and_nothing_changed_that_was_given(federation, groups):
     network = MLP(federation.encoder.width, (5,), groups=2)
-    algorithm, everyone = MMPF(groups=groups, batch=40), clients(federation, network)
+    algorithm, all_clients = MMPF(groups=groups, batch=40), clients(federation, network)
     sizes = torch.from_numpy(federation.sizes).float()
     server = play(federation, algorithm, network, 1)[-1]
     before = {k: v.clone() for k, v in server.items()}
-    sent, own = algorithm.client_round(server, {}, everyone, 1)
+    sent, own = algorithm.client_round(server, {}, all_clients, 1)
     received = {k: v.clone() for k, v in sent.items()}
     new = algorithm.server_round(server, sent, sizes)
     assert own == {}
@@ -244,11 +244,11 @@ def test_messages_hold_aggregates_only(federation):
 def test_a_client_without_one_group_trains():
     lone = rates(0.9, 0.3)
     keep = lone.partition.train[0][lone.table.s[lone.partition.train[0]].numpy() == 0]
-    everyone = Clients(Bias(), lone.table, [keep, lone.partition.train[1]], [0, 1], seed=0)
+    all_clients = Clients(Bias(), lone.table, [keep, lone.partition.train[1]], [0, 1], seed=0)
     algorithm, sizes = MMPF(groups="both", eta=0.5), torch.tensor([float(len(keep)), 100.0])
     server = algorithm.start_server({"w": torch.zeros(1)}, sizes)
     for t in range(5):
-        sent, _ = algorithm.client_round(server, {}, everyone, t)
+        sent, _ = algorithm.client_round(server, {}, all_clients, t)
         server = algorithm.server_round(server, sent, sizes)
     assert all(torch.isfinite(value).all() for value in server.values())
     assert server["mu"][0, 1] == 0
@@ -257,7 +257,7 @@ def test_a_client_without_one_group_trains():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"groups": "everyone"}, "Unknown groups 'everyone'"),
+        ({"groups": "all_clients"}, "Unknown groups 'everyone'"),
         ({"mu_step": 1.0}, r"mu_step must be in \[0, 1\), got 1"),
         ({"K_min": 0}, "K_min must be at least 1, got 0"),
     ],

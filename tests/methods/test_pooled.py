@@ -27,8 +27,8 @@ def run(many):
 
 
 def parts(run):
-    everyone = clients(run.federation, run.network)
-    return hold_out(pff.methods.Clients(**vars(everyone) | {"seed": run.seed}), 0.2)
+    all_clients = clients(run.federation, run.network)
+    return hold_out(pff.methods.Clients(**vars(all_clients) | {"seed": run.seed}), 0.2)
 
 
 def test_the_trees_are_scikit_learns_on_all_clients_rows(run):
@@ -110,7 +110,7 @@ def test_another_target_needs_no_training(run):
         run.retarget(trees=3)
 
 
-def test_chunks_do_not_matter_since_all_rows_are_together(many):
+def test_chunks_do_not_matter_since_all_rows_are_in_one_place(many):
     algorithm = pff.methods.Pooled(trees=5)
     network = algorithm.network(pff.MLP(2), many.table.task)
     one, ten = (fit(many, algorithm, network, 0, at_once=k) for k in (1, 10))
@@ -122,8 +122,8 @@ def test_it_is_saved_and_read_again(run, tmp_path):
     model = pff.load_model(tmp_path, client="4")
     assert isinstance(model.predictor.network, Trees)
     frame, s = run.federation.data.frame, run.federation.data.s
-    mine = run.personal_model("4").predict_proba(frame, s)
-    np.testing.assert_array_equal(model.predict_proba(frame, s), mine)
+    expected = run.personal_model("4").predict_proba(frame, s)
+    np.testing.assert_array_equal(model.predict_proba(frame, s), expected)
     assert Predictor.same(model.predictor, run.personal_model("4").predictor)
 
 
@@ -131,10 +131,10 @@ def test_one_label_everywhere_is_that_label(federation):
     table = federation.table
     algorithm = pff.methods.Pooled(trees=5)
     network = algorithm.network(pff.MLP(2), table.task)
-    everyone = clients(federation, network)
+    all_clients = clients(federation, network)
     for label in (0.0, 1.0):
         same = table._replace(y=torch.full_like(table.y, label))
-        row = algorithm.grow(pff.methods.Clients(**vars(everyone) | {"table": same}))
+        row = algorithm.grow(pff.methods.Clients(**vars(all_clients) | {"table": same}))
         z = network.logits(row[None], table.inputs(slice(None))[None], table.s[None])
         assert ((z > 0) == bool(label)).all()
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from made_central import accuracy, ddp, same_in_a_stack_and_alone, table, trained, unfair
+from made_central import accuracy, ddp, same_in_a_stack_and_single, table, trained, unfair
 
 import pfedfair as pff
 from pfedfair.methods import Clients
@@ -12,7 +12,7 @@ from pfedfair.models import linear
 
 
 def test_weights_by_hand():
-    """Of 10 people 4 have label 0: 3 of group 0, 1 of group 1; of the 6 others 1 and 5."""
+    """Of 10 rows 4 have label 0: 3 of group 0, 1 of group 1; of the 6 others 1 and 5."""
     found = weights(torch.tensor([[[3.0, 1.0], [1.0, 5.0]]]))[0]
     expected = [[0.4 * 0.4 / 0.3, 0.4 * 0.6 / 0.1], [0.6 * 0.4 / 0.1, 0.6 * 0.6 / 0.5]]
     torch.testing.assert_close(found, torch.tensor(expected))
@@ -68,16 +68,16 @@ def test_a_step_is_that_of_pytorchs_weighted_loss(classes):
     torch.testing.assert_close(theta[0], -grad, rtol=1e-4, atol=1e-6)
 
 
-def test_ddp_falls_where_label_and_group_go_together():
+def test_ddp_falls_where_label_and_group_are_correlated():
     rows, new = unfair(), unfair(seed=1)
     options = {"rounds": 60, "batch": 1000, "alpha": 0.02}
-    plain, fair = trained(pff.methods.Local(**options), rows), trained(Reweigh(**options), rows)
-    assert ddp(*plain, new) > 0.5
-    assert ddp(*fair, new) < 0.37  # 0.31 by the first input alone, as labels differ
-    assert accuracy(*fair, new) > 0.74  # 0.76 by that input alone
+    baseline, fair = trained(pff.methods.Local(**options), rows), trained(Reweigh(**options), rows)
+    assert ddp(*baseline, new) > 0.5
+    assert ddp(*fair, new) < 0.37  # 0.31 by the first input only, as labels differ
+    assert accuracy(*fair, new) > 0.74  # 0.76 by that input only
 
 
-def test_independent_already_is_plain_training():
+def test_independent_already_is_standard_training():
     rng = np.random.default_rng(4)
     y, s = np.repeat([0, 1], 40), np.tile([0, 1], 40)
     rows = table(rng.normal(size=(80, 3)) + y[:, None], y, s)
@@ -87,11 +87,11 @@ def test_independent_already_is_plain_training():
     )
 
 
-def test_a_stack_is_as_each_client_alone(federation):
-    same_in_a_stack_and_alone(federation, Reweigh(rounds=6, batch=20, alpha=0.01))
+def test_a_stack_is_as_each_client_by_one(federation):
+    same_in_a_stack_and_single(federation, Reweigh(rounds=6, batch=20, alpha=0.01))
 
 
 def test_it_has_no_level_and_no_eta():
     assert Reweigh().level == ""
-    with pytest.raises(pff.InputError, match="Reweigh has an objective of its own"):
+    with pytest.raises(pff.InputError, match="Reweigh has its own objective"):
         Reweigh(eta=0.1)

@@ -1,4 +1,4 @@
-"""A target in the place of eta: what a client does with its multiplier."""
+"""A target instead of eta: the multiplier of each client."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from pfedfair.models import MLP, linear
 
 
 def held(counts):
-    """One client's people: `counts[z]` is (negative, positive) decisions in group z."""
+    """One client's rows: `counts[z]` is (negative, positive) decisions in group z."""
     logits = [-1.0] * counts[0][0] + [1.0] * counts[0][1] + [-1.0] * counts[1][0]
     logits += [1.0] * counts[1][1]
     s = [0] * sum(counts[0]) + [1] * sum(counts[1])
@@ -35,9 +35,9 @@ def held(counts):
     [
         ([(8, 2), (6, 4)], None, 0.2 - 0.05),
         ([(6, 4), (8, 2)], None, 0.2 - 0.05),
-        ([(10, 0), (10, 0)], None, -0.05),  # one class for everybody: let it go
+        ([(10, 0), (10, 0)], None, -0.05),  # one class for all rows: let it go
         ([(0, 10), (0, 10)], 0.95, -0.05),
-        ([(5, 5), (0, 0)], None, 0.0),  # nobody to compare with
+        ([(5, 5), (0, 0)], None, 0.0),  # no row to compare with
         (
             [(8, 2), (6, 4)],
             0.975,
@@ -53,47 +53,49 @@ def test_excess_by_hand(counts, confidence, expected):
 
 def test_gradient_is_the_convex_mix_with_each_clients_own_eta(federation):
     network = linear(federation.encoder.width, groups=2)
-    everyone = clients(federation, network)
+    all_clients = clients(federation, network)
     algorithm = targeted(make("fedavg-kde", {"eta": 0.5}))
     (phase,) = algorithm.phases
-    own = phase.start_clients({}, {}, everyone)
-    assert torch.equal(own["log_mu"], torch.zeros(len(everyone), 1))
-    etas = torch.linspace(0.1, 0.8, len(everyone))[:, None]
-    targeted_clients = algorithm.watch({"log_mu": torch.logit(etas)}, everyone)
-    targeted_clients.dual.asked = 1  # not the time to look
-    w = torch.from_numpy(np.random.default_rng(0).normal(size=(len(everyone), network.size)))
-    batch = stack(everyone.table, everyone.rows)
+    own = phase.start_clients({}, {}, all_clients)
+    assert torch.equal(own["log_mu"], torch.zeros(len(all_clients), 1))
+    etas = torch.linspace(0.1, 0.8, len(all_clients))[:, None]
+    targeted_clients = algorithm.watch({"log_mu": torch.logit(etas)}, all_clients)
+    targeted_clients.dual.gradients = 1  # no measurement at this one
+    w = torch.from_numpy(np.random.default_rng(0).normal(size=(len(all_clients), network.size)))
+    batch = stack(all_clients.table, all_clients.rows)
     found = targeted_clients.gradient(algorithm.method.objective, w.float(), batch)
     for i, eta in enumerate(etas[:, 0].tolist()):
-        expected = everyone.gradient(make("fedavg-kde", {"eta": eta}).objective, w.float(), batch)
+        expected = all_clients.gradient(
+            make("fedavg-kde", {"eta": eta}).objective, w.float(), batch
+        )
         torch.testing.assert_close(found[i], expected[i], rtol=1e-4, atol=1e-6)
-    plain = pff.methods.FedAvg().objective
+    baseline = pff.methods.FedAvg().objective
     torch.testing.assert_close(
-        targeted_clients.gradient(plain, w.float(), batch),
-        everyone.gradient(plain, w.float(), batch),
+        targeted_clients.gradient(baseline, w.float(), batch),
+        all_clients.gradient(baseline, w.float(), batch),
     )
 
 
 def test_the_multiplier_rises_above_the_target_and_falls_below(federation):
     network = linear(federation.encoder.width, groups=2)
-    everyone = clients(federation, network)
-    own = {"log_mu": torch.zeros(len(everyone), 1)}
-    unfair = torch.zeros(len(everyone), network.size)
+    all_clients = clients(federation, network)
+    own = {"log_mu": torch.zeros(len(all_clients), 1)}
+    unfair = torch.zeros(len(all_clients), network.size)
     unfair[:, -2], unfair[:, -1] = 10.0, -5.0  # decides by S, the last input
-    mild = torch.zeros(len(everyone), network.size)
+    mild = torch.zeros(len(all_clients), network.size)
     mild[:, 0] = 10.0  # by the first input
     for target, model, sign in ((0.0, unfair, 1), (0.95, mild, -1)):
         algorithm = targeted(make("fedavg-kde"), target_ddp=target, dual_step=0.5)
-        targeted_clients = algorithm.watch(own, everyone)
+        targeted_clients = algorithm.watch(own, all_clients)
         targeted_clients.dual.look(network, model)
         both = torch.tensor([0 < s.float().mean() < 1 for s in targeted_clients.dual.held.s])
         moved = targeted_clients.dual.log_mu[both]
         assert len(moved)
         assert (moved * sign > 0).all()
         assert (moved.abs() <= 0.5).all()
-    collapsed = torch.zeros(len(everyone), network.size)
+    collapsed = torch.zeros(len(all_clients), network.size)
     collapsed[:, -1] = -9.0
-    targeted_clients = targeted(make("fedavg-kde"), target_ddp=0.05).watch(own, everyone)
+    targeted_clients = targeted(make("fedavg-kde"), target_ddp=0.05).watch(own, all_clients)
     for _ in range(400):
         targeted_clients.dual.look(network, collapsed)
     assert (targeted_clients.dual.log_mu == -3.5).all()
@@ -129,13 +131,13 @@ def test_every_penalised_method_takes_a_target(federation, method):
 
 def test_the_multiplier_stays_at_the_client(federation):
     network = MLP(federation.encoder.width, (5,), groups=2)
-    everyone = clients(federation, network)
+    all_clients = clients(federation, network)
     sizes = torch.tensor(federation.sizes).float()
     algorithm = targeted(make("fedavg-kde", {"batch": 10_000}), target_ddp=0.0)
     (phase,) = algorithm.phases
     server = {"w": network.init(np.random.default_rng(0))}
-    server, own = start(phase, server, {}, everyone, sizes)
-    sent, kept = phase.client_round(server, own, everyone, 0)
+    server, own = start(phase, server, {}, all_clients, sizes)
+    sent, kept = phase.client_round(server, own, all_clients, 0)
     assert set(sent) == {"w"}
     assert set(kept) == {"log_mu"}
     assert not torch.equal(kept["log_mu"], own["log_mu"])
@@ -172,7 +174,7 @@ def test_a_method_without_penalty_has_no_target():
 
 
 def test_minibatches_are_the_methods(federation):
-    """Clients are put side by side by them, also where nobody copied them."""
+    """Clients are put in one stack by them, also where no row copied them."""
     direct = pff.methods.Targeted(method=pff.methods.FedAvg(eta=0.5, batch=30, rounds=2), rounds=2)
     assert direct.batch == 30
     network = linear(federation.encoder.width, groups=2)
@@ -183,6 +185,6 @@ def test_minibatches_are_the_methods(federation):
 
 def test_clients_of_unequal_numbers_of_steps_are_not_put_side_by_side(federation):
     """Their rows would be mixed up."""
-    everyone = clients(federation, linear(federation.encoder.width, groups=2))
+    all_clients = clients(federation, linear(federation.encoder.width, groups=2))
     with pytest.raises(AssertionError, match="unequal numbers of steps"):
-        next(everyone.epoch(0, batch=20))
+        next(all_clients.epoch(0, batch=20))

@@ -1,6 +1,6 @@
 """Ends of intervals: against SciPy, published numbers, a slow solver, and their own promise.
 
-Coverage is exact: every outcome of two binomials, weighted by its chance. No lots.
+Coverage is exact: every outcome of two binomials, weighted by its chance. No random draws.
 """
 
 from itertools import product
@@ -106,12 +106,12 @@ def coverage(n, m, rates=RATES):
     ("n", "m"),
     [(5, 5), (5, 8), (5, 20), (5, 100), (7, 7), (10, 10), (10, 30), (20, 20), (20, 100), (60, 60)],
 )
-def test_coverage_from_five_people_on(n, m):
+def test_coverage_from_five_rows_on(n, m):
     """Averaged over rates from 5 % to 95 %: 93 to 97 %; without a gap one more for some sizes.
 
-    At single pairs of rates it is 93 % or more; for gaps of 0.6 and more with a handful of people
-    it may be a little less. It is more than 97 % where next to nobody, or nearly everybody, is a
-    hit: of 5 people at a rate of 5 %, hardly any outcome is unlikely.
+    At single pairs of rates it is 93 % or more; for gaps of 0.6 and more with a handful of rows
+    it may be a little less. It is more than 97 % where next to no row, or nearly all rows, is a
+    hit: of 5 rows at a rate of 5 %, hardly any outcome is unlikely.
     """
     found = coverage(n, m)
     gap = np.abs(RATES[:, None] - RATES)
@@ -129,7 +129,7 @@ def test_coverage_of_twenty_against_a_hundred_at_five_percent():
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("m", [1, 4, 5, 50])
-def test_coverage_below_five_people_is_on_the_safe_side(n, m):
+def test_coverage_below_five_rows_is_on_the_safe_side(n, m):
     assert coverage(n, m).min() >= 0.93
 
 
@@ -137,8 +137,8 @@ def test_coverage_of_a_weighted_accuracy():
     """Two groups, weighted otherwise than they are among the rows."""
     for (n, m), weights in product([(5, 5), (5, 40), (12, 30)], [(0.5, 0.5), (0.8, 0.2)]):
         x, y = np.meshgrid(np.arange(n + 1), np.arange(m + 1), indexing="ij")
-        hits, people = np.stack([x, y], -1), np.array([n, m])
-        low, high = intervals.weighted(hits, people, np.array(weights), Z)
+        hits, rows = np.stack([x, y], -1), np.array([n, m])
+        low, high = intervals.weighted_sum(hits, rows, np.array(weights), Z)
         found = []
         for p, q in product(np.arange(10, 20) / 20, repeat=2):
             chance = np.outer(binom.pmf(np.arange(n + 1), n, p), binom.pmf(np.arange(m + 1), m, q))
@@ -149,19 +149,19 @@ def test_coverage_of_a_weighted_accuracy():
 
 
 def test_a_weighted_sum_of_one_rate_is_that_rate():
-    hits, people = np.array([[7, 0]]), np.array([[9, 0]])
-    found = intervals.weighted(hits, people, np.array([1.0, 0.0]), Z)
+    hits, rows = np.array([[7, 0]]), np.array([[9, 0]])
+    found = intervals.weighted_sum(hits, rows, np.array([1.0, 0.0]), Z)
     np.testing.assert_allclose(np.ravel(found), intervals.rate(np.array(7), np.array(9), Z))
 
 
 # --- the gaps of clients -----------------------------------------------------------------------
 
 
-def drawn(rng, chances, people, times):
-    """Counts ``(times, S, Y, Yhat)``: people of every group and label, decided by chance."""
-    chances, people = np.broadcast_arrays(chances, people)
-    hits = rng.binomial(people, chances, (times, *people.shape))
-    return np.stack([people - hits, hits], -1)
+def drawn(rng, chances, rows, times):
+    """Counts ``(times, S, Y, Yhat)``: rows of every group and label, decided by chance."""
+    chances, rows = np.broadcast_arrays(chances, rows)
+    hits = rng.binomial(rows, chances, (times, *rows.shape))
+    return np.stack([rows - hits, hits], -1)
 
 
 CASES = {
@@ -177,18 +177,18 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_coverage_of_the_largest_of_several_gaps(name):
-    chances, people = CASES[name]
-    counts = drawn(np.random.default_rng(0), chances, people, 4000)
+    chances, rows = CASES[name]
+    counts = drawn(np.random.default_rng(0), chances, rows, 4000)
     ends = metrics.confidence_intervals(counts)
-    endless = np.stack([1 - chances, chances], -1) * people[..., None]  # what is expected
+    endless = np.stack([1 - chances, chances], -1) * rows[..., None]  # what is expected
     for gap in ("ddp", "eo", "eopp"):
         truth = metrics.measure(endless)[gap]
         inside = (ends[f"{gap}_low"] <= truth + 1e-9) & (truth <= ends[f"{gap}_high"] + 1e-9)
         assert inside.mean() >= 0.94, gap
 
 
-def test_a_group_of_one_person_says_nothing():
-    """With one to three held-out people in a group and no gap, the interval has 0 in it."""
+def test_a_group_of_one_row_says_nothing():
+    """With one to three held-out rows in a group and no gap, the interval has 0 in it."""
     rng = np.random.default_rng(1)
     for few, rate in product((1, 2, 3), (0.05, 0.3, 0.5)):
         counts = drawn(rng, np.full((2, 1), rate), np.array([[60], [few]]), 1000)
@@ -197,7 +197,7 @@ def test_a_group_of_one_person_says_nothing():
         assert (ends["ddp_people"] == few).all()
 
 
-def test_the_people_behind_a_gap():
+def test_the_rows_behind_a_gap():
     counts = np.zeros((5, 3, 2, 2), dtype=int)
     counts[0] = [[[30, 10], [0, 0]], [[2, 1], [0, 0]], [[0, 0], [0, 0]]]
     counts[1] = [[[30, 10], [0, 0]], [[1, 1], [0, 0]], [[10, 90], [0, 0]]]  # the third is far off
@@ -212,7 +212,7 @@ def test_the_people_behind_a_gap():
     assert found["ddp_low"][1] > 0.4
 
 
-def test_two_clients_who_are_alike_have_one_interval():
+def test_two_equal_clients_have_one_interval():
     one = np.array([[[7, 3], [4, 6]], [[9, 1], [5, 5]]])
     found = metrics.confidence_intervals(np.stack([one, one, one[::-1]]))
     for name in ("ddp", "eo", "eopp"):

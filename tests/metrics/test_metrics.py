@@ -1,4 +1,4 @@
-"""Arrays in, numbers out: against fairlearn, scikit-learn, SciPy, and loops over people."""
+"""Arrays in, numbers out: against fairlearn, scikit-learn, SciPy, and loops over rows."""
 
 from itertools import combinations
 
@@ -36,7 +36,7 @@ def test_measures_are_fairlearns(seed, n):
     assert found["accuracy"] == pytest.approx(accuracy_score(y, predicted))
     expected = demographic_parity_difference(y, predicted, sensitive_features=s)
     assert found["ddp"] == pytest.approx(expected)
-    if (tally(y, s, predicted).sum(-1) > 0).all():  # else fairlearn takes a rate of nobody as 0
+    if (tally(y, s, predicted).sum(-1) > 0).all():  # else fairlearn takes a rate of no row as 0
         odds = equalized_odds_difference(y, predicted, sensitive_features=s)
         assert found["eo"] == pytest.approx(odds)
         opportunity = true_positive_rate_difference(y, predicted, sensitive_features=s)
@@ -102,7 +102,7 @@ def test_one_seed_has_no_interval():
 
 
 def gaps_by_hand(y, s, predicted, groups, classes):
-    """All pairs of groups, all predictions, all labels; nothing where nobody is."""
+    """All pairs of groups, all predictions, all labels; nothing where no row is."""
 
     def rate(chosen, c):
         return np.mean(predicted[chosen] == c) if chosen.any() else np.nan
@@ -150,8 +150,8 @@ NAMES = ("accuracy", "ddp", "eo", "eopp", "npr_s0", "npr_s1")
 def test_intervals_contain_the_value(groups, classes, seed):
     rng = np.random.default_rng(seed)
     chances = rng.dirichlet(np.ones(classes), (groups, classes))
-    people = rng.integers(0, 30, (groups, classes))
-    pairs = zip(people.ravel(), chances.reshape(-1, classes), strict=True)
+    samples = rng.integers(0, 30, (groups, classes))
+    pairs = zip(samples.ravel(), chances.reshape(-1, classes), strict=True)
     counts = np.stack([rng.multinomial(n, p) for n, p in pairs])
     counts = counts.reshape(1, groups, classes, classes)
     value = metrics.measure(counts)
@@ -163,8 +163,8 @@ def test_intervals_contain_the_value(groups, classes, seed):
         assert not high < value[name][0] - 1e-9
 
 
-def test_interval_contains_the_gap_of_the_few_who_have_a_label():
-    """Two people of group 1 have label 1."""
+def test_interval_contains_the_gap_of_few_rows_with_a_label():
+    """Two rows of group 1 have label 1."""
     counts = np.array([[[[40, 10], [10, 40]], [[40, 10], [2, 0]]]])
     value = metrics.measure(counts)
     ends = metrics.confidence_intervals(counts)
@@ -190,7 +190,7 @@ DIFFERENCES = (
 )
 @settings(deadline=None, max_examples=25)
 def test_functions_of_arrays_are_fairlearns(values, groups, more, seed):
-    """With people of both labels in every group; else fairlearn takes a rate of nobody as 0."""
+    """With rows of both labels in every group; else fairlearn takes a rate of no row as 0."""
     rng = np.random.default_rng(seed)
     s = np.concatenate([np.repeat(np.arange(groups), 2), rng.integers(groups, size=more)])
     y = np.concatenate([np.tile([0, 1], groups), rng.integers(2, size=more)])
@@ -198,8 +198,8 @@ def test_functions_of_arrays_are_fairlearns(values, groups, more, seed):
     y, predicted = (np.array(values)[codes] for codes in (y, predicted))
     names = np.array(["d", "b", "a", "c"])[s]  # groups are names, in no order
     for name in DIFFERENCES:
-        ours, theirs = (getattr(module, name) for module in (metrics, fairlearn.metrics))
-        expected = theirs(y, predicted, sensitive_features=names)
+        ours, reference = (getattr(module, name) for module in (metrics, fairlearn.metrics))
+        expected = reference(y, predicted, sensitive_features=names)
         assert ours(y, predicted, sensitive_features=names) == pytest.approx(expected)
         assert ours(list(y), list(predicted), sensitive_features=list(names)) == ours(
             y[:, None], predicted[:, None], sensitive_features=names
@@ -217,10 +217,10 @@ def test_labels_may_be_names_and_more_than_two():
 
 
 @pytest.mark.parametrize("values", [(0, 1), (False, True)])
-def test_people_with_one_label_and_one_decision(values):
+def test_rows_with_one_label_and_one_decision(values):
     """All have label 1: its rates can be compared, and are equal."""
     groups = {"sensitive_features": [0, 0, 1, 1]}
-    for k, expected in ((1, 0.0), (0, np.nan)):  # without people of label 1 there is nothing
+    for k, expected in ((1, 0.0), (0, np.nan)):  # without rows of label 1 there is nothing
         same = [values[k]] * 4
         found = metrics.equal_opportunity_difference(same, same, **groups)
         assert found == pytest.approx(expected, nan_ok=True)

@@ -51,7 +51,7 @@ def vectors(draw, least=3, most=5):
 @settings(deadline=None, max_examples=200)
 def test_vector_is_in_the_cell_of_its_largest_remainders(p, most):
     simplex = Simplex(len(p), most)
-    cell = simplex.place(torch.from_numpy(p)).item()
+    cell = simplex.locate(torch.from_numpy(p)).item()
     point = tuple(points(simplex)[cell])
     assert point == largest_remainders(p, simplex.steps)
     everywhere = np.array(lattice(len(p), simplex.steps))
@@ -76,7 +76,7 @@ def test_centres_are_in_their_own_cells(classes, most):
     assert simplex.centres.shape == (simplex.number, classes)
     np.testing.assert_allclose(simplex.centres.sum(1), 1)
     assert (simplex.centres > 0).all()
-    found = simplex.place(torch.from_numpy(simplex.centres))
+    found = simplex.locate(torch.from_numpy(simplex.centres))
     np.testing.assert_array_equal(found, np.arange(simplex.number))
 
 
@@ -85,13 +85,13 @@ def test_centres_are_in_their_own_cells(classes, most):
 def test_two_classes_have_bins_of_equal_width(upper, bins):
     p = torch.tensor([[1 - v, v] for v in upper], dtype=torch.float64)
     expected = [min(math.floor(v * bins), bins - 1) for v in upper]
-    assert Simplex(2, bins).place(p).tolist() == expected
+    assert Simplex(2, bins).locate(p).tolist() == expected
 
 
 @pytest.mark.parametrize("classes", [3, 5, 20])
-def test_a_sure_prediction_is_in_a_corner(classes):
+def test_a_certain_prediction_is_in_a_corner(classes):
     simplex = Simplex(classes, 300)
-    cells = simplex.place(torch.eye(classes, dtype=torch.float64))
+    cells = simplex.locate(torch.eye(classes, dtype=torch.float64))
     np.testing.assert_array_equal(points(simplex)[cells], simplex.steps * np.eye(classes))
 
 
@@ -112,26 +112,26 @@ def test_cells_of_label_and_group_are_pairs(classes, groups, seed):
         z = 2 * rng.normal(size=(2, 30, outputs(number)))
         both.append((z, softmax(np.concatenate([0 * z, z], -1) if number == 2 else z)))
     (z, p), (head, q) = both
-    place = cells.place(torch.from_numpy(np.concatenate([z, head], -1))).numpy()
+    place = cells.locate(torch.from_numpy(np.concatenate([z, head], -1))).numpy()
     assert place.shape == (2, 30)
-    np.testing.assert_array_equal(place // group.number, label.place(torch.from_numpy(p)))
-    np.testing.assert_array_equal(place % group.number, group.place(torch.from_numpy(q)))
+    np.testing.assert_array_equal(place // group.number, label.locate(torch.from_numpy(p)))
+    np.testing.assert_array_equal(place % group.number, group.locate(torch.from_numpy(q)))
 
 
 @given(st.integers(2, 6), st.integers(0, 99))
 @settings(deadline=None, max_examples=30)
-def test_without_a_head_there_is_the_label_alone(classes, seed):
+def test_without_a_head_there_is_the_label_only(classes, seed):
     cells = Cells(classes, 100)
     assert (cells.group, cells.number) == (None, Simplex(classes, 100).number)
     z = torch.from_numpy(np.random.default_rng(seed).normal(size=(3, 8, outputs(classes))))
-    assert torch.equal(cells.place(z), Simplex(classes, 100).place(probabilities(z)))
+    assert torch.equal(cells.locate(z), Simplex(classes, 100).locate(probabilities(z)))
 
 
 def test_extreme_scores_have_a_cell():
     z = torch.tensor([[1e4, -1e4, 0.0], [0.0, 0.0, 0.0], [-80.0, 80.0, 80.0]])
-    places = Cells(3, 100).place(z)
+    places = Cells(3, 100).locate(z)
     assert len(set(places.tolist())) == 3
-    assert Cells(2, 10).place(torch.tensor([[-1e4], [0.0], [1e4]])).tolist() == [0, 5, 9]
+    assert Cells(2, 10).locate(torch.tensor([[-1e4], [0.0], [1e4]])).tolist() == [0, 5, 9]
 
 
 def test_settings_make_the_same_cells_again():
@@ -141,4 +141,4 @@ def test_settings_make_the_same_cells_again():
         again = Cells(*cells.settings)
         width = outputs(given_[0]) + (outputs(given_[2]) if len(given_) > 2 else 0)
         z = torch.randn(1, 40, width, generator=torch.Generator().manual_seed(0))
-        assert torch.equal(cells.place(z), again.place(z))
+        assert torch.equal(cells.locate(z), again.locate(z))

@@ -13,7 +13,7 @@ from pfedfair.models import MLP, Module
 
 
 class Towards(nn.Module):
-    """Looks at groups, and at a constant that is nobody's to train."""
+    """Looks at groups, and at a constant that is no row's to train."""
 
     def __init__(self, inputs, groups=2):
         super().__init__()
@@ -26,7 +26,7 @@ class Towards(nn.Module):
 
 
 def seasoned(inputs):
-    """A module whose batch normalisation has seen people."""
+    """A module whose batch normalisation has seen rows."""
     torch.manual_seed(1)
     module = Towards(inputs)
     for _ in range(5):
@@ -38,8 +38,8 @@ def buffers(module):
     return {name: buffer.clone() for name, buffer in module.named_buffers()}
 
 
-def same(ours, theirs):
-    return ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in ours)
+def same(ours, reference):
+    return ours.keys() == reference.keys() and all(torch.equal(ours[k], reference[k]) for k in ours)
 
 
 def test_a_second_argument_is_the_group():
@@ -84,7 +84,7 @@ def test_images_keep_their_shape():
     torch.testing.assert_close(mlp.logits(w, x, s), mlp.logits(w, x.flatten(2), s))
 
 
-def test_people_in_any_shape_are_trained_on(federation):
+def test_rows_in_any_shape_are_trained_on(federation):
     """The same numbers as pictures of two rows: the same model."""
     network = Module(nn.Sequential(nn.Flatten(), nn.Linear(6, 1)))
     flat = federation.table.x
@@ -122,14 +122,14 @@ def test_a_module_is_written_and_read(federation, trained, tmp_path):
     module, run = trained
     run.save(tmp_path)
     rows = federation.data.frame
-    # The file has the buffers: a module that has seen other people will do.
+    # The file has the buffers: a module that has seen other rows will do.
     for other in (module, Towards(federation.encoder.width)):
         before = buffers(other)
         for client in range(3):
             again = pff.load_model(tmp_path, client, module=other)
-            mine = run.personal_model(client)
+            trained = run.personal_model(client)
             np.testing.assert_array_equal(
-                again.predict_proba(rows, rows["sex"]), mine.predict_proba(rows, rows["sex"])
+                again.predict_proba(rows, rows["sex"]), trained.predict_proba(rows, rows["sex"])
             )
         assert same(again.predictor.network.buffers(), run.network.buffers())
         assert same(buffers(other), before)
@@ -171,8 +171,8 @@ def test_hidden_buffers_are_kept_and_a_second_argument_is_s(federation, tmp_path
     assert network.takes_s
     run = pff.train(federation, pff.methods.FedAvg(rounds=1), network=network)
     run.save(tmp_path)
-    people = federation.data.frame.head(20)
-    given = {"sensitive_features": people["sex"]}
+    samples = federation.data.frame.head(20)
+    given = {"sensitive_features": samples["sex"]}
     again = pff.load_model(tmp_path, 0, module=Hidden(width))
-    expected = run.personal_model(0).predict_proba(people, **given)
-    np.testing.assert_array_equal(again.predict_proba(people, **given), expected)
+    expected = run.personal_model(0).predict_proba(samples, **given)
+    np.testing.assert_array_equal(again.predict_proba(samples, **given), expected)

@@ -23,7 +23,7 @@ def sequential(widths):
     return nn.Sequential(*layers[:-1])
 
 
-def nobody(x):
+def group_zero(x):
     """Groups, for a network that does not look at them."""
     return torch.zeros(x.shape[:2], dtype=torch.long)
 
@@ -53,10 +53,10 @@ def test_mlp_is_a_sequential_on_x_with_s_appended(rows, n, widths, outputs, grou
         nn.utils.vector_to_parameters(w[i], module.parameters())
         extra = {0: s[i, :, None][:, :0], 2: s[i, :, None]}.get(groups)
         extra = one_hot(s[i], groups) if extra is None else extra
-        theirs = module(torch.cat([x[i], extra.float()], dim=1))
-        torch.testing.assert_close(ours[i], theirs.detach(), rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(wrapped[i], theirs.detach(), rtol=1e-4, atol=1e-5)
-        grads = torch.autograd.grad((theirs * slope[i]).sum(), list(module.parameters()))
+        reference = module(torch.cat([x[i], extra.float()], dim=1))
+        torch.testing.assert_close(ours[i], reference.detach(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(wrapped[i], reference.detach(), rtol=1e-4, atol=1e-5)
+        grads = torch.autograd.grad((reference * slope[i]).sum(), list(module.parameters()))
         flat = torch.cat([g.flatten() for g in grads])
         torch.testing.assert_close(pull(slope)[i], flat, rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(pull_wrapped(slope)[i], flat, rtol=1e-4, atol=1e-4)
@@ -78,13 +78,15 @@ def test_a_row_is_parameters_to_vector():
     model = sequential([4, 3, 1])
     w = nn.utils.parameters_to_vector(model.parameters()).detach()
     x = torch.randn(1, 6, 4)
-    torch.testing.assert_close(MLP(4, (3,)).logits(w[None], x, nobody(x))[0], model(x[0]).detach())
+    torch.testing.assert_close(
+        MLP(4, (3,)).logits(w[None], x, group_zero(x))[0], model(x[0]).detach()
+    )
 
 
 def test_linear_by_hand():
     w = torch.tensor([[2.0, -1.0, 0.5]])
     x = torch.tensor([[[1.0, 1.0], [0.0, 3.0]]])
-    logits, pullback = linear(2).vjp(w, x, nobody(x))
+    logits, pullback = linear(2).vjp(w, x, group_zero(x))
     torch.testing.assert_close(logits, torch.tensor([[[1.5], [-2.5]]]))
     grad = pullback(torch.tensor([[[1.0], [2.0]]]))
     torch.testing.assert_close(grad, torch.tensor([[1.0, 7.0, 3.0]]))
@@ -96,18 +98,18 @@ def test_linear_by_hand():
 def test_bias_ignores_its_input():
     w = torch.tensor([[0.5], [-1.0]])
     x = torch.randn(2, 3, 4)
-    logits, pullback = Bias().vjp(w, x, nobody(x))
+    logits, pullback = Bias().vjp(w, x, group_zero(x))
     torch.testing.assert_close(logits[..., 0], w.expand(2, 3))
     torch.testing.assert_close(pullback(torch.ones(2, 3, 1)), torch.full((2, 1), 3.0))
     w = torch.tensor([[0.5, 1.0, -2.0], [-1.0, 0.0, 3.0]])  # of three classes
     x = torch.randn(2, 5, 4)
-    logits, pullback = Bias(3).vjp(w, x, nobody(x))
+    logits, pullback = Bias(3).vjp(w, x, group_zero(x))
     torch.testing.assert_close(logits, w[:, None].expand(2, 5, 3))
     torch.testing.assert_close(pullback(torch.ones(2, 5, 3)), torch.full((2, 3), 5.0))
 
 
 @pytest.mark.parametrize("network", [MLP(5, (4,)), Module(sequential([5, 4, 1]))])
-def test_init_depends_on_the_seed_alone(network):
+def test_init_depends_on_the_seed_only(network):
     first = network.init(np.random.default_rng(1))
     torch.manual_seed(999)
     torch.testing.assert_close(network.init(np.random.default_rng(1)), first, rtol=0, atol=0)
@@ -198,5 +200,5 @@ def test_scores_of_a_tables_rows_are_logits_of_their_inputs(groups, hidden, enco
     one, other = MLP(table.width, hidden, 2, groups), linear(table.width, 1, groups)
     for network in (one, Both(one, other)):
         w, rows = network.init(rng), torch.from_numpy(rng.permutation(90)[:70])
-        plain = network.logits(w[None], table.inputs(rows)[None], table.s[rows][None])[0]
-        torch.testing.assert_close(network.scores(w, table, rows), plain, rtol=1e-5, atol=1e-5)
+        baseline = network.logits(w[None], table.inputs(rows)[None], table.s[rows][None])[0]
+        torch.testing.assert_close(network.scores(w, table, rows), baseline, rtol=1e-5, atol=1e-5)

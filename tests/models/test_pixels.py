@@ -1,4 +1,4 @@
-"""Networks on pixels against plain torch modules with the same weights."""
+"""Networks on pixels against simple torch modules with the same weights."""
 
 import json
 import sys
@@ -49,7 +49,7 @@ def pictures(*shape, size=32, seed=0):
     return torch.from_numpy(rng.integers(0, 256, (*shape, 3, size, size), dtype=np.uint8))
 
 
-def plain(network, row):
+def module_of(network, row):
     """A module of everyday torch with the numbers of one row."""
     module = PIXELS[network.name].make(network.pixels, network.outputs).eval()
     vector_to_parameters(row[: network.parameters].clone(), module.parameters())
@@ -96,7 +96,7 @@ def test_numbers_of_parameters(name, number):
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_scores_and_gradients_are_the_modules(name, outputs):
-    """While it trains: each row as a module alone, normalised by its own batch."""
+    """While it trains: each row as a module only, normalised by its own batch."""
     network = Pixels(name, 32, outputs)
     w, x = rows_of(network, 2), pictures(2, 6)
     before = w.clone()
@@ -108,10 +108,10 @@ def test_scores_and_gradients_are_the_modules(name, outputs):
     assert grads.shape == w.shape
     assert not grads[:, network.parameters :].any()
     for i in range(2):
-        module = plain(network, w[i]).train()
-        theirs = module(prepared(x[i]))
-        torch.testing.assert_close(scores[i], theirs.detach(), rtol=1e-4, atol=1e-5)
-        each = torch.autograd.grad((theirs * slope[i]).sum(), list(module.parameters()))
+        module = module_of(network, w[i]).train()
+        reference = module(prepared(x[i]))
+        torch.testing.assert_close(scores[i], reference.detach(), rtol=1e-4, atol=1e-5)
+        each = torch.autograd.grad((reference * slope[i]).sum(), list(module.parameters()))
         expected = torch.cat([g.flatten() for g in each])
         ours = grads[i, : network.parameters]
         torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-4)
@@ -127,16 +127,18 @@ def test_settling_measures_what_a_module_with_cumulative_means_does():
     x = pictures(2, 7, seed=99)
     scores = network.logits(found, x, torch.zeros(2, 7))
     for i in range(2):
-        module = plain(network, w[i]).train()
+        module = module_of(network, w[i]).train()
         for layer in normalisations(module):
             layer.momentum = None
         for batch in batches:
             module(prepared(batch[i]))
-        layers = zip(normalisations(module), normalisations(plain(network, found[i])), strict=True)
-        for theirs, ours in layers:
-            torch.testing.assert_close(ours.running_mean, theirs.running_mean)
-            torch.testing.assert_close(ours.running_var, theirs.running_var)
-            assert ours.num_batches_tracked == theirs.num_batches_tracked == 3
+        layers = zip(
+            normalisations(module), normalisations(module_of(network, found[i])), strict=True
+        )
+        for reference, ours in layers:
+            torch.testing.assert_close(ours.running_mean, reference.running_mean)
+            torch.testing.assert_close(ours.running_var, reference.running_var)
+            assert ours.num_batches_tracked == reference.num_batches_tracked == 3
         expected = module.eval()(prepared(x[i])).detach()
         torch.testing.assert_close(scores[i], expected, rtol=1e-4, atol=1e-5)
     again = settled(network, found, *batches)  # what it knew before does not matter
@@ -148,9 +150,9 @@ def test_first_statistics_by_hand():
     network = Pixels("resnet18", 32)
     w = rows_of(network, 1)
     batches = [pictures(1, n, seed=n) for n in (4, 8)]
-    first = plain(network, w[0]).body.resnet.embedder.embedder.convolution
+    first = module_of(network, w[0]).body.resnet.embedder.embedder.convolution
     maps = [first(prepared(batch[0])).detach() for batch in batches]
-    found = normalisations(plain(network, settled(network, w, *batches)[0]))[0]
+    found = normalisations(module_of(network, settled(network, w, *batches)[0]))[0]
     mean = sum(m.mean((0, 2, 3)) for m in maps) / 2
     variance = sum(m.var((0, 2, 3)) for m in maps) / 2
     torch.testing.assert_close(found.running_mean, mean, rtol=1e-4, atol=1e-5)
@@ -158,13 +160,13 @@ def test_first_statistics_by_hand():
 
 
 def test_scores_before_settling_are_by_the_batch():
-    """Never by a mean of 0 and a variance of 1 that nobody has measured."""
+    """Never by a mean of 0 and a variance of 1 that no row has measured."""
     network = Pixels("resnet18", 32)
     w, x = rows_of(network, 1), pictures(1, 8)
     s = torch.zeros(1, 8)
     scores = network.logits(w, x, s)
     torch.testing.assert_close(scores, network.vjp(w, x, s)[0])
-    module = plain(network, w[0])
+    module = module_of(network, w[0])
     assert not torch.allclose(module(prepared(x[0])), scores[0], atol=0.01)
     torch.testing.assert_close(module.train()(prepared(x[0])), scores[0], rtol=1e-4, atol=1e-5)
     assert all(not layer.training for layer in normalisations(network.module))
@@ -215,7 +217,7 @@ def test_batch_statistics_are_never_sliced():
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_initial_values_depend_on_the_seed_alone(name):
+def test_initial_values_depend_on_the_seed_only(name):
     network = Pixels(name, 32)
     first = network.init(np.random.default_rng(1))
     torch.manual_seed(999)
@@ -253,7 +255,7 @@ def test_both_settle():
     assert not torch.equal(found, w)
 
 
-def test_bad_input_is_told():
+def test_bad_input_is_reported():
     with pytest.raises(pff.InputError, match=r"Unknown pixel network 'resnet50': did you mean"):
         Pixels("resnet50", 64)
     with pytest.raises(pff.InputError, match=r"cnn takes .* at least 16 x 16 pixels; got 8\.$"):
@@ -264,12 +266,12 @@ def test_bad_input_is_told():
     with pytest.raises(pff.InputError, match=r"cnn at 32 px takes .* these are 3 x 16 x 16: .*"):
         network.logits(rows_of(network, 1), pictures(1, 2, size=16), None)
     network = Pixels("resnet18", 32)
-    with pytest.raises(pff.InputError, match="there is one alone: give every client at least two"):
+    with pytest.raises(pff.InputError, match="there is only one: give every client at least two"):
         network.vjp(rows_of(network, 1), pictures(1, 1), None)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "vit-b16"])
-def test_without_transformers_it_is_told_what_to_install(name, monkeypatch):
+def test_without_transformers_it_the_message_says_what_to_install(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(pff.InputError, match=rf"^{name} needs .*: pip install 'pfedfair\[images\]"):
         Pixels(name, 32)
@@ -330,11 +332,11 @@ def test_from_images_to_decisions(tmp_path):
     assert run.network.words == "resnet18 at 32 px"
     assert run.table()["accuracy"].item() >= 0.9
     run.save(tmp_path)
-    mine, again = run.personal_model(0), pff.load_model(tmp_path, 0)
+    model, again = run.personal_model(0), pff.load_model(tmp_path, 0)
     decided = again.decide(data.array)
-    np.testing.assert_array_equal(decided, mine.decide(data.array))
-    alone = np.concatenate([again.decide(data.array[k : k + 1]) for k in range(5)])
-    np.testing.assert_array_equal(alone, decided[:5])  # whoever else is there
+    np.testing.assert_array_equal(decided, model.decide(data.array))
+    single = np.concatenate([again.decide(data.array[k : k + 1]) for k in range(5)])
+    np.testing.assert_array_equal(single, decided[:5])  # whoever else is there
 
 
 def test_vit_trains():
@@ -344,12 +346,12 @@ def test_vit_trains():
     algorithm = pff.methods.Local(rounds=1, alpha=1e-4, eta=0.3)
     fitted = local.fit(federation, algorithm, network, seed=0)
     assert fitted.theta.shape == (1, network.parameters)
-    before = losses(federation, network, fitted.w[None])  # nobody trained it
+    before = losses(federation, network, fitted.w[None])  # no row trained it
     assert losses(federation, network, fitted.theta) < before
 
 
-def test_a_client_alone_has_no_padding():
-    """41 rows in two minibatches: 21 and 20, and nobody else's picture among them."""
+def test_a_single_client_has_no_padding():
+    """41 rows in two minibatches: 21 and 20, and no row else's picture among them."""
     federation, network = bright((41,)), Pixels("cnn", 32)
     clients = Clients(network, federation.table, federation.partition.train, [0], 0)
     batches = list(clients.epoch(0, 20))
@@ -357,14 +359,14 @@ def test_a_client_alone_has_no_padding():
     assert all((batch.weight > 0).all() for batch in batches)
     usual = pff.models.MLP(3 * 32 * 32, ())
     padded = list(Clients(usual, *list(vars(clients).values())[1:]).epoch(0, 20))
-    for ours, theirs in zip(batches, padded, strict=True):  # otherwise the same
+    for ours, reference in zip(batches, padded, strict=True):  # otherwise the same
         n = ours.x.shape[1]
-        assert all(torch.equal(a, b[:, :n]) for a, b in zip(ours, theirs, strict=True))
+        assert all(torch.equal(a, b[:, :n]) for a, b in zip(ours, reference, strict=True))
 
 
 @pytest.mark.parametrize(("name", "rounds"), [("cnn", 2), ("resnet18", 1)])
-def test_clients_of_unequal_size_train_as_if_alone(name, rounds):
-    """A client's model and statistics are its own, whoever is there besides."""
+def test_clients_of_unequal_size_train_as_if_single(name, rounds):
+    """A client's model and statistics are its own, whoever is there apart from."""
     federation, network = bright((16, 15)), Pixels(name, 32)
     algorithm = pff.methods.Local(rounds=rounds, batch=5)
     fitted = local.fit(federation, algorithm, network, seed=0)
@@ -373,8 +375,8 @@ def test_clients_of_unequal_size_train_as_if_alone(name, rounds):
         w = network.init(seeds.generator(0, seeds.INIT))
         theta = algorithm.personalise({"w": w}, {}, clients)
         with local.flush_denormal():
-            assert torch.equal(fitted.theta[k], clients.settled(theta, 5)[0])
-        if network.measured:  # the last is the number of batches; nobody trained w
+            assert torch.equal(fitted.theta[k], clients.settle(theta, 5)[0])
+        if network.measured:  # the last is the number of batches; no row trained w
             assert (fitted.theta[k, -1], fitted.w[-1]) == (3, 0)
 
 

@@ -97,10 +97,10 @@ def plainly(rows, s, fraction, rng):
     """Rows in two parts, `fraction` of each group in the first, asking all of s for groups."""
     first, second = [], []
     for z in range(max(2, int(s.max()) + 1)):
-        mine = rng.permutation(rows[s[rows] == z])
-        cut = round(fraction * len(mine))
-        first += mine[:cut].tolist()
-        second += mine[cut:].tolist()
+        shuffled = rng.permutation(rows[s[rows] == z])
+        cut = round(fraction * len(shuffled))
+        first += shuffled[:cut].tolist()
+        second += shuffled[cut:].tolist()
     return sorted(first), sorted(second)
 
 
@@ -113,7 +113,7 @@ def test_other_clients_groups_have_no_say_in_a_split(groups, own, seed):
     assert [part.tolist() for part in found] == [*expected]
 
 
-def test_very_many_clients_are_told_in_a_few_lines():
+def test_very_many_clients_are_listed_in_a_few_lines():
     n = 150
     frame = pd.DataFrame({"x": np.arange(40.0 * n), "s": np.arange(40 * n) % 2})
     frame = frame.assign(y=(frame["x"] // 7) % 2, site=np.arange(40 * n) % n)

@@ -13,7 +13,7 @@ def test_adult_has_the_papers_five_clients():
     assert group_counts(part, part.train) == [(400, 2000)] + [(2000, 400)] * 4
     assert group_counts(part, part.test) == [(100, 500)] + [(500, 100)] * 4
     assert part.roles == ("underrepresented",) + ("overrepresented",) * 4
-    assert len(part.pool) == 48_842 - 12_000  # everything that nobody trains on
+    assert len(part.pool) == 48_842 - 12_000  # everything that no client trains on
     assert_disjoint(part)
 
 

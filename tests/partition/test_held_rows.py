@@ -1,4 +1,4 @@
-"""Rows for the test alone: nobody trains on them, and they are the pool, whatever the plan."""
+"""Rows for the test only: no client trains on them, and they are the pool, whatever the plan."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ def test_clients_with_all_of_their_rows_leave_none_out(kind):
 
 
 @pytest.mark.parametrize("kind", ["FixedShares", "DirichletMixture"])
-def test_too_few_rows_to_train_or_to_test_are_told_apart(kind):
+def test_too_few_rows_to_train_or_to_test_are_distinguished(kind):
     with pytest.raises(pff.InputError, match=r"has \d+ to train and \d+ to test: ask for fewer"):
         EACH[kind].split(replace(DATA, held=np.arange(ROWS) < 850), seed=0)
     with pytest.raises(pff.InputError, match=r"has \d+ to train and \d to test: ask for fewer"):

@@ -13,7 +13,7 @@ def test_describe_prints_the_shares(table):
     assert isinstance(by_column("site").split(table, seed=0).table(), pd.DataFrame)
 
 
-def test_nobody_is_underrepresented_in_a_balanced_federation():
+def test_no_client_is_underrepresented_in_a_balanced_federation():
     frame = pd.DataFrame({"s": [0, 1] * 60, "y": [0, 1, 1, 0] * 30, "x": 1.0, "c": ["a"] * 120})
     frame["c"] = np.where(frame.index < 60, "a", "b")
     data = pff.from_frame(frame, "y", "s")

@@ -1,4 +1,4 @@
-"""Criteria and penalties for any number of groups and classes, against loops over people."""
+"""Criteria and penalties for any number of groups and classes, against loops over rows."""
 
 import math
 
@@ -19,7 +19,7 @@ double = {"dtype": torch.float64}
 
 
 def batch(rows, n, groups, classes, seed, padding=0):
-    """Random people of some clients, and logits; the last `padding` of each weigh nothing."""
+    """Random rows of some clients, and logits; the last `padding` of each weigh nothing."""
     g = torch.Generator().manual_seed(seed)
     y = torch.randint(classes, (rows, n + padding), generator=g).double()
     s = torch.randint(groups, (rows, n + padding), generator=g)
@@ -30,32 +30,32 @@ def batch(rows, n, groups, classes, seed, padding=0):
     return logits, Batch(torch.zeros(rows, n + padding, 1, **double), y, s, weight)
 
 
-def alone(logits, people, i, chosen):
-    """Some people of client i by themselves, each of the same weight."""
+def single(logits, samples, i, chosen):
+    """Some rows of client i on their own, each of the same weight."""
     weight = torch.full((1, int(chosen.sum())), 1 / int(chosen.sum()), **double)
-    return (*(t[i : i + 1, chosen] for t in (logits, people.y, people.s)), weight)
+    return (*(t[i : i + 1, chosen] for t in (logits, samples.y, samples.s)), weight)
 
 
 # --- criteria ----------------------------------------------------------------------------------
 
 
-def by_hand(objective, logits, people):
-    """The fair loss of each client; the penalty among people of each label in turn."""
+def by_hand(objective, logits, samples):
+    """The fair loss of each client; the penalty among rows of each label in turn."""
     last = max(1, logits.shape[-1] - 1)
     labels = range(last + 1) if objective.criterion == "eo" else [last]
     values = []
     for i in range(len(logits)):
-        real = people.weight[i] > 0
+        real = samples.weight[i] > 0
         penalties = []
         for label in labels:
-            chosen = real & (people.y[i] == label)
+            chosen = real & (samples.y[i] == label)
             part = 0.0
             if chosen.any():
-                part = PENALTIES[objective.penalty](*alone(logits, people, i, chosen)).item()
+                part = PENALTIES[objective.penalty](*single(logits, samples, i, chosen)).item()
             penalties.append(part)
-        own, y, _, weight = alone(logits, people, i, real)
-        plain = loss(own, Batch(None, y, None, weight)).item()
-        values.append((1 - objective.eta) * plain + objective.eta * np.mean(penalties))
+        own, y, _, weight = single(logits, samples, i, real)
+        baseline = loss(own, Batch(None, y, None, weight)).item()
+        values.append((1 - objective.eta) * baseline + objective.eta * np.mean(penalties))
     return values
 
 
@@ -68,13 +68,13 @@ task = st.sampled_from(
 @given(task, st.sampled_from(["eo", "eopp"]), st.integers(1, 30), st.integers(0, 999))
 @example(("mi-adversarial", 2, 2), "eo", 14, 14)
 @settings(deadline=None, max_examples=120)
-def test_penalty_is_taken_among_people_of_each_label(kind, criterion, n, seed):
+def test_penalty_is_taken_among_rows_of_each_label(kind, criterion, n, seed):
     penalty, groups, classes = kind
-    logits, people = batch(3, n, groups, classes, seed, padding=2)
+    logits, samples = batch(3, n, groups, classes, seed, padding=2)
     objective = pff.Objective(0.4, penalty, criterion=criterion)
-    found = objective.value(logits, people)
+    found = objective.value(logits, samples)
     assert torch.isfinite(found).all()  # though labels may be missing
-    assert found.tolist() == pytest.approx(by_hand(objective, logits, people), abs=1e-9)
+    assert found.tolist() == pytest.approx(by_hand(objective, logits, samples), abs=1e-9)
 
 
 @pytest.mark.parametrize("criterion", ["dp", "eo", "eopp"])
@@ -83,15 +83,15 @@ def test_penalty_is_taken_among_people_of_each_label(kind, criterion, n, seed):
 def test_slope_is_the_finite_difference(penalty, classes, criterion):
     if classes > 2 and penalty not in CLASSES:
         classes = 2
-    logits, people = batch(2, 9, 3 if penalty in GROUPS else 2, classes, seed=5, padding=1)
+    logits, samples = batch(2, 9, 3 if penalty in GROUPS else 2, classes, seed=5, padding=1)
     objective = pff.Objective(0.6, penalty, criterion=criterion)
-    slope = objective.slope(logits, people)
+    slope = objective.slope(logits, samples)
     assert slope.shape == logits.shape
     assert (slope[:, -1] == 0).all()  # padding
     for place in np.ndindex(*logits.shape):
         step = torch.zeros_like(logits)
         step[place] = 1e-5
-        ends = [objective.value(logits + k * step, people).sum() for k in (1, -1)]
+        ends = [objective.value(logits + k * step, samples).sum() for k in (1, -1)]
         numeric = ((ends[0] - ends[1]) / 2e-5).item()
         assert slope[place].item() == pytest.approx(numeric, rel=1e-4, abs=1e-8)
 
@@ -101,32 +101,34 @@ def test_slope_is_the_finite_difference(penalty, classes, criterion):
 @pytest.mark.parametrize("present", [0, 1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_batch_without_one_label(penalty, criterion, present, dtype):
-    logits, people = batch(2, 20, 2, 2, seed=1)
+    logits, samples = batch(2, 20, 2, 2, seed=1)
     logits = logits.to(dtype)
-    people = people._replace(
-        y=torch.full_like(people.y, present).to(dtype), weight=people.weight.to(dtype)
+    samples = samples._replace(
+        y=torch.full_like(samples.y, present).to(dtype), weight=samples.weight.to(dtype)
     )
     objective = pff.Objective(0.5, penalty, criterion=criterion)
-    value, slope = objective.value(logits, people), objective.slope(logits, people)
+    value, slope = objective.value(logits, samples), objective.slope(logits, samples)
     assert torch.isfinite(value).all()
     assert torch.isfinite(slope).all()
-    whole = pff.Objective(0.5, penalty).value(logits, people)
-    plain = 0.5 * loss(logits, people)
+    whole = pff.Objective(0.5, penalty).value(logits, samples)
+    baseline = 0.5 * loss(logits, samples)
     part = {("eo", 0): 0.5, ("eo", 1): 0.5, ("eopp", 0): 0.0, ("eopp", 1): 1.0}
-    expected = plain + part[criterion, present] * (whole - plain)
+    expected = baseline + part[criterion, present] * (whole - baseline)
     torch.testing.assert_close(value, expected)
 
 
 def test_equal_odds_are_free_where_rates_differ():
-    """Labels differ by group, scores by label alone: DP is violated, EO and EOPP are not."""
+    """Labels differ by group, scores by label only: DP is violated, EO and EOPP are not."""
     y = torch.tensor([[0.0] * 30 + [1.0] * 10 + [0.0] * 10 + [1.0] * 30], **double)
     s = torch.tensor([[0] * 40 + [1] * 40])
-    people = Batch(None, y, s, torch.full((1, 80), 1 / 80, **double))
+    samples = Batch(None, y, s, torch.full((1, 80), 1 / 80, **double))
     logits = (4 * y - 2)[..., None]
     for penalty in PENALTIES:
         values = {
-            criterion: pff.Objective(0.5, penalty, criterion=criterion).value(logits, people).item()
-            - 0.5 * loss(logits, people).item()
+            criterion: pff.Objective(0.5, penalty, criterion=criterion)
+            .value(logits, samples)
+            .item()
+            - 0.5 * loss(logits, samples).item()
             for criterion in ("dp", "eo", "eopp")
         }
         assert values["dp"] > 0.01
@@ -146,7 +148,7 @@ def phi(v):
 
 
 def kde_by_hand(p, s, bandwidth=0.1):
-    """Person by person: how far each class is ahead of the best other."""
+    """Person by row: how far each class is ahead of the best other."""
     n, classes = p.shape
     soft = np.zeros((n, classes))
     for i in range(n):
@@ -189,11 +191,11 @@ def ermi_by_hand(p, s, groups):
 @given(st.integers(2, 5), st.integers(3, 5), st.integers(1, 40), st.integers(0, 999))
 @settings(deadline=None, max_examples=80)
 def test_many_groups_and_classes_by_hand(groups, classes, n, seed):
-    logits, people = batch(2, n, groups, classes, seed, padding=1)
-    given_ = (logits, people.y, people.s, people.weight)
+    logits, samples = batch(2, n, groups, classes, seed, padding=1)
+    given_ = (logits, samples.y, samples.s, samples.weight)
     found = {name: PENALTIES[name](*given_).tolist() for name in CLASSES}
     for i in range(2):
-        p, s = softmax(logits[i, :n].numpy(), axis=1), people.s[i, :n].numpy()
+        p, s = softmax(logits[i, :n].numpy(), axis=1), samples.s[i, :n].numpy()
         assert found["kde"][i] == pytest.approx(kde_by_hand(p, s), abs=1e-9)
         assert found["mi"][i] == pytest.approx(mi_by_hand(p, s, groups), abs=1e-9)
         assert found["ermi"][i] == pytest.approx(ermi_by_hand(p, s, groups), abs=1e-9)
@@ -203,13 +205,13 @@ def test_many_groups_and_classes_by_hand(groups, classes, n, seed):
 @settings(deadline=None, max_examples=40)
 def test_hgr_of_several_groups_bounds_hgr(groups, n, seed):
     """The chi-square of the score's smoothed distribution and S, bin by bin."""
-    logits, people = batch(1, n, groups, 2, seed)
-    found = PENALTIES["hgr"](logits, people.y, people.s, people.weight).item()
+    logits, samples = batch(1, n, groups, 2, seed)
+    found = PENALTIES["hgr"](logits, samples.y, samples.s, samples.weight).item()
     score, places = 1 / (1 + np.exp(-logits[0, :, 0].numpy())), np.linspace(0, 1, 21)
     joint = np.zeros((groups, 21))
     for i in range(n):
         kernel = np.exp(-(((score[i] - places) / 0.1) ** 2) / 2)
-        joint[people.s[0, i]] += kernel / kernel.sum() / n
+        joint[samples.s[0, i]] += kernel / kernel.sum() / n
     here = joint[joint.sum(1) > 0]
     expected = (here**2 / np.outer(here.sum(1), here.sum(0))).sum() - 1
     assert found == pytest.approx(expected, abs=1e-9)
@@ -219,21 +221,21 @@ def test_hgr_of_several_groups_bounds_hgr(groups, n, seed):
 @settings(deadline=None, max_examples=60)
 def test_log_odds_and_two_logits_are_the_same(groups, n, seed):
     """KDE adds up over the classes, and the two of them have the same gaps."""
-    logits, people = batch(2, n, groups, 2, seed)
-    rest = (people.y, people.s, people.weight)
+    logits, samples = batch(2, n, groups, 2, seed)
+    rest = (samples.y, samples.s, samples.weight)
     two = torch.cat([torch.zeros_like(logits), logits], dim=-1)
     for name, times in (("mi", 1), ("ermi", 1), ("kde", 2)):
         one = PENALTIES[name](logits, *rest)
         torch.testing.assert_close(PENALTIES[name](two, *rest), times * one, atol=1e-12, rtol=1e-9)
-    torch.testing.assert_close(loss(two, people), loss(logits, people))
+    torch.testing.assert_close(loss(two, samples), loss(logits, samples))
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_names_of_groups_and_classes_do_not_matter(name):
-    logits, people = batch(1, 50, 3, 4, seed=2)
+    logits, samples = batch(1, 50, 3, 4, seed=2)
     groups, classes = torch.tensor([2, 0, 1]), torch.tensor([3, 1, 0, 2])
-    one = PENALTIES[name](logits, people.y, people.s, people.weight)
-    other = PENALTIES[name](logits[..., classes], people.y, groups[people.s], people.weight)
+    one = PENALTIES[name](logits, samples.y, samples.s, samples.weight)
+    other = PENALTIES[name](logits[..., classes], samples.y, groups[samples.s], samples.weight)
     torch.testing.assert_close(one, other)
 
 

@@ -18,15 +18,15 @@ def row(values, dtype=torch.float64):
 
 
 def test_by_hand():
-    """Two people a group: rates by the error function, then half the sum of squared gaps."""
+    """Two rows a group: rates by the error function, then half the sum of squared gaps."""
     scores, s = [0.6, 0.4, 0.7, 0.9], row([0, 0, 1, 1], torch.int64)
 
     def phi(p):
         return 0.5 * (1 + math.erf((p - 0.5) / 0.1 / math.sqrt(2)))
 
     rate0, rate1 = (phi(0.6) + phi(0.4)) / 2, (phi(0.7) + phi(0.9)) / 2
-    everyone = (rate0 + rate1) / 2
-    expected = ((rate0 - everyone) ** 2 + (rate1 - everyone) ** 2) / 2
+    overall = (rate0 + rate1) / 2
+    expected = ((rate0 - overall) ** 2 + (rate1 - overall) ** 2) / 2
     weight = torch.full((1, 4), 0.25, dtype=torch.float64)
     found = kde(logits_of(scores), weight, s, weight)
     assert found.item() == pytest.approx(expected, rel=1e-9)
@@ -64,8 +64,8 @@ def test_finite_with_absent_groups_and_blind_to_padding(sizes, padding, seed):
     weight = torch.cat([torch.full((n,), 1 / n), torch.zeros(padding)])[None].double()
     value = kde(logits, weight, s, weight)
     (grad,) = torch.autograd.grad(value.sum(), logits)
-    alone = kde(logits[:, :n], weight[:, :n], s[:, :n], weight[:, :n])
-    torch.testing.assert_close(value, alone)
+    single = kde(logits[:, :n], weight[:, :n], s[:, :n], weight[:, :n])
+    torch.testing.assert_close(value, single)
     assert torch.isfinite(grad).all()
     assert (grad[0, n:] == 0).all()
     if 0 in sizes:  # one group: it is everyone, and the other contributes 0

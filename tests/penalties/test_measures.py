@@ -21,7 +21,7 @@ double = {"dtype": torch.float64}
 
 
 def population(n0, n1, rate0, rate1):
-    """Two groups in which everybody has their group's score; rates between 0 and 1."""
+    """Two groups in which all rows has their group's score; rates between 0 and 1."""
     scores = torch.cat([torch.full((n0,), rate0, **double), torch.full((n1,), rate1, **double)])
     s = torch.cat([torch.zeros(n0), torch.ones(n1)]).long()[None]
     weight = torch.full((1, n0 + n1), 1 / (n0 + n1), **double)
@@ -112,7 +112,7 @@ def test_adversary_is_sklearns():
     assert exact == pytest.approx(expected, abs=1e-6)
 
 
-def test_adversary_that_can_tell_everybody_apart():
+def test_adversary_that_separates_the_groups():
     s = torch.tensor([[0, 1] * 50])
     logits = (8.0 * s - 4)[..., None].requires_grad_()
     weight = torch.full((1, 100), 1 / 100)

@@ -1,4 +1,4 @@
-"""A page that is written while the work goes on: not too often, whole, and gone if it fails."""
+"""A page that is written while the work goes on: not too often, complete, and gone if it fails."""
 
 import json
 import re

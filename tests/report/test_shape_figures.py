@@ -21,11 +21,11 @@ def table(labels=("yes",)):
 def test_numbers_are_lines_and_levels_dots_over_their_people(labels):
     above, below = shapes.draw(table(labels), "age").axes
     assert above.lines[0].get_xydata()[:3, 0].tolist() == [20, 30, 50]
-    assert [text.get_text() for text in above.texts] == ["empty"] * len(labels)
+    assert [text.get_text() for text in above.texts] == ["missing"] * len(labels)
     assert sum(bar.get_height() for bar in below.patches) == 18
     assert (above.get_legend() is not None) == (len(labels) > 1)
     above, below = shapes.draw(table(labels), "a/b").axes
-    assert len(above.lines[0].get_xydata()) == len(below.patches) == shapes.LEVELS
+    assert len(above.lines[0].get_xydata()) == len(below.patches) == shapes.MOST_CATEGORIES
 
 
 def test_files_are_numbered_and_have_plain_names(tmp_path):

@@ -18,8 +18,8 @@ def screen(table, width=80):
 def numbers(columns, rows=2):
     frame = pd.DataFrame([[100 * r + c for c in range(columns)] for r in range(rows)])
     shown = [Column(f"head {c}", lambda row, c=c: f"number {row[c]}") for c in range(columns)]
-    whose = Column("whose", lambda row: f"row {row.name}")
-    return Table(heading="Many", frame=frame, columns=(whose, *shown))
+    row_name = Column("key", lambda row: f"row {row.name}")
+    return Table(heading="Many", frame=frame, columns=(row_name, *shown))
 
 
 def test_a_wide_table_is_shown_in_blocks():
@@ -28,7 +28,7 @@ def test_a_wide_table_is_shown_in_blocks():
     for c in range(20):
         assert text.count(f"head {c} ") == 1
         assert f"number {100 + c} " in text
-    assert text.count("row 0") == text.count("whose") > 2
+    assert text.count("row 0") == text.count("key") > 2
 
 
 WORDS = "St. Mary's Hospital, North Wing (Oncology and Palliative Care), Second Floor"
@@ -41,8 +41,8 @@ def test_numbers_are_never_cut_or_folded(name, width, keys):
     """Whatever the names are; in a pipe a console has 80 columns."""
     numbers = [f".{k}23 [.{k}00, .{k}99]" for k in range(9)]
     shown = [Column(f"gap {k}", lambda row, one=one: one) for k, one in enumerate(numbers)]
-    whose = [Column("client", lambda row: name), Column("level", lambda row: "≤ 0.05")]
-    table = Table(frame=pd.DataFrame({"a": [1, 2]}), columns=(*whose[:keys], *shown), keys=keys)
+    row_name = [Column("client", lambda row: name), Column("level", lambda row: "≤ 0.05")]
+    table = Table(frame=pd.DataFrame({"a": [1, 2]}), columns=(*row_name[:keys], *shown), keys=keys)
     text = screen(table, width)
     assert max(map(cell_len, text.splitlines())) <= width
     for number in numbers:

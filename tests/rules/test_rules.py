@@ -1,4 +1,4 @@
-"""From scores and groups to decisions, against plain loops over people."""
+"""From scores and groups to decisions, against simple loops over rows."""
 
 import json
 
@@ -18,7 +18,7 @@ from pfedfair.rules.base import draw
 LABELS, GROUPS = ("no", "yes"), ("f", "m")
 
 
-def people(n, groups, width=1, seed=0):
+def rows(n, groups, width=1, seed=0):
     rng = np.random.default_rng(seed)
     return torch.from_numpy(2 * rng.normal(size=(n, width))), torch.from_numpy(
         rng.integers(groups, size=n)
@@ -56,7 +56,7 @@ MADE = {
 @given(st.integers(2, 5), st.integers(0, 999))
 @settings(deadline=None, max_examples=40)
 def test_likeliest_is_the_largest_score(classes, seed):
-    logits, s = people(30, 2, outputs(classes), seed)
+    logits, s = rows(30, 2, outputs(classes), seed)
     rule, rng = Likeliest(), np.random.default_rng(0)
     decided, chances = rule.decide(logits, s, rng), rule.chances(logits, s)
     assert torch.equal(decided, rule.decide(logits, 1 - s, rng))
@@ -69,11 +69,11 @@ def test_likeliest_is_the_largest_score(classes, seed):
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_likeliest_does_not_look_at_a_heads_guess(classes):
-    logits, s = people(30, 2, outputs(classes) + 3)
-    rule, plain = Likeliest(outputs=outputs(classes)), Likeliest()
+    logits, s = rows(30, 2, outputs(classes) + 3)
+    rule, baseline = Likeliest(outputs=outputs(classes)), Likeliest()
     own, rng = logits[:, : outputs(classes)], np.random.default_rng(0)
-    assert torch.equal(rule.decide(logits, s, rng), plain.decide(own, s, rng))
-    assert torch.equal(rule.chances(logits, s), plain.chances(own, s))
+    assert torch.equal(rule.decide(logits, s, rng), baseline.decide(own, s, rng))
+    assert torch.equal(rule.chances(logits, s), baseline.chances(own, s))
 
 
 def test_likeliest_decides_a_tie_for_0():
@@ -86,7 +86,7 @@ def test_likeliest_decides_a_tie_for_0():
 @settings(deadline=None, max_examples=60)
 def test_thresholds_by_hand(groups, seed):
     rule = thresholds(groups, seed)
-    logits, s = people(60, groups, seed=seed)
+    logits, s = rows(60, groups, seed=seed)
     logits[:groups, 0], s[:groups] = rule.numbers[:, 0], torch.arange(groups)  # at `low`
     logits[groups : 2 * groups, 0] = rule.numbers[:, 1]  # and at `high`
     s[groups : 2 * groups] = torch.arange(groups)
@@ -103,43 +103,43 @@ def test_thresholds_by_hand(groups, seed):
 def test_a_table_has_the_chances_of_the_cell_and_the_group(classes, groups, aware, seed):
     rule = lookup(classes, groups, aware, seed)
     width = outputs(classes) + (0 if aware else outputs(groups))
-    logits, s = people(40, groups, width, seed)
-    chances, place = rule.chances(logits, s), rule.cells.place(logits)
+    logits, s = rows(40, groups, width, seed)
+    chances, place = rule.chances(logits, s), rule.cells.locate(logits)
     for k in range(len(s)):
         assert torch.equal(chances[k], rule.numbers[s[k] if aware else 0, place[k]])
     torch.testing.assert_close(chances.sum(1), torch.ones(40).double())
 
 
-# --- lots --------------------------------------------------------------------------------------
+# --- random draws ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
-def test_lots_are_drawn_with_these_chances(classes):
-    """20,000 draws for each of four people, and people whose lot is certain."""
+def test_decisions_are_drawn_with_these_chances(classes):
+    """20,000 draws for each of four rows, and for rows with a certain decision."""
     chances = np.random.default_rng(classes).dirichlet(np.ones(classes), 4)
-    sure = np.eye(classes)
-    many = torch.from_numpy(np.concatenate([chances, sure]).repeat(20_000, axis=0))
+    certain = np.eye(classes)
+    many = torch.from_numpy(np.concatenate([chances, certain]).repeat(20_000, axis=0))
     drawn = draw(many, np.random.default_rng(0)).reshape(4 + classes, -1)
     rates = np.stack([(drawn == c).double().mean(1) for c in range(classes)], axis=1)
     np.testing.assert_allclose(rates[:4], chances, atol=0.015)
-    np.testing.assert_array_equal(rates[4:], sure)
+    np.testing.assert_array_equal(rates[4:], certain)
 
 
 @given(st.integers(1, 40), st.integers(0, 99))
 @settings(deadline=None, max_examples=30)
-def test_a_lot_is_one_number_for_each_person(n, seed):
+def test_a_draw_is_one_number_for_each_row(n, seed):
     """The second of two classes is drawn where a uniform number is below its chance."""
     chance = torch.from_numpy(np.random.default_rng(seed).random(n))
     drawn = draw(torch.stack([1 - chance, chance], dim=1), np.random.default_rng(seed + 1))
-    lots = np.random.default_rng(seed + 1).random(n)
-    np.testing.assert_array_equal(drawn, lots < chance.numpy())
+    numbers = np.random.default_rng(seed + 1).random(n)
+    np.testing.assert_array_equal(drawn, numbers < chance.numpy())
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_decisions_are_lots_of_the_chances(name):
+def test_decisions_are_draws_by_the_chances(name):
     rule = MADE[name]
     width = {"thresholds": 1, "lookup of guesses": 1 + 3}.get(name, 3)
-    logits, s = people(5000, 3, width)
+    logits, s = rows(5000, 3, width)
     decided = rule.decide(logits, s, np.random.default_rng(2))
     assert decided.shape == (5000,)
     assert torch.equal(decided, rule.decide(logits, s, np.random.default_rng(2)))
@@ -164,7 +164,7 @@ def test_what_a_rule_says_of_itself_makes_it_again(name):
     labels = ("a", "b", "c")[: 2 if name == "lookup of guesses" else 3]
     assert again.words(labels, ("x", "y", "z")) == rule.words(labels, ("x", "y", "z"))
     width = {"thresholds": 1, "lookup of guesses": 1 + 3}.get(name, 3)
-    logits, s = people(200, 3, width)
+    logits, s = rows(200, 3, width)
     assert torch.equal(again.chances(logits, s), rule.chances(logits, s))
 
 
@@ -181,7 +181,7 @@ def test_words():
     ]
     rule = Thresholds(torch.tensor([[0.0, 0.0, 0.0, 0.0], [-0.5, 0.5, 0.3, 0.0]]))
     first, *rest = rule.words(LABELS, GROUPS)
-    assert first.startswith("Decide yes if the score is above the threshold of the person's group")
+    assert first.startswith("Decide yes if the score is above the threshold of the row's group")
     assert rest == ["f: 0.500", "m: 0.378-0.622"]
     assert "It has no thresholds to show." in lookup().words(("a", "b", "c"), GROUPS)
 
@@ -192,12 +192,12 @@ FAR = 1e30
 @pytest.mark.parametrize(
     ("numbers", "cell"),
     [
-        ((FAR, FAR, 0.0, 0.0), "nobody"),
-        ((FAR, FAR, 0.0, 0.25), "lot 25 %"),
-        ((-FAR, -FAR, 0.0, 0.0), "everybody"),
-        ((-FAR, 0.0, 0.4, 0.0), "0.500, or lot 40 %"),
-        ((0.0, 0.0, 0.0, 0.125), "0.500, or lot 12 %"),
-        ((0.0, 0.5, 0.3, 0.1), "0.500-0.622, or lot 10 %"),
+        ((FAR, FAR, 0.0, 0.0), "never"),
+        ((FAR, FAR, 0.0, 0.25), "25 % at random"),
+        ((-FAR, -FAR, 0.0, 0.0), "always"),
+        ((-FAR, 0.0, 0.4, 0.0), "0.500, or 40 % at random"),
+        ((0.0, 0.0, 0.0, 0.125), "0.500, or 12 % at random"),
+        ((0.0, 0.5, 0.3, 0.1), "0.500-0.622, or 10 % at random"),
     ],
 )
 def test_a_groups_rule_in_a_few_characters(numbers, cell):

@@ -8,36 +8,36 @@ from pfedfair.runs.callbacks import Callback, MLflow
 
 class Notes(Callback):
     def __init__(self):
-        self.said = []
+        self.calls = []
 
     def on_train_begin(self, training):
-        self.said.append(("begin", training.round, training.rounds))
+        self.calls.append(("begin", training.round, training.rounds))
 
     def on_round_end(self, training, metrics):
-        self.said.append((training.round, dict(metrics)))
+        self.calls.append((training.round, dict(metrics)))
         training.w.zero_()  # a copy
 
     def on_train_end(self, run):
-        self.said.append(("end", run))
+        self.calls.append(("end", run))
 
     def on_train_fail(self, error):
-        self.said.append(("fail", error))
+        self.calls.append(("fail", error))
 
 
 def test_what_is_called_when(federation):
     notes = Notes()
     run = pff.train(federation, "fedavg", rounds=4, callbacks=[notes], measure_every=2)
-    plain = pff.train(federation, "fedavg", rounds=4, measure_every=0)
-    assert torch.equal(run.fitted.theta, plain.fitted.theta)
-    assert notes.said[0] == ("begin", 0, 4)
-    assert notes.said[-1] == ("end", run)
+    unobserved = pff.train(federation, "fedavg", rounds=4, measure_every=0)
+    assert torch.equal(run.fitted.theta, unobserved.fitted.theta)
+    assert notes.calls[0] == ("begin", 0, 4)
+    assert notes.calls[-1] == ("end", run)
     rows = run.history.set_index("round")
-    for t, metrics in notes.said[1:-1]:
+    for t, metrics in notes.calls[1:-1]:
         assert bool(metrics) == (t in (1, 2, 4))
         if metrics:
             curve = rows.loc[t] if t < 4 else rows.loc[t].iloc[0]
             assert metrics == {"round": t, **curve.drop("model").to_dict()}
-    assert [t for t, _ in notes.said[1:-1]] == [1, 2, 3, 4]
+    assert [t for t, _ in notes.calls[1:-1]] == [1, 2, 3, 4]
 
 
 @pytest.mark.filterwarnings("ignore::pfedfair.CollapseWarning")
@@ -47,7 +47,7 @@ def test_a_training_that_fails(federation):
         pff.train(
             federation, "fedavg", rounds=2, alpha=1e38, optimiser="sgd", callbacks=[notes],
         )  # fmt: skip
-    assert [said[0] for said in notes.said] == ["begin", 1, 2, "fail"]
+    assert [call[0] for call in notes.calls] == ["begin", 1, 2, "fail"]
 
 
 class Recorder:

@@ -6,22 +6,22 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from pfedfair._util.errors import InputError
-from pfedfair.runs.columns import RowDraws, beside, per_row, within
+from pfedfair.runs.columns import RowDraws, append_columns, per_row, within
 
 
 @given(n=st.integers(1, 60), width=st.integers(0, 4), levels=st.integers(1, 5), seed=st.integers(0))
 def test_a_lot_belongs_to_its_row(n, width, levels, seed):
     rng = np.random.default_rng(0)
     rows = rng.integers(0, levels, (n, width)).astype(np.float32)
-    lots = RowDraws(rows, seed % 2**31).random(n)
-    assert ((lots >= 0) & (lots < 1)).all()
-    assert len(np.unique(lots)) == n  # rows that are alike have different ones
+    draws = RowDraws(rows, seed % 2**31).random(n)
+    assert ((draws >= 0) & (draws < 1)).all()
+    assert len(np.unique(draws)) == n  # rows that are alike have different ones
     order = rng.permutation(n)
     mixed = RowDraws(rows[order], seed % 2**31).random(n)
-    np.testing.assert_array_equal(np.sort(mixed), np.sort(lots))
+    np.testing.assert_array_equal(np.sort(mixed), np.sort(draws))
     first = [next(i for i in range(n) if (rows[i] == row).all()) for row in rows]
-    alone = np.array([RowDraws(rows[i : i + 1], seed % 2**31).random(1)[0] for i in range(n)])
-    np.testing.assert_array_equal(alone, lots[first])
+    single = np.array([RowDraws(rows[i : i + 1], seed % 2**31).random(1)[0] for i in range(n)])
+    np.testing.assert_array_equal(single, draws[first])
 
 
 @pytest.mark.parametrize("rows", [np.arange(20_000.0)[:, None], np.zeros((20_000, 3))])
@@ -35,8 +35,8 @@ def test_lots_are_uniform_and_depend_on_the_seed(rows):
 
 def test_what_is_said_of_people():
     frame = pd.DataFrame({"sex": ["f", "m"], "old": [0, 1]}, index=[7, 3])
-    told = per_row(pd.Series(["x", "y"], name="race", index=[1, 2]), frame, "S")
-    assert told.to_dict("list") == {"race": ["x", "y"]}
+    given = per_row(pd.Series(["x", "y"], name="race", index=[1, 2]), frame, "S")
+    assert given.to_dict("list") == {"race": ["x", "y"]}
     assert list(per_row(["f", "m"], frame, "S")) == ["S"]
     assert list(per_row(np.zeros((2, 2)), frame, "S")) == ["S 0", "S 1"]
     assert list(per_row(["sex"], frame, "S")) == ["sex"]
@@ -52,7 +52,7 @@ def test_the_same_column_and_another_of_its_name():
     frame = pd.DataFrame({"sex": ["f", "m"], "old": [0, 1]})
     given = pd.DataFrame({"sex": ["f", "m"], "old": [1, 1], "race": ["a", "b"]})
     assert within(frame, given) == ["sex"]
-    wider, names = beside(frame, given)
+    wider, names = append_columns(frame, given)
     assert names == ["sex 2", "old 2", "race"]
     assert wider["old 2"].tolist() == [1, 1]
     assert wider["old"].tolist() == [0, 1]

@@ -1,4 +1,4 @@
-"""Lots by a key: even, the same for the same person, and nobody's guess."""
+"""Random draws by a key: uniform, the same for the same id, unknown without the key."""
 
 import hashlib
 
@@ -8,31 +8,31 @@ from scipy.stats import kstest
 
 from pfedfair.runs import draws
 
-KEY = draws.of_client(draws.typed("secret"), "north")
+KEY = draws.of_client(draws.key_from_text("secret"), "north")
 
 
-def test_lots_are_even():
+def test_draws_are_uniform():
     drawn = draws.draw(KEY, [str(k).encode() for k in range(20_000)])
     assert kstest(drawn, "uniform").pvalue > 0.01
     assert drawn.min() >= 0
     assert drawn.max() < 1
 
 
-def test_a_lot_by_hand():
-    client = hashlib.blake2b(b"north", key=draws.typed("secret"), digest_size=32).digest()
+def test_a_draw_by_hand():
+    client = hashlib.blake2b(b"north", key=draws.key_from_text("secret"), digest_size=32).digest()
     digest = hashlib.blake2b(b"anna", key=client, digest_size=8).digest()
     by_hand = (int.from_bytes(digest, "little") >> 11) / 2**53
     assert draws.draw(KEY, [b"anna"])[0] == by_hand
 
 
-def test_a_lot_is_the_persons_the_clients_and_the_keys():
-    people = [str(k).encode() for k in range(100)]
-    drawn = draws.draw(KEY, people)
+def test_a_draw_follows_from_id_client_and_key():
+    ids = [str(k).encode() for k in range(100)]
+    drawn = draws.draw(KEY, ids)
     order = np.random.default_rng(0).permutation(100)
-    np.testing.assert_array_equal(draws.draw(KEY, [people[k] for k in order]), drawn[order])
-    for other in (draws.of_client(draws.typed("secret"), "south"),
-                  draws.of_client(draws.typed("Secret"), "north")):  # fmt: skip
-        assert abs(np.corrcoef(drawn, draws.draw(other, people))[0, 1]) < 0.4
+    np.testing.assert_array_equal(draws.draw(KEY, [ids[k] for k in order]), drawn[order])
+    for other in (draws.of_client(draws.key_from_text("secret"), "south"),
+                  draws.of_client(draws.key_from_text("Secret"), "north")):  # fmt: skip
+        assert abs(np.corrcoef(drawn, draws.draw(other, ids))[0, 1]) < 0.4
     assert len(draws.draw(KEY, [])) == 0
 
 

@@ -37,19 +37,19 @@ def test_a_saved_model_decides_alike_for_an_array_and_for_a_table(name, scaling,
     data = pff.load(path, "smiling", "male", scaling)
     run = pff.train(data.federate(pff.partition.by_column("site")), METHODS[name])
     run.save(tmp_path / "run")
-    told = {"sensitive_features": np.where(data.s, "1", "0")}
+    options = {"sensitive_features": np.where(data.s, "1", "0")}
     frame = pd.DataFrame({"embedding": list(ARRAY), "file": TABLE["file"]})
     for client in range(3):
         before, after = run.personal_model(client), load_model(tmp_path / "run", client)
-        chances = before.predict_proba(ARRAY, **told)
-        for people in (ARRAY, frame, ARRAY.astype(np.float32)):
-            np.testing.assert_array_equal(after.predict_proba(people, **told), chances)
+        chances = before.predict_proba(ARRAY, **options)
+        for rows in (ARRAY, frame, ARRAY.astype(np.float32)):
+            np.testing.assert_array_equal(after.predict_proba(rows, **options), chances)
             np.testing.assert_array_equal(
-                after.decide(people, **told, random_state=0),
-                before.decide(ARRAY, **told, random_state=0),
+                after.decide(rows, **options, random_state=0),
+                before.decide(ARRAY, **options, random_state=0),
             )
     with pytest.raises(pff.InputError, match="embeddings of 8 numbers, these have 7"):
-        after.decide(ARRAY[:, :7], **told)
+        after.decide(ARRAY[:, :7], **options)
 
 
 def test_half_precision_trains_nearly_to_the_same_model(data, monkeypatch):
@@ -72,7 +72,7 @@ def test_a_network_by_its_name(sites, federation):
     assert parameters(sites, None) == parameters(sites, "linear") == 8 + 1
     assert parameters(sites, "mlp") == 8 * 64 + 64 + 64 * 64 + 64 + 64 + 1
     width = federation.encoder.width
-    assert parameters(federation, "linear") == width + 1 + 1  # it is told S
+    assert parameters(federation, "linear") == width + 1 + 1  # S is an input
     assert parameters(federation, "mlp") > 4000
     with pytest.raises(pff.InputError, match="load them with model='additive'"):
         parameters(pff.load("compas").federate(pff.partition.fixed_shares()), "additive")

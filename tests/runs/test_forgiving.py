@@ -74,11 +74,11 @@ def test_numpys_numbers_everywhere(table, tmp_path):
     algorithm = pff.methods.PFedFair(rounds=i(2), eta=np.float32(0.5), K=one)
     network = pff.MLP(i(federation.encoder.width), (i(4), one * 3), groups=i(2))
     run = pff.train(federation, algorithm, seed=one, network=network, measure_every=one)
-    plain = pff.train(
+    expected = pff.train(
         table.federate("site", seed=1), "pfedfair", 1, pff.MLP(6, (4, 3), groups=2),
         **{k: v for k, v in algorithm.to_dict().items() if k not in ("kind", "format")},
     )  # fmt: skip
-    assert torch.equal(run.fitted.theta, plain.fitted.theta)
+    assert torch.equal(run.fitted.theta, expected.fitted.theta)
     run.save(tmp_path / "run")
     model = pff.load_model(tmp_path / "run", i(2))
     assert torch.equal(model.predictor.theta, run.personal_model(one * 2).predictor.theta)

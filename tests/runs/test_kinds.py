@@ -77,7 +77,7 @@ def test_every_method_trains_or_says_why_not(method, criterion):
     assert table["accuracy"].between(0, 1).all()
     for criterion in CRITERIA.values():
         gap = criterion.measure
-        assert table[gap].dropna().between(0, 1).all()  # few people have the last label
+        assert table[gap].dropna().between(0, 1).all()  # few rows have the last label
     assert table["ddp"].notna().all()
     assert {"share_s1", "share_s2", "npr_s2", "npr_s2_low"} <= set(table.columns)
     rows = crowd(60, 3, 3, seed=4)
@@ -155,11 +155,11 @@ def test_another_criterion_needs_no_training(groups, classes, aware, criterion):
 
 @tasks
 def test_cost_is_against_the_likeliest_label(groups, classes, aware):
-    """By the scores alone, whatever a head guesses of S."""
+    """By the scores only, whatever a head guesses of S."""
     run = trained(groups, classes, aware)
     federation = run.federation
-    hidden, told = federation.data.hidden, groups if aware else 0
-    scorer = MLP(federation.encoder.width, hidden, outputs(classes), told)
+    hidden, aware_groups = federation.data.hidden, groups if aware else 0
+    scorer = MLP(federation.encoder.width, hidden, outputs(classes), aware_groups)
     right = []
     for theta, rows in zip(run.fitted.theta, federation.partition.test, strict=True):
         x, y, s = (tensor[rows] for tensor in federation.table[:3])
@@ -188,7 +188,7 @@ def test_a_saved_run_decides_the_same(groups, classes, aware, tmp_path):
 
 
 def expected_gap(model, rows):
-    """The largest difference of the groups' rates of any decision, over the lots."""
+    """The largest difference of the groups' rates of any decision, over the random draws."""
     chances = model.predict_proba(rows, rows["group"])
     rates = np.stack([chances[rows["group"] == z].mean(0) for z in sorted(set(rows["group"]))])
     return np.ptp(rates, axis=0).max()
@@ -268,7 +268,7 @@ def test_a_client_with_one_group_decides_by_its_scores(aware):
     run = pff.train(federate(frame, aware), transport(target_ddp=0.0))
     rows = frame[frame["site"] == "1"]
     chances = run.personal_model("1").predict_proba(rows, rows["group"])
-    assert ((chances == 0) | (chances == 1)).all()  # nobody to compare with: no lots
+    assert ((chances == 0) | (chances == 1)).all()  # no other group: no random draws
 
 
 @pytest.mark.parametrize(("groups", "classes", "bins"), [(7, 5, 40), (3, 8, 300)])

@@ -82,7 +82,7 @@ def test_shapes_models_and_what_it_is(compas_run, again):
 
 
 def test_predictions_are_the_measured_ones(compas_run, folder):
-    """By hand, from the file alone: every client's accuracy and gap on the weighted pool."""
+    """By hand, from the file only: every client's accuracy and gap on the weighted pool."""
     frame = pd.read_parquet(folder / "predictions.parquet")
     table = compas_run.table().set_index("client")
     part, data = compas_run.federation.partition, compas_run.federation.data
@@ -123,8 +123,8 @@ def test_the_card(compas_run, folder):
     assert card["versions"]["torch"] == torch.__version__
     assert card["command"] == "pfedfair train compas"
     assert card["algorithm"] == json.loads(json.dumps(compas_run.algorithm.to_dict()))
-    told = {row["client"]: row["accuracy"] for row in card["metrics"]}
-    assert told == compas_run.table().set_index("client")["accuracy"].to_dict()
+    saved = {row["client"]: row["accuracy"] for row in card["metrics"]}
+    assert saved == compas_run.table().set_index("client")["accuracy"].to_dict()
 
 
 def test_columns_that_are_no_inputs_and_the_clients_column(table):
@@ -214,7 +214,7 @@ def test_what_is_missing_or_old_is_said(compas_run, folder, tmp_path):
         pff.load_run(tmp_path)
     other = frame.assign(client=frame["client"].astype(str).replace("1", "north"))
     other.to_parquet(tmp_path / "predictions.parquet")
-    with pytest.raises(pff.InputError, match="does not belong to the model beside it"):
+    with pytest.raises(pff.InputError, match="does not belong to the model of its folder"):
         pff.load_run(tmp_path)
     (tmp_path / "predictions.parquet").unlink()
     with pytest.raises(pff.InputError, match=r"has no predictions\.parquet"):

@@ -33,7 +33,7 @@ def model(encoder, network, theta, rule=None, groups=GROUPS):
 
 
 def decide_by(encoder, rule):
-    """A model whose score is 1/2 for everybody, and a rule on it."""
+    """A model whose score is 1/2 for all rows, and a rule on it."""
     network = linear(encoder.width, groups=2)
     return model(encoder, network, torch.zeros(network.size), Thresholds(torch.tensor(rule)))
 
@@ -75,7 +75,7 @@ def test_unknown_groups_are_named(encoder, names, given, odd):
         model(encoder, network, torch.zeros(network.size), groups=names).codes(given)
 
 
-def test_a_plain_model_decides_at_one_half_whatever_the_random_state(encoder, rows):
+def test_a_model_without_rule_decides_at_one_half_whatever_the_random_state(encoder, rows):
     network = MLP(encoder.width, (4,), groups=2)
     one = model(encoder, network, 3 * network.init(np.random.default_rng(0)))
     score = one.predict_proba(rows, rows["sex"])
@@ -100,7 +100,7 @@ def test_lots_are_drawn_from_random_state(encoder, rows):
 
 
 def test_the_ends_of_a_rule(encoder, rows):
-    """A score at `high` is in, one at `low` is drawn, and a threshold is a rule without lots."""
+    """A score at `high` is in, one at `low` is drawn; a threshold is a rule without draws."""
     for rule, rate in (([-1.0, 0.0, 0.5], 1.0), ([0.0, 1.0, 0.0], 0.0), ([0.0, 1.0, 1.0], 1.0)):
         positive = decide_by(encoder, [[*rule, 0.0]] * 2).decide(rows, rows["sex"])
         assert positive.mean() == rate
@@ -139,10 +139,10 @@ def test_what_is_written_is_read(encoder, rows, tmp_path, kind):
     assert saved.task == Task()
     assert torch.equal(saved.tensors["theta"], theta)
     assert torch.equal(saved.tensors["server.counts"], more["server.counts"])
-    told = json.loads((tmp_path / "run.json").read_text())
-    assert told["clients"] == ["a", "b"]
-    assert told["network"] == network.to_dict()
-    assert told["rule"] == rules[0].to_dict()
+    card = json.loads((tmp_path / "run.json").read_text())
+    assert card["clients"] == ["a", "b"]
+    assert card["network"] == network.to_dict()
+    assert card["rule"] == rules[0].to_dict()
     for number, name in enumerate("ab"):
         one = model(encoder, network, theta[number], rules[number])
         for client in (number, name):
@@ -160,7 +160,7 @@ def test_what_is_written_is_read(encoder, rows, tmp_path, kind):
 
 
 def test_a_model_for_all_needs_no_clients(encoder, tmp_path):
-    """What a server keeps: the global model, and nobody's rule."""
+    """What a server keeps: the global model, and no rule."""
     network = linear(encoder.width, groups=2)
     w = network.init(np.random.default_rng(0))
     write_model(tmp_path, network, encoder, Task(aware=False), [], {"w": w}, about([]))
@@ -180,9 +180,9 @@ def test_what_is_not_there_is_said(encoder, tmp_path):
     for client in ("east", 2, -1):
         with pytest.raises(pff.InputError, match=f"There is no client {client!r}.*north, south"):
             load_model(tmp_path, client)
-    told = json.loads((tmp_path / "run.json").read_text())
+    card = json.loads((tmp_path / "run.json").read_text())
     for old in ({"format": 1}, {}):
-        (tmp_path / "run.json").write_text(json.dumps(told | {"format": None} | old))
+        (tmp_path / "run.json").write_text(json.dumps(card | {"format": None} | old))
         with pytest.raises(pff.InputError, match="by another version of pfedfair: train again"):
             load_model(tmp_path, 0)
     (tmp_path / "run.json").write_text("{")

@@ -97,11 +97,11 @@ def test_its_rule_is_what_solve_gives(run, folder, site, changes):
 
 def test_confidence_leaves_more_room_to_the_target(folder, site):
     few = site.head(300)
-    plain, sure = (gap(pff.personalise(folder, few, confidence=c), site) for c in (None, 0.95))
-    assert abs(sure) < plain
+    free, strict = (gap(pff.personalise(folder, few, confidence=c), site) for c in (None, 0.95))
+    assert abs(strict) < free
 
 
-def test_it_can_be_kept_read_and_personalised_again(folder, site, tmp_path):
+def test_it_can_be_saved_read_and_personalised_again(folder, site, tmp_path):
     out = tmp_path / "new" / "site"
     model = pff.personalise(folder, site, name="harbour", out=out, target_ddp=0.03)
     assert sorted(p.name for p in out.iterdir()) == ["model.safetensors", "run.json"]
@@ -123,7 +123,7 @@ def test_it_can_be_kept_read_and_personalised_again(folder, site, tmp_path):
     assert torch.equal(rule_of(other), rule_of(first))
 
 
-def test_a_saved_run_and_its_clients_are_left_alone(run, folder, site, tmp_path):
+def test_a_saved_run_and_its_clients_do_not_change(run, folder, site, tmp_path):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     pff.personalise(folder, site, out=tmp_path / "out", target_ddp=0.2)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -169,10 +169,10 @@ def test_rates_count_rows_and_positive_decisions(folder, site):
     assert table["group"].tolist() == ["f", "m"]
     assert table["1"][1] - table["1"][0] == pytest.approx(gap(model, site))
     np.testing.assert_allclose(table["0"] + table["1"], 1)
-    alone = newcomer.rates(model, site[site["sex"] == "m"], "sex")
-    assert alone["rows"].tolist()[0] == 0
-    assert np.isnan(alone["1"][0])
-    assert np.isnan(alone["0"][0])
+    of_men = newcomer.rates(model, site[site["sex"] == "m"], "sex")
+    assert of_men["rows"].tolist()[0] == 0
+    assert np.isnan(of_men["1"][0])
+    assert np.isnan(of_men["0"][0])
 
 
 def refused(folder, rows, message, **changes):
@@ -183,13 +183,13 @@ def refused(folder, rows, message, **changes):
     assert text.endswith(".")
 
 
-def test_what_cannot_be_done_is_said_in_a_sentence(folder, site, tmp_path):
+def test_bad_input_is_refused_in_a_sentence(folder, site, tmp_path):
     refused(folder, site.drop(columns="sex"), "lack the column 'sex', the sensitive attribute")
     refused(folder, site.drop(columns="b"), "lack the column 'b', an input of the model")
     refused(folder, site.assign(sex="x"), "must be f or m; found 'x'")
     refused(folder, site.assign(sex=site["sex"].where(site.index > 5)), "must be f or m; found")
     refused(folder, site.head(0), "There are no rows to make a model for")
-    with pytest.warns(pff.UnseenWarning, match=r"3,000 cells without a value \(a 3,000\)"):
+    with pytest.warns(pff.UnseenWarning, match=r"3,000 cells with a missing value \(a 3,000\)"):
         pff.personalise(folder, site.assign(a=np.nan))
     refused(folder, site, r"target_ddp must be in \[0, 1\], got 7", target_ddp=7.0)
     refused(folder, site, "confidence must be in", confidence=2.0)
@@ -217,13 +217,13 @@ def test_changes_that_make_no_sense_are_refused(folder, site, changes):
 
 def test_infinite_and_missing_settings_survive_the_file(run, folder, site, tmp_path):
     run.retarget(kappa=float("inf")).save(tmp_path)
-    kept = json.loads((tmp_path / "run.json").read_text())["algorithm"]
-    assert kept["kappa"] == float("inf")
-    assert kept["confidence"] is None
-    assert kept["epsilon"] is None
+    saved = json.loads((tmp_path / "run.json").read_text())["algorithm"]
+    assert saved["kappa"] == float("inf")
+    assert saved["confidence"] is None
+    assert saved["epsilon"] is None
     pool_only, anew, twice, own = (
-        rule_of(pff.personalise(where, people_, **changes))
-        for where, people_, changes in (
+        rule_of(pff.personalise(where, site_rows, **changes))
+        for where, site_rows, changes in (
             (tmp_path, site, {}),
             (folder, site, {"kappa": float("inf")}),
             (tmp_path, pd.concat([site, site]), {}),  # the share of S is all that matters then

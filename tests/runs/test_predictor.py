@@ -29,9 +29,9 @@ def test_the_same_model_with_another_rule_decides_otherwise(federation):
     """Clients that decide alike are counted once; those that do not, each for itself."""
     network = MLP(federation.encoder.width, (4,), groups=2)
     theta = network.init(np.random.default_rng(0))
-    everybody = Thresholds(torch.tensor([[-9.0, -9.0, 0.0, 0.0]] * 2))
-    nobody = Thresholds(torch.tensor([[9.0, 9.0, 0.0, 0.0]] * 2))
-    each = [Predictor(network, theta, rule) for rule in (everybody, nobody, everybody)]
+    all_rows = Thresholds(torch.tensor([[-9.0, -9.0, 0.0, 0.0]] * 2))
+    no_rows = Thresholds(torch.tensor([[9.0, 9.0, 0.0, 0.0]] * 2))
+    each = [Predictor(network, theta, rule) for rule in (all_rows, no_rows, all_rows)]
     rows = np.arange(50)
     counts = count(each, federation.table, [rows] * 3)
     assert counts[0, ..., 0].sum() == counts[1, ..., 1].sum() == 0
@@ -41,8 +41,8 @@ def test_the_same_model_with_another_rule_decides_otherwise(federation):
 def test_lots_are_each_clients_own_and_the_seeds(federation):
     network = MLP(federation.encoder.width, (4,), groups=2)
     theta = torch.stack([network.init(np.random.default_rng(k)) for k in range(3)])
-    lots = Thresholds(torch.tensor([[-9.0, 9.0, 0.5, 0.0]] * 2))
-    each = [Predictor(network, row, lots) for row in theta]
+    randomised = Thresholds(torch.tensor([[-9.0, 9.0, 0.5, 0.0]] * 2))
+    each = [Predictor(network, row, randomised) for row in theta]
     rows = [np.arange(100)] * 3
     counts = count(each, federation.table, rows, seed=4)
     np.testing.assert_array_equal(counts, count(each, federation.table, rows, seed=4))

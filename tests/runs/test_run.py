@@ -121,7 +121,7 @@ def test_collapse_is_told(table):
 
 
 def test_collapse_on_held_out_rows_only_is_told(run):
-    """Everybody who is held out has scores on one side; in training there are both."""
+    """All held-out rows have scores on one side; in training there are both."""
     data = run.federation.data
     model = run.personal_model(0)
     decided = model.decide(data.frame, sensitive_features=data.s)

@@ -24,7 +24,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def run():
-    """People of two groups and three sites; some decisions are drawn by lot."""
+    """People of two groups and three sites; some decisions are randomised."""
     data = pff.from_frame(people(), "hired", "sex", drop=["site"])
     federation = data.federate(pff.partition.by_column("site"))
     settings = {"rounds": 8, "bins": 20, "target_ddp": 0.02}
@@ -49,17 +49,17 @@ def decide(folder, rows, tmp_path, kind="csv", client="site 1", **options):
     path, out = tmp_path / f"in.{kind}", tmp_path / f"out.{kind}"
     rows.to_csv(path, index=False) if kind == "csv" else rows.to_parquet(path)
     reader = reader_of(read_model(folder), client, **options)
-    told = decide_file(reader, reader.open(path), out)
+    summary = decide_file(reader, reader.open(path), out)
     text = {"nr": str, "decision": str, "client": str}
     read = pd.read_csv(out, keep_default_na=False, dtype=text) if kind == "csv" else (
         pd.read_parquet(out))  # fmt: skip
-    return read, told
+    return read, summary
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_the_models_decisions_scores_and_rules(run, folder, rows, tmp_path, kind, monkeypatch):
     monkeypatch.setattr(stream, "ROWS", 37)
-    found, told = decide(folder, rows, tmp_path, kind, id="nr")
+    found, summary = decide(folder, rows, tmp_path, kind, id="nr")
     model = run.personal_model("site 1")
     assert list(found) == ["row", "nr", "decision", "score", "chance", "rule", "problem"]
     expected = model.predict(rows, ids=rows["nr"])
@@ -72,15 +72,15 @@ def test_the_models_decisions_scores_and_rules(run, folder, rows, tmp_path, kind
     assert (found["rule"] == rows["sex"].map(dict(zip("fm", cells, strict=True)))).all()
     assert (found["problem"] == "").all()
     assert list(found["row"]) == list(range(len(rows)))
-    assert told.rows == len(rows)
-    assert told.drawn == (chance < 1).sum()
-    rates = told.table(model.group_names, model.label_names).set_index("group")
+    assert summary.rows == len(rows)
+    assert summary.drawn == (chance < 1).sum()
+    rates = summary.table(model.group_names, model.label_names).set_index("group")
     for sex in "fm":
         own = expected[rows["sex"] == sex]
         assert rates.loc[sex, "1"] == pytest.approx(own.mean())
 
 
-def test_the_same_person_gets_the_same_answer_whatever_the_order_and_the_company(
+def test_the_same_id_gets_the_same_answer_whatever_the_order_and_the_other_rows(
     folder, rows, tmp_path
 ):
     one, _ = decide(folder, rows, tmp_path, id="nr")
@@ -91,43 +91,43 @@ def test_the_same_person_gets_the_same_answer_whatever_the_order_and_the_company
     assert (both["decision"] == both["decision_again"]).all()
 
 
-def test_without_ids_the_same_inputs_draw_the_same_lot(folder, rows, tmp_path):
+def test_without_ids_the_same_inputs_have_the_same_draw(folder, rows, tmp_path):
     twice = pd.concat([rows, rows.sample(frac=1, random_state=1)]).assign(nr=0)
     found, _ = decide(folder, twice, tmp_path)
-    by_person = twice.assign(decision=found["decision"].to_numpy()).groupby(["a", "b"])["decision"]
-    assert (by_person.nunique() == 1).all()
+    by_inputs = twice.assign(decision=found["decision"].to_numpy()).groupby(["a", "b"])["decision"]
+    assert (by_inputs.nunique() == 1).all()
 
 
-def test_lots_are_as_frequent_as_their_chance(folder, tmp_path, rows):
-    """Many people with one score where a lot decides, each with an id."""
+def test_draws_are_as_frequent_as_their_chance(folder, tmp_path, rows):
+    """Many rows with one randomised score, each with an id."""
     model = read_model(folder).of_client("site 1")
     chance = model.predict_proba(rows)[:, 1]
     at = np.flatnonzero((chance > 0.05) & (chance < 0.95))[0]
     many = rows.iloc[[at] * 4000].assign(nr=[f"p{k}" for k in range(4000)])
-    found, told = decide(folder, many, tmp_path, id="nr")
-    assert told.drawn == 4000
+    found, summary = decide(folder, many, tmp_path, id="nr")
+    assert summary.drawn == 4000
     assert (found["decision"] == "1").mean() == pytest.approx(chance[at], abs=0.035)
-    other, _ = decide(folder, many, tmp_path, id="nr", key=draws.typed("another"))
+    other, _ = decide(folder, many, tmp_path, id="nr", key=draws.key_from_text("another"))
     assert 0 < (found["decision"] != other["decision"]).mean() < 1
 
 
-def test_rows_with_problems_are_told_not_dropped(run, folder, rows, tmp_path):
+def test_rows_with_problems_are_reported_not_dropped(run, folder, rows, tmp_path):
     odd = rows.astype({"nr": object})
     odd.loc[0, "sex"], odd.loc[1, "sex"], odd.loc[2, "nr"], odd.loc[3, "a"] = None, "x", " ", None
     for kind in ("csv", "parquet"):
         given = odd.astype({"nr": str}).replace({"nr": {"None": ""}})
-        found, told = decide(folder, given, tmp_path, kind, id="nr")
+        found, summary = decide(folder, given, tmp_path, kind, id="nr")
         assert len(found) == len(rows)
         problems = ["sex is empty", "sex is 'x', not f or m", "nr is empty", ""]
         assert list(found["problem"][:4]) == problems
         assert list(found["decision"][:3]) == [""] * 3
         assert (found["decision"][3:] != "").all()
-        assert told.problems == dict.fromkeys(problems[:3], 1)
-        assert "3 rows have no decision: sex is empty (1); sex is 'x'" in told.notes()[-1]
-        assert told.notes()[0].startswith("1 cell without a value (a 1)")
+        assert summary.problems == dict.fromkeys(problems[:3], 1)
+        assert "3 rows have no decision: sex is empty (1); sex is 'x'" in summary.notes()[-1]
+        assert summary.notes()[0].startswith("1 cell with a missing value (a 1)")
 
 
-def test_a_column_says_whose_a_row_is(run, folder, rows, tmp_path):
+def test_a_column_names_the_client_of_each_row(run, folder, rows, tmp_path):
     odd = rows.copy()
     odd.loc[5, "site"], odd.loc[6, "site"] = "site 9", None
     found, _ = decide(folder, odd, tmp_path, client=None, client_column="site", id="nr")
@@ -146,7 +146,7 @@ CODES = st.sampled_from(["1", "2", "1.0", " 2", "02", "", "?", "3"])
 @settings(max_examples=25)
 @given(cells=st.lists(CODES, min_size=1, max_size=9), size=st.integers(1, 4))
 def test_groups_that_are_codes_however_written(coded, cells, size, tmp_path_factory):
-    """A plain loop over cells is the oracle."""
+    """A loop over cells is the oracle."""
     folder, crowd = coded
     rows = crowd.iloc[: len(cells)].assign(s=cells)
     before, stream.ROWS = stream.ROWS, size
@@ -175,9 +175,9 @@ def coded(tmp_path_factory):
 
 def test_a_file_without_rows_has_a_header(folder, rows, tmp_path):
     for kind in ("csv", "parquet"):
-        found, told = decide(folder, rows.iloc[:0], tmp_path, kind, id="nr", keep=["a"])
+        found, summary = decide(folder, rows.iloc[:0], tmp_path, kind, id="nr", keep=["a"])
         assert list(found)[:3] == ["row", "nr", "a"]
-        assert len(found) == told.rows == 0
+        assert len(found) == summary.rows == 0
 
 
 def test_blind_models_need_no_group_and_labels_may_be_three(tmp_path):
@@ -215,21 +215,21 @@ def test_dates_and_columns_that_are_called_like_parts_of_them(tmp_path, kind):
 
 
 def test_what_cannot_be_is_one_sentence(folder, rows, tmp_path):
-    def said(message, given=rows, **options):
+    def refused(message, given=rows, **options):
         with pytest.raises(pff.InputError, match=message):
             decide(folder, given, tmp_path, **options)
         assert not (tmp_path / "out.csv").exists()
 
-    said("no column 'a' in the rows, an input of the model", rows.drop(columns="a"))
-    said("no column 'sex' in the rows, the sensitive attribute", rows.drop(columns="sex"))
-    said("no column 'number' in the rows", id="number")
-    said("no column 'color' in the rows: did you mean 'colour'", keep=["color"])
-    said("There is no client '2': the names are site 0, site 1, site 2", client="2")
-    said("There is no client 'site 7': did you mean 'site", client="site 7")
-    said("Say whose model decides, by client, or client_column", client=None)
-    said("client or client_column, not both", client_column="site")
-    said("column 'score' of its own", rows.assign(score=1), keep=["score"])
-    said("holds lists or the like", rows.assign(a="[1]").assign(a=[[1]] * len(rows)),
+    refused("no column 'a' in the rows, an input of the model", rows.drop(columns="a"))
+    refused("no column 'sex' in the rows, the sensitive attribute", rows.drop(columns="sex"))
+    refused("no column 'number' in the rows", id="number")
+    refused("no column 'color' in the rows: did you mean 'colour'", keep=["color"])
+    refused("There is no client '2': the names are site 0, site 1, site 2", client="2")
+    refused("There is no client 'site 7': did you mean 'site", client="site 7")
+    refused("Say which client.s model decides, by client, or client_column", client=None)
+    refused("client or client_column, not both", client_column="site")
+    refused("column 'score' of its own", rows.assign(score=1), keep=["score"])
+    refused("holds lists or the like", rows.assign(a="[1]").assign(a=[[1]] * len(rows)),
          kind="parquet")  # fmt: skip
 
 

@@ -24,7 +24,7 @@ def train_rows(run):
 
 
 def test_contributions_add_up_to_the_score(run):
-    """Everybody's score is the mean score and what their cells contribute."""
+    """A row's score is the mean score and what its values contribute."""
     shapes, table = run.shapes(), run.federation.table
     data, rows = run.federation.data, train_rows(run)
     assert set(shapes["column"]) == {"a", "b", "c", "years", "colour", "sex"}  # not the client
@@ -49,7 +49,7 @@ def test_contributions_add_up_to_the_score(run):
     assert shapes["contribution"].abs().max() > 0.5
 
 
-def test_grids_are_values_that_people_have(run):
+def test_grids_are_values_that_rows_have(run):
     shapes, frame = run.shapes(), run.federation.data.frame.iloc[train_rows(run)]
     a = shapes[shapes["column"] == "a"]
     assert len(a) == POINTS

@@ -1,4 +1,4 @@
-"""Rows that stand for more people than others: in training, and in what is measured."""
+"""Weighted rows: in training, and in what is measured."""
 
 import json
 
@@ -41,7 +41,7 @@ def weighted(**options):
 
 
 def repeated(federation):
-    """The same people, each row as often as it counts; as inputs they are the same."""
+    """Each row as often as it counts; as inputs they are the same."""
     more = TRAIN.loc[TRAIN.index.repeat(TRAIN["people"])]
     data = pff.from_frame(more, "hired", "sex", drop=["people"], encoding="standard", test=TEST)
     return encoded(data, PLAN.split(data, 0), federation.encoder, aware=True)
@@ -51,8 +51,8 @@ def test_the_column_is_no_input_and_its_mean_does_not_matter():
     data = weighted()
     assert data.numeric == ("x", "z")
     assert data.weight.mean() == pytest.approx(1)
-    people = data.frame["people"].to_numpy()
-    np.testing.assert_allclose(data.weight * people.mean(), people)
+    weight = data.frame["people"].to_numpy()
+    np.testing.assert_allclose(data.weight * weight.mean(), weight)
 
 
 METHODS = {
@@ -76,10 +76,10 @@ def test_a_row_that_counts_three_times_is_three_rows(name, weighting):
     some = pff.train(federation, algorithm, network=network)
     many = pff.train(repeated(federation), algorithm, network=network)
     torch.testing.assert_close(some.fitted.theta, many.fitted.theta, atol=2e-5, rtol=1e-4)
-    plain = pff.from_frame(
+    unweighted = pff.from_frame(
         TRAIN, "hired", "sex", drop=["people"], encoding="standard", test=TEST
     ).federate(PLAN)
-    other = pff.train(plain, algorithm, network=network)
+    other = pff.train(unweighted, algorithm, network=network)
     assert not torch.allclose(some.fitted.theta, other.fitted.theta, atol=1e-3)
 
 
@@ -100,7 +100,7 @@ def test_newton_is_scikit_learns_with_sample_weight(ridge):
 
 
 def test_newton_chooses_the_ridge_as_for_repeated_rows():
-    """Its folds are of rows, not of people, so only the sums at a given ridge are the same."""
+    """Its folds are of rows, not of weights, so only the sums at a given ridge are the same."""
     federation = weighted().federate(PLAN)
     some, many = (
         pff.train(one, pff.methods.Newton(ridge=0.05, rounds=12), network="linear")
@@ -140,13 +140,13 @@ def test_shares_are_those_of_people():
 
 
 def test_equal_weights_are_none():
-    plain = weighted(weight=None, drop=["people"]).federate(PLAN)
+    unweighted = weighted(weight=None, drop=["people"]).federate(PLAN)
     equal = pff.from_frame(
         TRAIN.assign(people=7), "hired", "sex", weight="people", encoding="standard",
         test=TEST.assign(people=7),
     ).federate(PLAN)  # fmt: skip
     algorithm = pff.methods.FedAvg(rounds=5, alpha=0.1)
-    runs = [pff.train(one, algorithm, network="linear") for one in (plain, equal)]
+    runs = [pff.train(one, algorithm, network="linear") for one in (unweighted, equal)]
     torch.testing.assert_close(runs[0].fitted.theta, runs[1].fitted.theta)
     one, other = (run.table() for run in runs)
     ends = ["accuracy_low", "accuracy_high"]  # by group, where shares are weighted

@@ -45,7 +45,7 @@ def expected(n, eta):
 
 
 def sample(n, eta, rng, folds=2):
-    """Counts ``(folds, 2, bins)`` of n people in each fold."""
+    """Counts ``(folds, 2, bins)`` of n rows in each fold."""
     cells = (MASS * np.stack([1 - eta, eta])).ravel()
     return rng.multinomial(n, cells / cells.sum(), size=folds).reshape(folds, 2, BINS).astype(float)
 
@@ -77,7 +77,7 @@ def test_temperature_recovers_its_slope_and_keeps_the_middle(slope):
     assert c == 0
 
 
-def test_score_is_left_alone():
+def test_score_is_unchanged():
     np.testing.assert_array_equal(fit(expected(1e6, eta_of(2, 3, 1)), Z, "score"), [1, 1, 0])
 
 
@@ -132,31 +132,31 @@ def test_a_fit_is_stationary_by_finite_differences(n):
 
 
 def test_beta_is_scikit_learns_logistic_regression_on_two_features():
-    """Its C weighs the sum of losses against half a square: with so many people neither counts."""
+    """Its C weighs the sum of losses against half a square: with so many rows neither counts."""
     counts = sample(1_000_000, eta_of(0.6, 1.5, -0.5), np.random.default_rng(3), folds=1)[0]
     features = np.stack([log_expit(Z), -log_expit(-Z)], axis=1)
     model = LogisticRegression(C=np.inf, tol=1e-9, max_iter=10_000)
     model.fit(np.tile(features, (2, 1)), np.repeat([0, 1], BINS), sample_weight=counts.ravel())
-    theirs = [*model.coef_[0], model.intercept_[0]]
-    np.testing.assert_allclose(fit(counts, Z, "beta"), theirs, atol=2e-3)
-    np.testing.assert_allclose(eta_of(*fit(counts, Z, "beta")), eta_of(*theirs), atol=2e-4)
+    reference = [*model.coef_[0], model.intercept_[0]]
+    np.testing.assert_allclose(fit(counts, Z, "beta"), reference, atol=2e-3)
+    np.testing.assert_allclose(eta_of(*fit(counts, Z, "beta")), eta_of(*reference), atol=2e-4)
 
 
 def awkward():
     """Counts that a federation may have and a textbook does not."""
     rng = np.random.default_rng(4)
-    nobody = np.zeros((2, 2, BINS))
+    no_rows = np.zeros((2, 2, BINS))
     one_label = sample(200, expit(Z), rng)
     one_label[:, 0] = 0
     one_fold = sample(200, expit(Z), rng)
     one_fold[1] = 0
-    one_person = nobody.copy()
+    one_person = no_rows.copy()
     one_person[0, 1, 0] = 1
     upside_down = sample(500, expit(-Z), rng)
     apart = sample(5_000, (Z > 0).astype(float), rng)  # a perfect score
     noisy = sample(100, expit(Z), rng) + np.abs(rng.laplace(0, 2, (2, 2, BINS)))
     return {
-        "nobody": nobody,
+        "nobody": no_rows,
         "one label": one_label,
         "the other": one_label[:, ::-1],
         "one fold": one_fold,
@@ -181,7 +181,7 @@ def test_eta_is_finite_and_rises_over_the_bins(case):
 
 
 def test_one_label_pulls_eta_its_way_but_not_to_the_end():
-    """The prior counts as much as about one person."""
+    """The prior counts as much as about one row."""
     eta = {n: calibrated(np.stack([[0 * MASS, n * MASS]] * 2))[0] for n in (1, 100)}
     assert (eta[1] > expit(Z)).all()
     assert (eta[100] > eta[1]).all()
@@ -191,17 +191,17 @@ def test_one_label_pulls_eta_its_way_but_not_to_the_end():
 
 @given(st.integers(0, 10**6), st.integers(1, 5), st.sampled_from([0, 3, 60, 5000]))
 @settings(deadline=None, max_examples=40)
-def test_many_at_once_are_each_of_them_alone(seed, groups, people):
+def test_many_at_once_are_each_of_them(seed, groups, rows):
     """Each takes its own steps, to the last bit."""
     rng = np.random.default_rng(seed)
     shapes = rng.dirichlet(np.full(BINS * 2, 0.3), (groups, 2)).reshape(groups, 2, 2, BINS)
-    counts = np.array([[rng.multinomial(people, p.ravel() / p.sum()) for p in one]
+    counts = np.array([[rng.multinomial(rows, p.ravel() / p.sum()) for p in one]
                        for one in shapes]).reshape(shapes.shape) + 0.0  # fmt: skip
     for kind in calibration.KINDS:
         for found, each in zip(fit(counts, Z, kind), counts, strict=True):
             np.testing.assert_array_equal(found, [fit(one, Z, kind) for one in each])
-    together = calibration.calibrate_each(counts, CENTRES)
-    for (eta, kind), each in zip(together, counts, strict=True):
-        alone, its_kind = calibrate(each, CENTRES)
+    stacked = calibration.calibrate_each(counts, CENTRES)
+    for (eta, kind), each in zip(stacked, counts, strict=True):
+        single, its_kind = calibrate(each, CENTRES)
         assert kind == its_kind
-        np.testing.assert_array_equal(eta, alone)
+        np.testing.assert_array_equal(eta, single)

@@ -26,7 +26,7 @@ class Given(BaseEstimator):
 
 
 def crowd(n, seed, ties=None):
-    """Scores as logits in single precision, labels and groups of some people."""
+    """Scores as logits in single precision, labels and groups of some rows."""
     rng = np.random.default_rng(seed)
     s = np.concatenate([[0, 0, 1, 1], (rng.random(n - 4) < 0.3).astype(int)])
     z = rng.normal(size=n) + 1.2 * s - 0.8
@@ -38,7 +38,7 @@ def crowd(n, seed, ties=None):
 
 
 def decided(cuts, z, s):
-    """Everybody's chance of a positive decision, as a client's rule has it."""
+    """All rows's chance of a positive decision, as a client's rule has it."""
     made = Thresholds(torch.from_numpy(cuts).float())
     return made.chances(torch.from_numpy(z)[:, None], torch.from_numpy(s))[:, 1].double().numpy()
 
@@ -56,12 +56,12 @@ def accuracy(chance, y):
 def test_it_is_fairlearns_without_its_grid(tol, ties):
     for seed in range(3):
         z, y, s = crowd(300, seed, ties)
-        theirs = ThresholdOptimizer(
+        reference = ThresholdOptimizer(
             estimator=Given().fit(None, None), constraints="demographic_parity", prefit=True,
             objective="accuracy_score", tol=tol, predict_method="predict",
         )  # fmt: skip
-        theirs.fit(z[:, None].astype(float), y.astype(int), sensitive_features=s)
-        chance = theirs._pmf_predict(z[:, None].astype(float), sensitive_features=s)[:, 1]
+        reference.fit(z[:, None].astype(float), y.astype(int), sensitive_features=s)
+        chance = reference._pmf_predict(z[:, None].astype(float), sensitive_features=s)[:, 1]
         ours = decided(fair_cuts(z, y, s, tol), z, s)
         assert abs(gap(chance, s)) <= tol + 1e-9
         assert abs(gap(ours, s)) <= tol + 1e-6
@@ -75,12 +75,12 @@ def test_it_is_fairlearns_without_its_grid(tol, ties):
 )  # fmt: skip
 @settings(max_examples=60, deadline=None)
 def test_it_is_the_best_of_all_randomised_thresholds(n, seed, ties, limit, chances):
-    """A lot among all thresholds of each group, by linear programming."""
+    """A random draw among all thresholds of each group, by linear programming."""
     z, y, s = crowd(n, seed, ties)
     if chances:
         y = 1 / (1 + np.exp(-z.astype(float)))
     ours = decided(fair_cuts(z, y, s, limit), z, s)
-    columns = []  # everybody's decision, for every threshold of every group
+    columns = []  # all rows' decision, for every threshold of every group
     for a in (0, 1):
         columns += [(a, (z >= cut) & (s == a)) for cut in (*np.unique(z[s == a]), np.inf)]
     gain = np.array([((2 * y - 1) * one).sum() for _, one in columns])

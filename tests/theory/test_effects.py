@@ -47,12 +47,12 @@ def exactly(counts, theta):
     return (np.log(p) - np.log(NORMAL)) @ counts
 
 
-def simulated(number, people, population=SIGMA, seed=0, pool=100_000):
-    """True effects, counts of two groups, and everybody else's counts."""
+def simulated(number, rows, population=SIGMA, seed=0, pool=100_000):
+    """True effects, counts of two groups, and all rows else's counts."""
     rng = np.random.default_rng(seed)
     theta = rng.multivariate_normal(np.zeros(4), population, number)
     shapes = np.stack([tilted(NORMAL, theta[:, 2 * z : 2 * z + 2]) for z in (0, 1)], axis=1)
-    counts = np.array([[rng.multinomial(people, p) for p in one] for one in shapes], dtype=float)
+    counts = np.array([[rng.multinomial(rows, p) for p in one] for one in shapes], dtype=float)
     pooled = np.stack([pool * NORMAL] * 2)
     return theta, shapes, counts, pooled
 
@@ -90,7 +90,7 @@ def test_a_likelihood_is_quadratic_around_its_peak():
         assert quadratic == pytest.approx(exactly(counts, theta), abs=0.1)
 
 
-def test_groups_without_people_say_nothing():
+def test_groups_without_rows_say_nothing():
     counts = np.stack([np.zeros(BINS), 50 * NORMAL, 50 * NORMAL])
     one = likelihood(counts, np.stack([NORMAL, np.zeros(BINS), NORMAL]))
     assert not one.slope[:4].any()
@@ -125,11 +125,11 @@ def test_posterior_is_the_integral_over_theta():
     np.testing.assert_allclose(found.covariance, covariance, atol=1e-6)
 
 
-@pytest.mark.parametrize("people", [30, 300])
-def test_posterior_of_counts_is_near_the_exact_one(people):
+@pytest.mark.parametrize("rows", [30, 300])
+def test_posterior_of_counts_is_near_the_exact_one(rows):
     population = held(np.array([[0.03, 0.005], [0.005, 0.01]]))
     shape = tilted(NORMAL, np.array([0.3, -0.1]))
-    counts = np.random.default_rng(3).multinomial(people, shape).astype(float)
+    counts = np.random.default_rng(3).multinomial(rows, shape).astype(float)
     found, evidence = posterior(likelihood(counts[None], NORMAL[None]), population)
     u, n = basis(NORMAL), counts.sum()
 
@@ -188,7 +188,7 @@ def test_clients_that_are_alike_have_no_effects(clients):
 
 
 def test_learning_is_the_mean_and_covariance_with_made_up_clients():
-    """Clients that are sums exactly, around another mean than before, and by plain averages."""
+    """Clients that are sums exactly, around another mean than before, and by simple averages."""
     theta = np.random.default_rng(0).normal(0.1, 0.3, (7, 4))
     before = held(mean=np.full(4, 0.05))
     off = theta - before.mean
@@ -213,7 +213,7 @@ def test_a_population_of_an_older_run_is_read():
     np.testing.assert_array_equal(again.doubted.covariance, again.covariance)
 
 
-def test_of_nobody_nothing_is_learnt():
+def test_without_rows_nothing_is_learnt():
     before = unknown(2)
     assert learn(np.zeros(effects.length(2)), before) is before
 
@@ -239,16 +239,16 @@ def test_an_odd_client_is_not_pulled_back_as_if_it_were_usual():
     assert errors[0] < 1.1 * errors[1]  # and it costs the others little
 
 
-def test_people_drawn_around_the_effects_tell_less_of_them():
-    """Simulated: location of a Dirichlet's people varies by (1 + kappa) / (N + kappa) more."""
+def test_rows_drawn_around_the_effects_tell_less_of_them():
+    """Simulated: location of a Dirichlet's rows varies by (1 + kappa) / (N + kappa) more."""
     kappa, n, rng = KAPPAS[20], 300, np.random.default_rng(0)
-    sure = np.where(np.arange(49) == 20, 1 - 48e-12, 1e-12)
+    certain = np.where(np.arange(49) == 20, 1 - 48e-12, 1e-12)
     u = basis(NORMAL)[0]
     means = [u @ rng.multinomial(n, rng.dirichlet(kappa * NORMAL + 1e-9)) / n for _ in range(3000)]
     counts = np.stack([n * NORMAL] * 2)
     shapes = np.stack([NORMAL] * 2)
     whole = likelihood(counts, shapes)
-    around = around_likelihood(whole, counts, shapes, held(), sure)
+    around = around_likelihood(whole, counts, shapes, held(), certain)
     assert around.curve[0, 0] / whole.curve[0, 0] == pytest.approx((1 + kappa) / (n + kappa))
     assert 1 / around.curve[0, 0] == pytest.approx(np.var(means), rel=0.1)
 
@@ -261,7 +261,7 @@ def rates(shapes, cuts):
 
 
 def test_beliefs_cover_the_truth_and_are_nearer_to_it_than_without_effects():
-    """Eighty clients of 400 people: gaps at two thresholds, in units of their doubt."""
+    """Eighty clients of 400 rows: gaps at two thresholds, in units of their doubt."""
     _, shapes, counts, pooled = simulated(80, 400, seed=2)
     others = np.stack([spread(n) for n in pooled])
     population, prior = agreed([likelihood(one, others) for one in counts], 8), FLAT
@@ -287,8 +287,8 @@ def test_many_rows_speak_for_themselves_whatever_their_shape():
     humps /= humps.sum()
     pooled = np.stack([20_000 * NORMAL] * 2)
     off = []
-    for people in (50, 1000, 50_000):
-        counts = np.stack([np.random.default_rng(0).multinomial(people, humps)] * 2).astype(float)
+    for rows in (50, 1000, 50_000):
+        counts = np.stack([np.random.default_rng(0).multinomial(rows, humps)] * 2).astype(float)
         belief = Belief(counts=counts, pooled=pooled, prior=FLAT, population=held())
         off.append(np.abs(np.cumsum(belief.shapes[0] - humps)).max())
     assert (np.diff(off) < 0).all()
@@ -307,23 +307,23 @@ def test_with_a_given_kappa_or_no_effects_a_belief_is_as_without():
         np.testing.assert_array_equal(*drawn)
 
 
-def test_a_group_that_nobody_else_has_is_ones_own():
+def test_a_group_that_no_other_client_has_is_ones_own():
     _, _, counts, pooled = simulated(1, 100)
     pooled[1] = 0
     belief = Belief(counts=counts[0], pooled=pooled, prior=FLAT, population=held())
     np.testing.assert_allclose(belief.shapes[1], counts[0, 1] / 100)
     assert np.isfinite(belief.draws(5, np.random.default_rng(0))).all()
-    nobody = Belief(counts=0 * counts[0], pooled=pooled, prior=FLAT, population=held())
-    np.testing.assert_allclose(nobody.shapes.sum(1), 1)
+    no_rows = Belief(counts=0 * counts[0], pooled=pooled, prior=FLAT, population=held())
+    np.testing.assert_allclose(no_rows.shapes.sum(1), 1)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([10, 40, 500]), st.sampled_from([0.01, 0.3, 3.0]),
        st.sampled_from([1, 7, 3000]), st.sampled_from([0.0, 30.0, 20_000.0]))  # fmt: skip
 @settings(deadline=None, max_examples=60)
-def test_beliefs_are_distributions_whatever_the_shapes(seed, bins, level, people, pool):
+def test_beliefs_are_distributions_whatever_the_shapes(seed, bins, level, rows, pool):
     rng = np.random.default_rng(seed)
     shapes = rng.dirichlet(np.full(bins, level) + 1e-6, 2)
-    counts = 0.37 * np.stack([rng.multinomial(people, p) for p in shapes])
+    counts = 0.37 * np.stack([rng.multinomial(rows, p) for p in shapes])
     belief = Belief(
         counts=counts, pooled=pool * rng.dirichlet(np.full(bins, level) + 1e-6, 2), prior=FLAT,
         population=held(),
@@ -332,7 +332,7 @@ def test_beliefs_are_distributions_whatever_the_shapes(seed, bins, level, people
         assert np.isfinite(found).all()
         assert found.min() >= 0
         np.testing.assert_allclose(found.sum(-1), 1, rtol=1e-9)
-    around = around_likelihood(belief.likelihood, belief.counts, belief.others, held(), FLAT)
+    around = around_likelihood(belief.likelihood, belief.counts, belief.pooled_shapes, held(), FLAT)
     sums = statistics(around, held())
     assert np.isfinite(sums).all()
     population = learn(sums, held())
@@ -342,8 +342,8 @@ def test_beliefs_are_distributions_whatever_the_shapes(seed, bins, level, people
 # --- few clients -------------------------------------------------------------------------------
 
 
-def test_few_clients_with_few_people_cannot_show_that_they_are_alike():
-    """Gaps at two thresholds of 5 clients of 60 people a group: what may be covers what is."""
+def test_few_clients_with_few_rows_cannot_show_that_they_are_alike():
+    """Gaps at two thresholds of 5 clients of 60 rows a group: what may be covers what is."""
     inside, none = [], []
     for seed in range(40):
         _, shapes, counts, pooled = simulated(5, 60, seed=seed)

@@ -1,4 +1,4 @@
-"""Many clients at once are each of them alone, to the last bit: a site has but one."""
+"""Many clients at once are each of them only, to the last bit: a site has but one."""
 
 import numpy as np
 import pytest
@@ -20,13 +20,13 @@ from pfedfair.theory.shrinkage import (
 )
 
 
-def some(seed, clients, groups, bins, people):
-    """Counts of clients and of everybody else; some groups are nobody's, or nobody else's."""
+def some(seed, clients, groups, bins, rows):
+    """Counts of clients and of all rows else; some groups are no row's, or no row else's."""
     rng = np.random.default_rng(seed)
     shapes = rng.dirichlet(np.full(bins, 0.5), (clients, groups))
-    counts = np.array([[rng.multinomial(people, q) for q in one] for one in shapes], dtype=float)
+    counts = np.array([[rng.multinomial(rows, q) for q in one] for one in shapes], dtype=float)
     counts *= rng.random((clients, groups, 1)) < 0.8
-    pooled = 0.7 * rng.multinomial(20 * people, shapes.mean((0, 1)), (clients, groups))
+    pooled = 0.7 * rng.multinomial(20 * rows, shapes.mean((0, 1)), (clients, groups))
     pooled *= rng.random((clients, groups, 1)) < 0.8
     return counts, pooled
 
@@ -52,24 +52,24 @@ def test_what_many_clients_believe_and_tell(case, none, kappa):
     counts, pooled = some(*case)
     prior = np.random.default_rng(seed).dirichlet(np.ones(len(KAPPAS)))
     known = {"prior": prior, "kappa": kappa, "population": population(groups, none, seed)}
-    together = Belief(
+    stacked = Belief(
         counts=0.6 * counts, pooled=0.6 * pooled, all_counts=counts, all_pooled=pooled, **known
     )
-    sent = counting.likeness(together, silent=False)
+    sent = counting.likeness(stacked, silent=False)
     for i in range(clients):
-        alone = Belief(
+        single = Belief(
             counts=0.6 * counts[i], pooled=0.6 * pooled[i], all_counts=counts[i],
             all_pooled=pooled[i], **known,
         )  # fmt: skip
         for name in ("slope", "curve", "constant"):
             np.testing.assert_array_equal(
-                getattr(together.likelihood, name)[i], getattr(alone.likelihood, name)
+                getattr(stacked.likelihood, name)[i], getattr(single.likelihood, name)
             )
-        np.testing.assert_array_equal(together.centres[i], alone.centres)
-        np.testing.assert_array_equal(together.shapes[i], alone.shapes)
-        np.testing.assert_array_equal(together[i].shapes, alone.shapes)
-        if kappa != 0:  # of nobody nothing could be drawn
-            drawn = [one.draws(3, np.random.default_rng(i)) for one in (together[i], alone)]
+        np.testing.assert_array_equal(stacked.centres[i], single.centres)
+        np.testing.assert_array_equal(stacked.shapes[i], single.shapes)
+        np.testing.assert_array_equal(stacked[i].shapes, single.shapes)
+        if kappa != 0:  # of no row nothing could be drawn
+            drawn = [one.draws(3, np.random.default_rng(i)) for one in (stacked[i], single)]
             np.testing.assert_array_equal(*drawn)
         site = Belief(
             counts=0.6 * counts[i : i + 1], pooled=0.6 * pooled[i : i + 1],
@@ -91,11 +91,11 @@ def test_a_client_holds_on_to_nothing_of_the_others():
 def test_peaks_of_many_likelihoods(case):
     """Each group takes its own number of steps."""
     counts, pooled = some(*case)
-    together = tilts.likelihood(counts, spread(pooled))
+    stacked = tilts.likelihood(counts, spread(pooled))
     for i in range(len(counts)):
-        alone = tilts.likelihood(counts[i], spread(pooled[i]))
+        single = tilts.likelihood(counts[i], spread(pooled[i]))
         for name in ("slope", "curve", "constant"):
-            np.testing.assert_array_equal(getattr(together, name)[i], getattr(alone, name))
+            np.testing.assert_array_equal(getattr(stacked, name)[i], getattr(single, name))
 
 
 def test_a_likelihood_has_a_block_for_each_group():
@@ -140,7 +140,7 @@ def test_cells_without_mass_say_nothing(bins):
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
-def test_with_noise_a_lone_client_leaves_nobody_else(classes):
+def test_with_noise_a_lone_client_has_no_other_rows(classes):
     """What it has sent and what the server has added up cancel to the last bit."""
     rng = np.random.default_rng(classes)
     cells = counting.cells_for(40, Task(2, classes, True)).number

@@ -9,7 +9,7 @@ from pfedfair.theory.monotonicity import same_rate, same_rates
 
 
 def positive(cut, bins):
-    """The chance of a positive decision in each bin, whose people all have its middle's score."""
+    """The chance of a positive decision in each bin, whose rows all have its middle's score."""
     low, high, chance, below = cut
     assert 0 <= low <= high <= bins
     assert 0 <= below <= 1
@@ -18,7 +18,7 @@ def positive(cut, bins):
     return np.where(at >= high, 1.0, np.where(at >= low, chance, below))
 
 
-def draw(seed, bins, empty=0.0, sure=False):
+def draw(seed, bins, empty=0.0, certain=False):
     """Masses, eta that rises over the bins, and some chances."""
     rng = np.random.default_rng(seed)
     mass = rng.gamma(0.5, size=bins)
@@ -26,23 +26,23 @@ def draw(seed, bins, empty=0.0, sure=False):
     mass = mass / mass.sum() if mass.sum() > 0 else np.full(bins, 1 / bins)
     eta = np.sort(rng.random(bins))
     chances = rng.random(bins)
-    return mass, eta, chances.round() if sure else chances
+    return mass, eta, chances.round() if certain else chances
 
 
 bins_and_seeds = given(
     bins=st.integers(1, 40),
     empty=st.sampled_from([0.0, 0.5]),
-    sure=st.booleans(),
+    certain=st.booleans(),
     seed=st.integers(0, 9999),
 )
 
 
 @bins_and_seeds
 @settings(deadline=None, max_examples=200)
-def test_same_rate_is_kept_and_nothing_is_more_accurate(bins, empty, sure, seed):
-    mass, eta, chances = draw(seed, bins, empty, sure)
+def test_same_rate_is_kept_and_nothing_is_more_accurate(bins, empty, certain, seed):
+    mass, eta, chances = draw(seed, bins, empty, certain)
     cut = same_rate(chances, mass)
-    assert cut.high - cut.low <= 1  # lots in one bin
+    assert cut.high - cut.low <= 1  # random draws in one bin
     found = positive(cut, bins)
     assert (np.diff(found) >= 0).all()
     assert found @ mass == pytest.approx(chances @ mass, abs=1e-9)
@@ -51,7 +51,7 @@ def test_same_rate_is_kept_and_nothing_is_more_accurate(bins, empty, sure, seed)
 
 
 @pytest.mark.parametrize("mass", [[0.5, 0.3, 0.2], [0.0, 1.0, 0.0], [0.4, 0.0, 0.6]])
-def test_everybody_and_nobody(mass):
+def test_all_rows_and_none(mass):
     mass = np.array(mass)
     for rate in (0.0, 1.0):
         found = positive(same_rate(np.full(3, rate), mass), 3)
@@ -64,16 +64,16 @@ def test_everybody_and_nobody(mass):
 
 
 def labels(mass, eta):
-    """The masses of people with label 0 and 1, each adding up to 1."""
+    """The masses of rows with label 0 and 1, each adding up to 1."""
     both = mass * (1 - eta), mass * eta
     return [m / m.sum() if m.sum() > 0 else m for m in both]
 
 
 @bins_and_seeds
 @settings(deadline=None, max_examples=300)
-def test_same_rates_are_kept_between_the_curve_and_the_diagonal(bins, empty, sure, seed):
+def test_same_rates_are_kept_between_the_curve_and_the_diagonal(bins, empty, certain, seed):
     """Rising chances favour label 1, so their rates are above the diagonal."""
-    mass, eta, chances = draw(seed, bins, empty, sure)
+    mass, eta, chances = draw(seed, bins, empty, certain)
     negative, true = labels(mass, 0.01 + 0.98 * eta)
     chances = np.sort(chances)
     found = positive(same_rates(chances, negative, true), bins)
@@ -83,13 +83,13 @@ def test_same_rates_are_kept_between_the_curve_and_the_diagonal(bins, empty, sur
 
 @bins_and_seeds
 @settings(deadline=None, max_examples=300)
-def test_same_rates_at_any_point_inside(bins, empty, sure, seed):
-    """A point of the ROC curve, mixed with lots for everybody: any point of the region."""
+def test_same_rates_at_any_point_inside(bins, empty, certain, seed):
+    """A point of the ROC curve, mixed with random draws for all rows: any point of the region."""
     mass, eta, _ = draw(seed, bins, empty)
     negative, true = labels(mass, 0.01 + 0.98 * eta)
     rng = np.random.default_rng(seed)
     threshold, weight, rate = rng.uniform(0, bins), rng.random(), rng.random()
-    if sure:  # on the curve itself
+    if certain:  # on the curve itself
         weight = 1.0
     curve = np.clip(np.arange(1, bins + 1) - threshold, 0, 1)
     chances = weight * curve + (1 - weight) * rate
@@ -101,12 +101,12 @@ def test_same_rates_at_any_point_inside(bins, empty, sure, seed):
 @given(st.integers(2, 30), st.integers(0, 999))
 @settings(deadline=None)
 def test_a_threshold_stays_a_threshold(bins, seed):
-    """Chances 0 below a bin and 1 above it are on the curve: no lot for those below."""
+    """Chances 0 below a bin and 1 above it are on the curve: no random draw for those below."""
     mass, eta, _ = draw(seed, bins)
     rng = np.random.default_rng(seed)
-    edge, lot = rng.integers(bins), rng.random()
+    edge, chance_below = rng.integers(bins), rng.random()
     chances = (np.arange(bins) > edge).astype(float)
-    chances[edge] = lot
+    chances[edge] = chance_below
     negative, true = labels(mass, 0.01 + 0.98 * eta)
     cut = same_rates(chances, negative, true)
     np.testing.assert_allclose(positive(cut, bins) @ mass, chances @ mass, atol=1e-7)

@@ -37,11 +37,11 @@ def rates(mass, criterion, chances):
         for c in decisions:
             each = []
             for z in range(groups):
-                people = sum(mass[z, y, k] for y in label for k in range(cells))
+                total = sum(mass[z, y, k] for y in label for k in range(cells))
                 table = chances[z if len(chances) > 1 else 0]
                 hits = sum(mass[z, y, k] * table[k, c] for y in label for k in range(cells))
-                if people > 0:
-                    each.append(hits / people)
+                if total > 0:
+                    each.append(hits / total)
             found.append(each)
     return found
 
@@ -156,7 +156,7 @@ cases = given(
 
 @cases
 @settings(deadline=None, max_examples=80)
-def test_optimum_is_that_of_the_plainest_program(
+def test_optimum_is_that_of_the_simplest_program(
     groups, classes, cells, criterion, aware, empty, seed
 ):
     mass = draw(seed, groups, classes, cells, empty)
@@ -184,7 +184,7 @@ def test_limit_is_kept_and_a_wider_one_costs_less(
             gap(mass, criterion, chances), abs=1e-12
         )
         assert gap(mass, criterion, chances) <= epsilon + 1e-7
-        assert got >= before - 1e-7  # at first, than one decision for everybody
+        assert got >= before - 1e-7  # at first, than one decision for all rows
         before = got
     free = mass.max(1).sum() if aware else mass.sum(0).max(0).sum()  # the likeliest label
     assert before == pytest.approx(free, abs=1e-7)
@@ -206,7 +206,7 @@ def test_equalised_odds_is_the_strictest_and_names_do_not_matter(
     assert values[0] == pytest.approx(values[1], abs=1e-7)
 
 
-def test_a_group_without_people_limits_nobody():
+def test_a_group_without_rows_limits_nothing():
     mass = draw(0, 3, 3, 5)
     mass[1] = 0
     mass /= mass.sum()
@@ -214,8 +214,8 @@ def test_a_group_without_people_limits_nobody():
         for aware in (True, False):
             chances = fair_program(mass, criterion, 0.02, aware)
             two = mass[[0, 2]]
-            alone = right(two, fair_program(two, criterion, 0.02, aware))
-            assert right(mass, chances) == pytest.approx(alone, abs=1e-7)
+            single = right(two, fair_program(two, criterion, 0.02, aware))
+            assert right(mass, chances) == pytest.approx(single, abs=1e-7)
 
 
 def test_one_group_gets_its_likeliest_labels():
@@ -226,7 +226,7 @@ def test_one_group_gets_its_likeliest_labels():
 
 
 def sparse_clients(seed, groups, classes, cells=200, full=20, faint=1e-6):
-    """What `transport` asks for: most people in few cells, a millionth of them in all."""
+    """What `transport` asks for: most rows in few cells, a millionth of them in all."""
     rng = np.random.default_rng(seed)
     shapes = np.zeros((groups, cells))
     shapes[:, :full] = rng.dirichlet(np.ones(full), groups)
@@ -239,7 +239,7 @@ def sparse_clients(seed, groups, classes, cells=200, full=20, faint=1e-6):
 @pytest.mark.parametrize("aware", [True, False])
 @pytest.mark.parametrize(("groups", "classes"), [(2, 2), (3, 2), (2, 3), (3, 3)])
 def test_cells_with_hardly_anybody_are_no_obstacle(groups, classes, aware, criterion):
-    """One decision for everybody keeps any limit, so there is always a solution."""
+    """One decision for all rows keeps any limit, so there is always a solution."""
     for seed in range(3):
         mass = sparse_clients(seed, groups, classes)
         for epsilon in (0.0, 0.02):
@@ -261,14 +261,14 @@ def test_cells_with_hardly_anybody_are_no_obstacle(groups, classes, aware, crite
 def test_aware_is_proposition_2(cells, share, epsilon, seed):
     rng = np.random.default_rng(seed)
     eta = rng.random((2, cells)).round(2)
-    people = np.array([[1 - share], [share]]) * rng.dirichlet(np.ones(cells), 2)
+    joint = np.array([[1 - share], [share]]) * rng.dirichlet(np.ones(cells), 2)
     tilt = rule.aware_tilt(np.repeat([0, 1], cells), share)
-    closed = fair_rule(eta.ravel(), tilt, people.ravel(), epsilon).positive(eta.ravel(), tilt)
-    mass = np.stack([people * (1 - eta), people * eta], axis=1)
+    closed = fair_rule(eta.ravel(), tilt, joint.ravel(), epsilon).positive(eta.ravel(), tilt)
+    mass = np.stack([joint * (1 - eta), joint * eta], axis=1)
     chances = fair_program(mass, "dp", epsilon)
-    expected = accuracy(closed, eta.ravel(), people.ravel())
+    expected = accuracy(closed, eta.ravel(), joint.ravel())
     assert right(mass, chances) == pytest.approx(expected, abs=1e-7)
-    assert abs(rule.gap(chances[..., 1].ravel(), tilt, people.ravel())) <= epsilon + 1e-7
+    assert abs(rule.gap(chances[..., 1].ravel(), tilt, joint.ravel())) <= epsilon + 1e-7
 
 
 @given(
@@ -281,16 +281,16 @@ def test_blind_is_proposition_2(cells, epsilon, seed):
     """Y and S are independent in a cell, where eta is P(Y=1) of both groups."""
     rng = np.random.default_rng(seed)
     eta, p_s1 = rng.random((2, cells)).round(2)
-    people = rng.dirichlet(np.ones(cells))
-    share = float(people @ p_s1)
+    joint = rng.dirichlet(np.ones(cells))
+    share = float(joint @ p_s1)
     assume(0.05 < share < 0.95)
     tilt = blind_tilt(p_s1, share)
-    closed = fair_rule(eta, tilt, people, epsilon).positive(eta, tilt)
-    by_group = people * np.stack([1 - p_s1, p_s1])
+    closed = fair_rule(eta, tilt, joint, epsilon).positive(eta, tilt)
+    by_group = joint * np.stack([1 - p_s1, p_s1])
     mass = np.stack([by_group * (1 - eta), by_group * eta], axis=1)
     chances = fair_program(mass, "dp", epsilon, aware=False)
-    assert right(mass, chances) == pytest.approx(accuracy(closed, eta, people), abs=1e-7)
-    assert abs(rule.gap(chances[0, :, 1], tilt, people)) <= epsilon + 1e-7
+    assert right(mass, chances) == pytest.approx(accuracy(closed, eta, joint), abs=1e-7)
+    assert abs(rule.gap(chances[0, :, 1], tilt, joint)) <= epsilon + 1e-7
 
 
 # --- against fairlearn -------------------------------------------------------------------------
@@ -310,7 +310,7 @@ class Score(BaseEstimator):
 
 
 def sample(groups, seed, bins=12):
-    """People in bins of a score; the rate of labels rises with it, unlike in each group."""
+    """Rows in bins of a score; the rate of labels rises with it, unlike in each group."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(20, 120, (groups, bins))
     ends = np.linspace([0.02, 0.7], [0.3, 0.98], groups).T
@@ -334,18 +334,20 @@ def test_at_epsilon_0_it_is_no_worse_than_fairlearns(criterion, groups):
     costs = []
     for seed in range(3):
         score, y, s, place, mass = sample(groups, seed)
-        theirs = ThresholdOptimizer(
+        reference = ThresholdOptimizer(
             estimator=Score(), constraints=NAMES[criterion], objective="accuracy_score",
             prefit=True, predict_method="predict", grid_size=2000,
         ).fit(score[:, None], y, sensitive_features=s)  # fmt: skip
-        positive = theirs._pmf_predict(score[:, None], sensitive_features=s)[:, 1]
+        positive = reference._pmf_predict(score[:, None], sensitive_features=s)[:, 1]
         their_right = np.where(y == 1, positive, 1 - positive).mean()
         chances = fair_program(mass, criterion, 0.0)
         ours = chances[s, place, 1]
         our_right = np.where(y == 1, ours, 1 - ours).mean()
         assert our_right == pytest.approx(right(mass, chances))
         assert our_right >= their_right - 1e-6
-        assert our_right <= their_right + 2e-3  # thresholds with lots are as good, but for a grid
+        assert (
+            our_right <= their_right + 2e-3
+        )  # thresholds with random draws are as good, but for a grid
         assert gap(mass, criterion, chances) < 1e-7
         costs.append(mass.max(1).sum() - our_right)
     assert max(costs) > 5e-4  # fairness costs something

@@ -41,7 +41,7 @@ def test_posterior_is_the_beta_binomials_for_two_cells():
 
 
 def test_posterior_is_the_integral_over_the_clients_own_shape():
-    """The client's share is drawn around q, then its people; integrated numerically."""
+    """The client's share is drawn around q, then its rows; integrated numerically."""
     q, n, ones = 0.4, 12, 9
     chosen = [8, 12, 20, 28]
 
@@ -82,11 +82,11 @@ def test_a_prior_is_multiplied_in():
         )
     np.testing.assert_allclose(kappa_posterior(np.zeros(BINS), POOL, prior), prior)
     assert own_weight(np.zeros(BINS), POOL, prior) == 0
-    sure = np.where(np.arange(len(KAPPAS)) == 20, 1 - 1e-9, 1e-9 / 48)  # kappa is known
+    certain = np.where(np.arange(len(KAPPAS)) == 20, 1 - 1e-9, 1e-9 / 48)  # kappa is known
     counts, pooled = drawn(OTHER, 100, 1)[0], drawn(POOL, 10_000, 1)[0]
-    believed = posterior_draws(counts, pooled, 50, np.random.default_rng(1), prior=sure)
-    told = posterior_draws(counts, pooled, 50, np.random.default_rng(1), kappa=KAPPAS[20])
-    np.testing.assert_allclose(believed.mean(0), told.mean(0), atol=0.02)
+    believed = posterior_draws(counts, pooled, 50, np.random.default_rng(1), prior=certain)
+    described = posterior_draws(counts, pooled, 50, np.random.default_rng(1), kappa=KAPPAS[20])
+    np.testing.assert_allclose(believed.mean(0), described.mean(0), atol=0.02)
     mean = posterior_mean(counts, pooled / pooled.sum(), 100 / (100 + KAPPAS[20]))
     np.testing.assert_allclose(believed.mean(0), mean, atol=0.02)
 
@@ -106,7 +106,7 @@ def test_a_client_unlike_the_pool_trusts_itself_as_it_grows():
 
 @pytest.mark.parametrize("kappa", [20.0, 300.0])
 def test_kappa_is_found_for_clients_that_are_drawn_with_it(kappa):
-    """The mean weight over clients is near N / (N + kappa); one client alone says little."""
+    """The mean weight over clients is near N / (N + kappa); one client only says little."""
     rng = np.random.default_rng(1)
     n, weights = 1000, []
     for _ in range(60):
@@ -131,13 +131,13 @@ def test_shrinking_is_closer_to_the_truth_than_either_end():
 def test_posterior_mean_by_hand():
     counts, q = np.array([3.0, 1.0]), np.array([0.5, 0.5])
     np.testing.assert_allclose(posterior_mean(counts, q, 0.2), [0.55, 0.45])
-    np.testing.assert_allclose(posterior_mean(np.zeros(2), q, 0.9), q)  # nobody: the pool
+    np.testing.assert_allclose(posterior_mean(np.zeros(2), q, 0.9), q)  # no row: the pool
     kappa = 16.0  # (n + kappa q) / (N + kappa), as in the docstring
     np.testing.assert_allclose(posterior_mean(counts, q, 4 / (4 + kappa)), (counts + 8) / 20)
 
 
 @pytest.mark.parametrize(("held", "trained"), [(40, 160), (400, 1600), (1000, 1000)])
-def test_people_trained_on_are_worth_as_much_as_others_if_scored_alike(held, trained):
+def test_rows_trained_on_are_worth_as_much_as_others_if_scored_alike(held, trained):
     values = [
         worth(drawn(POOL, trained, 1, seed)[0], drawn(POOL, held, 1, seed + 100)[0])
         for seed in range(20)
@@ -146,7 +146,7 @@ def test_people_trained_on_are_worth_as_much_as_others_if_scored_alike(held, tra
     assert max(values) == 1
 
 
-def test_people_that_a_model_has_memorised_are_worth_next_to_nothing():
+def test_rows_that_a_model_has_memorised_are_worth_next_to_nothing():
     """Their scores are at the ends; those of others are in between."""
     ends = np.zeros(BINS)
     ends[:5] = ends[-5:] = 0.1
@@ -157,13 +157,13 @@ def test_people_that_a_model_has_memorised_are_worth_next_to_nothing():
     assert max(values) < np.mean(between) < 0.9
 
 
-def test_with_nobody_to_compare_with_people_are_worth_as_much():
+def test_without_rows_to_compare_with_rows_are_worth_as_much():
     assert worth(np.zeros(BINS), drawn(POOL, 9, 1)[0]) == 1
     assert worth(drawn(POOL, 9, 1)[0], np.zeros(BINS)) == 1
 
 
 @pytest.mark.parametrize("kappa", [None, 1e9])
-def test_where_nobody_else_has_people_a_client_is_drawn_around_its_own(kappa):
+def test_where_no_other_client_has_rows_a_client_is_drawn_around_its_own(kappa):
     counts = drawn(OTHER, 500, 1)[0]
     shapes = posterior_draws(counts, np.zeros(BINS), 2000, np.random.default_rng(0), kappa)
     np.testing.assert_allclose(shapes.mean(0), counts / 500, atol=0.004)
@@ -202,7 +202,7 @@ cells = st.lists(st.integers(0, 200), min_size=3, max_size=60)
 @given(cells, st.floats(0, 1), st.integers(0, 999))
 @settings(deadline=None, max_examples=150)
 def test_weights_and_worth_are_parts_of_one(counts, trust, seed):
-    """Whatever the shapes: also for parts of people, and for scores with few values."""
+    """Whatever the shapes: also for parts of rows, and for scores with few values."""
     rng = np.random.default_rng(seed)
     counts = trust * np.array(counts, float)
     pooled = rng.integers(0, 50, len(counts)) * (rng.random(len(counts)) < 0.3)
@@ -219,7 +219,7 @@ def test_weights_and_worth_are_parts_of_one(counts, trust, seed):
 
 
 def test_cells_have_about_equal_mass():
-    """A client of a few people fills cells, not bins: one person alone says nothing."""
+    """A client of a few rows fills cells, not bins: one row only says nothing."""
     assert shrinkage.CELLS < BINS
     lone = np.eye(BINS)[50]
     np.testing.assert_allclose(kappa_posterior(lone, np.full(BINS, 1 / BINS)), 1 / len(KAPPAS))

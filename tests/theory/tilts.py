@@ -1,4 +1,4 @@
-"""What decisions do to people of known chances, and the tilt of people whose S is not known."""
+"""What decisions do to rows of known chances, and the tilt of rows whose S is not known."""
 
 import numpy as np
 
@@ -9,5 +9,5 @@ def accuracy(positive: np.ndarray, eta: np.ndarray, mass: np.ndarray) -> float:
 
 
 def blind_tilt(p_s1: np.ndarray, share_s1: float) -> np.ndarray:
-    """Tilt of each person when only P(S=1 | x) is known."""
+    """Tilt of each row when only P(S=1 | x) is known."""
     return p_s1 / share_s1 - (1 - p_s1) / (1 - share_s1)

@@ -1,6 +1,6 @@
 """Libraries in C that are built with the package, where there is a compiler.
 
-They lie in this folder, and no other place is searched. Without it, or with
+They are in this folder; no other is searched. Without them, or with
 ``PFEDFAIR_KERNEL=0`` in the environment, PyTorch does the work, more slowly: see decision 23.
 """
 
@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent
 
 
 def load(folder: Path, name: str, interface: int) -> ctypes.CDLL | None:
-    """Return the library of this name in this folder, if it is there and the number is its own."""
+    """Return the library of this name in a folder, if it exists with this interface number."""
     if os.environ.get("PFEDFAIR_KERNEL") == "0":
         return None
     for path in (folder / f"{name}{suffix}" for suffix in EXTENSION_SUFFIXES):
@@ -24,6 +24,6 @@ def load(folder: Path, name: str, interface: int) -> ctypes.CDLL | None:
             library.pfedfair_interface.restype = ctypes.c_int64
             if library.pfedfair_interface() == interface:
                 return library
-        except (OSError, AttributeError):  # of another system, or of another time
+        except (OSError, AttributeError):  # built for another system or version
             continue
     return None

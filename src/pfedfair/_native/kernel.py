@@ -47,7 +47,7 @@ LIBRARY = load()
 
 
 def usable(w: Tensor, x: Tensor, s: Tensor) -> bool:
-    """Whether the library is there and can read these: single precision in memory."""
+    """Return whether the library exists and can read these: single precision on the CPU."""
     return (
         LIBRARY is not None
         and w.dtype is x.dtype is torch.float32
@@ -58,14 +58,14 @@ def usable(w: Tensor, x: Tensor, s: Tensor) -> bool:
 
 
 def buffer(buffers: Buffers, name: str, size: int) -> Tensor:
-    """Return so many floats of any content in the memory of this name, which grows if it must."""
+    """Return `size` uninitialised floats of the buffer of this name, which grows if it must."""
     if name not in buffers or len(buffers[name]) < size:
         buffers[name] = torch.empty(size)
     return buffers[name][:size]
 
 
 class Forward:
-    """The forward pass of a stack of models, each on rows of its own, and what it saves.
+    """The forward pass of a stack of models, each on its own rows, and what it saves.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Forward:
     w, x, s
         Models ``(models, p)``, inputs ``(models, n, ...)`` and groups ``(models, n)``.
     buffers
-        Memory to use again, once this pass and its gradient are not needed any more.
+        Memory to reuse once this pass and its gradient are no longer needed.
     """
 
     def __init__(
@@ -131,8 +131,8 @@ class Forward:
 
 
 def logits(widths: Sequence[int], groups: int, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
-    """Return the logits ``(models, n, outputs)``, some rows at a time."""
-    s = s if groups else x.new_zeros(x.shape[:2], dtype=torch.int64)  # nobody reads it then
+    """Return the logits ``(models, n, outputs)``, a block of rows at a time."""
+    s = s if groups else x.new_zeros(x.shape[:2], dtype=torch.int64)  # which is not read
     pieces = zip(torch.split(x, PIECE, 1), torch.split(s, PIECE, 1), strict=True)
     return torch.cat([Forward(widths, groups, w, *piece).logits for piece in pieces], dim=1)
 

@@ -32,7 +32,7 @@ def known(kind: str, name: str, choices: Iterable[str]) -> str:
 
 
 def near(name: str, choices: Iterable[str]) -> str:
-    """Begin a list of choices, with the nearest one first if there is one.
+    """Return the beginning of a list of choices: the nearest one, if any is near.
 
     >>> near("pfedfiar", ["fedavg", "pfedfair"]), near("mars", ["adult"])
     ("did you mean 'pfedfair'? There are ", 'choose one of ')
@@ -45,18 +45,18 @@ def near(name: str, choices: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names with commas between; the first ones, if they are many."""
-    every = list(names)
-    more = len(every) - MOST
-    return ", ".join(every) if more <= 0 else f"{', '.join(every[:MOST])} and {more} more"
+    """Join names with commas; of more than `MOST`, the first ones and a number."""
+    names = list(names)
+    rest = len(names) - MOST
+    return ", ".join(names) if rest <= 0 else f"{', '.join(names[:MOST])} and {rest} more"
 
 
 def has_column(column: str, columns: Iterable[object], what: str) -> None:
-    """Refuse a column that is not there; `what` says what for."""
+    """Refuse a missing column; `what` says what it is for."""
     names = list(map(str, columns))
     if column not in names:
-        there = near(column, names) + listed(names)
-        raise InputError(f"There is no column '{column}' {what}: {there}.")
+        choices = near(column, names) + listed(names)
+        raise InputError(f"There is no column '{column}' {what}: {choices}.")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all: write beside, then rename."""
+"""Atomic writes, locks and checksums: a file is complete or does not exist."""
 
 import hashlib
 import json
@@ -16,16 +16,16 @@ from pfedfair._util.errors import InputError, option
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path`; it takes `path`'s name when the block ends well."""
+    """Yield a temporary path in the same folder; rename it to `path` if the block succeeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        yield beside
-        with beside.open("rb") as written:
+        yield temporary
+        with temporary.open("rb") as written:
             os.fsync(written.fileno())  # a power cut must not leave a name without its content
-        beside.replace(path)
+        temporary.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -36,11 +36,10 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Work in a folder if no other process does, or refuse.
+    """Lock a folder for this process; refuse if another process holds the lock.
 
-    The lock is on the folder itself: there is no file to forget, and it ends with its process,
-    however that ends. Where folders cannot be locked (Windows, some network disks) nobody is kept
-    out.
+    The lock is on the folder itself: it leaves no file behind and ends with its process, however
+    that ends. Where folders cannot be locked (Windows, some network disks) there is no lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -64,17 +63,17 @@ def exclusive(folder: Path) -> Iterator[None]:
 
 
 def write_json(path: Path, content: Any) -> None:
-    with atomic(path) as beside:
-        beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    with atomic(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def write_parquet(path: Path, frame: pd.DataFrame) -> None:
-    with atomic(path) as beside:
-        _to_parquet(frame, beside)
+    with atomic(path) as temporary:
+        _to_parquet(frame, temporary)
 
 
 def parquet(frame: pd.DataFrame) -> bytes:
-    """What `write_parquet` would write."""
+    """Return the bytes that `write_parquet` would write."""
     content = BytesIO()
     _to_parquet(frame, content)
     return content.getvalue()
@@ -108,7 +107,7 @@ def sha256(path: Path) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What went wrong, in one line and without a full stop."""
+    """Return the first line of an error's message, without a full stop."""
     return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
 
 

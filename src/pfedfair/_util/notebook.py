@@ -1,4 +1,4 @@
-"""What a notebook shows of an object: a sentence or two, and a small table."""
+"""HTML of an object in a notebook: a sentence or two, and a small table."""
 
 from collections.abc import Sequence
 from html import escape
@@ -9,10 +9,10 @@ MOST = 20  # rows of a table
 NAMED = 8  # names of a list
 
 
-def some(names: Sequence[str], most: int = NAMED) -> str:
-    """Name some, and say how many more there are.
+def abbreviate(names: Sequence[str], most: int = NAMED) -> str:
+    """Join the first names with commas, and say how many more there are.
 
-    >>> some(["a", "b", "c", "d"], most=2), some(["a"])
+    >>> abbreviate(["a", "b", "c", "d"], most=2), abbreviate(["a"])
     ('a, b and 2 more', 'a')
     """
     rest = len(names) - most

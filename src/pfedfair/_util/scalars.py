@@ -1,4 +1,4 @@
-"""NumPy's scalars are as good as Python's numbers; files and hashes know the latter only."""
+"""NumPy's scalars as Python's numbers, which are all that files and hashes accept."""
 
 from dataclasses import fields
 from operator import index
@@ -10,17 +10,17 @@ from pfedfair._util.errors import InputError
 
 
 def to_scalars(settings: Any) -> None:
-    """Make Python's numbers of NumPy's in the fields of a dataclass, also of a frozen one."""
+    """Convert NumPy's scalars in the fields of a dataclass, also of a frozen one, in place."""
     for field in fields(settings):
         value = getattr(settings, field.name)
         if isinstance(value, np.generic):
             object.__setattr__(settings, field.name, value.item())
 
 
-def whole(name: str, value: Any) -> int:
-    """Return a whole number, Python's or NumPy's, as Python's.
+def to_int(name: str, value: Any) -> int:
+    """Return Python's or NumPy's whole number as an ``int``.
 
-    >>> whole("seed", np.int64(3))
+    >>> to_int("seed", np.int64(3))
     3
     """
     try:

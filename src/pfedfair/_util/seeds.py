@@ -8,7 +8,7 @@ PARTITION, INIT, MINIBATCH, POSTERIOR, HELD, NOISE, GUARANTEE, TIES, DUMMY, ADVE
 def generator(seed: int, *purpose: int) -> np.random.Generator:
     """Return an independent stream for a purpose, e.g. ``(MINIBATCH, client, epoch)``.
 
-    A stream depends on nothing but its name, so a client draws the same minibatches alone at its
+    A stream depends on nothing but its name, so a client draws the same minibatches at its
     site, in a stack with others, or after a resume.
 
     >>> generator(0, PARTITION).integers(100) == generator(0, PARTITION).integers(100)
@@ -26,11 +26,11 @@ def mixed(numbers: np.ndarray) -> np.ndarray:
 
 
 def uniforms(marks: np.ndarray, seed: int, *purpose: int) -> np.ndarray:
-    """A number in [0, 1) for each mark: the same mark, the same number, whatever others there are.
+    """Return a number in [0, 1) for each mark, which depends on no other mark.
 
     >>> marks = np.array([3, 8, 5], dtype=np.uint64)
     >>> (uniforms(marks, 0, HELD)[1:] == uniforms(marks[1:], 0, HELD)).all()
     np.True_
     """
-    key, more = np.random.SeedSequence(seed, spawn_key=purpose).generate_state(2, np.uint64)
-    return np.asarray((mixed(mixed(marks ^ key) + more) >> np.uint64(11)) * 2.0**-53)
+    key, shift = np.random.SeedSequence(seed, spawn_key=purpose).generate_state(2, np.uint64)
+    return np.asarray((mixed(mixed(marks ^ key) + shift) >> np.uint64(11)) * 2.0**-53)

@@ -1,4 +1,4 @@
-"""What a person sees: progress with an estimate, notes, one sentence when something is wrong."""
+"""Output in the terminal: progress with an estimate, notes, one sentence for an error."""
 
 import sys
 import warnings
@@ -17,7 +17,7 @@ errors = Console(stderr=True)
 
 
 def say(text: str) -> None:
-    """Print plain text: nothing in it is markup."""
+    """Print a text without interpreting markup."""
     console.print(sanitise(text), highlight=False, markup=False, soft_wrap=True)
 
 
@@ -36,7 +36,7 @@ def progress(what: str, total: float, quiet: bool) -> Iterator[Callable[[float, 
 
 @contextmanager
 def image_progress() -> Iterator[Callable[[int, int], None]]:
-    """Show a bar from the first image on that is read or embedded; in a terminal alone."""
+    """Show a bar once the first image is read or embedded, only if stderr is a terminal."""
     with ExitStack() as shown:
         bars: list[Callable[[float, str], None]] = []
 
@@ -51,7 +51,7 @@ def image_progress() -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def notes(quiet: bool) -> Iterator[None]:
-    """Show warnings as notes, each once, instead of Python's two lines."""
+    """Show each distinct warning once, as a note, instead of Python's two lines."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield

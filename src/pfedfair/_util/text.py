@@ -1,4 +1,4 @@
-"""Names that come from data or from other people, where they are shown: as text and nothing else.
+"""Escape texts from data or from other sites for terminals, Markdown and spreadsheets.
 
 A name may hold codes that move a terminal's cursor, Markdown or HTML, or a spreadsheet's formula.
 """
@@ -20,7 +20,7 @@ QUOTED = re.compile(rf"'(?={FORMULA.pattern})")
 
 
 def sanitise(text: str) -> str:
-    r"""Show codes as what they are, so that a terminal does not obey them.
+    r"""Escape control codes, so that a terminal does not obey them.
 
     >>> sanitise("a\x1b[31mb")
     'a\\x1b[31mb'
@@ -28,43 +28,43 @@ def sanitise(text: str) -> str:
     return CODES.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def marked(text: str) -> str:
-    r"""Show a text in Markdown as it is: no HTML, link, picture or code of its own.
+def escape_markdown(text: str) -> str:
+    r"""Escape a text for Markdown: no HTML, link, picture or code of its own.
 
-    >>> marked("<b>x</b> [y](z)")
+    >>> escape_markdown("<b>x</b> [y](z)")
     '&lt;b>x&lt;/b> \\[y](z)'
-    >>> marked("0.04 [0.03, 0.05]")
+    >>> escape_markdown("0.04 [0.03, 0.05]")
     '0.04 [0.03, 0.05]'
     """
     odd = r"([\[`\\])" if re.search(r"\][(\[:]", text) else r"([`\\])"
     return re.sub(odd, r"\\\1", sanitise(text).replace("<", "&lt;"))
 
 
-def inert(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table for a CSV file: a spreadsheet computes nothing of what is in its texts.
+def escape_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """Escape formulas in a table for a CSV file, so that a spreadsheet does not compute them.
 
     A text that would be a formula begins with an apostrophe, as spreadsheets themselves write it.
     """
     import pandas as pd
 
     texts = [c for c in frame if not pd.api.types.is_numeric_dtype(frame[c].dtype)]
-    odd = [c for c in texts if any(map(_formula, _different(frame[c])))]
-    names = {c: safe(c) for c in frame if _formula(c)}
+    odd = [c for c in texts if any(map(_is_formula, _distinct(frame[c])))]
+    names = {c: escape_formula(c) for c in frame if _is_formula(c)}
     if not odd and not names:
         return frame
     made = frame.copy()
     for c in odd:
-        made[c] = frame[c].map(safe)
+        made[c] = frame[c].map(escape_formula)
     return made.rename(columns=names)
 
 
-def alive(column: pd.Series[str]) -> pd.Series[str]:
-    """Undo `inert` in a file of our own."""
+def unescape_formulas(column: pd.Series[str]) -> pd.Series[str]:
+    """Undo `escape_formulas` in a file of our own."""
     return column.str.replace(QUOTED, "", n=1, regex=True)
 
 
-def _different(column: pd.Series[Any]) -> Collection[Any]:
-    """The cells of a column, each once if that can be."""
+def _distinct(column: pd.Series[Any]) -> Collection[Any]:
+    """Return the distinct cells of a column, or all of them if they cannot be hashed."""
     if hasattr(column, "cat"):
         return list(column.cat.categories)
     cells = column.tolist()
@@ -74,10 +74,10 @@ def _different(column: pd.Series[Any]) -> Collection[Any]:
         return cells
 
 
-def _formula(cell: Any) -> bool:
+def _is_formula(cell: Any) -> bool:
     return isinstance(cell, str) and cell[:1] in FIRST and FORMULA.match(cell) is not None
 
 
-def safe(cell: Any) -> Any:
-    """A cell that is no formula."""
-    return f"'{cell}" if _formula(cell) else cell
+def escape_formula(cell: Any) -> Any:
+    """Escape a cell that a spreadsheet would read as a formula."""
+    return f"'{cell}" if _is_formula(cell) else cell

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from pfedfair._util.files import write_json, write_parquet, write_text
-from pfedfair._util.text import inert
+from pfedfair._util.text import escape_formulas
 from pfedfair.auditing import measures, pairs
 from pfedfair.auditing.notes import remarks
 from pfedfair.auditing.page import CARD, page, read
@@ -31,14 +31,14 @@ __all__ = ["Audit", "audit", "saved"]
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """The result of `audit`.
+    """Result of `audit`.
 
     Attributes
     ----------
     frame
         A row for each client, group, column of decisions and measure: `value`, the ends `low` and
-        `high` of its 95 % interval, the number of rows behind it (`people`), and whether they are
-        `enough` to report it. An empty client is all rows, an empty group all groups.
+        `high` of its 95 % interval, the number of rows it is computed from (`people`), and whether
+        they are `enough` to report it. An empty client is all rows, an empty group all groups.
     calibration
         Per group and tenth of the scores: rows, mean score, rate of the positive label. Empty
         without scores that are probabilities.
@@ -63,10 +63,7 @@ class Audit:
         )
 
     def table(self, group: str = "") -> pd.DataFrame:
-        """Return the values, a row for each client and a column for each measure.
-
-        Of all groups together, or of one.
-        """
+        """Return the values of all groups, or of one, by client (rows) and measure (columns)."""
         first = self.frame["prediction"].isin([self.columns["prediction"], self.columns["score"]])
         shown = self.frame[first & (self.frame["group"] == group)]
         wide = shown.pivot(index="client", columns="measure", values="value")
@@ -106,11 +103,11 @@ class Audit:
         )
 
     def view(self) -> View:
-        """Return what `pfedfair audit` shows."""
+        """Return the view that `pfedfair audit` shows."""
         return view(self.frame, self.calibration, self.notes, self.rows.labels[-1], self.columns)
 
     def card(self, command: str = "") -> dict[str, Any]:
-        """Return what describes the numbers: columns, labels, groups, notes, and the command."""
+        """Return the description of the numbers: columns, labels, groups, notes, the command."""
         return {
             "columns": self.columns,
             "labels": list(self.rows.labels),
@@ -123,23 +120,23 @@ class Audit:
     def report(self, path: str | Path | None = None) -> Report:
         """Return the page, which a notebook shows; write it to `path`, if that is given."""
         shown = self.view()
-        found = Report(page(self.frame, self.card(), shown), shown)
+        report = Report(page(self.frame, self.card(), shown), shown)
         if path is not None:
-            found.save(path)
-        return found
+            report.save(path)
+        return report
 
     def save(self, folder: str | Path, command: str = "") -> list[Path]:
         """Write ``audit.parquet``, ``.csv``, ``.md``, ``.json`` and the page, ``report.html``.
 
-        And ``calibration.csv``, if there is a calibration. `command` is the one that was typed.
+        And ``calibration.csv``, if there is a calibration. `command` is the command line.
         """
         folder = Path(folder)
         texts = {
-            "audit.csv": inert(self.frame).to_csv(index=False),
+            "audit.csv": escape_formulas(self.frame).to_csv(index=False),
             "audit.md": markdown.text(self.view()),
         }
         if len(self.calibration):
-            texts["calibration.csv"] = inert(self.calibration).to_csv(index=False)
+            texts["calibration.csv"] = escape_formulas(self.calibration).to_csv(index=False)
         write_parquet(folder / "audit.parquet", self.frame)
         for name, text in texts.items():
             write_text(folder / name, text)
@@ -193,9 +190,9 @@ def audit(
 
     Examples
     --------
-    >>> people = pd.DataFrame({"sex": list("ffffmmmm"), "hired": [0, 0, 1, 1] * 2})
-    >>> people["model"] = [0, 0, 0, 1, 0, 1, 1, 1]
-    >>> audit(people, label="hired", prediction="model", sensitive="sex")
+    >>> table = pd.DataFrame({"sex": list("ffffmmmm"), "hired": [0, 0, 1, 1] * 2})
+    >>> table["model"] = [0, 0, 0, 1, 0, 1, 1, 1]
+    >>> audit(table, label="hired", prediction="model", sensitive="sex")
     Audit of 8 rows, 2 groups: accuracy 0.750, ddp 0.500, eo 0.500
     """
     attributes = columns_of(sensitive)
@@ -211,8 +208,8 @@ def audit(
     if rows.second is not None and against is not None:
         parts.append(measures.of_decisions(rows, against, rows.second))
         parts.append(pairs.compare(rows, prediction, against))
-    found = pd.concat(parts, ignore_index=True)
-    found["enough"] = found["people"] >= FEWEST
+    measured = pd.concat(parts, ignore_index=True)
+    measured["enough"] = measured["people"] >= FEWEST
     groups = frame.loc[rows.numbers, attributes].reset_index(drop=True)
     notes = (*rows.notes, *remarks(rows, prediction))
-    return Audit(found, tenths, notes, rows, columns, groups)
+    return Audit(measured, tenths, notes, rows, columns, groups)

@@ -1,6 +1,6 @@
-"""Intervals that only an audit needs: a ratio of rates, an area under a curve, two models in pairs.
+"""Intervals of audits: a ratio of rates, an area under a curve, paired differences of two models.
 
-As in `pfedfair.metrics.intervals`, for arrays at once, and for few rows too. Coverage is
+As in `pfedfair.metrics.intervals`, for arrays at once and for few rows too. Their coverage is
 computed in `tests/auditing/test_ends.py`.
 """
 
@@ -76,20 +76,21 @@ def paired(gained: np.ndarray, lost: np.ndarray, rows: np.ndarray, z: float) -> 
     def far(gap: np.ndarray) -> np.ndarray:
         linear = (2 * n - b + c) * gap - b - c
         root = np.sqrt(np.maximum(linear**2 + 8 * n * c * gap * (1 - gap), 0))
-        only = (root - linear) / (4 * n)
-        variance = n * np.maximum(2 * only + gap * (1 - gap), 0)
+        one_only = (root - linear) / (4 * n)
+        variance = n * np.maximum(2 * one_only + gap * (1 - gap), 0)
         return np.asarray((b - c - n * gap) ** 2 > z**2 * variance * (1 + 1e-12))
 
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = (b - c) / n
-        low, high = search(far, found, 0 * found - 1), search(far, found, 0 * found + 1)
+        observed = (b - c) / n
+        least, most = np.full_like(observed, -1), np.full_like(observed, 1)
+        low, high = search(far, observed, least), search(far, observed, most)
     return np.where(n == 0, np.nan, low), np.where(n == 0, np.nan, high)
 
 
-def gaps_apart(
+def gap_difference(
     counts: np.ndarray, rng: np.random.Generator, level: float = 0.95
 ) -> dict[str, np.ndarray]:
-    """Return the ends of the second model's gaps less the first one's, on the same rows.
+    """Return the ends of the second model's gaps less the first one's on the same rows.
 
     A gap has no sign and is the largest of several, so no formula fits: rates are drawn from their
     posterior (a Dirichlet prior that is worth one row of each group and label). The interval is
@@ -105,7 +106,7 @@ def gaps_apart(
     cells = counts.reshape(clients, groups, classes, -1)
     observed = cells.sum(-1, keepdims=True) > 0
     prior = np.where(observed, 1 / cells.shape[-1], 0)
-    found: dict[str, list[np.ndarray]] = {}
+    parts: dict[str, list[np.ndarray]] = {}
     draws = min(DRAWS, max(200, 10 * AT_ONCE // cells[0].size))  # fewer of many groups and labels
     step = max(1, AT_ONCE // (draws * cells[0].size))
     for start in range(0, clients, step):
@@ -116,8 +117,8 @@ def gaps_apart(
             tails = np.quantile(likely, [(1 - level) / 2, (1 + level) / 2], axis=0)
             reflected = 2 * seen - tails[::-1]
             ends = np.minimum(tails[0], reflected[0]), np.maximum(tails[1], reflected[1])
-            found.setdefault(name, []).append(np.stack(ends))
-    return {name: np.concatenate(parts, axis=1) for name, parts in found.items()}
+            parts.setdefault(name, []).append(np.stack(ends))
+    return {name: np.concatenate(of_name, axis=1) for name, of_name in parts.items()}
 
 
 def _differences(drawn: np.ndarray, counts: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -1,7 +1,7 @@
-"""The numbers of an audit: one row per client, group and measure, each with its interval.
+"""The measures of an audit: one row per client, group and measure, each with its interval.
 
-Most are made of counts ``(clients, S, Y, Yhat)``. An empty client is all rows, an empty group all
-groups together.
+Most are computed from counts ``(clients, S, Y, Yhat)``. An empty client is all rows, an empty group
+all groups.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,12 +21,12 @@ BINS = 10  # of scores, for calibration
 
 
 class Estimate(NamedTuple):
-    """A measure of every client: the value, its interval, and how many rows are behind it."""
+    """A measure of every client: the value, its interval, and the number of rows."""
 
     value: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    people: np.ndarray
+    rows: np.ndarray
 
 
 def clients_of(rows: Rows) -> list[np.ndarray]:
@@ -49,7 +49,7 @@ def count(rows: Rows, decided: np.ndarray) -> np.ndarray:
 
 
 def of_groups(counts: np.ndarray) -> dict[str, Estimate]:
-    """Return the measures of all groups together: rates, and gaps between groups."""
+    """Return the measures over all groups: rates, and gaps between groups."""
     value, ends_of = metrics.measure(counts), metrics.confidence_intervals(counts)
     number = counts.sum((1, 2, 3))
     gaps = {
@@ -96,7 +96,7 @@ def balanced_accuracy(counts: np.ndarray) -> Estimate:
     with np.errstate(invalid="ignore"):
         value = np.where(exists, weights * right / number, 0).sum(-1)
     fewest = np.where(exists, number, number.max(-1, keepdims=True)).min(-1)
-    low, high = intervals.weighted(right, number, weights, Z)
+    low, high = intervals.weighted_sum(right, number, weights, Z)
     return Estimate(value, low, high, fewest)
 
 
@@ -115,7 +115,7 @@ def smallest_ratio(counts: np.ndarray) -> Estimate:
         each = np.minimum(each, 1 / each)
     compared = (~np.isnan(rates[:, one] + rates[:, other])).sum(-1, keepdims=True)
     low, _ = ends.folded_ratio(*ends.ratio(*pairs, Z))
-    _, high = ends.folded_ratio(*ends.ratio(*pairs, metrics.stricter(0.95, compared)))
+    _, high = ends.folded_ratio(*ends.ratio(*pairs, metrics.stricter_quantile(0.95, compared)))
     known = ~np.isnan(each)
     value = -metrics.largest(-each)
     smaller = np.minimum(pairs[1], pairs[3])
@@ -128,27 +128,29 @@ def smallest_ratio(counts: np.ndarray) -> Estimate:
 
 
 def of_scores(rows: Rows) -> Iterator[tuple[str, dict[str, Estimate]]]:
-    """Yield AUC and calibration of all groups together, and of each."""
+    """Yield AUC and calibration of all groups, and of each."""
     assert rows.score is not None
     positive = rows.y == len(rows.labels) - 1
     are_probabilities = bool(np.nanmin(rows.score) >= 0 and np.nanmax(rows.score) <= 1)
     scored = ~np.isnan(rows.score)
-    each = [part[scored[part]] for part in clients_of(rows)]
+    by_client = [part[scored[part]] for part in clients_of(rows)]
     for z, group in enumerate(("", *rows.groups)):
-        here = each if z == 0 else [part[rows.s[part] == z - 1] for part in each]
+        here = by_client if z == 0 else [part[rows.s[part] == z - 1] for part in by_client]
         hits = np.array([positive[part].sum() for part in here])
         others = np.array([len(part) for part in here]) - hits
         auc = np.array([area(rows.score[part], positive[part]) for part in here])
-        found = {"auc": Estimate(auc, *ends.area(auc, hits, others, Z), np.minimum(hits, others))}
+        of_group = {
+            "auc": Estimate(auc, *ends.area(auc, hits, others, Z), np.minimum(hits, others))
+        }
         if are_probabilities:
             mean = np.array([rows.score[part].mean() if len(part) else np.nan for part in here])
             rate, low, high, number = _rate(hits, hits + others)
-            found["calibration"] = Estimate(mean - rate, mean - high, mean - low, number)
-        yield group, found
+            of_group["calibration"] = Estimate(mean - rate, mean - high, mean - low, number)
+        yield group, of_group
 
 
 def area(score: np.ndarray, positive: np.ndarray) -> float:
-    """Return the share of pairs of rows, one positive and one not, that the score puts in order."""
+    """Return the share of pairs of a positive and another row that the score orders correctly."""
     from scipy.stats import rankdata
 
     hits = int(positive.sum())
@@ -164,18 +166,18 @@ def calibration(rows: Rows) -> pd.DataFrame:
     assert rows.score is not None
     known = ~np.isnan(rows.score)
     edges = np.unique(np.quantile(rows.score[known], np.linspace(0, 1, BINS + 1)))
-    place = np.clip(np.searchsorted(edges, rows.score, side="right") - 1, 0, max(len(edges) - 2, 0))
-    frame = pd.DataFrame({"group": rows.s, "bin": place, "score": rows.score})
+    bins = np.clip(np.searchsorted(edges, rows.score, side="right") - 1, 0, max(len(edges) - 2, 0))
+    frame = pd.DataFrame({"group": rows.s, "bin": bins, "score": rows.score})
     frame["hits"] = rows.y == len(rows.labels) - 1
-    each = frame[known].groupby(["group", "bin"]).agg(
+    table = frame[known].groupby(["group", "bin"]).agg(
         people=("hits", "size"), score=("score", "mean"), hits=("hits", "sum")
     )  # fmt: skip
-    each = each.reset_index()
-    hits, number = each.pop("hits").to_numpy(), each["people"].to_numpy()
+    table = table.reset_index()
+    hits, number = table.pop("hits").to_numpy(), table["people"].to_numpy()
     rate, low, high, _ = _rate(hits, number)
-    each["group"] = np.array(rows.groups, dtype=object)[each["group"]]
-    found: pd.DataFrame = each.assign(label_rate=rate, low=low, high=high)
-    return found
+    table["group"] = np.array(rows.groups, dtype=object)[table["group"]]
+    calibrated: pd.DataFrame = table.assign(label_rate=rate, low=low, high=high)
+    return calibrated
 
 
 def of_decisions(rows: Rows, prediction: str, decided: np.ndarray) -> pd.DataFrame:
@@ -192,8 +194,9 @@ def tidy(
     clients = ["", *rows.clients] if rows.has_clients else [""]
     frames = [
         pd.DataFrame({"client": clients, "group": group, "prediction": prediction,
-                      "measure": measure, **each._asdict()})
-        for group, found in by_group
-        for measure, each in found.items()
+                      "measure": measure, "value": estimate.value, "low": estimate.low,
+                      "high": estimate.high, "people": estimate.rows})
+        for group, estimates in by_group
+        for measure, estimate in estimates.items()
     ]  # fmt: skip
     return pd.concat(frames, ignore_index=True)

@@ -1,4 +1,4 @@
-"""Notes on the rows of an audit: too few, missing, all decided alike."""
+"""Notes on the rows of an audit: too few, missing, all with one decision."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,12 +13,12 @@ from pfedfair.studies.words import TOO_FEW
 
 
 def remarks(rows: Rows, prediction: str) -> Iterator[str]:
-    """Yield what a reader of the numbers should know."""
+    """Yield notes that qualify the numbers."""
     counts = count(rows, rows.decided)
     number = counts.sum((2, 3))[:, : len(rows.groups)]
     small = [f"{g} ({n})" for g, n in zip(rows.groups, number[0], strict=True) if n < FEWEST]
     if small:
-        yield f"{TOO_FEW}: {some('group', small)}."
+        yield f"{TOO_FEW}: {list_names('group', small)}."
     if rows.second is not None and np.array_equal(rows.second, rows.decided):
         yield "both columns of decisions are the same."
     if rows.score is not None:
@@ -26,13 +26,13 @@ def remarks(rows: Rows, prediction: str) -> Iterator[str]:
         if low < 0 or high > 1:
             why = "they are no probabilities, so there is no calibration"
             yield f"scores go from {low:.3g} to {high:.3g}: {why}."
-    alike = metrics.one_decision(counts)
-    if alike[0]:
+    same = metrics.one_decision(counts)
+    if same[0]:
         yield f"all rows get the same decision in '{prediction}': a gap of 0 is no merit."
     if not rows.has_clients:
         return
     names = np.array(rows.clients, dtype=object)
-    number, alike, counts = number[1:], alike[1:], counts[1:]
+    number, same, counts = number[1:], same[1:], counts[1:]
     if len(rows.groups) > 1:
         yes = rows.labels[-1]
         positive = (counts[:, :, -1].sum(-1) > 0).sum(1)  # groups with rows of the positive label
@@ -46,15 +46,15 @@ def remarks(rows: Rows, prediction: str) -> Iterator[str]:
             (positive == 0, f"have no rows with the label {yes}, so no EOPP"),
         ):
             if which.any():
-                who = some("client", names[which])
-                yield f"{which.sum()} of {len(names)} clients {what}: {who}."
-    if alike.any() and not alike.all():
+                listed = list_names("client", names[which])
+                yield f"{which.sum()} of {len(names)} clients {what}: {listed}."
+    if same.any() and not same.all():
         yield (
-            f"all rows get the same decision at {alike.sum()} of {len(names)} clients: "
-            f"{some('client', names[alike])}."
+            f"all rows get the same decision at {same.sum()} of {len(names)} clients: "
+            f"{list_names('client', names[same])}."
         )
 
 
-def some(what: str, names: Sequence[str]) -> str:
-    """Return the first three of some names, and how many more there are."""
-    return f"{what} {notebook.some([*map(str, names)], 3)}"
+def list_names(what: str, names: Sequence[str]) -> str:
+    """Return the first three names, and how many more there are."""
+    return f"{what} {notebook.abbreviate([*map(str, names)], 3)}"

@@ -17,7 +17,7 @@ from pfedfair.studies.page.about import About, hashes
 from pfedfair.studies.page.document import Page, column, counts
 from pfedfair.studies.view import View
 
-CARD = "audit.json"  # columns, labels, groups, notes: what describes audit.parquet
+CARD = "audit.json"  # columns, labels, groups and notes of audit.parquet
 GAP = "ddp"
 MANY = 300  # clients; of more, three measures of each
 SHORT = ("accuracy", "selection_rate", GAP)
@@ -29,10 +29,10 @@ def page(
     """Return the page; `about` is the card."""
     columns = about["columns"]
     first = frame[frame["prediction"].isin([columns["prediction"], columns["score"]])]
-    together = wide(first[first["group"] == ""])
-    each = together[together["client"] != ""]
-    sites = each if len(each) else together
-    overall = together.iloc[0]
+    totals = wide(first[first["group"] == ""])
+    by_client = totals[totals["client"] != ""]
+    sites = by_client if len(by_client) else totals
+    overall = totals.iloc[0]
     names = [str(name) or "all rows" for name in sites["client"]]
     rates = first[(first["group"] != "") & (first["measure"] == "selection_rate")]
     what = f"{columns['prediction']}, by {' x '.join(columns['sensitive'])}"
@@ -47,13 +47,13 @@ def page(
         kind="audit",
         title=f"Audit of {what}",
         sentence=f"Decisions of {what}: {first_verdict}",
-        more=[*_clients(each), *verdict][:4],
+        more=[*_clients(by_client), *verdict][:4],
         gap=GAP,
         groups=about["groups"],
         labels=about["labels"],
         positive=about["labels"][-1],
         parts=[{
-            "name": f"{len(names):,} clients" if len(each) else "all rows",
+            "name": f"{len(names):,} clients" if len(by_client) else "all rows",
             "sites": {"name": names, "role": None, "n_train": None,
                       "n_test": counts(sites["accuracy_people"])},
             "arms": [arm], "chosen": 0, "tradeoff": None, "tables": [],
@@ -61,12 +61,12 @@ def page(
         details=_details(rates, [str(name) for name in sites["client"]]),
         warnings=list(view.cautions),
         about=_about(about, folder),
-        audit={"rows": _rows(frame, len(each))},
+        audit={"rows": _rows(frame, len(by_client))},
     )  # fmt: skip
 
 
 def _clients(frame: pd.DataFrame) -> list[str]:
-    """Return how many clients clearly have a gap, in a sentence."""
+    """Return a sentence on how many clients clearly have a gap."""
     if not len(frame):
         return []
     small = frame[f"{GAP}_people"].between(1, FEWEST - 1)
@@ -87,7 +87,7 @@ def _details(rates_of: pd.DataFrame, sites: Sequence[str]) -> list[dict[str, Any
     """Return the groups' rates at each client."""
     empty: dict[str, Any] = dict.fromkeys(("changed", "scores", "thresholds", "cost", "local"))
     by_client = dict(iter(rates_of.groupby("client", sort=False)))
-    found: list[dict[str, Any] | None] = []
+    details: list[dict[str, Any] | None] = []
     for name in sites if len(sites) <= MANY else ():
         rows = by_client.get(name, rates_of.iloc[:0])
         rates = [
@@ -96,8 +96,8 @@ def _details(rates_of: pd.DataFrame, sites: Sequence[str]) -> list[dict[str, Any
              **dict.fromkeys(("before", "before_low", "before_high"))}
             for row in rows.itertuples()
         ]  # fmt: skip
-        found.append({"rates": rates, **empty, "rule": [], "facts": []})
-    return found or [None] * len(sites)
+        details.append({"rates": rates, **empty, "rule": [], "facts": []})
+    return details or [None] * len(sites)
 
 
 def _rows(frame: pd.DataFrame, clients: int) -> list[dict[str, Any]]:
@@ -119,13 +119,13 @@ def _about(about: Mapping[str, Any], folder: Path | None) -> About:
     rows = [(name, " x ".join(value) if isinstance(value, list | tuple) else str(value))
             for name, value in columns.items() if value]  # fmt: skip
     data = [("rows", f"{about['rows']:,}"), *rows, ("labels", ", ".join(about["labels"]))]
-    found: About = [("Data", data), ("Versions", list(versions().items()))]
-    found.append(("Make it again", [("command", about["command"])] if about["command"] else []))
-    return found + ([] if folder is None else hashes(folder))
+    command = [("command", about["command"])] if about["command"] else []
+    parts = [("Data", data), ("Versions", list(versions().items())), ("Make it again", command)]
+    return parts + ([] if folder is None else hashes(folder))
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
-    """Read what `Audit.save` wrote: numbers, calibration, and the card."""
+    """Read the files of `Audit.save`: numbers, calibration, and the card."""
     if not (folder / CARD).exists():
         raise InputError(f"{folder} has no {CARD}: run the audit again.")
     about: dict[str, Any] = read_json(folder / CARD)

@@ -1,4 +1,4 @@
-"""Compare two columns of decisions on the same rows: differences, and whether they are chance."""
+"""Compare two columns of decisions on the same rows: differences with paired intervals."""
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ def compare(rows: Rows, first: str, second: str) -> pd.DataFrame:
 
 
 def _difference(one: np.ndarray, other: np.ndarray, parts: list[np.ndarray]) -> Estimate:
-    """Return how much more often the second happens, of the rows in each part."""
+    """Return the difference in frequency, second less first, over the rows of each part."""
     gained = np.array([(other[part] & ~one[part]).sum() for part in parts])
     lost = np.array([(one[part] & ~other[part]).sum() for part in parts])
     number = np.array([len(part) for part in parts])
@@ -40,7 +40,7 @@ def _difference(one: np.ndarray, other: np.ndarray, parts: list[np.ndarray]) -> 
 
 
 def gaps(rows: Rows, parts: list[np.ndarray]) -> dict[str, Estimate]:
-    """Return how much larger the second column's gaps are."""
+    """Return the second column's gaps less the first one's."""
     assert rows.second is not None
     groups, classes = max(2, len(rows.groups)), len(rows.labels)
     shape = (groups, classes, classes, classes)
@@ -50,11 +50,11 @@ def gaps(rows: Rows, parts: list[np.ndarray]) -> dict[str, Estimate]:
     counts = counts.reshape(-1, *shape)
     one, other = counts.sum(-1), counts.sum(-2)
     before, after = metrics.measure(one), metrics.measure(other)
-    behind = [metrics.confidence_intervals(each) for each in (one, other)]
-    intervals = ends.gaps_apart(counts, seeds.generator(0, seeds.POSTERIOR))
-    found = {}
+    of_each = [metrics.confidence_intervals(column) for column in (one, other)]
+    intervals = ends.gap_difference(counts, seeds.generator(0, seeds.POSTERIOR))
+    estimates = {}
     for name in MEASURES:
-        number = np.minimum(*(each[f"{name}_people"] for each in behind))
+        number = np.minimum(*(of_column[f"{name}_people"] for of_column in of_each))
         low, high = intervals[name]
-        found[name] = Estimate(after[name] - before[name], low, high, number)
-    return found
+        estimates[name] = Estimate(after[name] - before[name], low, high, number)
+    return estimates

@@ -22,8 +22,8 @@ MOST_GROUPS = 100
 class Rows:
     """Labels, decisions, groups and clients of rows, as codes from 0.
 
-    The last one of `labels` is the positive one. `score` is NaN where it is missing. `numbers` are
-    those of the rows in the table.
+    The last of `labels` is the positive one. `score` is NaN where it is missing. `numbers` are the
+    positions of the rows in the table.
     """
 
     y: np.ndarray
@@ -46,7 +46,7 @@ class Rows:
 def read(
     table: pd.DataFrame | str | Path, columns: Mapping[str, Any], positive: Any = None
 ) -> tuple[pd.DataFrame, Rows]:
-    """Read a table, and encode the columns of an audit, by their roles."""
+    """Read a table, and encode the columns of an audit by their roles."""
     frame = read_table(Path(table)) if isinstance(table, str | Path) else table
     frame = frame.rename(columns=str).reset_index(drop=True)
     attributes, score = columns["sensitive"], columns["score"]
@@ -76,11 +76,10 @@ def read(
     for what in decisions:
         codes, words = coded[what]
         coded[what] = codes, _as_labels(words, coded["the label"][1])
-    labels, more = _labels(coded, decisions, given, positive)
-    notes += more
-    own = {what: _places(*coded[what], labels) for what in ("the label", *decisions)}
-    each = [coded[f"the group ({column})"] for column in attributes]
-    s, groups = _cross(each, attributes)
+    labels, label_notes = _labels(coded, decisions, given, positive)
+    notes += label_notes
+    encoded = {what: _recoded(*coded[what], labels) for what in ("the label", *decisions)}
+    s, groups = _cross([coded[f"the group ({column})"] for column in attributes], attributes)
     if len(groups) == 1:
         notes.append(f"all rows are of one group, {groups[0]}: there is no gap to measure.")
     codes, words = coded.get("the client", (np.zeros(len(chosen), dtype=np.int64), [""]))
@@ -92,14 +91,14 @@ def read(
         if absent == len(chosen):
             raise InputError(f"Column '{score}' has no numbers: the score must be one.")
         if absent:
-            notes.append(f"{absent} rows have no number as their score: AUC and calibration are "
-                         "of the others.")  # fmt: skip
+            notes.append(f"{absent} rows have no number as their score: AUC and calibration leave "
+                         "them out.")  # fmt: skip
     return frame, Rows(
-        own["the label"],
-        own["the prediction"],
-        own.get("the second prediction"),
+        encoded["the label"],
+        encoded["the prediction"],
+        encoded.get("the second prediction"),
         s,
-        _places(codes, words, clients),
+        _recoded(codes, words, clients),
         numbers,
         labels,
         groups,
@@ -119,7 +118,7 @@ def columns_of(sensitive: str | Sequence[str]) -> list[str]:
 
 
 def _as_labels(words: list[str], labels: list[str]) -> list[str]:
-    """Return decisions as labels are written, where one is true or false, and the other 1 or 0."""
+    """Return decisions in the spelling of labels if one is true or false and the other 1 or 0."""
     for one, other in (("False", "True"), ("0", "1")), (("0", "1"), ("False", "True")):
         if set(words) <= set(one) and set(labels) <= set(other):
             return [other[one.index(word)] for word in words]
@@ -138,15 +137,16 @@ def _left_out(
 
 
 def _recode(codes: np.ndarray, words: list[str]) -> tuple[np.ndarray, list[str]]:
-    """Return codes without the values that are in left out rows only."""
+    """Return codes without the values that only rows left out have."""
     seen, new = np.unique(codes, return_inverse=True)
     return new, [words[k] for k in seen]
 
 
-def _places(codes: np.ndarray, words: list[str], names: Sequence[str]) -> np.ndarray:
-    place = {name: k for k, name in enumerate(names)}
-    found: np.ndarray = np.array([place[word] for word in words], dtype=np.int64)[codes]
-    return found
+def _recoded(codes: np.ndarray, words: list[str], names: Sequence[str]) -> np.ndarray:
+    """Return codes of `words` as codes of `names`."""
+    number = {name: k for k, name in enumerate(names)}
+    new: np.ndarray = np.array([number[word] for word in words], dtype=np.int64)[codes]
+    return new
 
 
 def _labels(
@@ -155,7 +155,7 @@ def _labels(
     given: dict[str, str],
     positive: Any,
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Return all labels and decisions, the positive one last; and notes on odd ones."""
+    """Return all labels and decisions, the positive one last; and notes on unexpected ones."""
     real = coded["the label"][1]
     notes = [f"all rows have the label {real[0]}."] if len(real) == 1 else []
     for what in decisions:
@@ -191,12 +191,12 @@ def _labels(
 
 
 def _cross(
-    each: list[tuple[np.ndarray, list[str]]], attributes: Sequence[str]
+    columns: list[tuple[np.ndarray, list[str]]], attributes: Sequence[str]
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the codes and names of the groups of one or several columns, those that occur."""
-    values = [sorted(words, key=order) for _, words in each]
-    places = [_places(*one, names) for one, names in zip(each, values, strict=True)]
-    cells, s = np.unique(np.stack(places, axis=1), axis=0, return_inverse=True)
+    """Return codes and names of the groups by one or several columns, of those that occur."""
+    values = [sorted(words, key=order) for _, words in columns]
+    codes = [_recoded(*column, names) for column, names in zip(columns, values, strict=True)]
+    cells, s = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
     if len(cells) > MOST_GROUPS:
         raise InputError(
             f"'{' x '.join(attributes)}' makes {len(cells)} groups, and at most {MOST_GROUPS} can "

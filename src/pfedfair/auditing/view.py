@@ -39,7 +39,7 @@ OF_ALL = (
 )  # fmt: skip
 LEGEND = (
     "selected: the rate of positive decisions. TPR, FPR: the same among rows with the positive "
-    "label, and among the others. label rate: the rate of the positive label.",
+    "label, and among all other rows. label rate: the rate of the positive label.",
     "ratio: the lowest rate of positive decisions of a group over the highest; the 80 % rule asks "
     f"for {FAIR_RATIO:g} or more.",
     "balanced accuracy: the mean over labels of the share of right decisions.",
@@ -58,10 +58,10 @@ def view(
     positive: str,
     columns: Mapping[str, Any],
 ) -> View:
-    """Return tables of groups, of all together, of clients, and of two columns in pairs."""
+    """Return tables of groups, of all rows, of clients, and of two columns in pairs."""
     first = frame[frame["prediction"].isin([columns["prediction"], columns["score"]])]
     overall = wide(first[first["client"] == ""])
-    by_group, together = overall[overall["group"] != ""], overall[overall["group"] == ""]
+    by_group, total = overall[overall["group"] != ""], overall[overall["group"] == ""]
     what = f"{columns['prediction']}, by {' x '.join(columns['sensitive'])}"
     groups = Table(
         heading=f"{what}: every group",
@@ -70,10 +70,10 @@ def view(
     )
     all_groups = Table(
         heading="All groups together",
-        frame=together,
-        columns=(ROWS, *_columns(together, OF_ALL)),
+        frame=total,
+        columns=(ROWS, *_columns(total, OF_ALL)),
         lines_heading=CONCLUSIONS,
-        lines=verdicts(together.iloc[0]),
+        lines=verdicts(total.iloc[0]),
     )
     tables = [groups, all_groups]
     if columns["client"]:
@@ -91,7 +91,7 @@ def view(
 
 
 def wide(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each client and group: each measure's value, interval and rows behind it."""
+    """Return a row for each client and group: each measure's value, interval and number of rows."""
     parts = {"": "value", "_low": "low", "_high": "high", "_people": "people"}
     keys = frame[["client", "group"]].drop_duplicates()
     index = pd.MultiIndex.from_frame(keys)
@@ -113,20 +113,20 @@ def _columns(frame: pd.DataFrame, measures: Sequence[str]) -> list[Column]:
 
 def signed(row: pd.Series, name: str) -> str:
     """Return a difference with its sign and interval, or that there are too few rows."""
-    if words.few(row, f"{name}_people"):
+    if words.is_few(row, f"{name}_people"):
         return words.TOO_FEW
     value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
     return "n/a" if value != value else f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def verdicts(row: pd.Series) -> tuple[str, ...]:
-    """Return what the intervals show of all groups together."""
+    """Return the conclusions from the intervals over all groups."""
     lines = []
     for name in MEASURES:
         value = row[name]
         if value != value:
             lines.append(f"{name.upper()} cannot be measured: it takes rows of two groups.")
-        elif words.few(row, f"{name}_people"):
+        elif words.is_few(row, f"{name}_people"):
             lines.append(f"{name.upper()}: {words.TOO_FEW}.")
         elif row[f"{name}_low"] > 0:
             lines.append(f"{name.upper()}: there clearly is a gap, {words.interval(row, name)}.")
@@ -136,16 +136,16 @@ def verdicts(row: pd.Series) -> tuple[str, ...]:
                 f"be as large as {words.rate(row[f'{name}_high'])}."
             )
     ratio = row["ratio"]
-    if ratio == ratio and not words.few(row, "ratio_people"):
+    if ratio == ratio and not words.is_few(row, "ratio_people"):
         clear = row["ratio_high"] < FAIR_RATIO or row["ratio_low"] >= FAIR_RATIO
-        kept = "kept" if ratio >= FAIR_RATIO else "broken"
-        verdict = f"clearly {kept}" if clear else f"{kept}, but not clearly so"
+        outcome = "kept" if ratio >= FAIR_RATIO else "broken"
+        verdict = f"clearly {outcome}" if clear else f"{outcome}, but not clearly so"
         lines.append(f"The 80 % rule is {verdict}: {words.interval(row, 'ratio')}.")
     return tuple(lines)
 
 
 def clients(frame: pd.DataFrame) -> list[Table]:
-    """Return a table of all clients, and before it, of many, those with the largest lower ends."""
+    """Return a table of all clients; of many, first those with the largest lower ends of DDP."""
     columns = (Column("client", "{client}"), ROWS, *_columns(frame, OF_ALL))
     many = len(frame) > SHOWN
     heading = f"{len(frame)} clients"

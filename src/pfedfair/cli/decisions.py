@@ -45,7 +45,7 @@ def predict(
     Example: pfedfair predict runs/first --client 1 --input new.csv --output out.csv --id id
     """
     check_output(output, overwrite, input)
-    secret = draws.typed(key) if key is not None else None
+    secret = draws.key_from_text(key) if key is not None else None
     reader = decisions.reader_of(read_model(run), client, client_column, id, secret)
     with terminal.notes(quiet):
         if keep_columns is not None:

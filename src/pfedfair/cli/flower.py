@@ -107,7 +107,7 @@ def simulate(
     algorithm = method.make(data_options, plan, settings, rounds=_few(method.method))
     options.at_least("--local-rounds", local_rounds)
     seed = options.at_least("--seed", seed, 0)
-    data = data_options.dataset.unfolded()
+    data = data_options.dataset.unfold()
     federation = data.federate(plan, seed, data_options.aware(settings.blind))
     choose_network(federation, algorithm, "linear" if algorithm.supports.linear_only else None)
     if secure_sum:
@@ -196,7 +196,8 @@ def _show(view: View, found: Outcome, local_rounds: int, out: Path | None) -> No
     once = f"The stacked engine did all of it in {found.stacked_seconds:.2f} s"
     terminal.say(f"{once}, {found.stacked_seconds / rounds:.2f} s for each of these.")
     if local_rounds == 1:
-        alike = f"The two decide differently on {100 * found.others:.2f} % of the held-out rows"
+        changed = f"{100 * found.changed_decisions:.2f} % of the held-out rows"
+        alike = f"The two decide differently on {changed}"
         apart = f"difference of a weight is {found.difference:.1e}"
         why = "(rounding, which many steps may make visible)"
         terminal.say(f"{alike}; the largest\n{apart} {why}.")

@@ -179,7 +179,7 @@ class DataOptions:
             str(self.folder) if self.folder else None, self.encoder,
             size if images else None, self.scaling, self.skip_missing, model=self.model,
             keep=keep, encoding=self.encoding, positive=self.positive,
-            bands=tuple(bands.typed(self.bands or []).items()), test=self.test,
+            bands=tuple(bands.parse_bands(self.bands or []).items()), test=self.test,
             weight=self.weight,
         )  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from pfedfair._util import terminal
 from pfedfair._util.errors import InputError, known
 from pfedfair._util.files import atomic
-from pfedfair._util.text import inert
+from pfedfair._util.text import escape_formulas
 from pfedfair.cli import options
 from pfedfair.cli.compare import run_with_progress
 from pfedfair.cli.options import Cluster, DataOptions, Jobs, Quiet, unfold
@@ -55,7 +55,7 @@ def tune(
     specs = search.specs(source, trials, options.at_least("--seeds", seeds))
     title = f"{len(trials)} trials on {data_options.data}"
     table = search.score(run_with_progress(specs, out, jobs, cluster, quiet, title))
-    written = {"trials.csv": inert(table).to_csv(index=False)}
+    written = {"trials.csv": escape_formulas(table).to_csv(index=False)}
     if what == "settings":
         written["tuned.toml"] = search.toml(search.tuned_for(data_options.dataset, plan), table)
     for name, text in written.items():

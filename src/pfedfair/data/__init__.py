@@ -1,4 +1,4 @@
-"""Rows: the bundled data sets, faces, and yours."""
+"""Load data sets: bundled ones, faces, and your tables."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from pfedfair.data.datasets.adult import adult
 from pfedfair.data.datasets.compas import compas
 from pfedfair.data.datasets.heart import heart
 from pfedfair.data.tables.encoder import Encoder
-from pfedfair.data.tables.groups import joined
+from pfedfair.data.tables.groups import join_names
 from pfedfair.data.tables.models import MODELS, with_model
 from pfedfair.data.tables.reading import ENDINGS, PARQUET, ending, read, read_table, stem
 from pfedfair.data.tables.table import from_frame
@@ -48,12 +48,12 @@ def load(
     positive: Any = None,
     **options: Any,
 ) -> Dataset:
-    """Load a bundled data set by name, faces by name and folder, or your own by path.
+    """Load a bundled data set by name, faces by name and folder, or your table by path.
 
     A path is that of a table (.csv, .tsv, .txt, perhaps with .gz; .parquet, .xlsx), or of a folder
-    of images with ``manifest.csv``. A bundled data set may get another sensitive attribute, or
-    several (["sex", "race"] or "sex,race"), and bands of them; it has no paper's plan of shares
-    then. "acs" and "heart" have their own label, and need the folder with their rows:
+    of images with ``manifest.csv``. A bundled data set can have another sensitive attribute, or
+    several (["sex", "race"] or "sex,race"), and bands of them; then it has no plan of the
+    paper. "acs" and "heart" have a fixed label, and need the folder with their rows:
     ``load("acs", folder)``. For `model` and `encoding` see `with_model`. `options` are those of
     `from_frame`, where `test` may be a path, or of `pfedfair.data.images.faces.load`.
 
@@ -65,7 +65,7 @@ def load(
     if str(name) in NATURAL and label and "folder" not in given and Path(label).exists():
         label, given["folder"] = None, label
     label = None if label is None else str(label)
-    data = _load(str(name), label, joined(sensitive) if sensitive else None, given)
+    data = _load(str(name), label, join_names(sensitive) if sensitive else None, given)
     if scaling and (data.array is None or data.array.ndim != 2):
         raise InputError(f"'{name}' has no embeddings to scale: leave out {option('scaling')}.")
     if data.array is not None and data.array.ndim > 2:
@@ -80,7 +80,7 @@ def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, 
         if label:
             raise InputError(f"'{name}' has its own label: leave it out.")
         merge, bands = given.pop("merge_groups", False), given.pop("bands", None)
-        _none_of(given, (*OF_TABLES, *OF_IMAGES), f"'{name}' has its own columns")
+        _refuse_options(given, (*OF_TABLES, *OF_IMAGES), f"'{name}' has its own columns")
         data = DATASETS[name]()
         if bands and not sensitive:
             raise InputError(f"Bands are for a sensitive column: say {option('sensitive')}, too.")
@@ -89,13 +89,13 @@ def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, 
         if label:
             raise InputError(f"'{name}' has its own label: leave it out.")
         folder = _folder(name, given, "with its rows")
-        own = (*OF_TABLES, *OF_IMAGES, "merge_groups", "bands")
-        _none_of(given, own, f"'{name}' has its own columns")
+        excluded = (*OF_TABLES, *OF_IMAGES, "merge_groups", "bands")
+        _refuse_options(given, excluded, f"'{name}' has its own columns")
         return NATURAL[name](folder, sensitive)
     if name in FACES:
         from pfedfair.data.images.faces import load as load_faces
 
-        _none_of(given, (*OF_TABLES, "bands"), f"'{name}' is made of images")
+        _refuse_options(given, (*OF_TABLES, "bands"), f"'{name}' is made of images")
         folder = _folder(name, given, "with its images or embeddings")
         return load_faces(name, folder, label, sensitive, **given)
     if not path.is_dir() and not ending(path):
@@ -111,18 +111,18 @@ def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, 
     if path.is_dir():
         from pfedfair.data.images.faces import from_folder
 
-        _none_of(given, (*OF_TABLES, "bands", "folder"), f"{path} is a folder of images")
+        _refuse_options(given, (*OF_TABLES, "bands", "folder"), f"{path} is a folder of images")
         return from_folder(path, label, sensitive, **given)
     if holds_embeddings(path):
         from pfedfair.data.images.faces import from_embeddings
 
-        _none_of(given, (*OF_TABLES, "bands", *OF_IMAGES), f"{path} holds embeddings")
+        _refuse_options(given, (*OF_TABLES, "bands", *OF_IMAGES), f"{path} holds embeddings")
         return from_embeddings(path, label, sensitive, path.stem, **given)
-    _none_of(given, OF_IMAGES, f"{path} is a table")
+    _refuse_options(given, OF_IMAGES, f"{path} is a table")
     frame, notes = read(path)
     if isinstance(test := given.get("test"), str | Path):
-        given["test"], more = read(Path(test))
-        notes += tuple(f"The rows for the test: {note}" for note in more)
+        given["test"], test_notes = read(Path(test))
+        notes += tuple(f"The rows for the test: {note}" for note in test_notes)
     data = from_frame(frame, label, sensitive, stem(path), **given)
     return replace(data, notes=(*notes, *data.notes))
 
@@ -135,20 +135,20 @@ def holds_embeddings(path: Path) -> bool:
 
     try:
         return "embedding" in pq.read_schema(path).names
-    except Exception:  # not a Parquet file: whoever reads it says so
+    except Exception:  # not a Parquet file: reading it raises a clear error
         return False
 
 
 def _folder(name: str, given: dict[str, Any], what: str) -> Path:
-    """Where a data set is that is not bundled."""
+    """Return the folder of a data set that is not bundled."""
     if "folder" not in given:
         where = option("data", "FOLDER", python="folder=FOLDER")
         raise InputError(f"Say where {name} is: {where}, {what}.")
     return Path(given.pop("folder"))
 
 
-def _none_of(given: dict[str, Any], options: tuple[str, ...], why: str) -> None:
-    folder = {"folder": option("data", python="folder")}  # called otherwise in commands
+def _refuse_options(given: dict[str, Any], options: tuple[str, ...], why: str) -> None:
+    folder = {"folder": option("data", python="folder")}  # another name in commands
     found = [folder.get(name, name) for name in given if name in options]
     if found:
         raise InputError(f"{why}: leave out {', '.join(found)}.")

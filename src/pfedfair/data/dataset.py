@@ -1,4 +1,4 @@
-"""Rows: raw columns, a label Y, a sensitive attribute S."""
+"""A data set: raw columns, a label Y, a sensitive attribute S."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from pfedfair._util.errors import InputError, has_column
-from pfedfair._util.notebook import block, some
-from pfedfair.data.tables.bands import Bands, checked
+from pfedfair._util.notebook import abbreviate, block
+from pfedfair.data.tables.bands import Bands, check_bands
 from pfedfair.data.tables.groups import columns_of, cross
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class PaperPlan:
     n_under: int
     n_over: int
     test_fraction: float
-    scaled: str = ""  # why it is smaller than the paper's, in a sentence
+    scaled: str = ""  # why it is smaller than the paper's, as a message
 
     @property
     def rows(self) -> int:
@@ -41,9 +41,9 @@ class PaperPlan:
 class Dataset:
     """Raw rows and the roles of their columns.
 
-    `y` and `s` are codes from 0; `label_names` and `group_names` say what they stand for.
-    An empty tuple in `categorical` means: take the categories from the training rows. Inputs
-    that are not columns stand in `array`: embeddings ``(n, d)``, or pixels
+    `y` and `s` are codes from 0; `label_names` and `group_names` are their names. For an empty
+    tuple in `categorical`, the categories are those of the training rows. Inputs that are not
+    columns are in `array`: embeddings ``(n, d)``, or pixels
     ``(n, 3, height, width)``.
     """
 
@@ -59,18 +59,18 @@ class Dataset:
     sensitive_column: str  # or several, with commas between
     hidden: tuple[int, ...] = (64, 64)
     paper_plan: PaperPlan | None = None
-    settings: str = "own"  # whose tuned settings it has
+    settings: str = "own"  # section of its tuned settings
     array: np.ndarray | None = field(default=None, repr=False)
     scaling: str = "standard"  # of embeddings: "standard" or "whiten"
     encoding: str = "standard"  # of columns: "standard" or "piecewise"
-    inputs: str = ""  # what the array is, for headings
-    held: np.ndarray | None = field(default=None, repr=False)  # rows for the test only, if fixed
+    inputs: str = ""  # description of the array, for headings
+    held: np.ndarray | None = field(default=None, repr=False)  # mask of the test rows, if fixed
     aware: bool = True  # whether models get S, unless specified otherwise
-    notes: tuple[str, ...] = ()  # what a user has to know about these rows
+    notes: tuple[str, ...] = ()  # for the user, on these rows
     model: str = ""  # of pixels: the network's name, if not the usual one
-    client: str = ""  # the column that says whose a row is, if the data set has its own clients
-    left: Mapping[str, str] = field(default_factory=dict, repr=False)  # no inputs, and why
-    kept: tuple[str, ...] = ()  # columns that are inputs because the user says so
+    client: str = ""  # the column of each row's client, if the data set has clients
+    excluded: Mapping[str, str] = field(default_factory=dict, repr=False)  # columns, and why
+    keep: tuple[str, ...] = ()  # columns that the user never excludes
     weight: np.ndarray | None = field(default=None, repr=False)  # of each row; their mean is 1
     bands: Bands = field(default_factory=dict)  # of sensitive numbers, see `from_frame`
 
@@ -91,17 +91,17 @@ class Dataset:
         return block(f"{self.name}: {len(self):,} rows", [*lines, *self.notes], table)
 
     def inputs_words(self, without: str | None = None) -> str:
-        """Say what models look at besides S; `without` is the column of clients."""
+        """Describe the inputs of models except S; `without` is the column of clients."""
         if self.array is not None:
             width = " x ".join(map(str, self.array.shape[1:]))
             return f"{width} numbers" + (f" ({self.inputs})" if self.inputs else "")
         columns = [c for c in (*self.numeric, *self.categorical) if c != without]
-        return f"{len(columns)} column{'s' * (len(columns) != 1)} ({some(columns)})"
+        return f"{len(columns)} column{'s' * (len(columns) != 1)} ({abbreviate(columns)})"
 
     def role_words(self) -> tuple[str, str]:
-        """Say what the label and the sensitive attribute are."""
-        names, groups = self.label_names, some(self.group_names)
-        text = f"{names[-1]} counts as positive" if len(names) == 2 else some(names)
+        """Describe the label and the sensitive attribute."""
+        names, groups = self.label_names, abbreviate(self.group_names)
+        text = f"{names[-1]} counts as positive" if len(names) == 2 else abbreviate(names)
         return f"Label {self.label_column}: {text}", f"S {self.sensitive_column}: {groups}"
 
     def by(
@@ -116,7 +116,7 @@ class Dataset:
         for column in attributes:
             able = (*before, *self.categorical, *self.numeric)
             has_column(column, able, f"of {self.name} for the sensitive attribute")
-        cuts = checked(bands)
+        cuts = check_bands(bands)
         s, names = cross(self.frame, attributes, merge_groups, bands=cuts)
         inputs = self.categorical | dict.fromkeys(before, ())
         return replace(
@@ -140,10 +140,10 @@ class Dataset:
             found.update(b"" if part is None else np.ascontiguousarray(part).view(np.uint8).data)
         return found.hexdigest()
 
-    def unfolded(self) -> Dataset:
-        """Return the same rows with a column for each number of an embedding, as sites have them.
+    def unfold(self) -> Dataset:
+        """Return the same rows with a column for each number of an embedding.
 
-        A site has columns of numbers, and sends their sums.
+        A site needs columns of numbers, as it sends their sums.
         """
         if self.array is None:
             return self
@@ -156,7 +156,7 @@ class Dataset:
 
     @property
     def raw_inputs(self) -> pd.DataFrame | np.ndarray:
-        """What inputs are made of: the columns, or the array."""
+        """The inputs before encoding: the columns, or the array."""
         return self.frame if self.array is None else self.array
 
     def federate(
@@ -165,11 +165,10 @@ class Dataset:
         seed: int = 0,
         sensitive_as_input: bool | None = None,
     ) -> Federation:
-        """Deal the rows to clients as `plan` says, and encode them.
+        """Split the rows among clients by `plan`, and encode them.
 
-        The name of a column makes a client of each of its values. Without a plan, clients are the
-        data set's own, or the paper's. Models get S as `aware` says, if nothing else is given
-        here.
+        A column's name makes a client of each of its values. By default, clients are the data
+        set's, or the paper's, and `aware` says whether models get S.
         """
         from pfedfair.federation import federate
 

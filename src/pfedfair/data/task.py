@@ -1,4 +1,4 @@
-"""What a model has to learn: how many groups and classes, and whether it gets S."""
+"""The task of a model: the numbers of groups and classes, and whether it gets S."""
 
 from dataclasses import dataclass
 
@@ -20,10 +20,10 @@ class Task:
 
 
 def outputs(classes: int) -> int:
-    """How many outputs a network for so many classes has: one log-odds will do for two."""
+    """Return the number of a network's outputs: one log-odds for two classes."""
     return 1 if classes == 2 else classes
 
 
 def inputs(groups: int) -> int:
-    """How many inputs S takes: 0 or 1 for two groups, else one for each; none of no groups."""
+    """Return the number of inputs for S: one (0 or 1) for two groups, else one for each group."""
     return 1 if groups == 2 else groups

@@ -1,1 +1,1 @@
-"""Who runs a method: `local`, clients in one process; `site` and `flower`, each at its place."""
+"""Engines that run a method: `local` in one process; `site` and `flower` across machines."""

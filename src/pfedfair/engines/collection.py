@@ -1,8 +1,8 @@
-"""What chunks of clients hand over, put together without keeping more than is needed.
+"""Collect messages and models from chunks of clients, in little memory.
 
-Messages that are large in all are added up as they come, where the server needs only their sums;
-one model for all clients is kept once; and a stack of models that is larger than `LIMIT` lies in a
-file without a name, mapped into memory, so that the machine may take its memory back.
+Messages that are large in total are summed as they arrive, if the server needs only their sums. If
+all clients have the same model, it is stored once. A stack of models larger than `LIMIT` is stored
+in an unnamed file, mapped into memory, so that the operating system can reclaim its memory.
 """
 
 import mmap
@@ -18,24 +18,24 @@ from torch import Tensor
 from pfedfair._util.errors import InputError
 from pfedfair.methods import State
 
-LIMIT = 2**30  # bytes of a stack that is kept in memory
-SUMMED = 2**28  # bytes of all clients' messages; more are added up as they come
-WRITTEN = 2**28  # bytes that are written to a file before memory is given back
+LIMIT = 2**30  # bytes of a stack that is stored in memory
+SUMMED = 2**28  # bytes of all clients' messages; more are summed as they arrive
+WRITTEN = 2**28  # bytes that are written to a file before its memory is released
 
 
 class Messages:
-    """What the clients of a round send: a row each, or their sums where that is much less.
+    """The messages of a round: one row for each client, or their sums where these are much smaller.
 
-    `sums` says how each tensor is added up, see `Phase.sums`.
+    `sums` says how each tensor is summed, see `Phase.sums`.
     """
 
     def __init__(self, sums: Mapping[str, str], sizes: Tensor, limit: int | None = None) -> None:
         self.sums, self.sizes, self.limit = sums, sizes, limit
         self.names: tuple[str, ...] = ()
         self.bytes = 0  # that one client sent
-        self.whole: State = {}
+        self.tensors: State = {}
         self.kinds: dict[str, torch.dtype] = {}
-        self.adding = False
+        self.is_summing = False
 
     def add(self, ids: Tensor, sent: State) -> None:
         """Take some clients' messages."""
@@ -43,70 +43,70 @@ class Messages:
             self.names = tuple(sent)
             self.bytes = sum(rows[0].numel() * rows.element_size() for rows in sent.values())
             many = self.bytes * len(self.sizes) > (SUMMED if self.limit is None else self.limit)
-            self.adding = many and set(sent) <= set(self.sums)
+            self.is_summing = many and set(sent) <= set(self.sums)
         for name, rows in sent.items():
-            if self.adding:
+            if self.is_summing:
                 self._sum(name, ids, rows)
             else:
-                put(self.whole, name, ids, rows, len(self.sizes))
+                put(self.tensors, name, ids, rows, len(self.sizes))
 
     def _sum(self, name: str, ids: Tensor, rows: Tensor) -> None:
         if self.sums[name] == "size":
             part = torch.tensordot(self.sizes[ids].double(), rows.double(), dims=1)
         else:
             part = rows.sum(0, dtype=torch.float64)
-        if name in self.whole:
-            self.whole[name] += part
+        if name in self.tensors:
+            self.tensors[name] += part
         else:
-            self.whole[name], self.kinds[name] = part[None], rows.dtype
+            self.tensors[name], self.kinds[name] = part[None], rows.dtype
 
-    def taken(self) -> tuple[State, Tensor]:
-        """What the server gets, and the sizes of those that it is from.
+    def take(self) -> tuple[State, Tensor]:
+        """Return the messages for the server and the sizes of their senders; drop them here.
 
-        Sums are as if one client had sent them. They are given away, not kept.
+        Sums are as if one client had sent them.
         """
-        whole, self.whole = self.whole, {}
-        if not self.adding:
-            return whole, self.sizes
+        tensors, self.tensors = self.tensors, {}
+        if not self.is_summing:
+            return tensors, self.sizes
         total = self.sizes.sum()
-        part = {"sum": 1.0, "uniform": float(len(self.sizes)), "size": float(total)}
-        found = {name: (tensor / part[self.sums[name]]).to(self.kinds[name])
-                 for name, tensor in whole.items()}  # fmt: skip
-        return found, total[None]
+        divisor = {"sum": 1.0, "uniform": float(len(self.sizes)), "size": float(total)}
+        message = {name: (tensor / divisor[self.sums[name]]).to(self.kinds[name])
+                   for name, tensor in tensors.items()}  # fmt: skip
+        return message, total[None]
 
 
 class Models:
-    """The clients' models ``(clients, p)``: one row for all, as long as all have the same."""
+    """The clients' models ``(clients, p)``: stored once as long as all are equal."""
 
     def __init__(self, clients: int, limit: int | None = None) -> None:
         self.clients, self.limit = clients, limit
-        self.one: Tensor | None = None
+        self.shared: Tensor | None = None
         self.stack: ModelStack | None = None
-        self.done: list[Tensor] = []  # who has the one model so far
+        self.done: list[Tensor] = []  # ids of the clients that have the shared model so far
 
     def add(self, ids: Tensor, theta: Tensor) -> None:
         if self.stack is None:
-            if self.one is None:
-                self.one = theta[0].clone()
-            if all(torch.equal(row, self.one) for row in theta):
+            if self.shared is None:
+                self.shared = theta[0].clone()
+            if all(torch.equal(row, self.shared) for row in theta):
                 self.done.append(ids)
                 return
             shape = (self.clients, *theta.shape[1:])
             self.stack = ModelStack(shape, theta.dtype, LIMIT if self.limit is None else self.limit)
             for before in self.done:
-                self.stack.write(before, self.one.expand(len(before), -1))
+                self.stack.write(before, self.shared.expand(len(before), -1))
         self.stack.write(ids, theta)
 
-    def taken(self) -> Tensor:
-        """All clients' models; one for all is a view that repeats it, see `shared`."""
+    def take(self) -> Tensor:
+        """Return all clients' models; a shared one is a view that repeats it, see `is_shared`."""
         if self.stack is not None:
             return self.stack.tensor
-        assert self.one is not None
-        return self.one.expand(self.clients, -1)
+        assert self.shared is not None
+        return self.shared.expand(self.clients, -1)
 
 
-def shared(theta: Tensor) -> bool:
-    """Whether models are one that is kept once."""
+def is_shared(theta: Tensor) -> bool:
+    """Whether all models are one that is stored once."""
     return len(theta) == 1 or theta.stride(0) == 0
 
 
@@ -122,9 +122,9 @@ class ModelStack:
             return
         folder = tempfile.gettempdir()
         try:
-            with tempfile.TemporaryFile(dir=folder) as file:  # it has no name, and ends with us
+            with tempfile.TemporaryFile(dir=folder) as file:  # unnamed, and deleted when we end
                 if hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(file.fileno(), 0, size)  # or a full disk would kill us later
+                    os.posix_fallocate(file.fileno(), 0, size)  # else a full disk kills us later
                 else:
                     file.truncate(size)
                 self.mapped = mmap.mmap(file.fileno(), size)
@@ -137,7 +137,7 @@ class ModelStack:
         self.tensor = numbers.view(dtype).view(shape)
 
     def write(self, ids: Tensor, rows: Tensor) -> None:
-        """Write some rows; from time to time, let the machine have the memory back."""
+        """Write some clients' rows; release the memory of a mapped file from time to time."""
         self.tensor[ids] = rows
         self.written += rows.nbytes
         if self.mapped is not None and self.written > WRITTEN:
@@ -147,11 +147,11 @@ class ModelStack:
             self.written = 0
 
 
-def put(whole: State, name: str, ids: Tensor, rows: Tensor, n: int) -> None:
-    """Write some clients' rows into the stack of all clients' rows; all of them are that stack."""
+def put(state: State, name: str, ids: Tensor, rows: Tensor, n: int) -> None:
+    """Write some clients' rows to the stack of all clients; if these are all, use them as it."""
     if len(ids) == n and torch.equal(ids, torch.arange(n)):
-        whole[name] = rows
+        state[name] = rows
         return
-    if name not in whole:
-        whole[name] = rows.new_empty((n, *rows.shape[1:]))
-    whole[name][ids] = rows
+    if name not in state:
+        state[name] = rows.new_empty((n, *rows.shape[1:]))
+    state[name][ids] = rows

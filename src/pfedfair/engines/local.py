@@ -32,8 +32,8 @@ class Fitted(NamedTuple):
     """The global model ``(p,)``, the clients' personal models ``(clients, p)`` and their rules.
 
     Where all clients have one model, `theta` is a view that repeats it: do not write to it.
-    `server` is what the server knows at the end, by name; `own` what the clients do, where the
-    algorithm keeps it; `sent` what each of them sent, or would have from a place of its own.
+    `server` is the server's last state, by name; `own` the clients' states, if the method needs
+    them to retarget; `sent` what each client sent, or would have sent from its own machine.
     """
 
     w: Tensor
@@ -81,12 +81,12 @@ def fit(
     Parameters
     ----------
     at_once
-        Clients in one batched pass, at the most; fewer where memory would not do. It changes speed
-        and memory, never the algorithm.
+        Maximum number of clients in one batched pass; fewer if memory is short. It affects speed
+        and memory, not the result.
     on_work
-        Called with the part of the whole work that has just been done (the parts add up to 1).
+        Called with the fraction of the work that has just been done (fractions sum to 1).
     on_round
-        Called after every round with its number, from 0, and what the server knows then.
+        Called after every round with its number, from 0, and the server's state.
     """
     parts = chunks(
         federation.sizes,
@@ -119,7 +119,7 @@ def fit(
 
     server = {"w": network.init(seeds.generator(seed, seeds.INIT))}
     own: list[State] = [{} for _ in groups]
-    posted: dict[tuple[str, ...], list[int]] = {}
+    message_sizes: dict[tuple[str, ...], list[int]] = {}
     done = 0
     for phase in algorithm.phases:
         server = phase.start_server(server, sizes)
@@ -131,32 +131,33 @@ def fit(
                 sent, own[k] = phase.client_round(server, own[k], clients, t)
                 messages.add(ids, sent)
                 on_work(cost.per_round / total)
-            posted.setdefault(messages.names, []).append(messages.bytes)
-            server = phase.server_round(server, *messages.taken())
+            message_sizes.setdefault(messages.names, []).append(messages.bytes)
+            server = phase.server_round(server, *messages.take())
             on_round(done, server)
             done += 1
     if rounds and network.measured:
-        server = server | {"w": _settled(server["w"], [some for _, some in groups], algorithm)}
+        chunks_of_clients = [clients for _, clients in groups]
+        server = server | {"w": _settled(server["w"], chunks_of_clients, algorithm)}
     models = Models(len(federation))
-    kept: State = {}
+    states: State = {}
     rules: dict[int, Rule] = {}
     for k, (ids, clients) in enumerate(groups):
         theta = algorithm.personalise(server, own[k], clients)
-        theta = clients.settled(theta, algorithm.batch)
+        theta = clients.settle(theta, algorithm.batch)
         rules |= zip(clients.ids, algorithm.rules(server, own[k], clients), strict=True)
         models.add(ids, theta)
         for name, rows in own[k].items() if algorithm.dial.retargets else ():
-            put(kept, name, ids, rows, len(federation))
+            put(states, name, ids, rows, len(federation))
         own[k] = {}
         on_work(cost.at_end / total)
     in_order = [rules[i] for i in range(len(federation))]
-    post = tuple(Sent(names, len(each), sum(each)) for names, each in posted.items())
-    return Fitted(server["w"], models.taken(), in_order, server, kept, post)
+    posted = tuple(Sent(names, len(sizes), sum(sizes)) for names, sizes in message_sizes.items())
+    return Fitted(server["w"], models.take(), in_order, server, states, posted)
 
 
 def _settled(w: Tensor, groups: Sequence[Clients], algorithm: Method) -> Tensor:
-    """The global model with the mean of what all clients measure of their people."""
-    moved = torch.zeros_like(w)  # exactly 0 where numbers are trained
+    """Return the global model with the mean of the statistics of all clients' rows."""
+    moved = torch.zeros_like(w)  # exactly 0 for trained parameters
     for clients in groups:
-        moved += (clients.settled(clients.replicate(w), algorithm.batch) - w).sum(0)
+        moved += (clients.settle(clients.replicate(w), algorithm.batch) - w).sum(0)
     return w + moved / sum(map(len, groups))

@@ -1,11 +1,10 @@
 """Grids of runs: a process pool or a cluster, a checkpoint per run, one tidy file of results.
 
-An experiment is a list of `Spec`; those that train alike are a unit of work, which trains once.
-Each finished run is a small Parquet file in ``DIR/runs``; the same command again skips what is
-there. ``DIR/results.parquet`` is put together from these files in the order of the list, so it has
-the same bytes however often the work was interrupted and however many processes or machines did
-it. Seconds are not reproducible: they are in ``DIR/timings.parquet``, and `read_results` fills
-them in.
+An experiment is a list of `Spec`; those with the same training are a unit of work, which trains
+once. Each finished run is a small Parquet file in ``DIR/runs``; the same command again skips these
+runs. ``DIR/results.parquet`` concatenates these files in the order of the list, so it has the same
+bytes however often the work was interrupted and however many processes or machines did it. Seconds
+are not reproducible: they are in ``DIR/timings.parquet``, and `read_results` fills them in.
 """
 
 from pfedfair.experiments.grid import claim, prepare, run_experiment

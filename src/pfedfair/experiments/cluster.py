@@ -1,6 +1,7 @@
-"""Runs on a Ray cluster: rows go there with their digests, results come back and are written here.
+"""Runs on a Ray cluster: rows are sent with their digests, results are received and written here.
 
-No shared disk is needed. The command is here; `pfedfair.experiments.worker` runs at the cluster.
+No shared disk is needed. This is the client's side; `pfedfair.experiments.worker` runs on the
+cluster.
 """
 
 import hashlib
@@ -22,13 +23,13 @@ from pfedfair.experiments.environment import processor, software
 from pfedfair.experiments.pool import Report
 from pfedfair.experiments.spec import Source, Spec, Unit, load_source, work_of
 
-Write = Callable[[Spec, bytes], None]  # what is done with the rows of a finished run
+Write = Callable[[Spec, bytes], None]  # called with the rows of a finished run
 KEPT = "finished runs are kept, and the same command goes on from there"
 
 
 @dataclass
 class Crew:
-    """A cluster at an address that asks for a token and takes ours, or "local", one of our own."""
+    """A cluster at an address, checked for a token that it requires; "local" starts one."""
 
     address: str
     settings: dict[str, str] = field(init=False, repr=False)
@@ -58,11 +59,11 @@ class Crew:
 
 
 class Listener:
-    """The progress of the units at a cluster; the events of its broker move it on."""
+    """The progress of the units on a cluster, updated by the events of its broker."""
 
     def __init__(self, units: Sequence[Unit], report: Report, write: Write, address: str) -> None:
         self.units, self.report, self.write = units, report, write
-        self.where = "on this machine" if address == LOCAL else f"at {address}"
+        self.place = "on this machine" if address == LOCAL else f"at {address}"
         self.work = [work_of(unit) for unit in units]
         self.parts = [0.0] * len(units)
         self.done: set[int] = set()
@@ -77,7 +78,7 @@ class Listener:
             if len(self.done) == len(self.units):
                 break
         else:
-            raise InputError(f"The cluster {self.where} is gone: {KEPT}.")
+            raise InputError(f"The cluster {self.place} is gone: {KEPT}.")
         if self.repeated:
             runs_were = "A run was" if self.repeated == 1 else f"{self.repeated} runs were"
             warnings.warn(
@@ -99,7 +100,7 @@ class Listener:
 
     def on_parts(self, parts: dict[int, float]) -> None:
         for n, part in parts.items():
-            self.parts[n] = max(self.parts[n], part)  # a bar does not go back
+            self.parts[n] = max(self.parts[n], part)  # a progress bar does not go back
 
     def on_done(self, content: tuple[list[bytes], list[str], str], n: int) -> None:
         results, messages, cpu = content
@@ -126,9 +127,9 @@ class Listener:
             f"memory: {KEPT}."
         )
 
-    def on_nobody(self, minutes: str) -> None:
+    def on_idle(self, minutes: str) -> None:
         raise InputError(
-            f"The cluster {self.where} has had no machine for {minutes} minutes: {KEPT}."
+            f"The cluster {self.place} has had no machine for {minutes} minutes: {KEPT}."
         )
 
     def on_broken(self, traceback: str, n: int) -> None:

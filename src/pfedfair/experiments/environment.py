@@ -1,4 +1,4 @@
-"""What the bytes of results depend on: the software of a machine, and its processor."""
+"""The environment that the bytes of results depend on: a machine's software and processor."""
 
 import hashlib
 import platform
@@ -13,14 +13,14 @@ PACKAGES = ("torch", "numpy", "scipy", "pandas")  # that numbers depend on
 
 @cache
 def software() -> dict[str, str]:
-    """Return the versions of what computes, and a digest of our code: it changes in between."""
-    found = {"Python": ".".join(platform.python_version_tuple()[:2])}
-    found |= {"pfedfair": pfedfair.__version__}
-    found |= {package: version(package).partition("+")[0] for package in PACKAGES}
-    return found | {"pfedfair's code": _code()}
+    """Return the versions of software, and a digest of our code, as it changes between versions."""
+    versions = {"Python": ".".join(platform.python_version_tuple()[:2])}
+    versions |= {"pfedfair": pfedfair.__version__}
+    versions |= {package: version(package).partition("+")[0] for package in PACKAGES}
+    return versions | {"pfedfair's code": _code()}
 
 
-def difference(theirs: dict[str, str], ours: dict[str, str]) -> str:
+def difference(required: dict[str, str], installed: dict[str, str]) -> str:
     """Describe the first difference; "" if there is none.
 
     >>> difference({"torch": "2.13.0"}, {"torch": "2.12.1"})
@@ -28,9 +28,9 @@ def difference(theirs: dict[str, str], ours: dict[str, str]) -> str:
     >>> difference({"torch": "2.13.0"}, {"torch": "2.13.0"})
     ''
     """
-    for name, wanted in theirs.items():
-        if ours.get(name) != wanted:
-            has = f"has {name} {ours.get(name)}"
+    for name, wanted in required.items():
+        if installed.get(name) != wanted:
+            has = f"has {name} {installed.get(name)}"
             return f"{has}, where the command was typed it is {wanted}"
     return ""
 

@@ -1,4 +1,4 @@
-"""A list of runs: check it, group what trains alike, do what has no checkpoint yet."""
+"""A grid of runs: check it, group runs that share a training, do those without a checkpoint."""
 
 import json
 import warnings
@@ -44,12 +44,12 @@ def run_experiment(
     on_work
         Called with the work and the number of runs done so far, in units of `Spec.work`.
     part
-        The part of the paper that this is, for the folder's card.
+        The table or figure of the paper, for the folder's card.
     runs
         The folder of finished runs; by default ``out/runs``. Experiments may share one.
     cluster
         The address ``host:port`` of a Ray cluster that does the runs, whose token is in the
-        environment; "local" starts one here. The results do not depend on that either.
+        environment; "local" starts one here. The results do not depend on it.
     """
     return prepare(specs, out, jobs, part, runs, cluster)(on_work)
 
@@ -64,9 +64,9 @@ def prepare(
     notes: Sequence[str] = (),
     command: str = "",
 ) -> Callable[[OnWork], pd.DataFrame]:
-    """Refuse what cannot be done, then claim `out`; return the function that does the runs.
+    """Check the runs, then claim `out`; return the function that does them.
 
-    `notes` on the data and the `command` are kept in the folder's card. For the other parameters
+    `notes` on the data and the `command` are stored in the folder's card. For the other parameters
     see `run_experiment`.
     """
     crew = Crew(cluster) if cluster else None
@@ -102,7 +102,7 @@ def _run(
     crew: Crew | None,
     on_work: OnWork,
 ) -> pd.DataFrame:
-    """Do the runs that have no file in `runs`; put the results together in `out`."""
+    """Do the runs that have no file in `runs`; write all results to `out`."""
     with exclusive(runs):
         for incomplete in runs.glob(".*"):  # of a process that was killed while writing
             incomplete.unlink()
@@ -129,7 +129,7 @@ def _run(
 
 
 def group(specs: Sequence[Spec]) -> list[Unit]:
-    """Put runs into units of work: one training serves all runs of a unit."""
+    """Group runs into units of work: one training serves all runs of a unit."""
     units: dict[Hashable, list[Spec]] = {}
     for spec in specs:
         about = spec.source, spec.plan, spec.seed, spec.sensitive_as_input
@@ -174,15 +174,16 @@ def claim(out: Path, description: dict[str, Any], write: bool = True) -> None:
     card = out / CARD
     description = json.loads(json.dumps(description))
     if card.exists():
-        there = read_json(card)
-        if there | {"command": ""} != description | {"command": ""}:
+        existing = read_json(card)
+        if existing | {"command": ""} != description | {"command": ""}:
             raise InputError(
                 f"{out} holds another experiment: choose another {option('out')}, or delete that "
                 "folder."
             )
     elif out.exists() and not (out.is_dir() and all(map(_is_runs, out.iterdir()))):
-        other = f"choose another {option('out')}"
-        raise InputError(f"{out} exists and is not an experiment of ours: {other}.")
+        raise InputError(
+            f"{out} exists and is not an experiment of pfedfair: choose another {option('out')}."
+        )
     else:
         out.mkdir(parents=True, exist_ok=True)
         if write:
@@ -190,7 +191,7 @@ def claim(out: Path, description: dict[str, Any], write: bool = True) -> None:
 
 
 def _is_runs(path: Path) -> bool:
-    """Whether it is the folder of finished runs of an experiment that failed."""
+    """Return whether a path is the folder of finished runs of an experiment that failed."""
     if path.name != RUNS or not path.is_dir():
         return False
     return all(file.suffix == ".parquet" and file.is_file() for file in path.iterdir())

@@ -1,4 +1,4 @@
-"""Units of work in this process, or in several with one thread each."""
+"""A pool of processes for units of work, with one thread each; or this process only."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from pfedfair._util.errors import InputError, option
 from pfedfair.engines.local import one_thread
 from pfedfair.experiments.spec import Unit, work_of
 
-Do = Callable[[Unit, Callable[[float], None]], None]  # it reports the parts that it has done
+Do = Callable[[Unit, Callable[[float], None]], None]  # reports the parts of the work done
 Report = Callable[[float, int], None]  # called with the work and the runs done so far
 
 
@@ -30,16 +30,16 @@ def spread(do: Do, units: Sequence[Unit], jobs: int | None, report: Report) -> N
 
 
 def _do_here(do: Do, units: Sequence[Unit], report: Report) -> None:
-    work, runs, whole = 0.0, 0, 0.0
+    work, runs, unit_work = 0.0, 0, 0.0
 
     def add(part: float) -> None:
         nonlocal work
-        work += part * whole
+        work += part * unit_work
         report(work, runs)
 
     with one_thread():
         for unit in units:
-            whole = work_of(unit)
+            unit_work = work_of(unit)
             do(unit, add)
             runs += len(unit)
     report(work, runs)
@@ -62,8 +62,8 @@ def _do_in_processes(do: Do, units: Sequence[Unit], jobs: int, report: Report) -
             report(done.value, runs)
     except BaseException:
         for process in workers:
-            process.kill()  # checkpoints appear whole or not at all: nothing half-written stays
-        pool.shutdown(wait=False, cancel_futures=True)  # nobody is left to wait for
+            process.kill()  # checkpoints are written atomically: no partial file stays
+        pool.shutdown(wait=False, cancel_futures=True)  # all workers are killed
         raise
     pool.shutdown()
 
@@ -89,11 +89,11 @@ def _start_worker(done: Any) -> None:
 
 
 def _do_in_worker(do: Do, unit: Unit) -> None:
-    whole = work_of(unit)
+    unit_work = work_of(unit)
 
     def add(part: float) -> None:
         with _done.get_lock():
-            _done.value += part * whole
+            _done.value += part * unit_work
 
     do(unit, add)
 
@@ -108,7 +108,7 @@ def _die_with_parent() -> None:
 @contextmanager
 def _ignoring_ctrl_c() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what a signal does
+        yield  # only the main thread may set signal handlers
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

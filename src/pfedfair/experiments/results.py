@@ -1,4 +1,4 @@
-"""One tidy file of results: a row per run and client; the seconds are in a file of their own."""
+"""One tidy file of results: a row per run and client; the seconds are in a separate file."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from pfedfair._util.files import read_parquet, write_parquet
 from pfedfair.experiments.spec import FRONTIER_LIMITS, Spec
 from pfedfair.runs import Run
 
-# All that a run is, but its seed.
+# The columns that identify a run, except its seed.
 RUN = ["dataset", "method", "model", "eta", "level", "config", "partition", "protocol"]
 COLUMNS = [
     "dataset", "inputs", "method", "model", "parameters", "eta", "lam", "gamma", "target_ddp",
@@ -43,7 +43,7 @@ def rows_of(run: Run, spec: Spec) -> pd.DataFrame:
         target = float("nan") if algorithm.target is None else algorithm.target
         table = table.assign(target_ddp=target, level=algorithm.level)
     groups = ("share_s", "npr_s", "n_test_s")
-    more = [c for c in map(str, table) if c not in COLUMNS and c.startswith(groups)]
+    extra = [c for c in map(str, table) if c not in COLUMNS and c.startswith(groups)]
     inner = about.get("method", about)  # of a method with a target
     return table.assign(
         dataset=run.federation.data.name,
@@ -58,11 +58,11 @@ def rows_of(run: Run, spec: Spec) -> pd.DataFrame:
         partition=json.dumps(spec.plan.to_dict(), sort_keys=True),
         config=configs,
         seconds=run.seconds,
-    ).reindex(columns=[*COLUMNS, *more])
+    ).reindex(columns=[*COLUMNS, *extra])
 
 
 def check_numbers(results: pd.DataFrame, path: Path) -> None:
-    """Refuse numbers that cannot be measurements, such as those of a changed file."""
+    """Refuse numbers that cannot be measurements, such as those of an edited file."""
     absent = [c for c in COLUMNS if c not in results and c not in LATER]
     if absent:
         raise InputError(f"{path} has no column '{absent[0]}': this version did not write it.")
@@ -89,12 +89,12 @@ def read_run(path: Path, spec: Spec) -> pd.DataFrame:
     results = read_parquet(path)
     check_numbers(results, path)
     plan = json.dumps(spec.plan.to_dict(), sort_keys=True)
-    wanted = {"method": spec.name, "seed": spec.seed, "partition": plan}
+    expected = {"method": spec.name, "seed": spec.seed, "partition": plan}
     if not spec.frontier:
-        wanted["config"] = json.dumps(spec.algorithm.to_dict(), sort_keys=True)
-    other = [c for c, value in wanted.items() if not bool((results[c] == value).all())]
-    if other or not len(results):
-        what = f"another {other[0]}" if other else "no rows"
+        expected["config"] = json.dumps(spec.algorithm.to_dict(), sort_keys=True)
+    different = [c for c, value in expected.items() if not bool((results[c] == value).all())]
+    if different or not len(results):
+        what = f"another {different[0]}" if different else "no rows"
         raise InputError(
             f"{path} is not the run that its name says ({what}): delete it, and the same command "
             "does the run again."
@@ -103,7 +103,7 @@ def read_run(path: Path, spec: Spec) -> pd.DataFrame:
 
 
 def write_results(out: Path, results: pd.DataFrame, rules: pd.DataFrame | None = None) -> None:
-    """Write the results, the seconds that are not the same twice, and one run's rules if given."""
+    """Write the results, the seconds (not reproducible), and one run's rules if given."""
     keys = [*RUN, "seed"]
     write_parquet(out / "timings.parquet", results[[*keys, "seconds"]].drop_duplicates(keys))
     if rules is not None:
@@ -112,7 +112,7 @@ def write_results(out: Path, results: pd.DataFrame, rules: pd.DataFrame | None =
 
 
 def read_results(folder: str | Path) -> pd.DataFrame:
-    """Read ``results.parquet`` of a folder, with the seconds that each run took."""
+    """Read ``results.parquet`` of a folder, with each run's seconds."""
     folder = Path(folder)
     path = folder / "results.parquet"
     if not path.exists():

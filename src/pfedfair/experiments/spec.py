@@ -1,4 +1,4 @@
-"""What determines a run."""
+"""The specification of a run: all that determines it."""
 
 import hashlib
 import json
@@ -25,10 +25,10 @@ FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is c
 
 @dataclass(frozen=True)
 class Source:
-    """Which rows: a bundled data set, a file with the names of its columns, or images.
+    """The source of rows: a bundled data set, a file with the names of its columns, or images.
 
-    `model` and `encoding` of columns, if not the usual ones; `positive`, `bands`, `weight` and
-    `test`, a file, as in `from_frame`. Of images: the `folder` where they or their embeddings are,
+    `model` and `encoding` of columns, if not the default ones; `positive`, `bands`, `weight` and
+    `test`, a file, as in `from_frame`. For images: the `folder` of them or of their embeddings,
     the `encoder` that embeds them, how embeddings are scaled; or the size of images in `pixels`,
     for networks on pixels.
     """
@@ -73,10 +73,9 @@ class Source:
 class Spec:
     """All that determines a run.
 
-    With `frontier` it is not the algorithm that is measured, but the best thresholds on the scores
-    of its global model, at each of `FRONTIER_LIMITS`; the results call this method `FRONTIER`. With
-    `validated` the run is measured on the validation rows too, which have rows of their own in the
-    results.
+    With `frontier`, not the algorithm is measured but the best thresholds on the scores of its
+    global model, at each of `FRONTIER_LIMITS`; the results call this method `FRONTIER`. With
+    `validated` the run is measured on the validation rows too, in separate rows of the results.
     """
 
     source: Source
@@ -93,7 +92,7 @@ class Spec:
         to_scalars(self)
 
     def describe(self) -> dict[str, Any]:
-        """Return a JSON-able description; equal specs, equal text."""
+        """Return a description for JSON: equal specs have equal text."""
         source, plan = self.source.describe(), self.plan.to_dict()
         algorithm = self.algorithm.to_dict()
         return vars(self) | {"source": source, "plan": plan, "algorithm": algorithm}
@@ -117,7 +116,7 @@ class Spec:
 
     @property
     def work(self) -> float:
-        """Rough amount of arithmetic, for estimates of time."""
+        """An estimate of the amount of arithmetic, for estimates of time."""
         cost, rounds = self.algorithm.cost(), total_rounds(self.algorithm.phases)
         data = load_source(self.source)
         weights: float = sum(a * b for a, b in pairwise((64, *data.hidden, 1)))

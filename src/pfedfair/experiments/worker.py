@@ -23,15 +23,15 @@ def work(
     here: str,
     report: Callable[[float], None],
 ) -> tuple[str, Any]:
-    """Do the runs that a piece of bytes describes on the rows with a digest.
+    """Do the runs of a pickled unit on the rows with a digest.
 
     Returns the kind of an event and its content: "done" with the results of each run as a Parquet
     file, warnings and the kind of processor; "unready" if this machine cannot do it; "refused"
     with the message for the user; "broken" with a traceback.
     """
-    other = difference(required, software())
-    if other:
-        return "unready", f"{here} {other}"
+    mismatch = difference(required, software())
+    if mismatch:
+        return "unready", f"{here} {mismatch}"
     try:
         unit: Unit = pickle.loads(piece)
     except (ImportError, AttributeError) as error:  # a method of the user's own

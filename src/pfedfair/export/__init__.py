@@ -12,8 +12,8 @@ from pfedfair.runs import PersonalModel
 
 __all__ = ["FORMATS", "default_output"]
 
-# What a model can be written as: the ending of its file, and how it is written. The third argument
-# is the run's shapes, which have the values of rows; what is returned is what was written.
+# The formats of a model: the ending of the file, and the function that writes it. Its third
+# argument is the run's shapes, which have the values of rows; it returns the paths written.
 Write = Callable[[PersonalModel, Path, pd.DataFrame | None], list[Path]]
 FORMATS: dict[str, tuple[str, Write]] = {
     "onnx": (".onnx", lambda model, path, shapes: write_onnx(model, path)),
@@ -22,7 +22,7 @@ FORMATS: dict[str, tuple[str, Write]] = {
 
 
 def default_output(folder: Path, client: str, ending: str) -> Path:
-    """Return a file in the run's folder, called after the client.
+    """Return a path in the run's folder, named after the client.
 
     >>> default_output(Path("runs"), "St. Mary / west", ".onnx").name
     'St._Mary_west.onnx'

@@ -1,4 +1,4 @@
-"""A graph of ONNX, node by node."""
+"""Build an ONNX graph node by node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from pfedfair._util.errors import InputError
 
-OPSET, ML_OPSET, IR = 18, 3, 9  # old enough for runtimes of the last years
+OPSET, ML_OPSET, IR = 18, 3, 9  # old enough for the runtimes of recent years
 ML = "ai.onnx.ml"
 
 
@@ -61,18 +61,18 @@ class Graph:
         return self.op("Cast", value, to=getattr(self.onnx.TensorProto, kind))
 
     def joined(self, parts: Sequence[str]) -> str:
-        """Put columns side by side."""
+        """Concatenate columns."""
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=1)
 
     def looked_up(self, value: str, keys: dict[str, int], default: int) -> str:
-        """Return the numbers of words."""
+        """Add a lookup of the numbers of texts."""
         return self.op(
             "LabelEncoder", value, domain=ML, keys_strings=list(keys),
             values_int64s=list(keys.values()), default_int64=default,
         )  # fmt: skip
 
     def named(self, value: str, names: Sequence[str]) -> str:
-        """Return the words of numbers; "" for any other number."""
+        """Add a lookup of the texts of numbers, "" for any other number."""
         return self.op(
             "LabelEncoder", value, domain=ML, keys_int64s=list(range(len(names))),
             values_strings=list(names), default_string="",
@@ -84,7 +84,7 @@ class Graph:
         self.outputs.append(self.onnx.helper.make_tensor_value_info(name, kind_of, shape))
 
     def model(self, about: dict[str, str], words: str) -> Any:
-        """Return all of it, checked."""
+        """Return the checked model."""
         helper = self.onnx.helper
         graph = helper.make_graph(
             self.nodes, "pfedfair", self.inputs, self.outputs, self.constants, words

@@ -2,8 +2,8 @@
 
 Inputs are the columns: numbers as doubles, all others as text, each ``(n, 1)``; S, where the model
 takes it, is the text of its column. Outputs are the `score` (before the rule), the `chance` of
-the second label under the rule, and the `label` where no random draw decides. A rule that draws is
-written beside the graph, as JSON, and so is one that is a table.
+the second label under the rule, and the `label` if the rule is not randomised. A randomised rule,
+or one that is a table, is written next to the graph as JSON.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ from pfedfair.rules import Rule
 from pfedfair.rules.thresholds import PARTS
 from pfedfair.runs import PersonalModel
 
-ABLE = "linear, additive and perceptron models of columns can"
+SUPPORTED = "linear, additive and perceptron models of columns can"
 
 
 def write_onnx(model: PersonalModel, path: Path) -> list[Path]:
-    """Write the graph, and the rule beside it if a random draw or a table decides."""
-    made, whole = build(model)
-    beside_it = path.with_suffix(".rule.json")
-    text = made.SerializeToString(deterministic=True)
-    with atomic(path) as beside:
-        beside.write_bytes(text)
-    if whole:
-        beside_it.unlink(missing_ok=True)  # of a graph that was here before
+    """Write the graph, and the rule next to it if it is randomised or a table."""
+    onnx_model, decides = build(model)
+    rule_path = path.with_suffix(".rule.json")
+    content = onnx_model.SerializeToString(deterministic=True)
+    with atomic(path) as temporary:
+        temporary.write_bytes(content)
+    if decides:
+        rule_path.unlink(missing_ok=True)  # of a graph that was here before
         return [path]
-    write_json(beside_it, rule_of(model))
-    return [path, beside_it]
+    write_json(rule_path, rule_of(model))
+    return [path, rule_path]
 
 
 def build(model: PersonalModel) -> tuple[Any, bool]:
-    """Return the model of ONNX, and whether its graph makes all decisions."""
+    """Return the ONNX model, and whether its graph makes all decisions."""
     predictor, task = model.predictor, model.task
     network, rule, encoder = predictor.network, predictor.rule, model.encoder
-    for part, able, what in ((network, NETWORKS, "network"), (encoder, ENCODERS, "inputs")):
-        if type(part) not in {*able}:
+    for part, supported, what in ((network, NETWORKS, "network"), (encoder, ENCODERS, "inputs")):
+        if type(part) not in {*supported}:
             kind = network.words if what == "network" else "images and embeddings"
-            raise InputError(f"The {what} of this model cannot be exported ({kind}): {ABLE}.")
+            raise InputError(f"The {what} of this model cannot be exported ({kind}): {SUPPORTED}.")
     graph = Graph()
     x = ENCODERS[type(encoder)](graph, encoder)
     s, known = _group(graph, model) if task.aware else ("", "")
     logits = NETWORKS[type(network)](graph, network, predictor.theta, x, s)
     width = outputs(task.classes)
-    own = (graph.constant([end], np.int64) for end in (0, width, 1))  # from, to, axis
-    z = graph.op("Slice", logits, *own)  # without a guess of S
+    of_labels = (graph.constant([end], np.int64) for end in (0, width, 1))  # from, to, axis
+    z = graph.op("Slice", logits, *of_labels)  # without an auxiliary head
     score = graph.op("Sigmoid", z) if width == 1 else graph.op("Softmax", z, axis=1)
     _number(graph, "score", score, known, width)
-    whole = type(rule) in RULES and not rule.draws
+    decides = type(rule) in RULES and not rule.draws
     if type(rule) in RULES:
         code, chance = RULES[type(rule)](graph, rule, z, s, task.classes)
         if chance:
             _number(graph, "chance", chance, known, 1)
-        if whole:
+        if decides:
             if known:
                 code = graph.op("Where", known, code, graph.constant(-1, np.int64))
             label = graph.named(code, model.label_names)
@@ -75,7 +75,7 @@ def build(model: PersonalModel) -> tuple[Any, bool]:
         "sensitive": model.sensitive_column if task.aware else "",
         "rule": "\n".join(model.words()),
     }
-    return graph.model(about, "\n".join(model.words())), whole
+    return graph.model(about, "\n".join(model.words())), decides
 
 
 def _group(graph: Graph, model: PersonalModel) -> tuple[str, str]:
@@ -92,7 +92,7 @@ def _group(graph: Graph, model: PersonalModel) -> tuple[str, str]:
 
 
 def _number(graph: Graph, name: str, value: str, known: str, width: int) -> None:
-    """Add an output of numbers: none where S is not known."""
+    """Add an output of numbers, NaN where S is not known."""
     if known:
         value = graph.op("Where", known, value, graph.constant(np.nan))
     if width == 1:
@@ -101,7 +101,7 @@ def _number(graph: Graph, name: str, value: str, known: str, width: int) -> None
 
 
 def rule_of(model: PersonalModel) -> dict[str, Any]:
-    """Return the rule in words and numbers, for programs that draw at random themselves."""
+    """Return the rule in words and numbers, for programs that make the random draws."""
     rule: Rule = model.predictor.rule
     about: dict[str, Any] = {
         **rule.to_dict(),
@@ -109,12 +109,12 @@ def rule_of(model: PersonalModel) -> dict[str, Any]:
         "labels": list(model.label_names),
         "groups": list(model.group_names),
         "words": model.words(),
-        "lots": "A lot is a number from 0 to 1 that is drawn for a person: the decision is the "
-        "second label if it is below the chance. Draw it once for each person.",
+        "lots": "Draw a random number from 0 to 1 for each row: the decision is the second label "
+        "if it is below the chance. Draw once for each row identifier.",
     }
     table = rule.table()
     if not table:
         return about | {"numbers": rule.numbers.tolist()}
-    each = {group: {part: table[f"{part}_s{z}"] for part in PARTS}
-            for z, group in enumerate(model.group_names)}  # fmt: skip
-    return about | {"thresholds": each}
+    thresholds = {group: {part: table[f"{part}_s{z}"] for part in PARTS}
+                  for z, group in enumerate(model.group_names)}  # fmt: skip
+    return about | {"thresholds": thresholds}

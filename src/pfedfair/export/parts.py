@@ -1,4 +1,4 @@
-"""Encoders, networks and rules as parts of a graph: the same arithmetic as here, node by node."""
+"""Encoders, networks and rules as parts of an ONNX graph: the same arithmetic, node by node."""
 
 from __future__ import annotations
 
@@ -19,56 +19,58 @@ from pfedfair.models import MLP, Bias, Both, Network
 from pfedfair.models.mlp import unfold
 from pfedfair.rules import Likeliest, Rule, Thresholds
 
-NOTHING = [*sorted(MISSING_WORDS), "NaN", "None", "<NA>"]  # texts that say that there is nothing
+NOTHING = [*sorted(MISSING_WORDS), "NaN", "None", "<NA>"]  # texts of missing values
 
 
 def spellings(words: Sequence[str], missing: int) -> dict[str, int]:
-    """Return numbers of words, however a program may write them; `missing` is that of none."""
-    found = dict.fromkeys(NOTHING, missing)
+    """Return the numbers of texts in all their spellings; `missing` is that of a missing value."""
+    numbers = dict.fromkeys(NOTHING, missing)
     for number, word in enumerate(words):
-        more = [f"{word}.0"] if WHOLE.fullmatch(word) else []
-        more += [word.lower(), word.upper()] if word in ("True", "False") else []
-        found |= dict.fromkeys((word, *more), number)
-    return found
+        variants = [f"{word}.0"] if WHOLE.fullmatch(word) else []
+        variants += [word.lower(), word.upper()] if word in ("True", "False") else []
+        numbers |= dict.fromkeys((word, *variants), number)
+    return numbers
 
 
 def is_missing(graph: Graph, x: str) -> str:
-    """Whether numbers are none, or not finite."""
+    """Return whether numbers are missing or not finite."""
     return graph.op("Or", graph.op("IsNaN", x), graph.op("IsInf", x))
 
 
 def piecewise(graph: Graph, encoder: Piecewise) -> str:
-    """`Piecewise.pack`, then `Basis.dense`."""
-    basis, ramps = encoder.basis, len(encoder.basis.mean)
+    """Add the nodes of `Piecewise.pack`, then `Basis.dense`."""
+    basis, hinges = encoder.basis, len(encoder.basis.mean)
     cells = graph.joined(positions(graph, encoder))
 
     def of_inputs(inputs: slice) -> tuple[str, str]:
-        """The positions of some inputs' columns, and these less where the inputs begin."""
-        own = graph.constant(basis.column[inputs].numpy(), np.int64)
-        found = graph.op("Gather", cells, own, axis=1)
-        return found, graph.op("Sub", found, graph.constant(basis.start[inputs].numpy()[None]))
+        """Return the positions of inputs' columns, and their offsets from the inputs' knots."""
+        columns = graph.constant(basis.column[inputs].numpy(), np.int64)
+        position = graph.op("Gather", cells, columns, axis=1)
+        start = graph.constant(basis.start[inputs].numpy()[None])
+        return position, graph.op("Sub", position, start)
 
     parts = []
-    if ramps:
-        own, slopes = of_inputs(slice(ramps))
+    if hinges:
+        position, slopes = of_inputs(slice(hinges))
         slopes = graph.op("Clip", slopes, graph.constant(0), graph.constant(1))
         slopes = graph.op("Sub", slopes, graph.constant(basis.mean.numpy()[None]))
         slopes = graph.op("Mul", slopes, graph.constant(basis.scale.numpy()[None]))
-        missing = graph.op("Equal", own, graph.constant(MISSING))
+        missing = graph.op("Equal", position, graph.constant(MISSING))
         parts.append(graph.op("Where", missing, graph.constant(0), slopes))
-    if basis.width > ramps:
-        own, off = of_inputs(slice(ramps, None))
-        flags = graph.cast(graph.op("Equal", off, graph.constant(0)), "FLOAT")
-        known = basis.known[basis.column[ramps:]].numpy()[None]
-        beyond = graph.op("GreaterOrEqual", own, graph.constant(known))
-        nowhere = graph.op("Or", graph.op("Equal", own, graph.constant(MISSING)), beyond)
+    if basis.width > hinges:
+        position, offset = of_inputs(slice(hinges, None))
+        flags = graph.cast(graph.op("Equal", offset, graph.constant(0)), "FLOAT")
+        known = basis.known[basis.column[hinges:]].numpy()[None]
+        unseen = graph.op("GreaterOrEqual", position, graph.constant(known))
+        missing = graph.op("Equal", position, graph.constant(MISSING))
+        unknown = graph.cast(graph.op("Or", missing, unseen), "FLOAT")
         share = graph.constant(basis.share.numpy()[None])
-        parts.append(graph.op("Add", flags, graph.op("Mul", graph.cast(nowhere, "FLOAT"), share)))
+        parts.append(graph.op("Add", flags, graph.op("Mul", unknown, share)))
     return graph.joined(parts)
 
 
 def positions(graph: Graph, encoder: Piecewise) -> list[str]:
-    """`Piecewise.pack`, column by column."""
+    """Add the nodes of `Piecewise.pack`, column by column."""
     found = []
     zero, one = graph.constant(0, np.float64), graph.constant(1, np.float64)
     for name, number in encoder.numbers.items():
@@ -76,8 +78,8 @@ def positions(graph: Graph, encoder: Piecewise) -> list[str]:
         if len(knots) > 1:  # numpy.interp
             over = graph.op("Sub", x, graph.constant(knots[None, :-1], np.float64))
             slope = graph.constant(1 / np.diff(knots)[None], np.float64)
-            each = graph.op("Clip", graph.op("Mul", over, slope), zero, one)
-            at = graph.op("ReduceSum", each, graph.constant([1], np.int64), keepdims=1)
+            shares = graph.op("Clip", graph.op("Mul", over, slope), zero, one)
+            at = graph.op("ReduceSum", shares, graph.constant([1], np.int64), keepdims=1)
         at = graph.op("Where", is_missing(graph, x), graph.constant(MISSING, np.float64), at)
         found.append(graph.cast(at, "FLOAT"))
     for name, column in encoder.categories.items():
@@ -88,7 +90,7 @@ def positions(graph: Graph, encoder: Piecewise) -> list[str]:
 
 
 def standard(graph: Graph, encoder: Encoder) -> str:
-    """`Encoder.transform`."""
+    """Add the nodes of `Encoder.transform`."""
     found, flags = [], {}
     for name, mean in encoder.mean.items():
         x = graph.number(name)
@@ -101,18 +103,18 @@ def standard(graph: Graph, encoder: Encoder) -> str:
     for name, words in encoder.categories.items():
         none = words.index(MISSING_CATEGORY) if MISSING_CATEGORY in words else -1
         code = graph.looked_up(graph.text(name), spellings(words, none), -1)
-        each = graph.constant(np.arange(len(words))[None], np.int64)
-        found.append(graph.cast(graph.op("Equal", code, each), "FLOAT"))
+        codes = graph.constant(np.arange(len(words))[None], np.int64)
+        found.append(graph.cast(graph.op("Equal", code, codes), "FLOAT"))
     return graph.joined(found)
 
 
 def mlp(graph: Graph, network: MLP, theta: Tensor, x: str, s: str) -> str:
-    """`MLP.logits`: layers, with S behind the inputs."""
+    """Add the nodes of `MLP.logits`: layers, with S after the inputs."""
     if network.groups == 2:
         x = graph.joined([x, graph.cast(s, "FLOAT")])
     elif network.groups:
-        each = graph.constant(np.arange(network.groups)[None], np.int64)
-        x = graph.joined([x, graph.cast(graph.op("Equal", s, each), "FLOAT")])
+        groups = graph.constant(np.arange(network.groups)[None], np.int64)
+        x = graph.joined([x, graph.cast(graph.op("Equal", s, groups), "FLOAT")])
     for layer in network.layers:
         weight, bias = unfold(theta[None], layer)
         values = graph.constant(weight[0].numpy()), graph.constant(bias[0, 0].numpy())
@@ -123,10 +125,10 @@ def mlp(graph: Graph, network: MLP, theta: Tensor, x: str, s: str) -> str:
 
 
 def bias(graph: Graph, network: Bias, theta: Tensor, x: str, s: str) -> str:
-    """The same logits for everybody."""
+    """Add the same logits for all rows."""
     first = graph.op("Gather", x, graph.constant([0], np.int64), axis=1)
-    nothing = graph.op("Mul", first, graph.constant(np.zeros((1, network.size))))
-    return graph.op("Add", nothing, graph.constant(theta.numpy()[None]))
+    zeros = graph.op("Mul", first, graph.constant(np.zeros((1, network.size))))
+    return graph.op("Add", zeros, graph.constant(theta.numpy()[None]))
 
 
 def both(graph: Graph, network: Both, theta: Tensor, x: str, s: str) -> str:
@@ -135,7 +137,7 @@ def both(graph: Graph, network: Both, theta: Tensor, x: str, s: str) -> str:
 
 
 def likeliest(graph: Graph, rule: Rule, z: str, s: str, classes: int) -> tuple[str, str]:
-    """The decision's number, and the chance of the second label's; z are the labels' logits."""
+    """Return the decision's number, and the chance of the second label; z are labels' logits."""
     if classes == 2:
         code = graph.cast(graph.op("Greater", z, graph.constant(0)), "INT64")
         return code, graph.cast(code, "FLOAT")
@@ -144,13 +146,13 @@ def likeliest(graph: Graph, rule: Rule, z: str, s: str, classes: int) -> tuple[s
 
 def thresholds(graph: Graph, rule: Rule, z: str, s: str, classes: int) -> tuple[str, str]:
     flat = graph.op("Squeeze", s, graph.constant([1], np.int64))
-    own = graph.op("Gather", graph.constant(rule.numbers.numpy()), flat, axis=0)
+    of_group = graph.op("Gather", graph.constant(rule.numbers.numpy()), flat, axis=0)
     low, high, chance, below = (
-        graph.op("Gather", own, graph.constant([k], np.int64), axis=1) for k in range(4)
+        graph.op("Gather", of_group, graph.constant([k], np.int64), axis=1) for k in range(4)
     )
-    sure = graph.op("GreaterOrEqual", z, high)
+    above_high = graph.op("GreaterOrEqual", z, high)
     under = graph.op("Where", graph.op("Less", z, low), below, chance)
-    positive = graph.op("Where", sure, graph.constant(1), under)
+    positive = graph.op("Where", above_high, graph.constant(1), under)
     return graph.cast(graph.op("Greater", positive, graph.constant(0.5)), "INT64"), positive
 
 

@@ -1,7 +1,7 @@
 """One file per method, each to be read with its paper.
 
 `METHODS` has them by the names that users type; the classes are attributes, such as
-``methods.FedAvg``, and are loaded when they are asked for.
+``methods.FedAvg``, and are loaded on first access.
 """
 
 from collections.abc import Callable, Mapping, Sequence

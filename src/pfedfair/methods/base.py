@@ -1,12 +1,12 @@
-"""What every method is made of.
+"""The base class of methods, and what methods declare about themselves.
 
 A method is a frozen set of hyper-parameters, a sequence of phases (`pfedfair.methods.phases`), and
 then a finish: ``personalise``, the model that each client keeps, and ``rules``, how each client
 decides by its model's scores. Most methods are one phase: they override ``client_round``.
 
-What the rest of the program needs to know of a method, it declares in a few values: what it
-`Supports`, its fairness control (`Dial`), its `Cost`, its `Tuning`. No code asks for its class or
-its name, and what is not declared is refused.
+The rest of the program uses what a method declares: what it `Supports`, its fairness control
+(`Dial`), its `Cost`, its `Tuning`. No code depends on its class or its name, and what is not
+declared is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pfedfair.methods.phases import (
     States,
     Summed,
     average,
-    copied,
+    copy_state,
 )
 from pfedfair.models import Network
 from pfedfair.models.optimisers import OPTIMISERS, Step
@@ -45,7 +45,7 @@ from pfedfair.rules import Likeliest, Rule
 __all__ = [
     "ANY_TASK", "BY_GRADIENTS", "FORMAT", "TARGETS", "Answer", "Averaged", "Clients", "Cost",
     "Dial", "Method", "Model", "OfClients", "Phase", "State", "States", "Summed", "Supports",
-    "Tuning", "average", "copied", "training_settings",
+    "Tuning", "average", "copy_state", "training_settings",
 ]  # fmt: skip
 
 FORMAT = 2  # of `Method.to_dict`: before, `rounds` of composite methods included later phases
@@ -54,7 +54,7 @@ TARGETS = tuple({"target_ddp": target} for target in (0.1, 0.05, 0.02, 0.0))  # 
 
 @dataclass(frozen=True, kw_only=True)
 class Supports:
-    """What a method can handle besides two groups, two classes, demographic parity and S as input.
+    """What a method supports beyond two groups, two classes, demographic parity and S as input.
 
     Attributes
     ----------
@@ -63,9 +63,9 @@ class Supports:
     criteria
         Other criteria than demographic parity.
     weights
-        Rows that count more or less: all that it learns is by weighted means.
+        Weighted rows: all that it learns is by weighted means.
     blind
-        Models that do not get S as an input.
+        Models without S as an input.
     wrapping
         Its gradients are all `Clients.gradient`'s, so a target (`methods.target`) or an auxiliary
         head takes effect wherever it trains.
@@ -83,7 +83,7 @@ class Supports:
 
 
 ANY_TASK = Supports(many_groups=True, many_classes=True, criteria=True, blind=True)
-BY_GRADIENTS = replace(ANY_TASK, weights=True, wrapping=True)  # steps down the objective, no more
+BY_GRADIENTS = replace(ANY_TASK, weights=True, wrapping=True)  # only steps down the objective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class Dial:
     is_target
         Whether it is a limit on each client's DDP.
     retargets
-        Settings of `rules` alone, which can change without training.
+        Settings that only `rules` uses, which can change without training.
     hint
         What to do if a model predicts one class for all rows; "" if it is meant to.
     """
@@ -117,17 +117,17 @@ class Cost:
 
     per_round: float
     at_end: float = 0.0
-    per_rule: float = 1.0  # in times a pair of thresholds
+    per_rule: float = 1.0  # relative to a pair of thresholds
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """How settings for a method are found, see `pfedfair.methods.defaults`."""
+    """How a method is tuned, see `pfedfair.methods.defaults`."""
 
     tuned: bool = True  # whether it has settings of its own to tune
     personal: bool = False  # whether a client trains, or adapts, a model of its own
     one_step: bool = False  # whether a round is one step, so that there must be many
-    model: str = ""  # the model of columns that suits it best, if there is one
+    model: str = ""  # the model of columns that suits it best, if any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,9 +147,9 @@ class Method(Phase):
     optimiser
         "adam" or "sgd".
     ridge
-        Weight of ||w||^2 / 2 in whatever a client minimises: for wide inputs and few rows.
+        Weight of ||w||^2 / 2 in every objective of a client: for wide inputs and few rows.
     eta, penalty, mix, penalty_options
-        The fair objective, see `Objective`; eta = 0 is cross-entropy alone.
+        The fair objective, see `Objective`; eta = 0 is cross-entropy only.
     weighting
         How the server averages: "uniform" as printed in the paper, or by "size".
     criterion
@@ -169,15 +169,15 @@ class Method(Phase):
     weighting: str = "uniform"
     criterion: str = "dp"
 
-    # What a method declares of itself; `supports` and `phases` may depend on its settings.
-    place: ClassVar[str] = "federated"  # or "local", "centralised" (made for all rows at one
-    # client), "pooled" (requires all clients' rows in one place)
+    # What a method declares; `supports` and `phases` may depend on its settings.
+    place: ClassVar[str] = "federated"  # or "local", "centralised" (meant for all rows at one
+    # client), "pooled" (requires all clients' rows in one process)
     dial: ClassVar[Dial] = Dial()
     tuning: ClassVar[Tuning] = Tuning()
 
     def __post_init__(self) -> None:
         to_scalars(self)
-        options = tuple(map(tuple, self.penalty_options))  # lists, too: a method is a key
+        options = tuple(map(tuple, self.penalty_options))  # also of lists: a method is hashable
         object.__setattr__(self, "penalty_options", options)
         known("optimiser", self.optimiser, list(OPTIMISERS))
         known("weighting", self.weighting, ["uniform", "size"])
@@ -211,7 +211,7 @@ class Method(Phase):
 
     @property
     def level(self) -> str:
-        """Where on its trade-off curve the method stands, in a few characters."""
+        """The method's point on its trade-off curve, in a few characters."""
         name = self.dial.setting
         if name in ("", "eta"):
             return name and f"{self.eta:g}"
@@ -236,7 +236,7 @@ class Method(Phase):
             raise InputError(f"{name} has a rule for each group: S must be an input.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all hyper-parameters, those of a wrapped method too; `from_dict` reads them."""
+        """Return all hyper-parameters, including those of a wrapped method, for `from_dict`."""
         found: dict[str, Any] = {"kind": type(self).__name__, "format": FORMAT}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -244,27 +244,27 @@ class Method(Phase):
         return found
 
     def warning(self, server: State) -> str:
-        """What a user has to know of how training ended, by the server's state; or nothing."""
+        """Return a warning about training by the server's final state; "" if there is none."""
         return ""
 
     # --- before training ------------------------------------------------------------------------
 
     def network(self, default: Network, task: Task) -> Network:
-        """The network to train; a method may bring its own."""
+        """Return the network to train; a method may replace the default."""
         return default
 
     def encode(self, federation: Federation, seed: int) -> Federation:
-        """The federation with other inputs, if the method needs them."""
+        """Return the federation, with other inputs if the method needs them."""
         return federation
 
     # --- steps ----------------------------------------------------------------------------------
 
     def epochs_of(self, t: int) -> range:
-        """The numbers of the epochs of round t."""
+        """Return the numbers of the epochs of round t."""
         return range(t * self.epochs, (t + 1) * self.epochs)
 
     def minibatches(self, clients: Clients, t: int) -> Iterator[Batch]:
-        """The minibatches of round t: `epochs` passes over every client's rows."""
+        """Yield the minibatches of round t: `epochs` passes over every client's rows."""
         for epoch in self.epochs_of(t):
             yield from clients.epoch(epoch, self.batch)
 
@@ -275,11 +275,11 @@ class Method(Phase):
 
     @property
     def scorer_state(self) -> tuple[str, ...]:
-        """Names of what `scorers` needs of the server's state."""
+        """Names of the tensors in the server's state that `scorers` needs."""
         return ("w",)
 
     def scorers(self, server: State, clients: Clients) -> Tensor:
-        """The model that each client scores rows by before it makes one its own."""
+        """Return the model by which each client scores rows before it personalises it."""
         return clients.share(server["w"])
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
@@ -287,19 +287,19 @@ class Method(Phase):
         return clients.share(server["w"])
 
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
-        """Return how each client decides by its model's scores: for the likeliest label."""
+        """Return each client's decision rule: by default for the likeliest label."""
         return [Likeliest()] * len(clients)
 
     def sweep(
         self, targets: Sequence[float], server: State, own: State, clients: Clients
     ) -> Iterator[tuple[Method, Sequence[Rule]]]:
-        """The method with each of some targets, and every client's rule; see `retarget`."""
+        """Yield the method with each target, and every client's rule; see `retarget`."""
         for target in targets:
             method = self.retarget(target_ddp=target)
             yield method, method.rules(server, own, clients)
 
     def retarget(self, **changes: Any) -> Self:
-        """Return the method with another target, where that needs no training."""
+        """Return the method with another target, if that needs no training."""
         if not self.dial.retargets:
             raise InputError(f"{type(self).__name__} has to train again for another target.")
         for name in changes:
@@ -309,17 +309,17 @@ class Method(Phase):
     def newcomer(
         self, server: State, logits: Tensor, s: Tensor, rng: np.random.Generator, task: Task
     ) -> Rule:
-        """Return the rule of a client that was not there, from its rows' scores and groups."""
+        """Return the rule of a client that joins later, from its rows' scores and groups."""
         raise InputError(f"{type(self).__name__} cannot take in a client without training again.")
 
 
-_objective = lru_cache(Objective)  # as it is asked for in every step
+_objective = lru_cache(Objective)  # used in every step
 
 
 def training_settings(method: Method) -> Method:
-    """The method with the default values of what `rules` alone depends on.
+    """Return the method with default values of all settings that only `rules` uses.
 
-    Two methods for which it is the same train the same model.
+    Two methods with equal training settings train the same model.
     """
     free = (field for field in fields(method) if field.name in method.dial.retargets)
     return replace(method, **{field.name: cast("Any", field.default) for field in free})

@@ -1,4 +1,4 @@
-"""Settings that cannot be are refused in a sentence."""
+"""Checks of settings: invalid values are refused in a sentence."""
 
 from typing import Any
 
@@ -32,16 +32,15 @@ def share(settings: Any, *names: str) -> None:
 
 
 def no_eta(settings: Any) -> None:
-    """Refuse a weight of the fairness penalty where there is no place for it."""
+    """Refuse a weight of the fairness penalty for a method without it."""
     if settings.eta != 0:
         raise InputError(
-            f"{type(settings).__name__} has an objective of its own: leave out eta, "
-            f"got {settings.eta:g}."
+            f"{type(settings).__name__} has its own objective: leave out eta, got {settings.eta:g}."
         )
 
 
 def target(settings: Any) -> None:
-    """Refuse a target, a confidence or a part of held rows that cannot be."""
+    """Refuse an invalid target, confidence level or part of held-out rows."""
     share(settings, "target_ddp")
     confidence = settings.confidence
     if confidence is not None and not 0.5 <= confidence < 1:
@@ -50,6 +49,6 @@ def target(settings: Any) -> None:
 
 
 def held(settings: Any) -> None:
-    """Refuse a part of held rows that cannot be."""
-    if not 0 < settings.held <= 0.5:  # more might leave a small client no row to train on
+    """Refuse an invalid part of held-out rows."""
+    if not 0 < settings.held <= 0.5:  # with more, a small client might have no row to train on
         raise InputError(f"held must be above 0 and at most 0.5, got {settings.held:g}.")

@@ -1,4 +1,4 @@
-"""Methods of several phases: a base method trains the model, further phases make it fair."""
+"""Composite methods: a base method trains the model, further phases make decisions fair."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pfedfair.methods.base import (
     Summed,
     Supports,
     Tuning,
-    copied,
+    copy_state,
 )
 from pfedfair.methods.clients import hold_out
 from pfedfair.methods.fedavg import FedAvg
@@ -38,7 +38,7 @@ from pfedfair.models import Network
 
 @dataclass(frozen=True)
 class Train(Wrapped):
-    """The rounds of a base method, on the rows that `select` leaves to it."""
+    """The rounds of a base method, on the rows that `select` returns."""
 
     select: Callable[[Clients], Clients] = lambda clients: clients
 
@@ -51,7 +51,7 @@ class Train(Wrapped):
 
 @dataclass(frozen=True, kw_only=True)
 class Composite(Method):
-    """A base method, then further phases. What counts are these, not its own ``client_round``.
+    """A base method, then further phases; `phases` replaces its own ``client_round``.
 
     Attributes
     ----------
@@ -63,11 +63,11 @@ class Composite(Method):
 
     base: Method | None = None
 
-    tuning = Tuning(tuned=False)  # it has the base's settings
+    tuning = Tuning(tuned=False)  # it is tuned by the base's settings
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.base is not None:  # clients that train side by side have as many minibatches
+        if self.base is not None:  # clients of a stack have equal numbers of minibatches
             object.__setattr__(self, "batch", self.base.batch)
         if self.trainer.place != "federated" or len(self.trainer.phases) != 1:
             raise InputError(
@@ -84,7 +84,7 @@ class Composite(Method):
     def training_phase(
         self, select: Callable[[Clients], Clients] = lambda clients: clients
     ) -> Train:
-        """The phase that trains the model, on the rows that `select` leaves to it."""
+        """Return the phase that trains the model, on the rows that `select` returns."""
         (phase,) = self.trainer.phases
         return Train(phase, select)
 
@@ -142,7 +142,7 @@ class PostProcessing(Composite):
         return self.training_phase(lambda clients: hold_out(clients, self.held)[0])
 
     def held_out(self, clients: Clients) -> Clients:
-        """The clients with the rows that are not trained on."""
+        """Return the clients with their held-out rows."""
         return hold_out(clients, self.held)[1]
 
 
@@ -157,7 +157,7 @@ class GroupMessage(TypedDict):
 
 @dataclass(frozen=True)
 class CountGroups(Phase):
-    """One round in which clients count their rows by group, of those that `select` gives."""
+    """One round in which clients count the rows that `select` returns by group."""
 
     select: Callable[[Clients], Clients] = lambda clients: clients
 
@@ -172,10 +172,10 @@ class CountGroups(Phase):
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         groups = [clients.table.s[torch.from_numpy(rows)] for rows in self.select(clients).rows]
         group = torch.stack([torch.bincount(s, minlength=2) for s in groups])
-        return {"group": group.double()}, copied(own)
+        return {"group": group.double()}, copy_state(own)
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        return copied(server) | {"group": messages["group"].sum(0)}
+        return copy_state(server) | {"group": messages["group"].sum(0)}
 
 
 def scores(w: Tensor, clients: Clients, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

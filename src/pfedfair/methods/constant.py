@@ -1,6 +1,6 @@
 """The constant classifier: every client predicts its own more frequent label for all rows.
 
-It is perfectly fair and often surprisingly accurate, so it is a row of every table.
+It is perfectly fair and often surprisingly accurate, so every table includes it.
 """
 
 from dataclasses import dataclass, replace

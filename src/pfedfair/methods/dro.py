@@ -15,15 +15,16 @@ The share alpha is the setting `tail` here (alpha is the step size), and the rad
 "chi2" is never below "cvar" of the same tail, and tail = 1 is the mean for both.
 
 The gradient is that of the loss with the worst q. Both q are exact. CVaR: rows above the quantile
-count p / alpha, those on it share the rest. Chi-square: q is p times the excess of the loss over a
-level, and the level solves a quadratic equation among the rows above it. Where all losses are
-equal q is p, so a start at zero does not stand still.
+have weight p / alpha, those on it share the rest. Chi-square: q is p times the excess of the loss
+over a level, and the level solves a quadratic equation among the rows above it. Where all losses
+are equal q is p, so training from zero makes progress.
 
-S is never used: no one asks for fairness between groups. It protects the rows with large losses.
+S is never used: the method does not aim at fairness between groups, but protects rows with large
+losses.
 
-Differs from the paper: it is the paper's minibatch estimator alone (biased by the size of a
+Differs from the paper: only the paper's minibatch estimator (biased by the size of a
 minibatch), without its multi-level estimator or its penalised variants. Its code finds the level by
-bisection, and stands still where all losses are equal.
+bisection, and makes no progress where all losses are equal.
 """
 
 from collections.abc import Callable
@@ -49,8 +50,8 @@ class DRO(Local):
     risk
         "cvar" or "chi2".
     tail
-        The worst share of rows that counts; 1 is all rows. For "chi2" it stands for a
-        radius of (1 / tail - 1) / 2.
+        The worst share of rows; 1 is all rows. For "chi2" it means a radius of
+        (1 / tail - 1) / 2.
     """
 
     risk: str = "cvar"
@@ -85,26 +86,26 @@ class DRO(Local):
 
 
 def cvar(loss: Tensor, weight: Tensor, tail: float) -> Tensor:
-    """The worst weights of CVaR, ``(rows, n)``.
+    """Return the worst weights of CVaR, ``(rows, n)``.
 
     >>> cvar(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), torch.full((1, 4), 0.25), 0.375)
     tensor([[0.0000, 0.6667, 0.0000, 0.3333]])
     """
-    loss, p = loss.double(), _whole(weight)
-    ordered, mass = _ordered(loss, p)
+    loss, p = loss.double(), _normalise(weight)
+    ordered, mass = _sort(loss, p)
     enough = (mass.cumsum(1) >= tail * (1 - 1e-9)).to(torch.uint8).argmax(1, keepdim=True)
     level = ordered.gather(1, enough)
     above, at = p * (loss > level), p * (loss == level)
     rest = (tail - above.sum(1, keepdim=True)).clamp(min=0)
-    return _whole(above + rest * _whole(at)).to(weight)
+    return _normalise(above + rest * _normalise(at)).to(weight)
 
 
 def chi2(loss: Tensor, weight: Tensor, tail: float) -> Tensor:
-    """The worst weights in a chi-square ball, ``(rows, n)``."""
+    """Return the worst weights in a chi-square ball, ``(rows, n)``."""
     if tail == 1:
-        return _whole(weight).to(weight)
-    loss, p = loss.double(), _whole(weight)
-    ordered, mass = _ordered(loss, p)
+        return _normalise(weight).to(weight)
+    loss, p = loss.double(), _normalise(weight)
+    ordered, mass = _sort(loss, p)
     # Moments of the k largest losses, as differences from the largest.
     below = ordered - ordered[:, :1]
     m0, m1, m2 = mass.cumsum(1), (mass * below).cumsum(1), (mass * below**2).cumsum(1)
@@ -118,23 +119,23 @@ def chi2(loss: Tensor, weight: Tensor, tail: float) -> Tensor:
     spread = m2 / m0 - mean**2
     level = mean - (spread.clamp(min=0) / _divisor(m0 / tail - 1)).sqrt()
     excess = (loss - ordered[:, :1] - level).clamp(min=0)
-    alike = spread <= 1e-12 * m2 / m0  # the largest loss alone, or several that are equal
+    alike = spread <= 1e-12 * m2 / m0  # only the largest loss counts, or several equal ones
     excess = torch.where(alike, (loss == ordered[:, :1]).double(), excess)
-    return _whole(p * excess).to(weight)
+    return _normalise(p * excess).to(weight)
 
 
 RISKS: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {"cvar": cvar, "chi2": chi2}
 
 
-def _ordered(loss: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-    """Losses and weights of rows, the largest loss first and padding last."""
-    loss = loss.masked_fill(p == 0, -1.0)  # which no loss is
+def _sort(loss: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+    """Sort losses and weights of rows, the largest loss first and padding last."""
+    loss = loss.masked_fill(p == 0, -1.0)  # below every loss
     order = torch.sort(loss, dim=1, descending=True, stable=True).indices
     return loss.gather(1, order), p.gather(1, order)
 
 
-def _whole(weight: Tensor) -> Tensor:
-    """Weights that add up to 1 in every row, or to 0 where there is none."""
+def _normalise(weight: Tensor) -> Tensor:
+    """Scale weights to a sum of 1 in every row, or 0 where all are 0."""
     return weight.double() / _divisor(weight.double().sum(1, keepdim=True))
 
 

@@ -3,8 +3,8 @@ r"""A linear program over all clients: Duan, Xu, Shi and Lemmon, AISTATS 2025.
 "The Cost of Local and Global Fairness in Federated Learning". A base method, FedAvg by default,
 trains one model, and :math:`\hat y` is its likelier label. A client's decision for a row of
 group a is then drawn from three: :math:`\hat y` with chance :math:`\beta_{ac}`, label 0 or label
-1 with chances :math:`\beta^0_{ac}` and :math:`\beta^1_{ac}`, whatever the row's score. Accuracy
-and the rates of positive decisions,
+1 with chances :math:`\beta^0_{ac}` and :math:`\beta^1_{ac}`, independently of the row's score.
+Accuracy and the rates of positive decisions,
 
 .. math:: r_{ac} = \beta_{ac} \, P(\hat y = 1 \mid a, c) + \beta^1_{ac} ,
 
@@ -15,11 +15,11 @@ are linear in these chances, so the best of them under a local and a global limi
     \Bigl| \sum_c \bigl( P(c \mid a{=}1) \, r_{1c} - P(c \mid a{=}0) \, r_{0c} \bigr) \Bigr|
     \le \epsilon_g ,
 
-are found by a linear program. In one more round every client sends eight counts of its held
+are found by a linear program. In one more round every client sends eight counts of its held-out
 rows, by group, label and :math:`\hat y`; the server solves, and sends each client its chances.
 
 It is optimal among mixtures of the model's decisions with constant ones, not among all rules on the
-scores: a random draw changes decisions at any score, a threshold those near it.
+scores: a random draw changes decisions at any score, a threshold only those near it.
 
 Differs from the paper: it is made for any number of classes and for equalised odds, here it has two
 classes and demographic parity, which its authors' code has too. The program is in the mixing
@@ -47,7 +47,7 @@ from pfedfair.methods.base import (
     Phase,
     State,
     States,
-    copied,
+    copy_state,
 )
 from pfedfair.methods.composite import PostProcessing, scores
 from pfedfair.rules import Rule, Thresholds
@@ -110,13 +110,13 @@ class Program(Phase):
         return {"w": server["w"].clone(), "mix": mix}
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
-        return {"counts": count(server["w"], self.method.held_out(clients))}, copied(own)
+        return {"counts": count(server["w"], self.method.held_out(clients))}, copy_state(own)
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
         method = self.method
         limit = method.target_ddp if method.target_global is None else method.target_global
         mix = best_mix(messages["counts"].numpy(), method.target_ddp, limit)
-        return copied(server) | {"mix": torch.from_numpy(mix)}
+        return copy_state(server) | {"mix": torch.from_numpy(mix)}
 
 
 def count(w: Tensor, clients: Clients) -> Tensor:
@@ -132,13 +132,13 @@ def count(w: Tensor, clients: Clients) -> Tensor:
 def best_mix(counts: np.ndarray, local: float, limit: float) -> np.ndarray:
     """Return every client's chances of the model's label, of 0 and of 1, ``(clients, 2, 3)``.
 
-    A group that a client has no rows of keeps the model's label.
+    A group without rows at a client gets the model's label.
 
     Parameters
     ----------
     counts
         Rows by client, group, label and the model's label, ``(clients, 2, 2, 2)``.
-    local, whole
+    local, limit
         The limits on the gap at every client and over all of them.
     """
     from scipy.optimize import linprog  # takes long to load
@@ -161,10 +161,10 @@ def best_mix(counts: np.ndarray, local: float, limit: float) -> np.ndarray:
         limits.append((sign * (rows / total)[..., None] * rate).ravel())
         bounds.append(limit)
     absent = np.repeat(rows.ravel() == 0, 3)
-    only = np.tile([1.0, 0.0, 0.0], 2 * clients)
-    edge = np.where(absent, only, 0.0), np.where(absent, only, 1.0)
+    unchanged = np.tile([1.0, 0.0, 0.0], 2 * clients)  # the model's labels
+    ranges = np.where(absent, unchanged, 0.0), np.where(absent, unchanged, 1.0)
     if not limits:
-        return only.reshape(clients, 2, 3)
+        return unchanged.reshape(clients, 2, 3)
     both = np.concatenate([limits, -np.array(limits)])
     for slack in (0.0, 5e-7):  # the solver's rounding may leave nothing between equal bounds
         found = linprog(
@@ -173,7 +173,7 @@ def best_mix(counts: np.ndarray, local: float, limit: float) -> np.ndarray:
             b_ub=np.tile(bounds, 2) + slack,
             A_eq=np.kron(np.eye(2 * clients), np.ones((1, 3))),
             b_eq=np.ones(2 * clients),
-            bounds=np.stack(edge, axis=1),
+            bounds=np.stack(ranges, axis=1),
             method="highs",
         )
         if found.status == 0:

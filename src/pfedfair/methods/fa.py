@@ -19,7 +19,7 @@ clients' means of K_k and K_k l. The constraint enters the loss of client i twic
 .. math:: \nu C + \rho \, (|C_i| - \tau)_+^2
 
 The server raises the multiplier nu while C exceeds tau (dual ascent, one multiplier for each sign).
-That is a round late and swings by itself; the penalty on the client's own covariance C_i damps it.
+That is a round late and would oscillate; the penalty on the client's covariance C_i damps it.
 
 Differs from the paper and from its authors' code (as kept in yzeng58/Fairness-aware-FL; we had the
 paper's abstract and this code at hand, not the full text):
@@ -33,11 +33,11 @@ paper's abstract and this code at hand, not the full text):
   and a multiplier, and the adversary is free within its bounds;
 - there alpha jumps to the program's solution after 10 epochs; here, after every round, it moves by
   `ascent` towards it, which keeps E[q] = 1 and does not cycle;
-- there all rows are in one place. Here a client's weights have mean 1 and the server averages with
-  what they had before (Adam would not notice a scaled loss).
+- there training is centralised. Here a client's weights have mean 1 and the server averages models
+  by the previous means (Adam would not notice a scaled loss).
 
-With eta > 0 the penalty of `Objective` comes on top, on the rows as they are. What leaves a client
-besides its model: its means of K_k, K_k l, K_k s, K_k s z, and z.
+With eta > 0 the penalty of `Objective` is added, on unweighted rows. What leaves a client in
+addition to its model: its means of K_k, K_k l, K_k s, K_k s z, and z.
 """
 
 from dataclasses import dataclass
@@ -93,11 +93,11 @@ class FA(Method):
     rho
         Weight of the squared excess of every client's own covariance.
     dual_step
-        Step of the multipliers in each round; 0: the penalty alone.
+        Step of the multipliers in each round; 0: only the penalty.
     ascent
-        The part of the way to the worst weights in each round; 0: no reweighting.
+        The step towards the worst weights in each round, as a part; 0: no reweighting.
     bound
-        The paper's B, the most that a row may count.
+        The paper's B, the largest weight of a row.
     bases
         The number of Gaussians.
     width
@@ -131,7 +131,7 @@ class FA(Method):
         return Cost(self.epochs + 0.5)  # the outputs once more, and the kernels
 
     def start_server(self, server: State, sizes: Tensor) -> State:
-        """No reweighting, no multipliers."""
+        """Start without reweighting and with multipliers of 0."""
         return {
             "w": server["w"].clone(),
             "alpha": torch.ones(self.bases),
@@ -140,7 +140,7 @@ class FA(Method):
         }
 
     def kernels(self, clients: Clients, batch: Batch) -> Tensor:
-        """K_k(x), ``(clients, n, bases)``; they add up to 1. S is in x, if it is an input."""
+        """Return K_k(x), ``(clients, n, bases)``, of sum 1. x includes S if it is an input."""
         task = clients.table.task
         x = with_group(batch.x.flatten(2), batch.s, task.groups if task.aware else 0)
         d = x.shape[-1]
@@ -152,11 +152,11 @@ class FA(Method):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         w = clients.replicate(server["w"])
-        whole = stack(clients.table, clients.rows)
-        z = clients.logits(w, whole)[..., 0]
-        K = whole.weight.unsqueeze(-1) * self.kernels(clients, whole)
+        rows = stack(clients.table, clients.rows)
+        z = clients.logits(w, rows)[..., 0]
+        K = rows.weight.unsqueeze(-1) * self.kernels(clients, rows)
         features = torch.stack(
-            [torch.ones_like(z), softplus(z) - whole.y * z, whole.s.to(z), whole.s * z], dim=1
+            [torch.ones_like(z), softplus(z) - rows.y * z, rows.s.to(z), rows.s * z], dim=1
         )
         moments = features @ K  # (clients, 4, bases)
         mean_q = reweight(moments[:, 0], server["alpha"]).clamp(min=1e-12)[:, None]
@@ -167,23 +167,23 @@ class FA(Method):
             logits, pullback = clients.network.vjp(w, batch.x, batch.s)
             slope = self.objective.slope(logits, batch)
             q = reweight(self.kernels(clients, batch), server["alpha"])
-            more = batch._replace(weight=batch.weight * (q / mean_q - 1))
-            slope.add_(loss_slope(logits, more), alpha=self.objective.loss_weight)
+            extra = batch._replace(weight=batch.weight * (q / mean_q - 1))
+            slope.add_(loss_slope(logits, extra), alpha=self.objective.loss_weight)
             of_C = batch.weight * (q * batch.s - server["s"]) / mean_q  # its slope
             of_C_i = batch.weight * (q * batch.s - mean_qs) / mean_q
             C_i = (of_C_i * logits[..., 0]).sum(1, keepdim=True)
             excess = C_i - C_i.clamp(-self.tau, self.tau)
             slope += (nu * of_C + 2 * self.rho * excess * of_C_i).unsqueeze(-1)
             step(w, pullback(slope))
-        return {"w": w, "moments": moments, "score": (whole.weight * z).sum(1)}, {}
+        return {"w": w, "moments": moments, "score": (rows.weight * z).sum(1)}, {}
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
         # The mean of the clients' models, each with its share of the weights q it trained with.
-        one = average(torch.eye(len(sizes)), sizes, self.weighting)
-        part = one * reweight(messages["moments"][:, 0], server["alpha"])
+        shares = average(torch.eye(len(sizes)), sizes, self.weighting)
+        part = shares * reweight(messages["moments"][:, 0], server["alpha"])
         new = {"w": (part / part.sum()) @ messages["w"]}
 
-        # Both multipliers and alpha answer to the model that this round began with.
+        # Multipliers and alpha follow from the model with which this round began.
         mass, losses, s, sz = average(messages["moments"].flatten(1), sizes, self.weighting).view(
             4, self.bases
         )
@@ -210,8 +210,8 @@ def worst_weights(losses: Tensor, mass: Tensor, bound: float) -> Tensor:
     tensor([0., 2., 2.])
     """
     order = torch.argsort(losses / mass.clamp(min=torch.finfo(mass.dtype).tiny), descending=True)
-    room = mass[order] * bound
-    before = room.cumsum(0) - room
+    capacity = mass[order] * bound
+    before = capacity.cumsum(0) - capacity
     alpha = torch.zeros_like(mass)
-    alpha[order] = bound * ((1 - before) / room.clamp(min=1e-30)).clamp(0, 1)
+    alpha[order] = bound * ((1 - before) / capacity.clamp(min=1e-30)).clamp(0, 1)
     return alpha

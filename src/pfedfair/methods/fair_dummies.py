@@ -1,8 +1,8 @@
 r"""Fair dummies: Romano, Bates and Candes, "Achieving Equalized Odds by Resampling Sensitive
 Attributes", NeurIPS 2020 (RES in tables of others, though no row is resampled).
 
-A fair dummy is another S for the same row, drawn by the label alone: s~ from P(S | Y = y), the
-client's own shares, in every epoch anew. If decisions have equal odds, nothing distinguishes
+A fair dummy is another S for the same row, drawn given only the label: s~ from P(S | Y = y), the
+client's own shares, anew in every epoch. If decisions have equal odds, nothing distinguishes
 (chance, S, Y) from (chance, S~, Y). An adversary d, a small network, tries to:
 
 .. math::
@@ -21,8 +21,8 @@ In every minibatch the adversary takes a step, then the model does. It aims at e
 rates among rows of the same label, not equal rates.
 
 Differs from the authors' code (yromano/fair_dummies): there d takes logits, has three layers, goes
-over all rows between two steps of the model, and both are trained alone before; here d takes
-chances and has one layer of `width`, steps alternate, and nothing is trained before. The covariance
+over all rows between two steps of the model, and both are pretrained separately; here d takes
+chances and has one layer of `width`, steps alternate, without pretraining. The covariance
 there is that of the full vector, of which only the part above depends on the model (twice).
 """
 
@@ -85,7 +85,7 @@ class FairDummies(Local):
         above_zero(self, "alpha_adversary")
 
     def adversary(self, task: Task) -> MLP:
-        """The network d, of chances, S and Y."""
+        """Return the network d, of chances, S and Y."""
         return MLP(outputs(task.classes) + task.groups + task.classes, (self.width,))
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
@@ -110,7 +110,7 @@ class FairDummies(Local):
     def value(
         self, logits: Tensor, batch: Batch, dummy: Tensor, adversary: MLP, d: Tensor, task: Task
     ) -> Tensor:
-        """The model's objective in every row, ``(rows,)``."""
+        """Return the model's objective in every row, ``(rows,)``."""
         shown, weight = pairs(logits, batch, dummy, task)
         answers = adversary.logits(d, shown, batch.s)[..., 0]
         fooled = (weight * softplus(torch.where(is_true(shown), answers, -answers))).sum(1)
@@ -123,12 +123,12 @@ class FairDummies(Local):
 
 
 def chances(logits: Tensor) -> Tensor:
-    """What the model says of the labels: of the second one, or of each if there are more."""
+    """Return the model's probability of the second label, or of each of more than two."""
     return logits.softmax(-1) if logits.shape[-1] > 1 else logits.sigmoid()
 
 
 def pairs(logits: Tensor, batch: Batch, dummy: Tensor, task: Task) -> tuple[Tensor, Tensor]:
-    """Every row with the true S, then with the dummy, for the adversary; and their weights."""
+    """Return the adversary's inputs, with the true S and then with dummies, and their weights."""
     label = one_hot(batch.y.long(), task.classes).to(logits)
     f, groups = chances(logits), task.groups
     both = [torch.cat([f, one_hot(s, groups).to(f), label], -1) for s in (batch.s, dummy)]
@@ -136,14 +136,14 @@ def pairs(logits: Tensor, batch: Batch, dummy: Tensor, task: Task) -> tuple[Tens
 
 
 def is_true(shown: Tensor) -> Tensor:
-    """Which of `pairs` have the true S: the first half, ``(n,)``."""
+    """Return which of `pairs` have the true S: the first half, ``(n,)``."""
     return torch.arange(shown.shape[1]) < shown.shape[1] // 2
 
 
 def guess_gradient(
     adversary: MLP, d: Tensor, logits: Tensor, batch: Batch, dummy: Tensor, task: Task
 ) -> Tensor:
-    """Every adversary's gradient of A, ``(rows, size)``."""
+    """Return every adversary's gradient of A, ``(rows, size)``."""
     shown, weight = pairs(logits, batch, dummy, task)
     answers, pullback = adversary.vjp(d, shown, batch.s)
     true = is_true(shown).to(weight).expand_as(weight)
@@ -153,13 +153,13 @@ def guess_gradient(
 def dummies(cells: Tensor, batch: Batch, rngs: Sequence[np.random.Generator]) -> Tensor:
     """Draw every row's fair dummy from P(S | Y), by counts ``(rows, classes, groups)``.
 
-    Each row has its own stream, from which only its rows draw, not the padding.
+    Each model has its own stream, from which its rows draw, but not the padding.
     """
     limit = cells.cumsum(2)
     draws = torch.zeros(batch.y.shape, dtype=torch.float64)
-    for own, weight, rng in zip(draws, batch.weight, rngs, strict=True):
-        there = weight > 0
-        own[there] = torch.from_numpy(rng.random(int(there.sum())))
+    for row_draws, weight, rng in zip(draws, batch.weight, rngs, strict=True):
+        real = weight > 0
+        row_draws[real] = torch.from_numpy(rng.random(int(real.sum())))
     row = torch.arange(len(limit)).unsqueeze(1)
     upto = limit[row, batch.y.long()].double()  # (rows, n, groups)
     passed = (draws.unsqueeze(-1) * upto[..., -1:] >= upto).sum(-1)

@@ -1,7 +1,7 @@
 r"""FairFed (Ezzeldin, Yan, He, Ferrara and Avestimehr, AAAI 2023): fairness-aware averaging.
 
-A client whose local fairness is unlike the federation's counts for less. In round t, with F the
-signed demographic-parity difference P(Yhat=1 | S=0) - P(Yhat=1 | S=1) of the received model,
+A client whose local fairness differs from the federation's has a lower weight. In round t, with F
+the signed demographic-parity difference P(Yhat=1 | S=0) - P(Yhat=1 | S=1) of the received model,
 
 .. math::
     \Delta_k = |F_{global} - F_k| \quad
@@ -17,12 +17,13 @@ not the mean of the F_k. Clients take FedAvg's local steps; with eta > 0 on thei
 is the paper's FairFed with local debiasing. One model for all.
 
 Differs from the paper: its clients compute Delta_k and omega_k themselves, and secure aggregation
-shows the server sums alone; here the server gets five counts of every client (never rows, labels
-or anybody's S) and does the same arithmetic. Its metric is mostly equal opportunity, ours
+shows the server only sums; here the server gets five counts of every client (never rows, labels or
+values of S) and does the same arithmetic. Its metric is mostly equal opportunity, ours
 demographic parity (its SPD). The rule as printed lets weights fall below 0, a step away from a
-client's model; we stop at 0. The deviations add up over rounds, so a large beta ends with few
-clients that count. Public code (FedFB's) has another rule, without memory: omega_k ~ n_k
-exp(-beta |F_k - F_global|); and averages without the first client's weight. Here every one counts.
+client's model; we stop at 0. The deviations add up over rounds, so with a large beta few clients
+have weight in the end. Public code (FedFB's) has another rule, without memory: omega_k ~ n_k
+exp(-beta |F_k - F_global|); and averages without the first client's weight. Here every client has
+its weight.
 """
 
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ class FairFed(Method):
     Attributes
     ----------
     beta
-        How much one round's deviations move the weights; 0 is FedAvg.
+        Step size of the weights by a round's deviations; 0 is FedAvg.
     weighting
         The weights before the first round: by "size" as in the paper, or "uniform".
     """
@@ -75,7 +76,7 @@ class FairFed(Method):
     weighting: str = "size"
 
     states = States(ServerState, MessageState)
-    supports = Supports(blind=True, wrapping=True)  # no weights: it counts
+    supports = Supports(blind=True, wrapping=True)  # no weights: it counts rows
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,7 +105,7 @@ class FairFed(Method):
 
 
 def count(clients: Clients, w: Tensor) -> State:
-    """Rows of each group, positive predictions among them, and right predictions."""
+    """Count rows of each group, positive predictions among them, and right predictions."""
     batch = stack(clients.table, clients.rows)
     real = batch.weight > 0
     positive = clients.logits(w, batch)[..., 0] > 0
@@ -118,11 +119,11 @@ def count(clients: Clients, w: Tensor) -> State:
 
 
 def deviation(messages: State) -> Tensor:
-    """Delta_k: how far each client's fairness is from the federation's, else its accuracy."""
+    """Return Delta_k: the deviation of each client's fairness, or else of its accuracy."""
     group, positive, right = messages["group"], messages["positive"], messages["right"]
     local = positive / group  # 0/0 is nan: a group that the client does not have
-    everyone = positive.sum(0) / group.sum(0)
-    unlike = (local[:, 0] - local[:, 1]) - (everyone[0] - everyone[1])
+    overall = positive.sum(0) / group.sum(0)
+    by_fairness = (local[:, 0] - local[:, 1]) - (overall[0] - overall[1])
     accuracy = right / group.sum(1)
     by_accuracy = accuracy - right.sum() / group.sum()
-    return torch.where(unlike.isnan(), by_accuracy, unlike).abs()
+    return torch.where(by_fairness.isnan(), by_accuracy, by_fairness).abs()

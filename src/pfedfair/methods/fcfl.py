@@ -9,7 +9,8 @@ limit :math:`|g_k| \le \epsilon`. Maxima are smoothed:
           \qquad \max_k l_k \le \hat l_{max} \le \max_k l_k + \delta \ln m
 
 **Stage 1, constrained min-max.** Each step follows -d, where a small linear program over the
-convex hull of the gradients involved finds d. All limits kept (first line), or one broken (second):
+convex hull of the gradients involved finds d. All gaps within their limits (first line), or one
+above it (second):
 
 .. math::
     \max_d\ d^\top \nabla \hat l_{max} \quad &\text{s.t.}\quad d^\top \nabla |g_k| \ge 0
@@ -27,11 +28,11 @@ Pareto stationarity.
 
 **What differs.** Compared with the authors' code, github.com/cuis15/FCFL: (1) It smooths the rates
 by sigmoid(10 logit), takes minibatches and a linear model; here the smoothing is the KDE penalty's,
-a round is one step on all rows, and any network will do. (2) It holds one smoothed maximum of the
-gaps, and only while it is above the limit; here every client near its limit has a row of its own.
-(3) Its step for a broken limit may never raise the smoothed loss, and stops where the two gradients
-oppose each other, limit broken or not; here conditions are then dropped, those on losses first: a
-limit comes before a loss, in stage 2 also. (4) Gradients enter the program at the same
+a round is one step on all rows, and any network is allowed. (2) It holds one smoothed maximum of
+the gaps, and only while it is above the limit; here every client near its limit has a row of its
+own. (3) Its step for an exceeded limit may never raise the smoothed loss, and stops where the two
+gradients oppose each other, even above the limit; here conditions are then dropped, those on losses
+first: a limit comes before a loss, in stage 2 also. (4) Gradients enter the program at the same
 length, and a step is shortened where, to first order, it would carry a gap past its limit or
 restore more than is needed. (5) Stage 2 starts after a fixed share of the rounds (as in the code)
 and delta shrinks when d, not the loss gradient, is short: at a limit the latter never vanishes.
@@ -63,7 +64,7 @@ from pfedfair.methods.base import (
 from pfedfair.methods.checks import above_zero, share
 
 MARGIN = 0.1  # a gap within this share of its limit is close to it
-OPPOSED = 0.1  # a program whose best value (of 1) is less than this finds no way down
+OPPOSED = 0.1  # a program whose best value (of 1) is less than this finds no descent
 
 
 class ServerState(TypedDict):
@@ -81,7 +82,7 @@ class MessageState(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class FCFL(Method):
-    """Both stages, one step on all training rows in each round; `batch` and `epochs` do not matter.
+    """Both stages, one step on all training rows in each round; `batch` and `epochs` are ignored.
 
     Attributes
     ----------
@@ -150,23 +151,23 @@ class FCFL(Method):
         state = self.start_server(server, sizes) | server
         loss, gap, g_loss, g_gap = (messages[k] for k in ("loss", "gap", "g_loss", "g_gap"))
         size, rise = gap.abs(), gap.sign()[:, None] * g_gap  # |g_k| and its gradient
-        near, broken = size > (1 - MARGIN) * self.epsilon, size > self.epsilon
+        near, exceeded = size > (1 - MARGIN) * self.epsilon, size > self.epsilon
         delta = state["delta"]
         if int(state["t"]) < round((1 - self.pareto) * self.rounds):
             goal = torch.softmax(loss / delta, 0) @ g_loss
             guarded = goal[None]
         else:
             goal, guarded = average(g_loss, sizes, self.weighting), g_loss
-        if broken.any():
-            goal = torch.softmax(size[broken] / delta, 0) @ rise[broken]
+        if exceeded.any():
+            goal = torch.softmax(size[exceeded] / delta, 0) @ rise[exceeded]
             d = restoring(goal, rise[near], guarded)
             excess = float(size.max()) - (1 - MARGIN / 2) * self.epsilon
             share = min(1.0, excess / max(self.alpha * float(d @ goal), 1e-12))
         else:
             d = descent(goal, torch.cat([guarded, rise[near]]))
             move = -self.alpha * (g_gap @ d)  # of the gaps, to first order
-            room = (self.epsilon - gap * move.sign()).clamp_min(MARGIN * self.epsilon)
-            share = min(1.0, float((room / move.abs().clamp_min(1e-12)).min()))
+            slack = (self.epsilon - gap * move.sign()).clamp_min(MARGIN * self.epsilon)
+            share = min(1.0, float((slack / move.abs().clamp_min(1e-12)).min()))
         if d.norm() <= delta:
             delta = (self.decay * delta).clamp_min(self.delta_min)
         w = state["w"] - self.alpha * share * d
@@ -174,22 +175,25 @@ class FCFL(Method):
 
 
 def parity_gap(logits: Tensor, batch: Batch, bandwidth: float = 0.1) -> Tensor:
-    """Smoothed positive rate of group 1 less that of group 0, ``(rows,)``; 0 if one is absent."""
+    """Return the smoothed positive rate of group 1 less that of group 0, ``(rows,)``.
+
+    It is 0 where a group is absent.
+    """
     score = torch.sigmoid(logits[..., 0])
     positive = torch.special.ndtr((score - 0.5) / bandwidth)
-    rates, there = [], torch.ones_like(positive[:, 0], dtype=torch.bool)
+    rates, present = [], torch.ones_like(positive[:, 0], dtype=torch.bool)
     for z in (0, 1):
         member = batch.weight * (batch.s == z)
         size = member.sum(1)
-        there = there & (size > 0)
+        present = present & (size > 0)
         rates.append((member * positive).sum(1) / size.clamp_min(torch.finfo(size.dtype).tiny))
-    return torch.where(there, rates[1] - rates[0], torch.zeros_like(rates[0]))
+    return torch.where(present, rates[1] - rates[0], torch.zeros_like(rates[0]))
 
 
 def restoring(goal: Tensor, gaps: Tensor, losses: Tensor) -> Tensor:
-    """Return a way down for `goal`, the broken limits, that spares the other rows if it can.
+    """Return a descent direction for `goal`, the exceeded limits, that meets the conditions.
 
-    If there is no way with all conditions, those on losses go; if still none, those on gaps.
+    If there is none with all conditions, those on losses are dropped, then those on gaps.
     """
     for keep in (torch.cat([gaps, losses]), gaps):
         d = descent(goal, keep)
@@ -199,18 +203,19 @@ def restoring(goal: Tensor, gaps: Tensor, losses: Tensor) -> Tensor:
 
 
 def descent(goal: Tensor, keep: Tensor) -> Tensor:
-    r"""Return the d that serves `goal` best and harms none of `keep`, by a linear program.
+    r"""Return the best descent direction of `goal` that raises none of `keep`.
 
-    It maximises ``d @ goal`` over the convex hull of all these gradients, each scaled to the length
-    of `goal`, subject to ``keep @ d >= 0``. It is `goal` itself if nothing is in conflict, and 0 if
-    nothing can be gained. Should the solver fail, it is the shortest vector of the hull.
+    A linear program maximises ``d @ goal`` over the convex hull of all these gradients, each scaled
+    to the length of `goal`, subject to ``keep @ d >= 0``. It is `goal` itself if there is no
+    conflict, and 0 if there is no descent. Should the solver fail, it is the shortest vector of the
+    hull.
 
     Parameters
     ----------
     goal
         ``(p,)``, the gradient to descend.
     keep
-        ``(m, p)``, gradients of what must not rise; rows of zeros are ignored.
+        ``(m, p)``, gradients of functions that must not rise; rows of zeros are ignored.
 
     >>> descent(torch.tensor([1.0, 1.0]), torch.tensor([[0.0, -1.0]]))
     tensor([0.5858, 0.0000])
@@ -236,7 +241,7 @@ def descent(goal: Tensor, keep: Tensor) -> Tensor:
 
 
 def shortest(columns: np.ndarray) -> np.ndarray:
-    """Weights, at least 0 and of sum 1, of the shortest mean of the columns.
+    """Return the weights, at least 0 and of sum 1, of the shortest mean of the columns.
 
     The minimum of ``|columns @ a|^2 + (sum a - 1)^2`` over a >= 0 is a multiple of them.
 

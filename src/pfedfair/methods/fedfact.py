@@ -14,16 +14,16 @@ The multipliers minimise the dual on two levels, every client its :math:`\mu_c` 
 temperature tau, and so are the decisions: label 1 is drawn with chance
 :math:`1 / (1 + e^{-m_c / \tau})`.
 
-So far it is LoGoFair (`pfedfair.methods.logofair`), by the same first author, which it carries
-over to more classes: the optimum is the same here. What differs is the soft-max, and that ours
-looks at held rows, and takes any base. The other form, in training, is
+So far it is LoGoFair (`pfedfair.methods.logofair`), by the same first author, which it extends
+to more classes: the optimum is the same here. The differences are the soft-max, and that ours
+uses held-out rows, and takes any base. The other form, in training, is
 `pfedfair.methods.fedfact_in`.
 
 Differs from the paper, of which we had the abstract and the introduction, no code of its own, and
-its authors' code for one place ("OptFair", whose tau and limits we follow): two groups and two
+its authors' centralised code ("OptFair", whose tau and limits we follow): two groups and two
 classes only; the limit is on the gap between the groups, where theirs is on each group's distance
 from the rate of all; the server asks for counts on a grid of lambda in one round, where it takes
-gradient steps; a client's rule is kept in 500 cells of the score.
+gradient steps; a client's rule is a table of 500 cells of the score.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from pfedfair.methods.base import (
     State,
     States,
     Summed,
-    copied,
+    copy_state,
 )
 from pfedfair.methods.composite import CountGroups, PostProcessing
 from pfedfair.methods.logofair import curve, first_grid, narrow, score_margins, solve
@@ -113,16 +113,16 @@ class Search(Phase):
     trains = False
 
     def start_server(self, server: State, sizes: Tensor) -> State:
-        return copied(server) | {"lam": torch.zeros((), dtype=torch.float64)}
+        return copy_state(server) | {"lam": torch.zeros((), dtype=torch.float64)}
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         margins = score_margins(self.method.held_out(clients), server)
         positive = curve(margins, first_grid(), self.method.target_ddp, self.method.tau)
-        return {"positive": positive}, copied(own)
+        return {"positive": positive}, copy_state(own)
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        after, method = copied(server), self.method
-        if server["group"].min() > 0:  # else a group is nowhere, and any rule is fair
+        after, method = copy_state(server), self.method
+        if server["group"].min() > 0:  # else a group has no rows, and any rule is fair
             limit = method.target_ddp if method.target_global is None else method.target_global
             rate = messages["positive"].sum(0) / server["group"]
             after["lam"] = narrow(first_grid(), rate[:, 1] - rate[:, 0], limit)[1]

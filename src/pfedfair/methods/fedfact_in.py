@@ -21,9 +21,10 @@ and the server does the same for lambda, with all clients' counts and the global
 model is the one that it would send next: an epoch by its own costs from the global model.
 
 Differs from the paper, of which we had the abstract and the introduction, no code of its own, and
-its authors' code for one place ("OptFair"): two groups and two classes only; the limit is on the
+its authors' centralised code ("OptFair"): two groups and two classes only; the limit is on the
 gap between the groups; the paper decides by a random draw among the models of many rounds, a client
-here keeps the last one. What a client's own classifier is in the paper we could not find out.
+here keeps the last one. The paper's definition of a client's own classifier was not available to
+us.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ class FedFACTIn(Method):
         return self.train(server, own, clients, FINISH)
 
     def train(self, server: State, own: State, clients: Clients, t: int) -> Tensor:
-        """Every client's model after a round of steps by its costs, from the global one."""
+        """Return every client's model after a round of steps by its costs, from the global one."""
         cells = clients.cells().sum(1).double()  # (clients, groups)
         both = cells.amin(1, keepdim=True) > 0
         own_share = torch.where(both, cells / cells.sum(1, keepdim=True), 1.0)
@@ -154,20 +155,20 @@ class FedFACTIn(Method):
         w = clients.replicate(server["w"])
         step = self.step()
         for batch in self.minibatches(clients, t):
-            step(w, clients.gradient(Objective(), w, costly(batch, lift)))
+            step(w, clients.gradient(Objective(), w, with_costs(batch, lift)))
         return w
 
     def ascend(self, multiplier: Tensor, gap: Tensor, limit: float) -> Tensor:
-        """A step of the dual towards a gap within the limit."""
+        """Take a step of the dual towards a gap within the limit."""
         moved = multiplier - self.dual_step * gap
         return softshrink(moved, self.dual_step * limit).clamp(-BOUND, BOUND)
 
 
-def costly(batch: Batch, lift: Tensor) -> Batch:
-    """The batch whose cross-entropy is the loss by costs, ``lift`` is ``(clients, 2)``.
+def with_costs(batch: Batch, lift: Tensor) -> Batch:
+    """Return the batch whose cross-entropy is the loss by costs, `lift` ``(clients, 2)``.
 
-    Weights are not 1 in sum.
+    Its weights do not add up to 1.
     """
-    mine = lift.gather(1, batch.s).to(batch.y)
-    total = 1 + mine.abs()
-    return batch._replace(y=(batch.y + mine.clamp(min=0)) / total, weight=batch.weight * total)
+    cost = lift.gather(1, batch.s).to(batch.y)
+    total = 1 + cost.abs()
+    return batch._replace(y=(batch.y + cost.clamp(min=0)) / total, weight=batch.weight * total)

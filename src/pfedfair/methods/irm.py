@@ -9,10 +9,10 @@ of the rows of environment e and z their logits, IRMv1 is
     \Bigl[ R_e(z) + \lambda \Bigl( \frac{d}{dk} R_e(k z) \Big|_{k = 1} \Bigr)^2 \Bigr]
 
 The derivative at the dummy scale k = 1 is known: the mean over e of z times d(loss)/dz. For the
-first `warmup` steps lambda is 1 at the most; then the optimiser starts anew. Only environments with
-rows in a minibatch count there, so E is their number.
+first `warmup` steps lambda is at most 1; then the optimiser is restarted. E is the number of
+environments with rows in a minibatch.
 
-It does not aim at equal decisions: it asks that one score means the same chance in both groups.
+It does not aim at equal decisions, but at scores with the same meaning in both groups.
 
 Differs from the paper: environments are groups of S. The dummy scale, the warm-up, the new
 optimiser and the division by lambda are those of the authors' Colored MNIST and of DomainBed (which
@@ -45,7 +45,7 @@ class IRM(Local):
     lam
         Weight of the squared derivatives; 0 is the mean of the groups' risks.
     warmup
-        Steps with a weight of 1 at the most, but no more than half of all.
+        Steps with a weight of at most 1, but at most half of all steps.
     """
 
     lam: float = 100.0
@@ -78,7 +78,7 @@ class IRM(Local):
         return theta
 
     def gradient(self, theta: Tensor, clients: Clients, batch: Batch, lam: float) -> Tensor:
-        """Every client's gradient with a weight `lam`, ``(clients, p)``."""
+        """Return every client's gradient with a weight `lam`, ``(clients, p)``."""
         groups = clients.table.task.groups
 
         def slope(logits: Tensor) -> Tensor:
@@ -88,12 +88,12 @@ class IRM(Local):
 
 
 def value(logits: Tensor, batch: Batch, groups: int, lam: float) -> Tensor:
-    """The objective of every row, ``(rows,)``; groups without rows count for nothing."""
+    """Return the objective of every row, ``(rows,)``; groups without samples are ignored."""
     weight = batch.weight.unsqueeze(-1) * one_hot(batch.s, groups)
     share = weight.sum(1, keepdim=True)
     weight = weight / share.clamp(min=torch.finfo(weight.dtype).tiny)
     scaled = (loss_slope(logits, batch._replace(weight=torch.ones_like(batch.y))) * logits).sum(-1)
     risk = torch.einsum("rne,rn->re", weight, losses(logits, batch))
     derivative = torch.einsum("rne,rn->re", weight, scaled)
-    there = (share[:, 0] > 0).sum(1).clamp(min=1)
-    return (risk + lam * derivative**2).sum(1) / there / max(1.0, lam)
+    present = (share[:, 0] > 0).sum(1).clamp(min=1)
+    return (risk + lam * derivative**2).sum(1) / present / max(1.0, lam)

@@ -1,8 +1,8 @@
-"""Local training: every client on its own, nothing is sent.
+"""Local training: every client trains on its own rows, and sends nothing.
 
 ERM(local) in the paper; with eta > 0, KDE(local). With all rows at one client
-(``partition.together()``) it is centralised training, and other objectives than these are methods
-that derive from it: they say what the gradients are.
+(``partition.together()``) it is centralised training. Methods with other objectives derive from it
+and override `gradients`.
 """
 
 from collections.abc import Callable
@@ -33,14 +33,14 @@ class Local(Method):
         return Cost(0.0, self.rounds * self.epochs)
 
     def gradients(self, clients: Clients) -> Gradient:
-        """How gradients are made in training, which may prepare something before it."""
+        """Return the function of gradients in training, after any preparation."""
         return partial(clients.gradient, self.objective)
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         return self.descend(clients.replicate(server["w"]), clients, self.gradients(clients))
 
     def descend(self, theta: Tensor, clients: Clients, gradient: Gradient) -> Tensor:
-        """All steps of a training, on models that are changed in place."""
+        """Take all steps of training on the models `theta`, in place."""
         step = self.step()
         for t in range(self.rounds):
             for batch in self.minibatches(clients, t):

@@ -22,15 +22,16 @@ it keeps; the gradient in lambda, by the envelope theorem, is the federation's g
 of counts. The dual is convex in one number at each level, so a client bisects, and the server asks
 for the counts on a grid of lambda and takes the point where gradient and tolerance meet: one round
 does, each further one narrows the grid. A client keeps the base model and a threshold for each
-group, so S must be known when it decides.
+group, so S must be known for decisions.
 
 Differs from the paper: it smooths the positive part by a soft-plus and takes 30 rounds of gradient
 steps (its code adds up exp(1000 x), which overflows in float32, and has not converged by then). We
-use the derivative alone, a sigmoid in float64, in the search for lambda; a client's final mu_c is
+use only the derivative, a sigmoid in float64, in the search for lambda; a client's final mu_c is
 exact, without smoothing. The code recalibrates scores at each client and post-processes on
 validation rows; we trust FedAvg's scores and use the training rows, since validation rows choose
-hyper-parameters here. mu_c is its mu_1 - mu_2, in units of P(c). Rows of equal score cannot be
-parted: a client with few distinct scores may end with a gap below -delta_l instead of +delta_l.
+hyper-parameters here. mu_c is its mu_1 - mu_2, in units of P(c). Rows of equal score get
+equal decisions: a client with few distinct scores may end with a gap below -delta_l instead of
++delta_l.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ from pfedfair.methods.base import (
     State,
     States,
     Summed,
-    copied,
+    copy_state,
 )
 from pfedfair.methods.checks import at_least, share
 from pfedfair.methods.composite import Composite, CountGroups
 from pfedfair.rules import Thresholds
 
 GRID = 129  # values of lambda in one round's message; odd, so that 0 is one of them
-LARGEST = 8.0  # |lambda| at the most: beyond 1 only clients' own limits can ask for it
+LARGEST = 8.0  # of |lambda|: above 1 only clients' own limits can require it
 SMOOTH = 0.001  # 1/beta in the paper's code, here in units of 2 eta - 1
 FAR = 1e4  # an offset for "always" or "never"
 
@@ -137,17 +138,20 @@ class Search(Phase):
         return self.method.dual_rounds
 
     def start_server(self, server: State, sizes: Tensor) -> State:
-        return copied(server) | {"grid": first_grid(), "lam": torch.zeros((), dtype=torch.float64)}
+        return copy_state(server) | {
+            "grid": first_grid(),
+            "lam": torch.zeros((), dtype=torch.float64),
+        }
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         positive = curve(
             score_margins(clients, server), server["grid"], self.method.delta_local, SMOOTH
         )
-        return {"positive": positive}, copied(own)
+        return {"positive": positive}, copy_state(own)
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        after = copied(server)
-        if server["group"].min() > 0:  # else a group is nowhere, and any rule is fair
+        after = copy_state(server)
+        if server["group"].min() > 0:  # else a group has no rows, and any rule is fair
             rate = messages["positive"].sum(0) / server["group"]
             gap = rate[:, 1] - rate[:, 0]
             after["grid"], after["lam"] = narrow(server["grid"], gap, self.method.delta_global)
@@ -155,16 +159,16 @@ class Search(Phase):
 
 
 class Margins(NamedTuple):
-    """What clients know of their rows. It stays with them."""
+    """Clients' rows, scored; not sent to the server."""
 
     m: Tensor  # 2 eta - 1, (clients, n)
-    member: Tensor  # who is in which group, (clients, 2, n); padding is in none
-    group: Tensor  # how many rows that are, (clients, 2)
+    member: Tensor  # each row's group, (clients, 2, n); 0 for padding
+    group: Tensor  # rows of each group, (clients, 2)
     both: Tensor  # whether the client has both groups; if not, no gap to limit and mu = 0
     share: Tensor  # P(a), (2,)
     own_share: Tensor  # P(a | c), (clients, 2)
-    far: Tensor  # the pull of lambda on a row, sign / P(a)
-    near: Tensor  # the pull of mu, sign / P(a | c)
+    far: Tensor  # coefficient of lambda, sign / P(a)
+    near: Tensor  # coefficient of mu, sign / P(a | c)
 
 
 def score_margins(clients: Clients, server: State) -> Margins:
@@ -190,14 +194,14 @@ def score_margins(clients: Clients, server: State) -> Margins:
 
 
 def decide(margins: Margins, lam: Tensor, mu: Tensor, smooth: float) -> Tensor:
-    """Positive decisions by group, ``(clients, 2)``: derivatives of the positive parts."""
+    """Count positive decisions by group, ``(clients, 2)``: derivatives of the positive parts."""
     margin = margins.m + lam * margins.far + mu[:, None] * margins.near
     h = torch.sigmoid(margin / smooth) if smooth else (margin > 0).double()
     return torch.einsum("cn,can->ca", h, margins.member)
 
 
 def solve(margins: Margins, lam: Tensor, delta: float, smooth: float) -> Tensor:
-    """Every client's mu given lambda: the smallest whose gap is within delta, ``(clients,)``."""
+    """Return every client's smallest mu with a gap within delta, given lambda, ``(clients,)``."""
 
     def gap(mu: Tensor) -> Tensor:  # grows with mu
         rate = decide(margins, lam, mu, smooth) / margins.group
@@ -221,19 +225,19 @@ def solve(margins: Margins, lam: Tensor, delta: float, smooth: float) -> Tensor:
 
 
 def first_grid() -> Tensor:
-    """Values of lambda, denser around 0."""
+    """Return values of lambda, denser around 0."""
     return LARGEST * torch.linspace(-1, 1, GRID, dtype=torch.float64) ** 3
 
 
 def curve(margins: Margins, grid: Tensor, delta: float, smooth: float) -> Tensor:
-    """Positive decisions in each group for every lambda, ``(clients, grid, 2)``."""
+    """Count positive decisions in each group for every lambda, ``(clients, grid, 2)``."""
     mus = [solve(margins, lam, delta, smooth) for lam in grid]
     rows = [decide(margins, lam, mu, smooth) for lam, mu in zip(grid, mus, strict=True)]
     return torch.stack(rows, dim=1)
 
 
 def narrow(grid: Tensor, gap: Tensor, delta: float) -> tuple[Tensor, Tensor]:
-    """Where the dual's derivative in lambda, gap + delta sign(lambda), crosses 0; the next grid."""
+    """Return the next grid, and the lambda at which gap + delta sign(lambda) crosses 0."""
     slope = torch.where(grid == 0, softshrink(gap, delta), gap + delta * grid.sign())
     i = int((slope < 0).sum().clamp(1, len(grid) - 1))
     low, high = grid[i - 1], grid[i]

@@ -1,11 +1,11 @@
 r"""MMPF: Martinez, Bertran and Sapiro, "Minimax Pareto Fairness", ICML 2020; made federated.
 
-No group may be much worse off than it must be. Over groups g with risks r_g,
+The largest risk of any group is minimised. Over groups g with risks r_g,
 
 .. math:: \min_w \max_g r_g(w) = \min_w \max_{\mu \in \Delta} \sum_g \mu_g r_g(w)
 
 APStar (Algorithm 1 of the paper) alternates a model for the weights mu with a step on mu towards
-the groups whose risk reaches the best minimax risk so far, and keeps the best model:
+the groups whose risk reaches the best minimax risk so far, and returns the best model:
 
 .. math::
     \mu \leftarrow (1 - a) \mu + \frac{a}{K} \frac{1_\mu}{\|1_\mu\|_1},
@@ -26,8 +26,8 @@ server does not know the group sizes yet, is FedAvg's by size. From the public c
 before it compares them, and its linear variant gives a row the weight mu_g instead of mu_g / n_g.
 We do neither.
 
-What leaves a client besides its model: its risk (clients); with S, also its share of each value of
-S and the risk of each.
+What leaves a client in addition to its model: its risk (clients); with S, also its share of each
+value of S and the risk of each.
 """
 
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class ServerState(TypedDict):
 
 
 class SensitiveServerState(TypedDict):
-    # The same for groups over S alone
+    # The same for groups over S
     w: Model
     v: Model
     mu: Tensor  # (1, 2)
@@ -80,7 +80,7 @@ class MessageState(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class MMPF(Method):
-    """APStar on the server, weighted FedAvg below it. One model for all, the best one met.
+    """APStar on the server, weighted FedAvg below it. One model for all, that of the best round.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class MMPF(Method):
     mu_step
         The paper's step a on the group weights; 0 keeps them.
     K_min
-        After an improvement steps are divided by K_min at the most.
+        After an improvement steps are divided by at most K_min.
     weighting
         With groups = "clients", the first mu: "uniform" or by "size". Otherwise it is uniform.
     """
@@ -121,7 +121,7 @@ class MMPF(Method):
             raise InputError(f"MMPF over groups is made for two, the data has {task.groups}.")
 
     def start_server(self, server: State, sizes: Tensor) -> State:
-        """All groups alike, or by size; no risk is known yet."""
+        """Start with equal weights of the groups, or by size; no risk is known yet."""
         mu = torch.ones(
             1 if self.groups == "sensitive" else len(sizes), 1 if self.groups == "clients" else 2
         )
@@ -134,9 +134,9 @@ class MMPF(Method):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         v = clients.replicate(server["v"])
-        whole = stack(clients.table, clients.rows)
-        share = torch.einsum("rn,rnk->rk", whole.weight, self._members(whole))
-        risk = self._risks(clients.logits(v, whole), whole)
+        rows = stack(clients.table, clients.rows)
+        share = torch.einsum("rn,rnk->rk", rows.weight, self._members(rows))
+        risk = self._risks(clients.logits(v, rows), rows)
         mu = server["mu"] if self.groups == "sensitive" else server["mu"][list(clients.ids)]
         rate = _divide(mu, server.get("count", share))  # weight of a row by its group; below,
         mean = (rate * share).sum(1, keepdim=True)  # with mean 1 at each client
@@ -144,11 +144,11 @@ class MMPF(Method):
         step = self.step()
         for batch in self.minibatches(clients, t):
             q = (self._members(batch) * rate[:, None]).sum(2)
-            more = batch._replace(weight=batch.weight * (q - 1))  # the loss alone is reweighted
+            extra = batch._replace(weight=batch.weight * (q - 1))  # only the loss is reweighted
 
-            def slope(logits: Tensor, batch: Batch = batch, more: Batch = more) -> Tensor:
+            def slope(logits: Tensor, batch: Batch = batch, extra: Batch = extra) -> Tensor:
                 fair = self.objective.slope(logits, batch)
-                return fair.add_(loss_slope(logits, more), alpha=self.objective.loss_weight)
+                return fair.add_(loss_slope(logits, extra), alpha=self.objective.loss_weight)
 
             step(v, clients.network.gradient(v, batch.x, batch.s, slope))
         return {"v": v, "risk": risk, "share": share}, {}
@@ -182,7 +182,7 @@ class MMPF(Method):
         return torch.stack([batch.s == 0, batch.s == 1], dim=-1).to(batch.weight)
 
     def _risks(self, logits: Tensor, batch: Batch) -> Tensor:
-        """Every client's risk in each of its groups, 0 for a group without rows."""
+        """Return every client's risk in each of its groups, 0 for a group without rows."""
         members, scale = self._members(batch), self.objective.loss_weight
         penalty = self.objective.value(logits, batch) - scale * loss(logits, batch)
         risks = []
@@ -195,5 +195,5 @@ class MMPF(Method):
 
 
 def _divide(a: Tensor, b: Tensor) -> Tensor:
-    """A / b, and 0 where b is 0."""
+    """Return a / b, and 0 where b is 0."""
     return torch.where(b > 0, a / b.clamp(min=torch.finfo(b.dtype).tiny), 0.0)

@@ -66,7 +66,7 @@ class Moreau(Method):
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         """Solve the prox problem at the last w, over each client's full training data.
 
-        Printed, the output is from before the last server step: it would belong to an older w.
+        The paper's output is from before the last server step, which belongs to an older w.
         """
         return self.solve(clients.replicate(server["w"]), server["w"], clients)
 

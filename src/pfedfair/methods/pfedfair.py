@@ -24,7 +24,7 @@ class PFedFair(Moreau):
     ----------
     lam
         The paper's lambda: weight of the fair envelope in the global model's gradient. With 0
-        the global model is FedAvg's, and fairness comes from the final solve alone.
+        the global model is FedAvg's, and fairness comes only from the final solve.
     envelope_gradient
         Line 6. "point": the gradient of L_fair at theta_i, as printed (without the slip of adding
         a gradient to a value); "prox": gamma (w - theta_i). Both are the same at the exact argmin.

@@ -1,9 +1,9 @@
-"""A phase: some rounds of a method that are all of one kind, with states and messages of their own.
+"""Phases: rounds of one kind, with their own states and messages.
 
-State goes in and comes out as dictionaries of tensors, whose keys a phase declares in `States`:
-what the server keeps and sends to every client; what a client sends, one row per client; what a
-client keeps for itself, one row per client. No tensor that comes out shares memory with one that
-went in. A phase does not know which engine runs it.
+States are dictionaries of tensors, whose keys a phase declares in `States`: the server's state,
+which every client receives; messages, one row per client; and clients' own states, one row per
+client. No tensor that a phase returns shares memory with one that it was given. A phase does not
+depend on the engine that runs it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 State = dict[str, Tensor]
 Answer = tuple[State, State]  # a message to the server, and what the client keeps
 Model = Annotated[Tensor, "model"]  # the parameters of a network
-OfClients = Annotated[Tensor, "clients"]  # something of each client, in the server's state
-Summed = Annotated[Tensor, "sum"]  # in a message: the server needs the sum over clients alone
-Averaged = Annotated[Tensor, "mean"]  # in a message: the server needs the mean over clients alone
+OfClients = Annotated[Tensor, "clients"]  # one row per client, in the server's state
+Summed = Annotated[Tensor, "sum"]  # in a message: the server needs only the sum over clients
+Averaged = Annotated[Tensor, "mean"]  # in a message: the server needs only the mean over clients
 
 
 class GlobalModel(TypedDict):
@@ -48,7 +48,7 @@ class Nothing(TypedDict):
 
 @dataclass(frozen=True)
 class States:
-    """The keys of a phase's states, as typed dictionaries whose tensors may be marked."""
+    """The keys of a phase's states: typed dictionaries whose tensors may be marked."""
 
     server: type = GlobalModel
     message: type = GlobalModel
@@ -61,14 +61,14 @@ class States:
 
     @property
     def keeps_clients(self) -> bool:
-        """Whether the server keeps something of each client, so that no client can join later."""
+        """Whether the server has state for each client, so that no client can join later."""
         return bool(marked(self.server, OfClients))
 
     @property
     def sends_models_only(self) -> bool:
-        """Whether all that a client sends is models: these can be clipped, noised, trimmed.
+        """Whether a client sends models only, which can be clipped, noised and trimmed.
 
-        Models by names that the server has, so that one can tell how far they moved.
+        They have names that the server has, too, so that their change is known.
         """
         return set(self.message.__annotations__) == set(self.sent_models)
 
@@ -77,26 +77,26 @@ class States:
         """Names of the models in a message that the server has as well."""
         return tuple(name for name in marked(self.message, Model) if name in self.models)
 
-    def keeping(self, **more: Any) -> States:
-        """The same states, and more that a client keeps."""
-        kept = get_type_hints(self.own, include_extras=True) | more
-        return replace(self, own=type("OwnState", (), {"__annotations__": kept}))
+    def with_own(self, **tensors: Any) -> States:
+        """Return the states with additional tensors that a client keeps."""
+        hints = get_type_hints(self.own, include_extras=True) | tensors
+        return replace(self, own=type("OwnState", (), {"__annotations__": hints}))
 
     def with_server(self, other: States, names: Iterable[str]) -> States:
-        """The same states, and some more that the server keeps from the phase before."""
+        """Return the states with tensors that the server keeps from the phase before."""
         before = get_type_hints(other.server, include_extras=True)
-        kept = get_type_hints(self.server, include_extras=True) | {n: before[n] for n in names}
-        return replace(self, server=type("ServerState", (), {"__annotations__": kept}))
+        hints = get_type_hints(self.server, include_extras=True) | {n: before[n] for n in names}
+        return replace(self, server=type("ServerState", (), {"__annotations__": hints}))
 
     def sums(self, weighting: str) -> dict[str, str]:
-        """How the server adds up each tensor of a message, see `Phase.sums`."""
+        """Return how the server adds up each tensor of a message, see `Phase.sums`."""
         means = dict.fromkeys(marked(self.message, Model, Averaged), weighting)
         found = means | dict.fromkeys(marked(self.message, Summed), "sum")
         return found if set(found) == set(self.message.__annotations__) else {}
 
 
 class Phase:
-    """Some rounds of one kind. Most methods are one phase; others are a sequence of them."""
+    """Rounds of one kind. Most methods are one phase; others are a sequence of phases."""
 
     name: ClassVar[str] = "train"
     rounds: int
@@ -115,38 +115,38 @@ class Phase:
 
     @property
     def sums(self) -> dict[str, str]:
-        """How the server adds up each tensor of a message, if it needs no client's own numbers.
+        """How the server adds up each tensor of a message, if it needs only sums over clients.
 
-        "sum", or a mean by "size" or "uniform"; nothing at all if it has to see every message.
+        "sum", or a mean by "size" or "uniform"; empty if it has to see every message.
         Models are averaged. With sums `server_round` gives the same for one client that sends them.
         """
         return self.states.sums(self.weighting)
 
     def start_server(self, server: State, sizes: Tensor) -> State:
-        """What the server keeps, and sends, before the first round.
+        """Return the server's state before the first round.
 
-        `server` is what the phase before has left; before the first phase it is the initial model
-        ``w`` alone.
+        `server` is the final state of the phase before; before the first phase it is the initial
+        model ``w``.
         """
-        return copied(server)
+        return copy_state(server)
 
     def start_clients(self, server: State, own: State, clients: Clients) -> State:
-        """What clients keep before the first round; `own` is what the phase before has left.
+        """Return clients' states before the first round; `own` is from the phase before.
 
-        By default nothing of that goes on.
+        By default they are empty.
         """
         return {}
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
-        """Return what clients send, and what they keep, in round t of this phase, from 0.
+        """Return clients' messages and new states in round t of this phase, from 0.
 
-        The server's state is the same for all; `own`, messages and what is kept have a line for
-        each client, ``(clients, ...)``.
+        The server's state is the same for all; messages and clients' states have a row for each
+        client, ``(clients, ...)``.
         """
         raise NotImplementedError
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        """What the server makes of the clients' messages: by default their mean."""
+        """Return the server's next state from clients' messages: by default their mean."""
         return {name: average(rows, sizes, self.weighting) for name, rows in messages.items()}
 
 
@@ -179,20 +179,20 @@ class Wrapped(Phase):
         return self.phase.server_round(server, messages, sizes)
 
 
-def copied(state: State) -> State:
-    """The same state in memory of its own."""
+def copy_state(state: State) -> State:
+    """Copy the tensors of a state."""
     return {name: tensor.clone() for name, tensor in state.items()}
 
 
 def total_rounds(phases: Sequence[Phase]) -> int:
-    """The number of rounds of all phases."""
+    """Return the number of rounds of all phases."""
     return sum(phase.rounds for phase in phases)
 
 
 def phase_at(phases: Sequence[Phase], t: int) -> tuple[Phase | None, int]:
-    """The phase that round t of a run belongs to, and the round's number in it.
+    """Return the phase of round t of a run, and the round's number in it.
 
-    There is none after the last round.
+    The phase is None after the last round.
     """
     for phase in phases:
         if t < phase.rounds:
@@ -202,7 +202,7 @@ def phase_at(phases: Sequence[Phase], t: int) -> tuple[Phase | None, int]:
 
 
 def started(phases: Sequence[Phase], before: int, t: int) -> list[Phase]:
-    """The phases that begin after `before` rounds of a run or later, and at the latest after t.
+    """Return the phases that begin after at least `before` and at most t rounds of a run.
 
     >>> from types import SimpleNamespace as Of
     >>> phases = Of(name="train", rounds=3), Of(name="count", rounds=1)
@@ -218,30 +218,30 @@ def started(phases: Sequence[Phase], before: int, t: int) -> list[Phase]:
 
 
 def sends_models_only(phases: Sequence[Phase]) -> bool:
-    """Whether all that clients ever send is models."""
+    """Return whether clients send models only, in all phases."""
     return all(phase.states.sends_models_only for phase in phases)
 
 
 def keeps_clients(phases: Sequence[Phase]) -> bool:
-    """Whether the server keeps something of each client in some phase."""
+    """Return whether the server has state for each client in any phase."""
     return any(phase.states.keeps_clients for phase in phases)
 
 
 def adds_noise(phases: Sequence[Phase]) -> bool:
-    """Whether clients add noise to what they send in some phase."""
+    """Return whether clients add noise to messages in any phase."""
     return any(phase.noise for phase in phases)
 
 
 @lru_cache
 def marked(keys: type, *marks: Any) -> tuple[str, ...]:
-    """Names of a state's tensors that have one of some marks."""
+    """Return the names of a state's tensors that have one of these marks."""
     hints = get_type_hints(keys, include_extras=True)
     inner = {k: get_args(v)[0] if get_origin(v) is NotRequired else v for k, v in hints.items()}
     return tuple(name for name, hint in inner.items() if hint in marks)
 
 
 def average(rows: Tensor, sizes: Tensor, weighting: str = "uniform") -> Tensor:
-    """Mean over clients, ``(clients, p)`` to ``(p,)``; by size if asked.
+    """Return the mean over clients, ``(clients, p)`` to ``(p,)``, uniform or by size.
 
     >>> import torch
     >>> average(torch.tensor([[0.0], [4.0]]), torch.tensor([3.0, 1.0]), "size")

@@ -1,15 +1,15 @@
-"""All rows in one place: gradient boosting, and thresholds for every client. No federated method.
+"""Centralised gradient boosting, and thresholds for every client. Not a federated method.
 
-It is what a user would compare with who could put all rows into one table: scikit-learn's
+The benchmark for a user who may put all rows into one table: scikit-learn's
 ``HistGradientBoostingClassifier`` on most of all clients' training rows, S among its inputs, with
-early stopping on a tenth of them. The trees look at columns as they are, with the levels of a
-category in the order of their labels (`Ordered`); where the encoding is the standard one, at the
-inputs that it makes. Each client then has two thresholds on its scores: the most
-accurate ones, by the scores as chances, with a gap of at most `target_ddp` among its own held rows
+early stopping on a tenth of them. The trees use numbers without encoding, and the
+categories of a column in the order of their label rates (`OrderedColumns`); with the standard
+encoding they use its inputs. Each client then has two thresholds on its scores: the most accurate
+ones, by the scores as probabilities, with a gap of at most `target_ddp` among its held-out rows
 (Proposition 2 on these rows, see `pfedfair.theory.cuts`). The clients share the trees; they differ
 in their thresholds only.
 
-Nothing is sent, since nothing is apart: it runs where one process has all rows, and not on Flower.
+No message is sent: it runs where one process has all rows, and not on Flower.
 It needs scikit-learn, which is not installed with pfedfair.
 """
 
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
-from pfedfair.data.tables.ordinals import Ordered
+from pfedfair.data.tables.ordinals import OrderedColumns
 from pfedfair.data.tables.piecewise import Piecewise
 from pfedfair.data.task import Task
 from pfedfair.federation import Federation, stack
@@ -48,7 +48,7 @@ class OwnState(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Pooled(Method):
-    """Gradient boosting on all rows, thresholds on each client's held rows.
+    """Gradient boosting on all clients' rows, thresholds on each client's held-out rows.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Pooled(Method):
     held
         The part of a client's rows that the trees do not see.
     trees, leaves, rate
-        The most trees, the most leaves of each, and how much each counts.
+        The maximal numbers of trees and of leaves of each, and the learning rate.
     """
 
     target_ddp: float = 0.05
@@ -104,7 +104,9 @@ class Pooled(Method):
             return federation
         clients = Clients(self._trees(table.task), table, rows, range(len(rows)), seed)
         trained = np.concatenate(list(hold_out(clients, self.held)[0].rows))
-        ordered = Ordered.by_label(encoder, table.x[trained].numpy(), table.y[trained].numpy())
+        ordered = OrderedColumns.by_label(
+            encoder, table.x[trained].numpy(), table.y[trained].numpy()
+        )
         return replace(federation, encoder=ordered, table=table._replace(encoder=ordered))
 
     def cost(self) -> Cost:
@@ -124,7 +126,7 @@ class Pooled(Method):
         return found
 
     def grow(self, clients: Clients) -> Tensor:
-        """Return trees that are grown on all these clients' rows, as a row of `Trees`."""
+        """Grow trees on all these clients' rows; return them as a row of `Trees`."""
         batch = stack(clients.table, [np.concatenate(list(clients.rows))])
         network, y = clients.network, batch.y[0].numpy()
         assert isinstance(network, Trees)
@@ -148,7 +150,7 @@ class Pooled(Method):
 
 @dataclass(frozen=True)
 class Grow(Phase):
-    """No round, as nothing is sent: where all rows are, trees are grown on them."""
+    """A phase without rounds, in which trees are grown on all rows."""
 
     method: Pooled
 
@@ -162,7 +164,7 @@ class Grow(Phase):
 
 
 def _flat(nodes: np.ndarray) -> np.ndarray:
-    """A tree of scikit-learn as `Trees` has it, ``(nodes, 5)``."""
+    """Convert a tree of scikit-learn to `Trees`' nodes, ``(nodes, 5)``."""
     number, leaf = np.arange(len(nodes)), nodes["is_leaf"] > 0
     left, right = (np.where(leaf, number, nodes[side]) for side in ("left", "right"))
     feature, threshold = (np.where(leaf, 0, nodes[k]) for k in ("feature_idx", "num_threshold"))

@@ -1,21 +1,21 @@
 r"""A target instead of a coefficient, for every method with a penalty.
 
-It is hard to say what eta = 0.7 means; "DDP at most 0.05" can be asked for. Each client
+"DDP at most 0.05" has a meaning that eta = 0.7 does not have. Each client
 has its own multiplier :math:`\mu_i` and minimises :math:`L_i + \mu_i \rho_i`, which is the convex
-mix with :math:`\eta_i = \mu_i / (1 + \mu_i)`. It holds out some of its rows. While it trains, it
-looks at the DDP that the model at hand has on them, and moves the multiplier:
+mix with :math:`\eta_i = \mu_i / (1 + \mu_i)`. It holds out some of its rows. In training, it
+measures the DDP of the current model on them, and updates the multiplier:
 
 .. math:: \log \mu_i \leftarrow \log \mu_i + \text{step} \cdot
           \operatorname{clip}\bigl((\text{DDP}_i - \epsilon) / \max(\epsilon, 0.02), -1, 1\bigr)
 
-No outer search: the multiplier and the model settle together (dual ascent). A model that predicts
-one class for all rows has a DDP of 0, within any target, so its multiplier falls until it comes
-back to life; and eta stays below 0.97. With `confidence` the upper end of DDP's interval takes the
-place of DDP. A few rows show a difference even where there is none, so a small client errs on the
-side of fairness: `transport`, which asks others, is the better choice for it.
+There is no outer search: multiplier and model converge jointly (dual ascent). A model that predicts
+one class for all rows has a DDP of 0, within any target, so its multiplier falls until it predicts
+both classes; and eta stays below 0.97. With `confidence` the upper end of DDP's interval is used
+instead of DDP. Few rows show a difference even where there is none, so a small client errs on the
+side of fairness: `transport`, which uses other clients' rows, is the better choice for it.
 
-It wraps a method and knows nothing of it: wherever the method asks a client for a gradient of its
-fair loss, the client's own eta is in it. The multiplier and the held-out rows stay at the client.
+It wraps any method: wherever the method takes a client's gradient of its fair loss, that has the
+client's eta. The multiplier and the held-out rows stay at the client.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ from pfedfair.rules import Rule
 
 LARGEST = 3.5  # of |log mu|: eta between 0.03 and 0.97
 SCALE = 0.02  # the least excess that moves a multiplier by a full step
-EVERY = 4  # every fourth gradient of the fair loss looks at the DDP, the first of a round too
+EVERY = 4  # gradients of the fair loss between two measurements of DDP, from the first of a round
 
 
 @dataclass(frozen=True, kw_only=True)
 class Targeted(Method):
-    """A method with a penalty, whose eta each client sets by itself.
+    """A method with a penalty, whose eta each client adapts to a target.
 
     Attributes
     ----------
     method
-        The method; its own eta, which must not be 0, is where all clients start from.
+        The method; its eta, which must not be 0, is the initial value of all clients.
     target_ddp
-        The largest DDP that a client's model shall have.
+        The largest DDP of a client's model.
     confidence
-        E.g. 0.95: the upper end of DDP's interval shall be within the target, not DDP itself.
+        E.g. 0.95: limit the upper end of DDP's interval instead of DDP.
     held
         The part of a client's rows that is held out.
     dual_step
-        How far the multiplier moves at a time.
+        The largest step of the logarithm of the multiplier.
     """
 
     method: Method
@@ -83,7 +83,7 @@ class Targeted(Method):
             raise InputError("A target needs a method with a fairness penalty, eta in (0, 1).")
         checks.target(self)
         checks.above_zero(self, "dual_step")
-        object.__setattr__(self, "batch", self.method.batch)  # by which clients are put together
+        object.__setattr__(self, "batch", self.method.batch)  # by which clients are stacked
         object.__setattr__(self, "method", replace(self.method, rounds=self.rounds))
 
     @property
@@ -115,11 +115,11 @@ class Targeted(Method):
         return self.method.rules(server, own, clients)
 
     def first(self, clients: Clients) -> Tensor:
-        """The multipliers that clients start with, ``(clients, 1)``."""
+        """Return the initial multipliers, ``(clients, 1)``."""
         return torch.logit(torch.tensor(self.method.eta)).expand(len(clients), 1).clone()
 
     def watch(self, own: State, clients: Clients) -> TargetedClients:
-        """Set rows aside, and look at them while training on the others."""
+        """Hold out rows, and measure the gap on them while training on the rest."""
         trained, held = hold_out(clients, self.held)
         if not any(len(rows) for rows in held.rows):
             raise InputError("A target needs clients of two rows or more, some to be held out.")
@@ -128,19 +128,19 @@ class Targeted(Method):
         return TargetedClients(**vars(trained), dual=dual)
 
     def excess(self, logits: Tensor, held: Batch) -> Tensor:
-        """How far every client's gap, or its upper end, is above the target, ``(clients, 1)``.
+        """Return every client's gap, or its upper end, less the target, ``(clients, 1)``.
 
-        Of several gaps (more than two groups, classes, or labels to compare among) the largest
-        counts. Without rows of two groups there is nothing to limit.
+        Of several gaps (more than two groups, classes, or labels to compare among) it is the
+        largest. Without rows of two groups it is 0.
         """
         classes = max(2, logits.shape[-1])
         decision = logits.argmax(-1) if classes > 2 else (logits[..., 0] > 0).long()
         quantile = NormalDist().inv_cdf(self.confidence) if self.confidence else 0.0
         real = held.weight > 0
         worst = torch.full((len(logits), 1), -torch.inf)
-        for label, predicted in CRITERIA[self.method.criterion].compared(classes):
-            among = real if label is None else real & (held.y == label)
-            rates = [self.rate(decision == predicted, among & (held.s == z))
+        for label, predicted in CRITERIA[self.method.criterion].comparisons(classes):
+            counted = real if label is None else real & (held.y == label)
+            rates = [self.rate(decision == predicted, counted & (held.s == z))
                      for z in range(max(2, int(held.s.max()) + 1))]  # fmt: skip
             for (a, var_a, n_a), (b, var_b, n_b) in combinations(rates, 2):
                 gap = (b - a).abs() + quantile * (var_a + var_b).sqrt()
@@ -152,7 +152,7 @@ class Targeted(Method):
 
     @staticmethod
     def rate(hit: Tensor, member: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The rate of hits among some rows of every client, its variance, and their number."""
+        """Return the rate of hits among `member` rows, its variance, and their number."""
         n = member.sum(1, keepdim=True)
         hits = (member & hit).sum(1, keepdim=True)
         smoothed = (hits + 1) / (n + 2)  # a rate of 0 has a variance, too
@@ -162,26 +162,26 @@ class Targeted(Method):
 
 @dataclass
 class Dual:
-    """The multipliers of some clients, while they train."""
+    """The multipliers of clients, while they train."""
 
     target: Targeted
     held: Batch
     log_mu: Tensor  # (clients, 1)
-    asked: int = 0
+    gradients: int = 0
 
     def look(self, network: Network, w: Tensor) -> None:
-        """Move the multipliers now and then, by what the models `w` do to the held-out rows."""
-        if self.asked % EVERY == 0:
+        """Update the multipliers at every `EVERY`-th gradient by the gap of the models `w`."""
+        if self.gradients % EVERY == 0:
             excess = self.target.excess(network.logits(w, self.held.x, self.held.s), self.held)
             scaled = (excess / max(self.target.target_ddp, SCALE)).clamp(-1, 1)
             moved = self.log_mu + self.target.dual_step * scaled
             self.log_mu = moved.clamp(-LARGEST, LARGEST)
-        self.asked += 1
+        self.gradients += 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TargetedClients(Clients):
-    """Clients whose fair gradients have each client's own eta in them."""
+    """Clients whose fair gradients use each client's eta."""
 
     dual: Dual
 
@@ -201,13 +201,13 @@ class TargetedClients(Clients):
 
 @dataclass(frozen=True)
 class TargetedPhase(Wrapped):
-    """A phase of the method, with clients that move their multipliers."""
+    """A phase of the method, in which clients update their multipliers."""
 
     target: Targeted
 
     @property
     def states(self) -> States:
-        return self.phase.states.keeping(log_mu=Tensor)
+        return self.phase.states.with_own(log_mu=Tensor)
 
     def start_clients(self, server: State, own: State, clients: Clients) -> State:
         first = {"log_mu": self.target.first(clients)}
@@ -215,8 +215,8 @@ class TargetedPhase(Wrapped):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         watched = self.target.watch(own, clients)
-        sent, kept = self.phase.client_round(server, own, watched, t)
-        return sent, kept | {"log_mu": watched.dual.log_mu}
+        message, state = self.phase.client_round(server, own, watched, t)
+        return message, state | {"log_mu": watched.dual.log_mu}
 
 
 def targeted(method: Method, **options: Any) -> Targeted:

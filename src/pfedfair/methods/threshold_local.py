@@ -1,17 +1,17 @@
-"""Thresholds at each client, from its own rows alone: what a user would try first.
+"""Thresholds at each client from its own rows only: the simplest baseline.
 
 A base method, FedAvg by default, trains one model. Each client then does what fairlearn's
 ``ThresholdOptimizer(constraints="demographic_parity", tol=target_ddp)`` does (Hardt, Price and
-Srebro, NeurIPS 2016): by the scores, labels and groups of its held rows it takes the threshold for
-each group, or the random choice between two, that classifies most of them correctly with a DDP of
-at most `target_ddp`. Nothing is sent for it.
+Srebro, NeurIPS 2016): by the scores, labels and groups of its held-out rows it takes the threshold
+for each group, or the random choice between two, that classifies most of them correctly with a DDP
+of at most `target_ddp`. Nothing is sent for this step.
 
-The limit is kept exactly on the held rows. There may be few: a client of 240 rows holds 48, and a
-gap among them says little about the gap among others. That is what methods have to beat that ask
-other clients.
+The gap is within the limit on the held-out rows. These may be few: a client of 240 rows holds out
+48, and a gap among them says little about the gap among new rows. It is the baseline for methods
+that use other clients' rows.
 
-Differs from fairlearn: it looks at 1,000 rates, we at all corners (`pfedfair.theory.cuts`); it
-refuses a group with one label only, we do not. A client whose held rows are of one group keeps the
+Differs from fairlearn: it searches 1,000 rates, we all corners (`pfedfair.theory.cuts`); it refuses
+a group with one label only, we do not. A client whose held-out rows are of one group keeps the
 threshold 1/2.
 """
 
@@ -30,7 +30,7 @@ from pfedfair.theory.cuts import fair_cuts
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdLocal(PostProcessing):
-    """A base method on most rows, then thresholds on the client's held rows."""
+    """A base method on most rows, then thresholds on the client's held-out rows."""
 
     dial = replace(PostProcessing.dial, retargets=("target_ddp",))
 

@@ -1,8 +1,8 @@
-"""What a client got: accuracy, gaps between groups, rates, and intervals.
+"""Accuracy, gaps between groups, rates, and their confidence intervals.
 
 Arrays in, numbers out, with fairlearn's signatures. Everything is computed from counts
-``(..., S, Y, Yhat)``: how many rows of each group and label got which prediction. The intervals
-are those of `pfedfair.metrics.intervals`, which hold for few people too.
+``(..., S, Y, Yhat)`` of rows by group, label and prediction. The intervals are those of
+`pfedfair.metrics.intervals`, which hold for few rows too.
 
 `pfedfair.metrics.criteria` defines the gaps. DDP is a single difference. (The
 paper's formula sums over the labels, which doubles it; its tables do not.) Of several differences,
@@ -37,7 +37,7 @@ def counts_of(y_true: Any, y_pred: Any, *, sensitive_features: Any) -> np.ndarra
                          f"{len(arrays[1])}, {len(arrays[2])} and {len(arrays[0])}.")  # fmt: skip
     groups, s = np.unique(arrays[0], return_inverse=True)
     labels, both = np.unique(np.concatenate(arrays[1:]), return_inverse=True)
-    if len(labels) == 1 and labels[0] == 1:  # the larger of 0 and 1, also where nobody has 0
+    if len(labels) == 1 and labels[0] == 1:  # the larger of 0 and 1, also if no row has 0
         both = both + 1
     y, decided = np.split(both, 2)
     return tally(s, y, decided, max(2, len(groups)), max(2, len(labels)))
@@ -51,10 +51,10 @@ def tally(
     classes: int,
     weight: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Count codes from 0, ``(groups, classes, classes)``.
+    """Count rows by codes from 0, ``(groups, classes, classes)``.
 
-    With weights, people of a group count as so many as their rates are known from: (sum of
-    weights)^2 / (sum of their squares), Kish's effective number.
+    With weights, the counts of a group add up to Kish's effective number of rows: (sum of
+    weights)^2 / (sum of their squares).
     """
     cell = (classes * s + y) * classes + decided
     found = np.bincount(cell, weight, minlength=groups * classes**2)
@@ -67,7 +67,7 @@ def tally(
 
 
 def accuracy(y_true: Any, y_pred: Any) -> float:
-    """The share of right predictions."""
+    """Return the share of right predictions."""
     counts = counts_of(y_true, y_pred, sensitive_features=np.zeros(np.asarray(y_true).size))
     return float(np.trace(counts[0]) / counts[0].sum())
 
@@ -89,7 +89,7 @@ equal_opportunity_difference = difference("eopp")
 
 
 def measure(counts: np.ndarray, shares: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """Accuracy, gaps and rates of the first prediction, of counts ``(..., S, Y, Yhat)``.
+    """Compute accuracy, gaps and rates of the first prediction from counts ``(..., S, Y, Yhat)``.
 
     Parameters
     ----------
@@ -109,44 +109,44 @@ def measure(counts: np.ndarray, shares: np.ndarray | None = None) -> dict[str, n
     share = group / group.sum(-1, keepdims=True) if shares is None else shares
     # A group that a client does not have counts for nothing, also when it was not measured.
     accuracy = np.where(share > 0, share * right, 0.0).sum(-1)
-    found = {name: largest(np.abs(pairs.signed)) for name, pairs in compared(counts).items()}
+    found = {name: largest(np.abs(pairs.signed)) for name, pairs in rate_pairs(counts).items()}
     rates = {f"npr_s{z}": negative[..., z] for z in range(counts.shape[-3])}
     return {"accuracy": accuracy, **found, **rates}
 
 
 def one_decision(counts: np.ndarray) -> np.ndarray:
-    """Whether everybody gets the same prediction; False for no rows."""
+    """Return whether all rows get the same prediction; False for no rows."""
     return np.asarray((counts.sum((-3, -2)) > 0).sum(-1) == 1)
 
 
 class Pairs(NamedTuple):
-    """Pairs of rates to compare, each ``(..., k)``: how many of how many people, in two groups."""
+    """Pairs of rates to compare, each ``(..., k)``: hits and rows in two groups."""
 
     hits: np.ndarray
-    people: np.ndarray
-    others: np.ndarray
-    out_of: np.ndarray
+    rows: np.ndarray
+    other_hits: np.ndarray
+    other_rows: np.ndarray
 
     @property
     def signed(self) -> np.ndarray:
-        """The differences; NaN where a rate is of nobody."""
+        """The differences; NaN where a group has no rows."""
         with np.errstate(invalid="ignore"):
-            found: np.ndarray = self.hits / self.people - self.others / self.out_of
+            found: np.ndarray = self.hits / self.rows - self.other_hits / self.other_rows
         return found
 
 
-def compared(counts: np.ndarray) -> dict[str, Pairs]:
-    """Every two rates whose difference a measure is the largest of, for each measure."""
+def rate_pairs(counts: np.ndarray) -> dict[str, Pairs]:
+    """Return the pairs of rates that each measure compares: it is their largest difference."""
     classes = counts.shape[-1]
     one, other = np.array(list(combinations(range(counts.shape[-3]), 2)), dtype=int).T
     found = {}
     for criterion in CRITERIA.values():
         each = []
-        for label, decision in criterion.compared(classes):
+        for label, decision in criterion.comparisons(classes):
             column = decision if classes > 2 else 0  # of two, the first one's gap is the same
-            rows = counts.sum(-2) if label is None else counts[..., label, :]
-            hits, people = rows[..., column], rows.sum(-1)
-            parts = (hits[..., one], people[..., one], hits[..., other], people[..., other])
+            decided = counts.sum(-2) if label is None else counts[..., label, :]
+            hits, rows = decided[..., column], decided.sum(-1)
+            parts = (hits[..., one], rows[..., one], hits[..., other], rows[..., other])
             each.append(parts)
         stacked = [np.concatenate(parts, axis=-1) for parts in zip(*each, strict=True)]
         found[criterion.measure] = Pairs(*stacked)
@@ -154,7 +154,7 @@ def compared(counts: np.ndarray) -> dict[str, Pairs]:
 
 
 def largest(values: np.ndarray) -> np.ndarray:
-    """The largest over the last axis that is a number; NaN if none is."""
+    """Return the largest number over the last axis; NaN if there is none."""
     unknown = np.isnan(values)
     return np.where(unknown.all(-1), np.nan, np.where(unknown, -np.inf, values).max(-1))
 
@@ -162,15 +162,15 @@ def largest(values: np.ndarray) -> np.ndarray:
 def confidence_intervals(
     counts: np.ndarray, shares: np.ndarray | None = None, level: float = 0.95
 ) -> dict[str, np.ndarray]:
-    """Ends of the interval of everything in `measure`; of gaps, how many people are behind them.
+    """Return the ends of the intervals of everything in `measure`, and the rows behind gaps.
 
     The interval of a gap is that of the signed difference, folded at 0. Where a gap is the largest
     of k, its lower end is the largest of theirs, each of which may fail k times less often
-    (Bonferroni), for one of many is large by chance. Its upper end is the largest of theirs as they
-    are, for that of the truly largest gap is among them.
+    (Bonferroni), since one of many is large by chance. Its upper end is the largest of theirs at
+    the given level, since that of the truly largest gap is among them.
 
-    ``ddp_people`` and so on are the people in the smaller one of the two groups with the largest
-    gap, or with the largest lower end: fewer than `intervals.FEWEST` say nothing.
+    ``ddp_people`` and so on are the rows in the smaller one of the two groups with the largest
+    gap, or with the largest lower end: fewer than `intervals.FEWEST` are too few to judge by.
     """
     z = intervals.quantile(level)
     right = np.trace(counts, axis1=-2, axis2=-1)
@@ -178,57 +178,57 @@ def confidence_intervals(
     if shares is None:
         low, high = intervals.rate(right.sum(-1), group.sum(-1), z)
     else:
-        low, high = intervals.weighted(right, group, shares, z)
+        low, high = intervals.weighted_sum(right, group, shares, z)
     found = {"accuracy_low": low, "accuracy_high": high}
     low, high = intervals.rate(counts[..., 0].sum(-1), group, z)
     for which in range(counts.shape[-3]):
         found[f"npr_s{which}_low"] = low[..., which]
         found[f"npr_s{which}_high"] = high[..., which]
-    gaps_of = compared(counts)
+    gaps_of = rate_pairs(counts)
     for (name, pairs), (low, high) in zip(gaps_of.items(), _ends(gaps_of, level), strict=True):
         gaps = np.abs(pairs.signed)
         found[f"{name}_low"], found[f"{name}_high"] = largest(low), largest(high)
-        people = np.minimum(pairs.people, pairs.out_of)
-        behind_low = _behind(np.where(low > 0, low, np.nan), people)
-        found[f"{name}_people"] = np.maximum(_behind(gaps, people), behind_low)
+        rows = np.minimum(pairs.rows, pairs.other_rows)
+        behind_low = _rows_behind(np.where(low > 0, low, np.nan), rows)
+        found[f"{name}_people"] = np.maximum(_rows_behind(gaps, rows), behind_low)
     return found
 
 
 def _ends(gaps_of: dict[str, Pairs], level: float) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Of each measure the lower ends, at the stricter level, and the upper ends of its gaps.
+    """Return each measure's lower ends, at the stricter level, and the upper ends of its gaps.
 
-    All are found in one search, whose time hardly depends on how many it is for.
+    All are found in one search, whose time hardly depends on their number.
     """
     each = []
     for pairs in gaps_of.values():
         number = (~np.isnan(pairs.signed)).sum(-1, keepdims=True)
-        each.append(np.broadcast_to(stricter(level, number), pairs.people.shape))
+        each.append(np.broadcast_to(stricter_quantile(level, number), pairs.rows.shape))
     strict = np.concatenate(each, axis=-1)
     usual = np.full_like(strict, intervals.quantile(level))
     parts = zip(*gaps_of.values(), strict=True)
-    together = Pairs(*(np.concatenate(part, axis=-1) for part in parts))
-    lows, highs = intervals.difference(*together, np.stack([strict, usual]))
-    low, _ = intervals.folded(lows[0], highs[0])
-    _, high = intervals.folded(lows[1], highs[1])
+    all_pairs = Pairs(*(np.concatenate(part, axis=-1) for part in parts))
+    lows, highs = intervals.difference(*all_pairs, np.stack([strict, usual]))
+    low, _ = intervals.fold(lows[0], highs[0])
+    _, high = intervals.fold(lows[1], highs[1])
     where = np.cumsum([gaps.shape[-1] for gaps in each])[:-1]
     return list(zip(np.split(low, where, -1), np.split(high, where, -1), strict=True))
 
 
-def stricter(level: float, number: np.ndarray) -> np.ndarray:
-    """How many standard errors to go, if so many intervals shall hold together."""
+def stricter_quantile(level: float, number: np.ndarray) -> np.ndarray:
+    """Return the standard errors of each of `number` intervals that hold simultaneously."""
     known = np.unique(number)
     each = [intervals.quantile(1 - (1 - level) / max(int(k), 1)) for k in known]
     return np.array(each)[np.searchsorted(known, number)]
 
 
-def _behind(gaps: np.ndarray, people: np.ndarray) -> np.ndarray:
-    """The people behind the largest gap; of several that are as large, the most."""
+def _rows_behind(gaps: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the rows behind the largest gap; of several equally large gaps, the most rows."""
     top = gaps >= largest(gaps)[..., None] - 1e-12
-    return np.where(np.isnan(gaps).all(-1), 0, np.where(top, people, 0).max(-1)).astype(np.int64)
+    return np.where(np.isnan(gaps).all(-1), 0, np.where(top, rows, 0).max(-1)).astype(np.int64)
 
 
 def mean_interval(values: Sequence[float] | np.ndarray, level: float = 0.95) -> tuple[float, ...]:
-    """Mean over seeds and its Student-t interval; with one value the interval is unknown (NaN).
+    """Return the mean over seeds and its Student-t interval, NaN with one value.
 
     >>> [round(v, 2) for v in mean_interval([1.0, 2.0, 3.0])]
     [2.0, -0.48, 4.48]
@@ -240,7 +240,7 @@ def mean_interval(values: Sequence[float] | np.ndarray, level: float = 0.95) -> 
 
 
 def half_width(n: int, level: float = 0.95) -> float:
-    """Standard deviations of `n` values from their mean to the end of its Student-t interval."""
+    """Return the half-width of the Student-t interval of `n` values in standard deviations."""
     from scipy.stats import t
 
     return float(t.ppf((1 + level) / 2, n - 1) / np.sqrt(n)) if n > 1 else float("nan")

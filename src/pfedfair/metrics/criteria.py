@@ -1,4 +1,4 @@
-"""What fairness means: which rates must not differ between groups.
+"""Fairness criteria: which rates must not differ between groups.
 
 Metrics, penalties and the linear program all read this one table.
 """
@@ -9,24 +9,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Criterion:
-    """A meaning of fairness: which decisions are compared, and among whom."""
+    """A fairness criterion: which decisions are compared, and among which rows."""
 
     measure: str  # the gap's name, also the column of the results
     words: str  # what the gap is, in a sentence
-    among: Callable[[int], list[int | None]]  # labels, of so many classes; None is everybody
+    among: Callable[[int], list[int | None]]  # labels, by the number of classes; None is all rows
     decisions: Callable[[int], list[int]]
 
-    def compared(self, classes: int) -> list[tuple[int | None, int]]:
-        """The rates that are compared: among people of which label, and of which decision.
+    def comparisons(self, classes: int) -> list[tuple[int | None, int]]:
+        """Return the label and the decision of each rate that is compared.
 
-        >>> CRITERIA["dp"].compared(2), CRITERIA["eo"].compared(2), CRITERIA["eopp"].compared(3)
-        ([(None, 1)], [(0, 1), (1, 1)], [(2, 2)])
+        >>> [CRITERIA[name].comparisons(2) for name in ("dp", "eo", "eopp")]
+        [[(None, 1)], [(0, 1), (1, 1)], [(1, 1)]]
         """
         return [(y, c) for y in self.among(classes) for c in self.decisions(classes)]
 
 
 def _every(classes: int) -> list[int]:
-    return [1] if classes == 2 else list(range(classes))  # one of two tells all
+    return [1] if classes == 2 else list(range(classes))  # one of two determines the other
 
 
 CRITERIA = {
@@ -39,14 +39,14 @@ CRITERIA = {
     ),
     "eo": Criterion(
         "eo",
-        "EO: the largest gap between the groups' rates of positive predictions among people of "
+        "EO: the largest gap between the groups' rates of positive predictions among rows of "
         "equal label (equalised odds); lower is better (↓).",
         lambda classes: list(range(classes)),
         _every,
     ),
     "eopp": Criterion(
         "eopp",
-        "EOPP: the gap between the groups' rates of positive predictions among people with the "
+        "EOPP: the gap between the groups' rates of positive predictions among rows with the "
         "last label (equal opportunity); lower is better (↓).",
         lambda classes: [classes - 1],
         lambda classes: [classes - 1],

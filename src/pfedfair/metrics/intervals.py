@@ -1,10 +1,10 @@
-"""Intervals of a rate, or of the difference of two rates, that hold for few rows too.
+"""Confidence intervals of a rate, or of the difference of two rates, also from few rows.
 
 Counts in, ends out, for arrays of any shape at once. A rate has Wilson's score interval; of
-fewer than `FEWEST` people the exact one (Clopper and Pearson), which is wider. What is put
-together from several rates follows from their ends (Newcombe's square-and-add, MOVER). A
-difference of two rates has the hull of that and of Miettinen and Nurminen's score interval: either
-alone covers the truth too seldom at some rates. `tests/test_intervals.py` computes the coverage.
+fewer than `FEWEST` rows the exact one (Clopper and Pearson), which is wider. The interval of a sum
+of rates follows from their ends (Newcombe's square-and-add, MOVER). A difference of two rates has
+the hull of that and of Miettinen and Nurminen's score interval: at some rates, each of the two has
+too low a coverage. `tests/metrics/test_intervals.py` computes the coverage.
 """
 
 from collections.abc import Callable
@@ -12,97 +12,100 @@ from statistics import NormalDist
 
 import numpy as np
 
-FEWEST = 5  # people behind a rate; fewer say nothing
-HALVINGS = 34  # of [-1, 1], until an end is known to 1e-10
+FEWEST = 5  # rows behind a rate; fewer are too few to judge by
+HALVINGS = 34  # of [-1, 1], until an end is exact to 1e-10
 Ends = tuple[np.ndarray, np.ndarray]
 
 
 def quantile(level: float) -> float:
-    """How many standard errors the interval of so much confidence reaches to each side."""
+    """Return the half-width of an interval of this confidence level in standard errors."""
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
-def rate(hits: np.ndarray, people: np.ndarray, z: float | np.ndarray) -> Ends:
-    """Ends of the interval of a rate; NaN of nobody.
+def rate(hits: np.ndarray, rows: np.ndarray, z: float | np.ndarray) -> Ends:
+    """Return the ends of the interval of a rate; NaN without rows.
 
     >>> low, high = rate(np.array([0, 8]), np.array([2, 10]), quantile(0.95))
     >>> low.round(3), high.round(3)
     (array([0.  , 0.49]), array([0.842, 0.943]))
     """
-    hits, people, z = np.broadcast_arrays(*(np.asarray(a, float) for a in (hits, people, z)))
+    hits, rows, z = np.broadcast_arrays(*(np.asarray(a, float) for a in (hits, rows, z)))
     with np.errstate(invalid="ignore", divide="ignore"):
-        p, wide = hits / people, 1 + z**2 / people
-        middle = (p + z**2 / (2 * people)) / wide
-        half = z / wide * np.sqrt(p * (1 - p) / people + z**2 / (4 * people**2))
+        p, wide = hits / rows, 1 + z**2 / rows
+        middle = (p + z**2 / (2 * rows)) / wide
+        half = z / wide * np.sqrt(p * (1 - p) / rows + z**2 / (4 * rows**2))
     low = np.where(hits == 0, 0.0, middle - half)  # without a rounding error
-    high = np.where(hits == people, 1.0, middle + half)
-    few = (people > 0) & (people < FEWEST)
+    high = np.where(hits == rows, 1.0, middle + half)
+    few = (rows > 0) & (rows < FEWEST)
     if few.any():
-        low[few], high[few] = _exact(hits[few], people[few], z[few])
-    unknown = people == 0
+        low[few], high[few] = _exact(hits[few], rows[few], z[few])
+    unknown = rows == 0
     return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 
-def _exact(hits: np.ndarray, people: np.ndarray, z: np.ndarray) -> Ends:
+def _exact(hits: np.ndarray, rows: np.ndarray, z: np.ndarray) -> Ends:
     from scipy.special import betaincinv, ndtr
 
-    tail, others = ndtr(-z), people - hits
-    low = betaincinv(np.maximum(hits, 1), others + 1, tail)
-    high = betaincinv(hits + 1, np.maximum(others, 1), 1 - tail)
-    return np.where(hits == 0, 0.0, low), np.where(others == 0, 1.0, high)
+    tail, misses = ndtr(-z), rows - hits
+    low = betaincinv(np.maximum(hits, 1), misses + 1, tail)
+    high = betaincinv(hits + 1, np.maximum(misses, 1), 1 - tail)
+    return np.where(hits == 0, 0.0, low), np.where(misses == 0, 1.0, high)
 
 
-def weighted(
-    hits: np.ndarray, people: np.ndarray, weights: np.ndarray, z: float | np.ndarray
+def weighted_sum(
+    hits: np.ndarray, rows: np.ndarray, weights: np.ndarray, z: float | np.ndarray
 ) -> Ends:
-    """Ends of a weighted sum over the last axis, of rates of different people (square-and-add).
+    """Return the ends of a weighted sum of independent rates over the last axis (square-and-add).
 
-    A rate whose weight is 0 does not matter, also if it is of nobody.
+    A rate whose weight is 0 does not matter, also if it has no rows.
     """
-    low, high = rate(hits, people, z)
-    there = np.broadcast_to(weights != 0, low.shape)
+    low, high = rate(hits, rows, z)
+    counted = np.broadcast_to(weights != 0, low.shape)
     with np.errstate(invalid="ignore", divide="ignore"):
-        p = hits / people
-    value = np.where(there, weights * p, 0.0).sum(-1)
-    down = np.where(there, weights * (p - low), 0.0)
-    up = np.where(there, weights * (high - p), 0.0)
+        p = hits / rows
+    value = np.where(counted, weights * p, 0.0).sum(-1)
+    down = np.where(counted, weights * (p - low), 0.0)
+    up = np.where(counted, weights * (high - p), 0.0)
     return value - np.sqrt((down**2).sum(-1)), value + np.sqrt((up**2).sum(-1))
 
 
 def difference(
-    hits: np.ndarray, people: np.ndarray, others: np.ndarray, out_of: np.ndarray,
+    hits: np.ndarray, rows: np.ndarray, other_hits: np.ndarray, other_rows: np.ndarray,
     z: float | np.ndarray,
 ) -> Ends:  # fmt: skip
-    """Ends of the interval of hits / people - others / out_of; NaN where one is of nobody.
+    """Return the ends of the interval of hits / rows - other_hits / other_rows.
+
+    They are NaN where one of the two has no rows.
 
     >>> low, high = difference(*(np.array([a]) for a in (56, 70, 48, 80)), quantile(0.95))
     >>> low.round(4), high.round(4)
     (array([0.0524]), array([0.3382]))
     """
-    arrays = np.broadcast_arrays(*(np.asarray(a, float) for a in (hits, people, others, out_of, z)))
+    given = (hits, rows, other_hits, other_rows, z)
+    arrays = np.broadcast_arrays(*(np.asarray(a, float) for a in given))
     shape = arrays[0].shape
-    cases, place = np.unique(np.stack([a.ravel() for a in arrays]), axis=1, return_inverse=True)
-    x, n, y, m, zs = cases  # alike clients are computed once
+    cases, index = np.unique(np.stack([a.ravel() for a in arrays]), axis=1, return_inverse=True)
+    x, n, y, m, zs = cases  # equal counts are computed once
     low, high = np.full((2, len(x)), np.nan)
     known = (n > 0) & (m > 0)
     if known.any():
-        given = tuple(a[known] for a in (x, n, y, m, zs))
-        adding, score = _adding(*given), _score(*given)
-        low[known] = np.minimum(adding[0], score[0])
-        high[known] = np.maximum(adding[1], score[1])
-    place = place.reshape(shape)
-    return low[place], high[place]
+        counts = tuple(a[known] for a in (x, n, y, m, zs))
+        newcombe, score = _newcombe(*counts), _score(*counts)
+        low[known] = np.minimum(newcombe[0], score[0])
+        high[known] = np.maximum(newcombe[1], score[1])
+    index = index.reshape(shape)
+    return low[index], high[index]
 
 
-def _adding(x: np.ndarray, n: np.ndarray, y: np.ndarray, m: np.ndarray, z: np.ndarray) -> Ends:
-    """Newcombe's interval (1998, his method 10)."""
+def _newcombe(x: np.ndarray, n: np.ndarray, y: np.ndarray, m: np.ndarray, z: np.ndarray) -> Ends:
+    """Return Newcombe's interval (1998, his method 10)."""
     (l1, u1), (l2, u2), p, q = rate(x, n, z), rate(y, m, z), x / n, y / m
     down, up = np.hypot(p - l1, u2 - q), np.hypot(u1 - p, q - l2)
     return np.maximum(p - q - down, -1.0), np.minimum(p - q + up, 1.0)
 
 
 def _score(x: np.ndarray, n: np.ndarray, y: np.ndarray, m: np.ndarray, z: np.ndarray) -> Ends:
-    """Miettinen and Nurminen's interval (1985): the differences that a score test allows."""
+    """Return Miettinen and Nurminen's interval (1985): differences that a score test accepts."""
     found = x / n - y / m
 
     def far(gap: np.ndarray) -> np.ndarray:
@@ -121,7 +124,7 @@ def _score(x: np.ndarray, n: np.ndarray, y: np.ndarray, m: np.ndarray, z: np.nda
 def search(
     far: Callable[[np.ndarray], np.ndarray], inside: np.ndarray, bound: np.ndarray
 ) -> np.ndarray:
-    """Halve the way between a value that is allowed and the bound, which may not be."""
+    """Bisect between a value that is accepted and a bound that may not be."""
     outside = bound
     for _ in range(HALVINGS):
         middle = (inside + outside) / 2
@@ -133,7 +136,7 @@ def search(
 def _likeliest(
     x: np.ndarray, n: np.ndarray, y: np.ndarray, m: np.ndarray, gap: np.ndarray
 ) -> np.ndarray:
-    """The likeliest rate of the second group if the first one's is larger by `gap`.
+    """Return the likeliest rate of the second group if the first one's is larger by `gap`.
 
     It is a root of a cubic, in closed form (Miettinen and Nurminen, 1985, appendix 1).
     """
@@ -149,8 +152,8 @@ def _likeliest(
     return np.asarray(np.clip(root, np.maximum(0.0, -gap), np.minimum(1.0, 1 - gap)))
 
 
-def folded(low: np.ndarray, high: np.ndarray) -> Ends:
-    """Ends of a size from those of the signed number: an interval that has 0 in it begins there."""
+def fold(low: np.ndarray, high: np.ndarray) -> Ends:
+    """Return the interval of an absolute value, from 0 on if that of the signed one contains 0."""
     nearest = np.where(low * high > 0, np.minimum(np.abs(low), np.abs(high)), 0.0)
     nearest = np.where(np.isnan(low), np.nan, nearest)
     return nearest, np.maximum(np.abs(low), np.abs(high))

@@ -1,8 +1,8 @@
-"""Scorers: how one flat row of numbers turns a person into scores.
+"""Networks: scores of samples by models that are flat rows of numbers.
 
 A network computes the scores of many models at once. ``w`` is ``(rows, p)``, one model per row;
-``x`` is ``(rows, n, ...)``, the people's inputs in the shape that they have; ``s`` is
-``(rows, n)``, their groups, which a network may look at or not. Scores are logits: ``(rows, n, 1)``
+``x`` is ``(rows, n, ...)``, the inputs of n samples for each; ``s`` is ``(rows, n)``, their groups,
+which a network may use or not. Scores are logits: ``(rows, n, 1)``
 for two classes, else one for each class.
 """
 
@@ -28,7 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-# What a saved network is made from: its description, its buffers, and a module if it needs one.
+# Makers of saved networks, from its description, its buffers, and a module if it needs one.
 NETWORKS: dict[str, Callable[[dict[str, Any], dict[str, Tensor], nn.Module | None], Network]] = {
     "mlp": lambda about, buffers, module: MLP(**about),
     "bias": lambda about, buffers, module: Bias(**about),

@@ -1,6 +1,6 @@
-"""Two networks side by side: one scores people, the other, its head, guesses their group.
+"""Two networks in one: one scores rows, the other, its auxiliary head, predicts their group.
 
-Where S is not known when decisions are made, a fair rule needs such a guess.
+Where S is not known when decisions are made, a fair rule needs such a prediction.
 """
 
 from collections.abc import Callable, Iterable
@@ -45,7 +45,7 @@ class Both(Network):
         return torch.cat([net.settle(part, batches) for net, part in self._parts(w)], dim=1)
 
     def design(self, x: Tensor, s: Tensor) -> Tensor:
-        """What both are linear in: a head of `like` has the network's form."""
+        """Return the design of both: a head made by `like` has the network's form."""
         return self.network.design(x, s)
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,6 +55,6 @@ class Both(Network):
         return self.network.buffers()
 
     def _parts(self, w: Tensor) -> list[tuple[Network, Tensor]]:
-        """The networks, each with its part of every row."""
+        """Return the networks, each with its part of every row."""
         end = self.network.size
         return [(self.network, w[:, :end]), (self.head, w[:, end:])]

@@ -1,4 +1,4 @@
-"""What a network is."""
+"""The interface of networks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.nn.functional import one_hot
 from pfedfair._util.errors import InputError, option
 from pfedfair.federation import Table
 
-Buffers = dict[str, Tensor]  # memory that is used again
+Buffers = dict[str, Tensor]  # memory that is reused
 Slope = Callable[[Tensor], Tensor]  # from logits to d(loss)/d(logits)
 
 
@@ -22,20 +22,20 @@ class Network(Protocol):
 
     size: int  # the length p of one model's row
     words: str  # what it is, for tables
-    measured: int = 0  # how many numbers of a row are not trained, but measured by `settle`
+    measured: int = 0  # numbers of a row that are not trained, but measured by `settle`
     linear: bool = False  # whether logits are linear in the parameters, see `design`
-    unbatched: bool = False  # whether clients go one by one, with no padding: people are not apart
+    unbatched: bool = False  # whether each client is a batch, unpadded: samples depend on others
 
     @property
     def parameters(self) -> int:
-        """How many numbers of one model are trained."""
+        """The number of trained parameters of one model."""
         return self.size - self.measured
 
     def init(self, rng: np.random.Generator) -> Tensor:
         """Draw the parameters of one model, ``(p,)``."""
 
     def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
-        """Compute the outputs of every row's model on every row's people."""
+        """Compute the outputs of every row's model on that row's samples."""
 
     def scores(self, w: Tensor, table: Table, rows: Tensor) -> Tensor:
         """Compute the outputs of one model ``(p,)`` for rows of a table, ``(n, outputs)``."""
@@ -49,27 +49,27 @@ class Network(Protocol):
     ) -> Tensor:
         """Compute d(loss)/d(w), ``(rows, p)``, where `slope` maps logits to d(loss)/d(logits).
 
-        In the memory of `buffers` intermediate results may be kept until the next gradient.
+        `buffers` may hold intermediate results until the next gradient.
         """
         logits, pullback = self.vjp(w, x, s)
         return pullback(slope(logits))
 
     def settle(self, w: Tensor, batches: Callable[[], Iterable[Tensor]]) -> Tensor:
-        """Return the models with what they measure of their own people, once they are trained.
+        """Return trained models with the statistics that they measure on their samples.
 
-        Every call of `batches` goes once over the inputs of these people, each ``(rows, n, ...)``.
+        Every call of `batches` goes once over the inputs of these samples, each ``(rows, n, ...)``.
         """
         return w
 
     def like(self, outputs: int) -> Network:
-        """Return a network of the same form with other outputs, to guess S where it is no input."""
+        """Return a network of the same form with other outputs, which predicts S."""
         raise InputError(f"{self.words} cannot guess S, which this needs: take linear or an MLP.")
 
     def design(self, x: Tensor, s: Tensor) -> Tensor:
         """Return what the logits are linear in, ``(rows, n, q)``; the last of it is the constant 1.
 
-        A model's row then has the coefficients output by output, all without the constant's, then
-        the constant's of every output, the intercepts.
+        A model's row then has the coefficients output by output without those of the constant, then
+        the intercepts, which are those of the constant.
         """
         raise InputError(
             f"{self.words} is not linear in its parameters: take {option('model', 'linear')} or "
@@ -80,7 +80,7 @@ class Network(Protocol):
         """Describe the network for `from_dict`, as JSON can hold it."""
 
     def buffers(self) -> dict[str, Tensor]:
-        """Numbers that belong to the network and are not trained."""
+        """Return numbers that belong to the network and are not trained."""
         return {}
 
 
@@ -92,5 +92,5 @@ def group_inputs(s: Tensor, groups: int, dtype: torch.dtype = torch.float32) -> 
 
 
 def with_group(x: Tensor, s: Tensor, groups: int) -> Tensor:
-    """Put S behind the inputs ``(..., n, d)``."""
+    """Append S to the inputs ``(..., n, d)``."""
     return torch.cat([x, group_inputs(s, groups, x.dtype)], dim=-1) if groups else x

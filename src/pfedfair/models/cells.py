@@ -1,4 +1,4 @@
-"""Cells of a network's outputs, in which people can be counted.
+"""Cells of a network's outputs, in which rows can be counted.
 
 Probabilities of two classes fall into bins of equal width. Those of more classes are rounded to the
 nearest of a lattice of points: k / steps for whole numbers k that add up to `steps`.
@@ -15,7 +15,7 @@ from pfedfair.data.task import outputs
 
 
 class Simplex:
-    """Cells for the probabilities of `classes` classes, `most` of them at the most."""
+    """Cells for the probabilities of `classes` classes, at most `most` of them."""
 
     def __init__(self, classes: int, most: int) -> None:
         self.classes = classes
@@ -36,16 +36,16 @@ class Simplex:
         self.number = len(codes)
         self.centres = (points[order] + 1 / classes) / (self.steps + 1)  # never 0
 
-    def place(self, p: Tensor) -> Tensor:
-        """The cell of each vector of probabilities, ``(..., classes)`` to ``(...)``."""
+    def locate(self, p: Tensor) -> Tensor:
+        """Return the cell of each vector of probabilities, ``(..., classes)`` to ``(...)``."""
         if self.classes == 2:
             return (p[..., 1] * self.steps).long().clamp(max=self.steps - 1)
         scaled = p * self.steps
-        whole = scaled.floor()
+        floor = scaled.floor()
         # The classes with the largest remainders get what is missing to `steps`.
-        rank = (scaled - whole).argsort(dim=-1, descending=True, stable=True).argsort(-1)
-        missing = (self.steps - whole.sum(-1, keepdim=True)).round()
-        return torch.searchsorted(self.codes, self._code((whole + (rank < missing)).long()))
+        rank = (scaled - floor).argsort(dim=-1, descending=True, stable=True).argsort(-1)
+        missing = (self.steps - floor.sum(-1, keepdim=True)).round()
+        return torch.searchsorted(self.codes, self._code((floor + (rank < missing)).long()))
 
     def _code(self, points: Tensor) -> Tensor:
         base = (self.steps + 1) ** torch.arange(self.classes)
@@ -62,18 +62,18 @@ class Cells:
         self.group = Simplex(groups, group_bins) if groups else None
         self.number = self.label.number * (self.group.number if self.group else 1)
 
-    def place(self, logits: Tensor) -> Tensor:
-        """The cell of each person, by a network's logits and then its head's."""
+    def locate(self, logits: Tensor) -> Tensor:
+        """Return the cell of each row by a network's logits, then its head's."""
         width = outputs(self.classes)
-        place = self.label.place(probabilities(logits[..., :width].double()))
+        cell = self.label.locate(probabilities(logits[..., :width].double()))
         if self.group is None:
-            return place
+            return cell
         guess = probabilities(logits[..., width:].double())
-        return place * self.group.number + self.group.place(guess)
+        return cell * self.group.number + self.group.locate(guess)
 
 
 def probabilities(logits: Tensor) -> Tensor:
-    """Of each class, ``(..., classes)``, from one log-odds or a logit for each class."""
+    """Return the classes' probabilities from one log-odds or a logit for each class."""
     if logits.shape[-1] > 1:
         return logits.softmax(-1)
     positive = torch.sigmoid(logits)

@@ -1,9 +1,9 @@
 """Multi-layer perceptrons with ReLU, all clients in one batched matrix product per layer.
 
 The gradient is written out by hand: for networks this small, recording a graph costs more than
-the arithmetic. Hidden layers are left to a library in C where it was built. A row has the layout
-of ``parameters_to_vector`` on the same ``nn.Sequential`` of ``nn.Linear`` layers, so weights move
-freely between the two.
+the arithmetic. A library in C, where it was built, computes networks with hidden layers. A row has
+the layout of ``parameters_to_vector`` on the same ``nn.Sequential`` of ``nn.Linear`` layers, so
+weights can be copied from one to the other.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ Layer = tuple[int, int, int]  # start in a model's row, fan-in, fan-out
 class MLP(Network):
     """A stack of perceptrons ``inputs -> hidden[0] -> ... -> outputs``.
 
-    With `groups` it looks at S, too: as one more input for two groups, else one for each. Inputs of
+    With `groups` S is an input, too: one number for two groups, else one for each. Inputs of
     another shape, such as images, are flattened.
     """
 

@@ -20,7 +20,7 @@ class Module(Network):
     The module maps the inputs ``(n, ...)`` to ``(n, outputs)``. If its ``forward`` takes a second
     argument, it is given the groups ``(n,)`` there; with `groups` it gets them behind flat inputs,
     as `MLP` does. It runs in evaluation mode: buffers, such as the running statistics of a batch
-    normalisation, are the same for all clients and stay as they are. Yours is copied, not changed.
+    normalisation, are the same for all clients and do not change. The module is copied.
     Every run starts from fresh values of the layers that can draw them (``reset_parameters``);
     parameters without such a layer start from the values that they have.
     """
@@ -31,8 +31,8 @@ class Module(Network):
         self.words = f"module {type(module).__name__}"
         self.shapes = {name: p.shape for name, p in module.named_parameters()}
         self.size = sum(shape.numel() for shape in self.shapes.values())
-        places = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-        taken = [p for p in signature(module.forward).parameters.values() if p.kind in places]
+        positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+        taken = [p for p in signature(module.forward).parameters.values() if p.kind in positional]
         self.takes_s = any(p.name == "s" or p.default is Parameter.empty for p in taken[1:2])
 
     def init(self, rng: np.random.Generator) -> Tensor:
@@ -40,12 +40,12 @@ class Module(Network):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(rng.integers(2**63)))
             for layer in self.module.modules():
-                own = list(layer.parameters(recurse=False))
-                if own and callable(reset := getattr(layer, "reset_parameters", None)):
-                    kept = {name: buffer.clone() for name, buffer in layer.named_buffers()}
-                    reset()  # which would forget running statistics, too
+                has_parameters = any(True for _ in layer.parameters(recurse=False))
+                if has_parameters and callable(reset := getattr(layer, "reset_parameters", None)):
+                    before = {name: buffer.clone() for name, buffer in layer.named_buffers()}
+                    reset()  # which resets running statistics, too
                     for name, buffer in layer.named_buffers():
-                        buffer.copy_(kept[name])
+                        buffer.copy_(before[name])
         return nn.utils.parameters_to_vector(self.module.parameters()).detach().clone()
 
     def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:

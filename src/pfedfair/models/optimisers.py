@@ -1,7 +1,7 @@
 """Steps on a stack of models: called with ``w``, which is updated in place, and its gradient.
 
 Moments start at zero with every new step and belong to one row each, so a stack of clients moves
-exactly as each client would by itself.
+exactly as each client would on its own.
 """
 
 from collections.abc import Callable

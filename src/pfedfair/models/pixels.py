@@ -1,4 +1,4 @@
-"""Networks on pixels: one large module, a row of parameters at a time."""
+"""Networks on pixels: one large module, applied to one model at a time."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,20 +14,20 @@ from pfedfair.models.architectures import PIXELS, build, check, layout
 from pfedfair.models.base import Network
 
 MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's red, green and blue
-MEMORY = 2**30  # bytes for what one slice of a batch keeps, where it can be sliced
+MEMORY = 2**30  # bytes of activations of one slice of a batch, where it can be sliced
 
 
 class Pixels(Network):
-    """A network from `PIXELS` on pictures of `size` x `size` pixels, values from 0 to 255.
+    """A network from `PIXELS` on images of `size` x `size` pixels, values from 0 to 255.
 
     A row is a model's parameters and then its buffers: mean, variance and number of batches of
     every batch normalisation. While it trains, these layers normalise by the batch's own
     statistics. The buffers are not moved by training: `settle` measures them, and from then on
-    `logits` normalises by them. A model that is not settled is scored by the batch's own statistics
-    here, too, so its scores depend on who else is in the batch.
+    `logits` normalises by them. A model that is not settled is scored by the batch's statistics,
+    too, so its scores depend on the other images of the batch.
 
-    Nothing else is random or differs between training and use: dropout is off. S is not looked at.
-    It runs on a GPU if there is one; rows of parameters stay on the CPU outside.
+    Nothing else is random or differs between training and use: dropout is off. S is not an input.
+    It runs on a GPU if there is one; models stay on the CPU between calls.
 
     Parameters
     ----------
@@ -44,10 +44,10 @@ class Pixels(Network):
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.module = layout(name, size, outputs)
         self.trained = {key: value.shape for key, value in self.module.named_parameters()}
-        self.kept = {key: value.shape for key, value in self.module.named_buffers()}
-        self.measured = sum(shape.numel() for shape in self.kept.values())
+        self.buffer_shapes = {key: value.shape for key, value in self.module.named_buffers()}
+        self.measured = sum(shape.numel() for shape in self.buffer_shapes.values())
         self.size = self.measured + sum(shape.numel() for shape in self.trained.values())
-        self.slice = max(1, MEMORY // (PIXELS[name].kept * size**2))
+        self.slice = max(1, MEMORY // (PIXELS[name].pixel_bytes * size**2))
 
     def init(self, rng: np.random.Generator) -> Tensor:
         """Let every layer draw its own initial values, from a seed drawn here."""
@@ -91,32 +91,32 @@ class Pixels(Network):
     # --- one model ------------------------------------------------------------------------------
 
     def _scores(self, row: Tensor, x: Tensor) -> Tensor:
-        """Scores of one model: by its own statistics, else by those of the whole batch."""
-        trained, kept = self._parts(row.to(self.device))
-        if self.measured and not bool(kept[-1] > 0):  # the last is a number of batches
+        """Score by one model: by its statistics, or by the batch's if it is not settled."""
+        trained, buffers = self._parts(row.to(self.device))
+        if self.measured and not bool(buffers[-1] > 0):  # the last is a number of batches
             with self._by_batch():
-                return self._call(trained, kept, x).to(row.device)
-        parts = [self._call(trained, kept, some) for some in torch.split(x, self.slice)]
+                return self._call(trained, buffers, x).to(row.device)
+        parts = [self._call(trained, buffers, part) for part in torch.split(x, self.slice)]
         return torch.cat(parts).to(row.device)
 
     def _one_vjp(self, row: Tensor, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        """Scores of one model as it trains, and the map from their slope to the row's.
+        """Return the scores of one model in training, and the map from their slope to the row's.
 
-        A batch that is too large is done in slices, and each again for its gradient: that takes a
-        third longer, and memory for one slice only. Batch statistics need the whole batch.
+        A batch that is too large is processed in slices, each once more for its gradient: that
+        takes a third longer, and memory for one slice only. Batch statistics need the full batch.
         """
-        trained, kept = self._parts(row.to(self.device).detach())
-        none = torch.zeros_like(kept)  # the buffers' slope
+        trained, buffers = self._parts(row.to(self.device).detach())
+        no_slope = torch.zeros_like(buffers)  # of the buffers
         if not self.measured and len(x) > self.slice:
             return self._scores(row, x).detach(), lambda slope: self._sliced(trained, x, slope)
         trained.requires_grad_()
         with torch.enable_grad(), self._by_batch():
-            scores = self._call(trained, kept, x)
+            scores = self._call(trained, buffers, x)
 
         def pull(slope: Tensor) -> Tensor:
             slope = slope.to(self.device)
             (grad,) = torch.autograd.grad(scores, trained, slope, retain_graph=True)
-            return torch.cat([grad, none]).to(row.device)
+            return torch.cat([grad, no_slope]).to(row.device)
 
         return scores.detach().to(row.device), pull
 
@@ -124,26 +124,26 @@ class Pixels(Network):
         total = torch.zeros_like(trained)
         trained = trained.detach().requires_grad_()
         parts = torch.split(x, self.slice), torch.split(slope.to(self.device), self.slice)
-        for some, slopes in zip(*parts, strict=True):
+        for inputs, slopes in zip(*parts, strict=True):
             with torch.enable_grad():
-                scores = self._call(trained, trained[:0], some)
+                scores = self._call(trained, trained[:0], inputs)
             total += torch.autograd.grad(scores, trained, slopes)[0]
         return total.to(slope.device)
 
     def _parts(self, row: Tensor) -> tuple[Tensor, Tensor]:
-        """A model's parameters and its buffers."""
-        trained, kept = torch.split(row, [self.parameters, self.measured])
-        return trained, kept
+        """Split a model's row into its parameters and its buffers."""
+        trained, buffers = torch.split(row, [self.parameters, self.measured])
+        return trained, buffers
 
-    def _call(self, trained: Tensor, kept: Tensor, x: Tensor) -> Tensor:
-        named = {**_shaped(trained, self.trained), **_shaped(kept, self.kept)}
+    def _call(self, trained: Tensor, buffers: Tensor, x: Tensor) -> Tensor:
+        named = {**_shaped(trained, self.trained), **_shaped(buffers, self.buffer_shapes)}
         try:
             out: Tensor = functional_call(self.module, named, (self._inputs(x),))
         except ValueError as error:
             if "more than 1 value per channel" not in str(error):
                 raise
             raise InputError(
-                f"{self.words} normalises by the images of a batch, and there is one alone: "
+                f"{self.words} normalises by the images of a batch, and there is only one: "
                 "give every client at least two."
             ) from error
         return out
@@ -172,7 +172,7 @@ class Pixels(Network):
 
 
 def _shaped(flat: Tensor, shapes: dict[str, torch.Size]) -> dict[str, Tensor]:
-    """Views of a flat row, by name."""
+    """View a flat row as tensors, by name."""
     pieces = torch.split(flat, [shape.numel() for shape in shapes.values()])
     return {name: piece.view(shape)
             for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}  # fmt: skip

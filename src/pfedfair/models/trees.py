@@ -1,9 +1,9 @@
-"""An ensemble of decision trees as one flat row of numbers, so that it is kept like any network.
+"""An ensemble of decision trees as one flat row of numbers, stored like any network.
 
-A row is ``trees`` x ``nodes`` x 5 numbers and one more. Of every node: the input that it looks at,
-the threshold (up to it a person goes left, above it right), the numbers of the nodes to the left
+A row is ``trees`` x ``nodes`` x 5 numbers and one more. Of every node: the number of its input,
+the threshold (a sample at or below it goes left, else right), the numbers of the nodes to the left
 and to the right, and the value. A leaf leads to itself. The score, a log-odds, is the sum of the
-values of the leaves that a person ends in, and the last number. An empty row scores 0.
+values of the leaves that a sample reaches, and the last number. An empty row scores 0.
 """
 
 from collections.abc import Callable
@@ -31,10 +31,10 @@ class Trees(Network):
         return torch.zeros(self.size)
 
     def pack(self, trees: list[np.ndarray], base: float) -> Tensor:
-        """Lay trees out as a row, each ``(nodes, 5)`` as above.
+        """Flatten trees into a row, each ``(nodes, 5)`` as above.
 
-        Thresholds are rounded down to single precision: inputs of single precision then go where
-        they went before.
+        Thresholds are rounded down to single precision: inputs of single precision then take
+        the same way.
         """
         row = np.zeros((self.trees, self.nodes, FIELDS))
         for tree, nodes in zip(row, trees, strict=False):

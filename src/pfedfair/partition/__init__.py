@@ -1,4 +1,4 @@
-"""Which client holds which rows.
+"""Partitions of the rows among clients.
 
 A plan is a recipe; `plan.split(data, seed)` deals the rows. Training rows, validation rows and the
 held-out pool never overlap. Plans are also known by lower-case names, as in
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def from_dict(about: Mapping[str, Any]) -> Plan:
-    """Make the plan that `Plan.to_dict` described; JSON's lists are as good as tuples.
+    """Make the plan that `Plan.to_dict` described, also with JSON's lists instead of tuples.
 
     >>> from_dict(fixed_shares(20).to_dict())
     FixedShares(clients=20, under_fraction=0.2, share=0.8, validation=0.0, rows=None)
@@ -58,7 +58,7 @@ def choose(
 ) -> Plan:
     """Return the plan for one of `WAYS`, as a command or a site's settings ask for it.
 
-    A `column` of clients is a way by itself; a data set may have one of its own.
+    With a `column` there is one client per value of it; a data set may have a default column.
     """
     known("partition", way, WAYS)
     if column is None and clients is None and way in ("fixed", "column"):

@@ -1,4 +1,4 @@
-"""What a partition and a plan are, and what plans share."""
+"""Partitions, plans, and the dealing of rows that plans share."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,15 +14,15 @@ from pfedfair._util.scalars import to_scalars
 from pfedfair.data.dataset import Dataset, PaperPlan
 
 Rows = np.ndarray
-MOST, SHOWN = 100, 20  # clients that are listed one by one; of more, so many
+MOST, SHOWN = 100, 20  # more than `MOST` clients are not all listed, but the first `SHOWN`
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The row numbers of every client, and the pool: all rows that nobody trains or tunes on.
+    """The row numbers of every client, and the pool: all rows that no client trains or tunes on.
 
     `shared_conditional` says that clients differ in their share of S only, P(X, Y | S) being the
-    same by construction. Then the whole pool, weighted to a client's share, is a test set for it.
+    same by construction. Then the pool, weighted to a client's share, is a test set for it.
     """
 
     data: Dataset
@@ -32,8 +32,8 @@ class Partition:
     pool: Rows
     names: tuple[str, ...]
     shared_conditional: bool
-    column: str | None = None  # that says whose a row is, if there is one
-    notes: tuple[str, ...] = ()  # who was left out
+    column: str | None = None  # the column with each row's client, if there is one
+    notes: tuple[str, ...] = ()  # which clients were left out
 
     def __repr__(self) -> str:
         return f"<Partition of {self.data.name}: {len(self.names)} clients>"
@@ -41,14 +41,15 @@ class Partition:
     @cached_property
     def shares(self) -> np.ndarray:
         """Each client's shares of the groups among its training and validation rows."""
-        own = zip(self.train, self.validation, strict=True)
-        return self.shares_of([np.concatenate(parts) for parts in own])
+        pairs = zip(self.train, self.validation, strict=True)
+        return self.shares_of([np.concatenate(pair) for pair in pairs])
 
     def shares_of(self, clients: Sequence[Rows]) -> np.ndarray:
-        """The groups' shares of some rows of each client, by weight if rows have weights."""
+        """Return the groups' shares among rows of each client, by weight if rows have weights."""
         s, weight, groups = self.data.s, self.data.weight, len(self.data.group_names)
-        of = [None if weight is None else weight[rows] for rows in clients]
-        counts = [np.bincount(s[rows], w, groups) for rows, w in zip(clients, of, strict=True)]
+        weights = [None if weight is None else weight[rows] for rows in clients]
+        pairs = zip(clients, weights, strict=True)
+        counts = [np.bincount(s[rows], w, groups) for rows, w in pairs]
         return np.array([count / count.sum() for count in counts])
 
     @property
@@ -59,14 +60,14 @@ class Partition:
     @cached_property
     def roles(self) -> tuple[str, ...]:
         """Underrepresented: the client's largest group is not the federation's."""
-        everyone = np.concatenate(self.train + self.validation)
-        size = np.bincount(self.data.s[everyone], minlength=len(self.data.group_names))
+        rows = np.concatenate(self.train + self.validation)
+        size = np.bincount(self.data.s[rows], minlength=len(self.data.group_names))
         largest = size == size.max()
         against = self.shares[:, largest].max(1) < self.shares.max(1)
         return tuple("underrepresented" if a else "overrepresented" for a in against)
 
     def table(self) -> pd.DataFrame:
-        """One row per client: how many rows it has, and of whom."""
+        """Return one line per client: its numbers of rows, and its shares of the groups."""
         names = np.array(self.data.group_names)
         groups = {f"share {name}": self.shares[:, z] for z, name in enumerate(names)}
         if len(names) > 3:
@@ -86,11 +87,11 @@ class Partition:
         return pd.DataFrame(table)
 
     def describe(self) -> str:
-        """Print-ready table of shares."""
+        """Return the table as text, with the pool and the notes."""
         table = self.table()
-        few = table if len(table) <= MOST else table.head(SHOWN)
-        text = few.to_string(index=False, float_format="{:.3f}".format)
-        if len(few) < len(table):
+        listed = table if len(table) <= MOST else table.head(SHOWN)
+        text = listed.to_string(index=False, float_format="{:.3f}".format)
+        if len(listed) < len(table):
             least, most = table["train"].min(), table["train"].max()
             text += (
                 f"\nand {len(table) - SHOWN:,} more clients; of all {len(table):,} each has "
@@ -102,7 +103,7 @@ class Partition:
 class Plan:
     """A recipe for a partition; each is a frozen dataclass.
 
-    `column` is the column that says whose a row is, if there is one; it is not an input.
+    `column` is the column with each row's client, if there is one; it is not an input.
     """
 
     column: str | None
@@ -112,8 +113,8 @@ class Plan:
         """Check the fields that several plans have."""
         to_scalars(self)
         clients, rows = getattr(self, "clients", None), getattr(self, "rows", None)
-        by_itself = getattr(self, "column", None) is not None  # a column says how many clients
-        if rows is not None and (rows < 1 or (clients is None and not by_itself)):
+        by_column = getattr(self, "column", None) is not None  # which determines the clients
+        if rows is not None and (rows < 1 or (clients is None and not by_column)):
             raise InputError(
                 f"rows is the number of rows of each client, at least 1; say {option('clients')} "
                 f"or {option('client', python='column')}, too."
@@ -124,7 +125,7 @@ class Plan:
             if not 0 <= (share := getattr(self, name, 0)) <= 1:
                 raise InputError(f"{name} must be in [0, 1], got {share:g}.")
         for name in ("test", "validation"):
-            if not 0 <= (part := getattr(self, name, 0)) < 1:  # some must be left for training
+            if not 0 <= (part := getattr(self, name, 0)) < 1:  # training needs rows, too
                 raise InputError(f"{name} must be in [0, 1), got {part:g}.")
 
     @property
@@ -137,7 +138,7 @@ class Plan:
         raise NotImplementedError
 
     def rows_each(self, data: Dataset) -> int | None:
-        """Return the training rows of a client, if the plan says how many and all have as many."""
+        """Return the number of training rows per client, if the plan gives all the same."""
         return None
 
     def to_dict(self) -> dict[str, Any]:
@@ -158,29 +159,29 @@ def paper_plan(data: Dataset) -> PaperPlan:
 
 
 def rows_each(data: Dataset, clients: int, rows: int | None) -> int:
-    """Return the rows of each of equal clients: by default as many in all as in the paper."""
+    """Return the rows per client, all equal: by default as many in total as in the paper."""
     return rows or paper_plan(data).rows // clients
 
 
 def equal_clients(data: Dataset, shares: np.ndarray, rows: int | None) -> np.ndarray:
-    """Rows of (S=0, S=1) per client, all of equal size.
+    """Return the numbers of rows (S=0, S=1) per client, all clients of equal size.
 
-    `shares` are those of the group that the paper's underrepresented clients have most of.
+    `shares` are those of the larger group of the paper's underrepresented clients.
     """
     plan, rows = paper_plan(data), rows_each(data, len(shares), rows)
     if rows < 1:
         raise InputError(f"{len(shares)} clients are too many: there would be no row for each.")
-    those = np.rint(shares * rows).astype(int)
-    counts = np.stack([rows - those, those], axis=1)
+    larger = np.rint(shares * rows).astype(int)
+    counts = np.stack([rows - larger, larger], axis=1)
     return counts if plan.under[1] > plan.under[0] else counts[:, ::-1]
 
 
 def deal(
     data: Dataset, counts: np.ndarray, test_fraction: float, validation: float, seed: int
 ) -> Partition:
-    """Deal each group's shuffled rows: first everybody's training rows, then the test rows.
+    """Deal each group's shuffled rows: first all training rows, then the test rows.
 
-    Where the data has rows for the test alone, test rows are dealt from these, and they are the
+    Where the data reserves rows for the test, test rows are dealt from these, and they are the
     pool.
     """
     tests = np.rint(counts * test_fraction).astype(int)
@@ -194,12 +195,12 @@ def deal(
         else:
             held = rows & data.held
             _enough(data, group, train, needed - train, (rows & ~held).sum(), held.sum())
-            fit, check = (rng.permutation(np.flatnonzero(some)) for some in (rows & ~held, held))
+            fit, check = (rng.permutation(np.flatnonzero(mask)) for mask in (rows & ~held, held))
             dealing = np.concatenate([fit[:train], check[: needed - train]])
         dealt.append(np.split(dealing, np.cumsum(both[:-1, group])))
     hands = [np.concatenate(hand) for hand in zip(*dealt, strict=True)]
-    own = [stratified(hand, data.s, validation, rng) for hand in hands[: len(counts)]]
-    checks, train = zip(*own, strict=True)
+    split = [stratified(hand, data.s, validation, rng) for hand in hands[: len(counts)]]
+    checks, train = zip(*split, strict=True)
     rest = np.arange(len(data)) if data.held is None else np.flatnonzero(data.held)
     pool = np.setdiff1d(rest, np.concatenate(train + checks))
     held = tuple(np.sort(hand) for hand in hands[len(counts) :])
@@ -208,12 +209,12 @@ def deal(
 
 
 def _enough(data: Dataset, group: int, train: int, test: int, able: int, able_test: int) -> None:
-    """Refuse to deal more rows of a group than there are."""
+    """Refuse to deal more rows of a group than the data has."""
     if train > able or test > able_test:
-        there = f"{able}" if data.held is None else f"{able} to train and {able_test} to test"
+        present = f"{able}" if data.held is None else f"{able} to train and {able_test} to test"
         raise InputError(
             f"The partition needs {train + test} rows of {data.group_names[group]} ({train} to "
-            f"train, {test} to test), {data.name} has {there}: ask for fewer clients or another "
+            f"train, {test} to test), {data.name} has {present}: ask for fewer clients or another "
             "share."
         )
 
@@ -226,20 +227,20 @@ def hold_out(
     seed: int,
     most: int | None = None,
 ) -> Partition:
-    """Let each client keep a part of its own rows for the test, of each group alike.
+    """Hold out a part of each client's rows for the test, stratified by group.
 
-    Where the data has rows for the test alone, it keeps those. With `most`, it keeps all that are
-    more than so many.
+    Where the data reserves rows for the test, those are held out. With `most`, at most that many
+    rows of a client are not.
     """
     rng = seeds.generator(seed, seeds.PARTITION)
     parts = []
     for rows in clients.values():
         if data.held is None:
             part = test if most is None else max(test, 1 - most / len(rows))
-            held, own = stratified(rows, data.s, part, rng)
+            held, rest = stratified(rows, data.s, part, rng)
         else:
-            held, own = rows[data.held[rows]], rows[~data.held[rows]]
-        check, fit = stratified(own, data.s, validation, rng)
+            held, rest = rows[data.held[rows]], rows[~data.held[rows]]
+        check, fit = stratified(rest, data.s, validation, rng)
         parts.append((fit, check, held))
     train, checks, tests = zip(*parts, strict=True)
     pool = np.sort(np.concatenate(tests))
@@ -250,8 +251,9 @@ def stratified(
     rows: Rows, s: np.ndarray, fraction: float, rng: np.random.Generator
 ) -> tuple[Rows, Rows]:
     """Split rows in two, `fraction` of each group in the first part."""
-    own = s[rows]  # not all of s: that would take as long as there are rows in the federation
-    each = (rng.permutation(rows[own == z]) for z in range(max(2, int(own.max(initial=0)) + 1)))
-    cut = [np.split(mine, [round(fraction * len(mine))]) for mine in each]
+    groups = s[rows]  # not all of s: that would take time for every row of the federation
+    number = max(2, int(groups.max(initial=0)) + 1)
+    shuffled = [rng.permutation(rows[groups == z]) for z in range(number)]
+    cut = [np.split(part, [round(fraction * len(part))]) for part in shuffled]
     first, second = (np.sort(np.concatenate(part)) for part in zip(*cut, strict=True))
     return first, second

@@ -1,4 +1,4 @@
-"""Clients that the data has: one for each value of a column."""
+"""Natural clients: one for each value of a column."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables.cells import factor
 from pfedfair.partition.base import Partition, Plan, Rows, hold_out
 
-FEWEST = 20  # rows of a client, if nobody says otherwise
+FEWEST = 20  # rows of a client, unless `min_rows` is given
 UNKNOWN = "?"
 NAMED = 10  # clients that a note names
 
 
 @dataclass(frozen=True)
 class ByColumn(Plan):
-    """One client per value of a column; each keeps a part `test` of its own rows for the test.
+    """One client per value of a column; a part `test` of its rows is held out for the test.
 
-    With `rows` a client trains on so many at the most, and all its others are for the test. With
-    `min_rows` clients with fewer rows are left out; without it, fewer than 20 are refused. Where
-    the data has rows for the test alone, the others count.
+    With `rows` a client trains on at most that many, and the rest is for the test. With `min_rows`
+    clients with fewer rows are left out; without it, fewer than 20 are refused. Where the data
+    reserves rows for the test, only the others count.
     """
 
     column: str
@@ -61,9 +61,9 @@ class ByColumn(Plan):
             )
         if len(small) == len(clients):
             raise InputError(f"No client of column '{self.column}' has {self.min_rows} rows.")
-        few = set(small)
-        kept = {name: rows for name, rows in clients.items() if name not in few}
-        dealt = hold_out(data, kept, self.test, self.validation, seed, self.rows)
+        excluded = set(small)
+        large = {name: rows for name, rows in clients.items() if name not in excluded}
+        dealt = hold_out(data, large, self.test, self.validation, seed, self.rows)
         notes = self._left_out(small, size) if small else ()
         return replace(dealt, notes=notes, column=self.column)
 
@@ -79,10 +79,10 @@ class ByColumn(Plan):
 
 
 def clients_of(column: pd.Series[Any]) -> dict[str, Rows]:
-    """The rows of each client by its name, in the order of names.
+    """Return the rows of each client by its name, in the order of names.
 
-    Equal names are one client, however a program read them; a name is as it is written, if all
-    cells write it alike. People whose client is "?" have that one.
+    Equal names are one client, however a program read them; a name is spelt as in the column if
+    all its cells are spelt alike. "?" is the name of a client like any other.
     """
     codes, words = factor(column)
     unknown = (column.astype(str).str.strip() == UNKNOWN).to_numpy(bool)
@@ -95,7 +95,9 @@ def clients_of(column: pd.Series[Any]) -> dict[str, Rows]:
     if not pd.api.types.is_numeric_dtype(column):
         spelled = column.astype(str).str.strip().groupby(codes).agg(["first", "nunique"])
         alike = spelled["nunique"].to_numpy() == 1
-        words = [s if one else w for s, one, w in zip(spelled["first"], alike, words, strict=True)]
+        words = [
+            s if same else w for s, same, w in zip(spelled["first"], alike, words, strict=True)
+        ]
     order = np.argsort(codes, kind="stable")
     rows = np.split(order, np.cumsum(np.bincount(codes))[:-1])
     found = dict(zip(words, rows, strict=True))

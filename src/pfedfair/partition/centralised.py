@@ -1,4 +1,4 @@
-"""Nobody is apart: all rows in one place, for centralised training."""
+"""One client with all rows, for centralised training."""
 
 from dataclasses import dataclass, replace
 
@@ -10,10 +10,10 @@ from pfedfair.partition.base import Partition, Plan, deal, hold_out
 
 @dataclass(frozen=True)
 class Together(Plan):
-    """One client with all rows, of which it keeps a part `test` for the test.
+    """One client with all rows, of which a part `test` is held out for the test.
 
-    With `paper` it has as many rows of each group as all clients of the paper's plan together, to
-    train and to test, if there are so many.
+    With `paper` it has as many rows of each group as all clients of the paper's plan in total, to
+    train and to test.
     """
 
     test: float = 0.25

@@ -1,4 +1,4 @@
-"""The paper's two kinds of client, their shares of S drawn."""
+"""The paper's two kinds of client, with random shares of S."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class DirichletMixture(Plan):
     The two kinds of client (see `FixedShares`) have the given `means` of their share of the group
     that is the minority overall, exactly: draws are shifted to that mean. The paper's symmetric
     alphas 0.5 and 1 would have mean 1/2; `concentration` (the sum of the two Dirichlet parameters,
-    for under- and overrepresented clients) says how little a client strays from its mean.
+    for under- and overrepresented clients) says how close clients are to their mean.
     """
 
     clients: int = 20
@@ -54,7 +54,7 @@ class DirichletMixture(Plan):
 
 
 def recentred_beta(mean: float, concentration: float, n: int, rng: Generator) -> np.ndarray:
-    """Two-valued Dirichlet draws in [0, 1], shifted so that their average is `mean`."""
+    """Draw from a beta distribution on [0, 1], shifted so that the average is `mean`."""
     draws = rng.beta(mean * concentration, (1 - mean) * concentration, n)
     for _ in range(100):  # a shift may push draws over an edge, where they are clipped
         if n == 0 or abs(draws.mean() - mean) < 1e-9:

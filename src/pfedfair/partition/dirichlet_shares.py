@@ -1,4 +1,4 @@
-"""Clients of any data set, their parts of each group drawn."""
+"""Clients of any data set, with random parts of each group."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ from pfedfair.partition.base import Partition, Plan, deal
 class DirichletShares(Plan):
     """Deal each group's rows to the clients in parts that a symmetric Dirichlet draws.
 
-    For any data and any number of groups. A small `concentration` makes clients that differ much.
-    A part `test` of the rows is left for the held-out pool.
+    For any data and any number of groups. With a small `concentration` clients differ widely.
+    A part `test` of the rows is the held-out pool.
     """
 
     clients: int

@@ -1,7 +1,7 @@
 """Dependence measures between a prediction and S: one file each, one signature.
 
 A penalty maps logits ``(rows, n, 1)``, labels, groups and weights ``(rows, n)`` to one number per
-row. It is a plain differentiable function; its slope comes from autograd, or by hand for those in
+row. It is a differentiable function; its slope comes from autograd, or is written out for those in
 `SLOPES`. Those in `CLASSES` take logits of more than two classes too, those in `GROUPS` more than
 two groups.
 """

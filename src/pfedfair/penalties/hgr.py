@@ -18,14 +18,14 @@ def hgr(
 ) -> Tensor:
     """Return the chi-square bound of HGR^2 of every row, ``(rows,)``.
 
-    The score's distribution is smoothed by a kernel of `bandwidth` onto `points` places in [0, 1].
+    A kernel of `bandwidth` smooths the score's distribution on a grid of `points` in [0, 1].
     """
     return chi_square(score_joint(logits, s, weight, bandwidth, points))
 
 
 def score_joint(logits: Tensor, s: Tensor, weight: Tensor, bandwidth: float, points: int) -> Tensor:
-    """P(S = z, score near u) on a grid of u, ``(rows, groups, points)``."""
-    places = torch.linspace(0, 1, points, dtype=logits.dtype)
-    distance = (torch.sigmoid(logits) - places) / bandwidth
-    kernel = torch.softmax(-(distance**2) / 2, dim=-1)  # each person's mass on the grid is 1
+    """Return P(S = z, score near u) on a grid of u, ``(rows, groups, points)``."""
+    grid = torch.linspace(0, 1, points, dtype=logits.dtype)
+    distance = (torch.sigmoid(logits) - grid) / bandwidth
+    kernel = torch.softmax(-(distance**2) / 2, dim=-1)  # each sample's mass on the grid is 1
     return members(s, weight).mT @ kernel

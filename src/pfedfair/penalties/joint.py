@@ -7,31 +7,31 @@ from pfedfair.models.cells import probabilities
 
 
 def members(s: Tensor, weight: Tensor) -> Tensor:
-    """Weight of each person in each group, ``(rows, n, groups)``.
+    """Return the weight of each sample in each group, ``(rows, n, groups)``.
 
-    There are as many groups as there are people of; a group that nobody is in changes nothing.
+    Groups after the last one that occurs are left out: without samples they change nothing.
     """
     groups = torch.arange(max(2, int(s.max()) + 1))
     return weight[..., None] * (s[..., None] == groups)
 
 
 def soft_joint(logits: Tensor, s: Tensor, weight: Tensor) -> Tensor:
-    """P(S = z, Yhat = y) when a person is predicted y with the probability that the model says.
+    """Return P(S = z, Yhat = y), where the probability of Yhat is the model's.
 
-    Returns ``(rows, groups, classes)``; each row's entries add up to 1.
+    It is ``(rows, groups, classes)``; each row's entries add up to 1.
     """
     return members(s, weight).mT @ probabilities(logits)
 
 
 def product(joint: Tensor) -> Tensor:
-    """P(S = z) P(Yhat = y): what the joint distribution would be under independence.
+    """Return P(S = z) P(Yhat = y), the joint distribution under independence.
 
-    Never 0, so that a group without rows divides nothing by nothing.
+    It is never 0, so that a group without samples does not lead to 0 / 0.
     """
     outer = joint.sum(-1, keepdim=True) * joint.sum(-2, keepdim=True)
     return outer.clamp_min(torch.finfo(joint.dtype).tiny)
 
 
 def chi_square(joint: Tensor) -> Tensor:
-    """``sum p(y, s)^2 / (p(y) p(s)) - 1`` of each row: 0 if and only if independent."""
+    """Return ``sum p(y, s)^2 / (p(y) p(s)) - 1`` of each row: 0 if and only if independent."""
     return (joint**2 / product(joint)).sum((-1, -2)) - joint.sum((-1, -2))

@@ -7,7 +7,7 @@ around every score :math:`p_i` it becomes
 .. math:: \hat P(\hat Y = 1 \mid z) = \frac{1}{n_z} \sum_{i \in z} \Phi\bigl((p_i - 1/2) / h\bigr)
 
 and the penalty is :math:`\sum_z H_\delta(\hat P(1 \mid z) - \hat P(1))`, group against all, with
-Huber's function H. With more than two classes :math:`p_i - 1/2` is half of what a class is ahead of
+Huber's function H. With more than two classes :math:`p_i - 1/2` is half the margin of a class over
 the next, the groups' rates are those of every class, and H is added up over the classes.
 """
 
@@ -33,12 +33,12 @@ def kde(
     ahead = torch.sigmoid(logits) - 0.5 if logits.shape[-1] == 1 else lead(logits.softmax(-1))
     total = torch.zeros_like(weight[:, 0])
     for positive in torch.special.ndtr(ahead / bandwidth).unbind(-1):
-        everyone = (weight * positive).sum(1)
+        overall = (weight * positive).sum(1)
         for z in range(max(2, int(s.max()) + 1)):
             member = weight * (s == z)
             size = member.sum(1)
             rate = (member * positive).sum(1) / size.clamp_min(torch.finfo(size.dtype).tiny)
-            gap = torch.where(size > 0, rate - everyone, torch.zeros_like(rate))
+            gap = torch.where(size > 0, rate - overall, torch.zeros_like(rate))
             total = total + huber_loss(gap, torch.zeros_like(gap), reduction="none", delta=delta)
     return total
 
@@ -46,7 +46,7 @@ def kde(
 def kde_slope(
     logits: Tensor, y: Tensor, s: Tensor, weight: Tensor, bandwidth: float = 0.1, delta: float = 1.0
 ) -> Tensor | None:
-    """d(kde)/d(logits) of every row, for two classes; nothing for more, which autograd does."""
+    """Return d(kde)/d(logits) of every row for two classes; None for more, left to autograd."""
     if logits.shape[-1] > 1:
         return None
     p = torch.sigmoid(logits)
@@ -60,7 +60,7 @@ def kde_slope(
 
 
 def contrast(s: Tensor, weight: Tensor) -> Tensor:
-    """What each person adds to a group's rate less everybody's, ``(rows, groups, n)``."""
+    """Return each sample's weight in a group's rate less the overall one, ``(rows, groups, n)``."""
     groups = torch.arange(max(2, int(s.max()) + 1)).unsqueeze(-1)
     member = weight.unsqueeze(1) * (s.unsqueeze(1) == groups)
     size = member.sum(2, keepdim=True)
@@ -69,6 +69,6 @@ def contrast(s: Tensor, weight: Tensor) -> Tensor:
 
 
 def lead(p: Tensor) -> Tensor:
-    """Half of what each class's probability is above the largest of the others', ``p``'s shape."""
+    """Return half the margin of each class over the largest other one, of the shape of `p`."""
     top = p.topk(2, dim=-1).values
     return (p - torch.where(p == top[..., :1], top[..., 1:], top[..., :1])) / 2

@@ -37,7 +37,7 @@ def adversarial_mutual_information(
 ) -> Tensor:
     """Return the adversary's lower bound on the mutual information of score and S, ``(rows,)``.
 
-    S is binary. A row with one group only has nothing to tell: 0.
+    S is binary. For a row with one group only it is 0.
     """
     score = torch.sigmoid(logits[..., 0])
     clues = torch.stack([torch.ones_like(score), score, score**2], dim=-1)

@@ -1,4 +1,4 @@
-"""What a client minimises: its loss, or its loss and a fairness penalty."""
+"""The objective of a client: its loss, or its loss and a fairness penalty."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from pfedfair.penalties import CLASSES, GROUPS, PENALTIES, SLOPES
 
 
 def losses(logits: Tensor, batch: Batch) -> Tensor:
-    """Cross-entropy of every person, ``(rows, n)``."""
+    """Return the cross-entropy of every sample, ``(rows, n)``."""
     if logits.shape[-1] > 1:
         right = torch.take_along_dim(logits, batch.y.long().unsqueeze(-1), -1)[..., 0]
         return logits.logsumexp(-1) - right
@@ -25,12 +25,12 @@ def losses(logits: Tensor, batch: Batch) -> Tensor:
 
 
 def loss(logits: Tensor, batch: Batch) -> Tensor:
-    """Mean cross-entropy of every row, ``(rows,)``."""
+    """Return the mean cross-entropy of every row, ``(rows,)``."""
     return (batch.weight * losses(logits, batch)).sum(1)
 
 
 def loss_slope(logits: Tensor, batch: Batch) -> Tensor:
-    """d(loss)/d(logits): the one derivative that is worth writing down."""
+    """Return d(loss)/d(logits), of the logits' shape."""
     if logits.shape[-1] > 1:
         off = logits.softmax(-1) - one_hot(batch.y.long(), logits.shape[-1])
         return batch.weight.unsqueeze(-1) * off
@@ -38,7 +38,7 @@ def loss_slope(logits: Tensor, batch: Batch) -> Tensor:
 
 
 def slope_of(value: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
-    """d(value)/d(logits) by autograd, of the logits' shape; every row has a value, ``(rows,)``."""
+    """Return d(value)/d(logits) by autograd, of the logits' shape; `value` returns ``(rows,)``."""
     with torch.enable_grad():
         leaf = logits.detach().requires_grad_()
         (slope,) = torch.autograd.grad(value(leaf).sum(), leaf)
@@ -47,7 +47,7 @@ def slope_of(value: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Objective:
-    """The fair loss L_fair; with eta = 0 the plain loss.
+    """The fair loss L_fair; with eta = 0 it is cross-entropy.
 
     Attributes
     ----------
@@ -62,8 +62,8 @@ class Objective:
         Options of the penalty by name, e.g. ``(("bandwidth", 0.2),)`` for KDE.
     criterion
         What must not depend on S: "dp", the decision (demographic parity); "eo", the decision among
-        people of equal label (equalised odds); "eopp", the decision among those with the last
-        label (equal opportunity). The penalty is then taken among these people alone, and its mean
+        samples of equal label (equalised odds); "eopp", the decision among those with the last
+        label (equal opportunity). The penalty is then taken among these samples only, and averaged
         over the labels for "eo".
     """
 
@@ -90,7 +90,7 @@ class Objective:
             raise InputError(f"eta must be a number >= 0, got {self.eta:g}.")
 
     def check(self, task: Task) -> None:
-        """Refuse a penalty that is not made for so many groups or classes."""
+        """Refuse a penalty that does not support the task's groups or classes."""
         if self.eta == 0:
             return
         limits = (task.groups, "groups", GROUPS), (task.classes, "classes", CLASSES)
@@ -106,25 +106,25 @@ class Objective:
         return 1 - self.eta if self.mix == "convex" else 1.0
 
     def value(self, logits: Tensor, batch: Batch) -> Tensor:
-        """The objective of every row, ``(rows,)``."""
+        """Return the objective of every row, ``(rows,)``."""
         if self.eta == 0:
             return loss(logits, batch)
         return self.loss_weight * loss(logits, batch) + self.eta * self._penalty(logits, batch)
 
     def slope(self, logits: Tensor, batch: Batch) -> Tensor:
-        """d(value)/d(logits), of the logits' shape."""
+        """Return d(value)/d(logits), of the logits' shape."""
         slope = loss_slope(logits, batch)
         if self.eta == 0:
             return slope
         return slope.mul_(self.loss_weight).add_(self._penalty_slope(logits, batch), alpha=self.eta)
 
     def _penalty_slope(self, logits: Tensor, batch: Batch) -> Tensor:
-        by_hand, options = SLOPES.get(self.penalty), dict(self.penalty_options)
-        if by_hand is None:
+        slope, options = SLOPES.get(self.penalty), dict(self.penalty_options)
+        if slope is None:
             return slope_of(lambda leaf: self._penalty(leaf, batch), logits)
         parts = []
         for weight in self._among(logits, batch):
-            part = by_hand(logits, batch.y, batch.s, weight, **options)
+            part = slope(logits, batch.y, batch.s, weight, **options)
             if part is None:
                 return slope_of(lambda leaf: self._penalty(leaf, batch), logits)
             parts.append(part)
@@ -139,11 +139,11 @@ class Objective:
         return parts[0] if len(parts) == 1 else torch.stack(parts).mean(0)
 
     def _among(self, logits: Tensor, batch: Batch) -> Iterator[Tensor]:
-        """The weights of the people among whom the criterion looks, for each of its labels."""
+        """Yield the weights of the samples that the criterion compares, for each of its labels."""
         for label in CRITERIA[self.criterion].among(max(2, logits.shape[-1])):
             weight = batch.weight
             if label is not None:
                 weight = weight * (batch.y == label)
-                whole = weight.sum(1, keepdim=True).clamp_min(torch.finfo(weight.dtype).tiny)
-                weight = weight / whole
+                total = weight.sum(1, keepdim=True).clamp_min(torch.finfo(weight.dtype).tiny)
+                weight = weight / total
             yield weight

@@ -1,10 +1,10 @@
-"""Renderers: they show any `pfedfair.studies.View`, and compute nothing."""
+"""Renderers of any `pfedfair.studies.View`; they compute nothing."""
 
 from pathlib import Path
 
 from pfedfair._util import terminal as screen
 from pfedfair._util.files import write_text
-from pfedfair._util.text import inert
+from pfedfair._util.text import escape_formulas
 from pfedfair.report import document, history, markdown, refresh, terminal
 from pfedfair.studies.page import Page
 from pfedfair.studies.view import View
@@ -15,7 +15,8 @@ __all__ = ["history", "markdown", "show", "terminal", "write"]
 def write(view: View, out: Path) -> list[Path]:
     """Write a view as Markdown, its numbers as CSV, and its pictures as PNG, SVG and PDF."""
     contents = {"report.md": markdown.text(view)}
-    contents |= {name: inert(frame).to_csv(index=False) for name, frame in view.files.items()}
+    tables = view.files.items()
+    contents |= {name: escape_formulas(frame).to_csv(index=False) for name, frame in tables}
     paths = [out / name for name in contents]
     for path in paths:
         write_text(path, contents[path.name])
@@ -35,9 +36,9 @@ def show(view: View, out: Path, quiet: bool, page: Page, html: Path | None = Non
     paths = [*write(view, out), refresh.write(page, html or out / document.NAME)]
     if not quiet:
         terminal.show(view, screen.console)
-        there = [out / "results.parquet"] if (out / "results.parquet").exists() else []
-        beside = paths if html is None else paths[:-1]
-        names = ", ".join(path.name for path in (*there, *beside))
+        results = [out / "results.parquet"] if (out / "results.parquet").exists() else []
+        in_folder = paths if html is None else paths[:-1]
+        names = ", ".join(path.name for path in (*results, *in_folder))
         screen.say(f"Written to {out}: {names}")
         if html is not None:
             screen.say(f"The page is {html}.")

@@ -1,4 +1,4 @@
-"""A report: one document as a page, as Markdown, in a notebook."""
+"""The report of a run: one document as a page, as Markdown, in a notebook."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ HEIGHT = 720  # pixels of a page inside a notebook
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """A page and what the other renderers show of the same numbers."""
+    """A page, and the view of the same numbers for the other renderers."""
 
     page: Page
     view: View
@@ -49,7 +49,7 @@ class Report:
 
     @property
     def text(self) -> str:
-        """The same as Markdown."""
+        """The report as Markdown."""
         return markdown.text(replace(self.view, title=self.view.title or self.page.title))
 
     def save(self, path: str | Path) -> Path:
@@ -60,7 +60,7 @@ class Report:
         return path
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own: it cannot reach the notebook."""
+        """Return the page in a sandboxed frame: it cannot access the notebook."""
         return (
             f'<iframe sandbox="allow-scripts" srcdoc="{escape(self.html)}" width="100%" '
             f'height="{HEIGHT}" style="border:0" title="{escape(self.page.title)}"></iframe>'
@@ -79,14 +79,14 @@ def report_of(
     shown = one_run.of_run(run, results, rules)
     folder = run.folder if run.folder and (run.folder / TARGETS).exists() else None
     page = of_run(run, results, rules, folder, protocol, advance, shown)
-    found = Report(page, shown)
+    report = Report(page, shown)
     if path is not None:
-        found.save(path)
-    return found
+        report.save(path)
+    return report
 
 
 def small(run: Run) -> str:
-    """Return what a notebook shows of a run: the sentence, warnings, and a small table."""
+    """Return the HTML of a run in a notebook: the sentence, warnings, and a small table."""
     results = results_of(run)
     notes = [text for _, text in cautions(results, run.federation.data.group_names)]
     lines = [one_run.judged_run(run, results).sentence, *(f"Note: {note}" for note in notes)]

@@ -1,6 +1,7 @@
-"""Pictures of a view, drawn with matplotlib, as PNG, SVG and PDF.
+"""Figures of a view, drawn with matplotlib, as PNG, SVG and PDF.
 
-A method has the same colour and marker in every figure: they follow from its place among methods.
+A method has the same colour and marker in every figure: they follow from its number in the
+registry.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ TOO_WIDE = "Not drawn: intervals wider than half the picture, as with few seeds.
 
 
 def style(method: str) -> tuple[str, str]:
-    """Return the colour and marker of a method; also of an unknown one, always the same."""
+    """Return the colour and marker of a method; those of an unknown one are constant, too."""
     k = place(method)
     return COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)]
 
@@ -44,13 +45,13 @@ def draw(picture: Picture) -> Figure:
 
 
 def curves(picture: Picture) -> Figure:
-    """Draw a curve per method with error bars; dashed lines and hollow marks to compare with.
+    """Draw a curve per method with error bars, reference curves dashed and reference marks hollow.
 
-    With more than `MANY` methods each has a small panel of its own: see `multiples`.
+    With more than `MANY` methods each has its own small panel: see `multiples`.
     """
     frames = picture.frames
     if frames["curves"].loc[~frames["curves"]["mark"], "method"].nunique() > MANY:
-        from pfedfair.report import multiples  # which draws with what is here
+        from pfedfair.report import multiples  # which imports this module
 
         return multiples.draw(picture)
     figure, panels = _panels(picture, 5, 4.2)
@@ -85,7 +86,7 @@ def curves(picture: Picture) -> Figure:
 
 
 def limits(axes: Axes, curves: pd.DataFrame, marks: pd.DataFrame) -> None:
-    """Fit the axes to what was measured, not to its intervals, and to what is possible."""
+    """Fit the axes to the measured values, not to their intervals, and to possible values."""
     x = pd.concat([curves["x"], marks["x"].astype(float)]).dropna()
     y = pd.concat([curves["y"], marks["y"].astype(float)]).dropna()
     if len(x):
@@ -147,7 +148,7 @@ def shares(picture: Picture) -> Figure:
 
 
 def tiles(picture: Picture) -> Figure:
-    """Draw a small panel for each client, at its place on a map: the gap of each method."""
+    """Draw a small panel with each method's gap for each client, at its position on a map."""
     frame = picture.frames["tiles"]
     down, across = frame["down"].max() + 1, frame["across"].max() + 1
     figure = Figure(figsize=(1.0 * across + 0.5, 1.05 * down + 1.0), layout="constrained")
@@ -186,24 +187,24 @@ def _panels(
     across = min(len(names), picture.across)
     down = -(-len(names) // across)
     figure = Figure(figsize=(width * across, height * down + 0.6), layout="constrained")
-    every = list(figure.subplots(down, across, squeeze=False, **shared).flat)
-    for axes in every[len(names) :]:
+    panels = list(figure.subplots(down, across, squeeze=False, **shared).flat)
+    for axes in panels[len(names) :]:
         axes.remove()
-    for axes, name in zip(every, names, strict=False):
+    for axes, name in zip(panels, names, strict=False):
         axes.set_title(name, fontsize=11 if picture.kind == "curves" else 10)
         tidy(axes, picture.words["x"], picture.words["y"])
     if "title" in picture.words:
         figure.suptitle(picture.words["title"], fontsize=12)
     parts = [{k: f[f["panel"] == name] for k, f in picture.frames.items()} for name in names]
-    return figure, list(zip(every, parts, strict=False))
+    return figure, list(zip(panels, parts, strict=False))
 
 
-def _dot(marker: str, **more: Any) -> dict[str, Any]:
-    return {"marker": marker, "linestyle": "", "markersize": 8, **more}
+def _dot(marker: str, **options: Any) -> dict[str, Any]:
+    return {"marker": marker, "linestyle": "", "markersize": 8, **options}
 
 
 def tidy(axes: Axes, x: str, y: str) -> None:
-    """Label the axes, and leave out what carries no information."""
+    """Label the axes, add a grid, and remove the upper and right spines."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.grid(alpha=0.25)
@@ -218,7 +219,7 @@ def method_line(method: str) -> Line2D:
 
 
 def legend(figure: Figure, handles: Sequence[Artist], columns: int, note: str = "") -> None:
-    """Add one legend for all panels, below them; a note stands above it."""
+    """Add one legend for all panels below them, with a note as its title."""
     figure.legend(
         handles=handles, loc="outside lower center", ncols=columns, frameon=False,
         title=note or None, title_fontsize=9,

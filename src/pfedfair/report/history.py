@@ -1,4 +1,4 @@
-"""The learning curve of a run, as numbers and as a picture."""
+"""The learning curve of a run, as CSV and as a figure."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def write(history: pd.DataFrame, folder: str | Path) -> list[Path]:
-    """Write ``history.csv`` and ``history.png`` of what `Run.history` has."""
+    """Write `Run.history` to ``history.csv`` and ``history.png``."""
     paths = [Path(folder) / f"history.{kind}" for kind in ("csv", "png")]
     with atomic(paths[0]) as file:
         history.to_csv(file, index=False)

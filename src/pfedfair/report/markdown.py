@@ -1,6 +1,6 @@
 """A view as Markdown."""
 
-from pfedfair._util.text import marked
+from pfedfair._util.text import escape_markdown
 from pfedfair.studies.view import Table, View
 
 
@@ -21,7 +21,7 @@ def text(view: View) -> str:
 
 
 def table(one: Table) -> list[str]:
-    """Return the lines of a table; lines within a cell are joined by the column's `between`."""
+    """Return a table as lines; lines within a cell are joined by the column's `between`."""
     head = [column.heading.replace("\n", " ") for column in one.columns]
     between = [column.between for column in one.columns]
     rows = [list(map(_join, row, between)) for row in one.cells()]
@@ -35,8 +35,8 @@ def _join(cell: str, between: str) -> str:
 
 def _line(text: str) -> str:
     """Return a text in one line."""
-    return marked(" ".join(text.splitlines()))
+    return escape_markdown(" ".join(text.splitlines()))
 
 
 def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(marked(cell).replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(escape_markdown(cell).replace("|", "\\|") for cell in cells) + " |"

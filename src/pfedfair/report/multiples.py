@@ -1,6 +1,6 @@
-"""Many methods: a small panel for each, its curve in colour, all the others grey behind it.
+"""Small multiples: a panel for each method, its curve in colour, all others grey behind it.
 
-Panels are placed by hand: to fit hundreds of them, matplotlib's own layout takes minutes.
+Panel positions are computed here: for hundreds of them matplotlib's layout takes minutes.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ LEFT, HEAD, FOOT, END = 0.75, 0.55, 0.55, 0.6  # of a block, and of the figure
 
 
 def draw(picture: Picture) -> Figure:
-    """Draw a block of small panels for each panel of a picture of curves, one below the other."""
+    """Draw a block of small panels for each panel of a picture of curves, stacked vertically."""
     frames = picture.frames
     names = list(dict.fromkeys(frames["curves"]["panel"]))
     parts = [{k: f[f["panel"] == name] for k, f in frames.items()} for name in names]
@@ -68,7 +68,7 @@ def _block(
         own = curves["method"] == method
         axes.plot(*_one_line(curves[~own & ~curves["mark"]]), color=OTHERS, linewidth=0.7, zorder=1)
         axes.plot(*_one_line(curves[curves["mark"]]), color="black", linestyle="--", linewidth=0.8)
-        left_out |= _own(axes, curves[own], marks[marks["method"] == method], method)
+        left_out |= _method(axes, curves[own], marks[marks["method"] == method], method)
         figures.tidy(axes, "", "")
         axes.locator_params(nbins=4)
         axes.set_title(method, fontsize=9, pad=3)
@@ -82,13 +82,14 @@ def _block(
 
 def _one_line(curves: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Return all curves as one line, with a break after each."""
-    each = [rows[["x", "y"]].to_numpy(float) for _, rows in curves.groupby("method", sort=False)]
+    parts = [rows[["x", "y"]].to_numpy(float) for _, rows in curves.groupby("method", sort=False)]
     gap = np.full((1, 2), np.nan)
-    points = np.concatenate([part for rows in each for part in (rows, gap)] or [gap])
+    points = np.concatenate([part for rows in parts for part in (rows, gap)] or [gap])
     return points[:, 0], points[:, 1]
 
 
-def _own(axes: Axes, rows: pd.DataFrame, marks: pd.DataFrame, method: str) -> bool:
+def _method(axes: Axes, rows: pd.DataFrame, marks: pd.DataFrame, method: str) -> bool:
+    """Draw a method's curve and marks; return whether intervals were too wide to be drawn."""
     colour, marker = figures.style(method)
     y_half, x_half = figures.fitting(axes, rows)
     axes.errorbar(

@@ -1,4 +1,4 @@
-"""A page that is written while the work goes on, and reloads itself."""
+"""A page that is rewritten while the work goes on, and reloads itself."""
 
 import time
 from collections.abc import Callable
@@ -15,10 +15,10 @@ REFRESH = 3  # seconds after which a browser reloads
 
 
 class Live:
-    """Write a page now and then: `update` may be called at any time.
+    """Write a page repeatedly: `update` may be called at any time.
 
-    `make` returns the page as it is now; it is called at most every two seconds, and less often
-    where it takes long.
+    `make` returns the current page; it is called at most every two seconds, and less often if it
+    is slow.
     """
 
     def __init__(
@@ -29,12 +29,12 @@ class Live:
         self.opened = False
 
     def update(self, done: float, of: float, words: str) -> bool:
-        """Write the page, if it is time; return whether it was written."""
+        """Write the page if it is due; return whether it was written."""
         now = self.clock()
         if now < self.next:
             return False
-        left = self._left(done / of if of else 0.0, now)
-        live = {"done": round(done, 3), "of": round(of, 3), "words": f"{words}{left}"}
+        remaining = self._remaining(done / of if of else 0.0, now)
+        live = {"done": round(done, 3), "of": round(of, 3), "words": f"{words}{remaining}"}
         page = replace(self.make(), live=live | {"refresh": REFRESH, "finished": False})
         write(page, self.path)
         spent = self.clock() - now
@@ -44,7 +44,7 @@ class Live:
             open_page(self.path)
         return True
 
-    def _left(self, part: float, now: float) -> str:
+    def _remaining(self, part: float, now: float) -> str:
         if part < 0.02 or now - self.began < 1:
             return ""
         seconds = (now - self.began) * (1 - part) / part

@@ -1,4 +1,4 @@
-"""Pictures of the shapes that a model has learnt: one for each column, with people underneath."""
+"""Figures of a model's shape functions: one for each column, with the distribution of rows."""
 
 from pathlib import Path
 from typing import cast
@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 
 from pfedfair.report.figures import COLOURS, GREY, save, tidy
 
-LEVELS = 25  # bars of a column, at the most: the most frequent levels
+MOST_CATEGORIES = 25  # of a column: the most frequent ones
 
 
 def draw(shapes: pd.DataFrame, column: str) -> Figure:
-    """Draw what `Run.shapes` has of a column: contributions above, people below."""
+    """Draw a column of `Run.shapes`: contributions above, numbers of rows below."""
     rows = shapes[shapes["column"] == column]
     number = rows["kind"].iloc[0] == "number"
     figure = Figure(figsize=(5, 4.2), layout="constrained")
@@ -23,8 +23,8 @@ def draw(shapes: pd.DataFrame, column: str) -> Figure:
     several = rows["label"].nunique() > 1
     for k, (label, here) in enumerate(rows.groupby("label", sort=False)):
         name, colour = str(label) if several else None, COLOURS[k % len(COLOURS)]
-        here = here if number else here.head(LEVELS)
-        empty = number & here["value"].isna()
+        here = here if number else here.head(MOST_CATEGORIES)
+        missing = number & here["value"].isna()
         x = here["value"] if number else pd.Series(np.arange(len(here)), index=here.index)
         line = "-" if number else "none"
         above.plot(
@@ -35,28 +35,28 @@ def draw(shapes: pd.DataFrame, column: str) -> Figure:
             color=colour,
             label=name,
         )
-        if empty.any():
-            at = float(here.loc[empty, "contribution"].iloc[0])
+        if missing.any():
+            at = float(here.loc[missing, "contribution"].iloc[0])
             above.axhline(at, color=colour, linestyle=":", linewidth=1)
-            above.annotate("empty", (0.99, at), xycoords=("axes fraction", "data"), ha="right")
+            above.annotate("missing", (0.99, at), xycoords=("axes fraction", "data"), ha="right")
     above.axhline(0, color=GREY, linewidth=0.8)
-    _people(below, rows[rows["label"] == rows["label"].iloc[0]], number)
+    _counts(below, rows[rows["label"] == rows["label"].iloc[0]], number)
     tidy(above, "", f"added to the score of {rows['label'].iloc[0]}" if not several else "added")
-    tidy(below, column, "people")
+    tidy(below, column, "rows")
     if several:
         above.legend(frameon=False)
     return figure
 
 
-def _people(axes: Axes, rows: pd.DataFrame, number: bool) -> None:
+def _counts(axes: Axes, rows: pd.DataFrame, number: bool) -> None:
     if number:
-        there = rows.dropna(subset="value")
-        weights = there["people"].to_numpy(float)
-        axes.hist(there["value"], bins=40, weights=weights, color=GREY)
+        present = rows.dropna(subset="value")
+        weights = present["people"].to_numpy(float)
+        axes.hist(present["value"], bins=40, weights=weights, color=GREY)
         return
-    rows = rows.head(LEVELS)
+    rows = rows.head(MOST_CATEGORIES)
     axes.bar(np.arange(len(rows)), rows["people"], color=GREY)
-    words = rows["level"].replace("", "empty")
+    words = rows["level"].replace("", "missing")
     axes.set_xticks(np.arange(len(rows)), words, rotation=45 if len(rows) < 8 else 90, ha="right")
 
 

@@ -1,4 +1,4 @@
-"""A view on the screen: tables in as many blocks as its width requires."""
+"""A view in the terminal: tables in as many blocks as its width requires."""
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -32,10 +32,10 @@ def show(view: View, console: Console) -> None:
 
 
 def print_table(table: Table, console: Console, title: str = "") -> None:
-    """Print a table; one that is too wide, its columns in several blocks.
+    """Print a table; if it is too wide, in several blocks of columns.
 
-    Numbers are never cut or folded, also in a pipe, which has no width. Names in the first columns
-    are folded if they take more than a third of it.
+    Numbers are never truncated or wrapped, also in a pipe, which has no width. Names in the first
+    columns are wrapped if they take more than a third of it.
     """
     cells = [[sanitise(text) for text in row] for row in table.cells()]
     heads = [sanitise(column.heading) for column in table.columns]
@@ -79,18 +79,18 @@ def _styled(text: str, bright: int) -> Text:
 
 
 def _blocks(widths: list[int], keys: int, width: int) -> list[list[int]]:
-    """Return which columns stand side by side; the first ones, a row's names, in each block.
+    """Return the columns of each block; the first ones, a row's names, are in every block.
 
     >>> _blocks([10, 10, 10, 10], 1, 32)
     [[0, 1, 2], [0, 3]]
     """
     first = list(range(keys))
-    full = left = width - sum(widths[:keys])
+    full = free = width - sum(widths[:keys])
     blocks = [first.copy()]
     for k in range(keys, len(widths)):
-        if widths[k] > left and len(blocks[-1]) > keys:
+        if widths[k] > free and len(blocks[-1]) > keys:
             blocks.append(first.copy())
-            left = full
+            free = full
         blocks[-1].append(k)
-        left -= widths[k]
+        free -= widths[k]
     return blocks

@@ -1,7 +1,7 @@
-"""Rules: how scores, and a person's group, become a decision.
+"""Decision rules: from a row's scores and group to a decision.
 
-A rule belongs to one client. It is `numbers` (a tensor, kept in safetensors) and a few words (kept
-in JSON). Logits are ``(n, outputs)``, groups ``(n,)``.
+A rule belongs to one client. It is `numbers`, a tensor that safetensors stores, and a few fields in
+JSON. Logits are ``(n, outputs)``, groups ``(n,)``.
 """
 
 from collections.abc import Callable

@@ -13,20 +13,20 @@ class Rule(Protocol):
     """The contract of a rule."""
 
     numbers: Tensor  # all numbers of the rule
-    facts: Mapping[str, float] = MappingProxyType({})  # what its method knows of it; not saved
+    facts: Mapping[str, float] = MappingProxyType({})  # what its method can say about it; not saved
 
     def chances(self, logits: Tensor, s: Tensor) -> Tensor:
-        """Return the chance of every decision for everybody, ``(n, classes)``."""
+        """Return the chance of every decision for each row, ``(n, classes)``."""
 
     def draw_chances(self, logits: Tensor, s: Tensor) -> Tensor:
-        """Return with what chance each decision is drawn, ``(n, classes)``; 0 or 1 if it is not."""
+        """Return the chances of random draws, ``(n, classes)``: 0 or 1 without a draw."""
         return self.chances(logits, s)
 
     def words(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
-        """Say what the rule does, a line for each thing."""
+        """Describe the rule in words, a line for each part."""
 
     def decide(self, logits: Tensor, s: Tensor, rng: np.random.Generator) -> Tensor:
-        """Return everybody's decision, ``(n,)``; random ones are drawn from `rng`."""
+        """Return each row's decision, ``(n,)``; random ones are drawn from `rng`."""
         return draw(self.chances(logits, s), rng)
 
     @property
@@ -35,11 +35,11 @@ class Rule(Protocol):
         return False
 
     def applied(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
-        """Say in a few characters what decides on people of each group."""
+        """Describe in a few characters what decides in each group."""
         return ["a table of chances"] * len(groups)
 
     def table(self) -> dict[str, float]:
-        """Return what of the rule fits into a table, by the names of its columns."""
+        """Return the rule's numbers for a table, by the names of its columns."""
         return {}
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Rule(Protocol):
 
 
 def draw(chances: Tensor, rng: np.random.Generator) -> Tensor:
-    """Draw everybody's decision from its chances, ``(n, classes)`` to ``(n,)``."""
+    """Draw each row's decision from its chances, ``(n, classes)`` to ``(n,)``."""
     return decide_by(chances, rng.random(len(chances)))
 
 

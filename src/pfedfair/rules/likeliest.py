@@ -15,24 +15,24 @@ from pfedfair.rules.base import Rule
 class Likeliest(Rule):
     """Decide for the label with the largest score; S does not matter.
 
-    Where a head's guess of S is behind the scores, `outputs` says how many there are.
+    Where a head's guess of S follows the scores, `outputs` is the number of scores.
     """
 
     def __init__(self, numbers: Tensor | None = None, outputs: int | None = None) -> None:
         self.numbers, self.outputs = torch.zeros(0), outputs
 
     def decide(self, logits: Tensor, s: Tensor, rng: np.random.Generator) -> Tensor:
-        own = logits[:, : self.outputs]
-        return own.argmax(1) if own.shape[1] > 1 else (own[:, 0] > 0).long()
+        scores = logits[:, : self.outputs]
+        return scores.argmax(1) if scores.shape[1] > 1 else (scores[:, 0] > 0).long()
 
     def draw_chances(self, logits: Tensor, s: Tensor) -> Tensor:
-        """None is drawn."""
+        """Return 1 for the decision and 0 for the others: none is drawn."""
         width = logits[:, : self.outputs].shape[1]
         decided = self.decide(logits, s, np.random.default_rng(0))
         return one_hot(decided, max(width, 2)).to(logits)
 
     def chances(self, logits: Tensor, s: Tensor) -> Tensor:
-        """The probabilities of the labels, as the scores have them."""
+        """Return the probabilities of the labels by the scores."""
         return probabilities(logits[:, : self.outputs])
 
     def applied(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A table of chances: how to decide in each cell of a network's outputs.
+"""A table with the chances of decisions in each cell of a network's outputs.
 
 For decisions that no threshold describes: among more than two classes, or where S is not known when
 decisions are made and a head guesses it (`pfedfair.models.Both`).
@@ -15,7 +15,7 @@ from pfedfair.rules.base import Rule
 
 
 class Lookup(Rule):
-    """Decisions by the cell that a person's outputs are in.
+    """Decide by the cell that a row's outputs are in.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Lookup(Rule):
 
     def chances(self, logits: Tensor, s: Tensor) -> Tensor:
         group = s if len(self.numbers) > 1 else torch.zeros_like(s)
-        return self.numbers[group, self.cells.place(logits)]
+        return self.numbers[group, self.cells.locate(logits)]
 
     @property
     def draws(self) -> bool:

@@ -11,12 +11,12 @@ PARTS = ("low", "high", "chance", "below")
 
 
 class Thresholds(Rule):
-    """Decide 1 from `high` on; from `low` on by `chance`; below that by another, mostly 0.
+    """Decide 1 from `high` on; from `low` on with `chance`; below that with `below`, mostly 0.
 
     Attributes
     ----------
     numbers
-        ``(groups, 4)``: low and high, as logits, chance and below of each group.
+        ``(groups, 4)``: low and high as logits, chance and below.
     """
 
     def __init__(self, numbers: Tensor) -> None:
@@ -30,8 +30,8 @@ class Thresholds(Rule):
 
     def words(self, labels: Sequence[str], groups: Sequence[str]) -> list[str]:
         lines = [
-            f"Decide {labels[1]} if the score is above the threshold of the person's group; "
-            "between two numbers a lot decides: some of the people there, drawn at random, get it."
+            f"Decide {labels[1]} if the score is above the threshold of the row's group; "
+            "between two numbers the decision is drawn at random."
         ]
         return lines + [f"{name}: {self.cell(z)}" for z, name in enumerate(groups)]
 
@@ -46,12 +46,12 @@ class Thresholds(Rule):
         return [self.cell(z) for z in range(len(groups))]
 
     def cell(self, z: int) -> str:
-        """A group's threshold on the score, or the two ends of the range where lots are drawn."""
+        """Return a group's threshold on the score, or the ends of the range of random decisions."""
         low, high = torch.sigmoid(self.numbers[z, :2]).tolist()
         return threshold(low, high, *self.numbers[z, 2:].tolist())
 
     def table(self) -> dict[str, float]:
-        """Low and high on the score, chance and below, of each group."""
+        """Return low and high as scores, chance and below, of each group."""
         ends = torch.sigmoid(self.numbers[:, :2].double())
         each = torch.cat([ends, self.numbers[:, 2:].double()], dim=1).tolist()
         return {f"{part}_s{z}": value for z, row in enumerate(each)
@@ -59,20 +59,20 @@ class Thresholds(Rule):
 
 
 def threshold(low: float, high: float, chance: float, below: float) -> str:
-    """A group's rule in a few characters.
+    """Describe a group's rule in a few characters.
 
     >>> threshold(0.5, 0.5, 0.0, 0.0), threshold(0.5, 0.502, 0.3, 0.125)
-    ('0.500', '0.500-0.502, or lot 12 %')
-    >>> threshold(0.4, 1.0, 0.7, 0.0)  # of those above it, seven in ten
-    '0.400, and lot 70 %'
+    ('0.500', '0.500-0.502, or 12 % at random')
+    >>> threshold(0.4, 1.0, 0.7, 0.0)  # of the rows above it, seven in ten
+    '0.400 for 70 % at random'
     """
-    lot = f", or lot {100 * below:.0f} %" if below > 0 else ""
+    draw = f", or {100 * below:.0f} % at random" if below > 0 else ""
     if min(low, high) > 0.999:
-        return lot.removeprefix(", or ") or "nobody"
+        return draw.removeprefix(", or ") or "never"
     if max(low, high) < 0.001:
-        return "everybody"
+        return "always"
     if low < 0.001 and chance > 0:
-        return f"{high:.3f}, or lot {100 * chance:.0f} %"
+        return f"{high:.3f}, or {100 * chance:.0f} % at random"
     if high > 0.999:
-        return f"{low:.3f}, and lot {100 * chance:.0f} %{lot}"
-    return f"{low:.3f}{lot}" if high == low else f"{low:.3f}-{high:.3f}{lot}"
+        return f"{low:.3f} for {100 * chance:.0f} % at random{draw}"
+    return f"{low:.3f}{draw}" if high == low else f"{low:.3f}-{high:.3f}{draw}"

@@ -1,4 +1,4 @@
-"""One run: training, what every client got, its models, and clients that come later."""
+"""One run: its training, each client's model and rule, and clients that join later."""
 
 from pfedfair.runs.loading import load_run
 from pfedfair.runs.model import PersonalModel, UnseenWarning, load_model

@@ -1,7 +1,7 @@
-"""What is called while a run trains: at its beginning, after every round, at its end.
+"""Callbacks of training: at its beginning, after every round, at its end.
 
-``pff.train(federation, "pfedfair", callbacks=[...])`` takes any number of them. They look on: what
-they do changes no model and no random number.
+``pff.train(federation, "pfedfair", callbacks=[...])`` takes any number of them. Callbacks observe:
+they change no model and no random number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Where a training stands: rounds are counted from 1, and 0 is before the first."""
+    """State of a training: rounds are counted from 1, and 0 is before the first."""
 
     federation: Federation
     algorithm: Method
@@ -36,37 +36,37 @@ class Training:
 
 
 class Callback:
-    """Override what you need; everything else does nothing."""
+    """Base class of callbacks: override the methods that you need; the others do nothing."""
 
     def on_train_begin(self, training: Training) -> None:
-        """Before the first round."""
+        """Called before the first round."""
 
     def on_round_end(self, training: Training, metrics: Mapping[str, float]) -> None:
-        """After a round; `metrics` is a row of `Run.history`, or empty if it was not measured."""
+        """Called after a round; `metrics` is a row of `Run.history`, empty if none was measured."""
 
     def on_train_end(self, run: Run) -> None:
-        """After the last round, with all that came out."""
+        """Called after the last round with the finished run."""
 
     def on_train_fail(self, error: BaseException) -> None:
-        """When training stops before its end."""
+        """Called when training stops before its end."""
 
 
 class MLflow(Callback):
-    """Log a run to MLflow: its settings, its learning curve, and what it measured at the end.
+    """Log a run to MLflow: its settings, its learning curve, and its metrics at the end.
 
-    It logs to the active run of MLflow; if there is none, to one of its own, which it ends.
+    Logs to MLflow's active run; if there is none, starts a new run and ends it.
 
     Parameters
     ----------
     run_name
-        The name of a run of its own.
+        The name of a new run.
     mlflow
         The module, or an object with its functions; imported if it is not given. pfedfair does not
         install it.
     """
 
     def __init__(self, run_name: str | None = None, mlflow: Any = None) -> None:
-        self.run_name, self.mlflow, self.own = run_name, mlflow, False
+        self.run_name, self.mlflow, self.starts_run = run_name, mlflow, False
 
     def on_train_begin(self, training: Training) -> None:
         if self.mlflow is None:
@@ -78,15 +78,15 @@ class MLflow(Callback):
                 ) from error
             self.mlflow = mlflow
         if self.mlflow.active_run() is None:
-            self.own = True
+            self.starts_run = True
             self.mlflow.start_run(run_name=self.run_name)
-        about = {
+        params = {
             "dataset": training.federation.data.name,
             "clients": len(training.federation),
             "seed": training.seed,
             "network": training.network.words,
         }
-        self.mlflow.log_params(about | flat(training.algorithm.to_dict()))
+        self.mlflow.log_params(params | flat(training.algorithm.to_dict()))
 
     def on_round_end(self, training: Training, metrics: Mapping[str, float]) -> None:
         numbers = {f"train_{name}": v for name, v in metrics.items() if _is_finite(v)}
@@ -106,24 +106,24 @@ class MLflow(Callback):
             self._end("FAILED")
 
     def _end(self, status: str) -> None:
-        if self.own:
+        if self.starts_run:
             self.mlflow.end_run(status=status)
-        self.own = False
+        self.starts_run = False
 
 
-def flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Name the settings of a wrapped method by its place; the format is none.
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings under dotted names, without the format.
 
     >>> flat({"kind": "Transport", "base": {"kind": "Newton"}})
     {'kind': 'Transport', 'base.kind': 'Newton'}
     """
-    found: dict[str, Any] = {}
+    flattened: dict[str, Any] = {}
     for name, value in settings.items():
         if name == "format":
             continue
-        inner = isinstance(value, Mapping)
-        found |= flat(value, f"{before}{name}.") if inner else {f"{before}{name}": value}
-    return found
+        nested = isinstance(value, Mapping)
+        flattened |= flat(value, f"{prefix}{name}.") if nested else {f"{prefix}{name}": value}
+    return flattened
 
 
 def _is_finite(number: float) -> bool:

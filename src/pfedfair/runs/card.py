@@ -1,4 +1,4 @@
-"""What went into a run and what came out, for those who have nothing but its folder."""
+"""The card of a run, ``run.json``: its data, settings, versions and results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_VALUES = 1000  # of S that a card lists
 
 
 def card_of(run: Run) -> dict[str, Any]:
-    """Return what ``run.json`` says of a run, besides what its models are made of."""
+    """Return the content of ``run.json`` except the description of the models."""
     federation, data = run.federation, run.federation.data
     part = federation.partition
     return {
@@ -49,14 +49,13 @@ def card_of(run: Run) -> dict[str, Any]:
 
 
 def columns_of(federation: Federation) -> dict[str, Any]:
-    """Which columns are inputs, which are not, and why."""
+    """Return which columns are inputs, which are not, and why."""
     data, encoder = federation.data, federation.encoder
     numbers, categories = getattr(encoder, "names", ([], []))
     client = federation.partition.column or data.client
     sensitive = data.sensitive_column.split(",")
     taken = {base_of(name)[0] for name in (*numbers, *categories)}
-    left = getattr(data, "left", {})
-    why = {column: left.get(column, "is not an input") for column in map(str, data.frame)
+    why = {column: data.excluded.get(column, "is not an input") for column in map(str, data.frame)
            if column not in {*taken, *sensitive, data.label_column, client}}  # fmt: skip
     return {
         "numbers": numbers,
@@ -70,12 +69,12 @@ def columns_of(federation: Federation) -> dict[str, Any]:
 
 
 def values_of(data: Dataset) -> dict[str, int]:
-    """What the table says of S, and the group that it means, if that is one for each value."""
+    """Return the group of each value of S; {} if a value stands for several groups."""
     columns = data.sensitive_column.split(",")
     if not all(column in data.frame for column in columns):
         return {}
-    each = [factor(data.frame[column]) for column in columns]
-    texts = [np.array([*words, ""], dtype=object)[codes] for codes, words in each]
+    factors = [factor(data.frame[column]) for column in columns]
+    texts = [np.array([*words, ""], dtype=object)[codes] for codes, words in factors]
     joined = pd.Series([" x ".join(parts) for parts in zip(*texts, strict=True)], dtype=object)
     pairs = pd.DataFrame({"value": joined, "group": data.s}).drop_duplicates()
     if pairs["value"].duplicated().any() or len(pairs) > MOST_VALUES:
@@ -85,11 +84,11 @@ def values_of(data: Dataset) -> dict[str, int]:
 
 def versions() -> dict[str, str]:
     try:
-        own = version("pfedfair")
+        installed = version("pfedfair")
     except PackageNotFoundError:
-        own = "not installed"
+        installed = "not installed"
     return {
-        "pfedfair": own,
+        "pfedfair": installed,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": np.__version__,
@@ -97,14 +96,13 @@ def versions() -> dict[str, str]:
 
 
 def metrics_of(run: Run) -> list[dict[str, Any]]:
-    """Accuracy and gaps of every client, with intervals; none where no rows are held out."""
+    """Return accuracy and gaps of every client with intervals; [] if no rows are held out."""
     try:
         table = run.table()
     except InputError:  # a site may have no rows to measure by
         return []
-    named = ["accuracy", *MEASURES]
     wanted = ["client", "role", "n_train", "n_test", "protocol"]
-    wanted += [f"{name}{end}" for name in named for end in ("", "_low", "_high")]
+    wanted += [f"{name}{end}" for name in ("accuracy", *MEASURES) for end in ("", "_low", "_high")]
     table = table[[column for column in wanted if column in table]]
     return [{str(name): _number(value) for name, value in row.items()}
             for row in table.to_dict("records")]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Columns from users: frames of any library, arrays, names of columns; random draws by row."""
+"""Columns given by users: frames of any library, arrays, column names; random draws by row."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 
 from pfedfair._util.errors import InputError, has_column
-from pfedfair._util.notebook import some
+from pfedfair._util.notebook import abbreviate
 from pfedfair.data import Dataset, from_frame
 
-FEW = 20  # rows of a client
+MIN_ROWS = 20  # of a client, below which a warning names it
 
 
 def to_pandas(values: Any) -> Any:
-    """Make pandas' of the data frames and series of other libraries; all else stays as it is.
+    """Convert data frames and series of other libraries to pandas; return all else unchanged.
 
     >>> to_pandas([1, 2])
     [1, 2]
@@ -34,15 +34,15 @@ def to_pandas(values: Any) -> Any:
 
 
 def per_row(
-    values: Any, frame: pd.DataFrame, what: str, otherwise: Sequence[str] = ()
+    values: Any, frame: pd.DataFrame, what: str, default: Sequence[str] = ()
 ) -> pd.DataFrame | None:
     """Return values for all rows of `frame`, as columns.
 
-    `values` has a value (or several) for each row, or it names columns of `frame`; if it is None,
-    it is the columns `otherwise`, or nothing.
+    `values` has one or several values for each row, or names columns of `frame`. If it is None,
+    the columns `default` are returned, or None if there are none.
     """
     if values is None:
-        return frame[[*otherwise]] if otherwise else None
+        return frame[[*default]] if default else None
     if isinstance(values, str) or _names(values, frame):
         names = [values] if isinstance(values, str) else list(values)
         for name in names:
@@ -59,8 +59,8 @@ def per_row(
         values = pd.DataFrame(cells.reshape(len(cells), -1), columns=names)
     if len(values) != len(frame):
         raise InputError(f"X has {len(frame)} rows, {what} has {len(values)}.")
-    found: pd.DataFrame = values.rename(columns=str).reset_index(drop=True)
-    return found
+    columns: pd.DataFrame = values.rename(columns=str).reset_index(drop=True)
+    return columns
 
 
 def _names(values: Any, frame: pd.DataFrame) -> bool:
@@ -69,7 +69,7 @@ def _names(values: Any, frame: pd.DataFrame) -> bool:
 
 
 def within(frame: pd.DataFrame, given: pd.DataFrame | None) -> list[str]:
-    """The columns of `frame` that say the same as those of `given` under the same name."""
+    """Return the columns of `frame` that equal the column of `given` with the same name."""
     if given is None:
         return []
     return [c for c in map(str, given) if c in frame and _texts(frame[c]) == _texts(given[c])]
@@ -79,23 +79,25 @@ def _texts(column: pd.Series[Any]) -> list[str]:
     return list(map(str, column))
 
 
-def beside(frame: pd.DataFrame, given: pd.DataFrame | None) -> tuple[pd.DataFrame, list[str]]:
-    """Put columns beside those of a frame, under names that are free; return these, too."""
+def append_columns(
+    frame: pd.DataFrame, extra: pd.DataFrame | None
+) -> tuple[pd.DataFrame, list[str]]:
+    """Append columns to a frame under unused names; return the frame and these names."""
     names = []
-    for name in given if given is not None else ():
-        names.append(free(str(name).replace(",", " "), frame))
-        frame = frame.assign(**{names[-1]: given[name].to_numpy()})  # type: ignore[index]
+    for name in extra if extra is not None else ():
+        names.append(unused_name(str(name).replace(",", " "), frame))
+        frame = frame.assign(**{names[-1]: extra[name].to_numpy()})  # type: ignore[index]
     return frame, names
 
 
-def free(name: str, frame: pd.DataFrame) -> str:
+def unused_name(name: str, frame: pd.DataFrame) -> str:
     """Return a name that no column has.
 
-    >>> free("y", pd.DataFrame(columns=["y", "y 2"]))
+    >>> unused_name("y", pd.DataFrame(columns=["y", "y 2"]))
     'y 3'
     """
-    tried = (f"{name} {k}" if k > 1 else name for k in range(1, len(frame.columns) + 2))
-    return next(one for one in tried if one not in frame)
+    candidates = (f"{name} {k}" if k > 1 else name for k in range(1, len(frame.columns) + 2))
+    return next(candidate for candidate in candidates if candidate not in frame)
 
 
 def dataset(
@@ -110,15 +112,15 @@ def dataset(
 ) -> tuple[Dataset, str | None]:
     """Return inputs, codes of labels, groups and owners as a data set; and its column of owners.
 
-    Without groups everybody is in the first of two, and nobody in the second.
+    Without groups all rows are in the first of two groups, and the second is empty.
     """
     given = set(map(str, frame))
-    label = free("y", frame)
+    label = unused_name("y", frame)
     frame = frame.assign(**{label: codes})
-    frame, sensitive = beside(frame, groups)
-    frame, client = beside(frame, owners)
+    frame, sensitive = append_columns(frame, groups)
+    frame, client = append_columns(frame, owners)
     if groups is None:
-        sensitive = [free("S", frame)]
+        sensitive = [unused_name("S", frame)]
         last = np.arange(len(frame)) == len(frame) - 1  # a table has two groups
         frame = frame.assign(**{sensitive[0]: last.astype(int)})
     data = from_frame(
@@ -142,16 +144,16 @@ def dataset(
 
 def warn_few_rows(names: Sequence[str], sizes: np.ndarray) -> None:
     """Warn of clients with few rows, where there are several."""
-    few = [f"{name} ({n})" for name, n in zip(names, sizes, strict=True) if n < FEW]
-    if few and len(names) > 1:
-        text = f"Clients with fewer than {FEW} rows to learn from: {some(few, 3)}."
+    small = [f"{name} ({n})" for name, n in zip(names, sizes, strict=True) if n < MIN_ROWS]
+    if small and len(names) > 1:
+        text = f"Clients with fewer than {MIN_ROWS} rows to learn from: {abbreviate(small, 3)}."
         warnings.warn(text, UserWarning, stacklevel=3)
 
 
 class RowDraws:
-    """Stands for a generator of random numbers: each row's draw follows from the row and a seed.
+    """Random draws of rows, in the place of a generator: a row's draw is a hash of it and a seed.
 
-    Of rows that are all alike, the first, second, ... have different ones.
+    Identical rows have different draws, by their order.
     """
 
     def __init__(self, rows: np.ndarray, seed: int) -> None:
@@ -159,8 +161,8 @@ class RowDraws:
         mixed = _mix(np.full(len(rows), seed, np.uint64))
         for column in cells.T:
             mixed = _mix(mixed ^ np.ascontiguousarray(column).view(np.uint64))
-        again = pd.Series(mixed).groupby(mixed).cumcount().to_numpy(np.uint64)
-        self.draws = (_mix(mixed + again) >> np.uint64(11)) / 2.0**53
+        repeats = pd.Series(mixed).groupby(mixed).cumcount().to_numpy(np.uint64)
+        self.draws = (_mix(mixed + repeats) >> np.uint64(11)) / 2.0**53
 
     def random(self, n: int) -> np.ndarray:
         assert n == len(self.draws)
@@ -168,7 +170,7 @@ class RowDraws:
 
 
 def _mix(numbers: np.ndarray) -> np.ndarray:
-    """Vigna's splitmix64: every bit of the outcome depends on every bit."""
+    """Hash numbers by Vigna's splitmix64: every bit of the outcome depends on every bit."""
     z = numbers + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""Decisions on the rows of a file: each with its score, its chance, the rule and what was wrong."""
+"""Decisions on the rows of a file: each with its score, its chance, the rule and any problem."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pfedfair.data.tables.dates import base_of
 from pfedfair.data.tables.sink import sink
 from pfedfair.data.tables.stream import Rows
 from pfedfair.runs.model import Saved
-from pfedfair.runs.personal_model import Decisions, PersonalModel, unseen_words
+from pfedfair.runs.personal_model import Decisions, PersonalModel, describe_unseen
 
 NAMED = 5  # problems that are listed one by one
 DIFFERENT = 1000  # problems that are counted one by one
@@ -29,28 +29,28 @@ DIFFERENT = 1000  # problems that are counted one by one
 
 @dataclass
 class Summary:
-    """Counts of a file's rows: all, their decisions by group, and problems."""
+    """Counts of a file's rows: all, decisions by group, and problems."""
 
     rows: int = 0
     drawn: int = 0  # randomised decisions
     decided: Counter[tuple[str, str]] = field(default_factory=Counter)  # by group and decision
     problems: Counter[str] = field(default_factory=Counter)
-    levels: Counter[str] = field(default_factory=Counter)
-    empty: Counter[str] = field(default_factory=Counter)
+    rare: Counter[str] = field(default_factory=Counter)  # new or rare values, by column
+    empty: Counter[str] = field(default_factory=Counter)  # missing values, by column
 
     def notes(self) -> list[str]:
-        """Say what is wrong with rows."""
-        texts = unseen_words(self.levels, self.empty)
+        """Describe the problems of rows."""
+        texts = describe_unseen(self.rare, self.empty)
         if n := sum(self.problems.values()):
             named = [f"{problem} ({m:,})" for problem, m in self.problems.most_common(NAMED)]
-            more = len(self.problems) - len(named)
-            named += [f"{more:,} others"] if more else []
+            others = len(self.problems) - len(named)
+            named += [f"{others:,} others"] if others else []
             rows = f"{n:,} row{'s have' if n > 1 else ' has'} no decision"
             texts.append(f"{rows}: {'; '.join(named)}. The column 'problem' says which.")
         return texts
 
     def table(self, groups: Sequence[str], labels: Sequence[str]) -> pd.DataFrame:
-        """Rows with a decision, and the rate of every decision, of each group."""
+        """Return each group's number of rows with a decision, and its rate of every decision."""
         counts = np.array([[self.decided[g, label] for label in labels] for g in groups])
         rows = counts.sum(1)
         with np.errstate(invalid="ignore"):
@@ -59,7 +59,7 @@ class Summary:
 
 
 class Opened(NamedTuple):
-    """A file that has all columns that are needed, and which of them say S."""
+    """A file with all required columns, and the names of its sensitive ones."""
 
     rows: Rows
     sensitive: list[str]
@@ -67,13 +67,13 @@ class Opened(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """Which columns of a file are read, what for, and by which models rows are decided.
+    """Columns to read from a file, and the models that decide on its rows.
 
     Attributes
     ----------
     models
-        By the clients' names. One model decides on all rows; of several, the column `client` says
-        whose a row is.
+        By the clients' names. A single model decides on all rows; of several, the column `client`
+        names the one for each row.
     id
         The column that identifies rows; without it their inputs do.
     keep
@@ -87,7 +87,7 @@ class Reader:
 
     @property
     def any(self) -> PersonalModel:
-        """One of the models: they have encoder, groups and labels in common."""
+        """A model: all have encoder, groups and labels in common."""
         return next(iter(self.models.values()))
 
     @property
@@ -98,10 +98,10 @@ class Reader:
     def aware(self) -> bool:
         return self.any.task.aware
 
-    def inputs(self, there: Collection[str] = ()) -> tuple[list[str], set[str]]:
-        """The columns that the encoder takes, and which of them are read as text.
+    def inputs(self, existing: Collection[str] = ()) -> tuple[list[str], set[str]]:
+        """Return the columns that the encoder takes, and which of them are read as text.
 
-        What is called like a part of a date may be a column that is `there`.
+        A name of the form of a date's part is a column if it is among the `existing` ones.
         """
         names = getattr(self.any.encoder, "names", None)
         if names is None:
@@ -110,17 +110,17 @@ class Reader:
             return [COLUMN], set()
         numbers, categories = names
         base = {
-            name: name if name in there else base_of(name)[0] for name in (*numbers, *categories)
+            name: name if name in existing else base_of(name)[0] for name in (*numbers, *categories)
         }
         words = {base[name] for name in categories}
         words |= {base[name] for name in numbers if base[name] != name}
         return list(dict.fromkeys(base.values())), words
 
     def open(self, path: Path) -> Opened:
-        """Look for all columns in a file; return it, and where S is."""
-        both = [name for name in self.copied if name in self.results()]
-        if both:
-            raise InputError(f"The output has a column '{both[0]}' of its own: rename yours.")
+        """Check that a file has all columns; return it with the names of its sensitive ones."""
+        clashes = [name for name in self.copied if name in self.results()]
+        if clashes:
+            raise InputError(f"The output has a column '{clashes[0]}' of its own: rename yours.")
         rows = Rows.open(path, self.inputs()[0])
         for column in self.inputs(rows.columns)[0]:
             has_column(column, rows.columns, "in the rows, an input of the model")
@@ -135,7 +135,7 @@ class Reader:
         return Opened(rows, sensitive)
 
     def results(self) -> list[str]:
-        """The columns of the output that are not copied."""
+        """Return the columns of the output that are not copied."""
         labels = self.any.label_names
         scores = ["score"] if len(labels) == 2 else [f"score {label}" for label in labels]
         client = ["client"] if self.client else []
@@ -151,79 +151,80 @@ def decide_file(
     """Decide on every row of a file; write a row for each to `output`, in the same order."""
     rows, sensitive = opened
     needed, words = reader.inputs(rows.columns)
-    more = [*sensitive, *([reader.client] if reader.client else [])]
-    columns = list(dict.fromkeys([*needed, *more]))
+    text_only = [*sensitive, *([reader.client] if reader.client else [])]
+    columns = list(dict.fromkeys([*needed, *text_only]))
     summary = Summary()
     with sink(output) as write:
-        for frame, copy in rows.parts(columns, {*words, *more}, reader.copied, on_part):
+        for frame, copy in rows.parts(columns, {*words, *text_only}, reader.copied, on_part):
             write(_decided(reader, frame, copy, sensitive, summary))
         if not summary.rows:
-            nothing = pd.DataFrame({c: pd.Series(dtype=object) for c in columns})
-            empty = pd.DataFrame({c: pd.Series(dtype=object) for c in reader.copied})
-            write(_decided(reader, nothing, empty, sensitive, summary))
+            frame = pd.DataFrame({c: pd.Series(dtype=object) for c in columns})
+            copy = pd.DataFrame({c: pd.Series(dtype=object) for c in reader.copied})
+            write(_decided(reader, frame, copy, sensitive, summary))
     return summary
 
 
 def _decided(
     reader: Reader, frame: pd.DataFrame, copy: pd.DataFrame, sensitive: list[str], summary: Summary
 ) -> pd.DataFrame:
-    """The output for some rows."""
-    n, one = len(frame), reader.any
+    """Return the output for a part of the rows; add it to the summary."""
+    n, shared = len(frame), reader.any
     names, problem = list(reader.models), Texts(n)
-    whose = np.zeros(n, dtype=np.int64)
+    client = np.zeros(n, dtype=np.int64)
     if reader.client:
         codes, words = factor(frame[reader.client])
-        names, whose = [*words, ""], codes % (len(words) + 1)  # -1 is the last, ""
-        for k in np.flatnonzero(np.bincount(whose, minlength=1)).tolist():
+        names, client = [*words, ""], codes % (len(words) + 1)  # -1 is the last, ""
+        for k in np.flatnonzero(np.bincount(client, minlength=1)).tolist():
             if names[k] not in reader.models:
                 why = f"the run has no client '{names[k]}'" if names[k] else ""
-                problem.add(why or f"{reader.client} is empty", whose == k)
+                problem.add(why or f"{reader.client} is empty", client == k)
     if reader.id:
-        nobody = (copy[reader.id].str.strip() == "").to_numpy(bool)
-        problem.add(f"{reader.id} is empty", nobody)
-    s = groups_of(one, frame, sensitive, problem)
-    fine = np.flatnonzero(problem.codes == 0)
+        missing = (copy[reader.id].str.strip() == "").to_numpy(bool)
+        problem.add(f"{reader.id} is empty", missing)
+    s = groups_of(shared, frame, sensitive, problem)
+    valid = np.flatnonzero(problem.codes == 0)
     code, chance, rule = np.full(n, -1), np.full(n, np.nan), Texts(n)
-    scores = np.full((n, len(one.label_names)), np.nan)
-    if len(fine):
-        people = frame if len(fine) == n else frame.iloc[fine]
-        packed = one.encoder.pack(people)
-        levels, empty = one.encoder.unseen(people, packed)
-        summary.levels.update(levels)
+    scores = np.full((n, len(shared.label_names)), np.nan)
+    if len(valid):
+        rows = frame if len(valid) == n else frame.iloc[valid]
+        packed = shared.encoder.pack(rows)
+        rare, empty = shared.encoder.unseen(rows, packed)
+        summary.rare.update(rare)
         summary.empty.update(empty)
-        for k, mine in _apart(whose[fine]):
-            model, at, x = reader.models[names[k]], fine[mine], packed[mine]
-            who = copy[reader.id].iloc[at] if reader.id else None
-            found = _outcomes(model, x, s[at], who)
-            code[at], chance[at], scores[at] = found.code, found.chance, found.scores
+        for k, of_client in _by_value(client[valid]):
+            model, at, x = reader.models[names[k]], valid[of_client], packed[of_client]
+            ids = copy[reader.id].iloc[at] if reader.id else None
+            outcomes = _outcomes(model, x, s[at], ids)
+            code[at], chance[at], scores[at] = outcomes.code, outcomes.chance, outcomes.scores
             applied = model.predictor.rule.applied(model.label_names, model.group_names)
             rule.codes[at] = np.array([rule.number(words) for words in applied])[s[at]]
-    _count(summary, one, n, code, s, chance, problem)
+    _count(summary, shared, n, code, s, chance, problem)
     columns: dict[str, Any] = {"row": np.arange(summary.rows - n, summary.rows)}
     columns |= {str(c): copy[c].array for c in copy}
     if reader.client:
-        columns["client"] = _category(whose, names)
-    columns["decision"] = _category(code % (len(one.label_names) + 1), [*one.label_names, ""])
-    if len(one.label_names) == 2:
+        columns["client"] = _category(client, names)
+    labels = shared.label_names
+    columns["decision"] = _category(code % (len(labels) + 1), [*labels, ""])
+    if len(labels) == 2:
         columns["score"] = scores[:, 1]
     else:
-        columns |= {f"score {label}": scores[:, c] for c, label in enumerate(one.label_names)}
+        columns |= {f"score {label}": scores[:, c] for c, label in enumerate(labels)}
     columns |= {"chance": chance, "rule": rule.category(), "problem": problem.category()}
     return pd.DataFrame(columns)
 
 
-def _apart(whose: np.ndarray) -> Iterator[tuple[int, np.ndarray | slice]]:
-    """Each number that occurs, and where."""
-    codes, each = pd.factorize(whose)
-    if len(each) == 1:
-        yield int(each[0]), slice(None)
+def _by_value(values: np.ndarray) -> Iterator[tuple[int, np.ndarray | slice]]:
+    """Yield each number that occurs, and its positions."""
+    codes, unique = pd.factorize(values)
+    if len(unique) == 1:
+        yield int(unique[0]), slice(None)
         return
-    apart = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-    yield from zip(each.tolist(), apart, strict=True)
+    positions = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    yield from zip(unique.tolist(), positions, strict=True)
 
 
 class Texts:
-    """A column of few different texts: their numbers, at first those of no text."""
+    """A column of text as codes, with few different texts; at first all are empty."""
 
     def __init__(self, n: int) -> None:
         self.codes, self.words = np.zeros(n, dtype=np.int64), {"": 0}
@@ -232,7 +233,7 @@ class Texts:
         return self.words.setdefault(text, len(self.words))
 
     def add(self, text: str, where: np.ndarray) -> None:
-        """Give these rows a text, except those that have one."""
+        """Set the text of these rows, except of those that have one."""
         where = where & (self.codes == 0)
         if where.any():
             self.codes[where] = self.number(text)
@@ -242,7 +243,7 @@ class Texts:
 
 
 def _category(codes: np.ndarray, words: Sequence[str]) -> Any:
-    """Texts by their numbers: pandas would look at every cell."""
+    """Return texts by their numbers as a categorical: pandas would look at every cell."""
     if len(set(words)) < len(words):
         known = {word: k for k, word in enumerate(dict.fromkeys(words))}
         codes, words = np.array([known[word] for word in words])[codes], list(known)
@@ -251,13 +252,13 @@ def _category(codes: np.ndarray, words: Sequence[str]) -> Any:
 
 def _outcomes(model: PersonalModel, x: np.ndarray, s: np.ndarray, ids: pd.Series | None
               ) -> Decisions:  # fmt: skip
-    def who(rows: np.ndarray) -> list[bytes]:
+    def ids_of(rows: np.ndarray) -> list[bytes]:
         """Identify rows by their ids; without, by all inputs of the model."""
         if ids is not None:
-            return [str(one).strip().encode() for one in ids.iloc[rows]]
+            return [str(id).strip().encode() for id in ids.iloc[rows]]
         return [x[row].tobytes() + int(s[row]).to_bytes(2) for row in rows]
 
-    return model.outcomes(torch.from_numpy(x), torch.from_numpy(s), who)
+    return model.outcomes(torch.from_numpy(x), torch.from_numpy(s), ids_of)
 
 
 def _count(summary: Summary, model: PersonalModel, n: int, code: np.ndarray, s: np.ndarray,
@@ -270,8 +271,8 @@ def _count(summary: Summary, model: PersonalModel, n: int, code: np.ndarray, s: 
         known = text in summary.problems or len(summary.problems) < DIFFERENT
         summary.problems[text if known else "others"] += m
     groups, labels = len(model.group_names), len(model.label_names)
-    fine = code >= 0
-    pairs = np.bincount(s[fine] * labels + code[fine], minlength=groups * labels)
+    valid = code >= 0
+    pairs = np.bincount(s[valid] * labels + code[valid], minlength=groups * labels)
     for z, group in enumerate(model.group_names):
         for c, label in enumerate(model.label_names):
             summary.decided[group, label] += int(pairs[z * labels + c])
@@ -280,7 +281,7 @@ def _count(summary: Summary, model: PersonalModel, n: int, code: np.ndarray, s: 
 def groups_of(
     model: PersonalModel, frame: pd.DataFrame, columns: Sequence[str], problem: Texts
 ) -> np.ndarray:
-    """Everybody's group, 0 if none is needed or known; why it is not known is a problem."""
+    """Return each row's group, 0 if none is needed or known; note unknown groups as problems."""
     n = len(frame)
     if not columns or n == 0:
         return np.zeros(n, dtype=np.int64)
@@ -290,18 +291,18 @@ def groups_of(
         problem.add(f"{column} is empty", codes < 0)
         codes, words = codes % (len(words) + 1), [*words, ""]  # -1 is the last
         if edges:  # what is in no band stays what it is, and is a problem
-            place, _ = bands.places(frame[column], edges)
-            codes = np.where(place < 0, codes, place + len(words))
+            band, _ = bands.band_indices(frame[column], edges)
+            codes = np.where(band < 0, codes, band + len(words))
             words = [*words, *bands.names(edges)]
         several.append(codes)
         named_values.append(words)
     codes = several[0]
-    for more, words in zip(several[1:], named_values[1:], strict=True):
-        codes = codes * len(words) + more
-    codes, places = pd.factorize(codes)
-    which = np.unravel_index(places, [len(words) for words in named_values])
-    names = [" x ".join(w[k] for w, k in zip(named_values, one, strict=True))
-             for one in zip(*which, strict=True)]  # fmt: skip
+    for next_codes, words in zip(several[1:], named_values[1:], strict=True):
+        codes = codes * len(words) + next_codes
+    codes, combinations = pd.factorize(codes)
+    which = np.unravel_index(combinations, [len(words) for words in named_values])
+    names = [" x ".join(w[k] for w, k in zip(named_values, combination, strict=True))
+             for combination in zip(*which, strict=True)]  # fmt: skip
     named = " or ".join(model.group_names) if len(model.group_names) < 5 else "a known group"
     known = model.groups_of
     for k, name in enumerate(names):
@@ -318,13 +319,13 @@ def reader_of(
     key: bytes | None = None,
     keep: Sequence[str] = (),
 ) -> Reader:
-    """Take the models of a run: one client's by its name, or all where a column says whose."""
+    """Return a reader with one client's model, by its name, or with all and a client column."""
     names = saved.clients
     if client is None and client_column is None:
         if len(names) != 1:
-            some = ", ".join(names if len(names) < 9 else (*names[:3], "...", *names[-1:]))
-            say = f"{option('client')}, or {option('client_column')}"
-            raise InputError(f"Say whose model decides, by {say}: {some}.")
+            shown = ", ".join(names if len(names) < 9 else (*names[:3], "...", *names[-1:]))
+            how = f"{option('client')}, or {option('client_column')}"
+            raise InputError(f"Say which client's model decides, by {how}: {shown}.")
         client = names[0]
     if client is not None and client_column is not None:
         raise InputError(f"Say {option('client')} or {option('client_column')}, not both.")

@@ -1,8 +1,8 @@
 """The files of a run.
 
-``model.safetensors`` has w, theta, the rules, what the server knows and what the clients keep for
-another target; ``run.json`` is the card; ``predictions.parquet`` has the scores and decisions of
-all rows; ``shapes.csv``, of a model that has them, what it adds to a score for each value of each
+``model.safetensors`` has w, theta, the rules, the server's state and the clients' states for
+retargeting; ``run.json`` is the card; ``predictions.parquet`` has the scores and decisions of all
+rows; ``shapes.csv``, of a linear model, its contribution to the score for each value of each
 column.
 """
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pfedfair._util.files import atomic, write_parquet
-from pfedfair._util.text import inert
+from pfedfair._util.text import escape_formulas
 from pfedfair.runs import predictions
 from pfedfair.runs.card import card_of
 from pfedfair.runs.model import write_model
@@ -44,10 +44,10 @@ def write_run(run: Run, folder: Path) -> None:
     write_parquet(folder / predictions.NAME, scores)
     if shapes is not None:
         with atomic(folder / SHAPES) as file:
-            inert(shapes).to_csv(file, index=False)
+            escape_formulas(shapes).to_csv(file, index=False)
 
 
 def _counts(tensor: Tensor) -> Tensor:
-    """Return counts of rows in fewer bytes."""
-    whole = tensor.dtype == torch.float64 and bool((tensor == tensor.to(torch.int32)).all())
-    return tensor.to(torch.int32) if whole else tensor
+    """Return counts of rows as 32-bit integers, other tensors unchanged."""
+    integral = tensor.dtype == torch.float64 and bool((tensor == tensor.to(torch.int32)).all())
+    return tensor.to(torch.int32) if integral else tensor

@@ -1,6 +1,6 @@
-"""The learning curve: how the global model does on the training rows, while it is trained.
+"""The learning curve: loss, accuracy and gap of the global model on training rows, by round.
 
-Test rows are not looked at, and no random number is drawn: weights are the same with and without.
+It reads no test rows and draws no random numbers: weights are the same with and without it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ from pfedfair.runs.predictor import ROWS_AT_ONCE
 APART = 8.0  # gradients of every row between two measurements: below a tenth of the time
 POINTS = 25  # of a curve, about
 IMAGES_AT_ONCE = 256
-FLAT = 8  # times as many rows at once, where there is no layer between
+LINEAR = 8  # times as many rows at once, for a model without hidden layers
 
 
 def measured_rounds(algorithm: Method, every: int | None = None) -> set[int]:
-    """The rounds, from 1, after which the global model is measured; it is before the first, too.
+    """Return the rounds, from 1, after which the global model is measured.
 
-    Every so many, the first and the last one that trains; by default so many that it takes less
-    than a tenth of the time. With 0 none.
+    They are the first and the last one that trains, and every `every`-th between; by default so
+    many that measuring takes less than a tenth of the time. If `every` is 0, there are none.
     """
     rounds = total_rounds([phase for phase in algorithm.phases if phase.trains])
     if every == 0 or rounds < 1:
@@ -42,7 +42,7 @@ def measured_rounds(algorithm: Method, every: int | None = None) -> set[int]:
 
 
 class Measure:
-    """Loss, accuracy and gap of a global model on training rows, each the mean over clients."""
+    """Measure loss, accuracy and gap of a global model on training rows, as means over clients."""
 
     def __init__(self, federation: Federation, network: Network, criterion: str) -> None:
         self.federation, self.network, self.criterion = federation, network, criterion
@@ -57,33 +57,33 @@ class Measure:
     def __call__(self, w: Tensor) -> dict[str, float]:
         """Measure the model `w`."""
         table, task = self.federation.table, self.federation.table.task
-        each = [self.network.scores(w, table, rows).detach() for rows in self.pieces]
-        logits = torch.cat(each)[:, : outputs(task.classes)]
+        scores = [self.network.scores(w, table, rows).detach() for rows in self.pieces]
+        logits = torch.cat(scores)[:, : outputs(task.classes)]
         decided = logits.argmax(1) if logits.shape[1] > 1 else (logits[:, 0] > 0).long()
         shape = (len(self.federation), task.groups, task.classes, task.classes)
         cell = self.cell + decided.numpy()
         counts = np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape)
-        lost = loss_of(logits[None], self.y)[0].numpy()
-        loss = np.bincount(self.client, lost) / self.federation.sizes
+        row_loss = loss_of(logits[None], self.y)[0].numpy()
+        loss = np.bincount(self.client, row_loss) / self.federation.sizes
         return {"loss": float(loss.mean()), **means(counts, self.criterion)}
 
 
 def _pieces(clients: Sequence[np.ndarray], network: Network) -> list[Tensor]:
-    """Return all clients' rows in order, some at a time; not across clients if unbatched."""
+    """Return all clients' rows in order, in pieces; no piece spans clients if unbatched."""
     most = IMAGES_AT_ONCE if network.unbatched else ROWS_AT_ONCE
-    most *= FLAT if network.linear else 1
-    found: list[np.ndarray] = []
+    most *= LINEAR if network.linear else 1
+    pieces: list[np.ndarray] = []
     for rows in clients if network.unbatched else [np.concatenate(clients)]:
-        found += np.array_split(rows, ceil(len(rows) / most))
-    return [torch.from_numpy(rows) for rows in found]
+        pieces += np.array_split(rows, ceil(len(rows) / most))
+    return [torch.from_numpy(rows) for rows in pieces]
 
 
 def means(counts: np.ndarray, criterion: str) -> dict[str, float]:
-    """Accuracy and gap of counts ``(clients, S, Y, Yhat)``, each the mean over clients."""
-    gap, found = CRITERIA[criterion].measure, metrics.measure(counts)
-    known = found[gap][~np.isnan(found[gap])]  # a client with one group has no gap
+    """Return accuracy and gap of counts ``(clients, S, Y, Yhat)``, each the mean over clients."""
+    gap, measured = CRITERIA[criterion].measure, metrics.measure(counts)
+    known = measured[gap][~np.isnan(measured[gap])]  # a client with one group has no gap
     return {
-        "accuracy": float(found["accuracy"].mean()),
+        "accuracy": float(measured["accuracy"].mean()),
         gap: float(known.mean()) if len(known) else float("nan"),
     }
 
@@ -91,7 +91,7 @@ def means(counts: np.ndarray, criterion: str) -> dict[str, float]:
 def frame(
     curve: Sequence[Mapping[str, float]], end: Mapping[str, float], algorithm: Method
 ) -> pd.DataFrame:
-    """Rows for the global model after rounds, and one for what the clients have at the end."""
+    """Return a row for the global model after each round, and one for the clients' final models."""
     gap = CRITERIA[algorithm.criterion].measure
     last = {"round": total_rounds(algorithm.phases), "model": "clients'", **end}
     rows = [{"model": "global", **row} for row in curve] + [last]

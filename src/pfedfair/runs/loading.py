@@ -1,4 +1,4 @@
-"""Loading of a run from its folder."""
+"""Load a run from its folder."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from torch import Tensor, nn
 
 from pfedfair._util.errors import InputError
 from pfedfair.data import Dataset
-from pfedfair.data.tables.bands import checked
+from pfedfair.data.tables.bands import check_bands
 from pfedfair.engines.local import Fitted, Sent
 from pfedfair.federation import Federation, Table
 from pfedfair.partition import Partition
-from pfedfair.runs.model import WHOLE, Saved, damage, read_model
-from pfedfair.runs.predictions import KeptScores
+from pfedfair.runs.model import RUN_FORMATS, Saved, damage, read_model
+from pfedfair.runs.predictions import StoredScores
 from pfedfair.runs.run import Loaded, Run
 
 
 def load_run(folder: str | Path, module: nn.Module | None = None) -> Run:
-    """Read a run whole from the folder that `Run.save` or the command train wrote.
+    """Read a run from the folder that `Run.save` or the command train wrote.
 
-    It has what the trained run had: `table`, `rules`, `retarget`, `shapes`, `personal_model`,
-    `global_model`, `seed`, `algorithm`, `card`. Rows are not kept, so what needs them is refused:
-    `frontier`, where clients have models of their own, and `save`.
+    It supports what the trained run does: `table`, `rules`, `retarget`, `shapes`,
+    `personal_model`, `global_model`, `seed`, `algorithm`, `card`. Rows are not stored, so what
+    needs them is refused: `frontier`, where clients have personal models, and `save`.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def load_run(folder: str | Path, module: nn.Module | None = None) -> Run:
     """
     folder = Path(folder)
     saved = read_model(folder, module)
-    if saved.about["format"] not in WHOLE:
+    if saved.about["format"] not in RUN_FORMATS:
         raise InputError(
             f"{folder} was written by an older version of pfedfair: its models can be loaded "
             "(load_model), the whole run cannot; train again."
@@ -50,12 +50,12 @@ def _run_of(saved: Saved) -> Run:
     about = saved.about
     names = tuple(about["label_names"]), tuple(about["group_names"])
     shared = bool(about["shared_conditional"])
-    scores = KeptScores.read(saved.folder, saved.clients, *names, shared)
+    scores = StoredScores.read(saved.folder, saved.clients, *names, shared)
     data = Dataset(
         about["dataset"], pd.DataFrame(index=range(len(scores.y))), scores.y, scores.s, (), {},
         *names, about["columns"]["label"], about["sensitive_column"], aware=saved.task.aware,
         inputs=about["data"]["inputs"], weight=scores.weight,
-        bands=checked(about.get("bands")),
+        bands=check_bands(about.get("bands")),
     )  # fmt: skip
     part = Partition(
         data, scores.train, scores.validation, scores.test, scores.pool, tuple(saved.clients),

@@ -1,4 +1,4 @@
-"""The files that keep clients' models: ``model.safetensors`` and ``run.json``."""
+"""The files of clients' models: ``model.safetensors`` and ``run.json``."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,13 +11,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load, load_file, save_file
 from torch import Tensor, nn
 
-from pfedfair import methods, models, rules
+from pfedfair import methods, models
+from pfedfair import rules as rule_kinds
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import atomic, first_line, read_json, sha256, write_json
 from pfedfair.data.tables import encoder as inputs
-from pfedfair.data.tables.bands import in_order
+from pfedfair.data.tables.bands import list_edges
 from pfedfair.data.task import Task
-from pfedfair.engines.collection import shared
+from pfedfair.engines.collection import is_shared
 from pfedfair.federation import client_number
 from pfedfair.methods import Method
 from pfedfair.models import Network
@@ -32,10 +33,10 @@ __all__ = [
 ]  # fmt: skip
 
 FORMAT = 4  # of run.json
-WHOLE = (3, FORMAT)  # formats of whole runs; from 4 on, one model for all may be kept once
-READABLE = (2, *WHOLE)  # format 2 has models, but no card and no predictions
+RUN_FORMATS = (3, FORMAT)  # of complete runs; from 4 on, one model for all may be stored once
+READABLE = (2, *RUN_FORMATS)  # format 2 has models, but no card and no predictions
 MAPPED = 2**28  # bytes of weights; larger files are mapped, not read
-AT_ONCE = 2**22  # numbers that are looked at
+AT_ONCE = 2**22  # numbers that are checked
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError)
 
 
@@ -44,36 +45,37 @@ def write_model(
     network: Network,
     encoder: inputs.Inputs,
     task: Task,
-    rule: Sequence[Rule],
+    rules: Sequence[Rule],
     tensors: dict[str, Tensor],
     about: dict[str, Any],
 ) -> None:
     """Write ``model.safetensors`` and ``run.json``: all that `read_model` needs, and `about`.
 
-    `rule` has one for each client, all of the same kind, or none where there are no clients.
+    `rules` has a rule for each client, all of the same kind; it is empty if there are no clients.
     """
-    one = "theta" in tensors and shared(tensors["theta"])
-    if one:
-        tensors = tensors | {"theta": tensors["theta"][:1]}
-    kept = {f"buffer.{name}": buffer for name, buffer in network.buffers().items()}
-    kept |= {f"encoder.{name}": torch.from_numpy(a) for name, a in encoder.tensors().items()}
-    if rule:
-        kept["rule"] = torch.stack([one.numbers for one in rule])
-    whole = {name: tensor.contiguous() for name, tensor in (tensors | kept).items()}
+    is_one_model = "theta" in tensors and is_shared(tensors["theta"])
+    stored = dict(tensors)
+    if is_one_model:
+        stored["theta"] = tensors["theta"][:1]
+    stored |= {f"buffer.{name}": buffer for name, buffer in network.buffers().items()}
+    stored |= {f"encoder.{name}": torch.from_numpy(a) for name, a in encoder.tensors().items()}
+    if rules:
+        stored["rule"] = torch.stack([rule.numbers for rule in rules])
+    stored = {name: tensor.contiguous() for name, tensor in stored.items()}
     with atomic(folder / "model.safetensors") as file:
         file.touch()
         mode = file.stat().st_mode  # as all other files: `save_file` keeps others from reading
-        save_file(whole, file)
+        save_file(stored, file)
         file.chmod(mode)
         written = sha256(file)
     what = {
         "format": FORMAT,
         "network": network.to_dict(),
-        "rule": rule[0].to_dict() if rule else None,
+        "rule": rules[0].to_dict() if rules else None,
         "encoder": encoder.to_dict(),
         "kinds": asdict(task),
-        "one_model": one,  # for all clients: theta has one row
-        "sha256": written,  # of the weights beside it
+        "one_model": is_one_model,  # for all clients: theta has one row
+        "sha256": written,  # of the weights
     }
     write_json(folder / "run.json", about | what)
 
@@ -99,18 +101,19 @@ class Saved:
         return list(self.about["clients"])
 
     def rules(self) -> list[Rule]:
-        """Every client's."""
+        """Return every client's rule."""
+        about = self.about["rule"]
         with damage(self.folder):
-            return [rules.from_dict(self.about["rule"], own) for own in self.tensors["rule"]]
+            return [rule_kinds.from_dict(about, numbers) for numbers in self.tensors["rule"]]
 
     def model(self, theta: Tensor, rule: Rule | None = None, name: str = "") -> PersonalModel:
-        """Return a model with these parameters, that decides by `rule`."""
+        """Return a model with these parameters that decides by `rule`."""
         about = self.about
         return PersonalModel(
             Predictor(self.network, theta, rule or Likeliest()), self.encoder, self.task,
             tuple(about["group_names"]), tuple(about["label_names"]),
             about.get("sensitive_column", ""), about.get("values", {}), name, self.key,
-            in_order(about.get("bands", {}), about.get("sensitive_column", "")),
+            list_edges(about.get("bands", {}), about.get("sensitive_column", "")),
         )  # fmt: skip
 
     @property
@@ -121,39 +124,39 @@ class Saved:
         return key_of(self.about.get("seed", 0), self.tensors["w"])
 
     def of_client(self, client: int | str, copy: bool = True) -> PersonalModel:
-        """A client's model, by its name or its position; nobody else's alias if it is a `copy`."""
+        """Return a client's model, by its name or position; it shares no memory if a `copy`."""
         number = client_number(self.about["clients"], client)
         theta = self.tensors["theta"][number]
         theta = theta.clone() if copy else theta
         with damage(self.folder):
-            rule = rules.from_dict(self.about["rule"], self.tensors["rule"][number])
+            rule = rule_kinds.from_dict(self.about["rule"], self.tensors["rule"][number])
         return self.model(theta, rule, self.about["clients"][number])
 
 
 @contextmanager
 def damage(path: Path) -> Iterator[None]:
-    """Say in a sentence that a file is not as it was written."""
+    """Raise errors in reading a file as an `InputError` that names the file."""
     try:
         yield
     except InputError:
         raise
     except DAMAGE as error:
-        found = f"lacks {error}" if isinstance(error, KeyError) else first_line(error)
+        reason = f"lacks {error}" if isinstance(error, KeyError) else first_line(error)
         raise InputError(
-            f"{path} is damaged, or was not written by pfedfair ({found}): copy it again or train "
+            f"{path} is damaged, or was not written by pfedfair ({reason}): copy it again or train "
             "again."
         ) from error
 
 
 def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
-    """Read what `write_model` wrote; `module` is for a network that is one, see `Module`."""
+    """Read what `write_model` wrote; `module` is the network if it is a torch module."""
     card, weights = folder / "run.json", folder / "model.safetensors"
     if not card.exists():
         raise InputError(f"{folder} has no run.json: no run was saved there.")
     about = read_json(card)
     with damage(card):
-        found = about.get("format")
-    if found not in READABLE:
+        version = about.get("format")
+    if version not in READABLE:
         raise InputError(f"{folder} was written by another version of pfedfair: train again.")
     try:
         large = weights.stat().st_size > MAPPED
@@ -165,7 +168,7 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
             f"{weights} is damaged, or no file of models ({first_line(error)}): copy it again or "
             "train again."
         ) from error
-    lost = any(not _all(tensor, lambda part: part == part) for tensor in tensors.values())
+    has_nan = any(not _all(tensor, lambda part: part == part) for tensor in tensors.values())
     with damage(card):
         scales = {name: tensor.numpy() for name, tensor in _taken(tensors, "encoder.").items()}
         encoder = inputs.from_dict(about["encoder"], scales)
@@ -175,7 +178,7 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
         _check_card(saved)
     with damage(weights):
         _check_numbers(saved)
-        if lost:
+        if has_nan:
             raise ValueError("it has values that are no numbers")
         if "sha256" in about and about["sha256"] != sha256(weights):
             raise ValueError("its checksum is not the one in run.json")
@@ -183,11 +186,11 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
 
 
 def _all(tensor: Tensor, test: Callable[[Tensor], Tensor]) -> bool:
-    """Whether all numbers pass a test, some at a time."""
+    """Return whether all numbers pass a test, which gets a part of them at a time."""
     return all(bool(test(part).all()) for part in torch.split(tensor.flatten(), AT_ONCE))
 
 
-# What stands in a card, if it does; the lists are of names.
+# The types of a card's optional fields; lists are of names.
 CARD = {"dataset": str, "sensitive_column": str, "seed": int, "key": str, "command": str,
         "sha256": str, "shared_conditional": bool, "one_model": bool, "algorithm": dict,
         "columns": dict, "data": dict,
@@ -231,18 +234,19 @@ def _check_numbers(saved: Saved) -> None:
             raise ValueError(f"'{name}' has the shape {tuple(tensors[name].shape)}, not {shape}")
         if not _all(tensors[name], torch.isfinite):
             raise ValueError(f"'{name}' has values that are no finite numbers")
-    for name in shapes:  # what an encoder makes must fit the network
-        two = torch.zeros(1, 2, *saved.encoder.shape)  # rows: some networks need two
+    for name in shapes:  # the encoder's output must fit the network
+        two = torch.zeros(1, 2, *saved.encoder.shape)  # rows: batch normalisation needs two
         w = tensors[name].view(-1, size)[:1]
         s = torch.zeros(1, 2, dtype=torch.int64)
         logits = saved.network.logits(w, two, s)
-        if name == "theta":  # and what the network makes, the rule
-            rules.from_dict(saved.about["rule"], tensors["rule"][0]).draw_chances(logits[0], s[0])
+        if name == "theta":  # and the network's output the rule
+            rule = rule_kinds.from_dict(saved.about["rule"], tensors["rule"][0])
+            rule.draw_chances(logits[0], s[0])
             tensors["theta"] = tensors["theta"].expand(clients, size)
 
 
 def _taken(tensors: dict[str, Tensor], mark: str) -> dict[str, Tensor]:
-    """Take out the tensors whose names begin with a mark."""
+    """Remove the tensors whose names begin with a mark; return them without it."""
     return {name[len(mark) :]: tensors.pop(name) for name in list(tensors) if name.startswith(mark)}
 
 
@@ -251,9 +255,9 @@ def load_model(
 ) -> PersonalModel:
     """Read a client's model from a folder that `Run.save` wrote.
 
-    A client is given by its name, a text, or its position, a whole number from 0.
+    `client` is its name (a text) or its position (an integer from 0).
 
-    If the network is a ``torch.nn.Module`` of your own, give the same `module` again: a file names
-    no code to run.
+    If the network is a custom ``torch.nn.Module``, pass the same `module`: a file names no code to
+    run.
     """
     return read_model(Path(folder), module).of_client(client)

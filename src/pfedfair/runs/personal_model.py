@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pfedfair._util.errors import InputError
 from pfedfair.data.tables import encoder as inputs
-from pfedfair.data.tables.aliases import has_sensitive, sensitive_of
+from pfedfair.data.tables.aliases import has_sensitive, select_sensitive
 from pfedfair.data.tables.bands import cut
 from pfedfair.data.tables.cells import DECIMAL, WHOLE, canonical
 from pfedfair.data.task import Task, outputs
@@ -26,10 +26,10 @@ BOOLS = {"False": False, "True": True}
 
 
 class Decisions(NamedTuple):
-    """Of some rows: the codes of their decisions, the chance of each, and the labels' scores.
+    """Decisions on rows: their codes, the chance of each, and the labels' scores.
 
-    The chance is that of the decision that was made: 1 where it was not randomised. Scores are the
-    model's chances of the labels, ``(n, classes)``, before the rule.
+    The chance is that of the decision made: 1 where it was not randomised. Scores are the model's
+    probabilities of the labels, ``(n, classes)``, before the rule.
     """
 
     code: np.ndarray
@@ -39,16 +39,16 @@ class Decisions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PersonalModel:
-    """A client's classifier on raw rows, in scikit-learn's manner.
+    """A client's classifier on raw rows, with scikit-learn's methods.
 
     Attributes
     ----------
     sensitive_column
-        Where S is in a table of rows; several columns have commas between.
+        The column of S in a table; several columns are separated by commas.
     seen
         Values of S in the training rows, and the groups that they belong to.
     name, key
-        The client's, for random draws that belong to a person; see `pfedfair.runs.draws`.
+        The client's name and key, for random draws by row identifier; see `pfedfair.runs.draws`.
     """
 
     predictor: Predictor
@@ -60,11 +60,11 @@ class PersonalModel:
     seen: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
     key: bytes = b""
-    bands: tuple[tuple[float, ...], ...] = ()  # of each sensitive number, see `bands.in_order`
+    bands: tuple[tuple[float, ...], ...] = ()  # of each sensitive number, see `bands.list_edges`
 
     @cached_property
     def classes_(self) -> np.ndarray:
-        """The labels, as numbers or as true and false if they can be that."""
+        """The labels, as numbers or Booleans if all can be converted."""
         names = self.label_names
         if set(names) <= set(BOOLS):
             return np.array([BOOLS[name] for name in names])
@@ -75,9 +75,9 @@ class PersonalModel:
         return np.array(names)
 
     def predict_proba(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
-        """Return the chance of every label for every row, ``(n, labels)``.
+        """Return the probability of every label for every row, ``(n, labels)``.
 
-        For a rule that turns scores into decisions: the chances of its decisions.
+        With a decision rule they are the probabilities of its decisions.
         """
         x, s = self._inputs(X, sensitive_features)
         return self.predictor.chances(x, s, self.encoder.unpack).numpy()
@@ -97,9 +97,9 @@ class PersonalModel:
             The group of every row. If left out, it is taken from X, where the model needs it.
         random_state
             The seed of randomised decisions at a threshold; by default fresh entropy, so that rows
-            that come one by one do not all get the same draw.
+            decided one by one do not all get the same draw.
         ids
-            The name or number of every person, whose random draw is then the same every time.
+            The identifier of every row; the same identifier has the same random draw every time.
         """
         decided: np.ndarray = self.classes_[self.decide(X, sensitive_features, random_state, ids)]
         return decided
@@ -116,9 +116,9 @@ class PersonalModel:
         if ids is None:
             rng = np.random.default_rng(random_state)
             return self.predictor.decide(x, s, rng, self.encoder.unpack).numpy()
-        if len(named := [words_of(one) for one in ids]) != len(x):
-            raise InputError(f"There are {len(named)} ids for {len(x)} rows.")
-        return self.outcomes(x, s, lambda rows: [named[row] for row in rows]).code
+        if len(encoded := [id_bytes(id) for id in ids]) != len(x):
+            raise InputError(f"There are {len(encoded)} ids for {len(x)} rows.")
+        return self.outcomes(x, s, lambda rows: [encoded[row] for row in rows]).code
 
     def decision_function(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
         """Return the model's log-odds of the second label; of more than two, a logit for each.
@@ -137,37 +137,37 @@ class PersonalModel:
         return p[:, 1] if self.task.classes == 2 else p
 
     def words(self) -> list[str]:
-        """Say how the model decides."""
+        """Describe how the model decides."""
         return self.predictor.rule.words(self.label_names, self.group_names)
 
-    def outcomes(self, x: Tensor, s: Tensor, who: Callable[[np.ndarray], Sequence[bytes]]
+    def outcomes(self, x: Tensor, s: Tensor, ids_of: Callable[[np.ndarray], Sequence[bytes]]
                  ) -> Decisions:  # fmt: skip
-        """Decide on rows as the encoder packed them; `who` returns the ids of some rows.
+        """Decide on packed rows; `ids_of` returns the ids of the rows with these numbers.
 
-        Random draws are made by the key.
+        Random draws are made from the ids and the key.
         """
         z = self.predictor.logits(x, s, self.encoder.unpack)
         chances = self.predictor.rule.draw_chances(z, s)
         drawn = np.flatnonzero((chances.max(1).values < 1).numpy())
         draw = np.zeros(len(x))
         if len(drawn):
-            draw[drawn] = draws.draw(draws.of_client(self.key, self.name), who(drawn))
+            draw[drawn] = draws.draw(draws.of_client(self.key, self.name), ids_of(drawn))
         code = decide_by(chances, draw)
         chance = chances.double().gather(1, code[:, None])[:, 0]
-        return Decisions(code.numpy(), chance.numpy(), probabilities(self._own(z)).numpy())
+        return Decisions(code.numpy(), chance.numpy(), probabilities(self._of_labels(z)).numpy())
 
-    def _own(self, logits: Tensor) -> Tensor:
-        """The logits of labels, without a head's that guesses S."""
+    def _of_labels(self, logits: Tensor) -> Tensor:
+        """Return the logits of labels, without those of an auxiliary head."""
         return logits[:, : outputs(self.task.classes)]
 
     def _logits(self, x: Tensor, s: Tensor) -> Tensor:
-        return self._own(self.predictor.logits(x, s, self.encoder.unpack))
+        return self._of_labels(self.predictor.logits(x, s, self.encoder.unpack))
 
     def _inputs(self, X: pd.DataFrame, sensitive_features: Any) -> tuple[Tensor, Tensor]:
         given, columns = sensitive_features, self.sensitive_column
         if given is None and self.task.aware:
             if columns and isinstance(X, pd.DataFrame) and has_sensitive(X, columns):
-                given = sensitive_of(X, columns, self.group_names)
+                given = select_sensitive(X, columns, self.group_names)
             else:
                 rows = f", or rows with the column '{columns}'" if columns else ""
                 raise InputError(
@@ -179,7 +179,7 @@ class PersonalModel:
 
     @cached_property
     def groups_of(self) -> dict[str, int]:
-        """What a table may say of S, and the group that it means."""
+        """The group of each value that S may have in a table."""
         names = self.group_names
         merged = {part: z for z, name in enumerate(names) for part in name.split(" + ")}
         return {**merged, **self.seen, **{canonical(n) or n: z for z, n in enumerate(names)}}
@@ -187,7 +187,7 @@ class PersonalModel:
     def codes(self, sensitive_features: Any) -> np.ndarray:
         """Return 0, 1, ... for names of groups (or for these numbers if they cannot be names).
 
-        Of several attributes (a table with a column for each) the values are joined by " x ".
+        The values of several attributes (a table with a column for each) are joined by " x ".
         Numbers of an attribute with bands are cut as in training.
         """
         columns, names = pd.DataFrame(sensitive_features), self.group_names
@@ -213,21 +213,21 @@ class PersonalModel:
 
 
 class UnseenWarning(UserWarning):
-    """Rows to decide on have cells unlike those of the training rows."""
+    """Rows to decide on have values that are new or rare in the training rows."""
 
 
 def pack(encoder: inputs.Inputs, rows: Any) -> np.ndarray:
     """Pack the inputs of rows; warn of values that the training rows did not have, or rarely."""
     packed = encoder.pack(rows)
-    for text in unseen_words(*encoder.unseen(rows, packed)):
+    for text in describe_unseen(*encoder.unseen(rows, packed)):
         warnings.warn(text, UnseenWarning, stacklevel=4)
     return packed
 
 
-def unseen_words(levels: Mapping[str, int], empty: Mapping[str, int]) -> list[str]:
-    """Say how many cells of which columns the training rows had fewer of."""
+def describe_unseen(rare: Mapping[str, int], empty: Mapping[str, int]) -> list[str]:
+    """Describe new, rare and missing values: how many cells of which columns have them."""
     texts = []
-    for counts, kind in ((levels, "of a new or rare level"), (empty, "without a value")):
+    for counts, kind in ((rare, "with a new or rare value"), (empty, "with a missing value")):
         if counts:
             named = ", ".join(f"{column} {n:,}" for column, n in counts.items())
             total = sum(counts.values())
@@ -238,11 +238,11 @@ def unseen_words(levels: Mapping[str, int], empty: Mapping[str, int]) -> list[st
     return texts
 
 
-def words_of(who: Any) -> bytes:
-    """Return the bytes of an id, as any program may have read it."""
-    if isinstance(who, float | np.floating) and float(who).is_integer():
-        who = int(who)
-    return str(who).strip().encode()
+def id_bytes(id: Any) -> bytes:
+    """Return the bytes of an id, the same for an integer, its float and its text."""
+    if isinstance(id, float | np.floating) and float(id).is_integer():
+        id = int(id)
+    return str(id).strip().encode()
 
 
 def _is_number(text: str) -> bool:

@@ -1,7 +1,7 @@
-"""Scores and decisions of all rows, kept with a run: ``predictions.parquet``.
+"""Scores and decisions of all rows of a run: ``predictions.parquet``.
 
-The table itself is not kept: a row is its number in the table that was trained on, from 0. From the
-scores all measures follow, for another target too.
+The table itself is not stored: a row is its number in the training table, from 0. From the scores
+all measures can be computed, for another target too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,33 +26,34 @@ from pfedfair.runs.predictor import Predictor, Unpack, scored
 NAME = "predictions.parquet"
 LOGIT = "logit"  # columns of a network's outputs begin with it
 OWN = TRAIN, VALIDATION, TEST = ("train", "validation", "test")
-OTHERS = POOL, TUNING = ("pool", "validation of others")  # that measure a client, weighted
+OTHERS = POOL, TUNING = ("pool", "validation of others")  # other clients' rows, weighted
 SPLITS = (*OWN, *OTHERS)
-LARGEST = 10_000_000  # held-out rows times clients; more are not kept
+LARGEST = 10_000_000  # held-out rows times clients; more are not stored
 
 
 def splits(part: Partition) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yield a client's number, rows that are scored together, and numbers of `SPLITS`.
+    """Yield a client's number, rows to score in one pass, and numbers of `SPLITS`.
 
-    Where the held-out rows of all clients measure a client, its test rows are among them.
+    Where all clients' held-out rows measure a client, its test rows are among them.
     """
     tuning, pool = part.validation, part.test
-    everyone = [np.concatenate(part.validation), part.pool]
+    of_all = [np.concatenate(part.validation), part.pool]
     clients = len(part.names)
     if part.shared_conditional and is_storable(part):
-        tuning, pool = ((rows,) * clients for rows in everyone)
+        tuning, pool = ((rows,) * clients for rows in of_all)
     for i, train in enumerate(part.train):
         for rows, own, name, other in (
             (train, train, TRAIN, TRAIN), (tuning[i], part.validation[i], VALIDATION, TUNING),
             (pool[i], part.test[i], TEST, POOL),
         ):  # fmt: skip
             if len(rows):
-                mine = rows is own or np.isin(rows, own)
-                yield i, rows, np.full(len(rows), np.where(mine, *map(SPLITS.index, (name, other))))
+                is_own = rows is own or np.isin(rows, own)
+                codes = np.where(is_own, SPLITS.index(name), SPLITS.index(other))
+                yield i, rows, np.full(len(rows), codes)
 
 
 def is_storable(part: Partition) -> bool:
-    """Whether scores of all rows that measure a client are few enough to be kept."""
+    """Return whether the scores of all rows that measure a client are few enough to store."""
     held_out = sum(map(len, part.validation)) + len(part.pool)
     return not part.shared_conditional or held_out * len(part.names) <= LARGEST
 
@@ -62,27 +63,27 @@ def score(
 ) -> list[tuple[Tensor, Tensor]]:
     """Return the numbers of every client's rows in order, and their logits."""
     parts = [(i, rows) for i, rows, _ in splits(part)]
-    every = scored([predictors[i] for i, _ in parts], table, [rows for _, rows in parts])
+    logits_of = scored([predictors[i] for i, _ in parts], table, [rows for _, rows in parts])
     rows: list[list[Tensor]] = [[] for _ in predictors]
     logits: list[list[Tensor]] = [[] for _ in predictors]
-    for (i, own), z in zip(parts, every, strict=True):
+    for (i, own), z in zip(parts, logits_of, strict=True):
         rows[i].append(torch.from_numpy(own))
         logits[i].append(z)
-    found = []
+    ordered = []
     for own_rows, own_logits in zip(map(torch.cat, rows), map(torch.cat, logits), strict=True):
         order = own_rows.argsort(stable=True)
-        found.append((own_rows[order], own_logits[order]))
-    return found
+        ordered.append((own_rows[order], own_logits[order]))
+    return ordered
 
 
 def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int) -> pd.DataFrame:
-    """Return a frame with, for each client and row, its scores, the decision and its chance."""
+    """Return scores, decision and chance for each client and row."""
     data, table = federation.data, federation.table
     parts = list(splits(federation.partition))
     rows = [own for _, own, _ in parts]
-    every = [predictors[i] for i, _, _ in parts]
+    predictor_of = [predictors[i] for i, _, _ in parts]
     logits, decisions, chances = [], [], []
-    for (i, own, _), z in zip(parts, scored(every, table, rows), strict=True):
+    for (i, own, _), z in zip(parts, scored(predictor_of, table, rows), strict=True):
         s, rule = table.s[torch.from_numpy(own)], predictors[i].rule
         decided = rule.decide(z, s, seeds.generator(seed, seeds.TIES, i))  # as `count`
         logits.append(z)
@@ -108,7 +109,7 @@ def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int)
 
 
 def scores(logits: Tensor, labels: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return columns of the model's chance of the second label; of more than two, of each."""
+    """Return the model's probability of the second label as a column; of more than two, of each."""
     p = probabilities(logits[:, : outputs(len(labels))].double()).numpy()
     if len(labels) == 2:
         return {"score": p[:, 1]}
@@ -116,17 +117,17 @@ def scores(logits: Tensor, labels: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 @dataclass(frozen=True, eq=False)
-class KeptPredictor(Predictor):
+class StoredPredictor(Predictor):
     """A client's predictor that looks logits up: its inputs are numbers of rows.
 
     Attributes
     ----------
-    rows, kept
+    rows, stored
         The numbers of the rows in order, and their logits.
     """
 
     rows: Tensor
-    kept: Tensor
+    stored: Tensor
 
     def scores_as(self, other: Predictor) -> bool:
         return False
@@ -134,13 +135,13 @@ class KeptPredictor(Predictor):
     def logits(self, x: Tensor, s: Tensor, unpack: Unpack = Tensor.float) -> Tensor:
         place = torch.searchsorted(self.rows, x).clamp(max=len(self.rows) - 1)
         if not torch.equal(self.rows[place], x):
-            raise InputError("The run did not keep the scores of these rows: train again.")
-        return self.kept[place]
+            raise InputError("The run has no scores of these rows: train again.")
+        return self.stored[place]
 
 
 @dataclass(frozen=True, eq=False)
-class KeptScores:
-    """What ``predictions.parquet`` has of rows: labels, groups, and every client's logits."""
+class StoredScores:
+    """The content of ``predictions.parquet``: labels, groups, and every client's logits."""
 
     train: tuple[np.ndarray, ...]
     validation: tuple[np.ndarray, ...]
@@ -153,10 +154,10 @@ class KeptScores:
 
     @classmethod
     def read(cls, folder: Path, clients: Sequence[str], labels: Sequence[str],
-             groups: Sequence[str], shared: bool) -> "KeptScores":  # fmt: skip
+             groups: Sequence[str], shared: bool) -> "StoredScores":  # fmt: skip
         path = folder / NAME
         if not path.exists():
-            raise InputError(f"{folder} has no {NAME}: it was not kept whole; train again.")
+            raise InputError(f"{folder} has no {NAME}: the folder is incomplete; train again.")
         frame = read_parquet(path)
         names = {"client": clients, "label": labels, "group": groups, "split": SPLITS}
         for column in ("row", *names):
@@ -165,10 +166,10 @@ class KeptScores:
         codes = {c: pd.Index(list(known)).get_indexer(pd.Index(frame[c].astype(object)))
                  for c, known in names.items()}  # fmt: skip
         z = frame[[c for c in map(str, frame) if c.startswith(f"{LOGIT} ")]].to_numpy(np.float32)
-        odd = any((found < 0).any() for found in codes.values()) or not np.isfinite(z).all()
+        unknown = any((code < 0).any() for code in codes.values()) or not np.isfinite(z).all()
         numbered = frame["row"].dtype.kind in "iu" and len(frame) and frame["row"].min() >= 0
-        if odd or not numbered or not z.shape[1]:
-            raise InputError(f"{path} does not belong to the model beside it: train again.")
+        if unknown or not numbered or not z.shape[1]:
+            raise InputError(f"{path} does not belong to the model of its folder: train again.")
         rows = frame["row"].to_numpy(np.int64)
         y, s = (np.zeros(rows.max() + 1, dtype=np.int64) for _ in range(2))
         y[rows], s[rows] = codes["label"], codes["group"]
@@ -177,11 +178,11 @@ class KeptScores:
             weight = np.zeros(len(y))
             weight[rows] = frame["weight"].to_numpy(np.float64)
         owner, split = codes["client"], codes["split"]
-        parts = [_apart(rows[split == k], owner[split == k], len(clients)) for k in range(3)]
+        parts = [_by_client(rows[split == k], owner[split == k], len(clients)) for k in range(3)]
         order = np.lexsort((rows, owner))
-        each = zip(_apart(rows[order], owner[order], len(clients)),
-                   _apart(z[order], owner[order], len(clients)), strict=True)  # fmt: skip
-        logits = [(torch.from_numpy(own), torch.from_numpy(of)) for own, of in each]
+        pairs = zip(_by_client(rows[order], owner[order], len(clients)),
+                    _by_client(z[order], owner[order], len(clients)), strict=True)  # fmt: skip
+        logits = [(torch.from_numpy(own), torch.from_numpy(of)) for own, of in pairs]
         pool = np.zeros(0, dtype=np.int64)
         if not shared:
             pool = np.sort(np.concatenate(parts[2]))
@@ -192,7 +193,7 @@ class KeptScores:
         return cls(train, validation, test, pool, y, s, tuple(logits), weight)
 
 
-def _apart(values: np.ndarray, owner: np.ndarray, clients: int) -> list[np.ndarray]:
+def _by_client(values: np.ndarray, owner: np.ndarray, clients: int) -> list[np.ndarray]:
     """Return each client's values, in their order."""
     ends = np.cumsum(np.bincount(owner, minlength=clients))[:-1]
     return np.split(values[np.argsort(owner, kind="stable")], ends)

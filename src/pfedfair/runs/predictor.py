@@ -15,15 +15,15 @@ from pfedfair.models import Network
 from pfedfair.rules import Rule
 
 ROWS_AT_ONCE = 2048  # of 4096 the inputs leave the cache
-FEW = 64  # rows that show two decisions, most of the time
+FIRST_ROWS = 64  # that show two decisions, most of the time
 Unpack = Callable[[Tensor], Tensor]  # from what an encoder packed to inputs
 
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """One client's: the network with its parameters `theta` ``(p,)``, and the rule.
+    """A client's predictor: the network with its parameters `theta` ``(p,)``, and the rule.
 
-    `x` are inputs, or what `unpack` makes inputs of, some rows at a time.
+    `x` are inputs, or packed rows that `unpack` turns into inputs, a part at a time.
     """
 
     network: Network
@@ -31,13 +31,13 @@ class Predictor:
     rule: Rule
 
     def logits(self, x: Tensor, s: Tensor, unpack: Unpack = Tensor.float) -> Tensor:
-        """Return the scores of some rows, ``(n, outputs)``."""
+        """Return the scores of rows, ``(n, outputs)``."""
         parts = zip(torch.split(x, ROWS_AT_ONCE), torch.split(s, ROWS_AT_ONCE), strict=True)
         return torch.cat([self.network.logits(self.theta[None], unpack(a)[None], b[None])[0]
                           for a, b in parts])  # fmt: skip
 
     def chances(self, x: Tensor, s: Tensor, unpack: Unpack = Tensor.float) -> Tensor:
-        """The chance of every decision, ``(n, classes)``."""
+        """Return the probability of every decision, ``(n, classes)``."""
         return self.rule.chances(self.logits(x, s, unpack), s)
 
     def decide(
@@ -47,30 +47,30 @@ class Predictor:
         return self.rule.decide(self.logits(x, s, unpack), s, rng)
 
     def scores_as(self, other: Self) -> bool:
-        """Whether rows of the two may be scored in one pass: by one model."""
+        """Return whether rows of the two may be scored in one pass: by one model."""
         if self.network is not other.network or self.network.unbatched:
             return False
-        mine, theirs = self.theta, other.theta
-        return mine.data_ptr() == theirs.data_ptr() or torch.equal(mine, theirs)
+        a, b = self.theta, other.theta
+        return a.data_ptr() == b.data_ptr() or torch.equal(a, b)
 
     def same(self, other: Self) -> bool:
-        """Whether two clients decide alike."""
-        mine, theirs = self.rule.numbers, other.rule.numbers
-        return torch.equal(mine, theirs) and torch.equal(self.theta, other.theta)
+        """Return whether two clients have the same rule and parameters."""
+        same_rule = torch.equal(self.rule.numbers, other.rule.numbers)
+        return same_rule and torch.equal(self.theta, other.theta)
 
 
 def scored(
     predictors: Sequence[Predictor], table: Table, rows: Sequence[np.ndarray]
 ) -> Iterator[Tensor]:
-    """Every client's logits on its rows, in order; of neighbours with one model in one pass.
+    """Yield every client's logits on its rows, in order.
 
-    If these have the very same rows, too, once.
+    Neighbours with one model are scored in one pass, and those with the same rows, too, once.
     """
-    first, found = 0, torch.empty(0)
+    first, logits = 0, torch.empty(0)
     while first < len(predictors):
-        again = first > 0 and rows[first] is rows[first - 1]
-        if again and predictors[first].scores_as(predictors[first - 1]):
-            yield found[len(found) - len(rows[first]) :]
+        same_rows = first > 0 and rows[first] is rows[first - 1]
+        if same_rows and predictors[first].scores_as(predictors[first - 1]):
+            yield logits[len(logits) - len(rows[first]) :]
             first += 1
             continue
         last, number = first + 1, len(rows[first])
@@ -80,8 +80,8 @@ def scored(
             number += len(rows[last])
             last += 1
         own = torch.from_numpy(np.concatenate(rows[first:last]))
-        found = predictors[first].logits(table.x[own], table.s[own], table.unpack)
-        yield from torch.split(found, [len(some) for some in rows[first:last]])
+        logits = predictors[first].logits(table.x[own], table.s[own], table.unpack)
+        yield from torch.split(logits, [len(of_client) for of_client in rows[first:last]])
         first = last
 
 
@@ -94,36 +94,36 @@ def count(
 ) -> np.ndarray:
     """Count decisions of client i on its `rows[i]`, ``(clients, S, Y, Yhat)``.
 
-    Random draws are made from `seed`. For `weight`, of every row of the table, see `metrics.tally`.
+    Random draws follow from `seed`. For `weight`, of every row of the table, see `metrics.tally`.
     """
     groups, classes = table.task.groups, table.task.classes
     kind = np.int64 if weight is None else np.float64
     counts = np.zeros((len(predictors), groups, classes, classes), dtype=kind)
-    first = [i for i, one in enumerate(predictors)
-             if i == 0 or rows[i] is not rows[0] or not one.same(predictors[0])]  # fmt: skip
-    each = scored([predictors[i] for i in first], table, [rows[i] for i in first])
+    unique = [i for i, one in enumerate(predictors)
+              if i == 0 or rows[i] is not rows[0] or not one.same(predictors[0])]  # fmt: skip
+    logits_of = scored([predictors[i] for i in unique], table, [rows[i] for i in unique])
     labels, groups_of = table.y.numpy().astype(np.int64), table.s.numpy()
-    for i, logits in zip(first, each, strict=True):
+    for i, logits in zip(unique, logits_of, strict=True):
         own = rows[i]
         s, y = groups_of[own], labels[own]
         rng = seeds.generator(seed, seeds.TIES, i)
         decided = predictors[i].rule.decide(logits, torch.from_numpy(s), rng)
-        much = None if weight is None else weight[rows[i]]
-        counts[i] = tally(s, y, decided.numpy(), groups, classes, much)
-    again = np.ones(len(predictors), dtype=bool)
-    again[first] = False
-    counts[again] = counts[:1]  # one model for all, on everybody's rows
+        row_weight = None if weight is None else weight[rows[i]]
+        counts[i] = tally(s, y, decided.numpy(), groups, classes, row_weight)
+    repeated = np.ones(len(predictors), dtype=bool)
+    repeated[unique] = False
+    counts[repeated] = counts[:1]  # one model for all, on the same rows
     return counts
 
 
 def collapsed(
     predictors: Sequence[Predictor], table: Table, rows: Sequence[np.ndarray]
 ) -> np.ndarray:
-    """Which clients have one decision for all of their `rows[i]`."""
-    who = list(range(len(rows)))
-    for most in (FEW, None):  # all rows only where the first few do not show two
-        if who:
-            some = [rows[i][:most] for i in who]
-            one = one_decision(count([predictors[i] for i in who], table, some))
-            who = [i for i, alike in zip(who, one, strict=True) if alike]
-    return np.isin(np.arange(len(rows)), who)
+    """Return which clients have one decision for all of their `rows[i]`."""
+    clients = list(range(len(rows)))
+    for most in (FIRST_ROWS, None):  # all rows only where the first ones do not show two
+        if clients:
+            part = [rows[i][:most] for i in clients]
+            same = one_decision(count([predictors[i] for i in clients], table, part))
+            clients = [i for i, is_same in zip(clients, same, strict=True) if is_same]
+    return np.isin(np.arange(len(rows)), clients)

@@ -1,4 +1,4 @@
-"""One training run: what went in, what every client got, and how to keep it."""
+"""One training run: its inputs, its measured results, and how to save it."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,9 +15,9 @@ from torch import Tensor
 from pfedfair import metrics
 from pfedfair._util.errors import InputError, known, option
 from pfedfair._util.notebook import block
-from pfedfair.data.tables.bands import in_order
+from pfedfair.data.tables.bands import list_edges
 from pfedfair.data.task import outputs
-from pfedfair.engines.collection import shared
+from pfedfair.engines.collection import is_shared
 from pfedfair.engines.local import Fitted
 from pfedfair.federation import Federation, Table, client_number
 from pfedfair.methods import Clients, Method
@@ -30,7 +30,7 @@ from pfedfair.runs.card import card_of, columns_of, values_of
 from pfedfair.runs.draws import key_of
 from pfedfair.runs.files import write_run
 from pfedfair.runs.model import PersonalModel
-from pfedfair.runs.predictions import KeptPredictor, is_storable, score
+from pfedfair.runs.predictions import StoredPredictor, is_storable, score
 from pfedfair.runs.predictor import Predictor, collapsed, count
 from pfedfair.runs.shapes import read_shapes, shapes
 from pfedfair.theory import frontier
@@ -45,9 +45,9 @@ NO_ROWS = "the folder keeps scores, not the rows themselves"
 def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.ndarray], bool]:
     """Return the protocol, the rows to measure each client on, and whether to weight them.
 
-    "pool": the whole held-out pool, weighted to the client's share of S, for clients that differ in
-    that share only (there it is the default); "own": the client's own test rows; "validation":
-    the validation rows, of all clients and weighted where "pool" would be.
+    "pool": all held-out rows, weighted to the client's share of S, for clients that differ in that
+    share only (there it is the default); "own": the client's own test rows; "validation": the
+    validation rows, of all clients and weighted where "pool" would be.
     """
     protocol = protocol or ("pool" if part.shared_conditional else "own")
     known("protocol", protocol, list(metrics.PROTOCOLS))
@@ -68,14 +68,14 @@ def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.n
 
 
 class Loaded(NamedTuple):
-    """Where a run was read from, and what ``run.json`` says of it."""
+    """The folder that a run was read from, and the content of its ``run.json``."""
 
     folder: Path
     card: Mapping[str, Any]
 
 
 class Rowless(Network):
-    """Stands in for the network where a method would score rows that are not kept."""
+    """A network without rows: raises an error where a method would score rows not stored."""
 
     words, size = "no network", 0
 
@@ -98,15 +98,15 @@ class Rowless(Network):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The outcome of `train`, or of `load_run`, which has the scores of rows and not the rows.
+    """The result of `train`, or of `load_run`, which has the scores of rows and not the rows.
 
     Attributes
     ----------
     command
-        What was typed, for the card.
+        The command line, for the card.
     logits
-        Of every client the numbers of its rows in order, and their logits; None where rows are
-        scored when they are needed.
+        For every client the numbers of its rows in order, and their logits; None if rows are
+        scored on demand.
     """
 
     federation: Federation
@@ -127,12 +127,12 @@ class Run:
         if not self.measurable:
             lines = [f"{line}." for line in self.federation.words()]
             return block(self._heading, [*lines, "No rows are held out to measure it on."])
-        from pfedfair.report.document import small  # it knows what there is to say
+        from pfedfair.report.document import small
 
         return small(self)
 
     def report(self, path: str | Path | None = None, protocol: str | None = None) -> "Report":
-        """Make the report page; a notebook shows it, `path` is where to write it.
+        """Return the report page, which a notebook shows; write it to `path` if given.
 
         It has `html`, `text` (Markdown), `document` (all its numbers) and `save`. For `protocol`
         see `measured_rows`.
@@ -150,12 +150,12 @@ class Run:
 
     @property
     def folder(self) -> Path | None:
-        """Where `load_run` read it."""
+        """The folder that `load_run` read the run from; None if it was trained here."""
         return self.loaded.folder if self.loaded else None
 
     @cached_property
     def card(self) -> Mapping[str, Any]:
-        """What ``run.json`` says of it, besides what its models are made of."""
+        """The content of ``run.json`` except the description of the models."""
         if self.loaded:
             return self.loaded.card
         card: Mapping[str, Any] = json.loads(json.dumps(card_of(self)))  # types as in the file
@@ -173,13 +173,13 @@ class Run:
         if self.logits is None:
             return [Predictor(self.network, theta, rule) for theta, rule in each]
         scored = zip(each, self.logits, strict=True)
-        return [KeptPredictor(self.network, *own, *logits) for own, logits in scored]
+        return [StoredPredictor(self.network, *own, *logits) for own, logits in scored]
 
     @cached_property
     def record(self) -> Self:
-        """The same run with the scores of all its rows, computed once, in the place of inputs.
+        """The run with the scores of all its rows, computed once, instead of their inputs.
 
-        The run itself if it is that already, or has too many rows.
+        The run itself if it has these already, or too many rows.
         """
         part, table = self.federation.partition, self.federation.table
         if self.logits is not None or not is_storable(part):
@@ -190,15 +190,15 @@ class Run:
 
     @cached_property
     def collapsed(self) -> np.ndarray:
-        """Which clients' models predict one class for all of their own training rows."""
+        """Whether each client's model predicts one class for all of its training rows."""
         return collapsed(self.predictors, self.federation.table, self.federation.partition.train)
 
     @cached_property
     def history(self) -> pd.DataFrame:
         """The learning curve on training rows: loss, accuracy and gap, each the mean over clients.
 
-        A row for the global model after each measured round; the last row is what the clients have
-        at the end, their own models and rules.
+        A row for the global model after each measured round; the last row is for the clients'
+        final models and rules.
         """
         rows = self.federation.partition.train
         counts = count(self.predictors, self.federation.table, rows, self.seed)
@@ -207,7 +207,7 @@ class Run:
 
     @property
     def doubts(self) -> str:
-        """What there is to know of how training ended; nothing if all is well."""
+        """A warning on how training ended; "" if there is none."""
         return self.algorithm.warning(self.fitted.server)
 
     @property
@@ -216,16 +216,16 @@ class Run:
         return all(len(rows) > 0 for rows in self.federation.partition.test)
 
     def table(self, protocol: str | None = None) -> pd.DataFrame:
-        """Per client: accuracy, DDP and negative prediction rates with intervals.
+        """Return accuracy, DDP and negative prediction rates with intervals, by client.
 
-        With fewer than five in ``ddp_people`` the gap means nothing, see
-        `metrics.confidence_intervals`; where all people measured get `one_decision`, it is 0 for
-        that reason. For `protocol` see `measured_rows`.
+        With fewer than five in ``ddp_people`` the gap is not informative, see
+        `metrics.confidence_intervals`; where all measured rows get `one_decision`, it is 0 for that
+        reason. For `protocol` see `measured_rows`.
         """
         return self.measured(protocol).assign(collapsed=self.collapsed)
 
     def measured(self, protocol: str | None = None) -> pd.DataFrame:
-        """`table`, but for whether models collapsed, which takes a look at the training rows."""
+        """Return `table` without the column `collapsed`, which requires the training rows."""
         protocol, rows, weighted = measured_rows(self.federation.partition, protocol)
         if protocol not in self._measured:
             self._measured[protocol] = self._measure(protocol, rows, weighted)
@@ -233,7 +233,7 @@ class Run:
 
     @cached_property
     def _measured(self) -> dict[str, pd.DataFrame]:
-        """What was measured already, by protocol."""
+        """A cache of `measured`, by protocol."""
         return {}
 
     def _measure(self, protocol: str, rows: list[np.ndarray], weighted: bool) -> pd.DataFrame:
@@ -246,35 +246,35 @@ class Run:
             "n_test": [len(own) for own in rows],
             **{f"share_s{z}": part.shares[:, z] for z in range(1, part.shares.shape[1])},
         }
-        if weighted:  # there is no gap to a group of which a client has nobody
+        if weighted:  # there is no gap to a group of which a client has no rows
             counts = np.where(part.shares[..., None, None] > 0, counts, 0)
         groups = part.shares.shape[1]
-        people = np.array([np.bincount(part.data.s[own], minlength=groups) for own in rows])
-        people = np.where(part.shares > 0, people, 0) if weighted else people
-        about |= {f"n_test_s{z}": people[:, z] for z in range(groups)}
+        n_test = np.array([np.bincount(part.data.s[own], minlength=groups) for own in rows])
+        n_test = np.where(part.shares > 0, n_test, 0) if weighted else n_test
+        about |= {f"n_test_s{z}": n_test[:, z] for z in range(groups)}
         shares = self.shares(rows, weighted)
-        found = metrics.measure(counts, shares) | metrics.confidence_intervals(counts, shares)
-        return pd.DataFrame(about | found).assign(
+        measures = metrics.measure(counts, shares) | metrics.confidence_intervals(counts, shares)
+        return pd.DataFrame(about | measures).assign(
             one_decision=metrics.one_decision(counts), protocol=protocol
         )
 
     def counted(self, predictors: Sequence[Predictor], rows: Sequence[np.ndarray]) -> np.ndarray:
-        """Count every client's decisions on some rows, by their weights if they have such."""
+        """Count every client's decisions on its `rows`, weighted if the data has weights."""
         table, weight = self.federation.table, self.federation.data.weight
         return count(predictors, table, rows, self.seed, weight)
 
     def shares(self, rows: Sequence[np.ndarray], weighted: bool) -> np.ndarray | None:
-        """The groups' shares to measure with; None if those among the counts are meant."""
+        """Return the groups' shares to measure with; None for those of the counts."""
         part = self.federation.partition
         if weighted or self.federation.data.weight is None:
             return part.shares if weighted else None
         return part.shares_of(rows)
 
     def frontier(self, limits: Sequence[float], protocol: str | None = None) -> pd.DataFrame:
-        """Per limit on DDP and client: the best that thresholds on the global model's scores do.
+        """Return the best that thresholds on the global model's scores reach, by limit and client.
 
-        They are set on the very rows that they are measured on: no method, but a mark to measure
-        methods by. A client without both groups has no gap to limit.
+        They are set on the rows that they are measured on: no method, but a bound to compare
+        methods with. A client without both groups has no gap to limit.
         """
         part, data = self.federation.partition, self.federation.table
         if not data.task.binary:
@@ -283,16 +283,16 @@ class Run:
             raise InputError("The frontier is computed for rows without weights.")
         protocol, held, weighted = measured_rows(part, protocol)
         y, s = data.y.long().numpy(), data.s.numpy()
-        found: dict[tuple[int, float], list[tuple[float, float]]] = {}
+        best: dict[tuple[int, float], list[tuple[float, float]]] = {}
         for i, (own, share) in enumerate(zip(held, part.share_s1, strict=True)):
-            if (id(own), share) not in found:  # clients with the same rows and share are alike
-                there = float(share if weighted else s[own].mean())
+            if (id(own), share) not in best:  # the same for clients with the same rows and share
+                share_s1 = float(share if weighted else s[own].mean())
                 score = self.global_scores(i, own)
-                found[id(own), share] = frontier(score, y[own], s[own], there, limits)
+                best[id(own), share] = frontier(score, y[own], s[own], share_s1, limits)
         rows = [
             {"target_ddp": limit, "client": name, "role": role, "share_s1": share}
             | {"n_train": n, "n_test": len(own), "protocol": protocol}
-            | dict(zip(("accuracy", "ddp"), found[id(own), share][k], strict=True))
+            | dict(zip(("accuracy", "ddp"), best[id(own), share][k], strict=True))
             for k, limit in enumerate(limits)
             for name, role, n, own, share in zip(
                 part.names, part.roles, self.federation.sizes, held, part.share_s1, strict=True
@@ -303,7 +303,7 @@ class Run:
     def global_scores(self, client: int, rows: np.ndarray) -> np.ndarray:
         """Return the global model's scores of rows that measure a client.
 
-        A folder has them if every client has the global model.
+        A loaded run has them only if every client has the global model.
         """
         if self.logits is None:
             return np.asarray(self._scores[rows])
@@ -327,11 +327,11 @@ class Run:
     def _is_one_model(self) -> bool:
         """Whether every client has the global model."""
         theta = self.fitted.theta
-        some = theta[:1] if shared(theta) else theta
-        return all(torch.equal(one, self.fitted.w) for one in some)
+        models = theta[:1] if is_shared(theta) else theta
+        return all(torch.equal(model, self.fitted.w) for model in models)
 
     def shapes(self) -> pd.DataFrame:
-        """Return what the global model adds to a score by column and value, see `shapes.py`."""
+        """Return the global model's contribution to a score by column and value (`shapes.py`)."""
         return self._shapes.copy()
 
     @cached_property
@@ -346,23 +346,23 @@ class Run:
         return found
 
     def personal_model(self, client: int | str) -> PersonalModel:
-        """Return the model of a client: by its name, a text, or its position, from 0."""
+        """Return the model of a client, by its name (a text) or its position from 0."""
         number = client_number(self.federation.partition.names, client)
         theta, rule = self.fitted.theta[number], self.fitted.rules[number]
         return self._model(theta, rule, self.federation.partition.names[number])
 
     def global_model(self) -> PersonalModel:
-        """Return the model that all clients share, with the likeliest label for everybody."""
+        """Return the model that all clients share, with the likeliest label as its decision."""
         width = outputs(self.federation.table.task.classes)
         return self._model(self.fitted.w, Likeliest(outputs=width), "")
 
     def _model(self, theta: Tensor, rule: Rule, name: str) -> PersonalModel:
         data = self.federation.data
-        own = Predictor(self.network, theta.clone(), rule)  # nobody's alias
+        predictor = Predictor(self.network, theta.clone(), rule)  # shares no memory
         return PersonalModel(
-            own, self.federation.encoder, self.federation.table.task, data.group_names,
+            predictor, self.federation.encoder, self.federation.table.task, data.group_names,
             data.label_names, data.sensitive_column, self.values, name, self.key,
-            in_order(data.bands, data.sensitive_column),
+            list_edges(data.bands, data.sensitive_column),
         )  # fmt: skip
 
     @cached_property
@@ -376,45 +376,45 @@ class Run:
         return dict(self.loaded.card["values"]) if self.loaded else values_of(self.federation.data)
 
     def rules(self, protocol: str | None = None) -> pd.DataFrame:
-        """Per client: the gap that its decisions reach, its rule, and what that costs in accuracy.
+        """Return each client's gap, its rule, and what the rule costs in accuracy.
 
-        The cost is against the likeliest label by the same scores, for two classes the threshold
-        1/2 for all.
+        The cost is relative to the likeliest label by the same scores, for two classes the
+        threshold 1/2.
         """
         part = self.federation.partition
         _, rows, weighted = measured_rows(part, protocol)
         likeliest = Likeliest(outputs=outputs(self.federation.table.task.classes))
-        plain = [replace(predictor, rule=likeliest) for predictor in self.predictors]
-        counts = self.counted(plain, rows)
+        without_rule = [replace(predictor, rule=likeliest) for predictor in self.predictors]
+        counts = self.counted(without_rule, rows)
         shares = self.shares(rows, weighted)
-        right = metrics.measure(counts, shares)["accuracy"]
+        accuracy = metrics.measure(counts, shares)["accuracy"]
         gap = CRITERIA[self.algorithm.criterion].measure
         shown = [f"{gap}{end}" for end in ("", "_low", "_high", "_people")]
         table = self.table(protocol)[["client", "accuracy", *shown]]
         about = [{**rule.table(), **rule.facts} for rule in self.fitted.rules]
-        each = pd.DataFrame(about, index=table.index)
-        return pd.concat([table, each], axis=1).assign(
-            cost=right - table["accuracy"], constant=self._constant(counts, shares)
+        rules = pd.DataFrame(about, index=table.index)
+        return pd.concat([table, rules], axis=1).assign(
+            cost=accuracy - table["accuracy"], constant=self._constant(counts, shares)
         )
 
     def _constant(self, counts: np.ndarray, shares: np.ndarray | None) -> np.ndarray:
-        """The accuracy of each client's most frequent training label for all rows."""
+        """Return the accuracy of each client's most frequent training label for all rows."""
         part, data = self.federation.partition, self.federation.data
-        people, same = counts.sum(-1), np.zeros_like(counts)
+        totals, constant = counts.sum(-1), np.zeros_like(counts)
         for i, rows in enumerate(part.train):
-            same[i, ..., np.bincount(data.y[rows]).argmax()] = people[i]
-        return metrics.measure(same, shares)["accuracy"]
+            constant[i, ..., np.bincount(data.y[rows]).argmax()] = totals[i]
+        return metrics.measure(constant, shares)["accuracy"]
 
     def retarget(self, **changes: Any) -> Self:
-        """Return this run with another target_ddp or confidence: no training and no messages."""
+        """Return this run with another target_ddp or confidence, without training or messages."""
         algorithm = self.algorithm.retarget(**changes)
         rules = list(algorithm.rules(self.fitted.server, self.fitted.own, self._clients()))
         return replace(self, algorithm=algorithm, fitted=self.fitted._replace(rules=rules))
 
     def sweep(self, targets: Sequence[float]) -> Iterator[Self]:
-        """Yield the run with each of some targets, as `retarget`; quicker than one by one."""
-        known = self.fitted.server, self.fitted.own, self._clients()
-        for algorithm, rules in self.algorithm.sweep(targets, *known):
+        """Yield the run with each of the targets, as `retarget` does; faster than one by one."""
+        states = self.fitted.server, self.fitted.own, self._clients()
+        for algorithm, rules in self.algorithm.sweep(targets, *states):
             fitted = self.fitted._replace(rules=list(rules))
             yield replace(self, algorithm=algorithm, fitted=fitted)
 
@@ -426,7 +426,7 @@ class Run:
     def save(self, folder: str | Path, command: str = "") -> None:
         """Write all that `load_run` needs: models, a card, the scores of all rows, and shapes.
 
-        `command` is what was typed, for the card. See `pfedfair.runs.files` for the files.
+        `command` is the command line, for the card. See `pfedfair.runs.files` for the files.
         """
         if self.folder is not None:
             raise InputError(

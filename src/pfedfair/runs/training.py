@@ -1,4 +1,4 @@
-"""Training a run: which network, which method, and what is watched on the way."""
+"""Train a run: choose its network and method, measure the learning curve, call callbacks."""
 
 import time
 import warnings
@@ -11,11 +11,11 @@ import torch
 
 from pfedfair._util import seeds
 from pfedfair._util.errors import InputError, known, option
-from pfedfair._util.notebook import some
-from pfedfair._util.scalars import whole
+from pfedfair._util.notebook import abbreviate
+from pfedfair._util.scalars import to_int
 from pfedfair.data import Dataset, with_model
 from pfedfair.data.task import Task, outputs
-from pfedfair.engines.collection import shared
+from pfedfair.engines.collection import is_shared
 from pfedfair.engines.local import fit
 from pfedfair.federation import Federation
 from pfedfair.methods import Method, State
@@ -33,19 +33,19 @@ class CollapseWarning(UserWarning):
     """A personal model predicts one class for all rows."""
 
 
-def usual_network(inputs: int, hidden: Sequence[int], task: Task) -> Network:
-    """Return the MLP for so many inputs; S is an input unless it is blind."""
+def default_network(inputs: int, hidden: Sequence[int], task: Task) -> Network:
+    """Return the MLP for a number of inputs; S is an input unless the task is blind."""
     return MLP(inputs, hidden, outputs(task.classes), task.groups if task.aware else 0)
 
 
 def check_model(data: Dataset) -> None:
-    """Refuse a network on pixels that there is not."""
+    """Refuse an unknown network on pixels."""
     if data.model:
         known("model", data.model, PIXELS)
 
 
-def own_network(federation: Federation) -> Network:
-    """Return the network that goes with the data set."""
+def network_of(federation: Federation) -> Network:
+    """Return the network that the data set has by default."""
     data, shape, task = federation.data, federation.table.shape, federation.table.task
     if len(shape) > 1:
         check_model(data)
@@ -53,7 +53,7 @@ def own_network(federation: Federation) -> Network:
             given = option("aware", python="sensitive_as_input=True")
             raise InputError(f"A network on pixels does not look at S: leave out {given}.")
         return Pixels(data.model or "cnn", shape[-1], outputs(task.classes))
-    return usual_network(federation.encoder.width, data.hidden, task)
+    return default_network(federation.encoder.width, data.hidden, task)
 
 
 def choose_network(
@@ -72,8 +72,8 @@ def choose_network(
         data = with_model(federation.data, network)
         if data.encoding != federation.data.encoding:
             raise InputError(f"These rows are encoded already: load them with model='{network}'.")
-        network = own_network(replace(federation, data=data))
-    network = network or own_network(federation)
+        network = network_of(replace(federation, data=data))
+    network = network or network_of(federation)
     w, x = network.init(seeds.generator(0, seeds.INIT))[None], table.inputs(slice(2))[None]
     one, other = (network.logits(w, x, torch.full(x.shape[:2], s)) for s in (0, 1))
     if not task.aware and not torch.equal(one, other):
@@ -87,7 +87,7 @@ def choose_network(
 
 
 def named(federation: Federation, algorithm: Method | str, settings: Mapping[str, Any]) -> Method:
-    """Return the method; one that is named as it is tuned for the data and clients of this size."""
+    """Return the method; a name with the settings tuned for the data and clients of this size."""
     if not isinstance(algorithm, str):
         if settings:
             raise InputError(
@@ -116,18 +116,18 @@ def train(
     Parameters
     ----------
     algorithm
-        Or the name of a method, which is then made as tuned for the data, with `settings` such as
-        ``eta=0.9`` on top; see `make`.
+        A method, or the name of one, which is then made as tuned for the data, with `settings`
+        such as ``eta=0.9`` on top; see `make`.
     network
-        Or the name of a model, see `pfedfair.data.with_model`. By default what goes with the data
-        set.
+        A network, or the name of a model, see `pfedfair.data.with_model`; the data set's by
+        default.
     on_work
-        Called with the part of the work that has just been done, for a progress bar.
+        Called with the share of the work that has just been done, for a progress bar.
     callbacks
-        Look on, see `pfedfair.runs.callbacks`.
+        Observers of training, see `pfedfair.runs.callbacks`.
     measure_every
-        After how many rounds the global model is measured for `Run.history`: by default so many
-        that it takes less than a tenth of the time; 0 is never.
+        Rounds between two measurements of the global model for `Run.history`; by default so many
+        that measuring takes less than a tenth of the time; 0 is never.
     """
     training = prepare(federation, algorithm, seed, network, **settings)
     return run_training(training, on_work, callbacks, measure_every)
@@ -140,8 +140,8 @@ def prepare(
     network: Network | str | None = None,
     **settings: Any,
 ) -> Training:
-    """Return all that a training needs, or refuse what does not go together; see `train`."""
-    algorithm, seed = named(federation, algorithm, settings), whole("seed", seed)
+    """Return what a training needs, or refuse incompatible arguments; see `train`."""
+    algorithm, seed = named(federation, algorithm, settings), to_int("seed", seed)
     if seed < 0:
         raise InputError(f"seed must be at least 0, got {seed}.")
     network = choose_network(federation, algorithm, network)
@@ -154,7 +154,7 @@ def run_training(
     callbacks: Sequence[Callback] = (),
     measure_every: int | None = None,
 ) -> Run:
-    """Train what was prepared; for the parameters see `train`."""
+    """Run a prepared training; for the parameters see `train`."""
     algorithm, network, seed = training.algorithm, training.network, training.seed
     federation = algorithm.encode(training.federation, seed)
     state = replace(training, federation=federation)
@@ -198,11 +198,11 @@ def _train(
     on_work: Callable[[float], None],
     on_round: Callable[[int, State], None],
 ) -> Run:
-    """Return the run; refuse one that diverged."""
+    """Train; refuse a run that diverged."""
     began = time.perf_counter()
     fitted = fit(federation, algorithm, network, seed, on_work=on_work, on_round=on_round)
     seconds = time.perf_counter() - began
-    each = fitted.theta[:1] if shared(fitted.theta) else fitted.theta
+    each = fitted.theta[:1] if is_shared(fitted.theta) else fitted.theta
     if not all(bool(torch.isfinite(part).all()) for part in torch.split(each, 64)):
         raise InputError(
             f"Training diverged: a weight is not finite after {algorithm.rounds} rounds; "
@@ -212,12 +212,12 @@ def _train(
 
 
 def _warn(run: Run) -> None:
-    """Say which clients' models collapsed."""
+    """Warn of clients whose models collapsed."""
     hint = run.algorithm.dial.hint
     if hint and run.collapsed.any():
-        who = some(np.array(run.federation.partition.names)[run.collapsed].tolist(), NAMED)
+        who = abbreviate(np.array(run.federation.partition.names)[run.collapsed].tolist(), NAMED)
         warnings.warn(
-            f"The model of client {who} predicts one class for everybody: {hint}.",
+            f"The model of client {who} predicts one class for all rows: {hint}.",
             CollapseWarning,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""Every table and figure, the paper's and ours: its runs and what is shown of them in one file."""
+"""Every table and figure, the paper's and ours: its runs and its view in one file."""
 
 from pfedfair.studies import (
     figure3,

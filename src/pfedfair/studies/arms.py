@@ -1,4 +1,4 @@
-"""An arm of a comparison: a method at one level, what every client got, over seeds."""
+"""An arm of a comparison: a method at one level, with every client's results over seeds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from pfedfair.studies.rows import CONSTANT, TARGET
 class Arm:
     """A method at one level.
 
-    `config` is all its settings, as JSON. `frame` has a row for each client of the part, in its
-    order: accuracy and gap with the ends of their intervals, of one seed those of the run, of
-    several those of the mean over seeds.
+    `config` has all its settings, as JSON. `frame` has a row for each client of the part, in its
+    order: accuracy and gap with the ends of their intervals, those of the run for one seed, and
+    those of the mean over seeds for several.
     """
 
     method: str
@@ -31,30 +31,30 @@ class Arm:
         return f"{self.method}, {self.level}" if self.level else self.method
 
     def verdicts(self, gap: str) -> list[str] | None:
-        """Whether each client keeps the target, if there is one."""
+        """Return each client's verdict, if there is a target."""
         if self.target is None:
             return None
         return [*verdicts.verdicts(self.frame, self.target, gap)]
 
     def reasons(self, gap: str) -> list[str | None]:
-        """Why each client does not keep it."""
-        found = self.verdicts(gap)
-        if found is None or self.target is None:
+        """Return why a client is not within the target, None for those that are."""
+        judged = self.verdicts(gap)
+        if judged is None or self.target is None:
             return [None] * len(self.frame)
-        return verdicts.reasons(self.frame, found, self.target, gap, seeds=self.seeds)
+        return verdicts.reasons(self.frame, judged, self.target, gap, seeds=self.seeds)
 
 
 def arms(part: pd.DataFrame) -> list[Arm]:
-    """All arms of the held-out results of one data set and partition; the frontier is none."""
+    """Return all arms of the held-out results of a data set and partition, without the frontier."""
     part = part[part["method"] != FRONTIER]
     gap = summary.gap_of(part)
     sites = list(dict.fromkeys(part["client"]))
     several = part.groupby("method")["level"].nunique() > 1
-    found = []
+    compared = []
     for (method, level, config), runs in part.groupby(["method", "level", "config"], sort=False):
         target = float(runs["target_ddp"].iloc[0]) if "target_ddp" in runs else words.NAN
         shown = str(level) if level != "0" or several.get(method, False) else ""
-        found.append(
+        compared.append(
             Arm(
                 method=str(method),
                 level=words.level(shown) if shown else "",
@@ -64,73 +64,76 @@ def arms(part: pd.DataFrame) -> list[Arm]:
                 frame=_over_seeds(runs, gap).reindex(sites).reset_index(),
             )
         )
-    return found
+    return compared
 
 
 def _over_seeds(runs: pd.DataFrame, gap: str) -> pd.DataFrame:
-    """Accuracy and gap of each client; of several seeds the mean and its interval."""
-    people = f"{gap}_people"
+    """Return accuracy and gap of each client; the mean and its interval for several seeds."""
+    number = f"{gap}_people"
     measures = [f"{name}{end}" for name in ("accuracy", gap) for end in words.ENDS]
-    one = runs["seed"].nunique() == 1
-    if one:
-        kept = [name for name in (*measures, people, "one_decision") if name in runs]
-        return runs.set_index("client")[kept]
-    each = runs.groupby("client", sort=False)
+    if runs["seed"].nunique() == 1:
+        columns_of_run = [name for name in (*measures, number, "one_decision") if name in runs]
+        return runs.set_index("client")[columns_of_run]
+    by_client = runs.groupby("client", sort=False)
     over = summary.over_seeds(runs, ["client"], ["accuracy", gap]).set_index("client")
     columns: dict[str, pd.Series] = {}
     for name in ("accuracy", gap):
         mean, half = over[name], over[f"{name}_half"]
         ends = [(mean - half).clip(lower=0.0), (mean + half).clip(upper=1.0)]
         columns |= dict(zip((name, f"{name}_low", f"{name}_high"), [mean, *ends], strict=True))
-    if people in runs:
-        columns[people] = each[people].min()
+    if number in runs:
+        columns[number] = by_client[number].min()
     if "one_decision" in runs:
-        columns["one_decision"] = each["one_decision"].all()
+        columns["one_decision"] = by_client["one_decision"].all()
     return pd.DataFrame(columns)
 
 
-def asks(every: Sequence[Arm]) -> bool:
-    """Whether it is about targets: most arms have one, not one or two among many methods."""
-    asked = sum(arm.target is not None for arm in every)
-    return 0 < sum(arm.method != CONSTANT for arm in every) <= 2 * asked
+def is_about_targets(compared: Sequence[Arm]) -> bool:
+    """Return whether most arms have a target, not one or two among many methods."""
+    number = sum(arm.target is not None for arm in compared)
+    return 0 < sum(arm.method != CONSTANT for arm in compared) <= 2 * number
 
 
-def chosen(every: Sequence[Arm], gap: str) -> int:
-    """The arm to show first: the usual target, or the least sum of error and gap at the worst."""
-    asked = [k for k, arm in enumerate(every) if arm.target is not None]
-    if asks(every):
-        return min(asked, key=lambda k: abs((every[k].target or 0.0) - TARGET))
-    real = [k for k, arm in enumerate(every) if arm.method != CONSTANT] or [*range(len(every))]
+def chosen(compared: Sequence[Arm], gap: str) -> int:
+    """Return the arm to show first.
 
-    def badness(k: int) -> float:
-        frame = every[k].frame
+    That is the one with the default target, or with the least sum of error and gap at its worst
+    client.
+    """
+    if is_about_targets(compared):
+        with_target = [k for k, arm in enumerate(compared) if arm.target is not None]
+        return min(with_target, key=lambda k: abs((compared[k].target or 0.0) - TARGET))
+    trained = [k for k, arm in enumerate(compared) if arm.method != CONSTANT]
+
+    def worst(k: int) -> float:
+        frame = compared[k].frame
         return float((1 - frame["accuracy"] + frame[gap].fillna(0)).max())
 
-    return min(real, key=badness, default=0)
+    return min(trained or range(len(compared)), key=worst, default=0)
 
 
-def sentence(every: Sequence[Arm], gap: str) -> str:
-    """What came out, first of all: the target that is kept, or the ends of the trade-off."""
-    if not every:
+def sentence(compared: Sequence[Arm], gap: str) -> str:
+    """Return the main result: clients within the target, or the ends of the trade-off."""
+    if not compared:
         return ""
-    best = every[chosen(every, gap)]
+    best = compared[chosen(compared, gap)]
     found = best.verdicts(gap)
-    if found is not None and best.target is not None and asks(every):
+    if found is not None and best.target is not None and is_about_targets(compared):
         names = best.frame["client"].astype(str).to_list()
         why = best.reasons(gap)
         over = f", mean of {best.seeds} seeds" if best.seeds > 1 else ""
         text = verdicts.sentence(names, found, why, best.target, gap)
         return f"{best.words}{over}: {text[:1].lower()}{text[1:]}"
-    real = [arm for arm in every if arm.method != CONSTANT and arm.frame[gap].notna().any()]
-    if not real:
+    trained = [arm for arm in compared if arm.method != CONSTANT and arm.frame[gap].notna().any()]
+    if not trained:
         return ""
-    fairest = min(real, key=lambda arm: float(arm.frame[gap].max()))
-    accurate = max(real, key=lambda arm: float(arm.frame["accuracy"].min()))
+    fairest = min(trained, key=lambda arm: float(arm.frame[gap].max()))
+    accurate = max(trained, key=lambda arm: float(arm.frame["accuracy"].min()))
 
     def describe(arm: Arm) -> str:
         low, high = arm.frame["accuracy"].min(), arm.frame[gap].max()
-        where = f"{words.percent(low)} % accuracy and a {gap.upper()} of {words.rate(high)}"
-        return f"{arm.words}: {where} at the worst client"
+        numbers = f"{words.percent(low)} % accuracy and a {gap.upper()} of {words.rate(high)}"
+        return f"{arm.words}: {numbers} at the worst client"
 
     if fairest is accurate:
         return f"The fairest and most accurate is {describe(fairest)}."

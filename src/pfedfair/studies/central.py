@@ -1,4 +1,4 @@
-"""What figure 4a and tables 4 and 5 share: training on images in one place."""
+"""Common parts of figure 4a and tables 4 and 5: centralised training on images."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from pfedfair.studies.rows import CONSTANT, FAIR
 from pfedfair.studies.study import Cell, cells_of
 from pfedfair.studies.view import Column, Table
 
-TEST = 1 / 3  # the part of rows for the test, where the data set does not say which
+TEST = 1 / 3  # the part of rows for the test, unless the data set defines its test rows
 PLAN = together(TEST, paper=True)
 PASSES = {"rounds": 100, "epochs": 1, "ridge": 0.01}  # of a linear layer
 SIZE = 64  # pixels
@@ -27,11 +27,11 @@ RECIPES = {
     "fair resnet18": {"rounds": 10, "alpha": 0.001},
     "fair vit-b16": {"rounds": 10, "alpha": 0.0001},
 }
-BATCH = 128  # images: all that a small data set has would be one step
+BATCH = 128  # images; a full batch of a small data set would be one step
 
 
 def shown() -> list[str]:
-    """The networks on pixels that can be trained here: some need a GPU."""
+    """Return the networks on pixels that this machine can train: some need a GPU."""
     return [row for row in RECIPES if not PIXELS[FAIR[row]].heavy or torch.cuda.is_available()]
 
 
@@ -40,28 +40,28 @@ def pixel_cell(row: str, level: dict[str, float]) -> Cell:
 
 
 def linear(cells: Sequence[Cell], alpha: float = 0.003) -> list[Cell]:
-    """Train a linear layer alike in all rows: all people in one place make many steps a pass."""
-    alike = PASSES | {"alpha": alpha}
-    return [cell if cell.row == CONSTANT else cell._replace(level=alike | cell.level)
+    """Return cells with common settings of the linear layer: a centralised pass has many steps."""
+    common = PASSES | {"alpha": alpha}
+    return [cell if cell.row == CONSTANT else cell._replace(level=common | cell.level)
             for cell in cells]  # fmt: skip
 
 
 def cells(dataset: str) -> list[Cell]:
-    """A linear layer on embeddings, and networks on pixels of the same people, over eta."""
+    """Return a linear layer on embeddings, and networks on pixels of the same images, over eta."""
     if dataset not in FACES:
         return []
     rows = (CONSTANT, "fair linear")
-    flat = [cell._replace(images=True) for cell in linear(cells_of(rows, PLAN, etas=ETAS))]
-    return flat + [pixel_cell(row, {"eta": eta}) for row in shown() for eta in ETAS]
+    on_embeddings = [cell._replace(images=True) for cell in linear(cells_of(rows, PLAN, etas=ETAS))]
+    return on_embeddings + [pixel_cell(row, {"eta": eta}) for row in shown() for eta in ETAS]
 
 
 def is_central(results: pd.DataFrame) -> "pd.Series[bool]":
-    """Which results are of training in one place."""
+    """Return which results are of centralised training."""
     return results["partition"].map(lambda plan: json.loads(plan)["kind"] == type(PLAN).__name__)
 
 
 def table(part: pd.DataFrame, rows: pd.DataFrame, what: str) -> Table:
-    """Methods against accuracy and gap, with the paper's figures and claims about `what`."""
+    """Return methods against accuracy and gap, with the paper's numbers and claims on `what`."""
     gap = summary.gap_of(part)
     paper = parts.printed(what, part["dataset"].iloc[0], 1)
     sizes = part.groupby("method")[["n_train", "n_test"]].first()

@@ -1,4 +1,4 @@
-"""What Figures 3, 4, 5 and 7 share: methods on the paper's five clients, over eta."""
+"""Common parts of figures 3, 4, 5 and 7: methods on the paper's five clients, over eta."""
 
 import pandas as pd
 
@@ -20,7 +20,7 @@ def over_eta(dataset: str) -> list[Cell]:
 
 
 def by_method(name: str, kind: str, frame: pd.DataFrame, x: str, y: str) -> Picture:
-    """A picture with a panel for each data set and method; the constant classifier has none."""
+    """Return a picture with a panel for each data set and method but the constant classifier."""
     shown = frame[frame["method"] != CONSTANT]
     shown = shown.assign(panel=shown["dataset"] + ": " + shown["method"])
     across, labels = shown["method"].nunique(), {"x": x, "y": y}

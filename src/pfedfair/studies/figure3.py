@@ -16,9 +16,9 @@ NPR = "NPR S=0, NPR S=1: the rate of negative predictions in a group, P(Yhat=0 |
 
 
 def rate_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
-    """Methods and eta against the rates of both groups, by kind of client."""
-    there = set(part["role"])
-    shown = [(role, rate) for role in summary.ROLES if role in there for rate in RATES]
+    """Return methods and eta against the rates of both groups, by role of client."""
+    present = set(part["role"])
+    shown = [(role, rate) for role in summary.ROLES if role in present for rate in RATES]
     columns = [
         parts.measured(f"{words.SHORT_ROLE[role]}\nNPR S={rate[-1]}", f"{role}_{rate}")
         for role, rate in shown
@@ -39,6 +39,6 @@ STUDY = Study(
     cells=lambda dataset: cells_of((CONSTANT, "fedavg-kde", "pfedfair"), fixed_shares(), etas=ETAS),
     table=rate_table,
     pictures=rate_picture,
-    legend=lambda gap: (NPR, words.WHO[0], words.SURE),
+    legend=lambda gap: (NPR, words.ROLES, words.HALF_WIDTH),
     elsewhere=FACES,
 )

@@ -17,7 +17,7 @@ LAMBDAS = (0.0, 0.2, 0.4, 0.8)
 
 
 def with_lambdas(dataset: str) -> list[Cell]:
-    """Methods over eta, and pFedFair with other values of lambda at the largest."""
+    """Return methods over eta, and pFedFair with other values of lambda at the largest eta."""
     tuned = make("pfedfair", data=dataset).to_dict()["lam"]
     varied = [{"eta": ETA, "lam": lam} for lam in LAMBDAS if lam != tuned]
     clients = over_eta(dataset) + [Cell(fixed_shares(), "pfedfair", level) for level in varied]
@@ -25,28 +25,35 @@ def with_lambdas(dataset: str) -> list[Cell]:
 
 
 def usual(results: pd.DataFrame) -> pd.DataFrame:
-    """Leave out the runs that vary lambda: keep the value that the runs at lower eta have."""
+    """Return the runs with the lambda of the runs at lower eta, without those that vary it."""
     known = set(results.loc[results["eta"] < results["eta"].max(), "lam"].dropna())
     return results[results["lam"].isna() | results["lam"].isin(known)]
 
 
 def lambda_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
-    """Methods against kinds of client, with lambda; or in one place."""
+    """Return methods against kinds of client, with lambda; or centralised training."""
     if central.is_central(part).all():
         return central.table(part, rows, "figure4a")
     rows = summary.with_settings(rows, "lam")
     labels = [words.narrow(name) for name in rows["method"]]
     lams = ["" if lam != lam else f"\n lam {lam:g}" for lam in rows["lam"]]
-    rows["label"] = [label + more for label, more in zip(labels, lams, strict=True)]
+    rows["label"] = [label + lam for label, lam in zip(labels, lams, strict=True)]
     judged = parts.judged(usual(part), parts.claims("figure4"))
     return replace(parts.summary_table(part, rows), lines_heading=parts.CLAIMS, lines=judged)
 
 
 def lambda_pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
-    """In one place; the worst client's trade-off; its error and DDP against lambda."""
-    one_place, one_rows = results[central.is_central(results)], rows[central.is_central(rows)]
-    first = [parts.trade_off("figure4a", one_place, one_rows, ("mean",))] if len(one_place) else []
-    results, rows = results.drop(one_place.index), rows.drop(one_rows.index)
+    """Return pictures of centralised training, the worst client's trade-off, and lambda's effect.
+
+    Lambda's effect is on the worst client's error and DDP.
+    """
+    centralised, first_rows = results[central.is_central(results)], rows[central.is_central(rows)]
+    first = (
+        [parts.trade_off("figure4a", centralised, first_rows, ("mean",))]
+        if len(centralised)
+        else []
+    )
+    results, rows = results.drop(centralised.index), rows.drop(first_rows.index)
     if not len(results):
         return first
     chosen = usual(results)

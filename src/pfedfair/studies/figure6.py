@@ -9,11 +9,11 @@ from pfedfair.studies.rows import CONSTANT
 from pfedfair.studies.study import Cell, Study
 from pfedfair.studies.view import Column, Picture, Table
 
-SHARE = "share S=1: the part of a client's people who are of group 1."
+SHARE = "share S=1: the part of a client's rows that are of group 1."
 
 
 def share_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
-    """How the clients' shares of S = 1 are spread, by role, at the first seed."""
+    """Return the distribution of the clients' shares of S = 1, by role, at the first seed."""
     first = part[part["seed"] == part["seed"].min()]
     spread = first.groupby("role")["share_s1"].agg(["count", "mean", "min", "max"]).reset_index()
     columns = (
@@ -29,8 +29,8 @@ def share_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
 def share_pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
     first, bars = results[results["seed"] == results["seed"].min()], []
     for part in summary.parts(first):
-        panel, places = f"{len(part)} clients", range(1, len(part) + 1)
-        bars.append(pd.DataFrame({"panel": panel, "x": places, "share_s1": part["share_s1"]}))
+        panel, positions = f"{len(part)} clients", range(1, len(part) + 1)
+        bars.append(pd.DataFrame({"panel": panel, "x": positions, "share_s1": part["share_s1"]}))
     frames, labels = {"shares": pd.concat(bars)}, {"x": "client", "y": "share of S"}
     return [Picture(name="figure6", kind="shares", frames=frames, words=labels)]
 
@@ -40,7 +40,7 @@ STUDY = Study(  # of a partition: with the constant classifier, which does not t
     cells=lambda dataset: [Cell(dirichlet_mixture(n), CONSTANT, {}) for n in CLIENTS],
     table=share_table,
     pictures=share_pictures,
-    legend=lambda gap: (SHARE, words.WHO[0]),
+    legend=lambda gap: (SHARE, words.ROLES),
     datasets=("adult",),
     most_seeds=1,
 )

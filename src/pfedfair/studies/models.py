@@ -1,6 +1,6 @@
-"""Which model? The same people, no fairness: what each model makes of them. Not in the paper.
+"""Models compared without fairness, on the same rows. Not in the paper.
 
-The base model moves results more than the fairness method does.
+The base model changes results more than the fairness method does.
 """
 
 import pandas as pd
@@ -14,35 +14,35 @@ from pfedfair.studies.view import Column, Table
 
 ROWS = 1125  # of each state
 REFERENCE = "additive"
-BESIDE = {  # how each is trained, where its name does not say
+TRAINING = {
     "perceptron": "by FedAvg, as in the paper",
     "linear": "by Newton's method, numbers standardised",
     "additive": "by Newton's method, numbers piecewise linear",
     "additive, own intercepts": "the same, and an intercept for each client",
-    "boosting": "gradient boosting on all rows in one place, no federated method",
+    "boosting": "gradient boosting, centralised, no federated method",
 }
 LEGEND = (
-    *(f"{row}: {how}." for row, how in BESIDE.items()),
+    *(f"{row}: {how}." for row, how in TRAINING.items()),
     words.ACCURACY,
     f"lead of {REFERENCE}: its mean accuracy over clients less the row's, in percentage points, "
     "with its 95 % interval over seeds.",
-    "No model here is asked to be fair.",
-    words.SURE,
+    "All models are trained without fairness.",
+    words.HALF_WIDTH,
 )
 
 
 def cells(dataset: str) -> list[Cell]:
-    """Every model, on the paper's clients or on natural ones."""
+    """Return every model, on the paper's clients or on natural ones."""
     natural = dataset in CLIENTS
     rows = ROWS if dataset == "acs" else None
     plan = by_column(CLIENTS[dataset], rows=rows) if natural else fixed_shares()
-    unlike = "linear" if natural else "additive, own intercepts"  # where it says nothing new
-    shown = [row for row in BASES if row != unlike]
+    redundant = "linear" if natural else "additive, own intercepts"
+    shown = [row for row in BASES if row != redundant]
     return [Cell(plan, row, {}) for row in (CONSTANT, *shown)]
 
 
 def model_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
-    """Models against accuracy, the best first, and how far the additive one is ahead."""
+    """Return models against accuracy, the best first, and the lead of the additive one."""
     runs = summary.over_clients(part)
     leads = {row: summary.paired(runs, REFERENCE, row, "mean_accuracy") for row in rows["method"]}
 

@@ -1,4 +1,4 @@
-"""What is shown of one run: its clients, their rules, a new client, and what the theory says."""
+"""The view of one run: its clients, their rules, a new client, and the theory's bounds."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pfedfair import rules as rule_kinds
-from pfedfair._util.notebook import some
+from pfedfair._util.notebook import abbreviate
 from pfedfair.data import Dataset
 from pfedfair.methods import Method
 from pfedfair.metrics.criteria import CRITERIA, MEASURES
@@ -20,7 +20,7 @@ from pfedfair.rules.thresholds import PARTS, threshold
 from pfedfair.runs import PersonalModel, Run
 from pfedfair.runs.model import Saved
 from pfedfair.studies import cautions, summary, verdicts, words
-from pfedfair.studies.people import differing
+from pfedfair.studies.decisions import differing
 from pfedfair.studies.view import Column, Table, View
 
 Names = Sequence[str]
@@ -29,65 +29,63 @@ CLIENT = Column("client", "{client}")
 ROLE = Column("role", lambda row: row["role"].removesuffix("represented"))
 SHARE = Column("share\nS=1", "{share_s1:.2f}")
 COST = (
-    "cost: what the rule loses in accuracy, in percentage points, against the likeliest label by "
-    "the same scores."
+    "cost: the loss of accuracy by the rule, in percentage points, relative to the likeliest label "
+    "by the same scores."
 )
 CONSTANT = (
-    "constant: the accuracy of the label that is most frequent among a client's training rows, for "
-    "everybody."
+    "constant: the accuracy of one decision for all rows, the most frequent label of a client's "
+    "training rows."
 )
-UNKNOWN_COST = (
-    "What fairness cost is not known from one run: compare --etas 0,0.9 trains without it, too."
-)
+UNKNOWN_COST = "To see what fairness costs, also train without it: compare --etas 0,0.9."
 FACTS_OF = ("known_to", "certainty_cost")
 FACTS = (
-    Column("gap\nknown to", "±{known_to:.3f}"),
-    Column("certainty\npoints", lambda row: f"{100 * row['certainty_cost']:+.1f}"),
+    Column("gap's\nhalf-width", "±{known_to:.3f}"),
+    Column("confidence\npoints", lambda row: f"{100 * row['certainty_cost']:+.1f}"),
 )
-KNOWN_TO = (
-    "gap known to: with the client's rows its gap is known to so much, in 95 % of the cases. "
-    "certainty: what --confidence costs in accuracy, by the calibrated scores."
+FACTS_LEGEND = (
+    "gap's half-width: of the 95 % interval of the client's gap, as its rows determine it. "
+    "confidence: the change of accuracy by --confidence, by the calibrated scores."
 )
 NPR = (
     "NPR: negative prediction rate, the share of a group that is predicted the first label; few: "
-    f"fewer than {FEWEST} people of the group."
+    f"fewer than {FEWEST} rows of the group."
 )
 THEORY = (
-    "cost: what a single fair model must cost the client in accuracy, in percentage points, if "
-    "labels were a function of X and S (Proposition 1; with noisy labels it is less).",
+    "cost: the least cost of a single fair model to the client in accuracy, in percentage points, "
+    "if labels were a function of X and S (Proposition 1; with noisy labels it is less).",
     "DDP ≤ c: the accuracy in percent of a FedAvg model's decisions with the best thresholds by "
     "group for a DDP of at most c (Proposition 2), set and measured on the held-out rows.",
 )
 
 
 def of_models(found: Saved, results: pd.DataFrame, frame: pd.DataFrame) -> View:
-    """Return the view of a run of an older version, of which the models can be read."""
+    """Return the view of a run of an older version, of which only the models can be read."""
     rule = rule_kinds.from_dict(found.about["rule"], found.tensors["rule"][0])
     return view(results, frame, found.about["group_names"], found.about["label_names"], rule)
 
 
 def of_run(run: Run, results: pd.DataFrame, frame: pd.DataFrame) -> View:
-    """The view of a run with its people at hand: they tell more of why a target is not kept."""
+    """Return the view of a run; from its rows follow more reasons why a target is exceeded."""
     data, protocol = run.federation.data, str(results["protocol"].iloc[0])
     above = np.flatnonzero(judged(results, frame).found == verdicts.ABOVE)
     differs = differing(run, above.tolist(), protocol)
-    rule, left = run.fitted.rules[0], run.columns["left_out"]
-    return view(results, frame, data.group_names, data.label_names, rule, differs, left)
+    rule, excluded = run.fitted.rules[0], run.columns["left_out"]
+    return view(results, frame, data.group_names, data.label_names, rule, differs, excluded)
 
 
 def judged_run(run: Run, results: pd.DataFrame) -> "Judged":
-    """Judge a run with its people at hand, and no more of its rules than that takes."""
+    """Judge a run by its rows, and by its rules only where these are needed."""
     above = judged(results, pd.DataFrame()).found == verdicts.ABOVE
     differs = differing(run, np.flatnonzero(above).tolist(), str(results["protocol"].iloc[0]))
-    known_to = [rule.facts["known_to"] if asked and "known_to" in rule.facts else words.NAN
-                for asked, rule in zip(above, run.fitted.rules, strict=True)]  # fmt: skip
+    known_to = [rule.facts["known_to"] if is_above and "known_to" in rule.facts else words.NAN
+                for is_above, rule in zip(above, run.fitted.rules, strict=True)]  # fmt: skip
     return judged(results, pd.DataFrame({"known_to": known_to}), differs)
 
 
 class Judged(NamedTuple):
-    """Of every client whether it keeps the target and why not, and the sentence on all of them.
+    """Every client's verdict and its reason, and the sentence on all of them.
 
-    Without a target there is neither for each.
+    Without a target the verdicts and reasons are None.
     """
 
     found: np.ndarray
@@ -101,8 +99,8 @@ def judged(
     """Judge a run by its results and its rules `frame`; for `differs` see `verdicts.reasons`."""
     gap, target = summary.gap_of(results), results["target_ddp"].iloc[0]
     if target != target:
-        nothing: list[str | None] = [None] * len(results)
-        return Judged(np.array(nothing), nothing, verdicts.largest(results, gap))
+        unknown: list[str | None] = [None] * len(results)
+        return Judged(np.array(unknown), unknown, verdicts.largest(results, gap))
     known_to = frame["known_to"].to_list() if "known_to" in frame else None
     found = verdicts.verdicts(results, target, gap)
     why = verdicts.reasons(results, list(found), target, gap, known_to, differs)
@@ -117,14 +115,14 @@ def view(
     labels: Names,
     rule: Rule,
     differs: Mapping[int, str] | None = None,
-    left: Mapping[str, str] | None = None,
+    excluded: Mapping[str, str] | None = None,
 ) -> View:
-    """Every client of a run; its rules `frame` and whether it kept its target, if it has them.
+    """Return every client of a run, its rules `frame`, and the verdicts on a target if it has one.
 
     `rule` is one of the clients', for what all have in common; `differs` as in
-    `verdicts.reasons`; `left` are columns that are no inputs, and why.
+    `verdicts.reasons`; `excluded` are columns that are no inputs, and why.
     """
-    if "constant" in frame:  # runs of older versions have it not
+    if "constant" in frame:  # not in runs of older versions
         results = results.assign(constant=frame["constant"].to_numpy())
     first, gap = results.iloc[0], summary.gap_of(results)
     shown = gaps(gap, groups, labels)
@@ -138,7 +136,7 @@ def view(
     if rule.numbers.numel():
         tables.append(rules(frame, groups, gap, worst(results, gap)))
         legend += [*rule.words(labels, ()), COST]
-        legend += [KNOWN_TO] if set(FACTS_OF) <= set(frame) else []
+        legend += [FACTS_LEGEND] if set(FACTS_OF) <= set(frame) else []
     judgement = judged(results, frame, differs)
     if first["target_ddp"] == first["target_ddp"]:
         config = json.loads(first["config"])
@@ -149,24 +147,24 @@ def view(
         more=tuple(cost_words(frame, first.get("eta", 0.0), rule)),
         tables=tuple(tables),
         legend=tuple(legend),
-        cautions=(*cautions.cautions(results, groups), *cautions.left_out(left or {})),
+        cautions=(*cautions.cautions(results, groups), *cautions.left_out(excluded or {})),
         differs=differs or {},
     )
 
 
 def small_columns(results: pd.DataFrame) -> list[str]:
-    """Return the columns of results that a notebook shows."""
+    """Return the columns of results to show in a notebook."""
     named = ("accuracy", summary.gap_of(results))
     return ["client", "role", "n_train", *(f"{n}{end}" for n in named for end in words.ENDS)]
 
 
 def level_of(row: pd.Series) -> str:
-    """How fair a run was asked to be, in words; nothing if it cannot be asked."""
+    """Return the fairness level of a run in words; "" if its method has none."""
     return words.level(row["level"]) if row["level"] else ""
 
 
 def sites(frame: pd.DataFrame, data: Dataset, algorithm: Method, heading: str) -> View:
-    """What every site of a deployment measured."""
+    """Return the view of every site's measurements in a deployment."""
     gap = CRITERIA[algorithm.criterion].measure
     shown = gaps(gap, data.group_names, data.label_names)
     legend = legend_of("own", 0, shown, data.group_names)
@@ -177,19 +175,19 @@ def sites(frame: pd.DataFrame, data: Dataset, algorithm: Method, heading: str) -
 
 
 def gaps(gap: str, groups: Names, labels: Names) -> list[str]:
-    """Which gaps are shown: all, unless there are two groups, two classes and DDP to look at."""
+    """Return the gaps to show: all, but DDP only for two groups, two classes and DDP as target."""
     return [gap] if len(groups) == len(labels) == 2 and gap == "ddp" else list(MEASURES)
 
 
 def legend_of(protocol: str, rows: int, gaps: Names, groups: Names) -> tuple[str, ...]:
-    """What the numbers of `clients` are."""
+    """Return the legend of `clients`."""
     held = f"all {rows} held-out rows, weighted to its shares of the groups"
     held = held if protocol == "pool" else "its own held-out rows"
     names = ", ".join(f"S={z}: {name}" for z, name in enumerate(groups))
     return (
         f"In brackets: 95 % interval. Each client is measured on {held}.",
         "role: under(represented) is a client whose largest group is not the largest of all "
-        "clients' people together. rows: training rows. ↑ higher is better, ↓ lower is better.",
+        "clients' rows. rows: training rows. ↑ higher is better, ↓ lower is better.",
         *(MEASURES[gap].words for gap in gaps),
         *([NPR] if len(gaps) == 1 else []),
         f"Groups: {names}.",
@@ -197,16 +195,16 @@ def legend_of(protocol: str, rows: int, gaps: Names, groups: Names) -> tuple[str
 
 
 def no_better(results: pd.DataFrame) -> list[str]:
-    """Say what the constant classifier is, and which clients' models do not beat it."""
+    """Describe the constant classifier, and name the clients whose models do not beat it."""
     if "constant" not in results:
         return []
     low = results.loc[results["accuracy"] <= results["constant"], "client"].astype(str).tolist()
-    text = f"No more accurate than that: client {some(low)}." if low else ""
+    text = f"No more accurate than that: client {abbreviate(low)}." if low else ""
     return [f"{CONSTANT} {text}".rstrip()]
 
 
 def cost_words(frame: pd.DataFrame, eta: float, rule: Rule) -> list[str]:
-    """Say what fairness cost in accuracy, or how to find out."""
+    """Describe what fairness cost in accuracy, or how to find out."""
     if rule.numbers.numel():
         mean, worst = 100 * frame["cost"].mean(), 100 * frame["cost"].max()
         lost = f"{mean:.1f} points of accuracy" if mean >= 0.05 else "no accuracy"
@@ -217,7 +215,7 @@ def cost_words(frame: pd.DataFrame, eta: float, rule: Rule) -> list[str]:
 
 
 def worst(results: pd.DataFrame, gap: str) -> np.ndarray:
-    """The places of the clients that a table shows: all, or of very many the largest gaps."""
+    """Return the positions of the clients to show: all, or of many those with the largest gaps."""
     if len(results) <= MOST:
         return np.arange(len(results))
     order = np.argsort(-results[gap].fillna(-1.0).to_numpy(), kind="stable")
@@ -227,7 +225,7 @@ def worst(results: pd.DataFrame, gap: str) -> np.ndarray:
 def clients(
     frame: pd.DataFrame, heading: str, gaps: Names = ("ddp",), which: np.ndarray | None = None
 ) -> Table:
-    """Every client of one run, or those that `worst` found, with its intervals.
+    """Return every client of a run with its intervals, or the clients `which`.
 
     Shares and negative prediction rates are for two groups and one gap.
     """
@@ -244,20 +242,20 @@ def clients(
         rates = [Column(f"NPR\nS={z}", partial(_npr, z)) for z in (0, 1)]
         columns = [SHARE, *columns, *rates]
     if "constant" in frame:
-        place = 2 if one else 1  # behind the accuracy
-        columns.insert(place, Column("constant\n%", lambda row: words.percent(row["constant"])))
+        position = 2 if one else 1  # after the accuracy
+        columns.insert(position, Column("constant\n%", lambda row: words.percent(row["constant"])))
     columns = [CLIENT, ROLE, Column("rows", "{n_train}"), *columns]
     return Table(heading=heading, frame=frame, columns=tuple(columns))
 
 
 def _npr(z: int, row: pd.Series) -> str:
-    return "few" if words.few(row, f"n_test_s{z}") else words.measure(row, f"npr_s{z}")
+    return "few" if words.is_few(row, f"n_test_s{z}") else words.measure(row, f"npr_s{z}")
 
 
 def rules(
     frame: pd.DataFrame, groups: Names, gap: str = "ddp", which: np.ndarray | None = None
 ) -> Table:
-    """The gap that every client's rule reached, what it cost, and the rule if it is thresholds.
+    """Return every client's gap by its rule, the rule's cost, and its thresholds if it has some.
 
     For `which` see `clients`.
     """
@@ -279,11 +277,11 @@ def rules(
 
 
 def newcomer(model: PersonalModel, rates: pd.DataFrame, heading: str) -> View:
-    """The groups of a new client: their numbers, and what the rule does to them."""
+    """Return the groups of a new client: their rows, and their rates of decisions."""
     decisions = rates.columns[2:]
 
     def rate(label: str, row: pd.Series) -> str:
-        if words.few(row, "rows"):
+        if words.is_few(row, "rows"):
             return words.TOO_FEW
         return f"{100 * row[label]:.1f}" if row["rows"] else "n/a"
 
@@ -292,13 +290,12 @@ def newcomer(model: PersonalModel, rates: pd.DataFrame, heading: str) -> View:
     notes = []
     absent = list(rates.loc[rates["rows"] == 0, "group"])
     if absent:
-        notes.append(f"no rows of {', '.join(absent)}: the target does not hold for such people.")
+        notes.append(f"no rows of {', '.join(absent)}: the target does not hold for such rows.")
     if (rates[rates["rows"] > 0].iloc[:, 2:] == 1).all().any():
-        notes.append("everybody gets the same decision: these rows do not allow more.")
+        notes.append("all rows get the same decision: no other is within the target.")
     columns = [Column("group", "{group}"), Column("rows", "{rows:g}"), *columns]
     table = Table(heading=heading, frame=rates, columns=tuple(columns))
-    found = View(tables=(table,), legend=tuple(model.words()))
-    return found.noting(notes)
+    return View(tables=(table,), legend=tuple(model.words())).noting(notes)
 
 
 def decided(rates: pd.DataFrame, model: PersonalModel, heading: str, drawn: int) -> View:
@@ -319,7 +316,7 @@ def decided(rates: pd.DataFrame, model: PersonalModel, heading: str, drawn: int)
 
 
 def theory(frontier: pd.DataFrame, cost: np.ndarray, heading: str) -> View:
-    """What one fair model must cost each client, and the frontier's accuracies."""
+    """Return the least cost of one fair model for each client, and the frontier's accuracies."""
     about = ["client", "role", "share_s1"]
     best = frontier.pivot(index=about, columns="target_ddp", values="accuracy")
     frame = best.loc[list(dict.fromkeys(frontier["client"]))].reset_index().assign(cost=100 * cost)

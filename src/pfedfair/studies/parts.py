@@ -1,4 +1,4 @@
-"""What the views of several studies are put together from."""
+"""Common parts of the views of studies: tables, pictures, legends, verdicts on claims."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -25,69 +25,73 @@ CLAIMS = (
     "What the paper claims, on these results (methods are compared seed by seed; in brackets the "
     "95 % interval of the difference):"
 )
-CAME_OUT = "What came out (seed by seed, in brackets the 95 % interval):"
+RESULTS = "Results (seed by seed, in brackets the 95 % interval):"
 
 
 def usual_legend(gap: str) -> tuple[str, ...]:
-    """What the numbers of `summary_table` are."""
-    return (words.ACCURACY, *measures(gap), *words.WHO, words.SURE)
+    """Return the legend of `summary_table`."""
+    return (words.ACCURACY, *measures(gap), words.ROLES, words.WORST, words.HALF_WIDTH)
 
 
 def measures(gap: str) -> tuple[str, ...]:
-    """What a gap is, and the frontier, which is there for DDP."""
-    mark = f"{FRONTIER}: {BEST}, set on the held-out rows themselves: no method, but a mark."
-    return (MEASURES[gap].words, mark) if gap == "ddp" else (MEASURES[gap].words,)
+    """Return the definition of a gap, and for DDP that of the frontier."""
+    bound = f"{FRONTIER}: {BEST}, set on the held-out rows: no method, but a bound."
+    return (MEASURES[gap].words, bound) if gap == "ddp" else (MEASURES[gap].words,)
 
 
 def collapsed(results: pd.DataFrame) -> tuple[str, ...]:
-    """Which methods have models that predict one class for everybody, or for all held-out rows."""
-    meant = results["method"] == CONSTANT
-    later = results.get("one_decision", results["collapsed"]) & ~results["collapsed"]
-    kinds = "models that predict one class for everybody", "the same on held-out rows only"
+    """Name the methods whose models predict one class for all rows, or for all held-out rows."""
+    is_constant = results["method"] == CONSTANT
+    held_out_only = results.get("one_decision", results["collapsed"]) & ~results["collapsed"]
+    kinds = "models that predict one class for all rows", "the same on held-out rows only"
     lines = []
-    for which, what in zip((results["collapsed"], later), kinds, strict=True):
-        where = results[which & ~meant].groupby(["dataset", "method"]).size().reset_index(name="n")
-        each = ", ".join(f"{row.method} on {row.dataset} ({row.n})" for row in where.itertuples())
-        lines += [f"{what}: {each}."] if each else []
+    for which, what in zip((results["collapsed"], held_out_only), kinds, strict=True):
+        by_method = results[which & ~is_constant].groupby(["dataset", "method"]).size()
+        methods = by_method.reset_index(name="n").itertuples()
+        named = ", ".join(f"{row.method} on {row.dataset} ({row.n})" for row in methods)
+        lines += [f"{what}: {named}."] if named else []
     return tuple(lines)
 
 
-def few_people(results: pd.DataFrame) -> tuple[str, ...]:
-    """Say for how many clients the gap is unknown, as a group has too few rows."""
+def few_rows(results: pd.DataFrame) -> tuple[str, ...]:
+    """Describe for how many clients the gap is unknown, as a group has too few rows."""
     gap = summary.gap_of(results)
-    people = results.get(f"{gap}_people", pd.Series(0, index=results.index))
+    number = results.get(f"{gap}_people", pd.Series(0, index=results.index))
     lines = []
-    for part in summary.parts(results[people.between(1, FEWEST - 1)]):
+    for part in summary.parts(results[number.between(1, FEWEST - 1)]):
         few, n = part["client"].nunique(), summary.rows_of(results, part)["client"].nunique()
         what = (
             f"{words.TOO_FEW} for the {gap.upper()} of {few} of {n} clients, {words.setting(part)}"
         )
-        lines.append(f"{what}; in worst and mean they count all the same.")
+        lines.append(f"{what}; worst and mean include them.")
     return tuple(lines)
 
 
 def claims(what: str) -> list[Claim]:
-    """What the paper claims about one of its tables or figures, from ``claims.csv``."""
-    every = pd.read_csv(Path(__file__).with_name("claims.csv"), index_col="study")
-    return list(every[every.index == what].itertuples(index=False, name=None))
+    """Return the paper's claims about one of its tables or figures, from ``claims.csv``."""
+    table = pd.read_csv(Path(__file__).with_name("claims.csv"), index_col="study")
+    return list(table[table.index == what].itertuples(index=False, name=None))
 
 
 def printed(what: str, dataset: str, clients: int = 5) -> pd.DataFrame:
-    """The paper's accuracies (fractions) and DDPs, from ``printed.csv``, by method and client."""
-    every = pd.read_csv(Path(__file__).with_name("printed.csv"), dtype={"who": str})
-    every["accuracy"] /= 100
+    """Return the paper's accuracies (fractions) and DDPs, from ``printed.csv``.
+
+    They are indexed by method and client, or kind of client.
+    """
+    table = pd.read_csv(Path(__file__).with_name("printed.csv"), dtype={"who": str})
+    table["accuracy"] /= 100
     keys = ["study", "dataset", "clients"]
-    same = (every[keys] == [what, dataset, clients]).all(axis=1)
-    return every[same].drop(columns=keys).set_index(["method", "who"])
+    matches = (table[keys] == [what, dataset, clients]).all(axis=1)
+    return table[matches].drop(columns=keys).set_index(["method", "who"])
 
 
 def measured(heading: str, name: str, between: str = " ") -> Column:
-    """A column of a measure and its half-width over seeds."""
+    """Return a column of a measure and its half-width over seeds."""
     return Column(heading, lambda row: words.measure(row, name, half=True).replace(" ", between))
 
 
 def difference(to: str, name: str) -> Column:
-    """A column of differences to a method, of accuracies or errors, with their intervals."""
+    """Return a column of differences to a method, of accuracies or errors, with intervals."""
 
     def cell(row: pd.Series) -> str:
         mean, half = row[name], row[f"{name}_half"]
@@ -103,26 +107,26 @@ METHOD_AND_LEVEL = (Column("method", lambda row: words.narrow(row["method"])), L
 
 
 def summary_table(part: pd.DataFrame, rows: pd.DataFrame, what: str = "") -> Table:
-    """Methods against kinds of client; with the paper's figures and claims, if `what` has any.
+    """Return methods against kinds of client; with the paper's numbers and claims on `what`.
 
     `rows` are the rows of `summary.summary` of the results `part`; they may have a `label`.
     """
     gap = summary.gap_of(part)
     paper = printed(what, part["dataset"].iloc[0], part["client"].nunique())
 
-    def cell(who: str, row: pd.Series) -> str:
+    def cell(kind: str, row: pd.Series) -> str:
         text = "\n".join(
-            words.measure(row, f"{who}_{name}", half=True) for name in ("accuracy", gap)
+            words.measure(row, f"{kind}_{name}", half=True) for name in ("accuracy", gap)
         )
-        key = row["method"], who
+        key = row["method"], kind
         return text + (f"\n{words.both(paper.loc[key])}" if key in paper.index else "")
 
     def name(row: pd.Series) -> str:
         text = str(row.get("label", words.narrow(row["method"])))
-        there = row["method"] in paper.index
-        return text + ("\n" * (2 - text.count("\n")) + " paper" if there else "")
+        in_paper = row["method"] in paper.index
+        return text + ("\n" * (2 - text.count("\n")) + " paper" if in_paper else "")
 
-    columns = [Column(HEADINGS[who], partial(cell, who)) for who in summary.WHO]
+    columns = [Column(HEADINGS[kind], partial(cell, kind)) for kind in summary.KINDS]
     return Table(
         heading=f": accuracy % ↑ and {gap.upper()} ↓",
         frame=rows,
@@ -134,11 +138,11 @@ def summary_table(part: pd.DataFrame, rows: pd.DataFrame, what: str = "") -> Tab
 
 
 def client_table(rows: pd.DataFrame, gap: str) -> Table:
-    """Every client's numbers, from `summary.by_client`."""
+    """Return every client's numbers, from `summary.by_client`."""
 
     def cell(row: pd.Series) -> str:
-        few = words.few(row, f"{gap}_people")
-        return words.TOO_FEW if few else words.measure(row, gap, half=True)
+        is_few = words.is_few(row, f"{gap}_people")
+        return words.TOO_FEW if is_few else words.measure(row, gap, half=True)
 
     columns = [measured("accuracy % ↑", "accuracy"), Column(f"{gap.upper()} ↓", cell)]
     columns += [measured(f"NPR S={z}", f"npr_s{z}") for z in (0, 1)]
@@ -149,31 +153,31 @@ def client_table(rows: pd.DataFrame, gap: str) -> Table:
 
 
 def judged(results: pd.DataFrame, claims: Sequence[Claim]) -> tuple[str, ...]:
-    """Say of each claim whether it holds, every method at the fair end of its curve."""
-    there = set(results["method"])
-    claims = [claim for claim in claims if {claim[0], claim[1]} <= there]
+    """Return a verdict on each claim, with every method at the fair end of its curve."""
+    methods = set(results["method"])
+    claims = [claim for claim in claims if {claim[0], claim[1]} <= methods]
     runs = summary.fairest(summary.over_clients(results)) if claims else results
     return tuple(verdict(runs, claim) for claim in claims)
 
 
 def verdict(runs: pd.DataFrame, claim: Claim) -> str:
-    """Say in one line whether a claim holds."""
+    """Return whether a claim holds, in one line."""
     method, rival, measure = claim
     mean, low, high = summary.paired(runs, *claim)
-    who, _, what = measure.rpartition("_")
+    kind, _, what = measure.rpartition("_")
     is_single = low != low  # one seed has no interval
-    good, bad, than = low > 0, high < 0, f"higher {who} accuracy"
-    many = words.points(mean, low, high)
-    numbers = f"{f'{100 * mean:+.1f}' if is_single else many} percentage points"
+    good, bad, better = low > 0, high < 0, f"higher {kind} accuracy"
+    with_interval = words.points(mean, low, high)
+    numbers = f"{f'{100 * mean:+.1f}' if is_single else with_interval} percentage points"
     if what != "accuracy":
-        good, bad, than = bad, good, f"lower {who} {what.upper()}"
+        good, bad, better = bad, good, f"lower {kind} {what.upper()}"
         numbers = f"{mean:+.3f}" + ("" if is_single else f" [{low:+.3f}, {high:+.3f}]")
-    became = "one seed cannot tell" if is_single else word(good, bad)
-    return f"{became}: {method} has {than} than {rival}: {numbers}"
+    outcome = "not clear with one seed" if is_single else word(good, bad)
+    return f"{outcome}: {method} has {better} than {rival}: {numbers}"
 
 
 def word(good: bool, bad: bool, neither: str = "no clear difference") -> str:
-    """What became of a claim."""
+    """Return the verdict on a claim in words."""
     return "holds" if good else "does not hold" if bad else neither
 
 
@@ -181,36 +185,36 @@ def trade_off(
     name: str,
     results: pd.DataFrame,
     rows: pd.DataFrame,
-    who: Sequence[str] | None = None,
+    kinds: Sequence[str] | None = None,
     marks: pd.DataFrame | None = None,
 ) -> Picture:
-    """Error against gap, a curve over levels for each method, with intervals over seeds.
+    """Return error against gap, a curve over levels for each method, with intervals over seeds.
 
-    A panel for each data set, partition and kind of client, or other `who`; there the constant
-    classifier, which is far above the others, is a note in the corner. `marks` (dataset, role,
-    method, x, y) are the paper's.
+    A panel for each data set, partition and role of clients, or each of `kinds`; with these the
+    constant classifier, which is far above the others, is a note in the corner. `marks` (dataset,
+    role, method, x, y) are the paper's.
     """
     gap = summary.gap_of(results)
-    there = set(results["role"])
-    shown = [role for role in summary.ROLES if role in there] if who is None else who
+    roles = set(results["role"])
+    shown = [role for role in summary.ROLES if role in roles] if kinds is None else kinds
     lines, notes, panels = [], [], {}
     for part in summary.parts(results):
         here = summary.rows_of(rows, part).sort_values("eta", kind="stable")
-        flat = here["method"] == CONSTANT
-        for one in shown:
-            whose = "" if part["client"].nunique() == 1 else f": {one}"
-            title = words.setting(part) + whose + (" of clients" if whose and who else "")
-            panels[part["dataset"].iloc[0], one] = title
-            if who is not None and flat.any():
-                error = 100 * (1 - here.loc[flat, f"{one}_accuracy"].mean())
+        is_constant = here["method"] == CONSTANT
+        for kind in shown:
+            suffix = "" if part["client"].nunique() == 1 else f": {kind}"
+            title = words.setting(part) + suffix + (" of clients" if suffix and kinds else "")
+            panels[part["dataset"].iloc[0], kind] = title
+            if kinds is not None and is_constant.any():
+                error = 100 * (1 - here.loc[is_constant, f"{kind}_accuracy"].mean())
                 text = f"constant classifier: {gap.upper()} 0, error {error:.1f} %"
                 notes.append({"panel": title, "text": text})
-            drawn = here if who is None else here[~flat]
-            lines.append(curve(drawn, title, f"{one}_{gap}", f"{one}_accuracy"))
+            drawn = here if kinds is None else here[~is_constant]
+            lines.append(curve(drawn, title, f"{kind}_{gap}", f"{kind}_accuracy"))
     labels = {"x": f"{gap.upper()} ↓", "y": "error % ↓"}
-    if who is None:
+    if kinds is None:
         labels["title"] = "Error and unfairness of every method (lower left is better)"
-    across = len(shown) if who is None else 2
+    across = len(shown) if kinds is None else 2
     if marks is not None:
         marks = marks.assign(
             panel=[panels[key] for key in zip(marks["dataset"], marks["role"], strict=True)]
@@ -219,12 +223,12 @@ def trade_off(
 
 
 def by_role(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
-    """The trade-off of each kind of client, ``tradeoff.png``."""
+    """Return the trade-off by role of clients, ``tradeoff.png``."""
     return [trade_off("tradeoff", results, rows)]
 
 
 def curve(rows: pd.DataFrame, panel: str, x: str, y: str) -> pd.DataFrame:
-    """The points of each method in a panel, errors in percent in the place of accuracies."""
+    """Return the points of each method in a panel, with errors in percent instead of accuracies."""
     value, half = rows[y], rows[f"{y}_half"].fillna(0)
     if y.endswith("accuracy"):
         value, half = 100 * (1 - value), 100 * half
@@ -246,7 +250,7 @@ def curves_picture(
     notes: Sequence[dict[str, str]] = (),
     across: int = 2,
 ) -> Picture:
-    """Curves, the paper's marks, and notes in the corners of panels."""
+    """Return a picture of curves, the paper's marks, and notes in the corners of panels."""
     frames = {
         "curves": pd.concat(curves, ignore_index=True),
         "marks": pd.DataFrame(marks, columns=["panel", "method", "x", "y"]),

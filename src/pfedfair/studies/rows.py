@@ -1,8 +1,8 @@
 """The rows of tables.
 
-A row is a method by its name, or one of those that are not in `METHODS`: a method with a target
-in the place of eta; the frontier, the best thresholds on FedAvg's scores; and training in one
-place, which is local training where all rows are one client's.
+A row is the name of a method, or one of those that are not in `METHODS`: a method with a target
+instead of eta; the frontier, the best thresholds on FedAvg's scores; and centralised training,
+which is local training where all rows are one client's.
 """
 
 import zlib
@@ -28,7 +28,7 @@ BASES = {
 }  # fmt: skip
 METHOD = {row: method for row, (method, _) in BASES.items()}
 METHOD |= {**WITH_TARGET, **CENTRAL, **dict.fromkeys(FAIR, "kde-local")}
-SETTINGS: dict[str, dict[str, Any]] = {  # that make a row what it is
+SETTINGS: dict[str, dict[str, Any]] = {  # that define a row
     "dro-chi2": {"risk": "chi2"},
     "additive, own intercepts": {"intercepts": "personal"},
     "boosting": {"target_ddp": 1.0},
@@ -46,16 +46,16 @@ def model_of(row: str) -> str | None:
 
 
 def of_clients() -> list[str]:
-    """Return the methods that are not made for all rows at one client."""
+    """Return the methods except the centralised ones."""
     return [name for name, method in METHODS.items() if method.kind.place != "centralised"]
 
 
 def place(method: str) -> int:
-    """Return the number of a method, by which it has its colour; also of an unknown one."""
+    """Return the number of a method, which determines its colour; also of an unknown one."""
     return places().get(method, zlib.crc32(method.encode()))
 
 
-@cache  # it loads every method, which most commands need not
+@cache  # it imports every method, which most commands do not need
 def places() -> dict[str, int]:
     """Return the numbers of all rows."""
     first = of_clients()
@@ -64,15 +64,15 @@ def places() -> dict[str, int]:
 
 
 def at_target(row: str, target: float) -> Level:
-    """The settings of a row that takes a target: whatever it calls it, or them."""
-    asked = {"target_ddp": target} if row in WITH_TARGET else METHODS[row].kind.dial.levels[0]
-    return dict.fromkeys(asked, target)
+    """Return the settings of a row that takes a target, whatever their names are."""
+    names = {"target_ddp"} if row in WITH_TARGET else METHODS[row].kind.dial.levels[0]
+    return dict.fromkeys(names, target)
 
 
 def levels(row: str, etas: Sequence[float] = ()) -> tuple[Level, ...]:
-    """The settings of a row at each point of its trade-off curve, from accurate to fair.
+    """Return the settings of a row at each point of its trade-off curve, from accurate to fair.
 
-    Without etas it is one: `ETA`, or `TARGET`, or the method's own default limit.
+    Without etas there is one point: `ETA`, or `TARGET`, or the method's default limit.
     """
     if row in WITH_TARGET:
         return tuple({"target_ddp": target} for target in (TARGETS if etas else (TARGET,)))

@@ -1,6 +1,6 @@
 """The trade-off of every method in one table: Adult with 5, 20 and 50 clients, COMPAS with 5.
 
-Not in the paper, which calls its method's trade-off the best by the look of the curves.
+Not in the paper, which judges its method's trade-off as the best from the plotted curves.
 """
 
 from collections.abc import Sequence
@@ -17,19 +17,19 @@ from pfedfair.studies.study import Cell, Study, cells_of
 from pfedfair.studies.view import Column, Picture, Table, View
 
 REFERENCE = "pfedfair"  # the method whose trade-off the paper calls the best
-MANY = (0.0, 0.6, 0.9, 0.97)
-FEW = (0.0, 0.9, 0.97)
+ETAS = (0.0, 0.6, 0.9, 0.97)
+FEWER_ETAS = (0.0, 0.9, 0.97)
 # Numbers of clients (None: the paper's five) and the etas to try there.
 SETTINGS: dict[str, dict[int | None, tuple[float, ...]]] = {
-    "adult": {None: MANY, 20: FEW, 50: FEW},
-    "compas": {None: MANY},
+    "adult": {None: ETAS, 20: FEWER_ETAS, 50: FEWER_ETAS},
+    "compas": {None: ETAS},
 }
 SETTINGS |= {f"{name}-additive": etas for name, etas in SETTINGS.items()}
 VALIDATION = 0.2
 
 
 def cells(dataset: str) -> list[Cell]:
-    """All methods for clients, each measured on validation rows and on held-out rows."""
+    """Return all methods for clients, each measured on validation rows and on held-out rows."""
     rows = (*of_clients(), *WITH_TARGET, FRONTIER)
     return [
         cell
@@ -39,7 +39,7 @@ def cells(dataset: str) -> list[Cell]:
 
 
 def legend(gap: str) -> tuple[str, ...]:
-    """What the numbers of the table are."""
+    """Return the legend of the table."""
     name = gap.upper()
     return (
         f"area: the worst client's error in percent, mean over limits on its {name} from 0 to "
@@ -50,20 +50,20 @@ def legend(gap: str) -> tuple[str, ...]:
         "the curve that the validation rows choose for that limit; below it the worst "
         f"{name} that was reached.",
         *parts.measures(gap),
-        words.SURE,
+        words.HALF_WIDTH,
     )
 
 
 def over_methods(results: pd.DataFrame) -> pd.DataFrame:
-    """Trade-off scores over seeds, of one data set and partition, the least area first.
+    """Return trade-off scores over seeds of a data set and partition, the least area first.
 
     ``less`` is the area less pFedFair's, ``more_C`` the accuracy at the limit C less pFedFair's,
     paired by seed; NaN if pFedFair is not among the methods.
     """
     each = tradeoff.scores(results)
     compared = {"area": "less"} | {f"accuracy_{c:g}": f"more_{c:g}" for c in tradeoff.LIMITS}
-    theirs = each.loc[each["method"] == REFERENCE, ["seed", *compared]]
-    each = each.merge(theirs, on="seed", how="left", suffixes=("", "_reference"))
+    reference = each.loc[each["method"] == REFERENCE, ["seed", *compared]]
+    each = each.merge(reference, on="seed", how="left", suffixes=("", "_reference"))
     for measure, difference in compared.items():
         each[difference] = each[measure] - each.pop(f"{measure}_reference")
     measures = [c for c in each.columns if c not in tradeoff.CURVE]
@@ -72,7 +72,7 @@ def over_methods(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def score_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
-    """Methods against their trade-off scores, the best first."""
+    """Return methods against their trade-off scores, the best first."""
     gap, scored = summary.gap_of(part), over_methods(part)
 
     def at(limit: float, row: pd.Series) -> str:
@@ -91,24 +91,23 @@ def score_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
             parts.difference(REFERENCE, "less"),
             *(Column(f"{gap.upper()} ≤ {c:g}", partial(at, c)) for c in tradeoff.LIMITS),
         ),
-        lines_heading="What came out:",
+        lines_heading="Result:",
         lines=(verdict(scored),),
     )
 
 
 def verdict(rows: pd.DataFrame) -> str:
-    """Say whether pFedFair has the best trade-off.
+    """Return whether pFedFair has the best trade-off.
 
-    With so many rivals one would be better by chance: intervals are widened for their number
-    (Bonferroni).
+    Intervals are widened for the number of rivals (Bonferroni).
     """
     from scipy.stats import t  # takes long to load
 
     if REFERENCE not in set(rows["method"]):
         return "The method with the least area comes first."
     rows = rows[~rows["method"].isin([REFERENCE, FRONTIER])]
-    free = rows["seeds"] - 1  # degrees of freedom
-    half = rows["less_half"] * t.ppf(1 - 0.025 / len(rows), free) / t.ppf(0.975, free)
+    freedom = rows["seeds"] - 1  # degrees of freedom
+    half = rows["less_half"] * t.ppf(1 - 0.025 / len(rows), freedom) / t.ppf(0.975, freedom)
     better = list(rows.loc[rows["less"] + half < 0, "method"])
     worse = list(rows.loc[rows["less"] - half > 0, "method"])
     alike = [m for m in rows["method"] if m not in better + worse]
@@ -124,7 +123,7 @@ def verdict(rows: pd.DataFrame) -> str:
 def files(
     results: pd.DataFrame, rows: pd.DataFrame, tables: Sequence[Table]
 ) -> dict[str, pd.DataFrame]:
-    """The scores, and every point of every curve: the worst client's gap and accuracy."""
+    """Return the scores, and every point of every curve: the worst client's gap and accuracy."""
     scored = pd.concat([table.frame for table in tables], ignore_index=True)
     keys = ["dataset", "partition"]
     clients = results.groupby(keys)["client"].nunique().rename("clients")
@@ -135,24 +134,25 @@ def files(
 
 
 def pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
-    """The worst client's trade-off, a picture for each data set and partition: a page each."""
-    each = list(summary.parts(results))
-    names = [f"scores-{k}" for k in range(1, len(each) + 1)] if len(each) > 1 else ["scores"]
-    both = zip(names, each, strict=True)
-    return [parts.trade_off(name, part, rows, ("worst",)) for name, part in both]
+    """Return the worst client's trade-off, a picture for each data set and partition."""
+    settings = list(summary.parts(results))
+    number = len(settings)
+    names = [f"scores-{k}" for k in range(1, number + 1)] if number > 1 else ["scores"]
+    named = zip(names, settings, strict=True)
+    return [parts.trade_off(name, part, rows, ("worst",)) for name, part in named]
 
 
 def comparison(results: pd.DataFrame) -> View:
-    """What `compare` shows, and `report` of any folder with results.
+    """Return the view of `compare`, and of `report` for any folder with results.
 
-    A summary and the trade-off picture; where there are validation rows, scores instead.
+    It has a summary and the trade-off picture; with validation rows, scores instead.
     """
     protocols = set(results["protocol"])
     scored = "validation" in protocols and len(protocols) > 1
-    return (SCORED if scored else PLAIN).view(results)
+    return (SCORED if scored else UNSCORED).view(results)
 
 
-PLAIN = Study(title="Comparison", table=parts.summary_table, pictures=parts.by_role)
+UNSCORED = Study(title="Comparison", table=parts.summary_table, pictures=parts.by_role)
 STUDY = Study(
     title="Trade-off scores of all methods",
     cells=cells,

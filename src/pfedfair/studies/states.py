@@ -1,7 +1,7 @@
-"""Clients that nobody made: the states of ACS, the hospitals of the heart study. Not in the paper.
+"""Natural clients: the states of ACS, the hospitals of the heart study. Not in the paper.
 
-Each client is measured on its own rows, those that nobody trained on. All methods that take a
-target are asked for the same ones.
+Each client is measured on its own held-out rows. All methods that take a target have the same
+ones.
 """
 
 import pandas as pd
@@ -19,9 +19,9 @@ SHOWN = (OURS, "threshold-local", "newton")  # in the picture
 TARGET = 0.05
 OWN = (
     "Every client is measured on its own held-out rows. The lead is of the mean accuracy here. one "
-    "decision for all: clients whose model decides alike for everybody that it was trained on.",
+    "decision for all: clients whose model has one decision for all training rows.",
 )
-# Where states stand; others stand in a row.
+# The positions of states; other clients are drawn in a row.
 MAP = """
 AK .  .  .  .  .  .  .  .  .  .  ME
 .  .  .  .  .  .  .  .  .  .  VT NH
@@ -40,46 +40,46 @@ PLACES = {
 
 
 def cells(dataset: str) -> list[Cell]:
-    """Every method at every target, for each number of training rows of a client."""
-    found = []
+    """Return every method at every target, for each number of training rows of a client."""
+    cells = []
     for rows in ROWS[dataset]:
         each: list[tuple[str, Level]] = [(CONSTANT, {}), ("newton", {})]
         each += [(m, at_target(m, t)) for m in (OURS, *RIVALS) for t in TARGETS]
         each += [(OURS, at_target(OURS, t) | {"confidence": CONFIDENCE}) for t in TARGETS]
         plan = by_column(CLIENTS[dataset], rows=rows)
-        found += [Cell(plan, row, level) for row, level in each]
-    return found
+        cells += [Cell(plan, row, level) for row, level in each]
+    return cells
 
 
 def states_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
-    """Methods and targets against what came of them, and which clients are the exceptions."""
-    return targets.target_table(part, rows, lines=kept, natural=True)
+    """Return methods and targets against their results, and the clients that are exceptions."""
+    return targets.target_table(part, rows, lines=within_target, natural=True)
 
 
-def kept(part: pd.DataFrame) -> list[str]:
-    """Say how many clients keep transport's target on average over seeds, and who does not."""
+def within_target(part: pd.DataFrame) -> list[str]:
+    """Describe how many clients are within transport's target on average over seeds."""
     lines = []
     ours = part[part["method"] == OURS]
     for level, runs in ours.groupby("level", sort=False):
         target = float(runs["target_ddp"].iloc[0])
         mean = runs.groupby("client")["ddp"].mean().sort_values()
-        alike = runs.groupby("client")["collapsed"].any()
+        collapsed = runs.groupby("client")["collapsed"].any()
         near = int((mean <= target + SLACK).sum())
         text = (
             f"{OURS} {level}: on average over seeds {int((mean <= target).sum())} of {len(mean)} "
             f"clients are within {target:g}, {near} within {target + SLACK:g}; the largest is "
             f"{words.rate(mean.iloc[-1])} ({mean.index[-1]})"
         )
-        none = "nobody" if not alike.any() else ", ".join(alike.index[alike])
-        lines.append(f"{text}; one decision for all: {none}.")
+        named = "none" if not collapsed.any() else ", ".join(collapsed.index[collapsed])
+        lines.append(f"{text}; one decision for all: {named}.")
     return lines
 
 
 def pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
-    """A tile for each client: the gap of some methods on average over seeds, and the target."""
-    asked = results["target_ddp"].isna() | (results["target_ddp"] == TARGET)
-    sure = results["level"].str.endswith("%")
-    shown = results[asked & ~sure & results["method"].isin(SHOWN)]
+    """Return a tile for each client: the mean gap over seeds of some methods, and the target."""
+    has_target = results["target_ddp"].isna() | (results["target_ddp"] == TARGET)
+    has_confidence = results["level"].str.endswith("%")
+    shown = results[has_target & ~has_confidence & results["method"].isin(SHOWN)]
     drawn: list[Picture] = []
     for part in summary.parts(shown):
         dataset = str(part["dataset"].iloc[0])
@@ -96,7 +96,7 @@ def pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
 
 
 STUDY = Study(
-    title="States: clients that nobody made",
+    title="States: natural clients",
     cells=cells,
     table=states_table,
     pictures=pictures,

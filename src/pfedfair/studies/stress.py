@@ -1,7 +1,7 @@
-"""Clients whose people differ: Adult by occupation and by education. Not in the paper.
+"""Clients with different distributions: Adult by occupation and by education. Not in the paper.
 
-There P(X | S) is another at every client, and so are the shares of S. The paper's partitions share
-P(X | S); a method that leans on that must notice when it does not hold.
+P(X | S) differs between clients, and so do the shares of S. The paper's partitions share P(X | S);
+a method that assumes this must notice when it does not hold.
 """
 
 import pandas as pd
@@ -17,8 +17,8 @@ from pfedfair.studies.view import Column, Table
 COLUMNS = ("occupation", "education")
 TARGET = 0.05
 OURS = "transport"
-OWN, POOL = 0.0, 1e9  # kappa: a client's own people only, or the pooled ones
-SHORT = {OWN: "own people", POOL: "all people"}
+OWN, POOL = 0.0, 1e9  # kappa: a client's own rows only, or the pooled ones
+SHORT = {OWN: "own rows", POOL: "all rows"}
 RUNS: tuple[tuple[str, Level], ...] = (
     ("constant", {}),
     ("fedavg", {}),
@@ -35,38 +35,38 @@ LEGEND = (
     "rows.",
     f"within (↑): clients with both groups in the test whose DDP is within {TARGET:g} there; "
     "may be within: whose 95 % interval allows that (small clients' always do).",
-    "own people, all people: the rule is set on the client's own people only, or on everybody's; "
-    "else on a mixture of both.",
+    "own rows, all rows: the rule is set on the client's own rows only, or on all clients'; else "
+    "on a mixture of both.",
     CRITERIA["dp"].words,
-    words.SURE,
+    words.HALF_WIDTH,
 )
 
 
 def cells(dataset: str) -> list[Cell]:
-    """All rows, for each way to make clients."""
+    """Return all runs for each partition."""
     plans = [by_column(column, min_rows=10) for column in COLUMNS]
     return [Cell(plan, row, level) for plan in plans for row, level in RUNS]
 
 
-def kept(results: pd.DataFrame) -> pd.DataFrame:
-    """One row per run: a summary over clients, and the part of them that kept the target."""
+def by_run(results: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per run: a summary over clients, and the part of them within the target."""
     known = results["ddp"].notna()
-    kept = {"within": results["ddp"] <= TARGET, "kept": results["ddp_low"] <= TARGET}
-    results = results.assign(**{k: v.astype(float).where(known) for k, v in kept.items()})
-    each = summary.over_clients(results, [*kept])
-    return summary.with_settings(each, "kappa", "confidence")
+    within = {"within": results["ddp"] <= TARGET, "kept": results["ddp_low"] <= TARGET}
+    results = results.assign(**{k: v.astype(float).where(known) for k, v in within.items()})
+    runs = summary.over_clients(results, [*within])
+    return summary.with_settings(runs, "kappa", "confidence")
 
 
 def stress_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
-    """Methods against accuracy, DDP and how many clients kept the target."""
+    """Return methods against accuracy, DDP and the part of clients within the target."""
 
     def name(row: pd.Series) -> str:
         short = SHORT.get(row["kappa"])
         return f"{row['method']}\n {short}" if short else str(row["method"])
 
-    each = kept(part)
+    runs = by_run(part)
     return Table(
-        frame=summary.over_seeds(each, [*RUN, "kappa"], MEASURES),
+        frame=summary.over_seeds(runs, [*RUN, "kappa"], MEASURES),
         columns=(
             Column("method", name),
             parts.LEVEL,
@@ -77,22 +77,22 @@ def stress_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
             Column("may be\nwithin ↑", "{kept:.0%}"),
         ),
         keys=2,
-        lines_heading=parts.CAME_OUT,
-        lines=(verdict(each),),
+        lines_heading=parts.RESULTS,
+        lines=(verdict(runs),),
     )
 
 
-def verdict(each: pd.DataFrame) -> str:
-    """Say whether leaning on others costs accuracy against a rule from own people only."""
-    each = each[(each["method"] == OURS) & each["confidence"].isna()]
-    named = each.assign(method=each["kappa"].map({OWN: "own"}).where(each["kappa"].notna(), OURS))
+def verdict(runs: pd.DataFrame) -> str:
+    """Return the accuracy of the mixture less that of a rule from the client's own rows only."""
+    runs = runs[(runs["method"] == OURS) & runs["confidence"].isna()]
+    named = runs.assign(method=runs["kappa"].map({OWN: "own"}).where(runs["kappa"].notna(), OURS))
     mean, low, high = summary.paired(named, OURS, "own", "mean_accuracy")
-    what = f"{OURS}, difference to the same with own people only: mean accuracy"
+    what = f"{OURS}, difference to the same with own rows only: mean accuracy"
     return f"{what} {words.points(mean, low, high, 2)} percentage points"
 
 
 STUDY = Study(
-    title="Clients whose people differ",
+    title="Clients with different distributions",
     cells=cells,
     table=stress_table,
     legend=lambda gap: LEGEND,

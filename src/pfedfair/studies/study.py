@@ -1,4 +1,4 @@
-"""A table or a figure: its runs, and how their results become a view."""
+"""A table or a figure: its runs, and the view of their results."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +16,16 @@ from pfedfair.studies.rows import BASES, CONSTANT, METHOD, SETTINGS, Level, leve
 from pfedfair.studies.view import Picture, Table, View
 
 Files = Callable[[pd.DataFrame, pd.DataFrame, Sequence[Table]], dict[str, pd.DataFrame]]
-ON_PIXELS = "pixels"  # whose settings networks on pixels have
-ROWS = 12_000  # of all clients together, where Adult has 20 or 50 of them
+ON_PIXELS = "pixels"  # the section of settings of networks on pixels
+ROWS = 12_000  # of all clients, where Adult has 20 or 50 of them
 
 
 class Cell(NamedTuple):
     """A row of a table at one level, on one data set; a run for each seed.
 
     With many `clients`, each makes as many steps as in tuning. With `validated`, runs are measured
-    on validation rows too. With `pixels` the network looks at images of that size; with `images`
-    at embeddings of those rows only whose images are there.
+    on validation rows too. With `pixels` the inputs are images of that size; with `images`,
+    embeddings of those rows only that have images.
     """
 
     plan: Plan
@@ -38,8 +38,8 @@ class Cell(NamedTuple):
 
     def spec(self, source: Source, seed: int, protocol: str | None, rounds: int | None) -> Spec:
         method, dataset = METHOD.get(self.row, self.row), source.name
-        best = self.row == FRONTIER
-        if best:
+        is_frontier = self.row == FRONTIER
+        if is_frontier:
             method = trainer(dataset)
         if self.images:
             source = replace(source, with_images=True)
@@ -52,11 +52,11 @@ class Cell(NamedTuple):
             dataset = settings_of(source.name, source.model)
         small = of_few_rows(dataset, method, ROWS // self.clients) if self.clients else {}
         short = {} if rounds is None else {"rounds": rounds}
-        own = SETTINGS.get(self.row, {})
-        algorithm = make(method, own | small | self.level | short, dataset)
+        of_row = SETTINGS.get(self.row, {})
+        algorithm = make(method, of_row | small | self.level | short, dataset)
         return Spec(
-            source, self.plan, method if best else self.row, algorithm, seed, protocol,
-            validated=self.validated, frontier=best,
+            source, self.plan, method if is_frontier else self.row, algorithm, seed, protocol,
+            validated=self.validated, frontier=is_frontier,
         )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def cells_of(
     etas: Sequence[float] = (),
     validated: bool = False,
 ) -> list[Cell]:
-    """Rows at every level, or without etas at one."""
+    """Return the cells of rows at every level, or at one level without etas."""
     each = [(row, level) for row in rows for level in levels(row, etas)]
     return [Cell(plan, row, level, clients, validated) for row, level in each]
 
@@ -76,9 +76,9 @@ def cells_of(
 class Study:
     """A table or a figure.
 
-    `cells` are what is run on a data set. `table` is made from the results of one data set and
+    `cells` returns what is run on a data set. `table` is made from the results of one data set and
     partition, and their rows of `summary.summary`, with a heading that names these; `pictures` from
-    all of them; `files` from the tables too. `legend` says what the numbers are, given the gap.
+    all of them; `files` from the tables too. `legend` explains the numbers, given the gap.
     """
 
     title: str
@@ -89,9 +89,9 @@ class Study:
     legend: Callable[[str], tuple[str, ...]] = parts.usual_legend
     datasets: tuple[str, ...] = ("adult", "compas")
     tidy: Callable[[pd.DataFrame], pd.DataFrame] = lambda results: results
-    elsewhere: tuple[str, ...] = ()  # data sets that are not bundled and that it can do, too
+    elsewhere: tuple[str, ...] = ()  # data sets that are supported, too, but not bundled
     in_paper: bool = True
-    most_seeds: int | None = None  # of which it shows something
+    most_seeds: int | None = None  # that it shows
 
     def specs(
         self,
@@ -101,7 +101,7 @@ class Study:
         rounds: int | None = None,
         methods: Sequence[str] = (),
     ) -> list[Spec]:
-        """All runs; of some methods if they are named, with as many rounds of training as given."""
+        """Return all runs, or those of the named methods; `rounds` replaces the tuned number."""
         sources = [Source(one) if isinstance(one, str) else one for one in datasets]
         cells = [(source, cell) for source in sources for cell in self.cells(source.name)]
         rows = list(dict.fromkeys(cell.row for _, cell in cells))
@@ -114,7 +114,7 @@ class Study:
         ]
 
     def view(self, results: pd.DataFrame) -> View:
-        """What is to be shown; pictures and files are of held-out rows only."""
+        """Return the view of results; pictures and files are of held-out rows only."""
         results = self.tidy(results)
         held, gap = summary.held_out(results), summary.gap_of(results)
         rows = summary.summary(held)
@@ -123,16 +123,16 @@ class Study:
         for part in summary.parts(results):
             table = self.table(part, summary.rows_of(rows, part))
             tables.append(replace(table, heading=words.heading(part) + table.heading))
-        kept = {"summary.csv": rows, "clients.csv": clients}
-        kept = {name: frame.drop(columns="model") for name, frame in kept.items()}
+        files = {"summary.csv": rows, "clients.csv": clients}
+        files = {name: frame.drop(columns="model") for name, frame in files.items()}
         first = next(summary.parts(held))
         shown = View(
             title=self.title,
             tables=(*tables, *(parts.client_table(part, gap) for part in summary.parts(clients))),
             pictures=tuple(self.pictures(held, rows)),
             legend=self.legend(gap),
-            files=kept | self.files(held, rows, tables),
+            files=files | self.files(held, rows, tables),
             sentence=arms.sentence(arms.arms(first), summary.gap_of(first)),
         )
         shown = shown.noting(parts.collapsed(results), cautions.COLLAPSED)
-        return shown.noting(parts.few_people(held), cautions.FEW)
+        return shown.noting(parts.few_rows(held), cautions.FEW)

@@ -11,30 +11,30 @@ from pfedfair.metrics import half_width, mean_interval
 from pfedfair.metrics.criteria import CRITERIA
 
 ROLES = ("underrepresented", "overrepresented")
-WHO = (*ROLES, "worst", "joint_worst", "mean")
+KINDS = (*ROLES, "worst", "joint_worst", "mean")  # of summaries over clients
 
 
 def parts(results: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """The results of each data set and partition."""
+    """Yield the results of each data set and partition."""
     for _, part in results.groupby(["dataset", "partition"], sort=False):
         yield part
 
 
 def rows_of(rows: pd.DataFrame, part: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a summary that are about one data set and partition."""
+    """Return the rows of a summary for the data set and partition of `part`."""
     keys = ["dataset", "partition"]
-    found: pd.DataFrame = rows[(rows[keys] == part[keys].iloc[0]).all(axis=1)]
-    return found
+    matches: pd.DataFrame = rows[(rows[keys] == part[keys].iloc[0]).all(axis=1)]
+    return matches
 
 
 def held_out(results: pd.DataFrame) -> pd.DataFrame:
-    """Leave out what was measured on validation rows, which is for choosing."""
+    """Return the results on held-out rows, without those on validation rows."""
     held = results[results["protocol"] != "validation"]
-    return held if len(held) else results  # tuning looks at nothing else
+    return held if len(held) else results  # tuning has validation rows only
 
 
 def gap_of(results: pd.DataFrame) -> str:
-    """The gap that the runs were asked to keep small: "ddp", "eo" or "eopp"."""
+    """Return the gap that the runs make small: "ddp", "eo" or "eopp"."""
     for config in results["config"].unique():
         about = json.loads(config)
         criterion = about.get("method", about).get("criterion", "dp")
@@ -46,15 +46,15 @@ def gap_of(results: pd.DataFrame) -> str:
 def with_settings(frame: pd.DataFrame, *names: str) -> pd.DataFrame:
     """Add columns of the methods' settings; NaN where a method has none of that name."""
     about = [json.loads(config) for config in frame["config"]]
-    found = {name: np.array([one.get(name) for one in about], dtype=float) for name in names}
-    return frame.assign(**found)
+    values = {name: np.array([one.get(name) for one in about], dtype=float) for name in names}
+    return frame.assign(**values)
 
 
-def over_clients(results: pd.DataFrame, more: Sequence[str] = ()) -> pd.DataFrame:
+def over_clients(results: pd.DataFrame, extra: Sequence[str] = ()) -> pd.DataFrame:
     """Summarise each run over its clients; the gap is that of the runs' criterion.
 
     Worst accuracy and worst gap may be those of different clients, as in the paper; the joint worst
-    client is the one with the largest sum of error and gap. Of `more` columns there is the mean.
+    client is the one with the largest sum of error and gap. `extra` columns are averaged.
     """
     gap, keys = gap_of(results), [*RUN, "seed"]
     results = results.reset_index(drop=True)
@@ -73,13 +73,13 @@ def over_clients(results: pd.DataFrame, more: Sequence[str] = ()) -> pd.DataFram
         part = results[results["role"] == role].groupby(run)
         for name in ("accuracy", gap, "npr_s0", "npr_s1"):
             found[f"{role}_{name}"] = part[name].mean().reindex(range(number))
-    return pd.DataFrame(found | {name: each[name].mean() for name in more})
+    return pd.DataFrame(found | {name: each[name].mean() for name in extra})
 
 
 def over_seeds(frame: pd.DataFrame, keys: list[str], measures: Sequence[str]) -> pd.DataFrame:
-    """Mean over seeds of each measure, and the half-width of its interval (``*_half``).
+    """Return the mean over seeds of each measure, and the half-width of its interval (``*_half``).
 
-    It is `mean_interval` of each: unknown where a seed has none.
+    It is the `mean_interval` of each measure: NaN if it is NaN for a seed.
     """
     frame = frame.reset_index(drop=True)
     group = frame.groupby(keys, sort=False, dropna=False).ngroup()
@@ -98,32 +98,32 @@ def over_seeds(frame: pd.DataFrame, keys: list[str], measures: Sequence[str]) ->
 
 
 def summary(results: pd.DataFrame) -> pd.DataFrame:
-    """One row per data set, method and level: kinds of client, worst and mean, over seeds."""
-    measures = [f"{who}_{what}" for who in WHO for what in ("accuracy", gap_of(results))]
+    """Return a row per data set, method and level: by role, worst and mean client, over seeds."""
+    measures = [f"{kind}_{what}" for kind in KINDS for what in ("accuracy", gap_of(results))]
     return over_seeds(over_clients(results), RUN, measures)
 
 
 def by_client(results: pd.DataFrame) -> pd.DataFrame:
-    """One row per data set, method, level and client, over seeds; the fewest people of a seed."""
+    """Return a row per data set, method, level and client, over seeds; the least ``*_people``."""
     gap, keys = gap_of(results), [*RUN, "client", "role"]
-    found = over_seeds(results, keys, ["accuracy", gap, "npr_s0", "npr_s1"])
-    if (people := f"{gap}_people") in results:
-        fewest = results.groupby(keys, sort=False, dropna=False)[people].min()
-        found = found.assign(**{people: fewest.to_numpy()})
-    return found
+    table = over_seeds(results, keys, ["accuracy", gap, "npr_s0", "npr_s1"])
+    if (number := f"{gap}_people") in results:
+        fewest = results.groupby(keys, sort=False, dropna=False)[number].min()
+        table = table.assign(**{number: fewest.to_numpy()})
+    return table
 
 
 def fairest(runs: pd.DataFrame) -> pd.DataFrame:
-    """Of each method the runs at the fair end of its curve, the last one in the order of eta."""
+    """Return each method's runs at the fair end of its curve, the last one in the order of eta."""
     last = runs.sort_values("eta", kind="stable").groupby("method")["config"].last()
     return runs[runs["config"] == runs["method"].map(last)]
 
 
 def paired(runs: pd.DataFrame, method: str, rival: str, measure: str) -> tuple[float, ...]:
-    """Mean difference method - rival over seeds, and its interval; runs are paired by seed.
+    """Return the mean difference method - rival, paired by seed, and its interval.
 
     `runs` is what `over_clients` returns, with one level of each of the two.
     """
-    ours, theirs = (runs.loc[runs["method"] == m, ["seed", measure]] for m in (method, rival))
-    pair = ours.merge(theirs, on="seed", validate="one_to_one")
+    first, second = (runs.loc[runs["method"] == m, ["seed", measure]] for m in (method, rival))
+    pair = first.merge(second, on="seed", validate="one_to_one")
     return mean_interval((pair[f"{measure}_x"] - pair[f"{measure}_y"]).to_numpy())

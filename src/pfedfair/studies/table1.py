@@ -19,18 +19,18 @@ CLAIMS = parts.claims("table1")
 
 
 def client_grid(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
-    """Methods against clients: our figures, their intervals, and the paper's."""
+    """Return methods against clients: our numbers, their half-widths, and the paper's."""
     paper = parts.printed("table1", part["dataset"].iloc[0])
     each = summary.by_client(part[part["method"] != FRONTIER])
-    ours, clients = each.set_index(["method", "client"]), each.drop_duplicates("client")
+    measured, clients = each.set_index(["method", "client"]), each.drop_duplicates("client")
 
     def cell(client: str, row: pd.Series) -> str:
         key = row["method"], client
-        one, sure = ours.loc[key], "n/a"
+        one, half = measured.loc[key], "n/a"
         if one["accuracy_half"] == one["accuracy_half"]:
-            sure = f"±{words.percent(one['accuracy_half'])} ±{words.rate(one['ddp_half'])}"
+            half = f"±{words.percent(one['accuracy_half'])} ±{words.rate(one['ddp_half'])}"
         return "\n".join(
-            [words.both(one), sure, words.both(paper.loc[key]) if key in paper.index else "-"]
+            [words.both(one), half, words.both(paper.loc[key]) if key in paper.index else "-"]
         )
 
     columns = [
@@ -48,7 +48,7 @@ def client_grid(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
 
 
 def pictures(results: pd.DataFrame, rows: pd.DataFrame) -> list[Picture]:
-    """The trade-off, with the paper's means over each kind of client as marks."""
+    """Return the trade-off, with the paper's means by role of clients as marks."""
     marks = []
     for name, part in results.groupby("dataset", sort=False):
         roles = part.drop_duplicates("client").set_index("client")["role"]

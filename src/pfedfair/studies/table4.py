@@ -1,4 +1,4 @@
-"""Table 4: what an epoch of training costs, and how many parameters there are to train."""
+"""Table 4: the cost of an epoch of training, and the number of trained parameters."""
 
 import json
 from functools import partial
@@ -20,21 +20,21 @@ LEGEND = (
     "paper's are whole epochs on a GPU.",
     "times: how many times the seconds of the linear layer (of the paper's DINOv2 row). Embedding "
     "the images comes before that, once, and is not counted here or there.",
-    "parameters: numbers that are trained.",
+    "parameters: trained parameters.",
 )
 
 
 def cells(dataset: str) -> list[Cell]:
-    """As many passes of each network as make its start-up small, and no more."""
-    one = {"eta": ETA, "epochs": 1}
-    flat = [cell._replace(images=True) for cell in cells_of((CONSTANT,), central.PLAN)]
-    linear = Cell(central.PLAN, LINEAR, one | {"rounds": 20}, images=True)
-    pixels = [central.pixel_cell(row, one | {"rounds": ROUNDS[row]}) for row in central.RECIPES]
-    return [*flat, linear, *pixels]
+    """Return the networks, each with enough passes to make its start-up negligible."""
+    common = {"eta": ETA, "epochs": 1}
+    constant = [cell._replace(images=True) for cell in cells_of((CONSTANT,), central.PLAN)]
+    linear = Cell(central.PLAN, LINEAR, common | {"rounds": 20}, images=True)
+    pixels = [central.pixel_cell(row, common | {"rounds": ROUNDS[row]}) for row in central.RECIPES]
+    return [*constant, linear, *pixels]
 
 
 def cost_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
-    """Networks against seconds for 1,000 images and parameters, the paper's beside ours."""
+    """Return networks against seconds for 1,000 images and parameters, ours and the paper's."""
     runs = part[part["method"] != CONSTANT]
     passes = [about["rounds"] * about["epochs"] for about in map(json.loads, runs["config"])]
     each = runs.assign(cost=1000 * runs["seconds"] / runs["n_train"] / passes)

@@ -1,7 +1,7 @@
-"""Is a target kept, and at what price? Adult with 5, 20 and 50 clients, COMPAS with 5.
+"""Targets: gaps reached and their cost. Adult with 5, 20 and 50 clients, COMPAS with 5.
 
-Not in the paper, which has a coefficient and no target. Rivals that take a target are asked for the
-same one; methods with a coefficient are compared at the gap that was reached.
+Not in the paper, which has a coefficient and no target. Rivals that take a target have the same
+one; methods with a coefficient are compared at the gap that was reached.
 """
 
 from collections.abc import Callable
@@ -27,20 +27,20 @@ SLACK = 0.015  # what a target may be exceeded by, at the worst client and on av
 MEASURES = ["worst_ddp", "within", "worst_accuracy", "mean_accuracy", "lead", "lead_ddp"]
 LEGEND = (
     "worst DDP (↓): of the client with the largest. within (↑): clients whose DDP is within the "
-    "target. With 95 % beside a target, the method aims lower, to be that sure to keep it.",
+    "target. 95 % below a target is the confidence level at which it holds.",
     "worst, mean accuracy: of the clients, in percent (↑).",
     f"lead of {OURS}: its worst client's accuracy less that of the row's, in percentage points, "
     "and the same for the worst DDP, both at the same target, with 95 % intervals over seeds.",
     f"At equal DDP: of {', '.join(CURVES)} the best point with a worst DDP as low as {OURS}'s, "
-    "chosen on the held-out rows themselves, which favours them.",
-    "pooled has all rows in one place: no federated method.",
+    "chosen on the held-out rows, which favours them.",
+    "pooled is centralised: no federated method.",
     CRITERIA["dp"].words,
-    words.SURE,
+    words.HALF_WIDTH,
 )
 
 
 def cells(dataset: str) -> list[Cell]:
-    """Methods with targets, transport with confidence too, and methods with eta to compare."""
+    """Return methods with targets, transport with confidence too, and methods with eta."""
     each: list[tuple[str, Level]] = [(m, at_target(m, t)) for m in (OURS, *RIVALS) for t in TARGETS]
     each += [(OURS, at_target(OURS, t) | {"confidence": CONFIDENCE}) for t in TARGETS]
     return [
@@ -51,33 +51,33 @@ def cells(dataset: str) -> list[Cell]:
 
 
 def reached(results: pd.DataFrame, compared: str = "worst_accuracy") -> pd.DataFrame:
-    """One row per run with a target: what its clients got, transport's lead and that over curves.
+    """Return a row per run with a target: a summary over clients, and transport's leads.
 
     ``more_M`` is the worst client's accuracy less that of M at the same worst DDP.
     """
     results = results.assign(within=results["ddp"] <= results["target_ddp"])
     each = summary.over_clients(results, ["within", "target_ddp"])
     each = summary.with_settings(each, "confidence")
-    asked = each[each["target_ddp"].notna()].copy()
-    plain = asked[(asked["method"] == OURS) & asked["confidence"].isna()]
-    ours = plain.set_index(["seed", "target_ddp"])[[compared, "worst_ddp"]].add_prefix("our_")
-    asked = asked.join(ours, on=["seed", "target_ddp"])
-    asked["lead"] = asked.pop(f"our_{compared}") - asked[compared]
-    asked["lead_ddp"] = asked.pop("our_worst_ddp") - asked["worst_ddp"]
+    runs = each[each["target_ddp"].notna()].copy()
+    no_confidence = runs[(runs["method"] == OURS) & runs["confidence"].isna()]
+    ours = no_confidence.set_index(["seed", "target_ddp"])[[compared, "worst_ddp"]]
+    runs = runs.join(ours.add_prefix("our_"), on=["seed", "target_ddp"])
+    runs["lead"] = runs.pop(f"our_{compared}") - runs[compared]
+    runs["lead_ddp"] = runs.pop("our_worst_ddp") - runs["worst_ddp"]
     for method in set(CURVES) & set(each["method"]):
         curves = {
             seed: part.sort_values("eta")
             for seed, part in each[each["method"].isin([method, CONSTANT])].groupby("seed")
         }
-        asked[f"more_{method}"] = [
+        runs[f"more_{method}"] = [
             row["worst_accuracy"] - _at(curves[row["seed"]], row["worst_ddp"])
-            for _, row in asked.iterrows()
+            for _, row in runs.iterrows()
         ]
-    return asked
+    return runs
 
 
 def _at(curve: pd.DataFrame, limit: float) -> float:
-    """The best worst-client accuracy on a curve, which ends in the constant, within a limit."""
+    """Return the best worst-client accuracy within a limit on a curve that ends in the constant."""
     constant = curve["method"] == CONSTANT
     points = pd.concat([curve[~constant], curve[constant]])
     accuracy = points["worst_accuracy"].to_numpy()
@@ -91,14 +91,14 @@ def target_table(
     lines: Callable[[pd.DataFrame], list[str]] = lambda part: [],
     natural: bool = False,
 ) -> Table:
-    """Methods and targets against what came of them.
+    """Return methods and targets against their results.
 
-    Of `natural` clients the mean accuracy is compared: what the worst can reach, its people say.
+    Of `natural` clients the mean accuracy is compared: the worst one depends on the clients' rows.
     """
 
-    def asked(row: pd.Series) -> str:
-        sure = row["confidence"]
-        return f"{row['target_ddp']:g}" + (f"\n{sure:.0%}" if sure == sure else "")
+    def target(row: pd.Series) -> str:
+        level = row["confidence"]
+        return f"{row['target_ddp']:g}" + (f"\n{level:.0%}" if level == level else "")
 
     def lead(row: pd.Series) -> str:
         if row["method"] == OURS and row["confidence"] != row["confidence"]:
@@ -108,14 +108,14 @@ def target_table(
         return f"{100 * row['lead']:+.1f} ±{100 * half:.1f}\n{of_ddp}"
 
     each = reached(part, "mean_accuracy" if natural else "worst_accuracy")
-    more = [name for name in map(str, each) if name.startswith("more_")]
-    rows = summary.over_seeds(each, [*RUN, "target_ddp", "confidence"], MEASURES + more)
+    leads = [name for name in map(str, each) if name.startswith("more_")]
+    rows = summary.over_seeds(each, [*RUN, "target_ddp", "confidence"], MEASURES + leads)
     rows = rows.sort_values("target_ddp", kind="stable", ignore_index=True)
     return Table(
         frame=rows,
         columns=(
             Column("method", "{method}"),
-            Column("target", asked),
+            Column("target", target),
             parts.measured("worst\nDDP ↓", "worst_ddp", "\n"),
             Column("within\n↑", "{within:.0%}"),
             parts.measured("worst\naccuracy", "worst_accuracy", "\n"),
@@ -123,18 +123,18 @@ def target_table(
             Column(f"lead of\n{OURS}", lead),
         ),
         keys=2,
-        lines_heading=parts.CAME_OUT,
+        lines_heading=parts.RESULTS,
         lines=(*verdicts(rows), *lines(part)),
     )
 
 
 def verdicts(rows: pd.DataFrame) -> list[str]:
-    """Say whether transport kept its targets, and whether it is more accurate at equal DDP."""
+    """Return whether transport reached its targets, and is more accurate at equal DDP."""
     rows = rows[(rows["method"] == OURS) & rows["confidence"].isna()]
     over = rows["worst_ddp"] - rows["target_ddp"]
     each = ", ".join(f"{o:+.3f} at {t:g}" for o, t in zip(over, rows["target_ddp"], strict=True))
-    kept = parts.word(bool((over <= SLACK).all()), bool((over > SLACK).any()))
-    lines = [f"{kept}: {OURS}'s worst DDP is within target + {SLACK:g}: {each}"] if each else []
+    outcome = parts.word(bool((over <= SLACK).all()), bool((over > SLACK).any()))
+    lines = [f"{outcome}: {OURS}'s worst DDP is within target + {SLACK:g}: {each}"] if each else []
     for rival in (m for m in CURVES if f"more_{m}" in rows):
         for _, row in rows.iterrows():
             mean, half = row[f"more_{rival}"], row[f"more_{rival}_half"]

@@ -1,15 +1,15 @@
-"""One number for a trade-off curve, chosen on validation rows and measured on held-out rows.
+"""The score of a trade-off curve, chosen on validation rows and measured on held-out rows.
 
 A method's curve is the worst client's error against the worst client's DDP at its levels, from
-accurate to fair, and ends in the constant classifier, which everybody has. Between two neighbours
-one may randomise: use the one model with probability 1 - a, the other with a. The worst client's
-error and DDP are then at most the interpolated ones, so interpolated points can
-be had.
+accurate to fair, and ends in the constant classifier, which is always available. Between two
+neighbours decisions may be randomised: one model with probability 1 - a, the other with a. The
+worst client's error and DDP are then at most the interpolated ones, so interpolated points can be
+reached.
 
 For a limit on DDP the validation rows choose the point of the curve with the least error; its error
-and DDP on the held-out rows are what counts. The *area* is the mean of that error over the limits
-from 0 to `WIDTH`. It does not charge for a limit that is exceeded on the held-out rows;
-*hindsight*, the same with points chosen on the held-out rows themselves, exceeds none.
+and DDP are measured on the held-out rows. The *area* is the mean of that error over the limits from
+0 to `WIDTH`. It has no penalty for a limit that is exceeded on the held-out rows; *hindsight*, the
+same with points chosen on the held-out rows, exceeds none.
 """
 
 from typing import NamedTuple
@@ -58,7 +58,7 @@ def choose(error: np.ndarray, ddp: np.ndarray, limit: float) -> Choice | None:
 
 
 def scores(results: pd.DataFrame) -> pd.DataFrame:
-    """One row per data set, partition, method and seed: area, and accuracy and gap at each limit.
+    """Return area, and accuracy and gap at each limit, per data set, partition, method and seed.
 
     Parameters
     ----------

@@ -1,15 +1,14 @@
 """Tune methods on validation rows, the same number of trials for each.
 
 A trial trains on 80 % of every client's training rows and is scored on the other 20 %. The trials
-of a method cover its space evenly and are always the same. The score of a method that aims at
-fairness is accuracy - DDP (at eta = 0.9, if it has one), of the others accuracy; mean over the two
-kinds of client (so that the underrepresented one counts as much as the four others), then over
-seeds. A trial in which some client ends with one decision for everybody comes after all in which
-none does: with small clients that would often be the best score, and nobody asks for it. Test rows
-are not touched.
+of a method cover its space evenly and are always the same. The score of a fair method is
+accuracy - DDP (at eta = 0.9, if it has one), of the others accuracy; averaged over the two roles of
+clients (so that the underrepresented one counts as much as the four others), then over seeds. A
+trial in which a client collapses to one decision for all rows ranks after all others: with small
+clients it would often have the best score. Test rows are not used.
 
-`changes` and `small` are trials of another kind: one change at a time from pFedFair's settings, and
-the two ways in which 20 or 50 small clients can make as many steps as five large ones.
+`changes` and `small` are other trials: one change at a time from pFedFair's settings, and the two
+ways in which 20 or 50 small clients can make as many steps as five large ones.
 """
 
 import itertools
@@ -33,11 +32,11 @@ CLIENTS = (20, 50)
 FIRST_SEED = 100  # not a seed of any table
 TRIALS = 12
 VALIDATION = 0.2
-Trial = tuple[str, dict[str, Any], Plan]  # a method, its settings, and whose the rows are
+Trial = tuple[str, dict[str, Any], Plan]  # a method, its settings, and the partition
 
 
 def tuned_methods() -> list[str]:
-    """All methods with something to tune."""
+    """Return all methods with something to tune."""
     return [name for name, method in METHODS.items() if method.kind.tuning.tuned]
 
 
@@ -59,7 +58,7 @@ def trials(dataset: str, method: str) -> list[dict[str, Any]]:
 
 
 def score(results: pd.DataFrame) -> pd.DataFrame:
-    """Score every trial (a method and its config), best first within a method; see above."""
+    """Return the score of every trial (a method and its config), best first within a method."""
     fair = {name for name, method in METHODS.items() if method.levels((0.5,)) != ({},)}
     minus = results["ddp"].where(results["method"].isin(fair), 0.0)
     results = results.assign(score=results["accuracy"] - minus)
@@ -67,14 +66,14 @@ def score(results: pd.DataFrame) -> pd.DataFrame:
     by_role = results.groupby([*keys, "seed", "role"])[["score", "accuracy", "ddp"]].mean()
     collapsed = results.groupby(keys)["collapsed"].mean()
     table = by_role.groupby(keys).mean().join(collapsed).reset_index()
-    table = table.assign(_alike=table["collapsed"] > 0).sort_values(
-        ["method", "_alike", "score"], ascending=[True, True, False], ignore_index=True
+    table = table.assign(_any=table["collapsed"] > 0).sort_values(
+        ["method", "_any", "score"], ascending=[True, True, False], ignore_index=True
     )
-    return table.drop(columns="_alike")
+    return table.drop(columns="_any")
 
 
 def searched(source: Source, plan: Plan, methods: Sequence[str]) -> list[Trial]:
-    """All trials of some methods."""
+    """Return all trials of the given methods."""
     for method in methods:
         if not METHODS[known("method", method, METHODS)].kind.tuning.tuned:
             raise InputError(f"{method} has nothing to tune: leave it out.")
@@ -83,13 +82,13 @@ def searched(source: Source, plan: Plan, methods: Sequence[str]) -> list[Trial]:
 
 
 def tuned_for(data: Dataset, plan: Plan) -> str:
-    """The section that such settings are for: the data set's, or that of its small clients."""
+    """Return the section of settings: the data set's, or that of its small clients."""
     rows = plan.rows_each(data)
     return section(data) if rows is None else sized(data, rows)
 
 
 def specs(source: Source, each: Sequence[Trial], seeds: int) -> list[Spec]:
-    """The runs of trials, with seeds that no table has."""
+    """Return the runs of trials, with seeds that no table has."""
     return [
         Spec(source, replace(plan, validation=VALIDATION), method, make(method, trial), seed,  # type: ignore[type-var]
              "validation")
@@ -99,7 +98,7 @@ def specs(source: Source, each: Sequence[Trial], seeds: int) -> list[Spec]:
 
 
 def toml(name: str, table: pd.DataFrame) -> str:
-    """The best settings of every method, as in ``tuned.toml``."""
+    """Return the best settings of every method, in the format of ``tuned.toml``."""
     lines = []
     for _, row in table.drop_duplicates("method").iterrows():
         config = json.loads(row["config"])
@@ -115,7 +114,7 @@ def _entry(name: str, method: str, best: dict[str, Any], remark: str) -> list[st
 
 
 def changes(dataset: str) -> list[Trial]:
-    """One change at a time from pFedFair's tuned settings."""
+    """Return trials with one change at a time from pFedFair's tuned settings."""
     chosen = settings(dataset, "pfedfair")
     used = make("pfedfair", data=dataset).to_dict()["envelope_gradient"]
     other = {"envelope_gradient": "prox" if used == "point" else "point"}
@@ -124,7 +123,7 @@ def changes(dataset: str) -> list[Trial]:
 
 
 def small(dataset: str, methods: Sequence[str]) -> list[Trial]:
-    """Both ways for many small clients to make as many steps."""
+    """Return trials of both ways for many small clients to make as many steps."""
     return [
         (m, settings(dataset, m) | as_many_steps(dataset, m, ROWS // n, way), fixed_shares(n))
         for m in methods
@@ -134,10 +133,10 @@ def small(dataset: str, methods: Sequence[str]) -> list[Trial]:
 
 
 def describe(table: pd.DataFrame) -> str:
-    """The scores of trials, and in what their settings and numbers of clients differ."""
+    """Return the scores of trials, with the settings and numbers of clients that differ."""
     both = zip(table["partition"], table["config"], strict=True)
     about = [json.loads(plan) | json.loads(config) for plan, config in both]
     varied = [key for key in about[0] if len({str(one.get(key)) for one in about}) > 1]
     scores = table[["method", "score", "accuracy", "ddp"]].round(4)
-    more = {key: [one.get(key) for one in about] for key in varied}
-    return scores.assign(**more).to_string(index=False)
+    settings_of = {key: [one.get(key) for one in about] for key in varied}
+    return scores.assign(**settings_of).to_string(index=False)

@@ -1,7 +1,7 @@
-"""What there is to show of results: numbers and how to say them. `pfedfair.report` shows it.
+"""Views: the numbers of results and their formats, for the renderers in `pfedfair.report`.
 
-A view is data: frames of numbers, and for each column of a table how a row's numbers are written. A
-renderer computes nothing, so the screen, Markdown and a page show the same.
+A view is data: frames of numbers, and for each column of a table the format of a row's numbers. A
+renderer computes nothing, so the terminal, Markdown and a page show the same.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,18 +12,19 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, and what a row of the frame says in it.
+    """A column of a table: its heading, and the text of its cells.
 
-    `cell` is a function of the row, or a text with its numbers' names in braces. Both may have
-    several lines: our number, its uncertainty, the paper's number. Where lines are not possible,
-    `between` stands between them.
+    `cell` is a function of a row of the frame, or a format string with the names of its numbers.
+    Both may have several lines: our number, its uncertainty, the paper's number. Where lines are
+    not possible, they are joined by `between`.
     """
 
     heading: str
     cell: Callable[[pd.Series], str] | str
     between: str = " / "
 
-    def says(self, row: pd.Series) -> str:
+    def text(self, row: pd.Series) -> str:
+        """Return the cell of a row."""
         return self.cell.format_map(row) if isinstance(self.cell, str) else self.cell(row)
 
 
@@ -31,9 +32,9 @@ class Column:
 class Table:
     """Numbers, a row of `frame` for each row of the table, and the `columns` that show them.
 
-    The first `keys` columns say whose a row is. The first `bright` lines of a cell are its own, the
+    The first `keys` columns identify a row. The first `bright` lines of a cell are its value, the
     others remarks: intervals, or the paper's numbers. `lines` go below the numbers.
-    A table of `detail` is too long for a screen: it belongs in a report.
+    A table of `detail` is too long for a terminal: it belongs in a report.
     """
 
     heading: str = ""
@@ -46,16 +47,16 @@ class Table:
     detail: bool = False
 
     def cells(self) -> list[list[str]]:
-        """All cells as text, row by row."""
-        return [[c.says(row) for c in self.columns] for _, row in self.frame.iterrows()]
+        """Return all cells as text, row by row."""
+        return [[c.text(row) for c in self.columns] for _, row in self.frame.iterrows()]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
     """All that is needed to draw a figure.
 
-    `name` is that of its file, `kind` one of `pfedfair.report.figures.KINDS`, which says what
-    `frames` and `words` (titles, names of axes) it needs; panels stand `across` in a line.
+    `name` is that of its file, `kind` one of `pfedfair.report.figures.KINDS`, which determines the
+    `frames` and `words` (titles, names of axes) that it needs; a line has `across` panels.
     """
 
     name: str
@@ -67,11 +68,11 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """Tables, pictures, what the numbers mean (`legend`), what to beware of (`cautions`).
+    """Tables, pictures, the meaning of numbers (`legend`), warnings (`cautions`).
 
-    `sentence` is the first thing to read, `more` what belongs to it; `cautions` have a kind, see
-    `pfedfair.studies.cautions`, and a sentence. `differs` says of clients, by number, how their
-    people differ from other clients'. `files` are frames to be kept as CSV, by file name.
+    `sentence` is the main result, `more` the lines that complete it; `cautions` have a kind, see
+    `pfedfair.studies.cautions`, and a sentence. `differs` describes, by the number of a client, how
+    its rows differ from other clients'. `files` are frames to be saved as CSV, by file name.
     """
 
     title: str = ""
@@ -86,9 +87,9 @@ class View:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to beware of, as sentences."""
+        """The warnings as sentences."""
         return tuple(text for _, text in self.cautions)
 
     def noting(self, notes: Iterable[str], kind: str = "note") -> "View":
-        """The same view, with more to beware of."""
+        """Return the view with additional warnings."""
         return replace(self, cautions=(*self.cautions, *((kind, text) for text in notes)))

@@ -1,4 +1,4 @@
-"""How numbers, data sets and measures are written, for people who have not read the paper."""
+"""Text for numbers, data sets and measures, for readers who do not know the paper."""
 
 import json
 import textwrap
@@ -10,24 +10,26 @@ from pfedfair.metrics.intervals import FEWEST
 
 NAN = float("nan")
 ENDS = ("", "_low", "_high")  # of a measure: itself and its interval
-NAME = 13  # letters of a method's name in one line: 80 columns are few
-SURE = (
+NAME = 13  # letters of a method's name in one line, for 80 columns
+HALF_WIDTH = (
     "±: half the width of the 95 % interval of a mean over seeds (Student t); it takes "
     "two seeds or more."
 )
 TOO_FEW = "too few rows"
 ACCURACY = "accuracy: correct predictions in percent; higher is better (↑)."
-WHO = (
-    "under-rep. clients: those whose largest group is not the largest of all clients' people "
-    "together (underrepresented); over-rep.: the others.",
+ROLES = (
+    "under-rep. clients: those whose largest group is not the largest of all clients' rows "
+    "(underrepresented); over-rep.: the others."
+)
+WORST = (
     "worst of clients: the lowest accuracy and the largest gap of any client, maybe of two "
-    "different ones; worst in both: the client with the largest sum of error and gap.",
+    "different ones; worst in both: the client with the largest sum of error and gap."
 )
 SHORT_ROLE = {"underrepresented": "under-rep.", "overrepresented": "over-rep."}
 
 
 def percent(mean: float, half: float = NAN) -> str:
-    """Return percent, and the half-width of the interval.
+    """Return a share in percent, and the half-width of its interval.
 
     >>> percent(0.8213, 0.0042), percent(0.8213), percent(float("nan"))
     ('82.1 ±0.4', '82.1', 'n/a')
@@ -38,7 +40,7 @@ def percent(mean: float, half: float = NAN) -> str:
 
 
 def rate(mean: float, half: float = NAN) -> str:
-    """Return a number from 0 to 1, and its half-width; n/a where a client has no one of a group.
+    """Return a number from 0 to 1, and its half-width; n/a where a client has no row of a group.
 
     >>> rate(0.0523, 0.01), rate(1.0), rate(0.5, 1.2), rate(float("nan"))
     ('.052 ±.010', '1.00', '.500 ±1.20', 'n/a')
@@ -50,18 +52,18 @@ def rate(mean: float, half: float = NAN) -> str:
 
 
 def measure(row: pd.Series, name: str, half: bool = False) -> str:
-    """A row's measure, percent if it is an accuracy; with `half`, its half-width."""
-    say = percent if "accuracy" in name else rate
-    return say(row[name], row[f"{name}_half"] if half else NAN)
+    """Return a row's measure, an accuracy in percent; with `half`, also its half-width."""
+    form = percent if "accuracy" in name else rate
+    return form(row[name], row[f"{name}_half"] if half else NAN)
 
 
 def both(row: pd.Series) -> str:
-    """Accuracy and DDP in one line."""
+    """Return accuracy and DDP in one line."""
     return f"{percent(row['accuracy'])} {rate(row['ddp'])}"
 
 
 def points(mean: float, low: float, high: float, digits: int = 1, between: str = " ") -> str:
-    """A difference of two accuracies in percentage points, and its interval.
+    """Return a difference of two accuracies in percentage points, and its interval.
 
     >>> points(0.02, 0.01, 0.03)
     '+2.0 [+1.0, +3.0]'
@@ -71,7 +73,7 @@ def points(mean: float, low: float, high: float, digits: int = 1, between: str =
 
 
 def level(text: str) -> str:
-    """How fair a method was asked to be.
+    """Return the fairness level of a method in words.
 
     >>> level("0.9"), level("≤ 0.05 95%"), level("tau 0.1")
     ('eta 0.9', 'gap ≤ 0.05 95%', 'tau 0.1')
@@ -79,21 +81,21 @@ def level(text: str) -> str:
     return f"gap {text}" if text.startswith("≤") else text if " " in text else f"eta {text}"
 
 
-def few(row: pd.Series, people: str) -> bool:
-    """Whether there are people, but too few of them to tell anything."""
-    return bool(0 < row.get(people, NAN) < FEWEST)
+def is_few(row: pd.Series, column: str) -> bool:
+    """Return whether a number of rows is positive, but too small to report a rate."""
+    return bool(0 < row.get(column, NAN) < FEWEST)
 
 
 def interval(row: pd.Series, name: str, between: str = " ") -> str:
-    """A measure of one client, and its interval, unless they would mean nothing."""
-    if few(row, f"{name}_people"):
+    """Return a measure of a client and its interval, or that there are too few rows."""
+    if is_few(row, f"{name}_people"):
         return TOO_FEW
     mean, low, high = (measure(row, f"{name}{end}") for end in ("", "_low", "_high"))
     return f"{mean}{between}[{low}, {high}]" if mean != "n/a" else mean
 
 
 def narrow(text: str, width: int = NAME) -> str:
-    r"""Break a name into lines.
+    r"""Wrap a name into lines.
 
     >>> narrow("pfedfair-target")
     'pfedfair-\ntarget'
@@ -102,7 +104,7 @@ def narrow(text: str, width: int = NAME) -> str:
 
 
 def setting(results: pd.DataFrame) -> str:
-    """Name the data set and the partition of some results."""
+    """Return the data set and the partition of results in words."""
     how = partition.from_dict(json.loads(results["partition"].iloc[0])).words
     name, inputs = results["dataset"].iloc[0], [one for one in results["inputs"].unique() if one]
     if inputs:
@@ -112,6 +114,6 @@ def setting(results: pd.DataFrame) -> str:
 
 
 def heading(results: pd.DataFrame) -> str:
-    """Name the data set, the partition and the number of seeds of some results."""
+    """Return the data set, the partition and the number of seeds of results in words."""
     seeds = results["seed"].nunique()
     return f"{setting(results)}, {seeds} seed{'s' if seeds > 1 else ''}"

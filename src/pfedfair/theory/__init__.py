@@ -1,4 +1,4 @@
-"""What can be computed before any training: Proposition 1's cost, Proposition 2's rule."""
+"""Theory: Proposition 1's bound, Proposition 2's rule, and what estimates need for them."""
 
 from pfedfair.theory.bound import cost_of_one_model
 from pfedfair.theory.frontier import frontier

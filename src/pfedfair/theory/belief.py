@@ -1,7 +1,7 @@
 """The posterior of a client's score distributions, given its counts and all other clients'.
 
-The others' shape of each group, moved as clients of this population move (`theory.effects`), then
-mixed with the client's own counts, as far as they agree (`theory.shrinkage`).
+The pooled shape of each group, shifted by the client's estimated effects (`theory.effects`), is
+mixed with the client's own counts according to how well they agree (`theory.shrinkage`).
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ NO_EFFECTS = 0.999  # probability of no effects above which they are ignored
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Belief:
-    """A client's view of its own groups, or many clients', each its own.
+    """The posterior of one client, or of each of many clients.
 
     Attributes
     ----------
@@ -27,14 +27,14 @@ class Belief:
     prior
         The probability of each kappa before its counts.
     kappa
-        The weight of the others' shape, if it is known; clients' effects are not looked at then.
+        The weight of the pooled shape, if it is given; clients' effects are ignored then.
     population
         How clients differ, if that is learnt for such a task.
     all_counts, all_pooled
         Rows by which effects are estimated, if not those above. Scores of rows that the
-        model was trained on are biased alike at all clients: they count as much as others do.
+        model was trained on have the same bias at all clients, so these rows count fully.
     quadratic
-        The likelihood of effects by these rows, if it is known already.
+        The likelihood of effects by these rows, if it is computed already.
     """
 
     counts: np.ndarray
@@ -47,9 +47,9 @@ class Belief:
     quadratic: tilts.Likelihood | None = None
 
     def __getitem__(self, i: int) -> Self:
-        """One client's, of many clients'. The best guess is found for all of them at once.
+        """Return client i's posterior. The shapes are computed for all clients at once.
 
-        It is kept with a client's rule for long, so it holds on to nothing of the others'.
+        A client's rule refers to it, so it shares no memory with those of other clients.
         """
         counts: dict[str, Any] = {
             name: x[i].copy() for name in COUNTS if (x := getattr(self, name)) is not None
@@ -61,44 +61,45 @@ class Belief:
 
     @cached_property
     def without_pool(self) -> np.ndarray:
-        """Groups that no other client has rows of."""
+        """Whether no other client has rows of a group, ``(..., groups)``."""
         return np.asarray(self.pooled.sum(-1) == 0)
 
     @cached_property
-    def others(self) -> np.ndarray:
-        """The others' shape of each group, all zeros where there is none."""
-        return others(self.pooled)
+    def pooled_shapes(self) -> np.ndarray:
+        """The pooled shape of each group, zero where no other client has rows."""
+        return shapes_of(self.pooled)
 
     @cached_property
     def likelihood(self) -> tilts.Likelihood:
-        """The likelihood of its effects, if there are any, by its rows."""
+        """The likelihood of the client's effects by its rows."""
         assert self.population is not None
         counts = self.counts if self.all_counts is None else self.all_counts
-        shapes = others(self.pooled if self.all_pooled is None else self.all_pooled)
+        shapes = shapes_of(self.pooled if self.all_pooled is None else self.all_pooled)
         first = self.quadratic or tilts.likelihood(counts, shapes)
         return effects.around_likelihood(first, counts, shapes, self.population, self.prior)
 
     @cached_property
-    def moved(self) -> effects.Mixture | None:
-        """How the client differs from the others by its effects, by the best guess."""
+    def effects_posterior(self) -> effects.Mixture | None:
+        """The estimated distribution of the client's effects, if they are used."""
         return effects.mixture(self.likelihood, self.used_effects) if self.used_effects else None
 
     @property
     def used_effects(self) -> effects.Effects | None:
-        """The population of clients' effects, if they are to be used."""
-        found = self.population
-        return None if found is None or found.none > NO_EFFECTS or self.kappa is not None else found
+        """The population of clients' effects, if they are used."""
+        if self.population is None or self.kappa is not None:
+            return None
+        return None if self.population.none > NO_EFFECTS else self.population
 
     @cached_property
     def centres(self) -> np.ndarray:
-        """The shapes that its effects suggest."""
-        if self.moved is None:
-            return _even(self.others)
-        return _even(effects.centres(self.others, self.moved))
+        """The pooled shapes, shifted by the client's effects."""
+        if self.effects_posterior is None:
+            return _filled(self.pooled_shapes)
+        return _filled(effects.centres(self.pooled_shapes, self.effects_posterior))
 
     @cached_property
     def shapes(self) -> np.ndarray:
-        """The best guess of each group's distribution, ``(groups, cells)``."""
+        """The posterior mean of each group's distribution, ``(..., groups, cells)``."""
         rows = self.counts.sum(-1)
         if self.kappa is None:
             weight = shrinkage.own_weight(self.counts, self.centres, self.prior)
@@ -108,7 +109,7 @@ class Belief:
         return shrinkage.posterior_mean(self.counts, self.centres, weight)
 
     def draws(self, number: int, rng: np.random.Generator) -> np.ndarray:
-        """Shapes that one client's groups may have, ``(groups, number, cells)``."""
+        """Draw one client's shapes from the posterior, ``(groups, number, cells)``."""
         theta = None
         if self.used_effects is not None:
             posterior = effects.mixture(self.likelihood, self.used_effects.doubted)
@@ -117,19 +118,19 @@ class Belief:
         for z, (n, pool) in enumerate(zip(self.counts, self.pooled, strict=True)):
             moves = None
             if theta is not None and not self.without_pool[z]:
-                moves = tilts.factors(self.others[z], theta[:, z])
+                moves = tilts.factors(self.pooled_shapes[z], theta[:, z])
             drawn = shrinkage.posterior_draws(n, pool, number, rng, self.kappa, self.prior, moves)
             found.append(drawn)
         return np.stack(found)
 
 
-def others(pooled: np.ndarray) -> np.ndarray:
-    """The shape of each group of rows, all zeros where there are none."""
+def shapes_of(pooled: np.ndarray) -> np.ndarray:
+    """Return the shape of each group of rows, zero where there are no rows."""
     any_rows = pooled.sum(-1, keepdims=True) > 0
     return np.where(any_rows, shrinkage.spread(pooled), 0.0)
 
 
-def _even(shapes: np.ndarray) -> np.ndarray:
-    """The shapes, and an even one where there is none."""
+def _filled(shapes: np.ndarray) -> np.ndarray:
+    """Return the shapes, uniform where a shape is zero."""
     any_mass = shapes.any(-1, keepdims=True)
     return np.where(any_mass, shapes, 1 / shapes.shape[-1])

@@ -1,4 +1,4 @@
-r"""Proposition 1: what a single fair model must cost each client.
+r"""Proposition 1: a lower bound on the cost of a single fair model at each client.
 
 As printed, the bound's sum over labels is 0 for any distributions, and its coefficient is negative
 where it matters. The form that the proof supports: for every f that is fair at every client, with
@@ -21,14 +21,13 @@ from pfedfair.partition import Partition
 def cost_of_one_model(part: Partition) -> np.ndarray:
     """Return each client's term of the bound, ``(clients,)``, in units of error.
 
-    P(Y | S) is the whole data set's where clients share it by construction, else each client's own.
+    P(Y | S) is the data set's where clients share it by construction, else each client's own.
     """
     y, s = part.data.y, part.data.s
-    own = [np.concatenate(rows) for rows in zip(part.train, part.validation, strict=True)]
-    everyone = np.concatenate(own)
-    majority = int(s[everyone].mean() > 0.5)
+    clients = [np.concatenate(rows) for rows in zip(part.train, part.validation, strict=True)]
+    majority = int(s[np.concatenate(clients)].mean() > 0.5)
     terms = []
-    for rows, share in zip(own, part.share_s1, strict=True):
+    for rows, share in zip(clients, part.share_s1, strict=True):
         population = np.arange(len(y)) if part.shared_conditional else rows
         rates = [y[population[s[population] == z]].mean() if share not in (0, 1) else 0.0
                  for z in (0, 1)]  # fmt: skip

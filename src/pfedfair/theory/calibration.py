@@ -1,4 +1,4 @@
-r"""Scores to probabilities, from counts alone.
+r"""Calibration of scores to probabilities, from counts.
 
 Beta calibration (Kull, Silva Filho and Flach, AISTATS 2017): with score p,
 
@@ -16,8 +16,8 @@ from scipy.special import expit, log_expit, log_softmax, logit, softmax
 
 KINDS = ("score", "temperature", "beta")
 LEAST = 1e-3  # of a and b
-STEPS, SMALL = 100, 1e-10  # of Newton's method: at the most, and the last
-RIDGE = 1.0  # pulls towards the score itself, as strongly as about one row
+STEPS, SMALL = 100, 1e-10  # of Newton's method: their maximal number, and the size at which to stop
+RIDGE = 1.0  # towards the score itself, with about the weight of one row
 
 
 def calibrate(counts: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, str]:
@@ -36,7 +36,7 @@ def calibrate(counts: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, str]
 
 
 def calibrate_each(counts: np.ndarray, centres: np.ndarray) -> list[tuple[np.ndarray, str]]:
-    """`calibrate` for each of some groups, ``(groups, 2, classes, cells)``; quicker than by one."""
+    """Calibrate each group's scores by counts ``(groups, 2, classes, cells)``, all in one fit."""
     if centres.shape[1] > 2:
         return [_many(each, np.log(centres)) for each in counts]
     z = logit(centres[:, 1])
@@ -44,8 +44,8 @@ def calibrate_each(counts: np.ndarray, centres: np.ndarray) -> list[tuple[np.nda
     parts = np.concatenate([counts, counts.sum(1, keepdims=True)], axis=1)  # each fold, and both
     fits = {kind: fit(parts, z, kind) for kind in KINDS}
     others = counts[:, ::-1].reshape(-1, 2, len(z))
-    losses = [_lost(_logits(found[:, :2].reshape(-1, 3), features), others)
-              for found in fits.values()]  # fmt: skip
+    losses = [_loss(_logits(abc[:, :2].reshape(-1, 3), features), others)
+              for abc in fits.values()]  # fmt: skip
     best = np.reshape(losses, (len(KINDS), -1, 2)).sum(-1).argmin(0)
     found = []
     for group, kind in enumerate(KINDS[k] for k in best):
@@ -57,7 +57,7 @@ def calibrate_each(counts: np.ndarray, centres: np.ndarray) -> list[tuple[np.nda
 def fit(counts: np.ndarray, z: np.ndarray, kind: str) -> np.ndarray:
     """Return a, b and c for counts of labels 0 and 1 by bin, by Newton's method.
 
-    For each of many counts, ``(..., 2, bins)``: which has arrived takes no further step.
+    For each of many counts, ``(..., 2, bins)``, until it has converged.
     """
     start = np.array([1.0, 1.0, 0.0])
     if kind == "score":
@@ -69,7 +69,7 @@ def fit(counts: np.ndarray, z: np.ndarray, kind: str) -> np.ndarray:
     def value(free: np.ndarray, counts: np.ndarray) -> np.ndarray:
         off = free @ spread - start
         ridge = RIDGE * np.vecdot(off, off) / 2
-        return np.asarray(_lost(_logits(free, features), counts) + ridge)
+        return np.asarray(_loss(_logits(free, features), counts) + ridge)
 
     def newton(free: np.ndarray, counts: np.ndarray) -> np.ndarray:
         eta, rows = expit(_logits(free, features)), counts.sum(1)
@@ -77,34 +77,35 @@ def fit(counts: np.ndarray, z: np.ndarray, kind: str) -> np.ndarray:
         slope += RIDGE * (free @ spread - start) @ spread.T
         curve = (features * (rows * eta * (1 - eta))[:, None]) @ features.T
         curve += RIDGE * spread @ spread.T
-        moves = (free > least) | (slope < 0)  # the others would go beyond their least value
+        # Parameters at their least value that would go below it stay there.
+        moves = (free > least) | (slope < 0)
         if not moves.all():
             curve = np.where(moves[:, :, None] & moves[:, None], curve, np.eye(len(spread)))
         step = np.linalg.solve(curve, np.where(moves, slope, 0.0)[..., None])
         return np.asarray(step[..., 0])
 
-    some = counts.reshape(-1, 2, len(z))
-    rows = np.arange(len(some))
-    free = np.tile(start[: len(spread)], (len(some), 1))
-    found, now = free.copy(), value(free, some)
+    going = counts.reshape(-1, 2, len(z))  # those that have not converged
+    rows = np.arange(len(going))
+    free = np.tile(start[: len(spread)], (len(going), 1))
+    found, now = free.copy(), value(free, going)
     for _ in range(STEPS):
-        step = newton(free, some)
+        step = newton(free, going)
         after = np.maximum(free - step, least)
-        then = value(after, some)
+        then = value(after, going)
         while (worse := then > now + SMALL * np.abs(now)).any():
             step[worse] /= 2
             after[worse] = np.maximum(free - step, least)[worse]
-            then[worse] = value(after[worse], some[worse])
+            then[worse] = value(after[worse], going[worse])
         found[rows] = after
-        going = np.abs(after - free).max(1) >= SMALL
-        if not going.any():
+        moved = np.abs(after - free).max(1) >= SMALL
+        if not moved.any():
             break
-        rows, free, now, some = (each[going] for each in (rows, after, then, some))
+        rows, free, now, going = (each[moved] for each in (rows, after, then, going))
     return np.asarray(found @ spread).reshape(*counts.shape[:-2], 3)
 
 
 def _logits(free: np.ndarray, features: np.ndarray) -> np.ndarray:
-    """The logits in all bins, ``(n, bins)``: a product for each, so that none depends on others."""
+    """Return the logits in all bins, ``(n, bins)``, each by a product that depends on no other."""
     return np.asarray((free[:, None] @ features)[:, 0])
 
 
@@ -112,15 +113,15 @@ def _features(z: np.ndarray) -> np.ndarray:
     return np.stack([log_expit(z), -log_expit(-z), np.ones_like(z)])
 
 
-def _lost(logit: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """What each of ``(n, bins)`` loses with labels 0 and 1; quicker than two of `log_expit`."""
+def _loss(logit: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the losses ``(n,)`` of logits ``(n, bins)``; faster than by two `log_expit`."""
     zeros, ones = counts[:, 0], counts[:, 1]
     wrong = np.vecdot(zeros, np.maximum(logit, 0.0)) + np.vecdot(ones, np.maximum(-logit, 0.0))
     return np.asarray(wrong + np.vecdot(zeros + ones, np.log1p(np.exp(-np.abs(logit)))))
 
 
 def _many(counts: np.ndarray, logs: np.ndarray) -> tuple[np.ndarray, str]:
-    """`calibrate` for more than two classes; `logs` are those of the scores."""
+    """Calibrate scores of more than two classes; `logs` are their logarithms."""
     kinds = ("score", "temperature", "vector")
 
     def loss(fitted: np.ndarray, rows: np.ndarray) -> float:

@@ -1,13 +1,13 @@
-"""The best two thresholds for some rows, under a limit on the difference between their groups.
+"""The best two thresholds for given rows, under a limit on the difference between groups.
 
-Of a group let r be the rate of positive decisions and f(r) the most rows that a threshold on the
-score classifies correctly at that rate, randomised between two where that is better: the upper
-hull of the points that all thresholds reach, a concave function. The best pair of rates with
+For a group let r be the rate of positive decisions and f(r) the most rows that a threshold on the
+score, or a random choice between two, classifies correctly at that rate. It is the upper hull of
+the points of all thresholds, a concave function. The best pair of rates with
 ``|r_1 - r_0| <= limit`` is where both f are largest; or, if these are too far apart, where they
 are just `limit` apart and the sum is largest: one of the hulls' corners.
 
-By the labels of these rows this is what fairlearn's ``ThresholdOptimizer`` looks for on a grid of
-1,000 rates. With P(Y=1) in the labels' place it is Proposition 2's rule (`pfedfair.theory.rule`).
+By the labels of these rows this is what fairlearn's ``ThresholdOptimizer`` searches on a grid of
+1,000 rates. With P(Y=1) instead of labels it is Proposition 2's rule (`pfedfair.theory.rule`).
 """
 
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class Hull(NamedTuple):
 def fair_cuts(z: np.ndarray, label: np.ndarray, s: np.ndarray, limit: float) -> np.ndarray:
     """Return low, high, chance and below of both groups, as `Thresholds` has them, ``(2, 4)``.
 
-    Without rows of both groups there is no difference to limit, and the threshold is 0 for both.
+    Without rows of both groups no difference is limited, and the threshold is 0 for both.
 
     Parameters
     ----------
@@ -65,17 +65,17 @@ def hull(z: np.ndarray, label: np.ndarray) -> Hull:
     middle = (upper / 2 + lower / 2).astype(z.dtype)
     middle = np.where(middle > lower, middle, upper)  # rounding may bring it down to the lower
     cut = np.concatenate([[FAR], middle, [-FAR]])
-    kept: list[int] = []
+    corners: list[int] = []
     for k in range(len(rate)):
-        while len(kept) > 1:
-            i, j = kept[-2:]
+        while len(corners) > 1:
+            i, j = corners[-2:]
             if (right[j] - right[i]) * (rate[k] - rate[i]) > (right[k] - right[i]) * (
                 rate[j] - rate[i]
             ):
                 break
-            kept.pop()  # at or below the line from i to k
-        kept.append(k)
-    return Hull(rate[kept], right[kept], cut[kept])
+            corners.pop()  # at or below the line from i to k
+        corners.append(k)
+    return Hull(rate[corners], right[corners], cut[corners])
 
 
 def best_rates(zero: Hull, one: Hull, limit: float) -> tuple[float, float]:

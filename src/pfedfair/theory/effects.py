@@ -1,4 +1,4 @@
-r"""How clients differ: by where a group's scores lie, and how wide they are.
+r"""Random effects of clients: shifts of location and scale of their groups' scores.
 
 All other clients' scores in group z have the shape q. In the units of q's own normal scores u
 (where q is a standard normal distribution) a client's are moved and stretched,
@@ -6,30 +6,30 @@ All other clients' scores in group z have the shape q. In the units of q's own n
 .. math:: p_\theta \propto q \exp\bigl(\theta_1 u + \theta_2 (u^2 - 1) / \sqrt2\bigr)
 
 which for a normal q is every other normal distribution. A client has two such numbers for each of
-its groups, and all of them together are one draw from a population of clients,
+its groups. The vector of all of them is one draw from a population of clients,
 
 .. math:: \theta \sim \sum_k \pi_k \, N(\mu, \Sigma_k)
 
-so groups may move together (where incomes are higher, women's are too). k is how the client is
-unusual: not at all, or along one of the axes of Sigma, along which it then strays 2 or 4 times as
-far as others do. That gives heavy tails, to each axis as heavy as clients show them: one outlier
+so groups may move together (where incomes are higher, women's are too). k says whether the
+client is unusual: not at all, or along one of the axes of Sigma, along which its scale is then 2 or
+4 times as large. That gives heavy tails along each axis, as far as clients have them: one outlier
 neither makes all others look like outliers, nor is it shrunk as if it were one of them.
 
-The log-likelihood of theta is concave and taken as quadratic around its peak (under a wide prior,
-so that there is one; `theory.tilts`), so all that is asked of it has a closed form. mu, Sigma and
-pi are learnt by EM: clients send the mean and the square of theta as they expect it, given their
-counts (what strays is put back first), how likely they are unusual in each way, and the log
-evidence; sums of these are all that is needed. One made-up client, whose effects are small, is
-among them. Against all that stands that there are no effects, whose evidence is 0. For the effects
-speaks their evidence under the initial parameters, or under those learnt, the
-latter lowered by what as many parameters gain by fitting noise (BIC); each counts for half. So
-clients that are alike remain so, and a few with few rows do not pass for alike.
+The log-likelihood of theta is concave and approximated as quadratic around its peak (under a wide
+prior, so that there is one; `theory.tilts`), so all that follows has a closed form. mu, Sigma and
+pi are estimated by EM: clients send the posterior mean and square of theta (of unusual clients,
+scaled back to a usual one), the probability of each k, and the log evidence; the server needs only
+sums of these. One pseudo-client, whose effects are small, is added. The alternative is that there
+are no effects, with evidence 0. The evidence for effects is that under the initial parameters or
+under the estimated ones, the latter lowered by the gain of as many parameters from fitting noise
+(BIC); each counts for half. So homogeneous clients are estimated as homogeneous, and a small number
+of clients with few rows is not.
 
-That is for the best guess. A few clients look more alike, and their groups more tied to each other,
-than they are. Where it is asked what a client's theta may be at the worst, two more made-up clients
-are therefore among them, whose effects have the initial distribution (`doubted`).
+That is for the point estimate. From a small number of clients, differences are underestimated, and
+correlations of groups overestimated. Draws for a confidence level therefore add two more
+pseudo-clients, whose effects have the initial distribution (`doubted`).
 
-What the two numbers leave unsaid of a shape is a draw around p_theta, see `theory.shrinkage`.
+The rest of a client's shape is a draw around p_theta, see `theory.shrinkage`.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from scipy.special import expit
 from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior, logsumexp
 from pfedfair.theory.tilts import OF_GROUP, Likelihood, basis, by_power, times
 
-START, SMALL = 0.2, 0.05  # standard deviations of effects: at first, and of the made-up client
-DOUBT = 2  # made-up clients with effects as at first, where doubt counts
-STRETCHES = (2.0, 4.0)  # how much further an unusual client strays
+START, SMALL = 0.2, 0.05  # standard deviations of effects: initial, and of the pseudo-client
+DOUBT = 2  # pseudo-clients with the initial distribution of effects, for a confidence level
+STRETCHES = (2.0, 4.0)  # of an unusual client's scale along an axis
 USUAL = 0.9  # initial probability that a client is usual
 AT_ONCE = 2**16  # numbers of moved shapes: more would not stay in the processor's cache
 
@@ -54,8 +54,8 @@ AT_ONCE = 2**16  # numbers of moved shapes: more would not stay in the processor
 class Effects:
     """The estimated population of clients.
 
-    `none` is the probability that there are no effects; `ways` are those of being unusual in each
-    way if there are, the first in none. `clients` is how many they were estimated from.
+    `none` is the probability that there are no effects; `ways` are the probabilities of each k if
+    there are, the usual one first. `clients` is the number of clients behind the estimate.
     """
 
     none: float
@@ -71,7 +71,7 @@ class Effects:
 
     @cached_property
     def doubted(self) -> Effects:
-        """The same with some clients more, whose effects are as at first."""
+        """The population with `DOUBT` more clients, whose effects have the initial distribution."""
         part = DOUBT / (self.clients + DOUBT)
         at_first = START**2 * np.eye(len(self.mean))
         covariance = (1 - part) * self.covariance + part * at_first
@@ -79,7 +79,7 @@ class Effects:
 
     @cached_property
     def stretched(self) -> np.ndarray:
-        """For each way, the matrix that brings a usual client's effects to an unusual one's."""
+        """For each way, the matrix from a usual client's effects to an unusual one's."""
         _, axes = np.linalg.eigh(self.covariance)
         along = np.einsum("ik,jk->kij", axes, axes)  # the projection on each axis
         size = len(self.mean)
@@ -88,7 +88,7 @@ class Effects:
 
     @cached_property
     def back(self) -> np.ndarray:
-        """For each way, the matrix that brings an unusual client's effects to a usual one's."""
+        """For each way, the matrix from an unusual client's effects to a usual one's."""
         return np.linalg.inv(self.stretched)
 
     @cached_property
@@ -107,20 +107,20 @@ class Effects:
 
 @lru_cache
 def unknown(groups: int) -> Effects:
-    """The initial population: no effects; if there were, they would be independent."""
+    """Return the initial population: no effects; if there were, they would be independent."""
     size = OF_GROUP * groups
     return Effects(1.0, np.zeros(size), START**2 * np.eye(size), usually(size), 0.0)
 
 
 def usually(size: int) -> np.ndarray:
-    """How likely each way is at first."""
+    """Return the initial probability of each way."""
     many = len(STRETCHES) * size
     return np.append(USUAL, np.full(many, (1 - USUAL) / many))
 
 
 def from_vector(vector: np.ndarray, groups: int) -> Effects:
     size = OF_GROUP * groups
-    if len(vector) < length(groups) - 1:  # of an older run, which did not keep how many
+    if len(vector) < length(groups) - 1:  # of an older run, without the number of clients
         vector = np.insert(vector, 1, np.inf)
     (none, clients), rest = vector[:2], vector[2:]
     mean, square, ways = rest[:size], rest[size : size + size**2], rest[size + size**2 :]
@@ -129,7 +129,7 @@ def from_vector(vector: np.ndarray, groups: int) -> Effects:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """What a client's theta may be: normal distributions with weights, ``(..., ways)``."""
+    """The posterior of a client's theta: a mixture of normals, ``(..., ways)``."""
 
     weights: np.ndarray
     means: np.ndarray
@@ -143,17 +143,17 @@ class Mixture:
     def covariance(self) -> np.ndarray:
         off = self.means - self.mean[..., None, :]
         inside = (self.weights[..., None, None] * self.covariances).sum(-3)
-        return np.asarray(_turned(self.weights[..., None] * off) @ off + inside)
+        return np.asarray(_transpose(self.weights[..., None] * off) @ off + inside)
 
     def points(self) -> np.ndarray:
-        """A few equally likely thetas with the mixture's mean and covariance."""
+        """Return equally weighted sigma points with the mixture's mean and covariance."""
         value, vector = np.linalg.eigh(self.covariance)
-        axes = _turned(vector * np.sqrt(value.shape[-1] * value.clip(min=0))[..., None, :])
+        axes = _transpose(vector * np.sqrt(value.shape[-1] * value.clip(min=0))[..., None, :])
         mean = self.mean[..., None, :]
         return np.concatenate([mean + axes, mean - axes], axis=-2)
 
     def draw(self, number: int, rng: np.random.Generator) -> np.ndarray:
-        """Some thetas of one client."""
+        """Draw thetas of one client, ``(number, effects)``."""
         which = rng.choice(len(self.weights), number, p=self.weights)
         value, vector = np.linalg.eigh(self.covariances)
         root = vector * np.sqrt(value.clip(min=0))[:, None]
@@ -161,14 +161,14 @@ class Mixture:
         return np.asarray(self.means[which] + np.einsum("nij,nj->ni", root[which], normal))
 
 
-def _turned(matrix: np.ndarray) -> np.ndarray:
+def _transpose(matrix: np.ndarray) -> np.ndarray:
     return np.swapaxes(matrix, -1, -2)
 
 
 def posterior(of_client: Likelihood, effects: Effects) -> tuple[Mixture, np.ndarray]:
-    """What theta may be if there are effects, a part for each way, and the log evidence.
+    """Return the posterior of theta if there are effects, by way, and the log evidence.
 
-    The evidence is against a client without effects.
+    The evidence is relative to a client without effects.
     """
     covariance = np.linalg.inv(of_client.curve[..., None, :, :] + effects.precision)
     pull = of_client.slope[..., None, :] + effects.precision @ effects.mean
@@ -181,17 +181,17 @@ def posterior(of_client: Likelihood, effects: Effects) -> tuple[Mixture, np.ndar
 
 
 def statistics(of_client: Likelihood, effects: Effects) -> np.ndarray:
-    """What a client sends: 1, its effects and their squares, its ways, and two log evidences.
+    """Return what a client sends: 1, its effects and their squares, its ways, two log evidences.
 
-    Effects less the mean of all, as they would be if the client were usual. The evidence is that of
-    the effects as estimated now, and under the initial population.
+    Effects are relative to the mean, scaled back to a usual client. The evidences are that under
+    the current estimate and that under the initial population.
     """
     found, evidence = posterior(of_client, effects)
     _, at_first = posterior(of_client, unknown(len(effects.mean) // OF_GROUP))
     off = times(effects.back, found.means - effects.mean)
-    covariances = effects.back @ found.covariances @ _turned(effects.back)
+    covariances = effects.back @ found.covariances @ _transpose(effects.back)
     mean = (found.weights[..., None, :] @ off)[..., 0, :]
-    square = _turned(off) @ (found.weights[..., None] * off)
+    square = _transpose(off) @ (found.weights[..., None] * off)
     square += (found.weights[..., None, None] * covariances).sum(-3)
     one, evidences = np.ones_like(evidence)[..., None], np.stack([evidence, at_first], axis=-1)
     squares = square.reshape(*one.shape[:-1], -1)
@@ -199,12 +199,12 @@ def statistics(of_client: Likelihood, effects: Effects) -> np.ndarray:
 
 
 def length(groups: int) -> int:
-    """How many numbers a client sends."""
+    """Return how many numbers a client sends."""
     return len(unknown(groups).vector) + 1
 
 
 def learn(sums: np.ndarray, before: Effects) -> Effects:
-    """The population re-estimated from the sums of clients' `statistics`."""
+    """Estimate the population anew from the sums of clients' `statistics`."""
     size = len(before.mean)
     number, mean, rest = sums[0], sums[1 : 1 + size], sums[1 + size :]
     square, ways, evidence = (
@@ -236,10 +236,10 @@ def around_likelihood(
     effects: Effects,
     prior: np.ndarray = FLAT,
 ) -> Likelihood:
-    """The likelihood of theta by clients' counts, if their own shapes are drawn around p_theta.
+    """Return the likelihood of theta if clients' shapes are drawn around p_theta.
 
-    `of_client` is that of counts drawn from p_theta itself (`tilts.likelihood`). By `prior`,
-    the probability of each kappa, N rows count for (1 + kappa) N / (N + kappa).
+    `of_client` is that of counts drawn from p_theta itself (`tilts.likelihood`). Given kappa, N
+    rows count as (1 + kappa) N / (N + kappa), averaged over the posterior of kappa.
     """
     rows = counts.sum(-1)
     around = centres(shapes, mixture(of_client, effects))
@@ -250,7 +250,7 @@ def around_likelihood(
 
 
 def mixture(of_client: Likelihood, effects: Effects) -> Mixture:
-    """What theta may be, no effects included."""
+    """Return the posterior of theta, including the case of no effects."""
     found, _ = posterior(of_client, effects)
     none = np.full_like(found.weights[..., :1], effects.none)
     return Mixture(
@@ -261,13 +261,13 @@ def mixture(of_client: Likelihood, effects: Effects) -> Mixture:
 
 
 def centres(shapes: np.ndarray, found: Mixture) -> np.ndarray:
-    """The mean of each group's p_theta, ``(..., groups, bins)``."""
+    """Return the mean of each group's p_theta, ``(..., groups, bins)``."""
     points, bins = found.points(), shapes.shape[-1]
     by_group = points.reshape(*points.shape[:-1], -1, OF_GROUP).swapaxes(-2, -3)
     theta, u = by_group.reshape(-1, *by_group.shape[-2:]), basis(shapes).reshape(-1, OF_GROUP, bins)
     q = shapes.reshape(-1, bins)  # a row for each client's group
     mean, at_once = np.empty_like(q), max(1, AT_ONCE // (theta.shape[1] * bins))
     for k in range(0, len(q), at_once):
-        some = slice(k, k + at_once)
-        mean[some] = by_power(q[some, None], theta[some] @ u[some]).mean(1)
+        block = slice(k, k + at_once)
+        mean[block] = by_power(q[block, None], theta[block] @ u[block]).mean(1)
     return mean.reshape(shapes.shape)

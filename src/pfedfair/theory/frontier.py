@@ -1,7 +1,7 @@
-"""The best that thresholds on given scores can do at each DDP.
+"""The frontier: the best accuracy of thresholds on given scores at each DDP.
 
-Proposition 2's rule is a threshold for each group on P(Y=1 | x, s). For scores that are not quite
-that probability, the frontier looks at all pairs of thresholds and takes the best by the labels.
+Proposition 2's rule is a threshold for each group on P(Y=1 | x, s). For scores that are not
+exactly that probability, the frontier takes the best of all pairs of thresholds by the labels.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def frontier(
     Parameters
     ----------
     score, y, s
-        Of some rows. Thresholds are chosen by the very labels that they are measured by.
+        Scores, labels and groups ``(n,)``. Thresholds are chosen and measured by the same labels.
     share_s1
         The client's share of S = 1: the groups are weighted to it. Without both groups DDP is NaN.
 
@@ -32,8 +32,8 @@ def frontier(
     from scipy.ndimage import maximum_filter1d
 
     if not (0 < share_s1 < 1 and 0 < s.mean() < 1):  # one group: one threshold
-        mine = s == int(share_s1 > 0.5) if 0 < s.mean() < 1 else slice(None)
-        return [(float(_accuracies(score[mine], y[mine]).max()), float("nan"))] * len(limits)
+        rows = s == int(share_s1 > 0.5) if 0 < s.mean() < 1 else slice(None)
+        return [(float(_accuracies(score[rows], y[rows]).max()), float("nan"))] * len(limits)
     right = [part * _accuracies(score[s == z], y[s == z])
              for z, part in ((0, 1 - share_s1), (1, share_s1))]  # fmt: skip
     points = []
@@ -50,9 +50,9 @@ def frontier(
 
 
 def _accuracies(score: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """A group's accuracy at each rate of positive decisions, randomised where a rate falls between.
+    """Return the best accuracy of a group at each rate of positive decisions.
 
-    Rows with the same score are decided alike, or at random.
+    Decisions on rows with the same score are the same, or random.
     """
     order = np.argsort(-score, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(score[order])) + 1, len(score))  # of equal scores

@@ -1,7 +1,7 @@
-"""Chances of a positive decision, bin by bin, as a randomised threshold.
+"""Randomised thresholds for chances of a positive decision by bin.
 
-A linear program may put its chances anywhere, where several are equally good. With eta rising over
-the bins a threshold does as well: the same rate of positive decisions with the rows of highest
+The solution of a linear program need not be unique. As eta rises over the bins, a threshold is as
+good: the same rate of positive decisions with the rows of highest
 eta first; or, where both the true and the false positive rate are given, a threshold and a chance
 for all rows below it, which reaches every point between the ROC curve and the diagonal.
 """
@@ -21,7 +21,7 @@ class Cut(NamedTuple):
 
 
 def chances(cut: Cut, bins: int) -> np.ndarray:
-    """Return the chance of a positive decision in each bin, of a threshold between bins.
+    """Return the chance of a positive decision in each bin by a threshold between bins.
 
     >>> chances(Cut(1, 2, 0.5, 0.25), 3)
     array([0.25, 0.5 , 1.  ])
@@ -55,7 +55,7 @@ def same_rates(chances: np.ndarray, negative: np.ndarray, positive: np.ndarray) 
     up to 1.
     """
     missed = 1 - chances @ negative, 1 - chances @ positive
-    # What a threshold at 0, 1, ... misses:
+    # Misses of a threshold at 0, 1, ...:
     below_false, below_true = (np.append(0.0, np.cumsum(mass)) for mass in (negative, positive))
     # A chance below the threshold shrinks both misses alike: find where their ratio is right.
     off = below_true * missed[0] - below_false * missed[1]
@@ -63,12 +63,12 @@ def same_rates(chances: np.ndarray, negative: np.ndarray, positive: np.ndarray) 
     if len(short):
         last = int(short[-1])
         rise = off[last + 1] - off[last]
-        place = last + float(np.clip(-off[last] / rise, 0, 1)) if rise > 0 else last + 1.0
+        position = last + float(np.clip(-off[last] / rise, 0, 1)) if rise > 0 else last + 1.0
     else:  # on the curve, at its upper end
-        place = float(np.interp(missed[0], below_false, np.arange(len(below_false))))
-    total = float(np.interp(place, np.arange(len(below_false)), below_false))
+        position = float(np.interp(missed[0], below_false, np.arange(len(below_false))))
+    total = float(np.interp(position, np.arange(len(below_false)), below_false))
     chance = float(np.clip(1 - missed[0] / total, 0, 1)) if total > 0 else 0.0
     below = chance if chance > 1e-9 else 0.0
-    edge = min(int(place), len(chances) - 1)
-    part = edge + 1 - place  # of the bin, above the threshold
+    edge = min(int(position), len(chances) - 1)
+    part = edge + 1 - position  # of the bin, above the threshold
     return Cut(edge, edge + 1, part + (1 - part) * below, below)

@@ -1,7 +1,7 @@
 r"""The best fair decisions as a linear program: any number of groups and classes, S known or not.
 
-Rows are counted in cells; in a cell all have the same scores. Let h(c | cell) be the chance of
-decision c there (for each group its own where S is known). Accuracy is linear in h, and so is every
+Rows are counted in cells; all rows of a cell have the same scores. Let h(c | cell) be the chance of
+decision c there (one for each group where S is known). Accuracy is linear in h, and so is every
 rate that fairness compares between groups (`pfedfair.metrics.criteria`).
 
 Each rate of each group lies in a window of width epsilon, wherever that window is. With two groups,
@@ -75,12 +75,12 @@ def fair_program(
 
 
 def rates(mass: np.ndarray, criterion: str) -> Iterator[tuple[np.ndarray, int]]:
-    """Yield what fairness compares: P(cell | group, and label) ``(groups, cells)``, and a decision.
+    """Yield each rate that is compared: P(cell | group, label) ``(groups, cells)``, and a decision.
 
     The rate of a group is the sum of the first times the chances of the second. A group without
     rows (of that label) has zeros.
     """
-    for label, decision in CRITERIA[criterion].compared(mass.shape[1]):
+    for label, decision in CRITERIA[criterion].comparisons(mass.shape[1]):
         part = mass.sum(1) if label is None else mass[:, label]
         total = part.sum(1, keepdims=True)
         share = np.divide(part, total, out=np.zeros_like(part), where=total > 0)
@@ -88,7 +88,7 @@ def rates(mass: np.ndarray, criterion: str) -> Iterator[tuple[np.ndarray, int]]:
 
 
 def largest_gap(mass: np.ndarray, criterion: str, chances: np.ndarray) -> float:
-    """The largest difference between two groups' rates under some chances of decisions."""
+    """Return the largest difference between two groups' rates by chances of decisions."""
     worst = 0.0
     for weight, decision in rates(mass, criterion):
         rate = (weight * chances[:, :, decision]).sum(1)[weight.sum(1) > 0]

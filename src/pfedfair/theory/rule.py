@@ -13,10 +13,10 @@ The usable form: with eta(x, s) = P(Y=1 | x, s) shared and pi_s = P_i(S=s) the c
     + \tfrac t2 \Bigl(\tfrac{P(S=1 \mid x)}{\pi_1} - \tfrac{P(S=0 \mid x)}{\pi_0}\Bigr)
 
 with the smallest \|t\| whose DDP is at most epsilon (Zeng, Dobriban and Cheng 2022; Denis et al.
-2021; Xian et al. 2023). A client's whole personalisation is one number. Both forms are
+2021; Xian et al. 2023). A client is personalised by one number. Both forms are
 ``eta > 1/2 + t c / 2`` with a *tilt* c per row: ``(2 s - 1) / pi_s`` aware, the bracket blind.
 DDP falls as t grows, so t is found by bisection over the finitely many
-values at which a decision changes; who is exactly at the threshold is decided by chance.
+values at which a decision changes; decisions on rows exactly at the threshold are random.
 """
 
 from dataclasses import dataclass
@@ -43,12 +43,12 @@ class Rule:
 
 
 def aware_tilt(s: np.ndarray, share_s1: float) -> np.ndarray:
-    """Tilt of each row when S is known: ``1 / pi_1`` or ``-1 / pi_0``."""
+    """Return the tilt of each row when S is known: ``1 / pi_1`` or ``-1 / pi_0``."""
     return np.where(s == 1, 1 / share_s1, -1 / (1 - share_s1))
 
 
 def gap(positive: np.ndarray, tilt: np.ndarray, mass: np.ndarray) -> float:
-    """P(Yhat=1 | S=1) - P(Yhat=1 | S=0)."""
+    """Return P(Yhat=1 | S=1) - P(Yhat=1 | S=0)."""
     return float((mass * tilt * positive).sum())
 
 
@@ -71,11 +71,11 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
     >>> rule.t
     0.1
     """
-    turns, rising = _breakpoints(eta, tilt), tilt > 0  # whatever t is
+    turns, rising = _breakpoints(eta, tilt), tilt > 0  # for every t
     above, half, weight = eta - 0.5, tilt / 2, mass * tilt
 
     def gap_at(t: float, after: bool) -> float:
-        """`gap` of what `Rule.positive` decides, with certainty at the threshold, too."""
+        """Return the `gap` of `Rule.positive`, without randomisation at the threshold."""
         return float((weight * np.where(turns == t, rising != after, above > t * half)).sum())
 
     epsilon += 1e-12  # a gap is a sum of rounded numbers
@@ -99,6 +99,6 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
 
 
 def _breakpoints(eta: np.ndarray, tilt: np.ndarray) -> np.ndarray:
-    """The t at which each row's decision changes; infinite where it never does."""
+    """Return the t at which each row's decision changes; infinite where it never does."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(tilt == 0, np.inf, np.round((2 * eta - 1) / tilt, 12))

@@ -1,4 +1,4 @@
-r"""How far other clients' rows are like a client's own.
+r"""Shrinkage of a client's score distributions towards those of all other clients.
 
 A client's scores in one group are n counts in bins; all others' have the shape q. The client's
 own shape is taken as a draw from a Dirichlet distribution around q,
@@ -6,28 +6,26 @@ own shape is taken as a draw from a Dirichlet distribution around q,
 .. math:: p \sim \operatorname{Dirichlet}(\kappa q), \qquad n \sim \operatorname{Multinomial}(p)
 
 so its posterior mean is :math:`(n + \kappa q) / (N + \kappa)`: its own counts, and the pooled shape
-with the weight of kappa rows. The marginal likelihood of n (Dirichlet-multinomial) says which
-kappa the counts speak for: large if they look like a sample of q, small if they do not. It is
-averaged over a grid of kappa, rather than maximised: from one histogram the maximum is often at an
-end.
+with the weight of kappa rows. The marginal likelihood of n (Dirichlet-multinomial) gives a
+posterior of kappa: large if the counts look like a sample of q, small if they do not. kappa is
+averaged over a grid, rather than maximised: from one histogram the maximum is often at an end.
 
-How likely each kappa is beforehand can be learnt from many clients (empirical Bayes, by EM): each
-sends its posterior given its counts, and the mean of these over the clients, and over one more for
-which all are equally likely, is the next round's prior. So a client with few rows relies on what
-the others' rows have shown.
+The prior of kappa can be estimated from many clients (empirical Bayes, by EM): each sends its
+posterior given its counts, and the mean over the clients, and over one more with a uniform
+posterior, is the next round's prior. So a client with few rows relies on the estimate from all.
 """
 
 import numpy as np
 from scipy.special import gammaln
 
 KAPPAS = np.logspace(0, 6, 49)
-CELLS = 16  # in which shapes are compared: few enough for a small client to fill
+CELLS = 16  # in which shapes are compared: a small client has rows in most of them
 FLAT = np.full(len(KAPPAS), 1 / len(KAPPAS))
 OF_KAPPAS = gammaln(KAPPAS)
 
 
 def logsumexp(x: np.ndarray, weight: np.ndarray | float = 1.0) -> np.ndarray:
-    """The logarithm of a weighted sum over the last axis; SciPy's takes ten times as long."""
+    """Return the log of a weighted sum over the last axis; SciPy's takes ten times as long."""
     top = x.max(-1)
     return np.asarray(top + np.log((weight * np.exp(x - top[..., None])).sum(-1)))
 
@@ -35,23 +33,23 @@ def logsumexp(x: np.ndarray, weight: np.ndarray | float = 1.0) -> np.ndarray:
 def kappa_posterior(counts: np.ndarray, q: np.ndarray, prior: np.ndarray = FLAT) -> np.ndarray:
     """Return the probability of each of `KAPPAS` given counts and the pooled shape, ``(..., 49)``.
 
-    `prior` is their probability before any counts; by default all are equally likely. There may be
-    many counts and shapes, ``(..., bins)``, each by itself.
+    `prior` is their probability before any counts; by default all are equally likely. Counts and
+    shapes are ``(..., bins)``; each has a posterior that does not depend on the others.
     """
     posterior = kappa_likelihood(counts, q) + np.log(prior)
     return np.asarray(np.exp(posterior - logsumexp(posterior)[..., None]))
 
 
 def kappa_likelihood(counts: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Return the logarithm of how likely the counts are with each of `KAPPAS`, ``(..., 49)``.
+    """Return the log-likelihood of each of `KAPPAS`, ``(..., 49)``.
 
-    Of cells without mass in q, which one bin with much of it leaves empty, nothing is asked.
+    Cells without mass in q, which follow from a bin with much of it, are ignored.
     """
     n, shape = _in_cells(counts, q)
     found = np.empty((*shape.shape[:-1], len(KAPPAS)))
     filled = shape > 0
     number = filled.sum(-1)
-    for cells in np.unique(number):  # those with as many at once: mostly all
+    for cells in np.unique(number):  # rows with equal numbers of cells at once
         rows = number == cells
         here = rows[..., None] & filled
         own, mass = (each[here].reshape(rows.sum(), 1, cells) for each in (n, shape))
@@ -62,10 +60,10 @@ def kappa_likelihood(counts: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def _in_cells(counts: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Counts and shapes in `CELLS` cells of equal mass in q, ``(..., 16)``."""
+    """Return counts and shapes in `CELLS` cells of equal mass in q, ``(..., 16)``."""
     cell = np.minimum((np.cumsum(q, -1) - q / 2) * CELLS, CELLS - 1).astype(int)
     cell = cell.reshape(-1, q.shape[-1])
-    cell += CELLS * np.arange(len(cell))[:, None]  # each row has its own
+    cell += CELLS * np.arange(len(cell))[:, None]  # separate cells for each row
     n, shape = (
         np.bincount(cell.ravel(), each.ravel(), CELLS * len(cell)).reshape(*q.shape[:-1], CELLS)
         for each in (counts, q)
@@ -82,8 +80,8 @@ def own_weight(counts: np.ndarray, q: np.ndarray, prior: np.ndarray = FLAT) -> n
 def worth(seen: np.ndarray, unseen: np.ndarray) -> float:
     """Return how many unseen rows a seen one is worth, between 0 and 1.
 
-    Seen are those that a model was trained on: its scores of them may be unlike its scores of
-    others. Their shape is worth kappa rows in all.
+    Seen rows are those that a model was trained on: their scores may be distributed differently.
+    Their shape is worth kappa rows in total.
     """
     n, m = unseen.sum(), seen.sum()
     if min(n, m) < 1e-9:  # no rows
@@ -93,7 +91,7 @@ def worth(seen: np.ndarray, unseen: np.ndarray) -> float:
 
 
 def spread(pooled: np.ndarray) -> np.ndarray:
-    """The others' distribution over the cells: one row more, spread over all cells."""
+    """Return the pooled distribution over the cells, with one more row spread over all cells."""
     return np.asarray((pooled + 1 / pooled.shape[-1]) / (pooled.sum(-1, keepdims=True) + 1))
 
 
@@ -112,11 +110,11 @@ def posterior_draws(
     prior: np.ndarray = FLAT,
     factors: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Draw shapes that a client may have, ``(draws, bins)``; the pooled shape is uncertain too.
+    """Draw a client's shapes from the posterior, ``(draws, bins)``; the pooled shape is drawn, too.
 
     So is kappa, unless it is given. Where no other client has rows of the group, there is no pool.
-    `factors` ``(draws, bins)`` are how the client differs from the pool in what is known of such
-    differences (`theory.effects`).
+    `factors` ``(draws, bins)`` multiply the pooled shape by draws of the client's effects
+    (`theory.effects`).
     """
     if pooled.sum() == 0 and counts.sum() >= 1:
         kappa = 0.0

@@ -1,13 +1,13 @@
-r"""Shapes that are moved and stretched, and the likelihood of a client's counts.
+r"""Shifted and rescaled shapes, and the likelihood of a client's counts.
 
 All other clients' scores in a group have the shape q; in the units of q's own normal scores u a
 client's are
 
 .. math:: p_\theta \propto q \exp\bigl(\theta_1 u + \theta_2 (u^2 - 1) / \sqrt2\bigr)
 
-see `theory.effects`. Clients and groups are axes before the last ones, as many as there are: each
-gets the same numbers, to the last bit, by itself and among others (a site has one client). So
-sums are over an axis of its own, and products are matrix products, one for each.
+see `theory.effects`. Clients and groups are leading axes. Each client gets the same numbers to
+the last bit in a stack or not (a site has one client), so sums are over an axis of their own, and
+products are one matrix product for each client.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from pfedfair.theory.shrinkage import logsumexp
 
 OF_GROUP = 2  # effects: location and scale
 WIDE = 1.0  # the standard deviation of the prior under which a likelihood is quadratic
-STEPS, SMALL = 50, 1e-9  # of Newton's method: at the most, and the last
+STEPS, SMALL = 50, 1e-9  # of Newton's method: their maximal number, and the size at which to stop
 
 
 def times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """The product of a matrix and a vector, for each of many."""
+    """Multiply each of many matrices with its vector."""
     return np.asarray((matrix @ vector[..., None])[..., 0])
 
 
 def basis(q: np.ndarray) -> np.ndarray:
-    """The two directions in which a shape moves, ``(..., 2, bins)``; each has mean 0 under q."""
+    """Return location and scale as functions ``(..., 2, bins)`` with mean 0 under q."""
     u = ndtri(np.clip(np.cumsum(q, -1) - q / 2, 0.00135, 0.99865))  # three standard deviations
     u -= np.vecdot(q, u)[..., None]
     wide = np.sqrt(np.vecdot(q, u**2))[..., None]
-    # All rows may have the same score, or all but a few, which then do not count for more.
+    # All rows may have the same score, or nearly all: outliers are clipped then.
     u = np.where(wide > 1e-6, np.clip(u / np.maximum(wide, 1e-6), -4, 4), 0.0)
     both = np.stack([u, (u**2 - 1) / np.sqrt(2)], axis=-2)
     return np.asarray(both - times(both, q)[..., None])
 
 
 def factors(q: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """p_theta / q, up to a factor, for each of ``(n, 2)`` thetas: ``(n, bins)``."""
+    """Return p_theta / q, up to a factor, for each of ``(n, 2)`` thetas: ``(n, bins)``."""
     return _factors(theta @ basis(q))
 
 
@@ -51,7 +51,7 @@ def tilted(q: np.ndarray, theta: np.ndarray) -> np.ndarray:
 
 
 def by_power(q: np.ndarray, power: np.ndarray) -> np.ndarray:
-    """Return p_theta, where its exponent is `power`, ``(..., bins)``."""
+    """Return p_theta from its exponent `power`, ``(..., bins)``."""
     p = _factors(power)
     p *= q
     total = p.sum(-1, keepdims=True)
@@ -68,8 +68,8 @@ def _factors(power: np.ndarray) -> np.ndarray:
 class Likelihood:
     """A client's log-likelihood: ``constant + slope theta - theta' curve theta / 2``.
 
-    Less that of no effects, so the constant would be 0 if it were quadratic all the way to there.
-    It is flat for groups that the client, or all others, have no rows of.
+    It is relative to no effects, so the constant would be 0 if it were exactly quadratic. It is
+    flat for groups of which the client, or all others, have no rows.
     """
 
     slope: np.ndarray  # (..., effects)
@@ -77,19 +77,19 @@ class Likelihood:
     constant: np.ndarray  # of each group, (..., groups)
 
     def __getitem__(self, i: int) -> Likelihood:
-        """One client's, of many clients'."""
+        """Return client i's likelihood."""
         return Likelihood(self.slope[i].copy(), self.curve[i].copy(), self.constant[i].copy())
 
     def times(self, part: np.ndarray) -> Likelihood:
-        """The likelihood if a row of each group counted for a part only."""
+        """Return the likelihood with each group's rows weighted by `part`."""
         each = np.repeat(part, OF_GROUP, axis=-1)
         return Likelihood(self.slope * each, self.curve * each[..., None], self.constant * part)
 
 
 def likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
-    """The quadratic of clients' counts and the others' shapes, both ``(..., groups, bins)``.
+    """Approximate the likelihood by clients' counts and pooled shapes, ``(..., groups, bins)``.
 
-    A group whose shape is all zeros is left out.
+    Groups with a zero shape are left out.
     """
     *clients, groups, bins = counts.shape
     n, q = counts.reshape(-1, bins), shapes.reshape(-1, bins)  # a row for each client's group
@@ -109,7 +109,7 @@ def likelihood(counts: np.ndarray, shapes: np.ndarray) -> Likelihood:
 
 
 def _quadratic(n: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Slope, curve and constant of each row."""
+    """Return slope, curve and constant of each row."""
     u = basis(q)
     theta, bent = _peak(n, q, u)
     rise = times(bent, theta) + theta / WIDE**2
@@ -120,9 +120,9 @@ def _quadratic(n: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _peak(counts: np.ndarray, q: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the likelihood times a wide prior is largest, and how the likelihood bends there.
+    """Return the peak of the likelihood times a wide prior, and the likelihood's curvature there.
 
-    Of each row by itself: one that has arrived takes no further step.
+    Each row takes Newton steps until it has converged.
     """
     found = np.zeros((len(counts), OF_GROUP)), np.zeros((len(counts), OF_GROUP, OF_GROUP))
     rows, prior = np.arange(len(counts)), np.eye(OF_GROUP) / WIDE**2

@@ -25,7 +25,7 @@ def bank(n=3000, seed=0) -> pd.DataFrame:
 
 
 def kdd_census(n=4000, seed=0) -> pd.DataFrame:
-    """Like the KDD census: codes of industry and occupation, "?" and blanks, hundreds of levels."""
+    """Like the KDD census: codes of industry and occupation, "?" and blanks, many categories."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"AAGE": rng.integers(0, 91, n)})
     frame["ACLSWKR"] = rng.choice([" Not in universe", " Private", " Self-employed"], n)

@@ -6,7 +6,7 @@ import torch
 
 import made_faces
 import pfedfair as pff
-from pfedfair.data.tables.aliases import sensitive_of
+from pfedfair.data.tables.aliases import select_sensitive
 from pfedfair.runs import newcomer
 
 TABLE, ARRAY = made_faces.people()
@@ -66,9 +66,9 @@ def test_what_may_mean_either_is_refused(folder, columns, message):
 
 
 def test_numbers_that_the_run_itself_calls_gender_are_taken():
-    given = sensitive_of(rows(Gender=TABLE["male"]), "gender", ("0", "1"))
+    given = select_sensitive(rows(Gender=TABLE["male"]), "gender", ("0", "1"))
     assert given["gender"].tolist() == TABLE["male"].tolist()
-    both = sensitive_of(
+    both = select_sensitive(
         rows(male=TABLE["male"], race="a"), "race,gender", ("a x female", "a x male")
     )
     assert both["gender"].tolist() == WORDS.tolist()

@@ -106,7 +106,7 @@ def test_a_number_with_many_values_is_offered_bands():
     with in_a_command(), raised as refusal:
         pff.from_frame(PEOPLE, "y", "x")
     offered = str(refusal.value).rstrip(".").rpartition(" ")[2]
-    data = pff.from_frame(PEOPLE, "y", "x", bands=bands.typed([offered]))  # what is offered works
+    data = pff.from_frame(PEOPLE, "y", "x", bands=bands.parse_bands([offered]))  # it works
     assert len(data.group_names) == 4
     with pytest.raises(pff.InputError) as refusal:  # words have no bands
         pff.from_frame(PEOPLE.assign(sex=[f"w{i}" for i in range(N)]), "y", "sex")
@@ -114,12 +114,12 @@ def test_a_number_with_many_values_is_offered_bands():
 
 
 def test_typed():
-    assert bands.typed(["age:25, 45", "a:b:1.5"]) == {"age": (25, 45), "a:b": (1.5,)}
+    assert bands.parse_bands(["age:25, 45", "a:b:1.5"]) == {"age": (25, 45), "a:b": (1.5,)}
     for text in ("age", ":25", "age:", "age:old"):
         with pytest.raises(pff.InputError):
-            bands.typed([text])
+            bands.parse_bands([text])
     with pytest.raises(pff.InputError, match="given twice"):
-        bands.typed(["age:25", "age:30"])
+        bands.parse_bands(["age:25", "age:30"])
 
 
 @pytest.mark.parametrize("sensitive", ["age", "sex,age"])

@@ -42,19 +42,19 @@ def positions(found: Piecewise, n: int, seed: int) -> np.ndarray:
 
 
 def by_hand(found: Piecewise, row: np.ndarray) -> list[float]:
-    """The inputs of one row, by loops over columns and inputs: ramps, then indicators."""
-    ramps, flags = [], []
+    """The inputs of one row, by loops over columns and inputs: segments, then indicators."""
+    segments, flags = [], []
     cells = dict(zip(found.columns, row.tolist(), strict=True))
     for name, number in found.numbers.items():
         for j, mean in enumerate(number.means):
-            ramp = min(max(cells[name] - j, 0.0), 1.0)
-            ramps.append(0.0 if cells[name] == MISSING else (ramp - mean) * number.scale)
+            rise = min(max(cells[name] - j, 0.0), 1.0)
+            segments.append(0.0 if cells[name] == MISSING else (rise - mean) * number.scale)
         flags += [float(cells[name] == MISSING)] * (number.empty > 0)
     for name, column in found.categories.items():
         nowhere = cells[name] == MISSING or cells[name] >= column.inputs
         flags += [s if nowhere else float(cells[name] == j) for j, s in enumerate(column.shares)]
         flags += [float(cells[name] == MISSING)] * (column.empty > 0)
-    return ramps + flags
+    return segments + flags
 
 
 @given(st.integers(0, 999), st.integers(0, 30))

@@ -74,12 +74,12 @@ EDGES = {"income": [float(np.median(INCOME))]}
 
 
 def inputs_beside_income(cells, **options):
-    """What is made of a column beside a sensitive income; and why it is left out."""
+    """Return the inputs of a column and a sensitive income, and why the column is left out."""
     frame = pd.DataFrame({"x": cells, "income": INCOME, "y": np.arange(N) % 2})
     frame["age"] = RNG.integers(20, 60, N)
     data = pff.from_frame(frame, "y", "income", bands=EDGES, **options)
     assert "age" in data.numeric
-    return [*data.numeric, *data.categorical], data.left.get("x", "")
+    return [*data.numeric, *data.categorical], data.excluded.get("x", "")
 
 
 def slipped(cells, number):
@@ -126,7 +126,7 @@ def test_people_with_several_rows_do_not_make_a_copy():
     frame["height"], frame["half"] = RNG.normal(170, 9, N)[who], frame["income"] / 2
     data = pff.from_frame(frame, "y", "income", bands=EDGES)
     assert data.numeric == ("height",)
-    assert data.left == {"half": "is a copy of 'income'"}
+    assert data.excluded == {"half": "is a copy of 'income'"}
 
 
 def longest_rise(values):

@@ -15,7 +15,7 @@ def test_numbers_are_standardised_on_training_rows_only(table):
     a = table.frame["a"]
     expected = (a.iloc[200] - a.iloc[:50].mean()) / a.iloc[:50].std(ddof=0)
     assert x[200, 0] == pytest.approx(expected, rel=1e-5)
-    assert x.shape[1] == encoder.width == 3 + 3  # S is beside the inputs
+    assert x.shape[1] == encoder.width == 3 + 3  # S is not included
 
 
 def test_categories_are_one_hot_and_an_unseen_one_is_all_zero(table):

@@ -45,13 +45,13 @@ def refused(call, message):
 @settings(deadline=None, max_examples=100)
 def test_every_combination_that_occurs_is_a_group(sizes, merge, seed):
     pairs = [(a, b) for a in ("f", "m") for b in ("p", "q", "r")]
-    people = [pair for pair, n in zip(pairs, sizes, strict=True) for _ in range(n)]
-    people = [people[i] for i in np.random.default_rng(seed).permutation(len(people))]
-    frame = pd.DataFrame(people, columns=["one", "two"])
+    rows = [pair for pair, n in zip(pairs, sizes, strict=True) for _ in range(n)]
+    rows = [rows[i] for i in np.random.default_rng(seed).permutation(len(rows))]
+    frame = pd.DataFrame(rows, columns=["one", "two"])
     if any(frame[c].nunique() < 2 for c in frame):
         refused(lambda: cross(frame, ["one", "two"], merge), "must have 2 to 100 different values")
         return
-    count = Counter(" x ".join(pair) for pair in people)
+    count = Counter(" x ".join(pair) for pair in rows)
     small = [name for name, n in count.items() if n < FEWEST] if len(count) > 2 else []
     if small and not merge:
         first = min(small)
@@ -71,7 +71,7 @@ def test_every_combination_that_occurs_is_a_group(sizes, merge, seed):
         return
     s, found = cross(frame, ["one", "two"], merge)
     assert found == names
-    expected = [" x ".join(p) if " x ".join(p) in large else rest for p in people]
+    expected = [" x ".join(p) if " x ".join(p) in large else rest for p in rows]
     assert [found[z] for z in s] == expected
     if len(names) > 2:
         assert np.bincount(s).min() >= FEWEST

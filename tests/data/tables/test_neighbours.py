@@ -1,4 +1,4 @@
-"""What a site tells of a column of numbers."""
+"""What a site sends of a column of numbers."""
 
 from itertools import combinations, pairwise
 
@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pfedfair as pff
-from pfedfair.data.tables.neighbours import MOST_CELLS, _cut, grouped
-from pfedfair.data.tables.piecewise import RAMPS, fit_knots
+from pfedfair.data.tables.neighbours import MOST_CELLS, _cut, group_neighbours
+from pfedfair.data.tables.piecewise import SEGMENTS, fit_knots
 from pfedfair.data.tables.summary import Values
 from pfedfair.engines.site.rows import as_sites
 
@@ -22,7 +22,7 @@ def spread(x, n, cuts):
 
 
 def ways(n, size):
-    """All ways to put neighbours into groups of enough people."""
+    """All ways to put neighbours into groups of enough rows."""
     places = range(1, len(n))
     for number in range(len(n)):
         for inner in combinations(places, number):
@@ -48,38 +48,38 @@ def test_groups_have_the_least_spread_of_all(data):
 @given(st.lists(st.integers(0, 9) | st.floats(-1e9, 1e9), max_size=80), st.integers(2, 10))
 def test_each_number_is_a_value_or_a_mean_of_so_many_neighbours(cells, least):
     cells = np.sort(np.array(cells, dtype=float)) + 0.0
-    told, people = grouped(*np.unique(cells, return_counts=True), least)
+    values, counts = group_neighbours(*np.unique(cells, return_counts=True), least)
     if len(cells) < least:
-        assert len(told) == 0
+        assert len(values) == 0
         return
-    assert people.min() >= least
-    assert people.sum() == len(cells)
+    assert counts.min() >= least
+    assert counts.sum() == len(cells)
     means = [cells[i : i + least].mean() for i in range(len(cells) - least + 1)]
-    for value in told:
+    for value in values:
         assert (cells == value).sum() >= least or value in means
 
 
 def test_gaps_are_not_reached_over():
     x = np.repeat([3.0, 4, 5, 900, 901, 902], 4)  # ten from the smallest on would be all three
-    told, people = grouped(*np.unique(x, return_counts=True), 10)
-    assert people.tolist() == [12, 12]
-    assert told[0] < 6
-    assert told[1] > 899
+    values, counts = group_neighbours(*np.unique(x, return_counts=True), 10)
+    assert counts.tolist() == [12, 12]
+    assert values[0] < 6
+    assert values[1] > 899
 
 
-def test_rare_numbers_of_a_large_site_are_told_as_finely_as_others():
+def test_rare_numbers_of_a_large_site_are_sent_as_finely_as_others():
     rng = np.random.default_rng(0)
     x = np.where(rng.random(300_000) < 0.99, 0.0, rng.lognormal(size=300_000))
-    told = Values.of(pd.Series(x), 10)
-    assert 200 < len(told.values) <= 2 * MOST_CELLS  # groups of 300 had left ten of them
-    found, whole = (np.array(fit_knots(one).knots) for one in (told, Values.of(pd.Series(x))))
-    assert len(found) == len(whole) == RAMPS + 2
+    summary = Values.of(pd.Series(x), 10)
+    assert 200 < len(summary.values) <= 2 * MOST_CELLS  # groups of 300 had left ten of them
+    found, whole = (np.array(fit_knots(one).knots) for one in (summary, Values.of(pd.Series(x))))
+    assert len(found) == len(whole) == SEGMENTS + 2
     share = [np.searchsorted(np.sort(x[x > 0]), knots) / (x > 0).sum() for knots in (found, whole)]
     assert abs(share[0] - share[1]).max() < 0.01
 
 
 def test_adults_capital_gain_has_nearly_the_same_knots_at_five_sites():
-    """Measured in parts of the people who have a gain, or a loss, at all.
+    """Measured as shares of the rows with a gain, or a loss.
 
     Between a knot of one machine and the nearest one that five sites agree on there are at most 4 %
     of them, and 0.6 % on average; as many knots, or a few more.
@@ -95,7 +95,7 @@ def test_adults_capital_gain_has_nearly_the_same_knots_at_five_sites():
         off = np.sort(cells[cells > 0])
         knots, others = np.array(own.knots), np.array(agreed[column].knots)
         assert others[0] == knots[0] == 0
-        assert len(knots) <= len(others) <= RAMPS + 2
+        assert len(knots) <= len(others) <= SEGMENTS + 2
         low, high = np.minimum.outer(knots, others), np.maximum.outer(knots, others)
         between = np.searchsorted(off, high) - np.searchsorted(off, low, side="right")
         apart = between.clip(min=0).min(1)[1:] / len(off)

@@ -1,4 +1,4 @@
-"""One input for each column: levels by the rate of the label."""
+"""One input for each column: categories by the rate of the label."""
 
 import json
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import pfedfair as pff
 from pfedfair.data.tables import encoder as encoders
-from pfedfair.data.tables.ordinals import USUAL, Ordered
+from pfedfair.data.tables.ordinals import USUAL, OrderedColumns
 from pfedfair.data.tables.piecewise import Piecewise
 
 PLACES = [*"abcde", None]
@@ -22,11 +22,11 @@ def made(colours, ages, y):
     half = np.arange(len(frame)) % 2
     data = pff.from_frame(frame.assign(y=half, s=half), "y", "s", keep=["colour", "age"])
     encoder = Piecewise.fit(data, np.arange(len(frame)))
-    return Ordered.by_label(encoder, encoder.pack(data.frame), y), data.frame
+    return OrderedColumns.by_label(encoder, encoder.pack(data.frame), y), data.frame
 
 
 @given(st.data())
-def test_a_cell_is_its_levels_rate_or_its_number(draw):
+def test_a_cell_is_its_categorys_rate_or_its_number(draw):
     n = draw.draw(st.integers(2, 200))
     colours = draw.draw(st.lists(st.sampled_from(PLACES), min_size=n, max_size=n))
     ages = np.array(
@@ -54,8 +54,8 @@ def test_a_level_that_nobody_had_is_as_everybody():
     encoder, frame = made(["a", "b"] * 20, [1.0, 2] * 20, y)
     new = encoder.transform(frame.iloc[:2].assign(colour=["z", None]))
     np.testing.assert_allclose(new[:, encoder.columns.index("colour")], y.mean())
-    levels, _ = encoder.unseen(new := frame.assign(colour="z"), encoder.pack(new))
-    assert levels == {"colour": 40}
+    unknown, _ = encoder.unseen(new := frame.assign(colour="z"), encoder.pack(new))
+    assert unknown == {"colour": 40}
 
 
 def test_it_is_told_and_made_again():

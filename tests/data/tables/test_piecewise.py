@@ -13,7 +13,7 @@ import pfedfair as pff
 from pfedfair.data.tables import encoder as encoders
 from pfedfair.data.tables.piecewise import (
     LEAST,
-    RAMPS,
+    SEGMENTS,
     USUAL,
     Piecewise,
     fit_categories,
@@ -34,14 +34,14 @@ def fitted(**columns):
 
 
 def by_hand(knots, means, cells):
-    """Plain loops: one ramp after the other."""
+    """Plain loops: one segment after the other."""
     scale = np.sqrt(USUAL / (len(knots) - 1))
     rows = []
     for cell in cells:
         row = []
         for low, high, mean in zip(knots[:-1], knots[1:], means, strict=True):
-            ramp = min(max((cell - low) / (high - low), 0), 1)
-            row.append(0.0 if np.isnan(cell) else scale * (ramp - mean))
+            rise = min(max((cell - low) / (high - low), 0), 1)
+            row.append(0.0 if np.isnan(cell) else scale * (rise - mean))
         rows.append(row)
     return np.array(rows)
 
@@ -58,11 +58,11 @@ def test_ramps_are_what_a_loop_makes(values, blanks):
     column = encoder.numbers["a"]
     there = cells[~np.isnan(cells)]
     if len(np.unique(there)) > 1:
-        ramps = [
+        means = [
             np.interp(there, [low, high], [0, 1]).mean()
             for low, high in zip(column.knots[:-1], column.knots[1:], strict=True)
         ]
-        np.testing.assert_allclose(column.means, ramps, atol=1e-9)
+        np.testing.assert_allclose(column.means, means, atol=1e-9)
         expected = by_hand(column.knots, column.means, cells)
     else:
         expected = np.zeros((len(cells), 0))
@@ -100,10 +100,10 @@ def test_a_spike_does_not_eat_the_ramps():
     gain = np.where(rng.random(20_000) < 0.92, 0.0, rng.lognormal(8, 1, 20_000).round())
     knots = np.array(fit_knots(Values.of(pd.Series(gain))).knots)
     assert knots[0] == 0
-    assert len(knots) == RAMPS + 2
+    assert len(knots) == SEGMENTS + 2
     off = np.sort(gain[gain > 0])
     share = np.searchsorted(off, knots[2:-1], side="right") / len(off)
-    np.testing.assert_allclose(share, np.arange(1, RAMPS) / RAMPS, atol=2e-3)
+    np.testing.assert_allclose(share, np.arange(1, SEGMENTS) / SEGMENTS, atol=2e-3)
 
 
 def test_knots_are_nested_and_no_single_row_sets_their_ends():
@@ -115,13 +115,15 @@ def test_knots_are_nested_and_no_single_row_sets_their_ends():
     np.testing.assert_allclose([min(all_of_them), max(all_of_them)], ends)
 
 
-@pytest.mark.parametrize("ramps", [8, 16, 32])
-def test_a_ridge_does_not_depend_on_the_number_of_ramps(ramps):
-    """A straight line in quantile space costs the same, whatever the ramps."""
+@pytest.mark.parametrize("segments", [8, 16, 32])
+def test_a_ridge_does_not_depend_on_the_number_of_segments(segments):
+    """A straight line in quantile space costs the same, whatever the segments."""
     values = np.random.default_rng(2).uniform(size=20_000)
-    number = fit_knots(Values.of(pd.Series(values)), ramps)
+    number = fit_knots(Values.of(pd.Series(values)), segments)
     scale = np.sqrt(USUAL / len(number.means))
-    line = np.full(len(number.means), 1 / len(number.means)) / scale  # from 0 to 1 over all ramps
+    line = (
+        np.full(len(number.means), 1 / len(number.means)) / scale
+    )  # from 0 to 1 over all segments
     assert np.square(line).sum() == pytest.approx(1 / USUAL, rel=1e-6)
 
 
@@ -173,9 +175,9 @@ def test_what_training_rows_had_none_of_is_counted_in_a_warning():
         model = run.personal_model(0)
         model.decide(frame, frame["s"])  # no warning
         strange = frame.assign(c=["w"] * 7 + ["u"] * 293)
-        with pytest.warns(pff.UnseenWarning, match=r"7 cells of a new or rare level \(c 7\)"):
+        with pytest.warns(pff.UnseenWarning, match=r"7 cells with a new or rare value \(c 7\)"):
             model.decide(strange, frame["s"])
-        with pytest.warns(pff.UnseenWarning, match=r"1 cell without a value \(a 1\)"):
+        with pytest.warns(pff.UnseenWarning, match=r"1 cell with a missing value \(a 1\)"):
             model.decide(frame.assign(a=frame["a"].where(frame.index > 0)), frame["s"])
 
 

@@ -143,7 +143,7 @@ def test_a_column_that_tells_s_or_the_label_in_more_words_is_named():
     data = made({"title": title, "x": numbers})
     assert list(data.categorical) == ["title"]
     assert data.notes == (
-        "'title' tells 's' for sure: with each of its values there is one of 's'. drop='title' if "
+        "'title' determines 's': with each of its values there is one of 's'. drop='title' if "
         "the model should not know it.",
     )
     title[0] = "Mr" if half[0] == 0 else "Mrs"  # once is enough to doubt it
@@ -207,8 +207,8 @@ def test_tables_like_known_ones_train_as_they_come(frame, label, sensitive, tmp_
     assert not any("Left out" in note for note in data.notes)
     assert federation.table.inputs(slice(None)).isfinite().all()
     run = pff.train(federation, pff.methods.FedAvg(rounds=3), network="linear")
-    people = frame.drop(columns=[label])
-    assert len(run.personal_model(0).decide(people, people[sensitive])) == len(frame)
+    rows = frame.drop(columns=[label])
+    assert len(run.personal_model(0).decide(rows, rows[sensitive])) == len(frame)
 
 
 def test_a_kdd_table_has_its_blanks_flagged_and_its_towns_cut():

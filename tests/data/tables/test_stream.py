@@ -69,8 +69,8 @@ def test_the_same_as_when_read_whole(kind, tmp_path, small):
 def test_what_cannot_be_read_in_parts_is_read_whole(tmp_path, small):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n")
-    assert Rows.open(path, ["a"]).whole is None
-    assert Rows.open(path, ["c"]).whole is not None  # perhaps other separators: who reads it says
+    assert Rows.open(path, ["a"]).frame is None
+    assert Rows.open(path, ["c"]).frame is not None  # perhaps other separators
     frame, copy = together(Rows.open(path, ["c"]), ["a"], set(), ["b"])
     assert (frame["a"].tolist(), copy["b"].tolist()) == ([1], ["2"])
 

@@ -29,29 +29,29 @@ def test_clients_values_add_up_to_those_of_all(parts):
 
 @given(CELLS, st.integers(2, 12))
 def test_so_many_people_stand_behind_each_number(column, least):
-    told, cells = Values.of(column, least), column.dropna()
-    assert told.empty == column.isna().sum()
+    summary, cells = Values.of(column, least), column.dropna()
+    assert summary.empty == column.isna().sum()
     if len(cells) < least:
-        assert len(told.values) == 0
+        assert len(summary.values) == 0
         return
-    assert told.counts.min() >= least
-    assert told.counts.sum() == len(cells)
-    assert (np.diff(told.values) >= 0).all()
+    assert summary.counts.min() >= least
+    assert summary.counts.sum() == len(cells)
+    assert (np.diff(summary.values) >= 0).all()
     often = cells.value_counts()
-    assert set(often.index[often >= least]) <= set(told.values)
+    assert set(often.index[often >= least]) <= set(summary.values)
     rare = set(often.index[often < least]) - set(often.index[often >= least])
-    for value in set(told.values) & rare:  # a mean of many may be somebody's value by chance
+    for value in set(summary.values) & rare:  # a mean of many may be equal by chance
         assert ((cells < value).any() and (cells > value).any()) or len(often) == 1
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1), min_size=1))
-def test_clients_levels_add_up(parts):
+def test_clients_counts_of_categories_add_up(parts):
     columns = [pd.Series(part, dtype=object) for part in parts]
     whole, found = Counts.of(pd.concat(columns)), Counts.sum(map(Counts.of, columns))
     assert found == whole
 
 
-def test_rare_levels_are_counted_and_not_named():
+def test_rare_categories_are_counted_and_not_named():
     column = pd.Series(["often"] * 12 + ["rare"] * 3 + ["single", None])
     assert Counts.of(column, 10) == Counts({"often": 12}, 4, 1)
 
@@ -69,15 +69,15 @@ def test_fitting_on_pooled_rows_is_adding_up_the_clients(cuts, seed):
     data = table(seed=seed)
     rows = np.random.default_rng(seed).permutation(len(data))
     clients = [part for part in np.split(rows, sorted(cuts)) if len(part)]
-    told = [Summary.of(data, part, None) for part in clients]
-    assert Piecewise.of(Summary.sum(told)) == Piecewise.fit(data, rows)
+    summaries = [Summary.of(data, part, None) for part in clients]
+    assert Piecewise.of(Summary.sum(summaries)) == Piecewise.fit(data, rows)
 
 
 def test_what_sites_tell_gives_nearly_the_same_knots():
     data = table(4000)
     clients = np.array_split(np.arange(4000), 8)
-    told = [Summary.of(data, part, None, LEAST) for part in clients]
-    found, whole = Piecewise.of(Summary.sum(told)), Piecewise.fit(data, np.arange(4000))
+    summaries = [Summary.of(data, part, None, LEAST) for part in clients]
+    found, whole = Piecewise.of(Summary.sum(summaries)), Piecewise.fit(data, np.arange(4000))
     assert found.numbers["b"].knots == whole.numbers["b"].knots
     assert found.categories["c"].names == whole.categories["c"].names
     a = data.frame["a"]

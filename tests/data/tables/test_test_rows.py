@@ -1,4 +1,4 @@
-"""Rows for the test alone, from a table of their own."""
+"""Test rows from a separate table."""
 
 import numpy as np
 import pandas as pd
@@ -32,9 +32,9 @@ def test_the_train_table_trains_and_the_test_table_tests(plan):
     part = federation.partition
     np.testing.assert_array_equal(np.sort(np.concatenate(part.train)), np.arange(240))
     np.testing.assert_array_equal(part.pool, np.arange(240, 300))
-    alone = pff.from_frame(TRAIN, "y", "s")
+    train_only = pff.from_frame(TRAIN, "y", "s")
     rows = np.sort(np.concatenate(part.train))
-    fitted = fit(alone, [rows], plan.column)
+    fitted = fit(train_only, [rows], plan.column)
     assert federation.encoder == fitted  # nothing is learnt of the test
 
 

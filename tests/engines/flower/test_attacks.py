@@ -73,12 +73,12 @@ def wards(path, n, each, seed, flip=False):
 @pytest.mark.parametrize("method", ["fedavg", "fedavg-kde", "pfedfair"])
 @pytest.mark.parametrize("encoding", ["piecewise", "standard"])
 def test_labels_are_not_in_an_honest_update(tmp_path, method, encoding, record_property):
-    """The weights of a category move for the people who have it: for one, by her label."""
+    """The weights of a category move for the rows that have it: for a single row, by its label."""
     wards(tmp_path / "1.parquet", 600, 12, 1)  # here the wards have enough, so that they are named
 
     def attack(policy, flip):
-        """By her ward's weight: whether it went up, and whether that is each person's label."""
-        people = wards(tmp_path / "0.parquet", 400, 1, 0, flip)
+        """Return whether each ward's weight rose, and how often this is its row's label."""
+        rows = wards(tmp_path / "0.parquet", 400, 1, 0, flip)
         (tmp_path / "policy.toml").write_text(f"{policy}\nrepeat-description = true")
         fair = {} if method == "fedavg" else {"eta": 0.1}
         grid = LocalGrid(defaults() | {"method": method, "rounds": 1, **fair})
@@ -94,7 +94,7 @@ def test_labels_are_not_in_an_honest_update(tmp_path, method, encoding, record_p
         w = unpack(answer.content.array_records["arrays"])["w"]
         moved = columns_of(schema, make_algorithm(grid.run_config), w - server["w"])
         up = np.array([moved(ward) > 0 for ward in WARDS])
-        return up, float(np.mean(up == (people["y"].iloc[:24] == 1)))
+        return up, float(np.mean(up == (rows["y"].iloc[:24] == 1)))
 
     read = min(attack("least-people = 1", flip)[1] for flip in (False, True))
     assert read >= 22 / 24
@@ -180,7 +180,7 @@ def test_a_site_stops_answering_when_its_budget_is_spent(consortium):
 
 
 def test_an_answer_is_spent_before_it_leaves(consortium, monkeypatch):
-    """A crash in between costs an answer that nobody got; it is not forgotten."""
+    """A crash in between costs an answer that was not received; it is not forgotten."""
     grid = consortium.grid("fedavg", clip=1.0, epsilon=0.5)
     content, server = first_round(agreed(grid), grid.run_config)
 

@@ -246,7 +246,7 @@ def test_lying_about_rows_does_not_help_to_go_against_the_others(crowd, honest, 
 
     assert crowd({0: lies}, "lies", options={"weighting": "size"}) >= honest - 0.01
     texts = [r.getMessage() for r in log.records]
-    assert any("'site 0' says that it has more rows than all others together" in t for t in texts)
+    assert any("'site 0' says that it has more rows than all others combined" in t for t in texts)
 
 
 @pytest.mark.parametrize("rows", [10**12, 10**7])
@@ -557,7 +557,7 @@ def test_a_site_that_returns_before_the_end_of_the_wait_gets_its_model(consortiu
     assert conductor.without_model == {}
     assert (consortium.folder / "state2" / "model" / "run.json").exists()
     asked = [m.metadata.dst_node_id for m in grid.sent if m.metadata.message_type[6:] == "finish"]
-    assert asked == [100, 101, 102]  # nobody makes a model twice
+    assert asked == [100, 101, 102]  # no site makes a model twice
     texts = [r.getMessage() for r in log.records]
     assert any("'site 2' has no personal model: it is not here." in text for text in texts)
 
@@ -722,7 +722,7 @@ def test_noise_has_the_size_that_epsilon_asks_for(consortium, log):
     assert len(draws) > 5000  # so that 0.07 is seven standard errors: the noise has no seed
     assert np.std(draws) == pytest.approx(expected, rel=0.07)
     assert any("for all 1 epsilon 0.353 and delta 1e-05" in r.getMessage() for r in log.records)
-    cost = "answers with noise so far: 1; together they cost epsilon 0.353 of 1000 (delta 1e-05)"
+    cost = "answers with noise so far: 1; in total they cost epsilon 0.353 of 1000 (delta 1e-05)"
     assert sum(cost in r.getMessage() for r in log.records) == 3  # in each site's own log
 
 

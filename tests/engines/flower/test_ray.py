@@ -1,4 +1,4 @@
-"""A simulation starts Ray, which listens on all interfaces: nobody else may run code through it."""
+"""A simulation starts Ray, which listens on all interfaces: others must not run code through it."""
 
 import os
 import subprocess

@@ -287,10 +287,10 @@ class Site:
 
     def __init__(self, numbers, folder):
         self.source = SimpleNamespace(folder=folder)
-        self.numbers, self.state_digest, self.people = numbers, "state", 10
+        self.numbers, self.state_digest, self.n_rows = numbers, "state", 10
         self.phase, self.server = pff.methods.FedAvg(), {"w": torch.zeros(len(numbers))}
 
-    def order_digest(self, people):
+    def order_digest(self, weights):
         return "order"
 
     def train(self):
@@ -314,9 +314,9 @@ class Cohort:
 
     def masked(self, i, **more):
         shares = {str(j): one[str(i)] for j, one in enumerate(self.dealt) if j != i}
-        people = dict.fromkeys(map(str, range(len(self.sites))), 1)
-        order = self.order(shares=shares, people=people, sum=0) | more
-        return self.partners[i].masked(order, self.sites[i])[0].numpy()
+        weights = dict.fromkeys(map(str, range(len(self.sites))), 1)
+        order = self.order(shares=shares, people=weights, sum=0) | more
+        return self.partners[i].train_masked(order, self.sites[i])[0].numpy()
 
 
 UPDATES = {
@@ -428,7 +428,7 @@ def test_a_site_opens_no_sum_of_few_nor_of_strangers(tmp_path, within, words):
         (lambda m: ({i: m[i] for i in (0, 1)}, 2), "at least 3 sites"),
         (lambda m: (m, 2), "at least 3 of 4 sites"),
         (lambda m: (m, 5), "at least 3 of 4 sites"),
-        (lambda m: ({i: m[i] for i in (1, 2, 3)}, 2), "own keys are not among"),
+        (lambda m: ({i: m[i] for i in (1, 2, 3)}, 2), "keys are not among"),
         (lambda m: (m | {3: m[2]}, 3), "where two have one key"),
     ],
 )
@@ -467,19 +467,19 @@ def test_another_run_that_asks_the_same_of_others_is_refused(consortium, log, mo
 
 
 @pytest.mark.parametrize(
-    ("people", "words"),
+    ("weights", "words"),
     [
-        ([11, 11, 11], "more people than it has"),
-        ([9, 4, 4], "more than all others together"),  # of whose numbers there is next to nothing
+        ([11, 11, 11], "more rows than it has"),
+        ([9, 4, 4], "more than all others combined"),  # of whose numbers there is next to nothing
         ([9, 9], "not know what each site"),
         ([9, 9, 9, 9], "not know what each site"),
         ([9, 9, 0], "not know what each site"),
     ],
 )
-def test_a_site_counts_for_no_more_than_it_should(tmp_path, people, words):
+def test_a_site_counts_for_no_more_than_it_should(tmp_path, weights, words):
     cohort = Cohort([torch.zeros(3)] * 3, tmp_path, 3)
     with pytest.raises(PolicyError, match=words):
-        cohort.masked(0, people={str(i): n for i, n in enumerate(people)})
+        cohort.masked(0, people={str(i): n for i, n in enumerate(weights)})
 
 
 def other_model(content, secure):
@@ -519,7 +519,7 @@ def test_a_server_that_asks_the_others_something_else_sees_nothing(consortium, l
 
 
 def test_the_same_is_not_added_up_again_by_other_weights(consortium, log):
-    """Twice the same, and one site counts for one person more: the difference is its numbers."""
+    """Twice the same, and one site counts for one row more: the difference is its numbers."""
 
     class Lying(Participants):
         def ask(self, state, kind, contents):

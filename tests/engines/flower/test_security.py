@@ -122,7 +122,7 @@ def says(processes, name, words, seconds=60):
 
 
 def test_only_a_registered_key_with_the_right_authority_gets_in(link, folder):
-    """At once: the good site; no authority; another one; a key nobody knows; plain text."""
+    """At once: the good site; no authority; another one; an unknown key; plain text."""
     processes, inside, _, server = link
     address, ca = f"127.0.0.1:{inside}", server / "tls" / "ca.pem"
     sites = folder / "ours"
@@ -166,7 +166,7 @@ def test_a_client_without_the_authority_or_without_tls_is_refused(link):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_site_runs_the_signed_app_and_no_other(link, folder):
-    """The same app, unsigned and signed, at a site that trusts the consortium's key alone."""
+    """The same app, unsigned and signed, at a site that trusts only the consortium's key."""
     processes, inside, port, server = link
     site = folder / "ours" / "site-1"
     script = site / "start-supernode.sh"  # without a proxy

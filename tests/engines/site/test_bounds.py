@@ -20,7 +20,7 @@ from pfedfair.engines.site.schema import agree, describe
 
 
 def sites(encoding, n=5, rows=200):
-    """Sites whose columns are alike, a site for each 200 people."""
+    """Sites whose columns are alike, a site for each 200 rows."""
     rng = np.random.default_rng(0)
     found = []
     for i in range(n):
@@ -38,8 +38,8 @@ def lying(one, *, rows=None, mean=40.0, spread=10.0):
     if one.summary is None:
         return replace(one, rows=rows, numbers={"x": (mean * rows, spread**2 * rows, rows)})
     half = np.array([rows - rows // 2, rows // 2])
-    told = Values(np.array([mean - spread, mean + spread]), half, 0)
-    return replace(one, rows=rows, summary=replace(one.summary, numbers={"x": told}))
+    values = Values(np.array([mean - spread, mean + spread]), half, 0)
+    return replace(one, rows=rows, summary=replace(one.summary, numbers={"x": values}))
 
 
 @pytest.mark.parametrize("encoding", ["standard", "piecewise"])
@@ -83,12 +83,12 @@ def test_honest_sites_are_counted_as_they_are(encoding):
     assert not find_unbelievable(honest)
     assert bound_descriptions(honest) == honest
     two = [lying(honest[0], rows=10_000, mean=9.0, spread=9000.0), honest[1]]
-    assert bound_descriptions(two) == two  # of two, nobody can say who is right
+    assert bound_descriptions(two) == two  # with two sites there is no majority
     assert bound_weights([1, 10**6]) == [1, 10**6]
 
 
 def test_what_only_some_sites_have_is_no_lie():
-    """Most sites have zeros alone: a site with numbers is not called a liar."""
+    """Most sites have only zeros: a site with numbers is not called a liar."""
     honest = [lying(one, mean=0.0, spread=0.0) for one in sites("standard")[1:]]
     odd = lying(sites("standard")[0], mean=3.0, spread=FAR)
     assert not find_unbelievable([odd, *honest])
@@ -99,7 +99,7 @@ def test_more_cells_than_rows_long_names_and_many_categories_are_refused():
     more = replace(first, rows=100)
     long = replace(first, groups=("f" * 1000, "m"))
     named = {"red": 1} | {str(i): 0 for i in range(20_000)}
-    colour = replace(first.summary.categories["colour"], levels=named)
+    colour = replace(first.summary.categories["colour"], counts=named)
     many = replace(first, summary=replace(first.summary, categories={"colour": colour}))
     for one, words in (
         (more, "cells in 100 rows"),

@@ -29,7 +29,7 @@ from read_only import read_only
 ALGORITHM = pff.methods.FedAvg(rounds=3, batch=30)
 
 
-def people(n=300, seed=0):
+def table(n=300, seed=0):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"a": rng.normal(size=n), "c": rng.choice(["u", "v", "w"], n)})
     frame["a"] = frame["a"].where(rng.random(n) < 0.9)
@@ -41,7 +41,7 @@ class Deployment:
 
     def __init__(self, folder, algorithm=ALGORITHM):
         self.table, self.algorithm = folder / "people.csv", algorithm
-        people().to_csv(self.table, index=False)
+        table().to_csv(self.table, index=False)
         self.node = {"site": "north", "data": str(self.table), "label": "y", "sensitive": "s"}
         self.node |= {"state-dir": str(folder / "state")}
         self.run = {"seed": 0, "name": "model", "algorithm": json.dumps(algorithm.to_dict())}
@@ -88,7 +88,7 @@ def same(one, other):
         assert a.dtype == b.dtype
         assert torch.equal(a, b)
     np.testing.assert_array_equal(one.clients.rows[0], other.clients.rows[0])
-    assert one.people == other.people
+    assert one.n_rows == other.n_rows
     return True
 
 
@@ -187,7 +187,7 @@ def test_another_line_of_the_same_policy_is_another_policy(site, reads):
 def test_another_schema_and_another_version_are_something_else(site, reads, monkeypatch):
     site.work()
     knots = dict(site.schema.encoder.numbers)
-    more = people(seed=1)
+    more = table(seed=1)
     other = agree([describe(pff.from_frame(more, "y", "s"), np.arange(300), "x", 0, "")])[0]
     assert other.encoder.numbers != knots
     site.work(schema=other)
@@ -197,7 +197,7 @@ def test_another_schema_and_another_version_are_something_else(site, reads, monk
     assert len(reads) == 3
     site.work()
     assert len(reads) == 4
-    assert len([*site.kept.parent.glob("*.safetensors")]) == 1  # the last one alone
+    assert len([*site.kept.parent.glob("*.safetensors")]) == 1  # only the last one
 
 
 @pytest.mark.parametrize("how", ["a bit", "cut off", "empty", "no such file", "others' numbers"])
@@ -230,9 +230,9 @@ def test_on_a_read_only_disk_it_is_reported(tmp_path, caplog):
     with read_only(folder), caplog.at_level(logging.WARNING, "pfedfair"):
         kept.write(made, [])
         assert kept.read() is None
-    assert caplog.text.count("cannot be kept in") == 1
+    assert caplog.text.count("cannot be cached in") == 1
     kept.write(made, [])
-    assert kept.read().people == 3
+    assert kept.read().n_train == 3
 
 
 def test_a_table_that_changes_while_it_is_read_is_not_kept(site, reads, monkeypatch):
@@ -277,7 +277,7 @@ def _answer(site, results):
 
 
 def test_two_processes_at_once(site):
-    alone = float(site.work().train()[0]["w"].double().sum())
+    single = float(site.work().train()[0]["w"].double().sum())
     site.kept.unlink()
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
@@ -287,7 +287,7 @@ def test_two_processes_at_once(site):
     found = [results.get(timeout=120) for _ in both]
     for one in both:
         one.join()
-    assert found == [alone, alone]
+    assert found == [single, single]
     assert set(load_file(site.kept)) == {"x", "y", "s", "rows"}
     assert sorted(p.name for p in site.kept.parent.glob("*encoded*")) == [NAME]
 

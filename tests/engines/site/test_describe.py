@@ -48,4 +48,4 @@ def test_people_who_are_left_out_are_said_in_the_sites_log(node, caplog):
     frame.to_csv(node["data"], index=False)
     found = describe_site(node, RUN)
     assert (found.rows, found.groups) == (196, ("f", "m"))
-    assert "4 people are not trained on" in caplog.text
+    assert "4 rows are not trained on" in caplog.text

@@ -11,7 +11,7 @@ import pfedfair as pff
 from made_people import people
 from pfedfair._util import seeds
 from pfedfair.engines.site.rounds import make_network
-from pfedfair.engines.site.rows import _held_out, federate_site, read_site
+from pfedfair.engines.site.rows import _hold_out, federate_site, read_site
 from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.work import accept
 from pfedfair.methods import Clients
@@ -43,7 +43,7 @@ def set_up(node, frame):
 def test_one_row_less_moves_one_count(node):
     """All the way from the file to the counts; whichever row it is, rare as it may be."""
     frame = people((90,))
-    frame.loc[range(10), "colour"] = "violet"  # nine of a kind are no reason to move nine people
+    frame.loc[range(10), "colour"] = "violet"  # rare, but it must not change other rows
     schema, w = set_up(node, frame)
 
     def counts(frame):
@@ -63,7 +63,7 @@ def test_one_row_less_moves_one_count(node):
 def test_the_claimed_epsilon_is_not_exceeded(node, record_property):
     """Neighbouring tables, a thousand draws each: the lower bound of the empirical epsilon.
 
-    One person stands alone in a cell of the scores, the best that an attacker can hope for.
+    One row is the only one in a cell of the scores, the best case for an attacker.
     """
     frame = people((80,))
     schema, w = set_up(node, frame)
@@ -77,7 +77,7 @@ def test_the_claimed_epsilon_is_not_exceeded(node, record_property):
         for _ in range(draws):
             fresh, seed = replace(site), int(rng.integers(2**62))  # as if with another secret
             fresh.__dict__["row_keys"] = rng.integers(2**64, size=len(frame), dtype=np.uint64)
-            train = _held_out(fresh, {"test-part": 0.1}).train
+            train = _hold_out(fresh, {"test-part": 0.1}).train
             one = Clients(network, made.table, [train], [0], seed, marks=fresh.row_keys)
             message, _ = COUNT.client_round({"w": w}, {}, one, 0)
             sent.append(message["trained"][0].numpy())
@@ -85,7 +85,7 @@ def test_the_claimed_epsilon_is_not_exceeded(node, record_property):
 
     network, made = make_network(schema, METHOD), federate_site(read_site(node, RUN), schema).table
     scores = network.logits(w[None], made.inputs(slice(None))[None], made.s[None])[0]
-    cells = METHOD.bins * made.s + cells_for(METHOD.bins, schema.task).place(scores)
+    cells = METHOD.bins * made.s + cells_for(METHOD.bins, schema.task).locate(scores)
     her = next(i for i, cell in enumerate(cells) if (cells == cell).sum() == 1)
     both = (drawn(table) for table in (frame, frame.drop(index=her)))
     with_her, without = (counts.reshape(len(counts), -1)[:, cells[her]] for counts in both)
@@ -97,9 +97,9 @@ def test_the_claimed_epsilon_is_not_exceeded(node, record_property):
     assert 0.3 < max(bounds) <= METHOD.epsilon  # the test would see it, were it much larger
 
 
-def lower_bound(of_one, of_other, sure=0.999):
+def lower_bound(of_one, of_other, confidence=0.999):
     """Of the epsilon that two tables' chances of an event tell (Clopper and Pearson's bounds)."""
     n, m, k, j = len(of_one), len(of_other), of_one.sum(), of_other.sum()
-    low = beta.ppf(1 - sure, k, n - k + 1) if k else 0.0
-    high = beta.ppf(sure, j + 1, m - j) if j < m else 1.0
+    low = beta.ppf(1 - confidence, k, n - k + 1) if k else 0.0
+    high = beta.ppf(confidence, j + 1, m - j) if j < m else 1.0
     return np.log(max(low, 1e-12) / high)

@@ -1,4 +1,4 @@
-"""Columns that say who somebody is, where every site sees but its own rows."""
+"""Identifier columns, if every site sees only its rows."""
 
 import json
 from dataclasses import replace
@@ -42,7 +42,7 @@ def test_what_looks_like_a_name_to_most_is_nobodys_input(encoding, kind):
 
 
 def test_one_site_does_not_decide_for_the_others():
-    """Where there are few, a scale may look like a number of people; there it stays an input."""
+    """In a small table a scale may look like an identifier; there it stays an input."""
     rng = np.random.default_rng(0)
     found = [site(0, np.arange(N)), *(site(k, rng.integers(0, 20, N)) for k in (1, 2))]
     schema, refused = agree(found)
@@ -68,10 +68,10 @@ def test_what_a_site_keeps_it_does_not_vote_against():
 
 
 def test_a_vote_must_be_of_names():
-    told = json.loads(site(0, np.arange(N)).to_json())
+    given = json.loads(site(0, np.arange(N)).to_json())
     for lie in ([{}], [1], [["who"]], "x"):
         with pytest.raises(ValueError, match="a description must have"):
-            Description.from_json(json.dumps(told | {"identifiers": lie}))
+            Description.from_json(json.dumps(given | {"identifiers": lie}))
 
 
 def test_a_liar_alone_drops_no_column():

@@ -20,8 +20,8 @@ def test_every_answer_counts_also_in_other_runs_and_after_restarts(tmp_path):
         ledger = Ledger(tmp_path, policy)  # as in a new process
         ledger.admit(f"run {number % 2}")
         ledger.afford("gaussian", Z)
-        told = ledger.spend("gaussian", Z)
-    assert told == ("answers with noise so far: 20; together they cost epsilon 1.823 of 1.83 "
+        message = ledger.spend("gaussian", Z)
+    assert message == ("answers with noise so far: 20; in total they cost epsilon 1.823 of 1.83 "
                     "(delta 1e-05)")  # fmt: skip
     before = (tmp_path / NAME).read_text()
     assert json.loads(before)["epsilon"] == pytest.approx(1.8229, abs=1e-4)
@@ -39,8 +39,8 @@ def test_both_kinds_of_noise_are_one_budget(tmp_path):
     for _ in range(20):
         ledger.spend("gaussian", Z)
     for _ in range(3):
-        told = ledger.spend("laplace", 1.0)
-    assert "so far: 23; together they cost epsilon 4.59" in told  # 4.598 by dp-accounting
+        message = ledger.spend("laplace", 1.0)
+    assert "so far: 23; in total they cost epsilon 4.59" in message  # 4.598 by dp-accounting
 
 
 def test_messages_and_runs_are_counted_by_day(tmp_path):
@@ -66,7 +66,7 @@ def test_a_ledger_that_cannot_be_read_is_no_empty_one(tmp_path, text):
     (tmp_path / NAME).write_text(text)
     ledger = Ledger(tmp_path, Policy())
     for ask in (ledger.admit, lambda: ledger.spend("laplace", 1.0)):
-        with pytest.raises(pff.InputError, match="nobody knows what has been spent"):
+        with pytest.raises(pff.InputError, match="what has been spent is unknown"):
             ask()
     assert (tmp_path / NAME).read_text() == text
 

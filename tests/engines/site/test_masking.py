@@ -24,33 +24,33 @@ from pfedfair.engines.site.masking import (
 HOW = {"w": "size", "counts": "sum", "part": "uniform"}
 
 
-def messages(rng, people, server):
+def messages(rng, weights, server):
     return [
         {
             "w": server["w"] + torch.from_numpy(rng.normal(size=5)).float(),
             "counts": torch.from_numpy(rng.integers(0, 10**6, (2, 3)).astype(float)),
             "part": torch.from_numpy(rng.normal(size=())),
         }
-        for _ in people
+        for _ in weights
     ]
 
 
 @given(
-    people=st.lists(st.integers(1, 10**6), min_size=3, max_size=20), seed=st.integers(0, 2**32 - 1)
+    weights=st.lists(st.integers(1, 10**6), min_size=3, max_size=20), seed=st.integers(0, 2**32 - 1)
 )
-def test_sums_are_exact_and_means_within_a_step(people, seed):
+def test_sums_are_exact_and_means_within_a_step(weights, seed):
     rng = np.random.default_rng(seed)
     server = {"w": torch.from_numpy(rng.normal(size=5)).float()}
-    sent = messages(rng, people, server)
+    sent = messages(rng, weights, server)
     scale = Scale(HOW, ("w",))
     total = sum(
-        quantise(one, server, scale, n, len(people)) for one, n in zip(sent, people, strict=True)
+        quantise(one, server, scale, n, len(weights)) for one, n in zip(sent, weights, strict=True)
     )
-    found = dequantise(total, shapes_of(sent[0]), server, scale, people)
+    found = dequantise(total, shapes_of(sent[0]), server, scale, weights)
     counts = torch.stack([one["counts"] for one in sent]).sum(0)
     assert torch.equal(found["counts"], counts)
     w = torch.stack([one["w"].double() for one in sent])
-    mean = np.average(w.numpy(), axis=0, weights=people)
+    mean = np.average(w.numpy(), axis=0, weights=weights)
     assert found["w"].dtype == torch.float32
     np.testing.assert_allclose(found["w"], mean, atol=5e-7)
     part = torch.stack([one["part"] for one in sent]).mean()
@@ -121,15 +121,15 @@ def test_the_length_is_that_of_the_vector():
 
 @pytest.mark.parametrize("sites", range(3, 40))
 def test_different_lists_open_no_sum_of_one_or_two_sites(sites):
-    """A server may tell each site another list of who is in a sum.
+    """A server may send each site another list of the sites in a sum.
 
-    To open the sum of a few, it needs the keys of all others, from `least` sites each; a site tells
-    keys of those who are not in its list, and takes no list of fewer than `least`.
+    To open the sum of one or two, it needs the keys of all others, from `least` sites each; a site
+    reveals keys of sites that are not in its list, and accepts no list of fewer than `least`.
     """
     least = min_threshold(sites)
-    told = sites * (sites - least)
-    for few in (1, 2):
-        assert (sites - few) * least > told
+    revealed = sites * (sites - least)
+    for open_sites in (1, 2):
+        assert (sites - open_sites) * least > revealed
     assert least <= sites
     one_less = sites * (sites - least + 1)
     assert 2 * (least - 1) <= sites or (sites - 2) * (least - 1) <= one_less  # no more than needed

@@ -1,4 +1,4 @@
-"""What few people have is put together before anything is trained or told."""
+"""Rare values are pooled before training and before a table is described."""
 
 import json
 from collections import Counter
@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pfedfair as pff
-from pfedfair.engines.site.rare_values import numbers, pool_codes, pool_rare_values, training_rows
+from pfedfair.engines.site.rare_values import (
+    pool_codes,
+    pool_numbers,
+    pool_rare_values,
+    training_rows,
+)
 from pfedfair.engines.site.schema import describe
 
 
@@ -21,30 +26,30 @@ def test_nobody_is_alone_in_a_category(cells, least):
     kept = Counter(cells)
     for cell, new in zip(cells, found.tolist(), strict=True):
         if kept[cell] >= least:
-            assert new == cell  # what enough people have stays
+            assert new == cell  # values of enough rows stay
     np.testing.assert_array_equal(pool_codes(found, 7, least), found)
 
 
 @given(st.lists(st.none() | st.integers(0, 3), min_size=1, max_size=60), st.integers(2, 12))
-def test_nobody_is_alone_in_a_column_of_numbers(cells, least):
+def test_no_row_is_unique_in_a_column_of_numbers(cells, least):
     values = np.array([np.nan if cell is None else cell for cell in cells], dtype=float)
-    found = numbers(values, least)
+    found = pool_numbers(values, least)
     empty = np.isnan(found)
     assert empty.sum() == 0 or empty.sum() >= min(least, len(values))
     counted = Counter(found[~empty].tolist())
     if len(counted) > 1:  # so many differ from the commonest
         assert (~empty).sum() - max(counted.values()) >= least
-    np.testing.assert_array_equal(numbers(found, least), found)
+    np.testing.assert_array_equal(pool_numbers(found, least), found)
 
 
-def test_people_of_a_rare_label_or_group_are_not_trained_on():
+def test_rows_of_a_rare_label_or_group_are_not_trained_on():
     frame = pd.DataFrame({"x": range(40), "s": ["f"] * 15 + ["m"] * 15 + ["x"] * 10})
     frame["y"] = ["no"] * 35 + ["yes"] * 5  # all of them of group x, of which five are left
     data = pff.from_frame(frame, "y", "s", keep=["x"], part=True)
     assert len(training_rows(data, np.arange(40), 10)) == 30
     assert len(training_rows(data, np.arange(40), 1)) == 40
-    told = describe(data, np.arange(40), "a", 0, "")
-    assert (told.rows, told.labels, told.groups) == (30, ("no",), ("f", "m"))
+    found = describe(data, np.arange(40), "a", 0, "")
+    assert (found.rows, found.labels, found.groups) == (30, ("no",), ("f", "m"))
 
 
 def table(n=60, encoding="piecewise"):
@@ -58,16 +63,16 @@ def table(n=60, encoding="piecewise"):
     return pff.from_frame(frame, "y", "s", encoding=encoding, part=True)
 
 
-def test_a_description_tells_of_nobody_alone():
+def test_a_description_has_no_value_of_a_single_row():
     for encoding in ("piecewise", "standard"):
         text = describe(table(encoding=encoding), np.arange(60), "a", 0, "").to_json()
         assert "HIV" not in text
         assert "98765" not in text
         assert "71.5" not in text
         assert "(few)" not in text
-    told = json.loads(text)["numbers"]
-    assert told["bill"] == [0.0, 0.0, 60]
-    assert told["weight"] == [0.0, 0.0, 0]  # three of sixty have one
+    sums = json.loads(text)["numbers"]
+    assert sums["bill"] == [0.0, 0.0, 60]
+    assert sums["weight"] == [0.0, 0.0, 0]  # three of sixty have one
 
 
 def test_rows_for_the_test_stay_as_they_are():

@@ -130,7 +130,7 @@ def test_a_simulated_site_leaves_out_rows_without_a_label_if_asked(tmp_path):
 
 
 def test_knots_of_the_servers_choice_do_not_single_anybody_out(tmp_path):
-    """A ramp that only one person is beyond is the same for all."""
+    """An input in which only one row differs is constant."""
     people().to_csv(tmp_path / "p.csv", index=False)
     site = read_site(own_table(tmp_path, drop="site", **{"test-part": 0.0}), RUN)
     schema, _ = agree([describe(site.data, site.train, site.name, 0, "")])

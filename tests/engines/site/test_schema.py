@@ -123,7 +123,7 @@ def mixed(n=600, seed=0):
     return frame.assign(y=np.arange(n) % 2, s=np.arange(n) // 2 % 2)
 
 
-def test_sites_agree_on_ramps_levels_and_empty_cells():
+def test_sites_agree_on_knots_categories_and_missing_values():
     frame = mixed()
     found = sites(frame, [200, 400])
     found = [Description.from_json(one.to_json()) for one in found]
@@ -142,7 +142,7 @@ def test_sites_agree_on_ramps_levels_and_empty_cells():
     assert schema.encoder.transform(frame).shape == (600, schema.encoder.width)
 
 
-def test_a_description_has_nobodys_number_and_no_rare_word():
+def test_a_description_has_no_single_number_and_no_rare_word():
     frame = mixed(60)
     frame["name"] = [f"person {i // 2}" for i in range(60)]
     for one in sites(frame, [30], drop=["day"]):
@@ -151,8 +151,8 @@ def test_a_description_has_nobodys_number_and_no_rare_word():
         assert not any(repr(float(a)) in text for a in frame["a"])
         for values in one.summary.numbers.values():
             assert values.counts.min() >= 10
-        told = [n for column in one.summary.categories.values() for n in column.levels.values()]
-        assert min(told) >= 10
+        rows = [n for column in one.summary.categories.values() for n in column.counts.values()]
+        assert min(rows) >= 10
 
 
 def test_a_site_with_another_encoding_is_refused():
@@ -180,7 +180,7 @@ def test_empty_cells_are_told_in_the_standard_encoding_too():
 @pytest.mark.parametrize("kind", [float, object])
 @pytest.mark.parametrize("where", [0, 2])
 def test_a_column_that_is_empty_at_one_site_fits_whatever_it_is(column, encoding, kind, where):
-    """A number, a category or a date elsewhere: nobody can tell by a column without a cell."""
+    """An empty column has no kind: it may hold numbers, categories or dates elsewhere."""
     frame, cuts = mixed(), [200, 400]
     parts = np.split(np.arange(600), cuts)
     found, sites_data = [], []

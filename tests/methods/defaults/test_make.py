@@ -55,7 +55,7 @@ def test_without_settings_it_is_the_class_and_eta_09_if_fair(name):
         ("transport", {"base.mu": 0.1}, "base.mu needs base, the name of a method"),
         ("transport", {"base": "fedavg", "base.mu": 0.1}, "'mu' means nothing to fedavg"),
         ("transport", {"base": "fedsgd"}, "Unknown method 'fedsgd'"),
-        ("transport", {"base": "fedprox", "alpha": 0.1}, "say base.alpha in the place of alpha"),
+        ("transport", {"base": "fedprox", "alpha": 0.1}, "say base.alpha instead of alpha"),
     ],
 )
 def test_what_a_method_does_not_take_is_refused(name, settings, message):

@@ -38,7 +38,7 @@ def test_settings_are_a_trial_of_the_search(dataset, method):
     elif (dataset, method) == ("own", "pfedfair"):  # good on two kinds of tables
         assert found in tune.trials("compas-additive", method)
         assert found == settings("acs", method)
-    elif dataset in LIKE:  # nobody has tuned these
+    elif dataset in LIKE:  # no row has tuned these
         assert found == settings(LIKE[dataset], method)
     else:
         assert found in tune.trials(dataset, method)
@@ -108,23 +108,23 @@ def test_sections_by_data_set(table):
 
 
 def test_words_say_whose_settings_they_are(table):
-    def told(data, name, **given):
+    def text(data, name, **given):
         return words(data, name, make(name, given, data))
 
     assert (
-        told("adult", "fedavg") == "Settings, as tuned for adult or given: rounds 10, alpha 0.01."
+        text("adult", "fedavg") == "Settings, as tuned for adult or given: rounds 10, alpha 0.01."
     )
     given = "Settings, as tuned for adult or given: rounds 3, epochs 4, alpha 0.01."
-    assert told("adult", "fedavg", rounds=3, epochs=4) == given
-    assert "rounds 80, alpha 0.002" in told(pff.load("compas"), "fedavg")
-    own = told(table, "pfedfair", target_ddp=0.05)
+    assert text("adult", "fedavg", rounds=3, epochs=4) == given
+    assert "rounds 80, alpha 0.002" in text(pff.load("compas"), "fedavg")
+    own = text(table, "pfedfair", target_ddp=0.05)
     assert own.startswith("Settings for tables of your own (they suit clients of some hundred row")
     assert "envelope_gradient point" in own
     assert own.endswith("pfedfair tune finds better ones for yours.")
-    assert "Settings for images of your own" in told("images", "fedavg")
-    assert "Settings for networks on pixels" in told("pixels", "fedavg")
-    assert told(table, "constant") == "constant has no settings to tune."
-    assert "alpha 0.5" in told("adult", "transport", **{"base": "fedprox", "base.alpha": 0.5})
+    assert "Settings for images of your own" in text("images", "fedavg")
+    assert "Settings for networks on pixels" in text("pixels", "fedavg")
+    assert text(table, "constant") == "constant has no settings to tune."
+    assert "alpha 0.5" in text("adult", "transport", **{"base": "fedprox", "base.alpha": 0.5})
 
 
 def test_settings_have_the_last_word():

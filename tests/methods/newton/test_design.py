@@ -88,7 +88,7 @@ def test_in_c_looked_up_or_laid_out_newton_finds_the_same_model(monkeypatch):
         assert other == pytest.approx(found[0], abs=2e-5)
 
 
-def test_a_table_of_s_alone_has_the_rates_of_the_groups():
+def test_a_table_of_s_only_has_the_rates_of_the_groups():
     frame = pd.DataFrame({"sex": np.arange(400) % 2, "site": np.repeat(["a", "b"], 200)})
     frame["hired"] = (np.arange(400) % 8 < 2 + 4 * frame["sex"]).astype(int)
     data = pff.from_frame(frame, "hired", "sex")

@@ -31,17 +31,17 @@ def drawn(seed: int, n: int) -> tuple[Basis, torch.Tensor, torch.Tensor, torch.T
     cells = rng.random((n, len(basis.sizes))) * np.maximum(basis.sizes - 1, 0)
     cells = np.where(basis.interpolated & (rng.random(cells.shape) < 0.7), cells, cells.round())
     cells = np.where(rng.random(cells.shape) < 0.2, MISSING, cells)
-    more = torch.from_numpy(rng.integers(-1, 2, (n, 2)).astype(float))
-    return basis, torch.from_numpy(cells).float(), more, torch.from_numpy(rng.random(n))
+    dense = torch.from_numpy(rng.integers(-1, 2, (n, 2)).astype(float))
+    return basis, torch.from_numpy(cells).float(), dense, torch.from_numpy(rng.random(n))
 
 
 @built
 @given(st.integers(0, 10**6), st.integers(0, 60), st.integers(1, 4))
 def test_squares_are_those_of_the_laid_out_design(seed, n, parts):
-    basis, cells, more, weight = drawn(seed, n)
+    basis, cells, dense, weight = drawn(seed, n)
     ends = [n * k // parts for k in range(parts + 1)]
-    found = lookup.squares(basis, basis.lookup(cells), more, weight, ends)
-    x = torch.cat([basis.dense(cells).double(), more], dim=1)
+    found = lookup.squares(basis, basis.lookup(cells), dense, weight, ends)
+    x = torch.cat([basis.dense(cells).double(), dense], dim=1)
     for square, start, stop in zip(symmetric(found), ends[:-1], ends[1:], strict=True):
         own = x[start:stop]
         right = own.T @ (weight[start:stop, None] * own)
@@ -53,7 +53,7 @@ def test_squares_are_those_of_the_laid_out_design(seed, n, parts):
     ("change", "message"),
     [
         ({"weight": torch.ones(4).double()}, "do not match 5 rows"),
-        ({"more": torch.ones(6, 2)}, "do not match 5 rows"),
+        ({"dense": torch.ones(6, 2)}, "do not match 5 rows"),
         ({"ends": [0, 6]}, r"parts \[0, 6\] do not match"),
         ({"ends": [-1, 5]}, "do not match"),
         ({"ends": [0, 4, 2]}, "do not match"),
@@ -61,9 +61,9 @@ def test_squares_are_those_of_the_laid_out_design(seed, n, parts):
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(change, message):
-    basis, cells, more, weight = drawn(0, 5)
+    basis, cells, dense, weight = drawn(0, 5)
     lines, parts = basis.lookup(cells)
-    given = {"more": more, "weight": weight, "ends": [0, 5]} | change
+    given = {"dense": dense, "weight": weight, "ends": [0, 5]} | change
     lines = lines + given.pop("lines", 0)
     with pytest.raises(ValueError, match=message):
         lookup.squares(basis, (lines, parts), **given)

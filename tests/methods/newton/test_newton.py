@@ -105,12 +105,12 @@ def test_with_too_long_steps_it_still_arrives():
 def test_a_step_that_goes_too_far_is_taken_back():
     federation = federated()
     algorithm = pff.methods.Newton(ridge=1e-3)
-    everyone = clients(federation, linear(federation.encoder.width, groups=2))
+    all_clients = clients(federation, linear(federation.encoder.width, groups=2))
     sizes = torch.tensor(federation.sizes).float()
-    server = algorithm.start_server({"w": torch.zeros(everyone.network.size)}, sizes)
-    far = 400 * torch.randn(everyone.network.size, generator=torch.manual_seed(0)).double()
+    server = algorithm.start_server({"w": torch.zeros(all_clients.network.size)}, sizes)
+    far = 400 * torch.randn(all_clients.network.size, generator=torch.manual_seed(0)).double()
     server["points"][0] = far
-    sent, _ = algorithm.client_round(server, {}, everyone, 0)
+    sent, _ = algorithm.client_round(server, {}, all_clients, 0)
     after = algorithm.server_round(server, sent, sizes)
     part = after["points"][0] / far
     torch.testing.assert_close(part, part[0].expand_as(part))
@@ -133,10 +133,12 @@ def test_clients_alike_whatever_their_size():
     assert w.grad.abs().max() < 1e-6
 
 
-def folds_of(federation, everyone):
+def folds_of(federation, all_clients):
     return [
         np.concatenate(parts)
-        for parts in zip(*(fold_rows(everyone, i, 5) for i in range(len(everyone))), strict=True)
+        for parts in zip(
+            *(fold_rows(all_clients, i, 5) for i in range(len(all_clients))), strict=True
+        )
     ]
 
 
@@ -263,7 +265,7 @@ def test_the_likelihood_of_tau_is_the_integral_over_intercepts():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: pff.methods.Newton(eta=0.5), "plain loss: leave out eta"),
+        (lambda: pff.methods.Newton(eta=0.5), "cross-entropy only: leave out eta"),
         (lambda: pff.methods.Newton(folds=1), "folds must be at least 2, got 1"),
         (lambda: pff.methods.Newton(intercepts="own"), "Unknown intercepts 'own'"),
         (
@@ -279,18 +281,18 @@ def test_what_it_cannot_do_is_refused(call, message):
         call()
 
 
-def test_that_it_has_not_arrived_is_said(pfedfair, tmp_path):
+def test_that_it_has_not_arrived_is_reported(pfedfair, tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=400), "sex": np.arange(400) % 2, "site": "a"})
     frame["y"] = (frame["x"] > 0.3).astype(int)  # without exception
     data = pff.from_frame(frame.assign(site=np.where(frame.index < 200, "a", "b")), "y", "sex")
     federation = data.federate(pff.partition.by_column("site"))
     few = pff.train(federation, pff.methods.Newton(rounds=3, ridge=1e-9))
-    assert "has not arrived after 3 messages" in few.doubts
+    assert "has not converged after 3 messages" in few.doubts
     many = pff.train(federation, pff.methods.Newton(rounds=30, ridge=1e-2))
     assert many.doubts == ""
     data.frame.to_csv(tmp_path / "sure.csv", index=False)
     asked = ("--label", "y", "--sensitive", "sex", "--client", "site", "--set", "ridge=1e-9")
     code, out, _ = pfedfair("train", "sure.csv", *asked, "--method", "newton", "--rounds", 3)
     assert code == 0
-    assert "Note: Newton's method has not arrived" in " ".join(out.split())
+    assert "Note: Newton's method has not converged" in " ".join(out.split())

@@ -36,11 +36,11 @@ def one_place():
 def test_one_client_ends_at_the_logistic_regression(one_place, method, optimiser):
     table, train = one_place.table, one_place.partition.train[0]
     x = np.column_stack([table.x[train], np.ones(len(train))])  # the bias has a ridge, too
-    theirs = LogisticRegression(C=1 / (len(train) * RIDGE), fit_intercept=False, tol=1e-10)
-    theirs.fit(x, table.y[train])
+    reference = LogisticRegression(C=1 / (len(train) * RIDGE), fit_intercept=False, tol=1e-10)
+    reference.fit(x, table.y[train])
     algorithm = make(method, {"rounds": 2, "epochs": 300, "ridge": RIDGE} | optimiser)
     theta = pff.train(one_place, algorithm, network="linear").fitted.theta[0]
-    assert sorted(theta.tolist()) == pytest.approx(sorted(theirs.coef_[0]), abs=2e-4)
+    assert sorted(theta.tolist()) == pytest.approx(sorted(reference.coef_[0]), abs=2e-4)
 
 
 @pytest.mark.parametrize("name", sorted({*METHODS} - {"constant", "pooled"}))

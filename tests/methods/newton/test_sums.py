@@ -15,7 +15,7 @@ SIZES = (130, 0, 1, 40, 7, 3)
 WAYS = {"laid out": 10**9, "looked up": 1, "in C": 10**9}  # and from how many inputs on
 
 
-def everyone(classes, weighted, head):
+def all_clients(classes, weighted, head):
     rng, n = np.random.default_rng(0), sum(SIZES)
     frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.choice(["u", "v", None], n)})
     frame["y"], frame["s"] = np.arange(n) % classes, rng.integers(0, 2, n)
@@ -54,7 +54,7 @@ def test_pieces_of_any_size_give_the_same(way, tau, classes, weighted, head, mon
     monkeypatch.setattr(sums, "WIDE", 10**9)
     with monkeypatch.context() as patch:
         patch.setattr(lookup, "LIBRARY", None)
-        right = messages(everyone(classes, weighted, head), tau)
+        right = messages(all_clients(classes, weighted, head), tau)
     assert right["hessian"].shape[:2] == (len(SIZES), 5)
     if way != "in C":
         monkeypatch.setattr(lookup, "LIBRARY", None)
@@ -62,7 +62,7 @@ def test_pieces_of_any_size_give_the_same(way, tau, classes, weighted, head, mon
     for most in (10**6, 40):
         monkeypatch.setattr(sums, "ROWS", most)
         monkeypatch.setattr(sums, "ROWS_LOOKED_UP", most)
-        found = messages(everyone(classes, weighted, head), tau)
+        found = messages(all_clients(classes, weighted, head), tau)
         assert found.keys() == right.keys()
         for name, numbers in right.items():
             scale = 1e-5 * (1 + float(numbers.abs().max()))

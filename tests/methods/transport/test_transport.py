@@ -28,7 +28,7 @@ from pfedfair.theory import effects, tilts
 from pfedfair.theory.effects import unknown
 from pfedfair.theory.shrinkage import FLAT, KAPPAS, kappa_posterior, own_weight, spread
 from rules import centres, chances, solve
-from rules import people as people_of
+from rules import rows as rows_of
 
 OPTIONS = {"batch": 30, "alpha": 0.02}
 PAGE = Path(__file__).parents[3] / "docs" / "methods" / "transport.md"
@@ -142,9 +142,9 @@ def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
     network = algorithm.network(network, federation.table.task)
     model = network.init(np.random.default_rng(0))
     section = PAGE.read_text().split("## What leaves a client, byte by byte")[1].split("\n## ")[0]
-    said = {int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", section)}
+    numbers_shown = {int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", section)}
     train, count, agree = rounds(algorithm, clients(federation, network, [0]), model)
-    assert train.sent["w"][0].nbytes in said
+    assert train.sent["w"][0].nbytes in numbers_shown
     counts, alike, server = count.sent, agree.sent, count.after
     rows = {
         name: [int(n.replace(",", "")) for n in cells]
@@ -157,7 +157,7 @@ def test_bytes_on_the_page_are_those_of_the_messages(compas, data):
         name: [tensor[0].numel(), tensor[0].nbytes] for name, tensor in (counts | alike).items()
     } | {"both": [5_000, sum(tensor[0].nbytes for tensor in counts.values())]}
     down = [tensor.nbytes for name, tensor in server.items() if name != "w"]
-    assert {*down, sum(down)} <= said
+    assert {*down, sum(down)} <= numbers_shown
 
 
 def test_rules_count_again_what_a_client_has_lost(federation):
@@ -165,21 +165,21 @@ def test_rules_count_again_what_a_client_has_lost(federation):
     network = algorithm.network(
         MLP(federation.encoder.width, (5,), groups=2), federation.table.task
     )
-    everyone = clients(federation, network)
-    *_, last = rounds(algorithm, everyone)
-    rules = numbers(algorithm.rules(last.after, last.kept, everyone))
-    assert torch.equal(numbers(algorithm.rules(last.after, {}, everyone)), rules)
+    all_clients = clients(federation, network)
+    *_, last = rounds(algorithm, all_clients)
+    rules = numbers(algorithm.rules(last.after, last.kept, all_clients))
+    assert torch.equal(numbers(algorithm.rules(last.after, {}, all_clients)), rules)
 
 
 def test_training_is_fedavgs_on_the_rows_that_are_not_held(federation):
     network, fitted = fit(federation, batch=10_000)
     algorithm = Transport(rounds=6, batch=10_000, alpha=0.02)
-    everyone = clients(federation, network)
-    trained, held = hold_out(everyone, algorithm.held)
-    for i, rows in enumerate(everyone.rows):
+    all_clients = clients(federation, network)
+    trained, held = hold_out(all_clients, algorithm.held)
+    for i, rows in enumerate(all_clients.rows):
         assert sorted([*trained.rows[i], *held.rows[i]]) == sorted(rows)
         assert not set(trained.rows[i]) & set(held.rows[i])
-    assert trained.sizes == [len(rows) for rows in everyone.rows]
+    assert trained.sizes == [len(rows) for rows in all_clients.rows]
     w = network.init(seeds.generator(0, seeds.INIT))
     for t in range(6):
         rows = trained.replicate(w)
@@ -196,17 +196,17 @@ def test_chunks_do_not_matter(federation):
     _, ten = fit(federation, at_once=10)
     torch.testing.assert_close(one.w, ten.w, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(one.server["prior"], ten.server["prior"], rtol=0.05, atol=1e-3)
-    algorithm, everyone = Transport(rounds=6, **OPTIONS), clients(federation, network)
+    algorithm, all_clients = Transport(rounds=6, **OPTIONS), clients(federation, network)
     for i in range(3):
-        (mine,) = algorithm.rules(ten.server, {}, clients(federation, network, [i]))
-        assert torch.equal(mine.numbers, ten.rules[i].numbers)
-    assert torch.equal(numbers(algorithm.rules(ten.server, {}, everyone)), numbers(ten.rules))
+        (rule,) = algorithm.rules(ten.server, {}, clients(federation, network, [i]))
+        assert torch.equal(rule.numbers, ten.rules[i].numbers)
+    assert torch.equal(numbers(algorithm.rules(ten.server, {}, all_clients)), numbers(ten.rules))
 
 
-def counts_of(algorithm, w, everyone):
+def counts_of(algorithm, w, all_clients):
     """What clients count, before any noise."""
-    parts = counts.split(everyone, algorithm.held, algorithm.private)
-    cells = counts.cells_for(algorithm.bins, everyone.table.task)
+    parts = counts.split(all_clients, algorithm.held, algorithm.private)
+    cells = counts.cells_for(algorithm.bins, all_clients.table.task)
     return counts.count(w, *parts, cells, algorithm.private)
 
 
@@ -214,27 +214,27 @@ def counts_of(algorithm, w, everyone):
 
 
 def test_agreeing_is_em_by_hand(federation):
-    """Each client's posterior, their mean with a flat one, once more; training is left alone."""
+    """Each client's posterior, their mean with a flat one, once more; training is left only."""
     network, none = fit(federation, rounds=6, agree=0)
     _, some = fit(federation, rounds=6, agree=2)
     assert torch.equal(some.w, none.w)
     for name in ("eta", "trust", "counts"):
         assert torch.equal(some.server[name], none.server[name])
     assert torch.equal(none.server["prior"], torch.from_numpy(FLAT))
-    algorithm, everyone = Transport(rounds=6, agree=0, **OPTIONS), clients(federation, network)
-    own = people_of(none.server, counts_of(algorithm, none.w, everyone)).numpy()
+    algorithm, all_clients = Transport(rounds=6, agree=0, **OPTIONS), clients(federation, network)
+    own = rows_of(none.server, counts_of(algorithm, none.w, all_clients)).numpy()
     population = unknown(2)
-    counted = counts_of(algorithm, none.w, everyone)
-    everybody = (counted["held"].sum((1, 3)) + counted["trained"]).numpy()
+    counted = counts_of(algorithm, none.w, all_clients)
+    all_rows = (counted["held"].sum((1, 3)) + counted["trained"]).numpy()
     assert torch.equal(none.server["population"], torch.from_numpy(population.vector))
     belief = FLAT
     for _ in range(2):
         statistics, votes = [], [FLAT]
         for i in range(3):
             shapes = np.stack([spread(own[:, z].sum(0) - own[i, z]) for z in (0, 1)])
-            others = np.stack([spread(n) for n in everybody.sum(0) - everybody[i]])
-            drawn = tilts.likelihood(everybody[i], others)
-            of_client = effects.around_likelihood(drawn, everybody[i], others, population, belief)
+            others = np.stack([spread(n) for n in all_rows.sum(0) - all_rows[i]])
+            drawn = tilts.likelihood(all_rows[i], others)
+            of_client = effects.around_likelihood(drawn, all_rows[i], others, population, belief)
             statistics.append(effects.statistics(of_client, population))
             if population.none < 0.999:
                 shapes = effects.centres(shapes, effects.mixture(of_client, population))
@@ -246,7 +246,7 @@ def test_agreeing_is_em_by_hand(federation):
 
 
 def test_clients_that_are_alike_come_to_trust_each_other():
-    """Twelve sites with the same people, and twelve whose people differ."""
+    """Twelve sites with the same rows, and twelve whose rows differ."""
     frame = people((150,) * 12, seed=6)
     away = np.repeat(np.random.default_rng(0).normal(0, 2, 12), 150)
     middles, weights, populations = [], [], []
@@ -258,8 +258,8 @@ def test_clients_that_are_alike_come_to_trust_each_other():
         assert prior.sum() == pytest.approx(1)
         middles.append(prior @ np.log10(KAPPAS))
         populations.append(effects.from_vector(fitted.server["population"].numpy(), 2))
-        algorithm, everyone = Transport(rounds=6, **OPTIONS), clients(federation, network)
-        first = algorithm.beliefs(fitted.server, {}, everyone)[0]
+        algorithm, all_clients = Transport(rounds=6, **OPTIONS), clients(federation, network)
+        first = algorithm.beliefs(fitted.server, {}, all_clients)[0]
         q = spread(first.pooled[0])
         weights.append([own_weight(first.counts[0], q, belief) for belief in (FLAT, prior)])
     assert middles[0] > 3.5  # where none knew, it was 3: kappa is from 1 to a million
@@ -280,7 +280,7 @@ def run(compas):
     return pff.train(compas, Transport(rounds=10, alpha=0.01, target_ddp=0.02))
 
 
-def test_clients_meet_their_target_on_new_people(run):
+def test_clients_meet_their_target_on_new_rows(run):
     """Up to what 3,000 training rows can tell of 3,172 others: gaps to about 0.025."""
     table, free = run.table(), run.retarget(target_ddp=1.0).table()
     assert free["ddp"].min() > 0.2
@@ -325,9 +325,9 @@ def test_another_target_is_as_if_trained_with_it(federation, changes, epsilon):
 def test_another_target_is_refused_in_a_sentence(federation, run):
     with pytest.raises(pff.InputError, match=r"target_ddp must be in \[0, 1\], got 2"):
         run.retarget(target_ddp=2.0)
-    plain = pff.train(federation, pff.methods.FedAvg(rounds=4, **OPTIONS))
+    baseline = pff.train(federation, pff.methods.FedAvg(rounds=4, **OPTIONS))
     with pytest.raises(pff.InputError, match="FedAvg has to train again for another target"):
-        plain.retarget(target_ddp=0.1)
+        baseline.retarget(target_ddp=0.1)
 
 
 def test_without_rules_of_its_own_a_method_costs_nothing(federation):
@@ -361,23 +361,23 @@ def test_rules_say_what_was_decided(run):
     np.testing.assert_allclose(rules["cost"], right - table["accuracy"], atol=1e-12)
 
 
-def test_who_is_at_a_threshold_is_decided_by_random_state(compas):
+def test_a_row_at_a_threshold_is_decided_by_random_state(compas):
     run = train(compas, rounds=10, batch=600, alpha=0.01, bins=10, target_ddp=0.02)
     X, s = compas.data.frame, compas.data.s
     fixed = run.retarget(ties="deterministic")
     chance = numbers(run.fitted.rules)[:, :, 2]
     client = int(torch.argmax((chance * (1 - chance)).sum(1)))
-    model, sure = run.personal_model(client), fixed.personal_model(client)
+    model, certain = run.personal_model(client), fixed.personal_model(client)
     first, second = (model.decide(X, s, random_state=k) for k in (1, 2))
     assert 0 < (first != second).mean() < 0.3
     np.testing.assert_array_equal(first, model.decide(X, s, random_state=1))
-    assert (model.decide(X, s) != model.decide(X, s)).any()  # fresh lots, unless asked
+    assert (model.decide(X, s) != model.decide(X, s)).any()  # fresh random draws, unless asked
     for z in (0, 1):
         assert first[s == z].mean() == pytest.approx(second[s == z].mean(), abs=0.02)
     assert (numbers(fixed.fitted.rules)[:, :, 2] == 0).all()
-    same = sure.decide(X, s, random_state=1)
-    np.testing.assert_array_equal(same, sure.decide(X, s, random_state=2))
-    np.testing.assert_array_equal(same, sure.predict_proba(X, s)[:, 1] >= 0.5)
+    same = certain.decide(X, s, random_state=1)
+    np.testing.assert_array_equal(same, certain.decide(X, s, random_state=2))
+    np.testing.assert_array_equal(same, certain.predict_proba(X, s)[:, 1] >= 0.5)
     draws = [run.table()["ddp"], fixed.table()["ddp"]]  # rates agree but for where in a bin
     assert np.abs(draws[0] - draws[1]).max() < 0.1
 
@@ -429,7 +429,7 @@ def test_a_client_with_one_class(table, label):
 
 
 def test_labels_of_one_kind_everywhere_but_once(table):
-    """A group whose held people all have one label still gets an eta."""
+    """A group whose held-out rows all have one label still gets an eta."""
     frame = table.frame.assign(hired=np.arange(len(table)) == 0)
     run = train(federate(frame), target_ddp=0.0)
     assert torch.isfinite(run.fitted.server["eta"]).all()
@@ -467,13 +467,13 @@ def test_noise_is_seeded_and_leaves_everything_finite(federation, epsilon):
     for tensor in (numbers(fitted.rules), *fitted.server.values()):
         assert torch.isfinite(tensor).all()
     algorithm = Transport(rounds=4, agree=3, **OPTIONS, epsilon=epsilon)
-    everyone = clients(federation, network)
-    plain = counts_of(algorithm, fitted.w, everyone)
+    all_clients = clients(federation, network)
+    baseline = counts_of(algorithm, fitted.w, all_clients)
     for one in played[5:]:  # nothing is sent of how alike clients are
         assert all((tensor == 0).all() for tensor in one.sent.values())
     drawn = []
     for name, tensor in played[4].sent.items():
-        noise = (tensor - plain[name]).flatten()
+        noise = (tensor - baseline[name]).flatten()
         assert noise.abs().mean() == pytest.approx(1 / epsilon, rel=0.1)  # Laplace's
         assert (noise**2).mean() == pytest.approx(2 / epsilon**2, rel=0.2)
         each = noise.reshape(len(tensor), -1)  # clients do not share their noise
@@ -484,12 +484,12 @@ def test_noise_is_seeded_and_leaves_everything_finite(federation, epsilon):
 
 
 def test_a_client_decides_by_its_own_counts_without_the_noise(federation):
-    """Noise is for the server. With kappa 0 a rule depends on own counts, eta and trust alone."""
+    """Noise is for the server. With kappa 0 a rule depends on own counts, eta and trust only."""
     network, fitted, _ = listen(federation, epsilon=0.5, kappa=0.0)
     algorithm = Transport(rounds=4, agree=3, **OPTIONS, kappa=0.0, epsilon=0.5)
-    everyone = clients(federation, network)
-    exact = people_of(fitted.server, counts_of(algorithm, fitted.w, everyone))
-    for i, rows in enumerate(everyone.rows):
+    all_clients = clients(federation, network)
+    exact = rows_of(fitted.server, counts_of(algorithm, fitted.w, all_clients))
+    for i, rows in enumerate(all_clients.rows):
         share = federation.data.s[rows].mean()
         nothing = fitted.server | {"counts": torch.zeros(2, 500, dtype=torch.float64)}
         rule = solve(algorithm, nothing, exact[i].numpy(), share)
@@ -501,13 +501,13 @@ def test_with_epsilon_one_row_moves_one_count(federation):
     """The rest of the rows are held, and halved, by random draws of their own."""
     algorithm = Transport(rounds=4, agree=3, **OPTIONS, epsilon=0.5)
     network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.task)
-    everyone = clients(federation, network)
+    all_clients = clients(federation, network)
     w = network.init(np.random.default_rng(0))
-    fewer = replace(everyone, rows=[rows[:-1] for rows in everyone.rows])
-    before, after = (counts_of(algorithm, w, each) for each in (everyone, fewer))
+    fewer = replace(all_clients, rows=[rows[:-1] for rows in all_clients.rows])
+    before, after = (counts_of(algorithm, w, each) for each in (all_clients, fewer))
     moved = sum((before[name] - after[name]).abs().flatten(1).sum(1) for name in before)
     assert moved.tolist() == [1.0] * 3
-    held = [len(rows) for rows in counts.split(everyone, algorithm.held, True)[1].rows]
+    held = [len(rows) for rows in counts.split(all_clients, algorithm.held, True)[1].rows]
     assert min(held) > 0
 
 
@@ -515,19 +515,19 @@ def test_with_epsilon_one_row_moves_one_count(federation):
 def test_scores_that_are_all_alike_or_extreme(federation, scale):
     algorithm = Transport(rounds=1, agree=1, target_ddp=0.0)
     network = algorithm.network(linear(federation.encoder.width, groups=2), federation.table.task)
-    everyone, sizes = clients(federation, network), torch.ones(3)
+    all_clients, sizes = clients(federation, network), torch.ones(3)
     w = network.init(np.random.default_rng(0)) * scale
     server, own = {"w": w}, {}
     for phase in algorithm.phases[1:]:
-        server, own = start(phase, server, own, everyone, sizes)
-        sent, own = phase.client_round(server, own, everyone, 0)
+        server, own = start(phase, server, own, all_clients, sizes)
+        sent, own = phase.client_round(server, own, all_clients, 0)
         server = phase.server_round(server, sent, sizes)
-    rules = numbers(algorithm.rules(server, own, everyone))
+    rules = numbers(algorithm.rules(server, own, all_clients))
     for tensor in (*sent.values(), *server.values(), rules):
         assert torch.isfinite(tensor).all()
-    if scale == 0:  # everybody has the score 1/2
+    if scale == 0:  # all rows has the score 1/2
         in_the_middle = own["held"][..., 250].sum() + own["trained"][..., 250].sum()
-        assert in_the_middle == sum(map(len, everyone.rows))
+        assert in_the_middle == sum(map(len, all_clients.rows))
 
 
 @pytest.mark.parametrize(

@@ -36,16 +36,16 @@ def test_without_a_base_it_is_fedavg(table, federation, blind):
         plan = pff.partition.by_column("site", validation=0.2)
         federation = table.federate(plan, seed=3, sensitive_as_input=False)
     settings = TRAINING | {"epochs": 2, "weighting": "size", "optimiser": "sgd"}
-    _, plain = fit(federation, pff.methods.Transport(**ROUNDS, **settings, bins=50))
+    _, baseline = fit(federation, pff.methods.Transport(**ROUNDS, **settings, bins=50))
     _, based = fit(
         federation, pff.methods.Transport(**ROUNDS, base=pff.methods.FedAvg(**settings), bins=50)
     )
-    assert torch.equal(plain.w, based.w)
-    assert torch.equal(numbers(plain.rules), numbers(based.rules))
-    assert all(torch.equal(plain.server[name], based.server[name]) for name in plain.server)
+    assert torch.equal(baseline.w, based.w)
+    assert torch.equal(numbers(baseline.rules), numbers(based.rules))
+    assert all(torch.equal(baseline.server[name], based.server[name]) for name in baseline.server)
     other = pff.methods.FedAvg(**settings | {"epochs": 1})
     assert not torch.equal(
-        fit(federation, pff.methods.Transport(**ROUNDS, base=other, bins=50))[1].w, plain.w
+        fit(federation, pff.methods.Transport(**ROUNDS, base=other, bins=50))[1].w, baseline.w
     )
 
 
@@ -74,16 +74,16 @@ def test_rules_come_from_the_scores_of_that_model(federation, name):
         **ROUNDS, base=BASES[name], kappa=0.0, target_ddp=0.1, bins=100
     )
     network, fitted = fit(federation, algorithm)
-    everyone = clients(federation, network)
-    parts = hold_out(everyone, algorithm.held)
+    all_clients = clients(federation, network)
+    parts = hold_out(all_clients, algorithm.held)
     cells = counts.cells_for(100, federation.table.task)
     expected = counts.count(fitted.w, *parts, cells, False)
     for key in expected:
         assert torch.equal(fitted.own[key], expected[key])
-    found = algorithm.beliefs(fitted.server, fitted.own, everyone)
-    people = torch.from_numpy(found.counts.copy())
+    found = algorithm.beliefs(fitted.server, fitted.own, all_clients)
+    samples = torch.from_numpy(found.counts.copy())
     centres = torch.logit((torch.arange(100) + 0.5) / 100)[:, None]
-    for rule, own in zip(fitted.rules, people, strict=True):
+    for rule, own in zip(fitted.rules, samples, strict=True):
         rates = [
             float(own[z] @ rule.chances(centres, torch.full((100,), z))[:, 1].double())
             / float(own[z].sum())
@@ -102,8 +102,8 @@ def test_a_run_can_be_kept_retargeted_and_joined(federation, name, tmp_path):
     assert torch.equal(numbers(again.fitted.rules), numbers(anew.fitted.rules))
     assert again.algorithm == anew.algorithm
     rows = federation.data.frame
-    mine, read = run.personal_model(1), pff.load_model(tmp_path, 1)
-    decided = [model.decide(rows, rows["sex"], random_state=0) for model in (mine, read)]
+    trained, read = run.personal_model(1), pff.load_model(tmp_path, 1)
+    decided = [model.decide(rows, rows["sex"], random_state=0) for model in (trained, read)]
     np.testing.assert_array_equal(*decided)
     joined = pff.personalise(tmp_path, rows.drop(columns="hired"), target_ddp=0.0, kappa=0.0)
     chances = joined.predict_proba(rows, rows["sex"])[:, 1]
@@ -114,7 +114,7 @@ def test_a_run_can_be_kept_retargeted_and_joined(federation, name, tmp_path):
 def test_settings_are_the_bases_and_rounds_are_transports():
     made = pff.methods.Transport(rounds=20, base=pff.methods.FedProx(rounds=99, batch=7, mu=0.2))
     assert made.trainer == pff.methods.FedProx(rounds=20, batch=7, mu=0.2)
-    assert made.batch == 7  # by which clients are put side by side
+    assert made.batch == 7  # by which clients are put in one stack
     assert made.cost().per_round == made.trainer.cost().per_round
     assert not keeps_clients(made.phases)
     assert keeps_clients(pff.methods.Transport(base=pff.methods.FairFed()).phases)
@@ -147,7 +147,7 @@ def test_a_target_inside_a_base_trains(federation):
     assert len(pff.train(federation, pff.make("transport", settings)).table()) == 3
 
 
-def test_with_epsilon_a_base_sends_its_model_alone():
+def test_with_epsilon_a_base_sends_its_model_only():
     pff.make("transport", {"epsilon": 1, "base": "fedprox"})
-    with pytest.raises(pff.InputError, match="must send its model alone"):
+    with pytest.raises(pff.InputError, match="must send its model only"):
         pff.make("transport", {"epsilon": 1, "base": "fa"})

@@ -15,7 +15,7 @@ from pfedfair.methods.transport.counts import split
 
 
 @pytest.fixture(scope="module")
-def people():
+def samples():
     rng = np.random.default_rng(0)
     site = np.repeat(np.arange(4), [300, 500, 250, 400])
     s = rng.random(len(site)) < np.array([0.3, 0.5, 0.6, 0.4])[site]
@@ -28,23 +28,23 @@ def people():
     return pff.from_frame(frame, "y", "s", drop=["site"], encoding="standard")
 
 
-def test_its_rounds_are_the_messages_of_both(people):
+def test_its_rounds_are_the_messages_of_both(samples):
     algorithm = pff.make("transport", {"base": "newton"}, "adult")
     assert [phase.rounds for phase in algorithm.phases] == [10, 1, 5]
     assert algorithm.supports.linear_only
     assert pff.make("transport", {"base": "newton", "rounds": 12}).trainer.rounds == 12
-    federation = people.federate(pff.partition.by_column("site"))
+    federation = samples.federate(pff.partition.by_column("site"))
     run = pff.train(federation, algorithm)
     assert run.network.words == "linear"
-    plain = pff.train(federation, pff.methods.Newton())
-    assert run.table()["ddp"].mean() < plain.table()["ddp"].mean() / 2
+    baseline = pff.train(federation, pff.methods.Newton())
+    assert run.table()["ddp"].mean() < baseline.table()["ddp"].mean() / 2
     with pytest.raises(pff.InputError, match="is not linear in its parameters"):
         pff.train(federation, algorithm, network=pff.MLP(3, (5,), groups=2))
 
 
-def test_where_s_is_not_told_the_head_learns_it(people):
+def test_where_s_is_unknown_the_head_learns_it(samples):
     """Both parts of the model are the pooled optimum, each with a ridge of its own."""
-    federation = people.federate(pff.partition.by_column("site"), sensitive_as_input=False)
+    federation = samples.federate(pff.partition.by_column("site"), sensitive_as_input=False)
     run = pff.train(federation, pff.make("transport", {"base": "newton", "base.ridge": 0.01}))
     clients = Clients(run.network, federation.table, federation.partition.train, range(4), 0)
     rows = np.concatenate(split(clients, 0.2, private=False)[0].rows)
@@ -58,8 +58,8 @@ def test_where_s_is_not_told_the_head_learns_it(people):
     assert np.isfinite(run.table()["ddp"]).all()
 
 
-def test_the_ridge_of_the_head_is_chosen_too(people):
-    federation = people.federate(pff.partition.by_column("site"), sensitive_as_input=False)
+def test_the_ridge_of_the_head_is_chosen_too(samples):
+    federation = samples.federate(pff.partition.by_column("site"), sensitive_as_input=False)
     run = pff.train(federation, pff.make("newton"))
     assert run.fitted.server["ridges"].shape == (1,)
     algorithm = pff.make("transport", {"base": "newton"})
@@ -71,8 +71,8 @@ def test_the_ridge_of_the_head_is_chosen_too(people):
 
 
 @pytest.mark.parametrize("aware", [True, False], ids=["aware", "blind"])
-def test_clients_count_by_the_scores_of_their_own_intercepts(people, aware):
-    federation = people.federate(pff.partition.by_column("site"), sensitive_as_input=aware)
+def test_clients_count_by_the_scores_of_their_own_intercepts(samples, aware):
+    federation = samples.federate(pff.partition.by_column("site"), sensitive_as_input=aware)
     settings = {
         "base": "newton",
         "base.intercepts": "personal",

@@ -40,8 +40,8 @@ def population(n, shares, classes, seed, of_group=0.5):
 
 
 def known_chances(shares, classes, aware, n=7000):
-    """A trained run on clients with these shares, and fresh people of each."""
-    of_group = 0.5 if aware else 0.0  # blind: labels depend on S through x alone
+    """A trained run on clients with these shares, and fresh rows of each."""
+    of_group = 0.5 if aware else 0.0  # blind: labels depend on S through x only
     sites = [population(n, own, classes, i, of_group) for i, own in enumerate(shares)]
     frame = pd.concat([f.assign(site=str(i)) for i, f in enumerate(sites)], ignore_index=True)
     data = pff.from_frame(frame, "label", "group", drop=["site"], encoding="standard")
@@ -63,8 +63,8 @@ def large(groups, classes, aware):
     return known_chances(shares, classes, aware)
 
 
-def on_fresh_people(model, rows, criterion):
-    """The expected gap and accuracy over the lots; rows with known labels."""
+def on_fresh_rows(model, rows, criterion):
+    """The expected gap and accuracy over the random draws; rows with known labels."""
     chances = model.predict_proba(rows, rows["group"])
     y = rows["label"].str[1:].astype(int).to_numpy()
     right = chances[np.arange(len(y)), y].mean()
@@ -93,16 +93,16 @@ def on_fresh_people(model, rows, criterion):
         (3, 2, False, "eo"),
     ],
 )
-def test_target_is_kept_on_fresh_people(groups, classes, aware, criterion):
+def test_target_is_kept_on_fresh_rows(groups, classes, aware, criterion):
     """21,000 rows of three clients, and a model that can be right."""
     run, fresh = large(groups, classes, aware)
     run = run.retarget(criterion=criterion, target_ddp=0.05)
-    found = [on_fresh_people(run.personal_model(i), f, criterion) for i, f in enumerate(fresh)]
+    found = [on_fresh_rows(run.personal_model(i), f, criterion) for i, f in enumerate(fresh)]
     free = run.retarget(target_ddp=1.0)
-    before = [on_fresh_people(free.personal_model(i), f, criterion) for i, f in enumerate(fresh)]
+    before = [on_fresh_rows(free.personal_model(i), f, criterion) for i, f in enumerate(fresh)]
     assert min(gap for gap, _ in before) > 0.2
-    room = 0.06 if classes > 2 and criterion == "eo" else 0.03  # the largest of 27 gaps, by noise
-    assert np.mean([gap for gap, _ in found]) < 0.05 + room
+    slack = 0.06 if classes > 2 and criterion == "eo" else 0.03  # the largest of 27 gaps, by noise
+    assert np.mean([gap for gap, _ in found]) < 0.05 + slack
     if criterion == "dp" and aware:  # what may be used is used
         assert min(gap for gap, _ in found) > 0.05 - 0.03
     for i, (_, right) in enumerate(found):
@@ -112,12 +112,12 @@ def test_target_is_kept_on_fresh_people(groups, classes, aware, criterion):
 
 @pytest.mark.parametrize("trust", [(1.0, 1.0), (1.0, 0.1), (0.1, 1.0)], ids=str)
 def test_blind_clients_of_opposite_shares_lose_no_more_than_they_must(trust, monkeypatch):
-    """What S is, given x, is not what others see, nor what people count for in step 3.
+    """What S is, given x, is not what others see, nor what rows count for in step 3.
 
     The best is by Bayes' rule: P(S | x) by the client's own shares, P(Y | x), and Proposition 2.
     """
     given_ = iter(trust)
-    monkeypatch.setattr(shrinkage, "worth", lambda doubtful, sure: next(given_))
+    monkeypatch.setattr(shrinkage, "worth", lambda doubtful, certain: next(given_))
     shares = [[0.85, 0.15], [0.15, 0.85]]
     run, fresh = known_chances(shares, 2, aware=False, n=6000)
     for i, rows in enumerate(fresh):
@@ -128,6 +128,6 @@ def test_blind_clients_of_opposite_shares_lose_no_more_than_they_must(trust, mon
         eta = expit(x @ (WEIGHTS[2][:, 1] - WEIGHTS[2][:, 0]))
         best = fair_rule(eta, tilt, np.full(len(x), 1 / len(x)), 0.05).positive(eta, tilt)
         optimum = (best * eta + (1 - best) * (1 - eta)).mean()
-        gap, right = on_fresh_people(run.personal_model(i), rows, "dp")
+        gap, right = on_fresh_rows(run.personal_model(i), rows, "dp")
         assert gap < 0.05 + 0.03
         assert right > optimum - 0.015

@@ -1,4 +1,4 @@
-"""Transport's rule for one client: against other people's code, brute force, and simulation."""
+"""Transport's rule for one client: against other rows' code, brute force, and simulation."""
 
 import itertools
 from dataclasses import replace
@@ -22,7 +22,7 @@ from pfedfair.methods.transport.counts import cells_for
 from pfedfair.theory import rule as theory
 from pfedfair.theory.belief import Belief
 from pfedfair.theory.shrinkage import FLAT
-from rules import centres, chances, guesses, knows, outcome, people, shape_of, solve, solver
+from rules import centres, chances, guesses, knows, outcome, rows, shape_of, solve, solver
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -80,17 +80,17 @@ def test_target_0_is_fairlearns_threshold_optimizer(share):
 
     algorithm = Transport(target_ddp=0.0, bins=bins, kappa=0)
     rule = solve(algorithm, knows(eta), counts.astype(float), s.mean())
-    theirs, their_gap = fairlearns(score, y.astype(int), s)
+    reference, their_gap = fairlearns(score, y.astype(int), s)
     accuracy, gap = ours(rule, score, y, s)
-    plain = (np.repeat(eta.ravel(), counts.ravel()) > 0.5) == y
-    assert theirs < plain.mean() - 0.003  # fairness costs something
-    assert accuracy == pytest.approx(theirs, abs=1e-4)
+    baseline = (np.repeat(eta.ravel(), counts.ravel()) > 0.5) == y
+    assert reference < baseline.mean() - 0.003  # fairness costs something
+    assert accuracy == pytest.approx(reference, abs=1e-4)
     assert abs(their_gap) < 1e-6
     assert abs(gap) < 1e-6
 
 
 def test_target_0_is_fairlearns_on_scores_of_any_value():
-    """Theirs looks at the labels of 8,000 people, ours at their calibrated scores in bins."""
+    """Theirs looks at the labels of 8,000 rows, ours at their calibrated scores in bins."""
     rng = np.random.default_rng(1)
     s = (rng.random(8000) < 0.3).astype(int)
     z = rng.normal(np.where(s == 1, 0.6, -0.9), 1.4)
@@ -101,9 +101,9 @@ def test_target_0_is_fairlearns_on_scores_of_any_value():
     server = counting.learn(message, algorithm.bins)
     counts = message["held"].sum((0, 1, 3)).numpy()
     accuracy, gap = ours(solve(algorithm, server, counts, s.mean()), score, y, s)
-    theirs, their_gap = fairlearns(score, y, s)
-    assert ((score > 0.5) == y).mean() - theirs > 0.01
-    assert accuracy == pytest.approx(theirs, abs=0.004)
+    reference, their_gap = fairlearns(score, y, s)
+    assert ((score > 0.5) == y).mean() - reference > 0.01
+    assert accuracy == pytest.approx(reference, abs=0.004)
     assert abs(gap - their_gap) < 1e-3
 
 
@@ -155,7 +155,7 @@ def true_eta(z, s):
 
 
 def tally(held, trained, bins):
-    """Messages from people: held (s, y, z) and trained (s, z) of each client."""
+    """Messages from rows: held (s, y, z) and trained (s, z) of each client."""
     message = {
         "held": np.zeros((len(held), 2, 2, 2, bins)),
         "trained": np.zeros((len(held), 2, bins)),
@@ -168,7 +168,7 @@ def tally(held, trained, bins):
 
 
 def survey(n, rng):
-    """N people of each client: a quarter held."""
+    """N rows of each client: a quarter held."""
     held, trained = [], []
     for share in SHARES:
         s = (rng.random(n) < share).astype(int)
@@ -205,7 +205,7 @@ def test_the_populations_optimum_is_found_as_clients_grow():
         for _ in range(times):
             message = tally(*survey(n, rng), algorithm.bins)
             server = counting.learn(message, algorithm.bins)
-            own = people(server, message)
+            own = rows(server, message)
             for i, share in enumerate(SHARES):
                 t, thresholds, accuracy, (z, shapes, eta) = truth(share, 0.1)
                 others = server | {"counts": server["counts"] - own[i]}
@@ -243,8 +243,8 @@ def cases(draw):
     shapes = rng.dirichlet(np.full(bins, level), 2)
     n, m = draw(st.integers(2, 3000)), draw(st.sampled_from([0, 50, 20_000]))
     share = draw(st.floats(0.02, 0.98))
-    people = np.maximum(np.rint(n * np.array([1 - share, share])).astype(int), 1)
-    counts = np.stack([rng.multinomial(people[s], shapes[s]) for s in (0, 1)]).astype(float)
+    rows = np.maximum(np.rint(n * np.array([1 - share, share])).astype(int), 1)
+    counts = np.stack([rng.multinomial(rows[s], shapes[s]) for s in (0, 1)]).astype(float)
     near = [rng.dirichlet(500 * shapes[s] + 1e-3) for s in (0, 1)]
     pooled = np.stack([rng.multinomial(m, near[s]) for s in (0, 1)]).astype(float)
     trust = draw(st.sampled_from([1.0, 0.37]))
@@ -268,15 +268,17 @@ def test_target_is_kept_and_the_constant_beaten_where_it_was_fitted(case, kappa,
     assert abs(gap) <= target + 1e-9 + 1e-6  # the rule is kept in float32
     label_rate = float(np.array([1 - share, share]) @ (shapes * eta).sum(1))
     assert accuracy >= max(label_rate, 1 - label_rate) - 1e-6
-    plain, _ = outcome(eta > 0.5, eta, shapes, share)
-    assert accuracy <= plain + 1e-9
+    baseline, _ = outcome(eta > 0.5, eta, shapes, share)
+    assert accuracy <= baseline + 1e-9
     assert (np.diff(positive, axis=1) >= 0).all()  # a higher score is never to one's harm
-    assert ((positive > 0) & (positive < 1)).sum(1).max() <= 1  # lots in one bin at the most
+    assert ((positive > 0) & (positive < 1)).sum(
+        1
+    ).max() <= 1  # random draws in one bin at the most
 
 
 @given(cases(), kappas)
 @settings(deadline=None, max_examples=60)
-def test_the_plain_rule_stays_where_it_keeps_the_target(case, kappa):
+def test_the_usual_rule_stays_where_it_keeps_the_target(case, kappa):
     bins, eta, counts, pooled, share = case
     algorithm = Transport(bins=bins, kappa=kappa)
     shapes = guesses(algorithm, counts, pooled)
@@ -302,27 +304,27 @@ def test_a_target_of_1_is_no_limit():
 
 @given(cases(), targets)
 @settings(deadline=None, max_examples=60)
-def test_without_lots_the_threshold_is_inside_the_bin(case, target):
+def test_without_random_draws_the_threshold_is_inside_the_bin(case, target):
     bins, eta, counts, pooled, share = case
     drawn, fixed = (
         solve(Transport(bins=bins, target_ddp=target, ties=ties), knows(eta, pooled), counts, share)
         for ties in ("random", "deterministic")
     )
-    for (low, high, chance, _), (sure, same, none, _) in zip(
+    for (low, high, chance, _), (certain, same, none, _) in zip(
         drawn.reshape(2, 4), fixed.reshape(2, 4), strict=True
     ):
-        assert sure == same
+        assert certain == same
         assert none == 0
-        assert low - 1e-9 <= sure <= high + 1e-9
+        assert low - 1e-9 <= certain <= high + 1e-9
         if low < high and low > -20 and high < 20:  # the part of the bin above it is the chance
-            part = (expit(high) - expit(sure)) * bins
+            part = (expit(high) - expit(certain)) * bins
             assert part == pytest.approx(chance, abs=1e-9)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5])
-@pytest.mark.parametrize(("ties", "room"), [("random", 1e-6), ("deterministic", 0.03)])
-def test_target_is_kept_where_eta_is_alike_in_many_bins(share, ties, room):
-    """The slope that `calibrate` finds for 40,000 people whose label is z > 0."""
+@pytest.mark.parametrize(("ties", "slack"), [("random", 1e-6), ("deterministic", 0.03)])
+def test_target_is_kept_where_eta_is_alike_in_many_bins(share, ties, slack):
+    """The slope that `calibrate` finds for 40,000 rows whose label is z > 0."""
     eta = np.stack([expit(11.6 * centres(500))] * 2)
     counts = np.zeros((2, 500))
     counts[:, :40], counts[:, -40:] = [[20], [5]], [[5], [20]]
@@ -333,22 +335,22 @@ def test_target_is_kept_where_eta_is_alike_in_many_bins(share, ties, room):
         np.testing.assert_array_equal(chance, 0)
     fine = np.repeat(counts, 100, axis=1)  # for thresholds inside a bin
     rates = (chances(rule, centres(50_000)) * shape_of(fine)).sum(1)
-    assert abs(rates[1] - rates[0]) <= 0.05 + room
+    assert abs(rates[1] - rates[0]) <= 0.05 + slack
 
 
-@pytest.mark.parametrize("everybody", [0.0, 1.0])
-def test_no_score_is_beyond_the_last_bin(everybody):
-    same = np.stack([np.full(10, 1 - everybody), np.full(10, everybody)], axis=1)
+@pytest.mark.parametrize("decision", [0.0, 1.0])
+def test_no_score_is_beyond_the_last_bin(decision):
+    same = np.stack([np.full(10, 1 - decision), np.full(10, decision)], axis=1)
     rule = np.tile(solver(Transport(bins=10)).threshold(same, None), 2)
     far = np.array([-1e4, -31.0, 0.0, 31.0, 1e4])
-    np.testing.assert_array_equal(chances(rule, far), everybody)
+    np.testing.assert_array_equal(chances(rule, far), decision)
 
 
-def test_bins_and_thresholds_agree_on_who_is_where():
+def test_bins_and_thresholds_agree_on_cells():
     """Counts are made in one place and decisions in another: on all scores but rounding errors."""
     algorithm = Transport(bins=100)
     z = np.linspace(-8, 8, 5001).astype(np.float32)
-    place = cells_for(algorithm.bins, Task()).place(torch.from_numpy(z)[:, None]).numpy()
+    place = cells_for(algorithm.bins, Task()).locate(torch.from_numpy(z)[:, None]).numpy()
     assert place.min() == 0
     assert place.max() == 99
     for first in (0, 1, 37, 50, 99, 100):
@@ -374,8 +376,8 @@ def strangers(number, n, bins, kappa=150.0):
 
 
 @pytest.mark.parametrize(("kappa", "enough"), [(150.0, 0.8), (1e6, 0.95)])
-def test_confidence_keeps_the_target_on_new_people_far_more_often(kappa, enough):
-    """Sixty clients of 200 rows; their gap is that on all people they will ever have.
+def test_confidence_keeps_the_target_on_new_rows_far_more_often(kappa, enough):
+    """Sixty clients of 200 rows; their gap is that on all rows they will ever have.
 
     Beforehand all kappas are as likely. Among clients with the same one, 95 % may be less: kappa is
     hard to tell from one client's rows.
@@ -402,7 +404,7 @@ def test_confidence_costs_nothing_where_rows_leave_no_doubt():
     eta = np.stack([true_eta(centres(bins), np.full(bins, s)) for s in (0, 1)])
     pooled, own, _ = next(strangers(1, 200, bins))
     counts = 1e6 * own
-    plain, sure = (
+    baseline, certain = (
         outcome(
             chances(
                 solve(Transport(bins=bins, confidence=c), knows(eta, pooled), counts, 0.5),
@@ -412,13 +414,13 @@ def test_confidence_costs_nothing_where_rows_leave_no_doubt():
         )
         for c in (None, 0.95)
     )  # fmt: skip
-    assert plain[1] == pytest.approx(0.05, abs=1e-3)
-    assert 0.04 < sure[1] <= 0.05
-    assert sure[0] == pytest.approx(plain[0], abs=0.003)
+    assert baseline[1] == pytest.approx(0.05, abs=1e-3)
+    assert 0.04 < certain[1] <= 0.05
+    assert certain[0] == pytest.approx(baseline[0], abs=0.003)
 
 
 def beaten(algorithm, eta, pooled, counts):
-    """A sure rule of few people, and how often it keeps the target in fresh draws of its belief."""
+    """A sure rule of few rows, and how often it keeps the target in fresh draws of its belief."""
     rule = solve(algorithm, knows(eta, pooled), counts, 0.5)
     positive = chances(rule, centres(algorithm.bins))
     belief = Belief(counts=counts, pooled=pooled, prior=FLAT)
@@ -430,8 +432,10 @@ def beaten(algorithm, eta, pooled, counts):
 
 @pytest.mark.parametrize("ties", ["random", "deterministic"])
 @pytest.mark.parametrize(("shift", "usual"), [(-1.0, 0.0), (2.0, 1.0)])
-def test_too_few_rows_to_be_sure_give_few_the_other_decision_rather_than_nobody(shift, usual, ties):
-    """By lot, or with stricter thresholds: better than one decision for all, and as sure."""
+def test_too_few_rows_for_the_confidence_level_change_few_decisions_rather_than_all(
+    shift, usual, ties
+):
+    """Random or with stricter thresholds: better than one decision for all, and as certain."""
     bins = 100
     eta = np.stack([expit(centres(bins) + shift)] * 2)
     pooled, own, _ = next(strangers(1, 200, bins))
@@ -444,11 +448,13 @@ def test_too_few_rows_to_be_sure_give_few_the_other_decision_rather_than_nobody(
     assert (np.diff(positive, axis=1) >= 0).all()
     rate = positive.mean()
     positive, _, _ = beaten(algorithm, eta, pooled, 1e6 * own)
-    assert abs(positive.mean() - usual) > abs(rate - usual)  # surer, so further from one decision
+    assert abs(positive.mean() - usual) > abs(
+        rate - usual
+    )  # more certain, so further from one decision
 
 
 def test_lots_shrink_every_gap_alike():
-    """The best mix by brute force over how many draw a lot, on the same draws."""
+    """The best mix by brute force over how many draw a random draw, on the same draws."""
     bins, target = 100, 0.02
     eta = np.stack([expit(1.5 * centres(bins) - 1)] * 2)
     pooled, own, _ = next(strangers(1, 200, bins))
@@ -468,13 +474,13 @@ def test_lots_shrink_every_gap_alike():
         best = max(best, outcome(part * clear, eta, belief.shapes, 0.5)[0])
     accuracy, _ = outcome(chances(found.numbers, centres(bins)), eta, belief.shapes, 0.5)
     assert accuracy >= best - 2e-4  # twelve halvings of the part
-    plain = solve(replace(algorithm, confidence=None), knows(eta, pooled), counts, 0.5)
-    free, _ = outcome(chances(plain, centres(bins)), eta, belief.shapes, 0.5)
+    baseline = solve(replace(algorithm, confidence=None), knows(eta, pooled), counts, 0.5)
+    free, _ = outcome(chances(baseline, centres(bins)), eta, belief.shapes, 0.5)
     assert found.certainty_cost == pytest.approx(free - accuracy, abs=1e-5)
 
 
-def test_a_client_is_told_how_well_its_gap_is_known():
-    """Of sure rules for alike people: 1.96 standard deviations of the drawn gap, fewer for many."""
+def test_a_client_gets_the_interval_of_its_gap():
+    """Of sure rules for alike rows: 1.96 standard deviations of the drawn gap, fewer for many."""
     bins = 100
     eta = np.stack([true_eta(centres(bins), np.full(bins, s)) for s in (0, 1)])
     known_to = []

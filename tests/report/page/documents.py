@@ -193,7 +193,7 @@ def detail(rng, groups=("Female", "Male")):
     return {
         "rates": rates, "changed": changed, "scores": {"edges": six(edges), "shares": shares},
         "thresholds": cuts, "cost": 0.0113,
-        "rule": ["Decide >50K if the score is above the threshold of the person's group; between "
+        "rule": ["Decide >50K if the score is above the threshold of the row's group; between "
                  "two numbers some rows, drawn at random, get it.",
                  "Female: 0.360-0.380", "Male: 0.570"],
         "local": {"accuracy": 0.812, "gap": 0.081, "words": "Local training would give 81.2 %."},
@@ -303,7 +303,7 @@ def many(n=2410):
 
 
 def evil():
-    """A run whose names try to do harm."""
+    """A run with harmful names."""
     made = run(EVIL, seed=3)
     made["groups"] = [EVIL[0], EVIL[4]]
     made["title"], made["sentence"] = EVIL[0], EVIL[1] + EVIL[2]
@@ -379,7 +379,7 @@ def sparse():
         "sentence": "Nobody set a target.",
         "gap": {"key": "eo", "name": "DEO", "words": "the difference of equalised odds"},
         "groups": ["x", "y", "z"],
-        "parts": [{"name": "mine", "sites": {"name": names, "role": None, "n_train": None,
+        "parts": [{"name": "part", "sites": {"name": names, "role": None, "n_train": None,
                                              "n_test": None},
                    "arms": arms, "chosen": 0, "tables": [],
                    "tradeoff": {"who": "mean of clients", "x": "DEO", "y": "error %",

@@ -1,1 +1,1 @@
-"""The bundled and the known data sets, one file each."""
+"""The bundled data sets, and those that need a folder; one file each."""

@@ -1,7 +1,7 @@
 """Income of working adults, American Community Survey (ACSIncome of Ding et al., NeurIPS 2021).
 
 The clients are states. The rows are census data that are not bundled: `folder` has them as the
-files of the Census Bureau (``psam_p01.csv``, ..., as folktables keeps them, in any folder below),
+files of the Census Bureau (``psam_p01.csv``, ..., as folktables stores them, at any depth),
 or as one Parquet or CSV file with the same columns.
 """
 
@@ -22,11 +22,11 @@ NUMBERS = ("AGEP", "SCHL", "WKHP")  # age, schooling (ordered), hours a week
 CODES = ("COW", "MAR", "OCCP", "POBP", "RELP", "RAC1P")
 STATE, LABEL, SEX = "STATE", "INCOME_ABOVE_50K", "SEX"
 COLUMNS = (*NUMBERS, *CODES, SEX)
-RAW = ("PINCP", "PWGTP", "ST")  # of the Census Bureau's files, besides
-CALLED = {"RELSHIPP": "RELP"}  # since 2019
-ADULT, EARNS, HIGH = 16, 100, 50_000  # who is in ACSIncome, and what is a high income
+RAW = ("PINCP", "PWGTP", "ST")  # further columns of the Census Bureau's files
+RENAMED = {"RELSHIPP": "RELP"}  # since 2019
+ADULT, EARNS, HIGH = 16, 100, 50_000  # minimum age and income in ACSIncome, and a high income
 WORDS = {1: "male", 2: "female"}
-STATES = (  # by their numbers; those that are nobody's are left empty
+STATES = (  # by number; unused numbers are empty
     ", AL, AK, , AZ, AR, CA, , CO, CT, DE, DC, FL, GA, , HI, ID, IL, IN, IA, KS, KY, LA, ME, MD, "
     "MA, MI, MN, MS, MO, MT, NE, NV, NH, NJ, NM, NY, NC, ND, OH, OK, OR, PA, , RI, SC, SD, TN, TX, "
     "UT, VT, VA, , WA, WV, WI, WY"
@@ -34,7 +34,7 @@ STATES = (  # by their numbers; those that are nobody's are left empty
 
 
 def acs(folder: Path, sensitive: str | None = None) -> Dataset:
-    """Return the rows of all states that are there: Y = income above 50,000 dollars, S = sex."""
+    """Return the rows of all available states: Y = income above 50,000 dollars, S = sex."""
     raw = sorted(folder.rglob("psam_p*.csv")) if folder.is_dir() else []
     frame = pd.concat(map(_of_census, raw), ignore_index=True) if raw else _of_table(folder)
     frame = frame.assign(**{SEX: frame[SEX].map(lambda code: WORDS.get(code, code))})
@@ -43,7 +43,7 @@ def acs(folder: Path, sensitive: str | None = None) -> Dataset:
 
 
 def _odd_codes(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Say which states have far fewer codes of a column than the others: they may mean others."""
+    """Return notes on states with far fewer codes of a column: their meaning may differ."""
     notes = []
     for column in CODES:
         codes = frame.groupby(STATE)[column].nunique()
@@ -56,12 +56,12 @@ def _odd_codes(frame: pd.DataFrame) -> tuple[str, ...]:
 
 def _of_census(path: Path) -> pd.DataFrame:
     """Return the rows of one file of the Census Bureau that are in ACSIncome."""
-    wanted = {*COLUMNS, *CALLED, *RAW}
+    wanted = {*COLUMNS, *RENAMED, *RAW}
     try:
         table = pd.read_csv(path, usecols=lambda name: name in wanted)
     except Exception as error:
         raise InputError(f"{path} is not a readable table ({first_line(error)}).") from error
-    rows = _columns(table.rename(columns=CALLED), path, RAW)
+    rows = _columns(table.rename(columns=RENAMED), path, RAW)
     rows = rows[
         (rows["AGEP"] > ADULT) & (rows["PINCP"] > EARNS)
         & (rows["WKHP"] > 0) & (rows["PWGTP"] >= 1)
@@ -77,8 +77,8 @@ def _of_table(folder: Path) -> pd.DataFrame:
     return _columns(read_table(path), path, (STATE, LABEL))[[*COLUMNS, STATE, LABEL]]
 
 
-def _columns(frame: pd.DataFrame, path: Path, more: tuple[str, ...]) -> pd.DataFrame:
-    absent = [column for column in (*COLUMNS, *more) if column not in frame]
+def _columns(frame: pd.DataFrame, path: Path, extra: tuple[str, ...]) -> pd.DataFrame:
+    absent = [column for column in (*COLUMNS, *extra) if column not in frame]
     if absent:
         raise InputError(f"{path} lacks the column {absent[0]}: it is no table of ACSIncome.")
     return frame

@@ -1,6 +1,6 @@
 """COMPAS (ProPublica 2016): is a defendant charged again within two years?
 
-11 inputs and S. The paper's shares (600/100) do not fit its own totals (3,000 rows); 500/100 does.
+11 inputs and S. The paper's shares (600/100) do not fit its totals (3,000 rows); 500/100 does.
 """
 
 from pfedfair._util.errors import known
@@ -16,7 +16,7 @@ def compas(others: str = "all") -> Dataset:
     Parameters
     ----------
     others
-        Who is S = 0: "all" (everyone else, the paper's words) or "african-american".
+        The group S = 0: "all" other defendants, as in the paper, or "african-american".
     """
     known("value of others", others, ["all", "african-american"])
     frame = read_bundled("compas.parquet")

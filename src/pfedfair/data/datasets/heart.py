@@ -1,6 +1,6 @@
 """Heart disease at four hospitals (Janosi et al., UCI 1988), from Cleveland to Budapest.
 
-The clients are hospitals. Many cells are empty, and one hospital has ten women. The rows are not
+The clients are hospitals. Many values are missing, and one hospital has ten women. The rows are not
 bundled: `folder` has the four files of UCI (``processed.cleveland.data``, ...), or one CSV file
 with a column ``hospital``.
 """
@@ -31,10 +31,10 @@ WORDS = {1: "male", 0: "female"}
 
 
 def heart(folder: Path, sensitive: str | None = None) -> Dataset:
-    """Return the patients of all hospitals that are there: Y = heart disease, S = sex."""
+    """Return the patients of all available hospitals: Y = heart disease, S = sex."""
     raw = {name: folder / f"processed.{name}.data" for name in FILES}
-    there = [_of_uci(path, FILES[name]) for name, path in raw.items() if path.is_file()]
-    frame = pd.concat(there, ignore_index=True) if there else _of_table(folder)
+    tables = [_of_uci(path, FILES[name]) for name, path in raw.items() if path.is_file()]
+    frame = pd.concat(tables, ignore_index=True) if tables else _of_table(folder)
     frame[SEX] = frame[SEX].map(lambda code: WORDS.get(code, code))
     used = {*NUMBERS, *CODES, LABEL, *(sensitive or SEX).split(",")}
     drop = [column for column in map(str, frame) if column not in used]
@@ -50,7 +50,7 @@ def _of_uci(path: Path, hospital: str) -> pd.DataFrame:
 
 
 def _of_table(folder: Path) -> pd.DataFrame:
-    """The patients of one table: a file, or the only one of its kind in a folder."""
+    """Return the patients of one table: a file, or the only one of its kind in a folder."""
     path = only_file(folder, ("heart*.csv",), "UCI's processed.cleveland.data, ...")
     frame = read_table(path)
     absent = [c for c in (*NUMBERS, *CODES, SEX, LABEL, HOSPITAL) if c not in frame]

@@ -1,4 +1,4 @@
-"""The sensitive columns of a new client's rows, which may be called a little otherwise."""
+"""Find the sensitive columns of a new client's rows, which may have slightly other names."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import pandas as pd
 
 from pfedfair._util.errors import InputError
 
-GENDER, MALE = "gender", "male"  # the latter says the former with 1 and 0
+GENDER, MALE = "gender", "male"  # `male` is 1 or 0, `gender` a word
 OF_MALE = dict.fromkeys(("1", "1.0", "True"), "male")
 OF_MALE |= dict.fromkeys(("0", "0.0", "False"), "female")
 
 
-def sensitive_of(rows: pd.DataFrame, columns: str, groups: Sequence[str]) -> pd.DataFrame:
+def select_sensitive(rows: pd.DataFrame, columns: str, groups: Sequence[str]) -> pd.DataFrame:
     """Return the columns that a run calls sensitive, under the run's names.
 
-    Capitals do not matter. Where there is no `gender`, `male` may say it with 1 and 0. Numbers that
-    are cut into bands stay numbers.
+    Case does not matter. A missing `gender` is read from `male`, which is 1 or 0. Numbers that are
+    cut into bands remain numbers.
     """
     wanted = columns.split(",")
-    own = [_words(groups, at, len(wanted)) for at in range(len(wanted))]
-    found = {name: _column(rows, name, words) for name, words in zip(wanted, own, strict=True)}
+    values = [_words(groups, at, len(wanted)) for at in range(len(wanted))]
+    found = {name: _column(rows, name, words) for name, words in zip(wanted, values, strict=True)}
     return pd.DataFrame(found, index=rows.index)
 
 
@@ -52,7 +52,7 @@ def _column(rows: pd.DataFrame, name: str, words: set[str]) -> pd.Series[Any]:
 
 
 def _called(rows: pd.DataFrame, name: str) -> Any:
-    """The column of this name, whatever its capitals; None if there is none."""
+    """Return the column of this name, ignoring case; None if there is none."""
     if name in rows:
         return name
     alike = [column for column in rows if str(column).lower() == name.lower()]
@@ -75,7 +75,7 @@ def _of_male(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _words(groups: Sequence[str], at: int, number: int) -> set[str]:
-    """The values of one of several sensitive attributes, of the names of groups."""
+    """Return the values of one of several sensitive attributes from the groups' names."""
     parts = (part.split(" x ") for name in groups for part in name.split(" + "))
     return {part[at] for part in parts if len(part) == number}
 

@@ -1,4 +1,4 @@
-"""Inputs that are arrays: embeddings, scaled by moments that clients add up, and pixels."""
+"""Inputs that are arrays: embeddings, scaled by the clients' summed moments, and pixels."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from torch import Tensor
 from pfedfair._util.errors import InputError, known
 
 SCALINGS = ("standard", "whiten")
-COLUMN = "embedding"  # of a table that holds them
+COLUMN = "embedding"  # of a table with embeddings
 AT_ONCE = 8192  # rows in double precision at a time
-LARGE = 2**30  # bytes of single precision; more is kept in half precision
+LARGE = 2**30  # bytes in single precision; more is stored in half precision
 NOISE = 1e-6  # a direction with less of a standardised number's variance is rounding error
-SHRINK = 1.0  # part of a standardised number's variance that is added to each direction's
+SHRINK = 1.0  # added to each direction's variance, relative to a standardised number's
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What a client sends of its embeddings: how many, their sum, the sum of their squares.
+    """A client's moments of its embeddings: their number, their sum, the sum of their squares.
 
-    For whitening the squares are all products of two numbers, ``(d, d)``. Sums of several clients
-    add up to those of all their rows.
+    For whitening the squares are all products of two numbers, ``(d, d)``. The moments of several
+    clients sum to those of all their rows.
     """
 
     n: int
@@ -37,7 +37,7 @@ class Moments:
 
 
 def moments(array: np.ndarray, rows: np.ndarray, products: bool = False) -> Moments:
-    """One client's moments, in double precision."""
+    """Return one client's moments, in double precision."""
     width = array.shape[1]
     total, square = np.zeros(width), np.zeros((width, width) if products else width)
     for part in _parts(rows):
@@ -48,12 +48,12 @@ def moments(array: np.ndarray, rows: np.ndarray, products: bool = False) -> Mome
 
 
 @dataclass(frozen=True, eq=False)
-class Wide:
-    """Embeddings, standardised or whitened.
+class EmbeddingScaler:
+    """Standardise or whiten embeddings.
 
-    ``x`` becomes ``(x - mean) * turn``, each number by itself, or with a `turn` ``(d, k)``
-    ``(x - mean) @ turn``: then the k numbers of the training rows are uncorrelated, and those that
-    varied much are shrunk to a variance of nearly 1. Those that varied little are not blown up:
+    ``x`` becomes ``(x - mean) * turn``, elementwise, or with a `turn` ``(d, k)``
+    ``(x - mean) @ turn``: then the k numbers of the training rows are uncorrelated, and those of
+    large variance are shrunk to a variance of nearly 1. Those of small variance are not amplified:
     with few rows they are noise.
     """
 
@@ -63,23 +63,23 @@ class Wide:
     @classmethod
     def fit(
         cls, array: np.ndarray, clients: Sequence[np.ndarray], scaling: str = "standard"
-    ) -> Wide:
+    ) -> EmbeddingScaler:
         """Fit on the training rows of all clients, from the sum of their moments."""
         whiten = known("scaling", scaling, SCALINGS) == "whiten"
         first, *others = (moments(array, rows, whiten) for rows in clients)
         return cls.of(sum(others, first))
 
     @classmethod
-    def of(cls, sums: Moments) -> Wide:
-        """The scaling that the moments of all clients' rows ask for."""
+    def of(cls, sums: Moments) -> EmbeddingScaler:
+        """Return the scaler for the moments of all clients' rows."""
         mean = sums.total / sums.n
         if sums.square.ndim == 1:
             return cls(*map(_single, (mean, 1 / _spread(sums.square / sums.n - mean**2, mean))))
         covariance = sums.square / sums.n - np.outer(mean, mean)
         spread = _spread(np.diag(covariance), mean)
         size, directions = np.linalg.eigh(covariance / np.outer(spread, spread))
-        kept = size > NOISE
-        turn = directions[:, kept] / np.sqrt(size[kept] + SHRINK) / spread[:, None]
+        signal = size > NOISE
+        turn = directions[:, signal] / np.sqrt(size[signal] + SHRINK) / spread[:, None]
         return cls(*map(_single, (mean, turn)))
 
     @property
@@ -128,7 +128,7 @@ class Wide:
 
 @dataclass(frozen=True)
 class Pixels:
-    """Images as they are, ``(3, height, width)`` whole numbers from 0 to 255."""
+    """Unchanged images, ``(3, height, width)`` integers from 0 to 255."""
 
     shape: tuple[int, ...]
 
@@ -174,7 +174,7 @@ def _embeddings(rows: Any) -> np.ndarray:
 
 
 def unfold(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table with a column for each number of its embeddings."""
+    """Return a table with a column for each number of its embeddings."""
     array = _embeddings(frame).astype(np.float32)
     names = [f"{COLUMN} {k}" for k in range(array.shape[1])]
     rest = frame.drop(columns=COLUMN).reset_index(drop=True)
@@ -191,6 +191,6 @@ def _single(array: np.ndarray) -> np.ndarray:
 
 
 def _spread(variance: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Standard deviations; 1 for a number that is the same in all rows."""
+    """Return standard deviations; 1 for a number that is constant."""
     varies = variance > 1e-12 * (mean**2 + variance.max(initial=0.0))
     return np.where(varies, np.sqrt(np.where(varies, variance, 1.0)), 1.0)

@@ -12,14 +12,14 @@ import pandas as pd
 from pfedfair._util.errors import InputError, option
 from pfedfair.data.tables.cells import canonical, factor, floats
 
-Bands = dict[str, tuple[float, ...]]  # by column: where its bands begin, but for the first
+Bands = dict[str, tuple[float, ...]]  # by column: where its bands begin, except the first
 QUARTERS = (0.25, 0.5, 0.75)
 
 
-def typed(texts: Iterable[str]) -> Bands:
-    """What a user typed.
+def parse_bands(texts: Iterable[str]) -> Bands:
+    """Parse bands as the user typed them.
 
-    >>> typed(["age:25,45,65"])
+    >>> parse_bands(["age:25,45,65"])
     {'age': (25.0, 45.0, 65.0)}
     """
     found: dict[str, Any] = {}
@@ -30,11 +30,11 @@ def typed(texts: Iterable[str]) -> Bands:
         if column in found:
             raise InputError(f"Bands are given twice for '{column}'.")
         found[column] = [edge.strip() for edge in edges.split(",")]
-    return checked(found)
+    return check_bands(found)
 
 
-def checked(bands: Mapping[str, Sequence[Any]] | None) -> Bands:
-    """Refuse bands that do not follow each other."""
+def check_bands(bands: Mapping[str, Sequence[Any]] | None) -> Bands:
+    """Return the bands; refuse edges that are not increasing numbers."""
     found: Bands = {}
     for column, edges in (bands or {}).items():
         try:
@@ -50,7 +50,7 @@ def checked(bands: Mapping[str, Sequence[Any]] | None) -> Bands:
 
 
 def names(edges: Sequence[float]) -> list[str]:
-    """How bands are called.
+    """Return the names of bands.
 
     >>> names((25, 45))
     ['under 25', '25 to under 45', '45 and over']
@@ -61,42 +61,42 @@ def names(edges: Sequence[float]) -> list[str]:
 
 
 def cut(column: pd.Series[Any], edges: Sequence[float], what: str) -> pd.Series[Any]:
-    """The bands of a column's numbers, in order; cells that name a band already stay as they are.
+    """Return the ordered bands of a column's numbers; cells that name a band are unchanged.
 
-    `what` the column is, for a cell that is neither.
+    `what` names the column in the error for other cells.
     """
-    place, odd = places(column, edges)
+    band, odd = band_indices(column, edges)
     if odd.any():
         word = column.iloc[int(np.flatnonzero(odd)[0])]
         raise InputError(f"{what} has '{word}', which is in no band: bands are of numbers.")
-    made = pd.Categorical.from_codes(place, categories=pd.Index(names(edges)), ordered=True)
+    made = pd.Categorical.from_codes(band, categories=pd.Index(names(edges)), ordered=True)
     return pd.Series(made, index=column.index, name=column.name)
 
 
-def places(column: pd.Series[Any], edges: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """The number of each cell's band, -1 if it has none; and which cells are there, but in none."""
+def band_indices(column: pd.Series[Any], edges: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return each cell's band, -1 if it has none, and which cells have a value but no band."""
     called = names(edges)
     codes, words = factor(column)
     values = floats(column)
-    place = np.searchsorted(np.asarray(edges), values, side="right")
+    band = np.searchsorted(np.asarray(edges), values, side="right")
     named = np.array([called.index(w) if w in called else -1 for w in [*words, ""]])[codes]
     odd = (codes >= 0) & (named < 0) & np.isnan(values)
-    place = np.where(named >= 0, named, place)
-    return np.where((codes < 0) | odd, -1, place), odd
+    band = np.where(named >= 0, named, band)
+    return np.where((codes < 0) | odd, -1, band), odd
 
 
-def in_order(bands: Mapping[str, Sequence[float]], columns: str) -> tuple[tuple[float, ...], ...]:
-    """Where the bands of each of several columns begin; nothing for one without bands."""
+def list_edges(bands: Mapping[str, Sequence[float]], columns: str) -> tuple[tuple[float, ...], ...]:
+    """Return the edges of each of several columns' bands, empty for a column without bands."""
     return tuple(tuple(bands.get(column, ())) for column in columns.split(","))
 
 
-def offer(column: pd.Series[Any]) -> str:
-    """Say how a column of numbers could be cut; nothing if it is not one of numbers."""
+def suggest_bands(column: pd.Series[Any]) -> str:
+    """Suggest bands for a column of numbers; return "" for any other column."""
     values = floats(column)
-    there = values[~np.isnan(values)]
-    if len(there) < len(values) or len(np.unique(there)) < len(QUARTERS) + 1:
+    present = values[~np.isnan(values)]
+    if len(present) < len(values) or len(np.unique(present)) < len(QUARTERS) + 1:
         return ""
-    at = np.quantile(there, QUARTERS, method="higher")
+    at = np.quantile(present, QUARTERS, method="higher")
     texts = dict.fromkeys(f"{float(f'{edge:.2g}'):g}" for edge in at)
     edges = ",".join(texts)
     python = f"bands={{{str(column.name)!r}: [{edges}]}}"

@@ -1,16 +1,16 @@
 """The basis of an additive model: the one map from positions in columns to a model's inputs.
 
-`Piecewise` writes a cell as its *position* in the column: a number's among the knots (2.5 is half
-the way from the third to the fourth), a category's number, one more for an unknown category, and -1
-for a missing value. Inputs are
+`Piecewise` writes a cell as its *position* in the column: a number's among the knots (2.5 is
+halfway from the third to the fourth), a category's number, the next number for an unknown category,
+and -1 for a missing value. Inputs are
 
-- *ramps* of numbers, one from each knot to the next: 0 before it and 1 behind it, less the mean of
-  the training rows, times a scale;
+- *segments* of numbers, one between each pair of neighbouring knots: 0 before, 1 after, linear in
+  between, minus the mean of the training rows, times a scale;
 - *indicators* of categories and of missing values.
 
-At a missing value ramps are 0, and indicators of categories have the shares of these among training
-rows; so they do at an unknown category. Between knots inputs are linear in the position: a column
-is a table with a line of inputs for each position, and nothing else.
+At a missing value segments are 0, and indicators of categories have the shares of the categories
+among training rows; the same holds for an unknown category. Between knots inputs are linear in the
+position, so a column is a table with a line of inputs for each position.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 MISSING = -1.0  # the position of a missing value
-FEW = 8  # models whose scores are added up one by one
+MAX_MODELS = 8  # models whose scores are summed one by one
 AT_ONCE = 1024  # rows that are looked up at a time: more leave the processor's cache
 
 
@@ -42,14 +42,14 @@ class ColumnTable(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """The map from positions ``(..., columns)`` to inputs ``(..., width)``: ramps, then indicators.
+    """Map positions ``(..., columns)`` to inputs ``(..., width)``: segments, then indicators.
 
     Attributes
     ----------
     column, start
-        Of each input, its column, and the position where its ramp begins or that it indicates.
+        Of each input, its column, and the position where its segment begins or that it indicates.
     mean, scale
-        Of each ramp.
+        Of each segment.
     share
         Of each indicator, its value where the column's value is missing or unknown.
     known
@@ -75,24 +75,25 @@ class Basis:
 
     def dense(self, cells: Tensor) -> Tensor:
         """Return the inputs, ``(..., width)``, of positions ``(..., columns)``."""
-        flat, ramps = cells.flatten(0, -2), len(self.mean)
-        missing, own = flat == MISSING, self.column[:ramps]
+        flat, segments = cells.flatten(0, -2), len(self.mean)
+        missing, columns = flat == MISSING, self.column[:segments]
         found = flat.new_zeros(len(flat), self.width)
-        slopes = flat.index_select(1, own).sub_(self.start[:ramps]).clamp_(0, 1)
+        slopes = flat.index_select(1, columns).sub_(self.start[:segments]).clamp_(0, 1)
         slopes.sub_(self.mean).mul_(self.scale)
         if missing.any():
-            slopes.masked_fill_(missing.index_select(1, own), 0.0)
-        found[:, :ramps] = slopes
-        flags, first = ((self.start[ramps:] == at).nonzero()[:, 0] + ramps for at in (MISSING, 0.0))
+            slopes.masked_fill_(missing.index_select(1, columns), 0.0)
+        found[:, :segments] = slopes
+        indicated = self.start[segments:]
+        flags, first = ((indicated == at).nonzero()[:, 0] + segments for at in (MISSING, 0.0))
         found[:, flags] = missing[:, self.column[flags]].to(found)
-        own = self.column[first]  # categories' columns
-        chosen, last = flat.index_select(1, own), self.known[own] - 1
-        indicated = (chosen >= 0) & (chosen <= last)
+        columns = self.column[first]  # of categories
+        chosen, last = flat.index_select(1, columns), self.known[columns] - 1
+        is_known = (chosen >= 0) & (chosen <= last)
         chosen = first + chosen.clamp(min=0).minimum(last).long()
-        found.scatter_add_(1, chosen, indicated.to(found))
+        found.scatter_add_(1, chosen, is_known.to(found))
         nowhere = (missing | (flat >= self.known)) & self.known.isfinite()
         if nowhere.any():
-            found[:, ramps:] += self.share * nowhere.index_select(1, self.column[ramps:])
+            found[:, segments:] += self.share * nowhere.index_select(1, self.column[segments:])
         return found.view(*cells.shape[:-1], self.width)
 
     @cached_property
@@ -110,7 +111,7 @@ class Basis:
 
     @cached_property
     def ends(self) -> np.ndarray:
-        """Where each column's lines begin if all tables stand one below the other, and the end."""
+        """Where each column's lines begin if all tables are concatenated, and the end."""
         return np.cumsum([0, *(self.sizes + 1)])
 
     def lookup(self, cells: Tensor) -> tuple[Tensor, Tensor]:
@@ -137,20 +138,20 @@ class Basis:
         return last.float(), lowest.int(), first.int(), between
 
     def heights(self, coefficients: Tensor) -> Tensor:
-        """From coefficients of inputs ``(width, m)`` to lines' parts of scores ``(lines, m)``."""
+        """Return lines' parts of scores ``(lines, m)`` for coefficients ``(width, m)``."""
         found = [coefficients[:0]]
         for inputs, known, values in self.tables:
-            own = coefficients[inputs]
-            found += [own[:known], values @ own]
+            column = coefficients[inputs]
+            found += [column[:known], values @ column]
         return torch.cat(found)
 
     def pull(self, sums: Tensor) -> Tensor:
-        """From sums over rows by line ``(lines, m)`` to sums of inputs ``(width, m)``."""
+        """Return sums of inputs ``(width, m)`` for sums over rows by line ``(lines, m)``."""
         found = sums.new_empty(self.width, sums.shape[1])
         lines = torch.split(sums, (self.sizes + 1).tolist())
-        for (inputs, known, values), own in zip(self.tables, lines, strict=True):
-            each = values.T @ own[known:]
-            each[:known] += own[:known]
+        for (inputs, known, values), column in zip(self.tables, lines, strict=True):
+            each = values.T @ column[known:]
+            each[:known] += column[:known]
             found[inputs] = each
         return found
 
@@ -161,13 +162,13 @@ class Basis:
             weights.new_empty(len(cells), len(weights)),
         )
         for k in range(0, len(cells), AT_ONCE):
-            found[k : k + AT_ONCE] = added_up(*self.lookup(cells[k : k + AT_ONCE]), heights)
+            found[k : k + AT_ONCE] = sum_heights(*self.lookup(cells[k : k + AT_ONCE]), heights)
         return found
 
 
-def added_up(lines: Tensor, parts: Tensor, heights: Tensor) -> Tensor:
-    """Return each row's parts of its lines' heights ``(lines, m)``, added up: ``(n, m)``."""
-    if heights.shape[1] > FEW:
+def sum_heights(lines: Tensor, parts: Tensor, heights: Tensor) -> Tensor:
+    """Return the sum of each row's parts of its lines' heights ``(lines, m)``: ``(n, m)``."""
+    if heights.shape[1] > MAX_MODELS:
         return embedding_bag(lines, heights, per_sample_weights=parts, mode="sum")
-    each = (own.index_select(0, lines.flatten()).view_as(parts) for own in heights.T.contiguous())
-    return torch.stack([own.mul_(parts).sum(1) for own in each], dim=1)
+    each = (one.index_select(0, lines.flatten()).view_as(parts) for one in heights.T.contiguous())
+    return torch.stack([one.mul_(parts).sum(1) for one in each], dim=1)

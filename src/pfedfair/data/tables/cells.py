@@ -1,6 +1,6 @@
-"""What a cell of a table says, whatever program read it.
+"""The value of a cell of a table, independent of the program that read it.
 
-The codes 1, "1" and 1.0 are one; so are True and "true". Cells without a word or number
+The codes 1, "1" and 1.0 are equal; so are True and "true". Cells without a word or number
 are missing values.
 """
 
@@ -15,14 +15,14 @@ import pandas as pd
 
 from pfedfair._util.errors import InputError
 
-EMPTY = frozenset({"", "?", "nan", "<na>"})  # words that say that there is nothing
+EMPTY = frozenset({"", "?", "nan", "<na>"})  # words for a missing value
 WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 LARGEST = 1e300  # larger numbers count as this one: sums and differences stay finite
 DECIMAL = re.compile(r"[+-]?((\d+\.\d*|\.\d+)([eE][+-]?\d+)?|\d+[eE][+-]\d+)")  # 1e5 is a code
 
 
 def canonical(cell: Any) -> str | None:
-    """One text for all spellings of a value; None for a missing value.
+    """Return one text for all spellings of a value; None for a missing value.
 
     >>> [canonical(cell) for cell in (1, "1", 1.0, " 01 ", "1.0", True, "TRUE", 0.5, "a b", "?")]
     ['1', '1', '1', '1', '1', 'True', 'True', '0.5', 'a b', None]
@@ -52,7 +52,7 @@ def canonical(cell: Any) -> str | None:
 
 
 def order(word: str) -> tuple[bool, float, str]:
-    """Sort words by it: numbers come first, by their size."""
+    """Return a sort key of words: numbers come first, by value."""
     number = bool(WHOLE.fullmatch(word) or DECIMAL.fullmatch(word))
     return not number, float(word) if number else 0.0, word
 
@@ -75,7 +75,7 @@ def factor(column: pd.Series[Any]) -> tuple[np.ndarray, list[str]]:
 
 
 def floats(column: pd.Series[Any]) -> np.ndarray:
-    """The numbers of a column; NaN where a cell is empty, infinite or no number."""
+    """Return the numbers of a column; NaN where a cell is missing, infinite or no number."""
     if pd.api.types.is_timedelta64_dtype(column):
         values = column.dt.total_seconds().to_numpy(np.float64)
     elif not pd.api.types.is_numeric_dtype(column):

@@ -1,7 +1,7 @@
-"""Text with a row for each line: how it is written is found by looking at it.
+"""Read delimited text, whose format is inferred from its content.
 
-Files come with other separators than commas, packed, with byte-order marks, from Windows, and with
-decimal commas. What is not certain is noted.
+Files may have other separators than commas, decimal commas, byte-order marks, compression, or an
+encoding of Windows. A note reports each uncertain inference.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ import pandas as pd
 
 from pfedfair._util.errors import InputError
 
-HEAD = 1 << 18  # characters that are looked at
+HEAD = 1 << 18  # characters that are examined
 BLOCK = 1 << 20
-SEPARATORS = ("\t", ";", "|", ",")  # the first of those that fit as well
+SEPARATORS = ("\t", ";", "|", ",")  # of equally good ones the first
 ALIKE = 0.9  # of the lines have as many cells as the first, if a separator fits
 HINT = re.compile(r'"?sep=(.)"?\s*')  # a first line for spreadsheet programs
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 PACKED = {gzip.open: "gzip", bz2.open: "bz2", lzma.open: "xz"}
-SOME = 1000  # words of a column that are looked at first
+SAMPLE = 1000  # words of a column that are examined first
 NUMBERLIKE = re.compile(r"\s*[+-]?[\d.,]+([eE][+-]?\d+)?\s*")
 MOSTLY = 0.95  # of a column's words are written as numbers
 COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?,\d+([eE][+-]?\d+)?\s*")  # 1.234,5
 POINTS = re.compile(r"\s*[+-]?\d{1,3}(\.\d{3})+\s*")  # 1.234, where commas are decimal
 WHOLE = re.compile(r"\s*[+-]?\d+\s*")
 THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*")  # 1,234.5
-PLAIN = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*")
+UNMARKED = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file of text is written: the options of pandas' reader, and what there is to say."""
+    """The format of a text file: the options of pandas' reader, and notes."""
 
     path: Path
     encoding: str
@@ -58,12 +58,12 @@ class Layout:
             "sep": self.separator, "encoding": self.encoding, "compression": self.compression,
             "decimal": self.decimal, "header": 0, "names": list(self.names),
             "skiprows": self.above, "index_col": False, "skipinitialspace": True,
-            "low_memory": False,  # in parts, codes of one column would be numbers here, words there
+            "low_memory": False,  # else some codes of a column are read as numbers
         }  # fmt: skip
 
 
 def look(path: Path) -> Layout:
-    """Find out how a file is written; refuse columns without a name of their own."""
+    """Infer the format of a file; refuse columns without a unique name."""
     with path.open("rb") as file:
         begin = file.read(6)
     opened: Any = next((how for mark, how in OPENERS.items() if begin.startswith(mark)), open)
@@ -84,12 +84,12 @@ def look(path: Path) -> Layout:
 
 
 def read(layout: Layout) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Read the whole file; return its columns and what there is to say."""
+    """Read the whole file; return its columns and notes."""
     frame = pd.read_csv(layout.path, **layout.options())
     if layout.separator != "," and layout.decimal == "." and any(_has_commas(frame)):
         layout = replace(layout, decimal=",")
         commas = tuple(_has_commas(frame))
-        note = f"Commas are decimal, 1,5 is 1.5, as in {_some(commas)}."
+        note = f"Commas are decimal, 1,5 is 1.5, as in {_listed(commas)}."
         frame = pd.read_csv(layout.path, **layout.options())
         layout = replace(layout, notes=(*layout.notes, note))
     frame, notes = parse_numbers(frame, layout.decimal)
@@ -97,14 +97,14 @@ def read(layout: Layout) -> tuple[pd.DataFrame, tuple[str, ...]]:
 
 
 def parts(layout: Layout, rows: int) -> Iterator[pd.DataFrame]:
-    """Read a file so many rows at a time; `layout` says whether commas are decimal."""
+    """Read a file in parts of so many `rows`; `layout` says whether commas are decimal."""
     with pd.read_csv(layout.path, chunksize=rows, **layout.options()) as reader:
         for frame in reader:
             yield parse_numbers(frame, layout.decimal)[0]
 
 
 def parse_numbers(frame: pd.DataFrame, decimal: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Write numbers that have marks for thousands, or decimal commas among words, as numbers."""
+    """Parse numbers with thousands separators, or with decimal commas among words."""
     changed: dict[str, pd.Series[Any]] = {}
     for name in _texts(frame):
         column = frame[name]
@@ -113,7 +113,7 @@ def parse_numbers(frame: pd.DataFrame, decimal: str) -> tuple[pd.DataFrame, tupl
             able = found | column.str.fullmatch(WHOLE)
         else:
             found = column.str.fullmatch(THOUSANDS)
-            able = found | column.str.fullmatch(PLAIN)
+            able = found | column.str.fullmatch(UNMARKED)
         if not found.any() or able.sum() < MOSTLY * column.notna().sum():
             continue
         mark = "." if decimal == "," else ","
@@ -126,12 +126,12 @@ def parse_numbers(frame: pd.DataFrame, decimal: str) -> tuple[pd.DataFrame, tupl
         return frame, ()
     mark = "." if decimal == "," else ","
     marked = tuple(c for c in clean if frame[c].str.contains(rf"\d[{mark}]\d{{3}}").any())
-    note = f"'{mark}' marks thousands, 1{mark}234 is 1234, in {_some(marked)}."
+    note = f"'{mark}' marks thousands, 1{mark}234 is 1234, in {_listed(marked)}."
     return frame.assign(**clean), (note,) if marked else ()
 
 
 def _encoding(path: Path, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
-    """By the mark at the beginning; otherwise UTF-8, if all of the file is, or that of Windows."""
+    """Infer the encoding: by a byte-order mark, else UTF-8 if the file is valid, else Windows."""
     block = file.read(BLOCK)
     for mark, name in MARKS.items():
         if block.startswith(mark):
@@ -156,15 +156,15 @@ def _encoding(path: Path, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
 def _of_windows(
     path: Path, error: UnicodeDecodeError, block: bytes, lines: int
 ) -> tuple[str, tuple[str, ...]]:
-    """The encoding of a file that is not in UTF-8, with a word of it to judge by."""
-    some = error.object
-    wrong = some.decode("utf-8", "replace").count("�")
-    if sum(ord(letter) > 127 for letter in some.decode("utf-8", "ignore")) > wrong:
-        line = lines + some[: error.start].count(b"\n") + 1
+    """Return the encoding of a file that is not in UTF-8, and a note with an example."""
+    data = error.object
+    wrong = data.decode("utf-8", "replace").count("�")
+    if sum(ord(letter) > 127 for letter in data.decode("utf-8", "ignore")) > wrong:
+        line = lines + data[: error.start].count(b"\n") + 1
         raise InputError(f"{path} is in UTF-8, but for line {line}: save it as UTF-8 anew.")
-    undefined = any(byte in some for byte in b"\x81\x8d\x8f\x90\x9d")
+    undefined = any(byte in data for byte in b"\x81\x8d\x8f\x90\x9d")
     name = "latin-1" if undefined else "cp1252"
-    around = some[max(error.start - 20, 0) : error.start + 20].decode(name)
+    around = data[max(error.start - 20, 0) : error.start + 20].decode(name)
     words = [word for word in re.findall(r"\w+", around) if not word.isascii()]
     such = f", such as '{words[0]}'" if words else ""
     return name, (
@@ -174,9 +174,9 @@ def _of_windows(
 
 
 def _separator(text: str, cut: bool, hint: str | None) -> tuple[str, list[list[str]]]:
-    """The separator that gives most cells, as many in each line; and the first lines' cells.
+    """Return the separator that gives most cells, equally many in each line, and the first rows.
 
-    One behind which quotes do not end a cell is no separator, if there is another.
+    A separator after which quotes do not end a cell is used only if there is no other.
     """
     found: dict[str, list[list[str]]] = {}
     score: dict[str, tuple[bool, bool, int]] = {}
@@ -203,9 +203,9 @@ def _separator(text: str, cut: bool, hint: str | None) -> tuple[str, list[list[s
 
 def _quoted_well(text: str, separator: str) -> bool:
     """Whether cells that begin with a quote end with one."""
-    some = text[: text.rfind("\n") + 1] or text  # the last line may be cut
+    lines = text[: text.rfind("\n") + 1] or text  # the last line may be cut
     try:
-        for _ in csv.reader(io.StringIO(some, newline=""), delimiter=separator,
+        for _ in csv.reader(io.StringIO(lines, newline=""), delimiter=separator,
                             skipinitialspace=True, strict=True):  # fmt: skip
             pass
     except csv.Error:
@@ -214,12 +214,12 @@ def _quoted_well(text: str, separator: str) -> bool:
 
 
 def _names(path: Path, rows: list[list[str]]) -> tuple[str, ...]:
-    """The names of columns; what has no name is called as pandas does."""
+    """Return the names of columns; unnamed ones are named as by pandas."""
     first, *others = rows
     named = [name.strip() for name in first]
     twice = next((n for k, n in enumerate(named) if n and n in named[:k]), None)
     if twice is not None:
-        values = PLAIN.fullmatch(twice)
+        values = UNMARKED.fullmatch(twice)
         what = "if its first line has values, put a line of names above it" if values else (
             "rename or delete one")  # fmt: skip
         raise InputError(f"{path} has more than one column '{twice}': {what}.")
@@ -235,19 +235,19 @@ def _names(path: Path, rows: list[list[str]]) -> tuple[str, ...]:
 
 
 def _texts(frame: pd.DataFrame) -> list[str]:
-    """Columns of words that look like numbers, by some of them."""
+    """Return the columns of words of which a sample looks like numbers."""
     found = []
     for name in frame.columns:
         if pd.api.types.is_string_dtype(frame[name]):
             words = frame[name].dropna()
-            some = words.iloc[:: max(1, len(words) // SOME)]
-            if len(some) and some.str.fullmatch(NUMBERLIKE).mean() >= 0.5:
+            sample = words.iloc[:: max(1, len(words) // SAMPLE)]
+            if len(sample) and sample.str.fullmatch(NUMBERLIKE).mean() >= 0.5:
                 found.append(name)
     return found
 
 
 def _has_commas(frame: pd.DataFrame) -> list[str]:
-    """Columns of numbers with decimal commas."""
+    """Return the columns of numbers with decimal commas."""
     found = []
     for name in _texts(frame):
         column = frame[name].dropna()
@@ -258,6 +258,6 @@ def _has_commas(frame: pd.DataFrame) -> list[str]:
     return found
 
 
-def _some(names: tuple[str, ...]) -> str:
+def _listed(names: tuple[str, ...]) -> str:
     named = ", ".join(f"'{name}'" for name in names[:4])
     return f"{named} and {len(names) - 4} more" if len(names) > 4 else named

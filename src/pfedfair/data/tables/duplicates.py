@@ -1,8 +1,8 @@
-"""Whether a column is another one once more: the label or S, in other words or on another scale.
+"""Detect columns that copy the label or S, in other words or on another scale.
 
-Where each value is that of many rows, a copy has one word for each. Where hardly two rows are
-alike, any two columns have that, and say nothing by it: there a copy has the same order of rows, or
-the reversed one.
+If each value has many rows, a copy has one word for each value. If nearly all values differ, this
+holds for any two columns and is no evidence: then a copy has the same order of rows, or the
+reversed one.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ import pandas as pd
 from pfedfair.data.tables import dates
 from pfedfair.data.tables.cells import floats
 
-COPY = 20  # rows that show that a column is a copy
-SLIPS, MOST_SLIPS = 0.01, 10  # of a copy, the part of rows that differ, and words too many
-FEW = 50  # values of a column that may determine another one
+COPY = 20  # rows that are evidence of a copy
+SLIPS, MOST_SLIPS = 0.01, 10  # of a copy: share of rows that may differ, and extra words
+MAX_VALUES = 50  # of a column that may determine another one
 MOST_CODES = 20  # numbers that may stand for words: more are compared by their order
-EACH = 4  # rows of a value, on average, for which one word says something
+MIN_ROWS_PER_VALUE = 4  # on average, for a comparison by words
 
 
 @dataclass(frozen=True)
 class Protected:
-    """What no input may be a copy of.
+    """A column that no input may copy.
 
-    `codes` say which of `n` values each row has; `numbers` are what they stand for, if the column
-    is one of numbers.
+    `codes` say which of `n` values each row has; `numbers` are the values of a column of numbers.
     """
 
     name: str
@@ -46,9 +45,9 @@ class Protected:
     def is_copied(
         self, forms: Sequence[tuple[np.ndarray, int]], column: pd.Series[Any], kind: str
     ) -> bool:
-        """Whether a column of this `kind` is it: by its values' numbers in any of the `forms`."""
+        """Whether a column of this `kind` is a copy, by its values' codes in any of the `forms`."""
         by_order = self.numbers is not None and self.n > MOST_CODES and kind != "text"
-        if len(column) >= EACH * self.n and not by_order:
+        if len(column) >= MIN_ROWS_PER_VALUE * self.n and not by_order:
             return any(same_words(*form, self.codes, self.n) for form in forms)
         if self.numbers is None:
             return False
@@ -60,17 +59,17 @@ class Protected:
 
 
 def same_order(cells: np.ndarray, other: np.ndarray) -> bool:
-    """Whether rows have the same order by two columns of numbers, or the reversed one.
+    """Whether two columns of numbers order the rows equally, or in reverse.
 
-    But for missing values (NaN) and a few slips. Each must have about as many different numbers.
+    Missing values (NaN) and a few slips are allowed. Both must have about as many distinct numbers.
 
     >>> same_order(np.arange(30.0), 100 - np.arange(30.0) ** 2)
     True
     """
-    there = ~(np.isnan(cells) | np.isnan(other))
-    if there.sum() < max(COPY, len(cells) / 2):
+    present = ~(np.isnan(cells) | np.isnan(other))
+    if present.sum() < max(COPY, len(cells) / 2):
         return False
-    cells, other = cells[there], other[there]
+    cells, other = cells[present], other[present]
     different, n = len(np.unique(cells)), len(np.unique(other))
     if n < 2 or abs(different - n) > MOST_SLIPS + SLIPS * n:
         return False
@@ -79,9 +78,9 @@ def same_order(cells: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _rises(values: np.ndarray, slips: int) -> bool:
-    """Whether numbers never fall, if so many of them are taken out."""
+    """Whether numbers never fall once at most `slips` of them are removed."""
     falls = int((np.diff(values) < 0).sum())
-    if falls == 0 or falls > 2 * slips:  # one number makes two falls at the most
+    if falls == 0 or falls > 2 * slips:  # one number makes at most two falls
         return falls == 0
     ends: list[float] = []  # the least end of a row of 1, 2, 3... numbers that never fall
     for value in values.tolist():
@@ -90,8 +89,8 @@ def _rises(values: np.ndarray, slips: int) -> bool:
     return len(values) - len(ends) <= slips
 
 
-def folded(cells: np.ndarray, words: Sequence[str]) -> Iterator[tuple[np.ndarray, int]]:
-    """The cells of words, and how many there are, if capitals and spaces are no difference."""
+def fold_case(cells: np.ndarray, words: Sequence[str]) -> Iterator[tuple[np.ndarray, int]]:
+    """Yield the codes and number of words that ignore case and spaces, if this merges any."""
     known: dict[str, int] = {}
     order = [known.setdefault(" ".join(w.casefold().split()), len(known)) for w in words]
     if len(known) < len(words):
@@ -99,10 +98,10 @@ def folded(cells: np.ndarray, words: Sequence[str]) -> Iterator[tuple[np.ndarray
 
 
 def same_words(cells: np.ndarray, different: int, other: np.ndarray, n: int) -> bool:
-    """Whether two columns are one, perhaps in other words, but for missing values and a few slips.
+    """Whether two columns are equal, perhaps in other words, but for a few slips.
 
-    Or to be missing is one of the words. Cells are numbers from 0, of so many different values,
-    -1 if they are missing; `other` has `n` different ones.
+    Missing values are ignored, or are one of the words. Cells are codes from 0 of so many
+    `different` values, -1 if missing; `other` has `n` different ones.
     """
     if len(cells) < COPY or different > MOST_SLIPS + n:
         return False
@@ -114,10 +113,10 @@ def same_words(cells: np.ndarray, different: int, other: np.ndarray, n: int) -> 
     else:  # a table of all pairs would be larger than the columns
         found, size = np.unique(both, return_counts=True)
     word, value = found // n - 1, found % n
-    there = word >= 0
-    if different + int(not there.all()) == n > 1 and len(found) == n:
+    present = word >= 0
+    if different + int(not present.all()) == n > 1 and len(found) == n:
         return True
-    word, value, size = word[there], value[there], size[there]
+    word, value, size = word[present], value[present], size[present]
     if size.sum() < max(COPY, len(cells) / 2):
         return False
     of_word, of_value = np.zeros(different, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -135,8 +134,8 @@ def same_words(cells: np.ndarray, different: int, other: np.ndarray, n: int) -> 
 
 
 def determines(cells: np.ndarray, different: int, other: np.ndarray, n: int) -> bool:
-    """Whether each of a few values, of many rows each, comes with one value of the other column."""
-    if not 2 <= different <= FEW or n > FEW:
+    """Whether each of a column's few and frequent values occurs with one value of another."""
+    if not 2 <= different <= MAX_VALUES or n > MAX_VALUES:
         return False
     pairs = np.bincount((cells + 1) * n + other, minlength=(different + 1) * n)
     pairs = pairs.reshape(different + 1, n)[1:]  # not of missing values

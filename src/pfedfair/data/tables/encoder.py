@@ -1,4 +1,4 @@
-"""From columns to the inputs of a network."""
+"""Encode columns as the inputs of a network."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch import Tensor
 
 from pfedfair._util.errors import known
 from pfedfair.data.dataset import Dataset
-from pfedfair.data.tables.arrays import Pixels, Wide
+from pfedfair.data.tables.arrays import EmbeddingScaler, Pixels
 from pfedfair.data.tables.cells import factor, floats
-from pfedfair.data.tables.dates import needed
-from pfedfair.data.tables.ordinals import Ordered
+from pfedfair.data.tables.dates import require_column
+from pfedfair.data.tables.ordinals import OrderedColumns
 from pfedfair.data.tables.piecewise import Piecewise, Unseen
 
 MISSING = "?"
@@ -27,8 +27,8 @@ class Encoder:
     """Numbers standardised, categories one-hot.
 
     Means and scales come from training rows only; so do a column's categories, unless the data set
-    declares them. A category that is not among them encodes as zeros. A missing value of a
-    column of numbers is as the mean; columns in `gaps`, which had such in training, flag them too.
+    declares them. Any other category encodes as zeros. A missing number encodes as the mean;
+    columns in `gaps`, which had missing values in training, have a missing indicator, too.
     """
 
     mean: dict[str, float]
@@ -40,13 +40,13 @@ class Encoder:
     def fit(cls, data: Dataset, rows: np.ndarray, exclude: str | None = None) -> Encoder:
         """Fit on the given rows of `data`; the column `exclude` is not an input."""
         numeric = [c for c in data.numeric if c != exclude]
-        train = {c: pd.Series(floats(needed(data.frame, c).iloc[rows])) for c in numeric}
+        train = {c: pd.Series(floats(require_column(data.frame, c).iloc[rows])) for c in numeric}
         mean, scale = {}, {}
         for c, v in train.items():
             mean[c], scale[c] = mean_and_scale(v)
         gaps = tuple(c for c, v in train.items() if v.isna().any())
         seen = {
-            c: v or tuple(sorted(set(text(needed(data.frame, c).iloc[rows]))))
+            c: v or tuple(sorted(set(text(require_column(data.frame, c).iloc[rows]))))
             for c, v in data.categorical.items()
             if c != exclude
         }
@@ -65,19 +65,19 @@ class Encoder:
 
     @property
     def width(self) -> int:
-        levels = sum(len(levels) for levels in self.categories.values())
-        return len(self.mean) + len(self.gaps) + levels
+        one_hot = sum(len(values) for values in self.categories.values())
+        return len(self.mean) + len(self.gaps) + one_hot
 
     def transform(self, frame: Any) -> np.ndarray:
         """Return the inputs of the network, float32 of shape ``(len(frame), width)``."""
-        cells = {c: floats(needed(frame, c)) for c in self.mean}
+        cells = {c: floats(require_column(frame, c)) for c in self.mean}
         with np.errstate(over="ignore"):  # new rows may be far off; they are clipped
             parts = [(cells[c] - self.mean[c])[:, None] / self.scale[c] for c in self.mean]
         parts = [np.where(np.isnan(p), 0.0, np.clip(p, -FARTHEST, FARTHEST)) for p in parts]
         parts += [np.isnan(cells[c])[:, None] for c in self.gaps]
-        for column, levels in self.categories.items():
-            values = text(needed(frame, column))
-            parts.append(values[:, None] == np.asarray(levels, dtype=object)[None, :])
+        for column, categories in self.categories.items():
+            values = text(require_column(frame, column))
+            parts.append(values[:, None] == np.asarray(categories, dtype=object)[None, :])
         none = np.zeros((len(frame), 0), dtype=np.float32)
         return np.concatenate([none, *(p.astype(np.float32) for p in parts)], axis=1)
 
@@ -85,11 +85,11 @@ class Encoder:
 
     def unseen(self, frame: Any, packed: np.ndarray) -> Unseen:
         """Count cells of a category, or missing values, that training rows did not have."""
-        empty = {c: int(np.isnan(floats(needed(frame, c))).sum())
+        empty = {c: int(np.isnan(floats(require_column(frame, c))).sum())
                  for c in self.mean if c not in self.gaps}  # fmt: skip
-        levels = {c: int((~np.isin(text(needed(frame, c)), names)).sum())
-                  for c, names in self.categories.items()}  # fmt: skip
-        return {c: n for c, n in levels.items() if n}, {c: n for c, n in empty.items() if n}
+        unknown = {c: int((~np.isin(text(require_column(frame, c)), names)).sum())
+                   for c, names in self.categories.items()}  # fmt: skip
+        return {c: n for c, n in unknown.items() if n}, {c: n for c, n in empty.items() if n}
 
     def unpack(self, packed: Tensor) -> Tensor:
         return packed
@@ -101,7 +101,7 @@ class Encoder:
         return {}
 
 
-Inputs = Encoder | Piecewise | Ordered | Wide | Pixels
+Inputs = Encoder | Piecewise | OrderedColumns | EmbeddingScaler | Pixels
 
 
 ENCODINGS: dict[str, type[Encoder] | type[Piecewise]] = {
@@ -111,40 +111,40 @@ ENCODINGS: dict[str, type[Encoder] | type[Piecewise]] = {
 
 
 def fit(data: Dataset, clients: Sequence[np.ndarray], exclude: str | None = None) -> Inputs:
-    """Fit what turns the rows of `data` into inputs, on the training rows of all clients."""
+    """Fit an encoder of the rows of `data` on the training rows of all clients."""
     if data.array is None:
         kind = ENCODINGS[known("encoding", data.encoding, ENCODINGS)]
         return kind.fit(data, np.concatenate(clients), exclude)
     if data.array.ndim > 2:
         return Pixels(data.array.shape[1:])
-    return Wide.fit(data.array, clients, data.scaling)
+    return EmbeddingScaler.fit(data.array, clients, data.scaling)
 
 
 def from_dict(about: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Inputs:
-    """Make it again from what its `to_dict` and `tensors` returned."""
+    """Create an encoder from its `to_dict` and `tensors`."""
     kind = about.get("kind", "columns")
     if kind == "piecewise":
         return Piecewise.from_dict(about)
     if kind == "ordered":
-        return Ordered.from_dict(about)
+        return OrderedColumns.from_dict(about)
     if kind == "wide":
-        return Wide(tensors["mean"], tensors["turn"])
+        return EmbeddingScaler(tensors["mean"], tensors["turn"])
     if kind == "pixels":
         return Pixels(tuple(about["shape"]))
-    categories = {c: tuple(levels) for c, levels in about["categories"].items()}
+    categories = {c: tuple(values) for c, values in about["categories"].items()}
     return Encoder(about["mean"], about["scale"], categories, tuple(about.get("gaps", ())))
 
 
 def mean_and_scale(values: pd.Series[Any]) -> tuple[float, float]:
-    """Mean and standard deviation, however large or small the numbers are."""
+    """Return the mean and standard deviation, without overflow or underflow."""
     if not values.notna().any():
         return 0.0, 1.0
     _, exponent = np.frexp(values.abs().max())
     power = 2.0 ** max(int(exponent) - 1, -1000)  # nothing is rounded by it
-    near = values / power
+    scaled = values / power
     # A constant's standard deviation is a rounding error, not a scale.
-    scale = float(near.std(ddof=0)) * power if values.nunique() > 1 else 1.0
-    return float(near.mean()) * power, scale or 1.0
+    scale = float(scaled.std(ddof=0)) * power if values.nunique() > 1 else 1.0
+    return float(scaled.mean()) * power, scale or 1.0
 
 
 def text(column: pd.Series[Any]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""From values of columns to the codes of labels and groups."""
+"""Encode labels and groups as integers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pfedfair._util.errors import InputError, known, option
-from pfedfair.data.tables.bands import Bands, cut, offer
+from pfedfair.data.tables.bands import Bands, cut, suggest_bands
 from pfedfair.data.tables.cells import canonical, factor, order
 
 MOST_VALUES = 100  # of a sensitive attribute, before they are merged
@@ -19,7 +19,7 @@ MANY = 5  # values of a sensitive number; of more, bands are offered
 
 
 def columns_of(given: str | Sequence[str]) -> list[str]:
-    """Return names of columns: a list, or a text with commas between, as in a command.
+    """Return a list of column names, given as a list or as text with commas, as in a command.
 
     >>> columns_of("sex,race"), columns_of(["sex", "race"])
     (['sex', 'race'], ['sex', 'race'])
@@ -29,8 +29,8 @@ def columns_of(given: str | Sequence[str]) -> list[str]:
     return list(map(str, given))
 
 
-def joined(columns: str | Sequence[str]) -> str:
-    """Return names of sensitive columns with commas between, which no name may have."""
+def join_names(columns: str | Sequence[str]) -> str:
+    """Join the names of sensitive columns with commas, which no name may contain."""
     if isinstance(columns, str):
         return columns
     for name in map(str, columns):
@@ -50,20 +50,20 @@ def codes(
         raise InputError(f"{what} must have {least} to {most} different values, it has {n}.")
     values = sorted(words, key=order)
     if isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered:
-        place_of = {canonical(value): k for k, value in enumerate(column.dtype.categories)}
-        values = sorted(words, key=lambda word: place_of[word])
-    place = np.array([values.index(word) for word in words], dtype=np.int64)
-    return np.asarray(place[found]), tuple(values)
+        rank = {canonical(value): k for k, value in enumerate(column.dtype.categories)}
+        values = sorted(words, key=lambda word: rank[word])
+    code = np.array([values.index(word) for word in words], dtype=np.int64)
+    return np.asarray(code[found]), tuple(values)
 
 
-def positive_last(
+def put_positive_last(
     y: np.ndarray, names: tuple[str, ...], positive: Any
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Number labels so that the `positive` one is the last: of two, the one coded 1."""
     word = known("label", canonical(positive) or str(positive), names)
-    now = (*(name for name in names if name != word), word)
-    place = np.array([now.index(name) for name in names], dtype=np.int64)
-    return np.asarray(place[y]), now
+    order = (*(name for name in names if name != word), word)
+    code = np.array([order.index(name) for name in names], dtype=np.int64)
+    return np.asarray(code[y]), order
 
 
 def cross(
@@ -82,8 +82,8 @@ def cross(
     try:
         return _cross(frame, attributes, merge_groups, part, bands)
     except InputError as error:
-        offered = next(filter(None, (offer(frame[c]) for c in numbers)), "")
-        raise InputError(f"{error}{offered}") from None
+        suggestion = next(filter(None, (suggest_bands(frame[c]) for c in numbers)), "")
+        raise InputError(f"{error}{suggestion}") from None
 
 
 def _cross(
@@ -115,15 +115,15 @@ def _cross(
             "group of them, or leave their rows out."
         )
     if len(small):
-        kept = [z for z in range(len(size)) if z not in set(small.tolist())]
+        large = [z for z in range(len(size)) if z not in set(small.tolist())]
         rest = sum(size[z] for z in small)
-        if rest < FEWEST and kept:  # too small even so: they join the smallest group
-            smallest = min(kept, key=lambda z: size[z])
+        if rest < FEWEST and large:  # still too small: they join the smallest large group
+            smallest = min(large, key=lambda z: size[z])
             small = np.append(small, smallest)
-            kept.remove(smallest)
-        merged = {z: len(kept) for z in small.tolist()} | {z: i for i, z in enumerate(kept)}
+            large.remove(smallest)
+        merged = {z: len(large) for z in small.tolist()} | {z: i for i, z in enumerate(large)}
         s = np.array([merged[z] for z in range(len(size))])[s]
-        names = (*(names[z] for z in kept), " + ".join(names[z] for z in sorted(small)))
+        names = (*(names[z] for z in large), " + ".join(names[z] for z in sorted(small)))
     if not least <= (n := len(names)) <= MOST_GROUPS:
         able = f"2 to {MOST_GROUPS} can be compared"
         raise InputError(f"{what} makes {n} group{'s' * (n > 1)}: {able}.")

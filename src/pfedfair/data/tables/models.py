@@ -1,4 +1,4 @@
-"""Which model goes with some rows: how their columns are encoded, and the network's layers."""
+"""Choose the model for a data set: the encoding of its columns, and the network's layers."""
 
 from dataclasses import replace
 
@@ -17,17 +17,17 @@ def with_model(data: Dataset, model: str | None = None, encoding: str | None = N
     """Return the same rows for another model, or another encoding of their columns.
 
     "additive" is a sum of shapes, one of each column: linear in a piecewise-linear basis. "linear"
-    is linear in what the encoding makes, and "mlp" a perceptron on it. A network on pixels has a
-    name of its own.
+    is linear in the encoded inputs, and "mlp" a perceptron on them. A network on pixels has another
+    name.
     """
     if data.array is not None and data.array.ndim > 2:
-        _no(encoding, data)
+        _refuse_encoding(encoding, data)
         return replace(data, model=model or "")
     if model is not None:
         able = MODELS if data.array is None else (LINEAR, MLP)
         known("model", model, able)
     if data.array is not None:
-        _no(encoding, data)
+        _refuse_encoding(encoding, data)
     if encoding is not None:
         known("encoding", encoding, ENCODINGS)
     if model == ADDITIVE:
@@ -50,11 +50,11 @@ def with_model(data: Dataset, model: str | None = None, encoding: str | None = N
 
 
 def settings_of(name: str, model: str | None) -> str:
-    """Whose settings a model of columns has; those for tables of your own are additive models'."""
-    own = name not in PERCEPTRONS
+    """Return the section of tuned settings of a model; "own", for your tables, is additive."""
+    is_own = name not in PERCEPTRONS
     if model == ADDITIVE:
-        return "own" if own else f"{name}-{ADDITIVE}"
-    return f"own-{MLP}" if own and model == MLP else name
+        return "own" if is_own else f"{name}-{ADDITIVE}"
+    return f"own-{MLP}" if is_own and model == MLP else name
 
 
 def _section(data: Dataset, settings: str, hidden: tuple[int, ...]) -> str:
@@ -63,6 +63,6 @@ def _section(data: Dataset, settings: str, hidden: tuple[int, ...]) -> str:
     return settings
 
 
-def _no(encoding: str | None, data: Dataset) -> None:
+def _refuse_encoding(encoding: str | None, data: Dataset) -> None:
     if encoding is not None:
         raise InputError(f"'{data.name}' has no columns to encode: leave out {option('encoding')}.")

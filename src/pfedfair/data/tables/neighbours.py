@@ -1,10 +1,10 @@
-"""What a site sends of a column of numbers: values of enough rows, and means of neighbours.
+"""Summarise a column of numbers for sending: frequent values, and means of neighbours.
 
-A value that enough rows have is sent as it is. The others are put into groups of neighbours:
-those of the least spread of all that have enough rows each (optimal univariate microaggregation,
-Hansen and Mukherjee, IEEE TKDE 15(4), 2003). Groups from the smallest number on would reach over
-gaps, and ramps would have their knots where no row is. For a group stands the mean of those of its
-rows that are closest together, as many as are enough.
+A value that enough rows have is sent unchanged. The others are grouped with their neighbours: of
+all groups that have enough rows each, those of the least spread (optimal univariate
+microaggregation, Hansen and Mukherjee, IEEE TKDE 15(4), 2003). Groups formed from the smallest
+number on would span gaps, and knots would be where no row is. A group is represented by the mean of
+its closest rows, of the minimum number.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from itertools import pairwise
 import numpy as np
 
 MOST_CELLS = 1000  # values that are sent, and again as many means
-FINE = 10  # parts of a group that are looked at as one, in a column of very many numbers
+FINE = 10  # candidate cuts for each group, in a column of very many numbers
 
 
-def grouped(values: np.ndarray, counts: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return numbers in order, and how many rows are near each, `least` or more.
+def group_neighbours(
+    values: np.ndarray, counts: np.ndarray, least: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return sorted numbers, and how many rows each represents, `least` or more.
 
-    `values` are in order, and `counts` rows have each. Nothing is sent of fewer than `least`.
+    `values` are sorted, and `counts` rows have each. A column of fewer than `least` rows is empty.
 
-    >>> found, rows = grouped(np.array([0.0, 5, 6, 90, 98]), np.array([9, 1, 1, 1, 1]), 2)
+    >>> found, rows = group_neighbours(np.array([0.0, 5, 6, 90, 98]), np.array([9, 1, 1, 1, 1]), 2)
     >>> found.tolist(), rows.tolist()
     ([0.0, 5.5, 94.0], [9, 2, 2])
     """
@@ -31,23 +33,23 @@ def grouped(values: np.ndarray, counts: np.ndarray, least: int) -> tuple[np.ndar
         return values[:0], counts[:0]
     spike = counts >= max(least, total // MOST_CELLS)
     size = max(least, int(counts[~spike].sum()) // MOST_CELLS)
-    own = np.flatnonzero(counts >= size)
-    kept: list[tuple[float, int]] = []
-    few: list[tuple[float, int]] = []  # too few between two values that are sent
-    for last, here in pairwise((-1, *own.tolist(), len(values))):
+    frequent = np.flatnonzero(counts >= size)
+    groups: list[tuple[float, int]] = []
+    small: list[tuple[float, int]] = []  # fewer than `size` rows between two frequent values
+    for last, here in pairwise((-1, *frequent.tolist(), len(values))):
         between = slice(last + 1, here)
         x, n = values[between], counts[between]
         if 0 < n.sum() < size:
-            few.append((float(x @ n) / int(n.sum()), int(n.sum())))
+            small.append((float(x @ n) / int(n.sum()), int(n.sum())))
         elif n.sum():
-            kept += [
+            groups += [
                 (_closest(x[i:j], n[i:j], size), int(n[i:j].sum())) for i, j in _cut(x, n, size)
             ]
         if here < len(values):
-            kept.append((float(values[here]), int(counts[here])))
-    found = np.array([value for value, _ in kept])
-    sizes = np.array([rows for _, rows in kept], dtype=np.int64)
-    for value, rows in few:  # they count where the nearest number is
+            groups.append((float(values[here]), int(counts[here])))
+    found = np.array([value for value, _ in groups])
+    sizes = np.array([rows for _, rows in groups], dtype=np.int64)
+    for value, rows in small:  # they are added to the nearest group
         sizes[np.abs(found - value).argmin()] += rows
     return found, sizes
 
@@ -60,10 +62,10 @@ def _cut(x: np.ndarray, n: np.ndarray, size: int) -> list[tuple[int, int]]:
     """
     before = np.cumsum(n) - n
     starts = np.flatnonzero(np.diff(before // max(size // FINE, 1), prepend=-1))
-    ends = np.append(starts, len(x))  # what begins at the one ends before the next
-    way = (x - x[0]) / max(float(x[-1] - x[0]), np.finfo(float).tiny)
+    ends = np.append(starts, len(x))  # of the groups, exclusive
+    scaled = (x - x[0]) / max(float(x[-1] - x[0]), np.finfo(float).tiny)
     rows, sums, squares = (
-        np.append(0, np.cumsum(part))[ends] for part in (n, n * way, n * way * way)
+        np.append(0, np.cumsum(part))[ends] for part in (n, n * scaled, n * scaled * scaled)
     )
     best, begin = np.full(len(ends), np.inf), np.zeros(len(ends), dtype=np.int64)
     best[0] = 0.0
@@ -84,7 +86,7 @@ def _cut(x: np.ndarray, n: np.ndarray, size: int) -> list[tuple[int, int]]:
 
 
 def _closest(x: np.ndarray, n: np.ndarray, size: int) -> float:
-    """Return the mean of the `size` rows that are closest together."""
+    """Return the mean of the `size` closest rows."""
     each = np.repeat(x, n)
     first = int((each[size - 1 :] - each[: len(each) - size + 1]).argmin())
     return float(each[first : first + size].mean())

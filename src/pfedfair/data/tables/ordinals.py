@@ -1,7 +1,7 @@
-"""Columns as they are, for trees: one input for each, categories in an order.
+"""Encode columns for trees: one input for each column, categories ordered by the label.
 
-A tree asks whether an input is above a number. Of a column that `Piecewise` makes 500 inputs of it
-asks about one category at a time; here about all that the label goes with more often.
+A tree splits on whether an input exceeds a threshold. A column that `Piecewise` encodes as 500
+inputs is split by one category at a time; here by all categories with a higher rate of the label.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from torch import Tensor
 from pfedfair._util.errors import InputError
 from pfedfair.data.tables.piecewise import PackedColumns, Piecewise
 
-USUAL = 10  # rows with the label as often as all, which are counted with every category
+USUAL = 10  # rows with the overall rate of the label that are added to every category
 
 
 @dataclass(frozen=True)
-class Ordered(PackedColumns):
+class OrderedColumns(PackedColumns):
     """One input for each column: a number's position among its knots, or a category's rate.
 
-    `rates` has for each column how often its categories, an unknown one, and a missing value go
-    with the label 1. A missing number is at -1, below all positions.
+    `rates` has for each column the rate of label 1 of its categories, of an unknown one, and of a
+    missing value. A missing number is at -1, below all positions.
     """
 
     rates: dict[str, tuple[float, ...]]
@@ -40,13 +40,13 @@ class Ordered(PackedColumns):
             )
 
     @classmethod
-    def by_label(cls, encoder: Piecewise, packed: np.ndarray, y: np.ndarray) -> Ordered:
+    def by_label(cls, encoder: Piecewise, packed: np.ndarray, y: np.ndarray) -> OrderedColumns:
         """Count the labels of some rows, `packed` by the encoder."""
         usual, rates = y.mean(), {}
         for k, (name, column) in enumerate(encoder.categories.items(), len(encoder.numbers)):
             last = len(column.names) + 1  # where missing values, at -1, are counted
-            place = packed[:, k].astype(np.int64) % (last + 1)
-            rows, ones = (np.bincount(place, each, last + 1) for each in (np.ones(len(y)), y))
+            code = packed[:, k].astype(np.int64) % (last + 1)
+            rows, ones = (np.bincount(code, each, last + 1) for each in (np.ones(len(y)), y))
             rates[name] = tuple(((ones + USUAL * usual) / (rows + USUAL)).tolist())
         return cls(encoder.numbers, encoder.categories, rates)
 
@@ -55,7 +55,7 @@ class Ordered(PackedColumns):
         return len(self.columns)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """The inputs of trees, ``(..., columns)``, of what `pack` returned."""
+        """Return the inputs of trees, ``(..., columns)``, of what `pack` returned."""
         found = packed.clone()
         for k, rates in enumerate(self._rates, len(self.numbers)):
             found[..., k] = rates[packed[..., k].long()]  # -1 is the last
@@ -69,7 +69,7 @@ class Ordered(PackedColumns):
         return {"kind": "ordered", **asdict(self)}
 
     @classmethod
-    def from_dict(cls, about: Mapping[str, Any]) -> Ordered:
+    def from_dict(cls, about: Mapping[str, Any]) -> OrderedColumns:
         of = Piecewise.from_dict(about)
         rates = {name: tuple(each) for name, each in about["rates"].items()}
         return cls(of.numbers, of.categories, rates)

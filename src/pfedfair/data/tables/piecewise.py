@@ -1,4 +1,4 @@
-"""Columns as they come: numbers piecewise linear between quantiles, categories one-hot.
+"""Encode columns: numbers in a piecewise-linear basis, categories one-hot.
 
 A linear function of these inputs is a sum of shapes, one for each column: piecewise linear in a
 number, a constant for each category, and a constant for a missing value.
@@ -21,15 +21,15 @@ from pfedfair._util.errors import InputError
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables.basis import MISSING, Basis
 from pfedfair.data.tables.cells import factor, floats, order
-from pfedfair.data.tables.dates import needed
+from pfedfair.data.tables.dates import require_column
 from pfedfair.data.tables.summary import Counts, Summary, Values
 
-RAMPS = 32
-SPIKE = 0.05  # a value that so large a part of the rows share has a knot of its own
-ENDS = 10  # rows beyond the outermost knots, at most: no single row sets them
+SEGMENTS = 32  # between knots at quantiles
+SPIKE = 0.05  # a value with at least this share of the rows has a knot
+ENDS = 10  # at most so many rows are beyond an outermost knot: no single row determines it
 LEAST = 10  # rows of a category; rarer ones share one input, and a site does not name them
 MOST = 1000  # categories of a column; the others share one input
-USUAL = 8  # ramps whose scale is 1
+USUAL = 8  # segments of a column for which the scale is 1
 
 
 Unseen = tuple[dict[str, int], dict[str, int]]  # by column: cells of unknown categories, missing
@@ -39,8 +39,8 @@ Unseen = tuple[dict[str, int], dict[str, int]]  # by column: cells of unknown ca
 class Numbers:
     """A column of numbers.
 
-    Between neighbouring `knots` a ramp goes from 0 to 1; `means` are those of the ramps over the
-    training rows. `empty` is the share of missing values among these.
+    Each pair of neighbouring `knots` bounds a segment, whose basis function rises from 0 to 1;
+    `means` are their means over the training rows. `empty` is the share of missing values.
     """
 
     knots: tuple[float, ...]
@@ -49,7 +49,7 @@ class Numbers:
 
     @property
     def scale(self) -> float:
-        """What ramps are multiplied by."""
+        """The factor of each basis function."""
         return float((USUAL / max(len(self.means), 1)) ** 0.5)
 
     def positions(self, column: pd.Series[Any]) -> np.ndarray:
@@ -63,9 +63,9 @@ class Numbers:
 class Categories:
     """A column of categories.
 
-    Categories that are not in `names` share one; `other` is the share of such among the training
-    rows, `empty` that of missing values. `shares` are those of the categories, and of others, among
-    the rest.
+    Categories that are not in `names` share one input; `other` is their share of the training rows,
+    `empty` that of missing values. `shares` are those of the categories, and of the others, among
+    the rows with a value.
     """
 
     names: tuple[str, ...]
@@ -126,7 +126,7 @@ class PackedColumns(ABC):
         """Return each column's position, float32 of shape ``(len(frame), columns)``."""
         packed = np.empty((len(frame), len(self.columns)), dtype=np.float32)
         for k, (name, column) in enumerate((self.numbers | self.categories).items()):
-            packed[:, k] = column.positions(needed(frame, name))
+            packed[:, k] = column.positions(require_column(frame, name))
         return packed
 
     def transform(self, frame: Any) -> np.ndarray:
@@ -150,27 +150,27 @@ class PackedColumns(ABC):
 
 @dataclass(frozen=True)
 class Piecewise(PackedColumns):
-    """Ramps, categories and missing values, fitted on training rows: a `Basis`.
+    """A piecewise-linear basis, one-hot categories and missing indicators, fitted on training rows.
 
-    A missing value has an input of its own if training rows had such; its ramps and categories have
-    the mean values of the others, and so has an unknown category, if all were known in training. A
-    ramp is scaled so that a sum of squared coefficients does not depend on the number of ramps: it
-    is the mean squared slope of the shape, were all rows at equal distances.
+    A missing value has an indicator if training rows had missing values; its other inputs have the
+    mean values of the training rows, as have those of an unknown category if none was unknown in
+    training. Basis functions are scaled so that a sum of squared coefficients does not depend on
+    the number of segments: it is the mean squared slope of the shape if rows are equally spaced.
     """
 
     encoding: ClassVar[str] = "piecewise"
 
     @classmethod
     def fit(
-        cls, data: Dataset, rows: np.ndarray, exclude: str | None = None, ramps: int = RAMPS
+        cls, data: Dataset, rows: np.ndarray, exclude: str | None = None, segments: int = SEGMENTS
     ) -> Piecewise:
         """Fit on the given rows of `data`; the column `exclude` is not an input."""
-        return cls.of(Summary.of(data, rows, exclude), ramps)
+        return cls.of(Summary.of(data, rows, exclude), segments)
 
     @classmethod
-    def of(cls, sums: Summary, ramps: int = RAMPS) -> Piecewise:
+    def of(cls, sums: Summary, segments: int = SEGMENTS) -> Piecewise:
         """Return the encoder for the summary of all clients' rows."""
-        numbers = {c: fit_knots(column, ramps) for c, column in sums.numbers.items()}
+        numbers = {c: fit_knots(column, segments) for c, column in sums.numbers.items()}
         return cls(numbers, {c: fit_categories(column) for c, column in sums.categories.items()})
 
     @property
@@ -184,23 +184,23 @@ class Piecewise(PackedColumns):
     def basis(self) -> Basis:
         """The map from `pack` to `unpack`."""
         numbers, categories = [*self.numbers.values()], [*self.categories.values()]
-        ramps, flags = [], []
+        segments, flags = [], []
         for k, number in enumerate(numbers):
-            ramps += [(k, j, mean, number.scale) for j, mean in enumerate(number.means)]
+            segments += [(k, j, mean, number.scale) for j, mean in enumerate(number.means)]
             flags += [(k, MISSING, 0.0)] * (number.empty > 0)
         for k, column in enumerate(categories, len(numbers)):
             shares = column.shares or (0.0,) * column.inputs
             flags += [(k, j, share) for j, share in enumerate(shares)]
             flags += [(k, MISSING, 0.0)] * (column.empty > 0)
-        every = [(k, j) for k, j, *_ in (*ramps, *flags)]
+        every = [(k, j) for k, j, *_ in (*segments, *flags)]
         knots = [len(number.knots) for number in numbers]
         known = [np.inf] * len(numbers) + [column.inputs for column in categories]
         between = [size > 1 for size in knots] + [False] * len(categories)
         return Basis(
             column=torch.tensor([k for k, _ in every], dtype=torch.int64),
             start=torch.tensor([float(j) for _, j in every]),
-            mean=torch.tensor([mean for *_, mean, _ in ramps]),
-            scale=torch.tensor([scale for *_, scale in ramps]),
+            mean=torch.tensor([mean for *_, mean, _ in segments]),
+            scale=torch.tensor([scale for *_, scale in segments]),
             share=torch.tensor([share for *_, share in flags]),
             known=torch.tensor(known, dtype=torch.float32),
             sizes=np.array(knots + [len(column.names) + 1 for column in categories], np.int64),
@@ -212,7 +212,7 @@ class Piecewise(PackedColumns):
 
     @classmethod
     def from_dict(cls, about: Mapping[str, Any]) -> Piecewise:
-        """Make it again from its `to_dict`, perhaps by way of JSON."""
+        """Create an encoder from its `to_dict`, perhaps read from JSON."""
         numbers = {
             name: Numbers(tuple(one["knots"]), tuple(one["means"]), one["empty"])
             for name, one in about["numbers"].items()
@@ -227,25 +227,25 @@ class Piecewise(PackedColumns):
 
 
 def _beyond(found: np.ndarray, share: float) -> int:
-    """How many were found, if they are more than chance explains."""
+    """Return the number found, or 0 if chance explains it."""
     n, number = len(found), int(found.sum())
     return number if number > n * share + 3 * (n * share * (1 - share)) ** 0.5 else 0
 
 
-def fit_knots(column: Values, ramps: int = RAMPS) -> Numbers:
+def fit_knots(column: Values, segments: int = SEGMENTS) -> Numbers:
     """Return a column's knots.
 
-    Each value if they are few. Otherwise the spikes, and quantiles of the values off the spikes:
-    those of twice as many ramps contain those of fewer.
+    These are all values if there are at most `segments` + 1. Otherwise they are the spikes, and
+    quantiles of the other values: those of twice as many segments contain those of fewer.
     """
     knots, counts = column.values, column.counts
-    if len(knots) > ramps + 1:
+    if len(knots) > segments + 1:
         spike = counts >= SPIKE * counts.sum()
-        off, below = knots[~spike], np.cumsum(counts[~spike])
-        part = min(ENDS / below[-1], 1 / (2 * RAMPS))
-        quantiles = np.linspace(0, 1, ramps + 1).clip(part, 1 - part)
+        rest, below = knots[~spike], np.cumsum(counts[~spike])
+        part = min(ENDS / below[-1], 1 / (2 * SEGMENTS))
+        quantiles = np.linspace(0, 1, segments + 1).clip(part, 1 - part)
         at = np.searchsorted(below, quantiles * below[-1] * (1 - 1e-12))
-        knots = np.union1d(knots[spike], off[at.clip(max=len(off) - 1)])
+        knots = np.union1d(knots[spike], rest[at.clip(max=len(rest) - 1)])
     total = int(counts.sum())
     empty = column.empty / max(total + column.empty, 1)
     if len(knots) < 2:
@@ -257,12 +257,12 @@ def fit_knots(column: Values, ramps: int = RAMPS) -> Numbers:
 
 def fit_categories(column: Counts) -> Categories:
     """Return a column's categories: those of enough rows."""
-    counts = column.levels
+    counts = column.counts
     often = sorted((w for w, n in counts.items() if n >= LEAST), key=lambda w: (-counts[w], w))
     names = tuple(sorted(often[:MOST], key=order))
-    there = column.other + sum(counts.values())
-    other = there - sum(counts[name] for name in names)
-    total = max(there + column.empty, 1)
+    present = column.other + sum(counts.values())
+    other = present - sum(counts[name] for name in names)
+    total = max(present + column.empty, 1)
     rows = [counts[name] for name in names] + [other] * (other > 0)
-    shares = tuple(number / max(there, 1) for number in rows)
+    shares = tuple(number / max(present, 1) for number in rows)
     return Categories(names, other / total, column.empty / total, shares)

@@ -1,4 +1,4 @@
-"""Read a table, whatever program wrote it: text, packed text, Parquet, Excel."""
+"""Read a table: text, compressed text, Parquet or Excel."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pfedfair.data.tables import delimited
 TEXT = (".csv", ".tsv", ".txt")
 PARQUET, EXCEL = ".parquet", ".xlsx"
 PACKED = (".gz", ".bz2", ".xz")
-OLD = (".xls", ".xlsb", ".ods", ".sav", ".dta", ".sas7bdat")  # other programs' own
+OLD = (".xls", ".xlsb", ".ods", ".sav", ".dta", ".sas7bdat")  # formats of other programs
 ENDINGS = (*TEXT, PARQUET, EXCEL)
 MAGIC = {b"PAR1": PARQUET, b"PK\x03\x04": EXCEL}
 
 
 class ReadingWarning(UserWarning):
-    """A file was read in a way that its owner should know of."""
+    """The format of a file was inferred, perhaps wrongly."""
 
 
 def ending(path: Path) -> str:
-    """What a file's name says that it is: one of `ENDINGS`, or nothing."""
+    """Return the ending of a file's name that says its format, or ""."""
     endings = [end.lower() for end in path.suffixes]
     if endings and endings[-1] in PACKED:
         return next((end for end in endings[-2:-1] if end in TEXT), "")
@@ -34,16 +34,16 @@ def ending(path: Path) -> str:
 
 
 def stem(path: Path) -> str:
-    """A file's name without what it is.
+    """Return a file's name without its format.
 
-    >>> stem(Path("people.csv.gz")), stem(Path("people.2024.csv"))
-    ('people', 'people.2024')
+    >>> stem(Path("loans.csv.gz")), stem(Path("loans.2024.csv"))
+    ('loans', 'loans.2024')
     """
     return Path(path.stem).stem if path.suffix.lower() in PACKED else path.stem
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Read a table; what there is to say about its reading is a `ReadingWarning`."""
+    """Read a table; issue notes on how it was read as `ReadingWarning`."""
     frame, notes = read(path)
     for note in notes:
         warnings.warn(note, ReadingWarning, stacklevel=2)
@@ -51,7 +51,7 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 def read(path: Path) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Read a table; return it and what there is to say about its reading."""
+    """Read a table; return it and notes on how it was read."""
     if not path.is_file():
         raise InputError(f"There is no file {path}.")
     if ending(path) in OLD:

@@ -1,4 +1,4 @@
-"""What the columns of a table are: numbers, categories, dates; and which of them are no inputs."""
+"""Infer the roles of a table's columns: numbers, categories, dates, or no input."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ import pandas as pd
 from pfedfair._util.errors import option
 from pfedfair.data.tables import dates
 from pfedfair.data.tables.cells import DECIMAL, WHOLE, factor, floats
-from pfedfair.data.tables.duplicates import Protected, determines, folded
+from pfedfair.data.tables.duplicates import Protected, determines, fold_case
 
-MOSTLY = 0.95  # of a column's words are numbers, and the column is one of numbers
-OWN = {"text": 0.9, "number": 0.98}  # different values for each row, of an identifier
-CLOSE, LONG = 10, 1e6  # of whole numbers: numbers for each row, or the smallest of them
-FEWEST = {"text": 20, "number": 100}  # rows among which different values say so much
+MOSTLY = 0.95  # share of a column's words that must be numbers in a column of numbers
+DISTINCT = {"text": 0.9, "number": 0.98}  # minimum share of distinct values of an identifier
+CLOSE, LONG = 10, 1e6  # of whole numbers: maximum range per row, or minimum of the smallest
+FEWEST = {"text": 20, "number": 100}  # rows from which an identifier is recognised
 LIKE_A_NAME = "has another value in nearly every row, like a name"
 NAMED = 4  # columns that a note names
-CODE = re.compile(r"\s*0\d+\s*")  # words with such a beginning are codes
+CODE = re.compile(r"\s*0\d+\s*")  # leading zeros: a code, no number
 
 
 @dataclass
 class Roles:
-    """Columns by what they are, and what there is to say about them."""
+    """Columns by role, and counts of their odd cells."""
 
     numeric: list[str] = field(default_factory=list)
     categorical: list[str] = field(default_factory=list)
     dates: dict[str, list[str]] = field(default_factory=dict)
-    left: dict[str, str] = field(default_factory=dict)  # columns that are no inputs, and why
+    excluded: dict[str, str] = field(default_factory=dict)  # columns, and why
     empty: dict[str, int] = field(default_factory=dict)
     words: dict[str, int] = field(default_factory=dict)  # cells that should be numbers
     no_dates: dict[str, int] = field(default_factory=dict)  # cells that should be dates
-    determined: list[tuple[str, str]] = field(default_factory=list)  # inputs, and what each tells
+    determined: list[tuple[str, str]] = field(default_factory=list)  # input, what it determines
 
     def notes(self) -> tuple[str, ...]:
-        """Say what happens to columns that are not simply numbers or words."""
+        """Return notes on columns with special treatment."""
         notes = []
         if self.empty:
             total = sum(self.empty.values())
@@ -61,11 +61,11 @@ class Roles:
             notes.append(f"Dates are taken apart into year, month, weekday and hour: {named}.")
         for column, what in self.determined:
             notes.append(
-                f"'{column}' tells {what} for sure: with each of its values there is one of "
+                f"'{column}' determines {what}: with each of its values there is one of "
                 f"{what}. {option('drop', column)} if the model should not know it."
             )
-        if self.left:
-            named = "; ".join(f"'{c}' {why}" for c, why in self.left.items())
+        if self.excluded:
+            named = "; ".join(f"'{c}' {why}" for c, why in self.excluded.items())
             notes.append(f"Left out: {named}; {option('keep')} takes a column all the same.")
         return tuple(notes)
 
@@ -78,10 +78,10 @@ def sort_out(
     protected: Sequence[Protected],
     part: bool,
 ) -> Roles:
-    """Say what each of the `inputs` is.
+    """Infer the role of each of the `inputs`.
 
-    `codes` are categories whatever they look like; columns in `keep` are never left out.
-    `protected` has what no input may be a copy of. Of a `part` of a table less is known.
+    `codes` are always categories; columns in `keep` are never excluded. No input may be a copy of
+    a `protected` column. A `part` of a table supports fewer conclusions.
     """
     roles = Roles()
     for name in inputs:
@@ -92,14 +92,14 @@ def sort_out(
         empty = int((numbers == -1).sum())
         if name not in keep:
             why = "" if name in codes else identifier(kind, cells, different, part)
-            forms = [(numbers, different), *folded(cells, words)]
-            same = (one.name for one in protected if one.is_copied(forms, column, kind))
-            why = why or next((f"is a copy of {what}" for what in same), "")
+            forms = [(numbers, different), *fold_case(cells, words)]
+            copied = (one.name for one in protected if one.is_copied(forms, column, kind))
+            why = why or next((f"is a copy of {what}" for what in copied), "")
             why = why or ("is empty" if empty == len(frame) and not part else "")
             constant = not part and not empty and len(frame) > 1 and different == 1
             why = why or ("is the same in every row" if constant else "")
             if why:
-                roles.left[name] = why
+                roles.excluded[name] = why
                 continue
             for one in protected:
                 if determines(numbers, different, one.codes, one.n):
@@ -115,7 +115,7 @@ def sort_out(
         else:
             parts = dates.parts_of(column, every=part)
             if not parts:
-                roles.left[name] = "has one date"
+                roles.excluded[name] = "has one date"
                 continue
             roles.dates[name] = parts
             blank = empty
@@ -129,7 +129,7 @@ def sort_out(
 
 
 def _kind(column: pd.Series[Any], code: bool) -> tuple[str, np.ndarray, Sequence[str]]:
-    """Whether a column is of numbers, text or dates, and its cells: numbers, or codes of words."""
+    """Return a column's kind (number, text, date), its cells as numbers or codes, its words."""
     types = pd.api.types
     numeric = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
     if (numeric or types.is_timedelta64_dtype(column)) and not code:
@@ -151,32 +151,32 @@ def _kind(column: pd.Series[Any], code: bool) -> tuple[str, np.ndarray, Sequence
 
 
 def _blank_words(column: pd.Series[Any]) -> int:
-    """Cells of a column of text that say nothing."""
+    """Count the cells of a column of text whose words mean a missing value."""
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
         return 0
     return int((factor(column)[0] == -1).sum() - column.isna().sum())
 
 
 def identifier(kind: str, cells: np.ndarray, different: int, part: bool) -> str:
-    """Why a column with so many `different` values cannot be but a name or number of a person.
+    """Return why a column with so many `different` values is an identifier, or "".
 
-    Whole numbers must also lie close together, as counted persons do, or be long. Of a part of a
-    table that is not known: an income may be of one person there.
+    Whole numbers must also be dense, like a counter, or long. In a part of a table this cannot be
+    inferred: there incomes may all be distinct.
     """
     if kind == "date" or (kind == "number" and part):
         return ""
-    there = cells[~np.isnan(cells)] if kind == "number" else cells[cells >= 0]
-    if len(there) < FEWEST[kind] or different < OWN[kind] * len(there):
+    present = cells[~np.isnan(cells)] if kind == "number" else cells[cells >= 0]
+    if len(present) < FEWEST[kind] or different < DISTINCT[kind] * len(present):
         return ""
     if kind == "number":
-        close = np.ptp(there) <= CLOSE * len(there)
-        if (there % 1 != 0).any() or not (close or there.min() >= LONG):
+        close = np.ptp(present) <= CLOSE * len(present)
+        if (present % 1 != 0).any() or not (close or present.min() >= LONG):
             return ""
     return LIKE_A_NAME
 
 
 def _some(counts: dict[str, int]) -> str:
-    """Name the columns with the most."""
+    """Name the columns with the largest counts."""
     most = sorted(counts, key=lambda c: -counts[c])
     named = ", ".join(f"{c} {counts[c]:,}" for c in most[:NAMED])
     rest = len(most) - NAMED

@@ -1,4 +1,4 @@
-"""A table that is written part by part, and appears whole or not at all."""
+"""Write a table in parts; the file appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from pfedfair._util.errors import InputError, option
 from pfedfair._util.files import atomic
-from pfedfair._util.text import safe
+from pfedfair._util.text import escape_formula
 
 KINDS = (".csv", ".parquet")
 FORM = "%.6g"  # of decimal numbers in CSV
@@ -44,7 +44,7 @@ def sink(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
     In CSV, numbers have six digits, and no text is a formula.
     """
     write_parts = _parquet if path.suffix.lower() == ".parquet" else _csv
-    with atomic(path) as beside, write_parts(beside) as write:
+    with atomic(path) as temporary, write_parts(temporary) as write:
         yield write
 
 
@@ -67,7 +67,7 @@ def _csv(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
 
 
 def csv_cells(column: pd.Series[Any]) -> pa.Array:
-    """Return a column's cells as they stand in a CSV file; missing values are empty."""
+    """Return a column's cells as text for a CSV file; missing values are empty."""
     kind = column.dtype
     if isinstance(kind, pd.CategoricalDtype):
         words = csv_cells(pd.Series(kind.categories))
@@ -97,7 +97,8 @@ def _quoted(words: Iterable[str]) -> pa.Array:
     write = csv.writer(line, lineterminator=os.linesep)
     found = []
     for word in words:
-        write.writerow((safe(word), ""))  # a second cell, as a single empty one gets quotes
+        # With a second cell, as a single empty one gets quotes.
+        write.writerow((escape_formula(word), ""))
         found.append(line.getvalue()[: -len(os.linesep) - 1])
         line.seek(line.truncate(0))
     return pa.array(found, pa.string())
@@ -108,7 +109,7 @@ def _codes(column: pd.Series[Any]) -> pa.Array:
 
 
 def _arrow(column: pd.Series[Any], kind: pa.DataType) -> pa.Array:
-    """Return a column of Arrow's; of a category the words, as of any text."""
+    """Return a column as an Arrow array; categories become words."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return pa.array(column, type=kind, from_pandas=True)
     return pa.array(column.cat.categories, type=kind).take(_codes(column))
@@ -119,11 +120,11 @@ def _parquet(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
     writers: list[pq.ParquetWriter] = []
 
     def write(frame: pd.DataFrame) -> None:
-        """Texts are texts, also in a part that has none."""
+        """Write a part; a text column has type string even if the part has no text."""
         if not writers:
             types = {"f": pa.float64(), "i": pa.int64()}
             fields = [(str(c), types.get(frame[c].dtype.kind, pa.string())) for c in frame]
-            repeated: Any = [  # a dictionary of texts that hardly repeat would be in the way
+            repeated: Any = [  # a dictionary of mostly distinct texts would cost time
                 str(c) for c in frame if isinstance(frame[c].dtype, pd.CategoricalDtype)
             ]
             schema = pa.schema(fields)

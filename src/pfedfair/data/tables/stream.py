@@ -1,8 +1,8 @@
-"""Tables that are larger than memory, some rows at a time.
+"""Read tables that are larger than memory, in parts.
 
-Plain CSV and Parquet files are read in parts; whatever else `read_table` can read is read whole.
-How a part happens to be typed must not change what a cell says: columns of words and codes are read
-as text, whatever is in them, and cells that are only copied stay as they were written.
+UTF-8 CSV and Parquet files are read in parts; all other formats of `read_table` are read whole. The
+type that is inferred for a part must not change the value of a cell: columns of words and codes are
+read as text, and copied cells are unchanged.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ EMPTY = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
-Part = tuple[pd.DataFrame, pd.DataFrame]  # columns to be understood, and columns to be copied
+Part = tuple[pd.DataFrame, pd.DataFrame]  # columns to be parsed, and columns to be copied
 
 
 @dataclass(frozen=True)
 class Rows:
     """A table to be read in parts.
 
-    `columns` are its names. `whole` has the table if it cannot be read in parts.
+    `columns` are its names. `frame` is the table if it cannot be read in parts.
     """
 
     path: Path
     columns: tuple[str, ...]
-    whole: pd.DataFrame | None = field(default=None, repr=False)
+    frame: pd.DataFrame | None = field(default=None, repr=False)
 
     @classmethod
     def open(cls, path: Path, needed: Collection[str] = ()) -> Rows:
-        """Look at a table's columns.
+        """Read a table's columns.
 
-        A CSV file that lacks `needed` ones may have other separators: `read_table` finds out.
+        A CSV file without the `needed` ones may have other separators: `read_table` infers them.
         """
         if not path.is_file():
             raise InputError(f"There is no file {path}.")
         kind = path.suffix.lower()
         if kind == ".parquet":
-            return cls(path, _once(path, _parquet(path).schema_arrow.names))
+            return cls(path, _check_unique(path, _parquet(path).schema_arrow.names))
         if kind == ".csv" and _is_utf8(path):
             names = _header(path)
             if set(needed) <= set(names):
-                return cls(path, _once(path, names))
-        whole = read_table(path)
-        return cls(path, _once(path, [str(name) for name in whole]), whole.rename(columns=str))
+                return cls(path, _check_unique(path, names))
+        frame = read_table(path).rename(columns=str)
+        return cls(path, _check_unique(path, list(map(str, frame))), frame)
 
     def parts(
         self,
@@ -69,10 +69,10 @@ class Rows:
     ) -> Iterator[Part]:
         """Yield rows in order: `columns`, those among `words` as text; and `copied` ones as text.
 
-        `on_part` is called with what part of the file has been read.
+        `on_part` is called with the fraction of the file that has been read.
         """
-        if self.whole is not None:
-            found = _in_memory(self.whole, columns, copied)
+        if self.frame is not None:
+            found = _in_memory(self.frame, columns, copied)
         elif self.path.suffix.lower() == ".parquet":
             found = _of_parquet(self.path, columns, words, copied)
         else:
@@ -94,33 +94,33 @@ Found = Iterator[tuple[Part, float]]
 
 def _of_csv(path: Path, columns: Sequence[str], words: Collection[str], copied: Sequence[str]
             ) -> Found:  # fmt: skip
-    """Numbers as they are read elsewhere; what is copied stays untouched.
+    """Yield numbers as `read_table` reads them, and copied cells unchanged.
 
-    All columns are read: a line with more cells than the header has must not go unseen. Words are
-    Python's, of which pandas has each once; categories would make numbers of codes. What is to be
-    understood and copied is read twice.
+    All columns are read, so that a line with more cells than the header is detected. Words are
+    Python objects, of which pandas has each once; categories would turn codes into numbers. Columns
+    that are both parsed and copied are read twice.
     """
     size = max(path.stat().st_size, 1)
     kinds: dict[str, Any] = {name: object for name in columns if name in words}
     options: dict[str, Any] = {"chunksize": ROWS, "low_memory": False, "index_col": False}
     twice = bool(set(copied) & set(columns))
-    own = dict(options)
+    parse_options = dict(options)
     if copied and not twice:
         kinds |= dict.fromkeys(copied, str)
         empty = {name: list(EMPTY) for name in _header(path) if name not in copied}
-        own |= {"keep_default_na": False, "na_values": empty}
+        parse_options |= {"keep_default_na": False, "na_values": empty}
     with path.open("rb") as first, path.open("rb") as second:
-        understood = _strict(lambda: pd.read_csv(first, dtype=kinds, **own))
-        same = _strict(lambda: pd.read_csv(
+        parsed = _strict(lambda: pd.read_csv(first, dtype=kinds, **parse_options))
+        copies = _strict(lambda: pd.read_csv(
             second, usecols=list(copied), dtype=str, na_filter=False, **options
         )) if twice else None  # fmt: skip
-        while (frame := _strict(lambda: next(understood, None))) is not None:
-            copy = frame if same is None else next(same)
+        while (frame := _strict(lambda: next(parsed, None))) is not None:
+            copy = frame if copies is None else next(copies)
             yield (frame[list(columns)], copy[list(copied)]), first.tell() / size
 
 
 def _strict(read: Callable[[], Any]) -> Any:
-    """Read something; that cells are lost is an error."""
+    """Call `read`; raise if it loses cells."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
@@ -158,18 +158,18 @@ def _of_parquet(path: Path, columns: Sequence[str], words: Collection[str], copi
         yield (frame, copy), done / max(file.metadata.num_rows, 1)
 
 
-def _in_memory(whole: pd.DataFrame, columns: Sequence[str], copied: Sequence[str]) -> Found:
-    for start in range(0, len(whole), ROWS):
-        part = whole.iloc[start : start + ROWS].reset_index(drop=True)
+def _in_memory(frame: pd.DataFrame, columns: Sequence[str], copied: Sequence[str]) -> Found:
+    for start in range(0, len(frame), ROWS):
+        part = frame.iloc[start : start + ROWS].reset_index(drop=True)
         copy = part[list(copied)].astype(object)
         copy = copy.where(copy.notna(), "").map(_text)
-        yield (part[list(columns)], copy), (start + len(part)) / len(whole)
+        yield (part[list(columns)], copy), (start + len(part)) / len(frame)
 
 
 def _text(cell: Any) -> str:
-    """A cell as it was written, of numbers that a reader made floats of."""
-    whole = isinstance(cell, float | np.floating) and float(cell).is_integer()
-    return str(int(cell)) if whole else str(cell)
+    """Return a cell as it was written, if a reader turned integers into floats."""
+    is_whole = isinstance(cell, float | np.floating) and float(cell).is_integer()
+    return str(int(cell)) if is_whole else str(cell)
 
 
 def _is_text(kind: Any) -> bool:
@@ -179,7 +179,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _parquet(path: Path, categories: Sequence[str] = ()) -> Any:
-    """A file; some of its columns of text are read as categories."""
+    """Open a file; read the text columns in `categories` as categories."""
     import pyarrow.parquet as pq
 
     try:
@@ -197,16 +197,16 @@ def _is_utf8(path: Path) -> bool:
     decoder = codecs.getincrementaldecoder("utf-8")()
     with path.open("rb") as file:
         try:
-            while some := file.read(2**20):
-                decoder.decode(some)
+            while block := file.read(2**20):
+                decoder.decode(block)
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
             return False
     return True
 
 
-def _once(path: Path, names: Sequence[str]) -> tuple[str, ...]:
-    """Refuse a table with two columns of one name: nobody knows which is meant."""
+def _check_unique(path: Path, names: Sequence[str]) -> tuple[str, ...]:
+    """Refuse a table with two columns of one name."""
     twice = [name for k, name in enumerate(names) if name in names[:k]]
     if twice:
         raise InputError(f"{path} has more than one column '{twice[0]}': rename one.")

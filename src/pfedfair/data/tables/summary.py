@@ -1,7 +1,7 @@
 """Summaries of clients' columns: counts of values and of categories, and sums of them.
 
 Summaries of several clients add up to that of all their rows. In one process a summary has every
-value; what leaves a site has the `least` number of rows behind each number and each name.
+value; in a summary that leaves a site each number and each name stands for `least` rows or more.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import pandas as pd
 
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables.cells import factor, floats
-from pfedfair.data.tables.dates import needed
-from pfedfair.data.tables.neighbours import grouped
+from pfedfair.data.tables.dates import require_column
+from pfedfair.data.tables.neighbours import group_neighbours
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """A column of numbers: its different values in order, rows with each, missing values."""
+    """A column of numbers: its sorted distinct values, the rows of each, the missing values."""
 
     values: np.ndarray
     counts: np.ndarray
@@ -31,24 +31,24 @@ class Values:
     def of(cls, column: pd.Series[Any], least: int = 1) -> Values:
         """Count a column's values.
 
-        Values of fewer than `least` rows are replaced by means of neighbours that are so many, or
-        by the nearest value that is not, see `grouped`.
+        Values of fewer than `least` rows are replaced by means of `least` neighbours or more, or
+        by the nearest more frequent value, see `group_neighbours`.
         """
         cells = floats(column)
-        there = cells[~np.isnan(cells)]
-        values, counts = np.unique(there, return_counts=True)
-        empty = len(cells) - len(there)
+        present = cells[~np.isnan(cells)]
+        values, counts = np.unique(present, return_counts=True)
+        empty = len(cells) - len(present)
         if least > 1:
-            values, counts = grouped(values, counts, least)
+            values, counts = group_neighbours(values, counts, least)
         return cls(values, counts, empty)
 
     @classmethod
     def sum(cls, parts: Iterable[Values]) -> Values:
         parts = list(parts)
         values = np.concatenate([part.values for part in parts])
-        each, place = np.unique(values, return_inverse=True)
+        each, index = np.unique(values, return_inverse=True)
         total = np.zeros(len(each), dtype=np.int64)
-        np.add.at(total, place, np.concatenate([part.counts for part in parts]))
+        np.add.at(total, index, np.concatenate([part.counts for part in parts]))
         return cls(each, total, sum(part.empty for part in parts))
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,9 +66,9 @@ class Values:
 
 @dataclass(frozen=True)
 class Counts:
-    """A column of categories: rows with each, with one that is not named, and with none."""
+    """A column of categories: the rows of each, of unnamed ones, and with missing values."""
 
-    levels: dict[str, int]
+    counts: dict[str, int]
     other: int
     empty: int
 
@@ -83,22 +83,25 @@ class Counts:
 
     @classmethod
     def sum(cls, parts: Iterable[Counts]) -> Counts:
-        levels: dict[str, int] = {}
+        counts: dict[str, int] = {}
         parts = list(parts)
         for part in parts:
-            for word, n in part.levels.items():
-                levels[word] = levels.get(word, 0) + n
-        return cls(levels, sum(p.other for p in parts), sum(p.empty for p in parts))
+            for word, n in part.counts.items():
+                counts[word] = counts.get(word, 0) + n
+        return cls(counts, sum(p.other for p in parts), sum(p.empty for p in parts))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"levels": self.counts, "other": self.other, "empty": self.empty}
 
     @classmethod
     def from_dict(cls, about: Mapping[str, Any]) -> Counts:
-        levels = {str(word): int(_row_counts(n)) for word, n in about["levels"].items()}
-        return cls(levels, int(_row_counts(about["other"])), int(_row_counts(about["empty"])))
+        counts = {str(word): int(_row_counts(n)) for word, n in about["levels"].items()}
+        return cls(counts, int(_row_counts(about["other"])), int(_row_counts(about["empty"])))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What encoding needs to know of columns."""
+    """The counts of all columns, from which an encoder is fitted."""
 
     numbers: dict[str, Values]
     categories: dict[str, Counts]
@@ -117,24 +120,25 @@ class Summary:
         names = [
             [c for c in columns if c != exclude] for columns in (data.numeric, data.categorical)
         ]
-        numbers = {c: Values.of(needed(data.frame, c).iloc[rows], least) for c in names[0]}
-        counted = {c: Counts.of(needed(data.frame, c).iloc[rows], least) for c in names[1]}
+        numbers = {c: Values.of(require_column(data.frame, c).iloc[rows], least) for c in names[0]}
+        counted = {c: Counts.of(require_column(data.frame, c).iloc[rows], least) for c in names[1]}
         return cls(numbers, counted)
 
     def to_dict(self) -> dict[str, Any]:
         numbers = {c: values.to_dict() for c, values in self.numbers.items()}
-        return {"numbers": numbers, "categories": {c: vars(v) for c, v in self.categories.items()}}
+        counted = {c: counts.to_dict() for c, counts in self.categories.items()}
+        return {"numbers": numbers, "categories": counted}
 
     @classmethod
     def from_dict(cls, about: Mapping[str, Any]) -> Summary:
-        """Return the summary from its dict, by way of JSON; raise ValueError if it is none."""
+        """Return the summary from its JSON dict; raise ValueError if it is not valid."""
         numbers = {str(c): Values.from_dict(v) for c, v in about["numbers"].items()}
         counted = {str(c): Counts.from_dict(v) for c, v in about["categories"].items()}
         return cls(numbers, counted)
 
 
 def _row_counts(counts: Any) -> np.ndarray:
-    """Return numbers of rows, if that is what they are."""
+    """Return counts of rows as an array; raise ValueError for anything else."""
     found = np.asarray(counts)
     if found.dtype.kind not in "iu" or (found < 0).any():
         raise ValueError("a summary must have counts of rows")

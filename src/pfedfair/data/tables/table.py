@@ -1,4 +1,4 @@
-"""A table of your own as a data set."""
+"""Create a data set from a table."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pandas as pd
 
 from pfedfair._util.errors import InputError, has_column, known, option
 from pfedfair.data.dataset import Dataset
-from pfedfair.data.tables.bands import checked
+from pfedfair.data.tables.bands import check_bands
 from pfedfair.data.tables.cells import DECIMAL, WHOLE, factor, floats
 from pfedfair.data.tables.duplicates import Protected
 from pfedfair.data.tables.encoder import ENCODINGS
-from pfedfair.data.tables.groups import codes, columns_of, cross, joined, positive_last
+from pfedfair.data.tables.groups import codes, columns_of, cross, join_names, put_positive_last
 from pfedfair.data.tables.reading import read_table as read_table
 from pfedfair.data.tables.roles import sort_out
 
@@ -38,12 +38,12 @@ def from_frame(
     test: pd.DataFrame | None = None,
     weight: str | None = None,
 ) -> Dataset:
-    """Make a data set of your own table, whatever its cells are; `notes` says what became of them.
+    """Create a data set from your table; its `notes` report how the cells were interpreted.
 
-    Columns of numbers are numeric, dates are taken apart, all others are categorical. Identifiers
-    and copies of the label or of S are left out. Labels and groups are coded from 0 in the order of
-    the numbers or of the alphabet (or of an ordered ``pandas.Categorical``), so of two labels the
-    larger is coded as 1, unless `positive` says otherwise.
+    Columns of numbers are numeric, dates are split into parts, all others are categorical.
+    Identifiers and copies of the label or of S are left out. Labels and groups are coded from 0 in
+    numerical or alphabetical order (or that of an ordered ``pandas.Categorical``), so of two labels
+    the larger is coded as 1, unless `positive` says otherwise.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ def from_frame(
     categorical
         Columns of numbers that are codes, such as a postal code.
     merge_groups
-        Put groups of fewer than `FEWEST` rows together, as "a + b"; without it they are refused.
+        Merge groups of fewer than `FEWEST` rows, as "a + b"; by default they are refused.
     part
-        The rows are a part of a larger table, such as one site's: they may lack labels and groups.
+        The rows are a part of a larger table, such as one site's: labels and groups may be missing.
     keep
         Columns that are inputs even if they look like identifiers or copies.
     encoding
@@ -69,14 +69,14 @@ def from_frame(
         Sensitive columns of numbers that are cut into groups: ``{"age": [25, 45, 65]}`` makes
         "under 25", "25 to under 45", "45 to under 65" and "65 and over".
     test
-        Rows for the test only, with the same columns; then all of `frame` is for training.
+        Test rows, with the same columns; then all of `frame` is for training.
     weight
-        The column that says how many persons a row stands for, such as the weights of a survey. It
-        counts in training and in what is measured, and is no input.
+        The column that says how many persons a row represents, such as the weights of a survey. It
+        weights training and metrics, and is not an input.
     """
-    frame = _named(frame)
+    frame = _name_columns(frame)
     drop, categorical, keep = map(columns_of, (drop, categorical, keep))
-    sensitive = joined(sensitive)
+    sensitive = join_names(sensitive)
     attributes = [c if c in frame else c.strip() for c in sensitive.split(",")]
     _check(frame, label, attributes, (*drop, *categorical, *keep), (*drop, *keep))
     needed = (label, *attributes)
@@ -87,15 +87,15 @@ def from_frame(
         needed = (*needed, weight)
     held, notes = None, []
     if test is not None:
-        frame, held, more = _with_test(frame, _named(test), needed)
-        notes += more
-    least, cuts = 1 if part else 2, checked(bands)
+        frame, held, test_notes = _append_test(frame, _name_columns(test), needed)
+        notes += test_notes
+    least, cuts = 1 if part else 2, check_bands(bands)
     y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES, least)
     if positive is not None:
-        y, label_names = positive_last(y, label_names, positive)
+        y, label_names = put_positive_last(y, label_names, positive)
     s, group_names = cross(frame, attributes, merge_groups, part, cuts)
     if held is not None:
-        notes += _agreed(held, {"label": (y, label_names), "group": (s, group_names)})
+        notes += _check_test(held, {"label": (y, label_names), "group": (s, group_names)})
     inputs = [c for c in frame.columns if c not in {*needed, *drop}]
     rows = slice(None) if held is None else ~held
     protected = [Protected.of("the label", y[rows])]
@@ -135,13 +135,13 @@ def from_frame(
         notes=(*notes, *roles.notes()),
         bands=cuts,
         weight=None if weight is None else weights(frame[weight]),
-        left=roles.left | dict.fromkeys(drop, "is dropped"),
-        kept=tuple(keep),
+        excluded=roles.excluded | dict.fromkeys(drop, "is dropped"),
+        keep=tuple(keep),
     )
 
 
 def weights(column: pd.Series[Any]) -> np.ndarray:
-    """How much each row counts, on average 1."""
+    """Return the weights of rows, 1 on average."""
     found = floats(column)
     if not (found > 0).all():
         bad = int((~(found > 0)).sum())
@@ -152,8 +152,8 @@ def weights(column: pd.Series[Any]) -> np.ndarray:
     return np.asarray(found / found.mean())
 
 
-def _named(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table with names of columns that are texts, each of them once."""
+def _name_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with column names as text; refuse repeated ones."""
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
@@ -168,9 +168,9 @@ def _check(
     named: Sequence[str],
     decided: Sequence[str],
 ) -> None:
-    """Refuse columns that are not there, are two things at once, or are given twice."""
+    """Refuse columns that are missing, have two roles, or are duplicated."""
     values = [c for c in frame.columns if WHOLE.fullmatch(c) or DECIMAL.fullmatch(c)]
-    if label not in frame and len(values) > 1 and not _counted(values):
+    if label not in frame and len(values) > 1 and not _are_consecutive(values):
         raise InputError(
             f"There is no column '{label}' for the label, and the names of columns look like "
             f"values ({', '.join(values[:3])}): put a line of names above them."
@@ -188,41 +188,41 @@ def _check(
             if again.fullmatch(other) and other not in decided:
                 raise InputError(
                     f"Column '{other}' is called like a second '{column}', which no input may "
-                    f"tell: say {option('drop', other)}, or {option('keep', other)} if it is "
+                    f"reveal: say {option('drop', other)}, or {option('keep', other)} if it is "
                     "another thing."
                 )
     if len(frame) == 0:
         raise InputError("The table has names of columns, but no rows.")
 
 
-def _counted(names: Sequence[str]) -> bool:
-    """Whether numbers in the place of names count the columns."""
+def _are_consecutive(names: Sequence[str]) -> bool:
+    """Whether names are consecutive numbers, which count the columns."""
     return bool((np.diff([float(name) for name in names]) == 1).all())
 
 
-def _with_test(
+def _append_test(
     frame: pd.DataFrame, test: pd.DataFrame, needed: Sequence[str]
 ) -> tuple[pd.DataFrame, np.ndarray, list[str]]:
-    """Put rows for the test below the others; return all, which are which, and what to say."""
+    """Append the test rows; return all rows, which are for the test, and notes."""
     if len(test) == 0:
         raise InputError("The table for the test has no rows.")
     for column in needed:
         has_column(column, test, "in the table for the test")
     absent = [column for column in frame.columns if column not in test]
-    more = [column for column in test.columns if column not in frame]
+    extra = [column for column in test.columns if column not in frame]
     notes = []
     if absent:
         notes.append(f"The rows for the test lack {_quoted(absent)}: their cells count as empty.")
-    if more:
-        notes.append(f"Only the rows for the test have {_quoted(more)}: no input.")
+    if extra:
+        notes.append(f"Only the rows for the test have {_quoted(extra)}: no input.")
     both = [frame, test.reindex(columns=frame.columns)]
-    joined = {c: _joined([part[c] for part in both]) for c in frame}
+    joined = {c: _concatenate([part[c] for part in both]) for c in frame}
     held = np.arange(len(frame) + len(test)) >= len(frame)
     return pd.DataFrame(joined), held, notes
 
 
-def _joined(parts: list[pd.Series[Any]]) -> pd.Series[Any]:
-    """One column below the other, as objects if they are of different kinds."""
+def _concatenate(parts: list[pd.Series[Any]]) -> pd.Series[Any]:
+    """Concatenate columns, as objects if they are of different kinds."""
     if len({str(part.dtype) for part in parts}) > 1 and not all(
         pd.api.types.is_numeric_dtype(part) and not pd.api.types.is_bool_dtype(part)
         for part in parts
@@ -231,15 +231,15 @@ def _joined(parts: list[pd.Series[Any]]) -> pd.Series[Any]:
     return pd.concat(parts, ignore_index=True)
 
 
-def _agreed(held: np.ndarray, task: dict[str, tuple[np.ndarray, tuple[str, ...]]]) -> list[str]:
-    """Refuse labels and groups of which nobody learns; name those that nobody is tested on."""
+def _check_test(held: np.ndarray, task: dict[str, tuple[np.ndarray, tuple[str, ...]]]) -> list[str]:
+    """Refuse labels and groups without training rows; note those without test rows."""
     notes = []
     for what, (found, names) in task.items():
-        train, test = (set(found[some].tolist()) for some in (~held, held))
-        strange = [names[z] for z in sorted(test - train)]
-        if strange:
+        train, test = (set(found[side].tolist()) for side in (~held, held))
+        unseen = [names[z] for z in sorted(test - train)]
+        if unseen:
             raise InputError(
-                f"The rows for the test have the {what} {_quoted(strange)}, the training rows do "
+                f"The rows for the test have the {what} {_quoted(unseen)}, the training rows do "
                 "not: call them alike, or leave those rows out."
             )
         if absent := [names[z] for z in sorted(train - test)]:
@@ -254,5 +254,5 @@ def _bands_words(bands: Mapping[str, Any], s: np.ndarray, groups: Sequence[str])
 
 
 def _quoted(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join(f"'{name}'" for name in names[:4]) + more
+    rest = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return ", ".join(f"'{name}'" for name in names[:4]) + rest

@@ -1,9 +1,9 @@
 """A site's answers to the server's messages, on Flower.
 
 ``query.describe``: describe the table. ``train``: take part in a round. ``train.finish``: make the
-personal model, save it, measure it. A site sends the description's aggregates, the method's own
-message, and that the model is there. An error is sent without its text, which may contain rows: the
-text is in the site's own log.
+personal model, save it, measure it. A site sends the description's aggregates, the method's
+message, and a confirmation that the model is saved. An error is sent without its text, which may
+contain rows: the text is in the site's log.
 
 In a secure sum a round is four messages, see `partner`.
 """
@@ -73,7 +73,7 @@ def train(message: Message, context: Context) -> Message:
     """Do one or several rounds; send the method's message of the last, masked in a secure sum."""
     work = _work(message, context)
     if work.secure:
-        numbers, shapes, done = _partner(context).masked(_order(message), work)
+        numbers, shapes, done = _partner(context).train_masked(_order(message), work)
         answer = _answer(message, {"forms": shapes})
         answer.content["arrays"] = pack({MASKED: numbers})
     else:
@@ -101,7 +101,7 @@ def _partner(context: Context) -> Partner:
 
 
 def _order(message: Message) -> dict[str, Any]:
-    """Return what a message asks of a secure sum."""
+    """Return a message's order in a secure sum."""
     text = message.content.config_records["config"].get("secure")
     if not isinstance(text, str):
         raise PolicyError("This site takes part only in secure sums in this run.")

@@ -53,7 +53,7 @@ class Conductor:
             raise InputError(f"{out} holds another run: choose another out, or delete it.")
         if before is not None:
             log.info("pfedfair: going on after round %d", state.done)
-            self.participants.wait(state, everybody=True)
+            self.participants.wait(state, require_all=True)
         while state.done < self.settings.rounds:
             state = self.round(state)
         self.finish(state)
@@ -63,8 +63,8 @@ class Conductor:
         """Wait for the sites, agree on a schema, set up the server's state."""
         settings, algorithm = self.settings, self.settings.algorithm
         self.participants.wait()
-        here = map(self.participants.described.get, self.participants.nodes.values())
-        found = sorted((one for one in here if one), key=lambda one: (one.place, one.site))
+        known = map(self.participants.described.get, self.participants.nodes.values())
+        found = sorted((one for one in known if one), key=lambda one: (one.place, one.site))
         schema, refused = agree(found, settings.blind, settings.hidden)
         for site, why in refused.items():
             self.participants.refuse(site, why)
@@ -82,8 +82,8 @@ class Conductor:
         server = {"w": network.init(seeds.generator(settings.seed, seeds.INIT))}
         for phase in started(algorithm.phases, 0, 0):
             server = phase.start_server(server, _weights(sites, range(len(sites))))
-        more = not sends_models_only(algorithm.phases)
-        if more and (settings.clip > 0 or settings.aggregate != "mean"):
+        sends_more = not sends_models_only(algorithm.phases)
+        if sends_more and (settings.clip > 0 or settings.aggregate != "mean"):
             raise InputError(
                 "clip, epsilon and aggregate are for methods whose sites send their model and "
                 f"nothing else; {type(algorithm).__name__} sends more."
@@ -109,17 +109,17 @@ class Conductor:
         if self.settings.secure_sum:
             found, self.cohort = secure_round(self.settings, self.participants, state, self.cohort)
         else:
-            found = self.plain_round(state)
+            found = self.unmasked_round(state)
         phase = self.settings.phase(state.done)
         done, last = state.done + found.steps, found.last_answers
         with flush_denormal():
             server = phase.server_round(state.server, found.stacked, found.weights)
             for following in started(self.settings.algorithm.phases, done, done):
-                everyone = _weights(state.sites, range(len(state.sites)))
-                server, last = following.start_server(server, everyone), {}
+                weights = _weights(state.sites, range(len(state.sites)))
+                server, last = following.start_server(server, weights), {}
         w, old = server.get("w"), state.server["w"]
         if w is None or (w.shape, w.dtype) != (old.shape, old.dtype):
-            raise InputError("The sites' answers make no model: see the log for who sent what.")
+            raise InputError("The sites' answers make no model: see the log for what they sent.")
         check_model("global", w)
         seconds = time.monotonic() - began
         state = replace(
@@ -131,7 +131,7 @@ class Conductor:
                  state.done, self.settings.rounds, names, seconds)  # fmt: skip
         return state
 
-    def plain_round(self, state: Checkpoint) -> Round:
+    def unmasked_round(self, state: Checkpoint) -> Round:
         """Ask all sites for one round's answer; ask again, once, if too few are accepted."""
         for attempt in (1, 2):
             self.participants.wait(state)
@@ -145,7 +145,7 @@ class Conductor:
             )  # fmt: skip
         raise InputError(
             f"Round {state.done + 1} had {len(good)} good answers twice, {self.settings.min_sites} "
-            "are needed: see the log for who was refused and why. The same command goes on from "
+            "are needed: see the log for the refused sites. The same command goes on from "
             "here."
         )
 
@@ -217,16 +217,16 @@ class Conductor:
         return Round(sites, stacked, weights, steps, last)
 
     def finish(self, state: Checkpoint) -> None:
-        """Have every site make and keep its own model.
+        """Have every site make and keep its personal model.
 
         Sites that are absent or fail are asked once more, and have `wait` seconds to return. Those
         that still have no model are in `without_model`.
         """
         missing = self.without_model = {site.name: "it is not here." for site in state.sites}
         for attempt in (1, 2):
-            self.participants.wait(state, everybody=attempt == 2, least=2 - attempt)
-            asked = [i for i, site in enumerate(state.sites) if site.name in missing]
-            answers = self.participants.order(state, "train.finish", {i: {} for i in asked})
+            self.participants.wait(state, require_all=attempt == 2, least=2 - attempt)
+            numbers = [i for i, site in enumerate(state.sites) if site.name in missing]
+            answers = self.participants.order(state, "train.finish", {i: {} for i in numbers})
             for number, answer in sorted(answers.items()):
                 name = state.sites[number].name
                 if answer.has_error():

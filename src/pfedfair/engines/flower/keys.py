@@ -1,7 +1,7 @@
 """Keys of a secure sum: key agreement, encryption, secret sharing, signatures.
 
-Flower's own primitives (Shamir's shares, elliptic curve key agreement, authenticated encryption).
-Its random masks are not used: they depend on 32 bits of a key, which can be searched.
+These are Flower's primitives (Shamir's shares, elliptic curve key agreement, authenticated
+encryption). Its random masks are not used: they depend on 32 bits of a key, which can be searched.
 
 The keys of a sum are new each time. Where a site has the others' public keys (``peers``), those of
 its SuperNode, it takes no key that none of them has signed: then not even the server can
@@ -73,14 +73,14 @@ def make_shares(secret: bytes, threshold: int, numbers: Sequence[int]) -> dict[i
 
 def check_share(text: object, number: int, numbers: Iterable[int]) -> None:
     """Raise unless a text can be the share of one of several sites."""
-    share, place = bytes.fromhex(str(text)), sorted(numbers).index(number) + 1
-    if len(share) != INDEX + PADDED or int.from_bytes(share[:INDEX], "little") != place:
+    share, index = bytes.fromhex(str(text)), sorted(numbers).index(number) + 1
+    if len(share) != INDEX + PADDED or int.from_bytes(share[:INDEX], "little") != index:
         raise ValueError("it has no share that can be its own")
 
 
 def reconstruct(shares: Mapping[int, str], threshold: int) -> bytes:
-    some = [bytes.fromhex(shares[number]) for number in sorted(shares)[:threshold]]
-    secret = combine_shares(some)
+    enough = [bytes.fromhex(shares[number]) for number in sorted(shares)[:threshold]]
+    secret = combine_shares(enough)
     if len(secret) != LENGTH:
         raise ValueError("the shares do not fit")
     return secret

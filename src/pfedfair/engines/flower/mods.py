@@ -35,16 +35,16 @@ def audit_mod(message: Message, context: Context, call_next: ClientAppCallable) 
                 tensors |= {f"{record}.{k}": v for k, v in unpack(arrays).items()}
             words |= {name: dict(rest) for name, rest in answer.content.config_records.items()}
             words |= {name: dict(rest) for name, rest in answer.content.metric_records.items()}
-        with atomic(Path(folder) / name) as beside:
-            save_file(tensors, beside, metadata={"sent": json.dumps(words)})
+        with atomic(Path(folder) / name) as temporary:
+            save_file(tensors, temporary, metadata={"sent": json.dumps(words)})
     return answer
 
 
 def guard_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """Send the server no more of an error than that it happened.
+    """Do not send the text of an error to the server.
 
-    The text of an error may contain rows and folders: it goes to the site's own log. What may leave
-    is a fixed sentence, or the line of the site's policy that a run violates.
+    The text may contain rows and folders: it goes to the site's log. What may leave the site is a
+    fixed sentence, or the line of the site's policy that a run violates.
     """
     try:
         torch.set_num_threads(int(context.node_config.get("threads", 1)))

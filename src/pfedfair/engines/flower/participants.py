@@ -28,24 +28,24 @@ class Participants:
     def __init__(self, grid: Grid, settings: Settings) -> None:
         self.grid = grid
         self.settings = settings
-        self.described: dict[int, Description | None] = {}  # by node; None: not a usable one
+        self.described: dict[int, Description | None] = {}  # by node; None: not usable
         self.nodes: dict[str, int] = {}  # the current node of each site
         self.refused: dict[str, str] = {}  # sites, and why
         self.failed: dict[int, str] = {}  # nodes that cannot take part, and why
         self.silent: set[int] = set()  # nodes that did not answer the last message
 
     def wait(
-        self, state: Checkpoint | None = None, everybody: bool = False, least: int | None = None
+        self, state: Checkpoint | None = None, require_all: bool = False, least: int | None = None
     ) -> None:
         """Wait until all sites are connected; after `wait` seconds, accept `least` of them.
 
-        During a run `least` sites suffice at once, unless `everybody` is set. The default of
+        During a run `least` sites suffice at once, unless `require_all` is set. The default of
         `least` is `min_sites`.
         """
         settings = self.settings
         least = settings.min_sites if least is None else least
         wanted = settings.sites if state is None else len(state.sites)
-        enough = least if state is not None and not everybody else wanted
+        enough = least if state is not None and not require_all else wanted
         end = time.monotonic() + settings.wait
         reported = -1
         while True:
@@ -82,9 +82,9 @@ class Participants:
         }
 
     def order(
-        self, state: Checkpoint, kind: str, more: Mapping[int, Mapping[str, str]] | None = None
+        self, state: Checkpoint, kind: str, extra: Mapping[int, Mapping[str, str]] | None = None
     ) -> Answers:
-        """Send the server's state to all connected sites, or to those that are given `more`."""
+        """Send the server's state to all connected sites, or to those in `extra`, with these."""
         settings, arrays = self.settings, pack(state.server)
         phase, _ = phase_at(settings.algorithm.phases, state.done)
         order: dict[str, Any] = {"round": state.done, "key": state.name}
@@ -93,17 +93,17 @@ class Participants:
         order |= {"local-rounds": settings.local_rounds}
         contents = {}
         for number in self.connected(state):
-            if more is None or number in more:
-                own = more[number] if more else {}
-                config = ConfigRecord({**order, "number": number, **own})
+            if extra is None or number in extra:
+                added = extra[number] if extra else {}
+                config = ConfigRecord({**order, "number": number, **added})
                 contents[number] = RecordDict({"arrays": arrays, "config": config})
         return self.ask(state, kind, contents)
 
     def ask(self, state: Checkpoint, kind: str, contents: Mapping[int, RecordDict]) -> Answers:
-        """Send a content to each of some sites; return their answers within `round-timeout`."""
+        """Send each site its content; return the answers within `round-timeout`."""
         nodes = {i: node for i, node in self.connected(state).items() if i in contents}
-        asked, limit = set(nodes.values()), self.settings.round_timeout
-        silent = self.silent & asked
+        sent, limit = set(nodes.values()), self.settings.round_timeout
+        silent = self.silent & sent
         optional = silent if len(silent) < len(nodes) else set()
         by_node = {node: contents[number] for number, node in nodes.items()}
         found = ask_nodes(
@@ -115,7 +115,7 @@ class Participants:
                 name = state.sites[number].name
                 log.error("pfedfair: site '%s' did not answer (limit %g s)", name, limit)
         # A dead site is not waited for twice in a row; a slow one is asked again later.
-        self.silent = (self.silent - asked) | (asked - {*found, *optional})
+        self.silent = (self.silent - sent) | (sent - {*found, *optional})
         return {number: found[node] for number, node in nodes.items() if node in found}
 
     def successes(self, state: Checkpoint, answers: Answers) -> Answers:

@@ -1,8 +1,8 @@
 """A site's part in secure sums: four kinds of messages, each answered once and in turn.
 
 1. ``query.keys``: the site makes keys, one for each of the next sums, and sends the public ones.
-2. ``query.shares``: for each sum it makes the seed of its own mask, and sends shares of it and of
-   its private key, each encrypted for one other site. The server passes them on.
+2. ``query.shares``: for each sum it makes the seed of its private mask, and sends shares of it and
+   of its private key, each encrypted for one other site. The server passes them on.
 3. ``train``: the round itself; the answer is masked with the keys of one sum.
 4. ``query.unmask``: the site sends its share of the seed of each site whose numbers have arrived,
    and its share of the key of each other site. Never both of one site: with both, and late
@@ -95,27 +95,27 @@ class Partner:
         self._save()
         return sealed
 
-    def masked(self, order: Order, work: Work) -> tuple[Tensor, Shapes, int]:
-        """Train, and mask the message; return its numbers and shapes, and how many rounds."""
+    def train_masked(self, order: Order, work: Work) -> tuple[Tensor, Shapes, int]:
+        """Train and mask the message; return its numbers and shapes, and the number of rounds."""
         self._check_turn(order, "shares", "opened")
         at, own, members = int(order["sum"]), self.known["number"], self.known["members"]
         if not self.known["at"] < at < len(self.known["seeds"]):
             raise PolicyError("This site has used the masks of this sum already, or has none.")
         if self.known["stage"] == "shares":
             self._decrypt_shares(order["shares"])
-        people = {int(number): int(n) for number, n in order["people"].items()}
-        self._check_people(people, work.people)
+        rows = {int(number): int(n) for number, n in order["people"].items()}
+        self._check_weights(rows, work.n_rows)
         if work.phase is None:
             raise PolicyError("The server asks for a sum after the last round.")
-        sums, digest = work.phase.sums, work.order_digest(people)
-        weights = people if "size" in sums.values() else dict.fromkeys(people, 1)
+        sums, digest = work.phase.sums, work.order_digest(rows)
+        weights = rows if "size" in sums.values() else dict.fromkeys(rows, 1)
         # From here on these masks are used up, whatever happens.
         about = str(work.source.folder), work.state_digest, weights
         self.known |= {"at": at, "stage": "masked", "about": about}
         self._save()
         sent, done = work.train()
         scale = Scale(sums, work.phase.states.models)
-        numbers = quantise(sent, work.server, scale, people[own], len(self.known["held"]))
+        numbers = quantise(sent, work.server, scale, rows[own], len(self.known["held"]))
         private, session = bytes.fromhex(self.known["masks"][at]), self.known["session"]
         pairs = {
             int(number): keys.mask_key(private, members[number]["masks"][at], session, digest)
@@ -188,7 +188,7 @@ class Partner:
 
     def _check_members(self, members: Mapping[int, Mapping[str, Any]], threshold: int) -> None:
         if members.get(self.known["number"]) != self.known["own"]:
-            raise PolicyError("This site's own keys are not among those of the sum.")
+            raise PolicyError("This site's keys are not among those of the sum.")
         if len(members) < MIN_SITES:
             raise too_few(len(members))
         if not min_threshold(len(members)) <= threshold <= len(members):
@@ -207,23 +207,23 @@ class Partner:
         seen = set[str]()
         for number, one in members.items():
             text = signed_text(self.known["session"], number, one)
-            who = keys.signer(folder, text, str(one.get("signature", "")))
-            if who is None or who in seen:
+            signer = keys.signer(folder, text, str(one.get("signature", "")))
+            if signer is None or signer in seen:
                 raise PolicyError(
                     f"The keys of site number {number} are not signed by a site that this one "
                     "knows (its folder of public keys, peers)."
                 )
-            seen.add(who)
+            seen.add(signer)
 
-    def _check_people(self, people: Mapping[int, int], most: int) -> None:
+    def _check_weights(self, weights: Mapping[int, int], most: int) -> None:
         """Check the weights of the sites; if the others were sent different ones, masks remain."""
-        own = people.get(self.known["number"], 0)
-        if set(people) != set(map(int, self.known["held"])) or min(people.values()) < 1:
+        own = weights.get(self.known["number"], 0)
+        if set(weights) != set(map(int, self.known["held"])) or min(weights.values()) < 1:
             raise PolicyError("This site does not know what each site in the sum counts for.")
         if own > most:
-            raise PolicyError("This site does not count for more people than it has.")
-        if 2 * own > sum(people.values()):
-            raise PolicyError("This site does not count for more than all others together.")
+            raise PolicyError("This site does not count for more rows than it has.")
+        if 2 * own > sum(weights.values()):
+            raise PolicyError("This site does not count for more than all others combined.")
 
     def _check_enough(self, sites: int) -> None:
         if sites < max(MIN_SITES, self.known["threshold"]):
@@ -249,8 +249,8 @@ def note_sum(folder: str, digest: str, cohort: list[Any]) -> None:
     if book.pop(digest, cohort) != cohort:
         raise PolicyError(
             "The same was added up before with other sites or weights, and the difference would "
-            "tell of some: wait until these sites are back, or start another run with another seed."
+            "reveal some: wait until these sites are back, or start another run with another seed."
         )
     book = dict([*book.items(), (digest, cohort)][-MAX_NOTED:])
-    with atomic(path) as beside:
-        beside.write_text(json.dumps(book))
+    with atomic(path) as temporary:
+        temporary.write_text(json.dumps(book))

@@ -49,8 +49,8 @@ def environment(home: Path) -> dict[str, str]:
     """
     here = str(Path(sys.executable).parent)
     path = os.pathsep.join([here, os.environ.get("PATH", "")])
-    own = {"FLWR_HOME": str(home), "PATH": path, "RAY_ADDRESS": "local"}
-    return {**os.environ, **SETTINGS, **token_settings(), **own}
+    local = {"FLWR_HOME": str(home), "PATH": path, "RAY_ADDRESS": "local"}
+    return {**os.environ, **SETTINGS, **token_settings(), **local}
 
 
 def free_ports(n: int) -> list[int]:
@@ -66,8 +66,8 @@ def free_ports(n: int) -> list[int]:
 
 
 def write_toml(path: Path, values: Mapping[str, Any]) -> None:
-    with atomic(path) as beside:
-        beside.write_text(tomli_w.dumps(values), encoding="utf-8")
+    with atomic(path) as temporary:
+        temporary.write_text(tomli_w.dumps(values), encoding="utf-8")
 
 
 def connection(port: int, tls: Path | None) -> dict[str, Any]:
@@ -163,8 +163,8 @@ class Processes:
         status.unlink(missing_ok=True)
         settings = self.home / f"run-{out.name}.toml"
         write_toml(settings, config)
-        more = ["--federation-config", federation] if federation else []
-        self.flwr("run", str(app), CONNECTION, "--run-config", str(settings), *more)
+        options = ["--federation-config", federation] if federation else []
+        self.flwr("run", str(app), CONNECTION, "--run-config", str(settings), *options)
         return status
 
     def ended(self) -> str | None:
@@ -191,14 +191,14 @@ def stop_all(pids: Sequence[int], how: int = signal.SIGTERM, patience: float = 1
     families = [found for found in map(family, pids) if found]
     parents = [found[0] for found in families]
     children = [one for found in families for one in found[1:]]
-    for some, signal_, awaited, seconds in (
+    for processes, signal_, awaited, seconds in (
         (parents, how, parents, patience),
         (children, signal.SIGTERM, children, 1.0),
         (parents + children, signal.SIGKILL, children, patience),
     ):
-        for one in some:
+        for process in processes:
             with suppress(psutil.NoSuchProcess):  # nor is it sent to another of the same number
-                one.send_signal(signal_)
+                process.send_signal(signal_)
         end = time.monotonic() + seconds
         while any(map(alive, awaited)) and time.monotonic() < end:
             time.sleep(0.02)

@@ -45,13 +45,13 @@ def create(
     host, port
         Where sites reach the proxy; the certificate is for this name (and for localhost).
     inside
-        The SuperLink's own port, on loopback.
+        The SuperLink's port, on loopback.
     proxied
         Without a proxy sites connect to the SuperLink directly: for a test on one machine.
     node_ports
-        A port for each site's own process, on its loopback; otherwise 9094 and those after it.
+        A port for each site's process, on its loopback; otherwise 9094 and those after it.
     secure_sum
-        Whether runs use secure sums, and sites refuse runs that do not.
+        Whether runs use secure sums, and sites refuse runs without them.
     """
     if sites < 1:
         raise InputError(f"{option('sites')} must be at least 1, got {sites}.")
@@ -89,9 +89,11 @@ def create(
     for i, name in enumerate(names):
         site = folder / name
         site.mkdir(mode=0o700)
-        own = ec.generate_private_key(ec.SECP384R1())
-        _write(site / "site.key", _private(own, forms.PrivateFormat.OpenSSH), 0o600)
-        public = own.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH)
+        site_key = ec.generate_private_key(ec.SECP384R1())
+        _write(site / "site.key", _private(site_key, forms.PrivateFormat.OpenSSH), 0o600)
+        public = site_key.public_key().public_bytes(
+            forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH
+        )
         _write(server / "sites" / f"{name}.pub", public + b"\n")
         _write(site / "ca.pem", ca)
         _write(site / "trusted.yaml", f"{signing.KEY_ID}: '{signed_by}'\n")
@@ -146,17 +148,17 @@ def _authority(days: int) -> tuple[Key, x509.Certificate]:
         encipher_only=False, decipher_only=False,
     )  # fmt: skip
     critical = [x509.BasicConstraints(ca=True, path_length=0), usage]
-    own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    return key, _certificate("consortium", key, key, days, critical, [own])
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    return key, _certificate("consortium", key, key, days, critical, [identifier])
 
 
 def _server_certificate(key: Key, authority: Key, host: str, days: int) -> x509.Certificate:
     names: list[x509.GeneralName] = []
-    for one in dict.fromkeys([host, "localhost", "127.0.0.1"]):
+    for name in dict.fromkeys([host, "localhost", "127.0.0.1"]):
         try:
-            names.append(x509.IPAddress(ipaddress.ip_address(one)))
+            names.append(x509.IPAddress(ipaddress.ip_address(name)))
         except ValueError:
-            names.append(x509.DNSName(one))
+            names.append(x509.DNSName(name))
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     known = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
     critical = [x509.BasicConstraints(ca=False, path_length=None)]
@@ -165,12 +167,12 @@ def _server_certificate(key: Key, authority: Key, host: str, days: int) -> x509.
 
 
 def _certificate(
-    whose: str, key: Key, authority: Key, days: int, critical: Extensions, others: Extensions
+    owner: str, key: Key, authority: Key, days: int, critical: Extensions, others: Extensions
 ) -> x509.Certificate:
     """Return a certificate signed by the consortium's authority."""
     subject, issuer = (
         x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"pfedfair {name}")])
-        for name in (whose, "consortium")
+        for name in (owner, "consortium")
     )
     now = datetime.datetime.now(datetime.UTC)
     ends = now - datetime.timedelta(hours=1), now + datetime.timedelta(days=days)

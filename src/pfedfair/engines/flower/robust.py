@@ -1,4 +1,4 @@
-"""Robust aggregation, by Flower's own strategies."""
+"""Robust aggregation by Flower's strategies."""
 
 import numpy as np
 import torch

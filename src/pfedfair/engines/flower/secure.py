@@ -46,9 +46,9 @@ from pfedfair.methods import State
 
 Check = Callable[[int, Mapping[str, Any]], None]  # of a site's answer; raises if it is impossible
 NOTICE = (
-    "the sites' numbers are added up behind masks: the server sees sums of at least %d sites, and "
-    "nobody's own. Each site shortens its own update (max-change = %g); an update that is too long "
-    "on purpose is seen only in the sum, and nobody can say whose it is"
+    "the sites' numbers are summed behind masks: the server sees sums of at least %d sites, and no "
+    "site's numbers. Each site shortens its update (max-change = %g); an update that is too long "
+    "on purpose is visible only in the sum, without its sender"
 )
 
 
@@ -122,8 +122,8 @@ class SecureSum:
 
     def prepare(self, sites: list[int]) -> Cohort:
         """Have the sites make keys for the next sums, and exchange shares of them."""
-        left = -(-(self.settings.rounds - self.state.done) // self.settings.local_rounds)
-        session, sums = secrets.token_hex(16), min(left, MAX_SUMS)
+        remaining = -(-(self.settings.rounds - self.state.done) // self.settings.local_rounds)
+        session, sums = secrets.token_hex(16), min(remaining, MAX_SUMS)
 
         def check_keys(number: int, offer: Mapping[str, Any]) -> None:
             for key in (offer["seal"], *offer["masks"]):
@@ -131,8 +131,8 @@ class SecureSum:
             if len({offer["seal"], *offer["masks"]}) != 1 + sums or type(offer["site"]) is not str:
                 raise ValueError(f"it has not made keys for {sums} sums")
 
-        asked = {n: {"session": session, "sums": sums, "number": n} for n in sites}
-        offers = self.ask("query.keys", asked, check_keys)
+        orders = {n: {"session": session, "sums": sums, "number": n} for n in sites}
+        offers = self.ask("query.keys", orders, check_keys)
         threshold = max(self.settings.secure_threshold, min_threshold(len(offers)))
         self.require(offers, self.min_sites(threshold), "keys")
         order = {"session": session, "members": offers, "threshold": threshold}
@@ -149,7 +149,7 @@ class SecureSum:
         """Ask the sites for their masked numbers and for the shares that unmask the sum; add up."""
         at, threshold = cohort.used, cohort.threshold
         cohort.used += 1
-        vectors, shapes, steps, people = self.masked(cohort, at)
+        vectors, shapes, steps, rows_of = self.train_masked(cohort, at)
         self.require(vectors, self.min_sites(threshold), "numbers")
         within = sorted(vectors)
         order = {"session": cohort.session, "within": within}
@@ -169,7 +169,7 @@ class SecureSum:
             shares = {n: str(sent["seeds"][str(number)]) for n, sent in opened.items()}
             total -= mask(keys.reconstruct(shares, threshold), len(total))
         public = {number: one["masks"][at] for number, one in cohort.offers.items()}
-        digest = self.order_digest(people)
+        digest = self.order_digest(rows_of)
         for number in wanted["keys"]:
             shares = {n: str(sent["keys"][str(number)]) for n, sent in opened.items()}
             private = keys.reconstruct(shares, threshold)
@@ -178,11 +178,11 @@ class SecureSum:
             pairs = {n: keys.mask_key(private, public[n], cohort.session, digest) for n in within}
             total += pair_masks(number, pairs, len(total))
         phase = self.settings.phase(self.state.done)
-        scale, weights = Scale(phase.sums, phase.states.models), [people[n] for n in within]
+        scale, weights = Scale(phase.sums, phase.states.models), [rows_of[n] for n in within]
         message = dequantise(total, shapes, self.state.server, scale, weights)
         self.check_change(message)
         if len(opened) < len(cohort.shares):
-            cohort.used = cohort.sums  # the others' keys no longer fit those who are left
+            cohort.used = cohort.sums  # the others' keys no longer fit the remaining sites
         stacked = {name: tensor[None] for name, tensor in message.items()}
         rows = torch.tensor([float(sum(self.state.sites[n].rows for n in within))])
         return Round(within, stacked, rows, steps, {})
@@ -190,16 +190,16 @@ class SecureSum:
     def min_sites(self, threshold: int) -> int:
         return max(MIN_SITES, threshold, self.settings.min_sites)
 
-    def masked(
+    def train_masked(
         self, cohort: Cohort, at: int
     ) -> tuple[dict[int, np.ndarray], Shapes, int, dict[int, int]]:
-        """Train; return masked vectors of equal shapes, and the weight of each site."""
+        """Have the sites train; return masked vectors of equal shapes, and each site's weight."""
         senders = cohort.shares
         rows = [self.state.sites[number].rows for number in senders]
-        people = dict(zip(senders, bound_weights(rows), strict=True))
+        weights = dict(zip(senders, bound_weights(rows), strict=True))
         orders = {}
         for number in senders:
-            order: dict[str, Any] = {"session": cohort.session, "sum": at, "people": people}
+            order: dict[str, Any] = {"session": cohort.session, "sum": at, "people": weights}
             if at == 0:
                 order["shares"] = {str(sender): sent[str(number)]
                                    for sender, sent in senders.items()
@@ -220,7 +220,7 @@ class SecureSum:
                 log.error("pfedfair: the answer of %s is refused: it has other numbers than the "
                           "others'", self.names(number))  # fmt: skip
         vectors = {n: one for n, (one, *kind) in found.items() if tuple(kind) == usual}
-        return vectors, *usual, people
+        return vectors, *usual, weights
 
     def read_masked(self, answer: Message) -> tuple[np.ndarray, Shapes, int]:
         tensors, steps = read_training(answer, max_bytes(self.state.server))
@@ -239,12 +239,12 @@ class SecureSum:
             raise ValueError(f"it has {vector.shape} numbers of kind {vector.dtype}")
         return vector, shapes, steps
 
-    def order_digest(self, people: Mapping[int, int]) -> str:
-        """Return a digest of all that the sites are asked."""
+    def order_digest(self, weights: Mapping[int, int]) -> str:
+        """Return a digest of the order to the sites."""
         settings, state = self.settings, self.state
         return order_digest(
             state_digest(state.done, state.server), state.key, settings.local_rounds,
-            settings.max_change, people,
+            settings.max_change, weights,
         )  # fmt: skip
 
     def check_change(self, message: State) -> None:
@@ -263,7 +263,7 @@ class SecureSum:
     def ask(
         self, kind: str, orders: Mapping[int, Mapping[str, Any]], check: Check
     ) -> dict[int, dict[str, Any]]:
-        """Send some sites an order each; return the answers that pass the check."""
+        """Send each site its order; return the answers that pass the check."""
         contents = {
             number: RecordDict({"config": ConfigRecord({"secure": json.dumps(order)})})
             for number, order in orders.items()

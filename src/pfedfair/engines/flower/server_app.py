@@ -39,8 +39,8 @@ def exclusive(out: Path) -> Iterator[None]:
     try:
         held = FileLock(path).acquire(timeout=PATIENCE)
     except Timeout:
-        who = f"Another run is at work in {out}, process {path.read_text()}"
-        raise InputError(f"{who}: wait for its end, or stop it.") from None
+        other = f"Another run is at work in {out}, process {path.read_text()}"
+        raise InputError(f"{other}: wait for its end, or stop it.") from None
     with held:
         path.write_text(str(os.getpid()))
         yield
@@ -78,8 +78,8 @@ def conduct(grid: Grid, context: Context, out: Path) -> None:
     report |= {"seconds": state.seconds, "lacking": missing}
     report["privacy"] = settings.spent(len(state.seconds))
     if missing:
-        whom = " ".join(f"Site '{name}' has no model: {why}" for name, why in missing.items())
-        report["error"] = f"{whom} The same command asks again."
+        reasons = " ".join(f"Site '{name}' has no model: {why}" for name, why in missing.items())
+        report["error"] = f"{reasons} The same command asks again."
     write_json(status, report)
     what = "all rounds are done, but not every site has its model" if missing else "the run is done"
     log.info("pfedfair: %s; the global model is in %s", what, settings.out)

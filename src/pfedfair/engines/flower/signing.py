@@ -1,6 +1,6 @@
 """The signed app: sites run no other.
 
-Flower verifies apps that come from its own hub. Here the consortium signs its app once, when its
+Flower verifies apps that come from its hub. Here the consortium signs its app once, when its
 files are made, with a key that is not needed afterwards. The SuperLink stores the app with its
 signature, and every site has the public key: sites refuse any other app.
 """
@@ -31,7 +31,7 @@ def sign(app: Path) -> tuple[bytes, dict[str, str], bytes, str]:
     from flwr.cli.build import build_fab_from_disk
     from flwr.supercore.primitives.asymmetric_ed25519 import create_message_to_sign
 
-    with warnings.catch_warnings():  # Flower's own, of what it uses
+    with warnings.catch_warnings():  # of Flower's dependencies
         warnings.simplefilter("ignore", DeprecationWarning)
         bundle = build_fab_from_disk(app)
     key, now = Ed25519PrivateKey.generate(), int(time.time())

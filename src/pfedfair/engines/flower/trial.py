@@ -36,15 +36,15 @@ SILENCE = 60.0  # seconds without a log message, after which Flower is asked for
 class Outcome:
     """The results of a trial: the sites' tables, and seconds for each round, also of `local`.
 
-    `difference` is the largest difference of a weight from that of the local engine, `others` the
-    share of the held-out rows on which the two decide differently.
+    `difference` is the largest difference of a weight from that of the local engine,
+    `changed_decisions` the share of held-out rows on which the two decide differently.
     """
 
     table: pd.DataFrame
     seconds: list[float]
     stacked_seconds: float
     difference: float
-    others: float
+    changed_decisions: float
 
 
 def simulate(
@@ -77,7 +77,7 @@ def simulate(
 def run_config(
     federation: Federation, method: str, algorithm: Method, seed: int, out: Path
 ) -> dict[str, Any]:
-    """Return the settings of a run that both kinds of trial have."""
+    """Return the settings common to simulations and deployments."""
     hidden = ",".join(map(str, federation.data.hidden))
     about = {"method": method, "algorithm": json.dumps(algorithm.to_dict()), "hidden": hidden}
     return about | {"seed": seed, "sites": len(federation), "out": str(out)}
@@ -134,16 +134,16 @@ def outcome(
     differ, (x, _, s, *_) = [], federation.table
     unpack = federation.table.unpack
     for i, rows in enumerate(federation.partition.test):
-        here = Predictor(network, fitted.theta[i], fitted.rules[i])
-        both = (here, load_model(folders[i], 0).predictor)
-        ours, theirs = (
-            one.decide(x[rows], s[rows], seeds.generator(seed, seeds.TIES, i), unpack)
-            for one in both
+        local_predictor = Predictor(network, fitted.theta[i], fitted.rules[i])
+        predictors = (local_predictor, load_model(folders[i], 0).predictor)
+        local_decisions, site_decisions = (
+            predictor.decide(x[rows], s[rows], seeds.generator(seed, seeds.TIES, i), unpack)
+            for predictor in predictors
         )
-        differ.append((ours != theirs).double())
+        differ.append((local_decisions != site_decisions).double())
     every = torch.cat(differ)
-    others = float(every.mean()) if len(every) else 0.0
-    return Outcome(table, [float(s) for s in status["seconds"]], seconds, apart, others)
+    changed = float(every.mean()) if len(every) else 0.0
+    return Outcome(table, [float(s) for s in status["seconds"]], seconds, apart, changed)
 
 
 def site_tables(data: Dataset, plan: Plan, seed: int) -> Federation:
@@ -151,10 +151,10 @@ def site_tables(data: Dataset, plan: Plan, seed: int) -> Federation:
     part = plan.split(data, seed)
     inputs = [*data.numeric, *data.categorical]
     frame = data.frame[[c for c in inputs if c != plan.column]].assign(label=data.y, group=data.s)
-    plain = from_frame(frame, "label", "group", data.name, encoding=data.encoding)
-    plain = replace(plain, hidden=data.hidden)
-    encoder = fit(plain, part.train)
-    return encoded(plain, replace(part, data=plain), encoder, True, seed)
+    table = from_frame(frame, "label", "group", data.name, encoding=data.encoding)
+    table = replace(table, hidden=data.hidden)
+    encoder = fit(table, part.train)
+    return encoded(table, replace(part, data=table), encoder, True, seed)
 
 
 def demo(
@@ -190,7 +190,7 @@ def demo(
             policy = {"exact-counts": True, "secure-sum": secure_sum}
             write_toml(folder / name / "policy.toml", policy)
     if not sends_models_only(algorithm.phases):
-        report("these sites' policy allows counts of people without noise, which the method sends")
+        report("these sites' policy allows counts of rows without noise, which the method sends")
     config = run_config(federation, method, algorithm, seed, server / "run")
     write_toml(server / "run.toml", config | {"poll": 0.3, "secure-sum": secure_sum})
     with Processes(folder / "flower") as processes:
@@ -199,7 +199,7 @@ def demo(
         link = processes.start("superlink", [str(server / "start-superlink.sh")])
         processes.listen(ports[0], link)
         _script(processes, server / "register-sites.sh")
-        report(f"starting {sites} SuperNodes, each with its own rows and its own key")
+        report(f"starting {sites} SuperNodes, each with its rows and its key")
         for name in names:
             processes.start(name, [str(folder / name / "start-supernode.sh")])
         _script(processes, server / "run.sh")

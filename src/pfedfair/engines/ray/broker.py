@@ -1,8 +1,8 @@
 """The process that uses Ray: it submits work, resubmits lost work, and sends events to its parent.
 
-A process of its own, as Ray takes over the one that it is in: signals, threads, settings that are
-read once, and an exit when the cluster is lost. Work, data and results are bytes to it, so that it
-imports nothing but Ray.
+It is a separate process because Ray takes over the one that it runs in: signals, threads, settings
+that are read once, and an exit when the cluster is lost. Work, data and results are bytes to it, so
+that it imports nothing but Ray.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 from pfedfair.engines.ray import LOCAL, SETTINGS
 
 MAX_SUBMITTED = 1000  # pieces of work at the cluster, by default
-TIMES = 4  # that a piece is tried while its machines are lost
+TIMES = 4  # attempts at a piece whose machines are lost
 IDLE = 600.0  # seconds without any machine, in which a cloud would have started one
 SPACE = b"pfedfair"  # namespace of the pieces' progress in the cluster's key-value store
 
@@ -46,8 +46,8 @@ class Order:
     pieces: Sequence[tuple[bytes, str]]  # each with the name of its data
     data: dict[str, bytes]
     same: Any
-    at_once: int | None = None  # on a cluster of our own, its CPUs
-    folder: str = ""  # of a cluster of our own
+    at_once: int | None = None  # CPUs of a cluster that we start
+    folder: str = ""  # of a cluster that we start
 
     @property
     def local(self) -> bool:
@@ -153,7 +153,7 @@ def _run(parent: Connection, order: Order) -> Iterator[tuple[Any, ...]]:
                     yield "again", _sentence(error), n
             yield from watch.look(running.values(), bool(ready))
             if watch.is_idle:
-                yield "nobody", f"{IDLE / 60:g}"
+                yield "idle", f"{IDLE / 60:g}"
                 return
     finally:
         for ref in running:
@@ -214,7 +214,7 @@ def at_worker(
     from ray.experimental.internal_kv import _internal_kv_put as put
 
     here = ray.util.get_node_ip_address()
-    sys.path += [one for one in path if one not in sys.path and Path(one).exists()]
+    sys.path += [folder for folder in path if folder not in sys.path and Path(folder).exists()]
     module, _, name = function.partition(":")
     try:
         work: Callable[..., tuple[str, Any]] = getattr(importlib.import_module(module), name)

@@ -25,7 +25,7 @@ MEMBER = "run this command on one of its machines, with the Ray and the Python t
 def events(order: Order) -> Generator[tuple[Any, ...]]:
     """Yield the events of a broker, or ``("wait",)`` if there is none for a while.
 
-    The iterator must be closed: this cancels all work, and stops a cluster of our own.
+    The iterator must be closed: this cancels all work, and stops a cluster that we started.
     """
     if order.local:
         order = replace(order, folder=tempfile.mkdtemp(prefix="pff", dir=_short()))

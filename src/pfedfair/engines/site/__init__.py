@@ -1,4 +1,4 @@
-"""A site's part of a run, and what server and sites share, whatever carries their messages.
+"""A site's part of a run, and what server and sites share, independent of the transport.
 
 No framework is imported here. ``schema``: the agreed columns of the sites' tables. ``rows`` and
 ``cache``: a site's table, encoded. ``settings``: of a run. ``describe``, ``rounds`` and ``work``: a

@@ -1,4 +1,4 @@
-r"""The privacy cost of many noisy answers together, exactly.
+r"""The exact total privacy cost of many noisy answers.
 
 The privacy loss of an answer is a random variable: for Gaussian noise with a standard deviation of
 z times the sensitivity it is normal, with mean :math:`1 / 2 z^2` and variance :math:`1 / z^2`. The
@@ -24,14 +24,14 @@ TAIL = 9.0  # standard deviations of a normal loss; the rest counts as lost
 
 
 def epsilon_of(gaussian: Mapping[float, int], laplace: Mapping[float, int], delta: float) -> float:
-    """Return the epsilon of all answers with noise together, at a `delta`.
+    """Return the total epsilon of all answers with noise, at a `delta`.
 
     Parameters
     ----------
     gaussian
         Number of answers by their z, the standard deviation over the sensitivity.
     laplace
-        Number of answers by their own epsilon, the sensitivity over the scale.
+        Number of answers by their epsilon, the sensitivity over the scale.
     """
     mu = sqrt(sum(n / z**2 for z, n in gaussian.items()))
     normal = _solve(lambda epsilon: _gaussian_delta(mu, epsilon), delta) if mu else 0.0

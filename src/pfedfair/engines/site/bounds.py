@@ -1,7 +1,7 @@
 """Bounds on descriptions: a site with a false description must not spoil the others' run.
 
 Impossible descriptions are refused, and so are those that are `FAR` from the median of all sites.
-The influence of unusual ones is bounded: no site counts for more rows than all others together, and
+The influence of unusual ones is bounded: no site counts for more rows than all others combined, and
 no column of a site lies further out than `WIDE` times the typical scale. With fewer than three
 sites there is no majority, and nothing is bounded.
 """
@@ -72,15 +72,15 @@ def impossible(one: Description) -> str | None:
     names = [one.site, *one.columns, *one.labels, *one.groups, *(c for k in one.names for c in k)]
     if sanitise(one.site) != one.site or len(one.site.splitlines()) != 1:
         return "its name has characters that cannot be shown"
-    levels = dict(one.categories)
+    categories = dict(one.categories)
     if one.summary is not None:
-        levels = {c: tuple(counts.levels) for c, counts in one.summary.categories.items()}
-    for name in (*names, *(level for several in levels.values() for level in several)):
+        categories = {c: tuple(column.counts) for c, column in one.summary.categories.items()}
+    for name in (*names, *(name for values in categories.values() for name in values)):
         if len(name) > MAX_NAME:
             return f"it has a name of {len(name)} characters, at most {MAX_NAME} can be"
-    for column, several in levels.items():
-        if len(several) > MAX_VALUES:
-            return f"column '{column}' has {len(several):,} categories, at most {MAX_VALUES:,} can"
+    for column, values in categories.items():
+        if len(values) > MAX_VALUES:
+            return f"column '{column}' has {len(values):,} categories, at most {MAX_VALUES:,} can"
     for column, cells in _cells(one).items():
         if cells > one.rows:
             return f"column '{column}' has {cells:,} cells in {one.rows:,} rows"
@@ -100,7 +100,7 @@ def bound_descriptions(found: Sequence[Description]) -> list[Description]:
     made = []
     for one, weight in zip(found, weights, strict=True):
         if weight < one.rows:
-            log.warning("pfedfair: site '%s' says that it has more rows than all others together; "
+            log.warning("pfedfair: site '%s' says that it has more rows than all others combined; "
                         "it counts for %d of %d", one.site, weight, one.rows)  # fmt: skip
             one = _scale_counts(one, weight)
         wide = {
@@ -119,10 +119,10 @@ def bound_descriptions(found: Sequence[Description]) -> list[Description]:
 
 
 def bound_weights(rows: Sequence[int]) -> list[int]:
-    """Return the number of rows that each site counts for: at most those of all others together."""
+    """Return the number of rows that each site counts for: at most those of all others combined."""
     if len(rows) < MIN_SITES:
         return list(rows)
-    return [min(own, sum(rows) - own) for own in rows]
+    return [min(n, sum(rows) - n) for n in rows]
 
 
 def moments(one: Description) -> dict[str, tuple[float, float]]:
@@ -160,7 +160,7 @@ def _cells(one: Description) -> dict[str, int]:
         return {column: n for column, (_, _, n) in one.numbers.items()}
     found = {c: int(t.counts.sum()) + t.empty for c, t in one.summary.numbers.items()}
     for c, counts in one.summary.categories.items():
-        found[c] = sum(counts.levels.values()) + counts.other + counts.empty
+        found[c] = sum(counts.counts.values()) + counts.other + counts.empty
     return found
 
 
@@ -180,7 +180,7 @@ def _scale_counts(one: Description, rows: int) -> Description:
                 for c, t in summary.numbers.items()
             },
             {
-                c: Counts({k: less(n) for k, n in t.levels.items()}, less(t.other), less(t.empty))
+                c: Counts({k: less(n) for k, n in t.counts.items()}, less(t.other), less(t.empty))
                 for c, t in summary.categories.items()
             },
         )

@@ -1,4 +1,4 @@
-"""A site's encoded rows, cached on its own disk between messages.
+"""A site's encoded rows, cached on the site's disk between messages.
 
 A deployment starts a new process for every message. Without the cache each of them would read the
 table, infer the kinds of its columns and encode them. The file is valid for one content of the
@@ -42,15 +42,15 @@ HOUR = 3600
 
 
 class EncodedRows(NamedTuple):
-    """All of a site's rows, encoded, and the numbers of those that are trained on.
+    """All of a site's rows, encoded, and the indices of those that are trained on.
 
-    `people` is the number of rows for training, including those that are left out of it.
+    `n_train` is the number of training rows, including those excluded for their rare values.
     `row_keys` are the rows' secret keys, if the method needs them.
     """
 
     table: Table
     rows: np.ndarray
-    people: int
+    n_train: int
     row_keys: np.ndarray | None = None
 
 
@@ -119,8 +119,8 @@ class RowCache:
     stats: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, node: Config, asked: list[object]) -> RowCache | None:
-        """Return the cache of a site with a table of its own; a simulated client has none."""
+    def of(cls, node: Config, request: list[object]) -> RowCache | None:
+        """Return the cache of a site with a table; a simulated client has none."""
         if "partition-id" in node or not node.get("data"):
             return None
         names = [node["data"], node.get("test")]
@@ -134,7 +134,7 @@ class RowCache:
                 "programs": [__version__, pd.__version__, pa.__version__, np.__version__],
                 "files": [sha256(path) for path in files],
                 "node": sorted((str(name), str(value)) for name, value in node.items()),
-                "asked": asked,
+                "asked": request,
                 "secret": sha256(secret) if secret.exists() else "",
             }
         except OSError:  # reading the table gives a clearer message
@@ -172,17 +172,17 @@ class RowCache:
         tensors = {"x": x, "y": y, "s": s, "rows": torch.from_numpy(made.rows)}
         if made.row_keys is not None:
             tensors["marks"] = torch.from_numpy(made.row_keys.view(np.int64))
-        about = {"key": self.key, "people": made.people, "notes": notes}
+        about = {"key": self.key, "people": made.n_train, "notes": notes}
         try:
             self._remove_partial_files()
             if _stats(self.files) == self.stats:
                 checksums.write(self.path, tensors, about, private=True)
         except (OSError, SafetensorError) as error:
-            log.warning("pfedfair: the encoded table cannot be kept in %s, and is made for every "
+            log.warning("pfedfair: the encoded table cannot be cached in %s, and is made for every "
                         "message: %s", self.folder, first_line(error))  # fmt: skip
 
     def _remove_partial_files(self) -> None:
-        """Remove what killed processes have left half written."""
+        """Remove partial files of killed processes."""
         for path in self.folder.glob(f".{Path(NAME).stem}.*{Path(NAME).suffix}"):
             if time.time() - path.stat().st_mtime > HOUR:
                 path.unlink(missing_ok=True)

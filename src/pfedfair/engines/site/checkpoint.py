@@ -64,8 +64,8 @@ class Checkpoint:
             ) from error
         states: dict[str, State] = defaultdict(dict)
         for name, tensor in tensors.items():
-            whose, _, own = name.removeprefix("last.").partition(".")
-            states[whose][own] = tensor
+            owner, _, own_name = name.removeprefix("last.").partition(".")
+            states[owner][own_name] = tensor
         server = states.pop("server")
         last = {int(number): state for number, state in states.items()}
         sites = [Participant(**site) for site in about.pop("places")]

@@ -84,7 +84,7 @@ def find_outliers(
 def shorten_updates(
     messages: Mapping[int, State], server: State, models: Sequence[str], rows: Mapping[int, int]
 ) -> tuple[dict[int, State], dict[int, str]]:
-    """Shorten updates of `LONG` times the round's median norm to the median; say whose and why.
+    """Shorten updates of `LONG` times the median norm to the median; return reasons, too.
 
     A site with more rows takes more steps, so its limit is proportionally higher. An update that
     points against the others is shortened from `AGAINST` times the median on, so that one site

@@ -25,12 +25,12 @@ def write(
     private: bool = False,
 ) -> None:
     """Write tensors and metadata; a `private` file can be read by its owner only."""
-    whole = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
+    copies = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
     words = json.dumps(dict(about or {}))
-    with atomic(path) as beside:
+    with atomic(path) as temporary:
         if private:
-            beside.touch(mode=0o600)
-        save_file(whole, beside, metadata={"about": words, "sha256": _sum(whole, words)})
+            temporary.touch(mode=0o600)
+        save_file(copies, temporary, metadata={"about": words, "sha256": _sum(copies, words)})
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -28,8 +28,8 @@ def describe_site(node: Config, run: Config) -> Description:
     excluded = len(site.train) - found.rows
     if excluded:
         log.warning(
-            "pfedfair: %d people are not trained on: their label or group has fewer than %d "
-            "people here (least-people in the policy)", excluded, least,
+            "pfedfair: %d rows are not trained on: their label or group has fewer than %d "
+            "rows here (least-people in the policy)", excluded, least,
         )  # fmt: skip
     if not policy.repeat_description:
         _check_changes(site, site.folder / NAME, least)
@@ -37,7 +37,7 @@ def describe_site(node: Config, run: Config) -> Description:
 
 
 def _check_changes(site: Site, path: Path, least: int) -> None:
-    """Refuse to describe a table that differs by few rows: the difference would reveal them."""
+    """Refuse to describe a table in which few rows have changed: this would reveal them."""
     rows = np.sort(site.row_keys[training_rows(site.data, site.train, least)])
     if path.exists():
         before = np.load(path, allow_pickle=False)
@@ -52,5 +52,5 @@ def _check_changes(site: Site, path: Path, least: int) -> None:
             )
         if not changed:
             return
-    with atomic(path) as beside:
-        np.save(beside, rows)
+    with atomic(path) as temporary:
+        np.save(temporary, rows)

@@ -27,9 +27,9 @@ T = TypeVar("T")
 
 
 def find_identifiers(data: Dataset, exclude: str) -> tuple[str, ...]:
-    """Return the columns of a site's table that look like names or numbers of people."""
-    found = [column for column, why in data.left.items() if why == LIKE_A_NAME]
-    numbers = (c for c in data.numeric if c != exclude and c not in data.kept and not base_of(c)[1])
+    """Return the columns of a site's table that look like identifiers of persons."""
+    found = [column for column, why in data.excluded.items() if why == LIKE_A_NAME]
+    numbers = (c for c in data.numeric if c != exclude and c not in data.keep and not base_of(c)[1])
     for column in numbers:
         cells = floats(data.frame[column])
         if identifier("number", cells, len(pd.unique(cells[cells == cells])), False):
@@ -46,16 +46,16 @@ def majority_identifiers(sites: Sequence[Description]) -> tuple[str, ...]:
 def drop_columns(one: Description, columns: Sequence[str]) -> Description:
     """Return a description without some columns."""
 
-    def kept(of: dict[str, T]) -> dict[str, T]:
+    def remaining(of: dict[str, T]) -> dict[str, T]:
         return {c: about for c, about in of.items() if base_of(c)[0] not in columns}
 
     summary = one.summary
     if summary is not None:
-        summary = Summary(kept(summary.numbers), kept(summary.categories))
+        summary = Summary(remaining(summary.numbers), remaining(summary.categories))
     return replace(
         one,
-        numbers=kept(one.numbers),
-        categories=kept(one.categories),
+        numbers=remaining(one.numbers),
+        categories=remaining(one.categories),
         summary=summary,
         identifiers=tuple(c for c in one.identifiers if c not in columns),
     )

@@ -1,7 +1,7 @@
 """The ledger of a site's answers: how many, and their privacy cost.
 
 One file on the site's disk, written before an answer leaves: after a crash in between it counts an
-answer that nobody got, but never misses one. It persists across runs and restarts.
+answer that was not received, but never misses one. It persists across runs and restarts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Ledger:
         self._add(self._read(), kind, noise)
 
     def spend(self, kind: str, noise: float) -> str:
-        """Count an answer with noise; return a message with the cost of all answers together.
+        """Count an answer with noise; return a message with the total cost of all answers.
 
         Parameters
         ----------
@@ -63,7 +63,7 @@ class Ledger:
             epsilon = self._add(book, kind, noise)
             answers = sum(sum(book[one].values()) for one in ("gaussian", "laplace"))
         return (
-            f"answers with noise so far: {answers}; together they cost epsilon {epsilon:.3f} "
+            f"answers with noise so far: {answers}; in total they cost epsilon {epsilon:.3f} "
             f"of {self.policy.epsilon:g} (delta {self.policy.delta:g})"
         )
 
@@ -96,8 +96,8 @@ class Ledger:
                     raise ValueError(f"'{kind}' has impossible numbers")
         except Exception as error:
             raise InputError(
-                f"{self.path} cannot be read ({first_line(error)}): without it nobody knows what "
-                "has been spent, and nothing is answered. Restore it."
+                f"{self.path} cannot be read ({first_line(error)}): without it, what has been "
+                "spent is unknown, and nothing is answered. Restore it."
             ) from error
         return dict(book)
 
@@ -110,9 +110,9 @@ class Ledger:
         with FileLock(self.path.with_suffix(".lock"), timeout=60):
             book = self._read()
             yield book
-            with atomic(self.path) as beside:
-                beside.touch(mode=0o600)
-                beside.write_text(json.dumps(book, indent=1) + "\n")
+            with atomic(self.path) as temporary:
+                temporary.touch(mode=0o600)
+                temporary.write_text(json.dumps(book, indent=1) + "\n")
             _flush(self.path.parent)
 
 

@@ -1,10 +1,10 @@
 """Masked integers modulo 2^64, of which only the sum can be read.
 
 A number x is sent as round(x * 2^bits), plus pseudorandom masks. A site shares one mask with every
-other site, which one of the two adds and the other subtracts, and has one of its own: in the sum of
-all the shared masks cancel. Sums of integers are exact, and the error of others is at most half a
-step of 2^-bits for each site. All sums must stay within a quarter of the range of 64 bits, so that
-an overflow is detected.
+other site, which one of the two adds and the other subtracts, and has a private one: in the sum of
+all, the shared masks cancel. Sums of integers are exact, and the error of other numbers is at most
+half a step of 2^-bits for each site. All sums must stay within a quarter of the range of 64 bits,
+so that an overflow is detected.
 
 Masks are AES-256 in counter mode: without the key they cannot be distinguished from random numbers.
 """
@@ -22,7 +22,7 @@ from pfedfair.methods import State
 
 MASKED = "masked"  # the name of the vector in an answer
 MIN_SITES = 3  # sites in a sum: of two, each would know the other's numbers
-MAX_SUM = 2**62  # of all sites together
+MAX_SUM = 2**62  # of all sites
 BITS = {"sum": 24, "size": 24, "uniform": 40}  # after the point; no server can change them
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]  # names and shapes, in the vector's order
 
@@ -54,7 +54,7 @@ def min_threshold(sites: int) -> int:
 
 
 def max_integer(sites: int) -> float:
-    """Return how large an integer may be, of which so many are added up."""
+    """Return the largest integer that each of so many `sites` may add to a sum."""
     return 0.99 * MAX_SUM / sites
 
 
@@ -62,10 +62,10 @@ def shapes_of(message: State) -> Shapes:
     return tuple((name, tuple(message[name].shape)) for name in sorted(message))
 
 
-def quantise(message: State, server: State, scale: Scale, people: int, sites: int) -> np.ndarray:
+def quantise(message: State, server: State, scale: Scale, weight: int, sites: int) -> np.ndarray:
     """Return a message as integers, of which those of `sites` sites can be added up.
 
-    Models are differences from the server's; means are multiplied by `people`, the site's weight.
+    Models are differences from the server's; means are multiplied by the site's `weight`.
     """
     found = [np.ones(1, dtype=np.int64)]  # the sum counts the sites
     for name in sorted(message):
@@ -73,7 +73,7 @@ def quantise(message: State, server: State, scale: Scale, people: int, sites: in
         if name in scale.models:
             x = x - server[name].double().numpy()
         if scale.how[name] == "size":
-            x = x * people
+            x = x * weight
         steps = np.rint(x * 2.0 ** scale.bits(name))
         if not (np.abs(steps) <= max_integer(sites)).all():
             raise InputError(
@@ -84,20 +84,20 @@ def quantise(message: State, server: State, scale: Scale, people: int, sites: in
 
 
 def dequantise(
-    total: np.ndarray, forms: Shapes, server: State, scale: Scale, people: list[int]
+    total: np.ndarray, forms: Shapes, server: State, scale: Scale, weights: list[int]
 ) -> State:
     """Return the message that one client would send for all: sums and means over the sites."""
-    if total[0] != len(people) or not ((total >= -MAX_SUM) & (total <= MAX_SUM)).all():
+    if total[0] != len(weights) or not ((total >= -MAX_SUM) & (total <= MAX_SUM)).all():
         raise InputError(
-            "The sum cannot be: a site has masked other numbers than it should. Who it was, a "
-            "secure sum does not tell."
+            "The sum cannot be: a site has masked other numbers than it should. A secure "
+            "sum does not reveal which one."
         )
     found: State = {}
     for name, part in zip((name for name, _ in forms), split(total[1:], forms), strict=True):
         x = part.astype(np.float64) * 2.0 ** -scale.bits(name)
         how = scale.how[name]
         if how != "sum":
-            x = x / (sum(people) if how == "size" else len(people))
+            x = x / (sum(weights) if how == "size" else len(weights))
         if name in scale.models:
             x = x + server[name].double().numpy()
         tensor = torch.from_numpy(np.ascontiguousarray(x))
@@ -118,14 +118,14 @@ def state_digest(t: int, server: State) -> str:
 
 
 def order_digest(
-    state_digest: str, key: str, rounds: int, max_change: float, people: Mapping[int, int]
+    state_digest: str, key: str, rounds: int, max_change: float, weights: Mapping[int, int]
 ) -> str:
-    """Return a digest of all that every site in a sum is asked; `key` is of the run's settings.
+    """Return a digest of the order to every site in a sum; `key` is of the run's settings.
 
-    Shared masks depend on it: they cancel only if all sites were asked the same. A server that sent
+    Shared masks depend on it: they cancel only if all sites got the same order. A server that sent
     the others another model, or a tiny weight or limit, would otherwise see one site in the sum.
     """
-    words = [state_digest, key, int(rounds), float(max_change), sorted(people.items())]
+    words = [state_digest, key, int(rounds), float(max_change), sorted(weights.items())]
     return sha256(json.dumps(words).encode()).hexdigest()
 
 
@@ -154,6 +154,6 @@ def pair_masks(number: int, keys: Mapping[int, bytes], length: int) -> np.ndarra
     """Return the sum of a site's shared masks: of two sites the one with the lower number adds."""
     total = np.zeros(length, dtype=np.int64)
     for other, key in keys.items():
-        one = mask(key, length)
-        total += one if number < other else -one
+        shared = mask(key, length)
+        total += shared if number < other else -shared
     return total

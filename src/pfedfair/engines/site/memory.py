@@ -1,7 +1,7 @@
-"""A site's states between rounds: on its own disk, and in its process's memory.
+"""A site's states between rounds: on the site's disk, and in its process's memory.
 
-A state is stored under the number of rounds that it has seen. The last two are kept: a server that
-crashed asks for its last round again. The newer of disk and memory is used.
+A state is stored under the number of rounds that it has seen. The last two are stored: a server
+that crashed asks for its last round again. The newer of disk and memory is used.
 """
 
 import logging

@@ -27,10 +27,10 @@ def is_empty(data: Dataset, column: str) -> bool:
     return column in data.frame and bool((factor(data.frame[column])[0] == -1).all())
 
 
-def is_absent_hour(column: str, others: Collection[str]) -> bool:
+def is_absent_hour(column: str, columns: Collection[str]) -> bool:
     """Whether a column is the hour of dates whose months are present: without a time it is 0."""
     base, part = base_of(column)
-    return part == "hour" and name_of(base, "month") in others
+    return part == "hour" and name_of(base, "month") in columns
 
 
 def fill_columns(one: Description, first: Description) -> Description:
@@ -39,20 +39,20 @@ def fill_columns(one: Description, first: Description) -> Description:
         return one
     if one.summary is None or first.summary is None:
         numbers = {c: one.numbers.get(c, (0.0, 0.0, 0)) for c in first.numbers}
-        zero = {
+        default = {
             c: ("0",) if is_absent_hour(c, [*one.categories]) else (MISSING,)
             for c in first.names[1]
         }
-        categories = {c: one.categories.get(c, zero[c]) for c in first.categories}
+        categories = {c: one.categories.get(c, default[c]) for c in first.categories}
         return replace(one, numbers=numbers, categories=categories)
-    none, own = np.zeros(0), one.summary
+    none, summary = np.zeros(0), one.summary
     values = Values(none, none.astype(np.int64), one.rows)
-    numbered = {c: own.numbers.get(c, values) for c in first.summary.numbers}
+    numbered = {c: summary.numbers.get(c, values) for c in first.summary.numbers}
     counted = {}
     for c in first.summary.categories:
         empty = one.rows
-        if is_absent_hour(c, [*own.categories]):
-            empty = own.categories[name_of(base_of(c)[0], "month")].empty
-        some = {"0": one.rows - empty} if empty < one.rows else {}
-        counted[c] = own.categories.get(c, Counts(some, 0, empty))
+        if is_absent_hour(c, [*summary.categories]):
+            empty = summary.categories[name_of(base_of(c)[0], "month")].empty
+        counts = {"0": one.rows - empty} if empty < one.rows else {}
+        counted[c] = summary.categories.get(c, Counts(counts, 0, empty))
     return replace(one, summary=Summary(numbered, counted))

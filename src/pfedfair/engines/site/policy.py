@@ -23,7 +23,7 @@ MAX_SCHEMA = 20_000_000  # characters of an agreed table, in JSON: more is not e
 
 
 class PolicyError(InputError):
-    """What the policy does not allow; the message may be sent to the server."""
+    """A violation of the policy; the message may be sent to the server."""
 
 
 @dataclass(frozen=True)
@@ -91,23 +91,24 @@ class Policy:
             made[name.replace("-", "_")] = kind(value)
         return cls(**made)
 
-    def refuse(self, key: str, asked: object) -> PolicyError:
-        """Return the error for what exceeds one of the limits."""
+    def refuse(self, key: str, requested: object) -> PolicyError:
+        """Return the error for a request that exceeds the limit `key`."""
         value = getattr(self, key)
         limit = str(value).lower() if isinstance(value, bool) else f"{value:g}"
         return PolicyError(
-            f"This site's policy has {key.replace('_', '-')} = {limit}; the run asks for {asked}."
+            f"This site's policy has {key.replace('_', '-')} = {limit}; "
+            f"the run asks for {requested}."
         )
 
     def check_method(self, algorithm: Method) -> None:
         """Refuse a method that the policy does not name, or whose settings exceed its limits."""
-        own = {method.kind: method.name for method in METHODS.values()}
+        names = {method.kind: method.name for method in METHODS.values()}
         allowed = {METHODS[name].kind for name in self.methods}
         for each in _wrapped(algorithm):
-            if allowed and type(each) in own and type(each) not in allowed:
+            if allowed and type(each) in names and type(each) not in allowed:
                 raise PolicyError(
                     f"This site's policy has methods = {list(self.methods)}; the run asks for "
-                    f"{own[type(each)]}."
+                    f"{names[type(each)]}."
                 )
             for field in fields(each):
                 value = getattr(each, field.name)
@@ -120,7 +121,7 @@ class Policy:
         ):
             raise self.refuse(
                 "exact_counts",
-                f"a method that sends numbers of people without noise, {type(algorithm).__name__}",
+                f"a method that sends numbers of rows without noise, {type(algorithm).__name__}",
             )
 
     def _check_number(self, name: str, value: int) -> None:
@@ -132,7 +133,7 @@ class Policy:
     def check_run(self, run: Config) -> None:
         """Refuse a run without a secure sum, if the policy requires one."""
         if self.secure_sum and not run.get("secure-sum"):
-            raise self.refuse("secure_sum", "this site's own numbers, not for a sum")
+            raise self.refuse("secure_sum", "this site's numbers outside a secure sum")
 
     def check_order(self, order: Order) -> None:
         """Refuse an order with impossible numbers."""

@@ -24,8 +24,8 @@ def strictest(run: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[float, f
     """Return the strictest clip, epsilon and delta of the run's and the site's settings."""
     found = []
     for key in ("clip", "epsilon", "delta"):
-        asked = [float(config[key]) for config in (run, node) if key in config]
-        found.append(min((value for value in asked if value != 0), default=0.0))
+        values = [float(config[key]) for config in (run, node) if key in config]
+        found.append(min((value for value in values if value != 0), default=0.0))
     clip, epsilon, delta = found
     check_privacy(clip, epsilon, delta)
     return clip, epsilon, delta

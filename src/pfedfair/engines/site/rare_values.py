@@ -4,7 +4,7 @@ If one row at a site had a category, its weights would move for this row only, a
 label to anyone who sees the update. So among a site's training rows:
 
 - a category, or the missing value, of fewer than `least` rows counts as "other"; if these are still
-  fewer together, they count as the most frequent category;
+  fewer in total, they count as the most frequent category;
 - a column of numbers in which fewer rows differ from the most frequent number is constant; fewer
   missing values are replaced by the median; fewer numbers by missing values;
 - rows of a label or a group that is rarer are left out.
@@ -19,7 +19,7 @@ import numpy as np
 
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables.cells import factor, floats
-from pfedfair.data.tables.dates import needed
+from pfedfair.data.tables.dates import require_column
 
 OTHER = "(few)"  # no value of a table; described as "other", never by this name
 
@@ -27,13 +27,13 @@ OTHER = "(few)"  # no value of a table; described as "other", never by this name
 def training_rows(data: Dataset, rows: np.ndarray, least: int) -> np.ndarray:
     """Return the rows whose label and group at least `least` of them have."""
     while True:
-        kept = rows
+        frequent = rows
         for codes in (data.y, data.s):
-            counts = np.bincount(codes[kept].astype(np.int64), minlength=1)
-            kept = kept[counts[codes[kept].astype(np.int64)] >= least]
-        if len(kept) == len(rows):
-            return kept
-        rows = kept
+            counts = np.bincount(codes[frequent].astype(np.int64), minlength=1)
+            frequent = frequent[counts[codes[frequent].astype(np.int64)] >= least]
+        if len(frequent) == len(rows):
+            return frequent
+        rows = frequent
 
 
 def pool_rare_values(
@@ -45,13 +45,13 @@ def pool_rare_values(
     new = {}
     for name in data.numeric:
         if name != exclude:
-            values = floats(needed(data.frame, name)).copy()
+            values = floats(require_column(data.frame, name)).copy()
             for rows in clients:
-                values[rows] = numbers(values[rows], least)
+                values[rows] = pool_numbers(values[rows], least)
             new[name] = values
     for name in data.categorical:
         if name != exclude:
-            codes, words = factor(needed(data.frame, name))
+            codes, words = factor(require_column(data.frame, name))
             other, codes = len(words), codes.copy()
             for rows in clients:
                 codes[rows] = pool_codes(codes[rows], other, least)
@@ -59,10 +59,10 @@ def pool_rare_values(
     return replace(data, frame=data.frame.assign(**new))
 
 
-def numbers(values: np.ndarray, least: int) -> np.ndarray:
+def pool_numbers(values: np.ndarray, least: int) -> np.ndarray:
     """Pool the rare values of a column of numbers, with NaN for missing values.
 
-    >>> numbers(np.array([0, 0, 0, 0, 900.0]), 2).tolist()
+    >>> pool_numbers(np.array([0, 0, 0, 0, 900.0]), 2).tolist()
     [0.0, 0.0, 0.0, 0.0, 0.0]
     """
     empty = np.isnan(values)

@@ -1,17 +1,17 @@
-"""A method's rounds at one site: the network that all sites train, and the rounds themselves."""
+"""A method's rounds at one site: the network that all sites train, and the rounds."""
 
 from pfedfair.engines.site.schema import Schema
 from pfedfair.methods import Clients, Method, State
 from pfedfair.methods.phases import Phase
 from pfedfair.models import Network
-from pfedfair.runs.training import usual_network
+from pfedfair.runs.training import default_network
 
 
 def make_network(schema: Schema, algorithm: Method) -> Network:
     """Return the network that all sites train, whatever rows they have."""
     algorithm.check(schema.task)
     hidden = () if algorithm.supports.linear_only else schema.hidden
-    usual = usual_network(schema.encoder.width, hidden, schema.task)
+    usual = default_network(schema.encoder.width, hidden, schema.task)
     return algorithm.network(usual, schema.task)
 
 
@@ -21,7 +21,7 @@ def play_rounds(
     """Play up to `rounds` rounds of a phase at one site, from its round `t` on.
 
     Return the site's message, its state, and how many rounds were played. From the second on, a
-    round continues from the site's own answer: the model that it would send replaces the server's.
+    round continues from the site's answer: the model that it would send replaces the server's.
     In a phase that sends no model it is one round.
     """
     sent, own = phase.client_round(server, own, clients, t)

@@ -18,7 +18,7 @@ from pfedfair.data.tables.dates import base_of
 from pfedfair.data.tables.piecewise import LEAST, Piecewise
 from pfedfair.data.tables.reading import read_table
 from pfedfair.engines.site.missing_columns import is_absent_hour, is_empty
-from pfedfair.engines.site.rare_values import numbers, pool_rare_values, training_rows
+from pfedfair.engines.site.rare_values import pool_numbers, pool_rare_values, training_rows
 from pfedfair.engines.site.schema import Schema, agree, describe
 from pfedfair.engines.site.secrets import derive_row_keys, secret_of
 from pfedfair.engines.site.settings import Config
@@ -47,7 +47,7 @@ class Site:
 
 
 def read_site(node: Config, run: Config) -> Site:
-    """Read the rows of a site as its own settings say.
+    """Read the rows of a site according to its settings.
 
     With a ``partition-id`` it is a simulated client of a public data set.
     """
@@ -63,7 +63,7 @@ def read_site(node: Config, run: Config) -> Site:
         site, is_split = _own_table(where)
     name = str(node.get("site") or site.name)
     site = replace(site, name=name, folder=state_folder(node, where, name))
-    return site if is_split else _held_out(site, where)
+    return site if is_split else _hold_out(site, where)
 
 
 def state_folder(node: Config, where: Config, name: str) -> Path:
@@ -72,8 +72,8 @@ def state_folder(node: Config, where: Config, name: str) -> Path:
     return state if "state-dir" in node else state / name
 
 
-def _held_out(site: Site, where: Config) -> Site:
-    """Hold out random rows for the test, each by a random draw from its secret key.
+def _hold_out(site: Site, where: Config) -> Site:
+    """Hold out random test rows, each by a random draw from its secret key.
 
     Adding or removing a row changes no other row's draw, and the draw is the same in every run.
     """
@@ -90,8 +90,8 @@ def _own_table(where: Config) -> tuple[Site, bool]:
     label, sensitive = str(where.get("label") or ""), str(where.get("sensitive") or "")
     if not label or not sensitive:
         raise InputError(f"For {path}, say which column is the label and the sensitive one.")
-    held = where.get("test")
-    tables = [read_table(Path(str(name))) for name in (path, held) if name]
+    test_table = where.get("test")
+    tables = [read_table(Path(str(name))) for name in (path, test_table) if name]
     frame = pd.concat(tables, ignore_index=True)
     drop, categorical, keep = (_words(where.get(k)) for k in ("drop", "categorical", "keep"))
     images = COLUMN in frame
@@ -105,16 +105,16 @@ def _own_table(where: Config) -> tuple[Site, bool]:
     )  # fmt: skip
     is_test: np.ndarray | None = None
     if images:
-        is_test, notes = (None, ()) if held else _read_split(tables[0], where)
+        is_test, notes = (None, ()) if test_table else _read_split(tables[0], where)
         data = replace(data, hidden=(), notes=(*data.notes, *notes))
     train, test = np.split(np.arange(len(data)), [len(tables[0])])
     if is_test is not None:
         train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
-    return Site(path.stem, 0, data, train, test), bool(held) or is_test is not None
+    return Site(path.stem, 0, data, train, test), bool(test_table) or is_test is not None
 
 
 def _read_split(table: pd.DataFrame, where: Config) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """Return which rows the column `split` beside embeddings calls "test", if any."""
+    """Return which rows the column `split` of a table of embeddings calls "test", if any."""
     from pfedfair.data.images.faces.split import by_split
 
     is_test, notes = by_split(table)
@@ -134,7 +134,7 @@ def _partition(where: Config, node: Config, seed: int) -> Site:
     switches = ("merge-groups", "skip-missing")
     columns |= {k.replace("-", "_"): True for k in switches if where.get(k)}
     columns |= {k: where[k] or None for k in ("folder", "encoder") if k in where}
-    data = load(str(where["data"]), **columns).unfolded()
+    data = load(str(where["data"]), **columns).unfold()
     plan = make_plan(where, total or None, data)
     part = plan.split(data, seed)
     if not 0 <= number < len(part.names):
@@ -161,12 +161,12 @@ def federate_site(
     """Return a federation of one client: the site, encoded as all sites are.
 
     Values of fewer than `least` training rows are pooled first, see `rare_values`. With
-    `independent` they are not, so that no row changes what another counts as.
+    `independent` they are not, so that no row affects how another one is encoded.
     """
     _check_columns(site, schema)
     y, s = (
-        _recoded(codes, own, agreed)
-        for codes, own, agreed in (
+        _recode(codes, names, agreed)
+        for codes, names, agreed in (
             (site.data.y, site.data.label_names, schema.labels),
             (site.data.s, site.data.group_names, schema.groups),
         )
@@ -193,10 +193,10 @@ def federate_site(
 
 
 def _check_columns(site: Site, schema: Schema) -> None:
-    """Refuse columns that are no inputs here: a server could ask for what the site has dropped."""
+    """Refuse columns that are no inputs here: a server could ask for dropped columns."""
     data = site.data
     columns = zip(schema.encoder.names, (data.numeric, data.categorical), strict=True)
-    odd = [c for asked, own in columns for c in asked if c not in own or c == site.client]
+    odd = [c for agreed, own in columns for c in agreed if c not in own or c == site.client]
     inputs = {*data.numeric, *data.categorical} - {site.client}
     odd = [c for c in odd if base_of(c)[0] not in inputs or not is_empty(data, base_of(c)[0])]
     odd = [c for c in odd if not is_absent_hour(c, data.categorical)]
@@ -211,9 +211,9 @@ def _pool_encoded(federation: Federation, least: int) -> Federation:
     x = federation.table.x.clone()
     for rows in federation.partition.train:
         for k in range(len(federation.encoder.numbers)):
-            places = x[rows, k].double().numpy()
-            found = numbers(np.where(places == MISSING, np.nan, places), least)
-            x[rows, k] = torch.from_numpy(np.where(np.isnan(found), MISSING, found)).float()
+            positions = x[rows, k].double().numpy()
+            pooled = pool_numbers(np.where(positions == MISSING, np.nan, positions), least)
+            x[rows, k] = torch.from_numpy(np.where(np.isnan(pooled), MISSING, pooled)).float()
     return replace(federation, table=federation.table._replace(x=x))
 
 
@@ -230,9 +230,9 @@ def as_sites(federation: Federation, client: str = "", least: int = LEAST) -> Fe
     return _pool_encoded(encoded(data, part, schema.encoder, aware, federation.seed), least)
 
 
-def _recoded(codes: np.ndarray, own: tuple[str, ...], agreed: tuple[str, ...]) -> np.ndarray:
+def _recode(codes: np.ndarray, names: tuple[str, ...], agreed: tuple[str, ...]) -> np.ndarray:
     """Translate a site's codes to the agreed ones; -1 for values that were not agreed on."""
-    new = [agreed.index(name) if name in agreed else -1 for name in own]
+    new = [agreed.index(name) if name in agreed else -1 for name in names]
     return np.asarray(np.array(new, dtype=np.int64)[codes])
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from pfedfair._util.errors import InputError
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables.cells import floats
-from pfedfair.data.tables.dates import base_of, needed
+from pfedfair.data.tables.dates import base_of, require_column
 from pfedfair.data.tables.encoder import Encoder, from_dict
 from pfedfair.data.tables.piecewise import LEAST, Piecewise
 from pfedfair.data.tables.roles import LIKE_A_NAME
@@ -59,7 +59,7 @@ class Description:
     hidden: tuple[int, ...]
     summary: Summary | None = None
     empty: tuple[str, ...] = ()  # columns without a value, compatible with any kind
-    identifiers: tuple[str, ...] = ()  # columns that look like names or numbers of people
+    identifiers: tuple[str, ...] = ()  # columns that look like identifiers
 
     @property
     def encoding(self) -> str:
@@ -110,7 +110,7 @@ class Schema:
     columns: tuple[str, ...]
     hidden: tuple[int, ...]
     aware: bool
-    left: tuple[str, ...] = ()  # columns that look like names or numbers of people to most sites
+    left: tuple[str, ...] = ()  # columns that look like identifiers to most sites
 
     @property
     def agreed(self) -> Agreed:
@@ -141,7 +141,7 @@ def describe(
     """
     every, rows = rows, training_rows(data, rows, least)
     if len(rows) < LEAST_ROWS:
-        rare = f", {len(rows)} of them of a label and a group that {least} people have"
+        rare = f", {len(rows)} of them of a label and a group that {least} rows have"
         rare *= len(rows) < len(every)
         raise InputError(
             f"Site '{site}' has {len(every)} training rows{rare}: at least {LEAST_ROWS} are needed."
@@ -160,24 +160,24 @@ def describe(
     if data.encoding == "piecewise":
         summary = Summary.of(data, rows, exclude, least)
         for column, counts in summary.categories.items():
-            others = counts.other + counts.levels.pop(OTHER, 0)
+            others = counts.other + counts.counts.pop(OTHER, 0)
             summary.categories[column] = replace(counts, other=others)
         return Description(
             site, place, len(rows), {}, {}, *names, data.hidden, summary, empty, named
         )
     numeric = [column for column in data.numeric if column != exclude]
-    numbers = {c: _sums(floats(needed(data.frame, c).iloc[rows])) for c in numeric}
+    numbers = {c: _sums(floats(require_column(data.frame, c).iloc[rows])) for c in numeric}
     fitted = Encoder.fit(data, rows, exclude=exclude or None).categories
-    levels = {c: tuple(level for level in seen if level != OTHER) for c, seen in fitted.items()}
-    for column, seen in levels.items():  # they are sent to all sites
-        if not data.categorical[column] and len(seen) > max(MAX_CODES, len(rows) / 5):
+    categories = {c: tuple(v for v in values if v != OTHER) for c, values in fitted.items()}
+    for column, values in categories.items():  # they are sent to all sites
+        if not data.categorical[column] and len(values) > max(MAX_CODES, len(rows) / 5):
             raise InputError(
-                f"Column '{column}' of site '{site}' has {len(seen)} different values in "
-                f"{len(rows)} rows, like a name or a number of a person: drop it, or make fewer "
+                f"Column '{column}' of site '{site}' has {len(values)} different values in "
+                f"{len(rows)} rows, like an identifier of persons: drop it, or make fewer "
                 "categories of it."
             )
     return Description(
-        site, place, len(rows), numbers, levels, *names, data.hidden, None, empty, named
+        site, place, len(rows), numbers, categories, *names, data.hidden, None, empty, named
     )
 
 
@@ -196,22 +196,20 @@ def difference(agreed: Agreed, other: Description) -> str | None:
     if encoding != other.encoding:
         return f"its encoding is {other.encoding}, it should be {encoding}"
     own_numbers, own_categories = other.names
-    every, there = [*numbers, *categories], [*own_numbers, *own_categories]
-    missing = {
-        c for c in every if base_of(c)[0] in other.empty or is_absent_hour(c, there)
-    }  # and may
+    expected, present = [*numbers, *categories], [*own_numbers, *own_categories]
+    may_miss = {c for c in expected if base_of(c)[0] in other.empty or is_absent_hour(c, present)}
     for column in numbers:
-        if column not in own_numbers and column not in missing:
+        if column not in own_numbers and column not in may_miss:
             what = "has words in it" if column in own_categories else _absent(other, column)
             return f"column '{column}' {what}, it should be a column of numbers"
     for column in categories:
-        if column not in own_categories and column not in missing:
+        if column not in own_categories and column not in may_miss:
             what = "has numbers in it" if column in own_numbers else _absent(other, column)
             return f"column '{column}' {what}, it should be a column of categories"
-    bases = {base_of(column)[0] for column in every}
-    for column in there:
-        beside = (column in other.empty and column in bases) or is_absent_hour(column, every)
-        if column not in every and not beside:
+    bases = {base_of(column)[0] for column in expected}
+    for column in present:
+        may_add = (column in other.empty and column in bases) or is_absent_hour(column, expected)
+        if column not in expected and not may_add:
             return f"column '{column}' is not one of the agreed columns; drop it"
     roles = zip(("label", "sensitive"), other.columns, values, strict=True)
     for (role, column, known), own in zip(roles, (other.labels, other.groups), strict=True):
@@ -274,7 +272,7 @@ def _encoder(sites: Sequence[Description]) -> Encoder | Piecewise:
     if summaries:
         return Piecewise.of(Summary.sum(summaries))
     categories = {
-        column: tuple(sorted({level for one in sites for level in one.categories[column]}))
+        column: tuple(sorted({value for one in sites for value in one.categories[column]}))
         for column in sites[0].categories
     }
     gaps = tuple(c for c in sites[0].numbers if any(one.numbers[c][2] < one.rows for one in sites))

@@ -1,4 +1,4 @@
-"""A site's secret on its own disk, and the random streams derived from it.
+"""A site's secret on the site's disk, and the random streams derived from it.
 
 Noise, and the random draws that hold out rows, depend on it and never on the run's seed, which the
 server knows.
@@ -23,22 +23,23 @@ EMPTY = np.uint64(0x9E3779B97F4A7C15)  # for a missing value
 
 
 def secret_of(folder: Path) -> bytes:
-    """Return the site's secret: made once, readable by its owner only, the same in every run."""
+    """Return the site's secret: created once, readable only by its owner, the same in every run."""
     path = folder / NAME
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        beside = folder / f".{NAME}.{os.getpid()}"
-        beside.unlink(missing_ok=True)
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        temporary = folder / f".{NAME}.{os.getpid()}"
+        temporary.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(os.open(temporary, flags, 0o600), "w") as file:
             file.write(secrets.token_hex(32))
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(beside, path)  # of two processes at once, the first wins
+            os.link(temporary, path)  # of two processes at once, the first wins
         except FileExistsError:
             pass
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
     text = path.read_text().strip()
     if not re.fullmatch(r"[0-9a-f]{64}", text):
         raise InputError(f"{path} does not hold a secret: delete it, and a new one is made.")
@@ -46,7 +47,7 @@ def secret_of(folder: Path) -> bytes:
 
 
 def seed_for(secret: bytes, purpose: str) -> int:
-    """Return a secret random seed, another one for each purpose."""
+    """Return a secret random seed, a different one for each purpose."""
     return int.from_bytes(_digest(purpose.encode(), secret)) >> 1
 
 
@@ -61,7 +62,7 @@ def derive_row_keys(frame: pd.DataFrame, secret: bytes) -> np.ndarray:
         key = np.uint64(int.from_bytes(_digest(f"column {name}".encode(), secret)))
         total += mixed(_cells(frame[name], secret) ^ key)
     each, inverse = np.unique(total, return_inverse=True)
-    keys = [int.from_bytes(_digest(one.tobytes(), secret)) for one in each]
+    keys = [int.from_bytes(_digest(value.tobytes(), secret)) for value in each]
     return np.array(keys, dtype=np.uint64)[inverse]
 
 

@@ -74,7 +74,7 @@ def check_secure(
 
 @dataclass(frozen=True)
 class Order:
-    """What the server asks of a site, besides its state.
+    """A request of the server to a site, in addition to the server's state.
 
     `key` and `name` are folders at the site: of the run's states, and of the model.
     """
@@ -83,7 +83,7 @@ class Order:
     phase: str  # the name of the phase that the round belongs to; "" after the last round
     key: str
     name: str
-    number: int  # the site's
+    number: int  # of the site
     local_rounds: int
     max_change: float
     schema: str
@@ -180,7 +180,7 @@ class Settings:
         return total_rounds(self.algorithm.phases)
 
     def phase(self, done: int) -> Phase:
-        """The phase of the next round after so many."""
+        """Return the phase of the round after `done` rounds."""
         phase, _ = phase_at(self.algorithm.phases, done)
         assert phase is not None, "there are no more rounds"
         return phase

@@ -1,8 +1,8 @@
-"""A site's part of a run: rounds on its own rows, then its personal model.
+"""A site's part of a run: rounds on the site's rows, then its personal model.
 
 An order is read (`Order.read`), checked against the site's policy (`permitted`), and carried out on
-rows from the cache or the table (`Source`). Nothing here sends anything: what is returned is what
-may leave the site.
+rows from the cache or the table (`Source`). Nothing is sent from here: only return values may
+leave the site.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def accept(config: Config, server: State, node: Config, run: Config, held: memor
     config, server
         The order, see `Order`, and the server's state.
     node, run
-        The site's own settings, and the run's.
+        The site's settings, and the run's.
     held
         The states in the memory of the site's process; it may be empty, the disk is enough.
     """
@@ -64,17 +64,17 @@ def accept(config: Config, server: State, node: Config, run: Config, held: memor
             "another version."
         )
     noise = adds_noise(algorithm.phases)
-    # With noise, after training, no row may change what another counts as.
+    # With noise, after training, no row may affect how another one is encoded.
     independent = noise and not (phase and phase.trains)
     source = Source.open(node, run, order.schema, policy.least_people, independent, noise)
     ledger = Ledger(source.folder, policy)
     ledger.admit(order.key)
     schema = Schema.from_json(order.schema)
     policy.check_schema(schema)
-    clients, people = make_clients(order, algorithm, source, schema, int(run["seed"]))
+    clients, n_rows = make_clients(order, algorithm, source, schema, int(run["seed"]))
     return Work(
         order, server, run, held, policy, algorithm, phase, t, privacy, source, ledger, schema,
-        clients, people,
+        clients, n_rows,
     )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def make_clients(
     table = rows.table._replace(task=schema.task, encoder=schema.encoder)
     network = make_network(schema, algorithm)
     clients = Clients(network, table, [rows.rows], [order.number], seed, marks=rows.row_keys)
-    return clients, rows.people
+    return clients, rows.n_train
 
 
 @dataclass
@@ -108,7 +108,7 @@ class Work:
     ledger: Ledger
     schema: Schema
     clients: Clients
-    people: int  # rows that the site counts for, at most
+    n_rows: int  # that the site counts for, at most
 
     @property
     def secure(self) -> bool:
@@ -145,7 +145,7 @@ class Work:
         return sent, done
 
     def limit_change(self, sent: State) -> State:
-        """Shorten an update to what the site and the run allow: in a secure sum nobody else can."""
+        """Shorten an update to the site's and the run's limit: in a secure sum only it can."""
         assert self.phase is not None
         limit = 0.999 * min(self.policy.max_change, self.order.max_change)
         sent, shortened = limit_change(sent, self.server, self.phase.states.models, limit)
@@ -158,10 +158,10 @@ class Work:
     def state_digest(self) -> str:
         return state_digest(self.order.round, self.server)
 
-    def order_digest(self, people: Mapping[int, int]) -> str:
-        """Return a digest of all that this site is asked, and every other in the sum should be."""
+    def order_digest(self, weights: Mapping[int, int]) -> str:
+        """Return a digest of this site's order, which should be the same for all in the sum."""
         key, order = Settings.read(self.run).key(self.schema), self.order
-        return order_digest(self.state_digest, key, order.local_rounds, order.max_change, people)
+        return order_digest(self.state_digest, key, order.local_rounds, order.max_change, weights)
 
     def finish(self) -> dict[str, float]:
         """Make the personal model, save it, measure it; return its accuracy and DDP."""
@@ -181,7 +181,7 @@ class Work:
         table = run.table("own").drop(columns="role")
         write_parquet(folder / "clients.parquet", table)
         row = table.iloc[0]
-        ddp = f"{row['ddp']:.3f}" if row["ddp_people"] >= FEWEST else "unknown (too few people)"
+        ddp = f"{row['ddp']:.3f}" if row["ddp_people"] >= FEWEST else "unknown (too few rows)"
         log.info("pfedfair: %s: accuracy %.3f, DDP %s on %d held-out rows; the model is in %s",
                  site.name, row["accuracy"], ddp, row["n_test"], folder)  # fmt: skip
         return {"accuracy": float(row["accuracy"]), "ddp": float(row["ddp"])}

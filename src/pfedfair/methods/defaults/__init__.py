@@ -24,14 +24,14 @@ ANY = "any"  # the settings of methods that are not tuned
 BASE = "fedavg"  # trains the model of composite methods, which are not tuned themselves
 EXACT = "newton"  # trains it where the model is linear in its parameters
 OWN = "own"  # the settings for tables of your own
-UNTUNED = {  # what sections are for that were tuned elsewhere
+UNTUNED = {  # sections for data on which they were not tuned
     OWN: "tables of your own (they suit clients of some hundred rows)",
     "images": "images of your own (they suit embeddings of faces)",
     "own-mlp": "perceptrons on tables of your own (they suit clients of some hundred rows)",
     "pixels": "networks on pixels (they suit images of 64 pixels)",
 }
 LIKE = {"compas-two-races": "compas"}
-SPECIAL = ("wide", "additive", "few")  # kinds of data whose spaces are in part others
+SPECIAL = ("wide", "additive", "few")  # kinds of data with different spaces of some settings
 TUNED_ROWS = {  # of a client, when the settings were tuned
     "adult": 2400, "adult-additive": 2400, "compas": 600, "compas-additive": 600,
     "acs": 1125,
@@ -39,7 +39,7 @@ TUNED_ROWS = {  # of a client, when the settings were tuned
 ETA = 0.9
 OF_PENALTY = ("eta", "penalty", "mix", "penalty_options")
 OF_TRAINING = ("epochs", "batch", "alpha", "optimiser", "ridge", "weighting")
-OF_STEPS = (*OF_TRAINING, "epsilon")  # who gives these wants a base that sends models
+OF_STEPS = (*OF_TRAINING, "epsilon")  # settings that require a base that sends models
 OF_TARGET = ("target_ddp", "confidence", "held", "dual_step")
 
 
@@ -51,12 +51,12 @@ def make(
     Parameters
     ----------
     settings
-        Hyper-parameters by name, which have the last word; texts are read as what the setting is.
+        Hyper-parameters by name, which override all others; texts are converted to their types.
         "penalty.bandwidth" is an option of the penalty, "base.mu" a setting of a base method. With
         "target_ddp" (and "confidence", "held", "dual_step") each client of a method with a penalty
         finds its own eta.
     data
-        The data set whose tuned settings to take; without it, the class's own.
+        The data set whose tuned settings to take; without it, the class's defaults.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def make(
     by_steps = "base" not in given and any(key in given for key in OF_STEPS)
     other = given.get("base", tuned.get("base")) != tuned.get("base") or by_steps
     if data is not None and "base" in tuned and other:
-        tuned = dict(_settings(data, BASE))  # another base than the tuned one
+        tuned = dict(_settings(data, BASE))  # the base is not the tuned one
     base = {"base": tuned.pop("base")} if "base" in tuned else {}
     given = _nested(base | given, name, data)
     own = method.settings
@@ -93,7 +93,7 @@ def make(
 
 
 def takes(name: str, key: str, given: Collection[str] = OF_TARGET) -> bool:
-    """Whether a method has a setting of this name, among those that are `given`.
+    """Return whether a method has a setting of this name, among those that are `given`.
 
     >>> takes("fedavg", "rounds"), takes("fedavg", "eta"), takes("fedavg-kde", "target_ddp")
     (True, False, True)
@@ -109,8 +109,8 @@ def takes(name: str, key: str, given: Collection[str] = OF_TARGET) -> bool:
 def settings(data: str | Dataset, name: str) -> dict[str, Any]:
     """Return the tuned hyper-parameters of a method, from ``tuned.toml``.
 
-    Of a method that was not tuned for the data: those for any method there that it has. One that
-    has nothing to tune but what FedAvg has, has FedAvg's.
+    A method that was not tuned for the data has the data's settings for any method. One without
+    settings to tune beyond FedAvg's has FedAvg's.
     """
     tuned: dict[str, dict[str, Any]] = _read("tuned.toml").get(section(data), {})
     method = METHODS[name]
@@ -126,30 +126,32 @@ def settings(data: str | Dataset, name: str) -> dict[str, Any]:
 
 
 def _as_base(name: str) -> bool:
-    """Whether a method has nothing to tune but what another one has that trains its model."""
+    """Return whether a method's settings are those of the base method that trains its model."""
     kind = METHODS[name].kind
     return kind.place == "federated" and not kind.tuning.tuned
 
 
 def trainer(data: str | Dataset) -> str:
-    """The method that trains the model of others: Newton's where the model is linear."""
+    """Return the default base method: Newton's where the model is linear."""
     return EXACT if EXACT in _read("tuned.toml").get(section(data), {}) else BASE
 
 
 def section(data: str | Dataset) -> str:
-    """Whose settings a data set has: its own, or those for tables of your own."""
-    name = data if isinstance(data, str) else data.settings  # not its name, which a file may have
+    """Return the section with a data set's settings: its own, or that of users' tables."""
+    name = (
+        data if isinstance(data, str) else data.settings
+    )  # not its name, which may be that of a user's file
     return LIKE.get(name, name if name in _sections() else OWN)
 
 
 def _sections() -> set[str]:
-    """All sections: those with settings, and those that can be tuned."""
+    """Return all sections: those with settings, and those that can be tuned."""
     return {*_read("tuned.toml"), *_read("spaces.toml")["few"]["sections"]}
 
 
 def words(data: str | Dataset, name: str, algorithm: Method) -> str:
-    """Say which settings a method has on a data set, those that were given included."""
-    whose, tuned = section(data), settings(data, name)
+    """Describe the settings of a method on a data set, including those that were given."""
+    part, tuned = section(data), settings(data, name)
     trainer = getattr(algorithm, "base", None) or getattr(algorithm, "method", None) or algorithm
     usual = {field.name: field.default for field in fields(trainer)}
     about = {key: getattr(trainer, key) for key in usual} | {"rounds": algorithm.rounds}
@@ -159,19 +161,19 @@ def words(data: str | Dataset, name: str, algorithm: Method) -> str:
         found = f"a model trained by {type(trainer).__name__}, {found}"
     if not found:
         return f"{name} has no settings to tune." if not METHODS[name].kind.tuning.tuned else (
-            f"Settings: the defaults of {name}; it is not tuned for {whose}.")  # fmt: skip
-    if whose not in UNTUNED and name not in _read("tuned.toml")[whose] and not _as_base(name):
-        return f"Settings for {whose}: {found}. They are not tuned for {name}."
-    if whose not in UNTUNED:
-        return f"Settings, as tuned for {whose} or given: {found}."
+            f"Settings: the defaults of {name}; it is not tuned for {part}.")  # fmt: skip
+    if part not in UNTUNED and name not in _read("tuned.toml")[part] and not _as_base(name):
+        return f"Settings for {part}: {found}. They are not tuned for {name}."
+    if part not in UNTUNED:
+        return f"Settings, as tuned for {part} or given: {found}."
     return (
-        f"Settings for {UNTUNED[whose]}: {found}. "
+        f"Settings for {UNTUNED[part]}: {found}. "
         "--set changes one; pfedfair tune finds better ones for yours."
     )
 
 
 def make_for(rows: int | None, name: str, given: Mapping[str, Any], data: str | Dataset) -> Method:
-    """Return a method as tuned, for clients of so many `rows`."""
+    """Return a method with the settings for clients of about this many `rows`."""
     known("method", name, METHODS)
     base = given.get("base")
     trains, mark = (str(base), "base.") if base in METHODS else (name, "")
@@ -182,22 +184,22 @@ def make_for(rows: int | None, name: str, given: Mapping[str, Any], data: str | 
 def of_few_rows(data: str | Dataset, name: str, rows: int) -> dict[str, Any]:
     """Return the settings of a method for clients of few `rows`.
 
-    As tuned for such clients; or, where there are none, those that make as many steps as in tuning.
+    As tuned for such clients; if there are none, those that give as many steps as in tuning.
     """
     tuned = sized(data, rows)
     known_here = _read("tuned.toml").get(tuned, {})
-    there = name in known_here or (BASE in known_here and _as_base(name))
-    return settings(tuned, name) if there and tuned != section(data) else (
+    is_tuned = name in known_here or (BASE in known_here and _as_base(name))
+    return settings(tuned, name) if is_tuned and tuned != section(data) else (
         as_many_steps(data, name, rows))  # fmt: skip
 
 
 def sized(data: str | Dataset, rows: int) -> str:
-    """The section that is tuned for clients of about so many rows, such as "adult-240"."""
-    whole = section(data)
-    sizes = {whole: TUNED_ROWS.get(whole, rows)}
+    """Return the section tuned for clients of about this many rows, such as "adult-240"."""
+    default = section(data)
+    sizes = {default: TUNED_ROWS.get(default, rows)}
     for name in sorted(_sections()):
         known_as, _, size = name.rpartition("-")
-        if known_as == whole and size.isdigit():
+        if known_as == default and size.isdigit():
             sizes[name] = int(size)
     return min(sizes, key=lambda name: abs(log(sizes[name] / rows)))
 
@@ -219,7 +221,7 @@ def as_many_steps(
         return {}
     batch = made.batch
     times = steps(usual, batch) // steps(rows, batch)
-    if times <= 1 or "base" in settings(data, name):  # a base that is tuned has its own
+    if times <= 1 or "base" in settings(data, name):  # a tuned base has its own settings
         return {}
     if way == "batches" or (way is None and kind.tuning.personal):
         return {"batch": batch * rows // usual}
@@ -232,15 +234,15 @@ _settings = settings  # make's argument has this name, too
 
 
 def space(data: str | Dataset, name: str) -> dict[str, list[Any]]:
-    """Return what is tuned of a method, and the values to try, from ``spaces.toml``."""
+    """Return the settings of a method to tune, and the values to try, from ``spaces.toml``."""
     kind, known_spaces = METHODS[name].kind, _read("spaces.toml")
     rounds = known_spaces["one_step_rounds" if kind.tuning.one_step else "rounds"]
-    whose = section(data)
-    special = [known_spaces[k] for k in SPECIAL if whose in known_spaces[k]["sections"]]
-    found: dict[str, list[Any]] = {"rounds": rounds[whose]}
+    part = section(data)
+    special = [known_spaces[k] for k in SPECIAL if part in known_spaces[k]["sections"]]
+    found: dict[str, list[Any]] = {"rounds": rounds[part]}
     for base in reversed(kind.__mro__):
-        for some in (known_spaces, *special):
-            found |= some.get(base.__name__, {})
+        for spaces in (known_spaces, *special):
+            found |= spaces.get(base.__name__, {})
     return found
 
 
@@ -250,7 +252,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _nested(given: dict[str, Any], name: str, data: str | Dataset | None) -> dict[str, Any]:
-    """Put together what is spelt "base.mu" and "penalty.bandwidth"."""
+    """Nest settings such as "base.mu" and "penalty.bandwidth"."""
     base = None if given.get("base") in NONE else given.get("base")
     inner = {key: given.pop(key) for key in list(given) if key.startswith("base.")}
     if isinstance(base, str):
@@ -259,22 +261,22 @@ def _nested(given: dict[str, Any], name: str, data: str | Dataset | None) -> dic
             raise InputError("Leave out base.rounds: the rounds are the method's.")
     elif inner:
         raise InputError(f"{next(iter(inner))} needs base, the name of a method.")
-    lost = [key for key in OF_TRAINING if key in given and base is not None]
-    if lost:  # the base trains, and has its own
-        raise InputError(f"With a base, say base.{lost[0]} in the place of {lost[0]}.")
+    ignored = [key for key in OF_TRAINING if key in given and base is not None]
+    if ignored:  # which has its own settings of training
+        raise InputError(f"With a base, say base.{ignored[0]} instead of {ignored[0]}.")
     options = {key: given.pop(key) for key in list(given) if key.startswith("penalty.")}
     if options:
         read = ((key[len("penalty.") :], number(key, value)) for key, value in options.items())
-        pairs = [(key, int(v) if float(v).is_integer() else v) for key, v in read]  # some count
+        pairs = [(key, int(v) if float(v).is_integer() else v) for key, v in read]
         given["penalty_options"] = (*given.get("penalty_options", ()), *pairs)
     return given
 
 
 def _refusal(key: str, method: MethodEntry) -> str:
-    """Say that a method does not take a setting, and what may have been meant."""
-    taken = [one for one in method.settings if method.fair or one not in OF_PENALTY]
-    if key not in {*OF_TARGET, *(one for m in METHODS.values() for one in m.settings)}:
+    """Return the message that a method has no such setting, with a suggestion."""
+    taken = [name for name in method.settings if method.fair or name not in OF_PENALTY]
+    if key not in {*OF_TARGET, *(name for m in METHODS.values() for name in m.settings)}:
         return f"Unknown setting '{key}' of {method.name}: {near(key, taken)}{', '.join(taken)}."
-    other = [fair for _, _, plain, fair in REGISTRY if plain == method.name and fair]
+    other = [fair for _, _, unfair, fair in REGISTRY if unfair == method.name and fair]
     instead = f", or take {other[0]}" if other and key in (*OF_PENALTY, *OF_TARGET) else ""
     return f"'{setting(key)}' means nothing to {method.name}: leave it out{instead}."

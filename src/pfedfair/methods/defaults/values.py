@@ -1,4 +1,4 @@
-"""Settings as they are typed: texts become what the setting is."""
+"""Conversion of settings from texts to their types."""
 
 from collections.abc import Mapping
 from typing import Any, get_args, get_type_hints
@@ -27,13 +27,13 @@ def _value(name: str, hint: Any, value: Any) -> Any:
     return value
 
 
-def number(name: str, value: Any, whole: bool = False) -> float | int:
-    """Read a number, a whole one if asked."""
+def number(name: str, value: Any, integer: bool = False) -> float | int:
+    """Read a number, or an integer."""
     try:
         found = float(value)
-        if whole and found != int(found):
+        if integer and found != int(found):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        kind = "a whole number" if whole else "a number"
+        kind = "a whole number" if integer else "a number"
         raise InputError(f"{setting(name)} must be {kind}, got '{value}'.") from None
-    return int(found) if whole else found
+    return int(found) if integer else found

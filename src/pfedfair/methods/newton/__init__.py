@@ -7,19 +7,19 @@ at the server's point; the server adds them up and takes Newton's step for
 .. math:: \sum_i \sum_{j \in \text{rows of } i} \ell(w; x_j, y_j) + \frac{n \rho}{2} \|w\|^2
 
 with ridge :math:`\rho` on all coefficients but the intercepts, and n rows in all. It is the
-objective of scikit-learn's LogisticRegression with C = 1 / (n rho): however unlike the clients are,
-the model is the one that all rows in one place would give. More than two classes: softmax.
+objective of scikit-learn's LogisticRegression with C = 1 / (n rho): however heterogeneous the
+clients are, the model is that of centralised training. More than two classes: softmax.
 
-A step may be too long. Clients therefore send the losses at 1, 1/2, 1/4, ... of the way as well,
-and where the whole step does not lower the objective the server takes the best of these.
+A step may be too long. Clients therefore send the losses at 1, 1/2, 1/4, ... of the step as well,
+and where the full step does not lower the objective the server takes the best of these.
 
 If no ridge is given it is chosen by federated cross-validation. Each client deals its rows to
 `folds` folds, and sends one message with sums by fold. From these the server makes, by one Newton
 step each, the models without each fold for seven ridges; in one message the clients answer with
 their losses on the folds that these had not seen, and the server keeps the largest ridge whose
 loss is within a thousandth of the least. Again, with ridges nearby, from the models without each
-fold. Of ten messages four are about ridges, and every one is a Newton step as well; a client is
-sent nothing to do once the model has converged. With fewer than eight rounds there is one grid of
+fold. Of ten messages four are about ridges, and every one is a Newton step as well; clients
+compute nothing once the model has converged. With fewer than eight rounds there is one grid of
 ridges instead of two; one round has the ridge 1 / n.
 """
 
@@ -60,34 +60,34 @@ from pfedfair.methods.newton.sums import (
 )
 from pfedfair.models import Network
 
-SUMS, FOLDS, TRIES = "sums", "sums by fold", "models to try"  # what a message is about
+SUMS, FOLDS, TRIES = "sums", "sums by fold", "models to try"  # kinds of messages
 MIDDLE = 1.0  # n times the ridge, before one is chosen
 WIDE = 10.0 ** torch.arange(-2, 5, dtype=torch.float64)  # times MIDDLE, the first time
 NEAR = 10.0 ** (torch.arange(-3, 4, dtype=torch.float64) / 4)  # times the first choice
-ALMOST = 1e-3  # part of a loss that a smaller ridge has to gain: it is harder to converge with
-SMALL = 1e-6  # a step after which there is none
-LONG = 1e-2  # a last step that should not be the last
+ALMOST = 1e-3  # part of a loss that a smaller ridge has to gain, as it converges more slowly
+SMALL = 1e-6  # a step at which the method has converged
+LONG = 1e-2  # a last step at which it has not, with a warning
 DONE = -1
-BETWEEN = ("tries", "starts")  # what is kept from one message to the next alone
+BETWEEN = ("tries", "starts")  # state for the next message only
 
 
 class ServerState(TypedDict):
     w: Model
-    points: Tensor  # coefficients that are asked for, and the last that were accepted, (2, total)
+    points: Tensor  # coefficients, proposed and last accepted, (2, total)
     ridges: Tensor  # of each block; 0 if not chosen yet
-    stage: Tensor  # how far the plan is, (); -1 when all is done
-    useful: Tensor  # how many messages there were before, ()
+    stage: Tensor  # of the plan, (); -1 after convergence
+    useful: Tensor  # the number of messages before, ()
     step: Tensor  # the length of the last step, against the largest coefficient, ()
-    tau: NotRequired[Tensor]  # how far clients' own intercepts scatter, ()
-    starts: NotRequired[Tensor]  # models without each fold, to go on from, (folds, total)
+    tau: NotRequired[Tensor]  # the scale of clients' personal intercepts, ()
+    starts: NotRequired[Tensor]  # models without each fold, to start from, (folds, total)
     tries: NotRequired[Tensor]  # models without each fold, for each ridge, (folds, 7, total)
 
 
 class MessageState(TypedDict):
-    # What a client sends: sums over its rows; once the model has converged, their number alone
-    rows: Summed  # their number, or what they weigh, by fold
+    # What a client sends: sums over its rows; after convergence, only their number
+    rows: Summed  # their number, or their weight, by fold
     outputs: NotRequired[Averaged]  # of each block
-    loss: NotRequired[Summed]  # of each block, on the way to the point that was asked for
+    loss: NotRequired[Summed]  # of each block, on the line to the proposed point
     gradient: NotRequired[Summed]  # by fold
     hessian: NotRequired[Summed]  # by fold, upper triangles
     left_gradient: NotRequired[Summed]  # of all rows but a fold's, at the model without it
@@ -102,16 +102,16 @@ class Newton(Method):
     Attributes
     ----------
     rounds
-        Messages at the most.
+        The maximal number of messages.
     ridge
-        Weight of ||w||^2 / 2 against the mean loss, intercepts left out. 0: by cross-validation.
+        Weight of ||w||^2 / 2 relative to the mean loss, without intercepts. 0: by cross-validation.
     folds
         Of the cross-validation.
     weighting
-        Whether a client counts by its "size", as if all rows were in one place, or all clients
-        alike ("uniform").
+        Whether a client counts by its "size", as in centralised training, or all clients equally
+        ("uniform").
     intercepts
-        "shared", or "personal": each client adds one of its own, see `intercepts.py`.
+        "shared", or "personal": each client has its own, see `intercepts.py`.
     """
 
     rounds: int = 10
@@ -127,7 +127,7 @@ class Newton(Method):
         at_least(2, self, "folds")
         known("intercepts", self.intercepts, ["shared", "personal"])
         if self.eta > 0:
-            raise InputError("Newton minimises the plain loss: leave out eta.")
+            raise InputError("Newton minimises cross-entropy only: leave out eta.")
 
     @property
     def supports(self) -> Supports:
@@ -140,21 +140,21 @@ class Newton(Method):
 
     @property
     def scorer_state(self) -> tuple[str, ...]:
-        own = ("points", "tau") if self.intercepts == "personal" else ()
-        return ("w", "step", *own)
+        personal = ("points", "tau") if self.intercepts == "personal" else ()
+        return ("w", "step", *personal)
 
     def warning(self, server: State) -> str:
         if float(server["step"]) <= LONG:
             return ""
         return (
-            f"Newton's method has not arrived after {self.rounds} messages: its last step was "
-            f"{float(server['step']):.0%} of the largest coefficient. Perhaps some columns tell "
-            "labels apart without exception; more rounds, or a ridge, help."
+            f"Newton's method has not converged after {self.rounds} messages: its last step was "
+            f"{float(server['step']):.0%} of the largest coefficient. Perhaps some columns "
+            "separate the labels perfectly; more rounds, or a ridge, help."
         )
 
     @property
     def plan(self) -> tuple[str, ...]:
-        """Return what messages are about; the last of these again and again."""
+        """Return the kinds of messages in order; the last one is repeated."""
         if self.ridge > 0 or self.rounds == 1:
             return (SUMS,)
         times = 2 if self.rounds >= 8 else 1
@@ -162,11 +162,13 @@ class Newton(Method):
         return (SUMS,) * before + (FOLDS, TRIES) * times + (SUMS,)
 
     def about(self, stage: Tensor) -> str:
-        """Return what the message of a stage is about."""
+        """Return the kind of message of a stage."""
         return self.plan[min(int(stage), len(self.plan) - 1)]
 
     def network(self, default: Network, task: Task) -> Network:
-        default.design(torch.zeros(1, 0, 1), torch.zeros(1, 0, dtype=torch.int64))  # or it refuses
+        default.design(
+            torch.zeros(1, 0, 1), torch.zeros(1, 0, dtype=torch.int64)
+        )  # raises if it is not linear
         return default
 
     def cost(self) -> Cost:
@@ -179,8 +181,8 @@ class Newton(Method):
         outputs = outputs_of(clients)
         coefficients = blocks(server["points"][:1], outputs)[0]
         end = coefficients[0].numel()  # of the first block, whose intercepts are last
-        own = own_intercepts(clients, coefficients, self.folds, server["tau"])[:, 0]
-        found[:, end - outputs[0] : end] += own.to(found)
+        u = own_intercepts(clients, coefficients, self.folds, server["tau"])[:, 0]
+        found[:, end - outputs[0] : end] += u.to(found)
         return found
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
@@ -189,8 +191,8 @@ class Newton(Method):
     def start_server(self, server: State, sizes: Tensor) -> State:
         w = server["w"]
         prior = torch.zeros((), dtype=torch.float64)
-        more = {"tau": prior} if self.intercepts == "personal" else {}
-        return more | {
+        personal = {"tau": prior} if self.intercepts == "personal" else {}
+        return personal | {
             "w": torch.zeros_like(w),
             "points": torch.zeros(2, len(w), dtype=torch.float64),
             "ridges": torch.zeros(1, dtype=torch.float64),
@@ -220,7 +222,7 @@ class Newton(Method):
         if self.weighting == "uniform":
             share = rows.mean() / rows.clamp(min=1)
         names = set(messages) - {"rows", "outputs", "evidence"}
-        total = {name: added(messages[name], share) for name in names}
+        total = {name: weighted_sum(messages[name], share) for name in names}
         n = float(rows.sum())
         ridges = n * server["ridges"].expand(len(outputs))
         if not bool(ridges.any()):
@@ -233,21 +235,21 @@ class Newton(Method):
         if "held_loss" in total:
             best = least(total["held_loss"])
             chosen = ridges * self.grid(server["stage"])[best]
-            after |= self.tried(server, best, outputs)
-        moved, arrived = self.move(server, (ridges, chosen), total, outputs)
+            after |= self.next_starts(server, best, outputs)
+        moved, converged = self.move(server, (ridges, chosen), total, outputs)
         after |= moved
-        if arrived and steady and int(server["stage"]) >= len(self.plan) - 1:
+        if converged and steady and int(server["stage"]) >= len(self.plan) - 1:
             after["stage"] = torch.tensor(DONE)
         w = model(after["points"][0], outputs).to(server["w"])
         return after | {"ridges": chosen / n, "w": w}
 
     def grid(self, stage: Tensor) -> Tensor:
-        """Return what the ridge is multiplied by to try others."""
+        """Return the factors of the ridge that a stage tries."""
         before = self.plan[: int(stage) + 1].count(FOLDS)
         return WIDE if before < 2 else NEAR
 
-    def tried(self, server: State, best: Tensor, outputs: list[int]) -> State:
-        """Return the models without each fold of the best ridges, if they are needed once more."""
+    def next_starts(self, server: State, best: Tensor, outputs: list[int]) -> State:
+        """Return the models without each fold by the best ridges, if a second grid follows."""
         if self.about(server["stage"] + 1) != FOLDS:
             return {}
         each = zip(blocks(server["tries"], outputs), best, strict=True)
@@ -256,13 +258,13 @@ class Newton(Method):
     def move(
         self, server: State, ridges: tuple[Tensor, Tensor], total: State, outputs: list[int]
     ) -> tuple[State, bool]:
-        """Take a step in every block, and say if it is small.
+        """Take a step in every block; return the new state, and whether the method has converged.
 
-        By the `ridges` that there were and those that are chosen. Make the models to try if the
-        sums are by fold.
+        `ridges` are the previous and the chosen ones. If the sums are by fold, the state has the
+        models to try.
         """
         stage, points, tries, good = server["stage"], [], [], True
-        each = zip(blocks(server["points"], outputs), steps.unfolded(total, outputs), strict=True)
+        each = zip(blocks(server["points"], outputs), steps.unfold(total, outputs), strict=True)
         for b, (at, (gradient, hessian)) in enumerate(each):
             sums = gradient.sum(0), hessian.sum(0)
             old, chosen = ridges[0][b], ridges[1][b]
@@ -276,7 +278,7 @@ class Newton(Method):
                     slopes = blocks(total["left_gradient"], outputs)[b]
                 curved = sums[1] - hessian  # of the other folds
                 grid = chosen * self.grid(stage)
-                tries.append(steps.left_out(starts, slopes, curved, grid).flatten(2))
+                tries.append(steps.leave_out(starts, slopes, curved, grid).flatten(2))
         after = {"points": torch.cat(points, dim=1)}
         after["stage"] = stage + (good or self.about(stage) == TRIES)
         if tries and good:
@@ -289,13 +291,13 @@ class Newton(Method):
 
 
 def least(held_loss: Tensor) -> Tensor:
-    """Return of each block the largest ridge whose loss is the least, or almost, ``(blocks,)``."""
+    """Return each block's largest ridge whose loss is the least, or almost, ``(blocks,)``."""
     almost = held_loss <= (1 + ALMOST) * held_loss.amin(1, keepdim=True)
     return held_loss.shape[1] - 1 - almost.int().flip(1).argmax(1)
 
 
-def added(each: Tensor, share: Tensor) -> Tensor:
-    """Return the weighted sum over clients, in double; one by one, as Hessians are large."""
+def weighted_sum(each: Tensor, share: Tensor) -> Tensor:
+    """Return the weighted sum over clients in double precision, one by one to save memory."""
     if bool((share == 1.0).all()):
         return torch.sum(each, 0, dtype=torch.float64)
     total = torch.zeros(each.shape[1:], dtype=torch.float64)

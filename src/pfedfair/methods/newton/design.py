@@ -1,9 +1,9 @@
-"""Designs: what logits are linear in, and the products with it that `Newton`'s sums are made of.
+"""Design matrices, and the products with them that `Newton`'s sums consist of.
 
-A design has q numbers for each of some rows. They are laid out (`Dense`), or looked up in tables
-of the encoder's `Basis` (`LookedUp`): products are sums over lines of these then, so a column of
-500 categories, or of 32 ramps, costs no more than one of two. In C (`lookup`) that is always the
-quickest way; without it, if there are many inputs.
+A design has q numbers for each row, in which the logits are linear. They are laid out (`Dense`),
+or looked up in tables of the encoder's `Basis` (`LookedUp`). Products are then sums over lines of
+these tables, so a column of 500 categories, or of 32 segments, costs no more than one of two. In C
+(`lookup`) this is always faster; without it, if there are many inputs.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pfedfair.data.tables.basis import Basis, added_up
+from pfedfair.data.tables.basis import Basis, sum_heights
 from pfedfair.methods.newton import lookup
 from pfedfair.methods.newton.likelihood import PARTS, chances, curvature_of, loss_of, slopes_of
 
-BLOCKS = 3  # of a square: more of them are smaller, and slower
+BLOCKS = 3  # of a square; smaller blocks are slower
 
 
 class Labels(NamedTuple):
-    """What is known of some rows besides their inputs."""
+    """Labels and weights of rows."""
 
     y: Tensor
     weight: Tensor  # how much each row counts
@@ -35,7 +35,7 @@ class Labels(NamedTuple):
 class Sums(NamedTuple):
     """The sums over rows that a Newton step needs, part by part."""
 
-    loss: Tensor  # on the way, (parts, points), see `PARTS`
+    loss: Tensor  # on the line of a step, (parts, points), see `PARTS`
     gradient: Tensor  # (parts, outputs, q)
     hessian: Tensor  # upper triangles, (parts, numbers)
 
@@ -52,25 +52,25 @@ class Design(ABC):
 
     @abstractmethod
     def pull(self, slopes: Tensor, ends: Sequence[int]) -> Tensor:
-        """From slopes of logits ``(..., n, outputs)`` to those of coefficients, by part."""
+        """Return slopes of coefficients by part from slopes of logits ``(..., n, outputs)``."""
 
     @abstractmethod
     def squares(self, weight: Tensor, ends: Sequence[int]) -> Tensor:
         """Return each part's weighted sum of lines' products with themselves: upper triangles.
 
-        In single precision: a Hessian leads to the optimum, it does not say where that is.
+        In single precision: the optimum does not depend on the Hessian's precision.
         """
 
     def sums(self, points: Tensor, shift: Tensor, labels: Labels, ends: Sequence[int]) -> Sums:
-        """Return sums at ``points[0]``, and the losses on the way there from ``points[1]``.
+        """Return sums at ``points[0]``, and the losses on the line to it from ``points[1]``.
 
         Points are ``(2, outputs, q)``; ``shift[k]`` ``(2, outputs)`` is added to logits of part k.
         """
         part = part_of(ends)
         z = self.scores(points) + shift[part].movedim(0, 1)
         way, chance = z[1] + PARTS[:, None, None] * (z[0] - z[1]), chances(z[0])
-        lost = loss_of(way, labels.y) * labels.weight
-        loss = lost.new_zeros(len(shift), len(PARTS)).index_add_(0, part, lost.T)
+        losses = loss_of(way, labels.y) * labels.weight
+        loss = losses.new_zeros(len(shift), len(PARTS)).index_add_(0, part, losses.T)
         slopes = slopes_of(chance, labels.y) * labels.weight[:, None]
         return Sums(loss, self.pull(slopes, ends), self.hessians(chance, labels.weight, ends))
 
@@ -79,15 +79,15 @@ class Design(ABC):
     ) -> Tensor:
         """Return the losses of models, added up over the rows of each part, ``(parts, points)``.
 
-        There are several sets of models, ``(sets, points, outputs, q)``, which parts take in turns;
+        Of the models ``(sets, points, outputs, q)`` part k takes set ``k % sets``;
         ``shift[k]`` ``(outputs,)`` is added to logits of part k.
         """
         part, rows = part_of(ends), torch.arange(len(labels.y))
         each = self.scores(coefficients.flatten(0, 1))
         each = each.view(*coefficients.shape[:2], *each.shape[1:])
         z = each[part % len(coefficients), :, rows].movedim(1, 0) + shift[part]
-        lost = loss_of(z, labels.y) * labels.weight
-        return lost.new_zeros(len(shift), len(z)).index_add_(0, part, lost.T)
+        losses = loss_of(z, labels.y) * labels.weight
+        return losses.new_zeros(len(shift), len(z)).index_add_(0, part, losses.T)
 
     def hessians(self, chance: Tensor, weight: Tensor, ends: Sequence[int]) -> Tensor:
         """Return the upper triangles of each part's Hessian, a matrix of ``outputs * q``."""
@@ -121,10 +121,10 @@ class Dense(Design):
 
 
 class LookedUp(Design):
-    """A design that is looked up: encoded `cells` ``(n, columns)``, and `more` inputs behind."""
+    """A design that is looked up: encoded `cells` ``(n, columns)``, then `dense` inputs."""
 
-    def __init__(self, cells: Tensor, more: Tensor, basis: Basis) -> None:
-        self.basis, self.more = basis, more.double().contiguous()
+    def __init__(self, cells: Tensor, dense: Tensor, basis: Basis) -> None:
+        self.basis, self.dense = basis, dense.double().contiguous()
         self.lines, self.weight = basis.lookup(cells)
         interpolated = np.flatnonzero(basis.interpolated)
         self.column = np.concatenate([np.arange(len(basis.sizes)), interpolated])
@@ -132,8 +132,8 @@ class LookedUp(Design):
     def scores(self, coefficients: Tensor) -> Tensor:
         flat = coefficients.flatten(0, 1).T
         heights = self.basis.heights(flat[: self.basis.width])
-        z = added_up(self.lines, self.weight, heights)
-        z += self.more @ flat[self.basis.width :]
+        z = sum_heights(self.lines, self.weight, heights)
+        z += self.dense @ flat[self.basis.width :]
         return z.view(len(z), *coefficients.shape[:2]).movedim(1, 0)
 
     def pull(self, slopes: Tensor, ends: Sequence[int]) -> Tensor:
@@ -144,18 +144,18 @@ class LookedUp(Design):
         sums = [np.bincount(at, each, parts * size).reshape(parts, size) for each in values]
         of_lines = torch.from_numpy(np.concatenate(sums).astype(np.float64)).T  # if no row, int
         inputs = self.basis.pull(of_lines).T.view(len(sums), parts, -1).movedim(1, 0)
-        more = torch.stack([flat[i:j].T @ self.more[i:j] for i, j in pairwise(ends)])
-        found = torch.cat([inputs, more], dim=-1)  # (parts, numbers, q)
+        dense = torch.stack([flat[i:j].T @ self.dense[i:j] for i, j in pairwise(ends)])
+        found = torch.cat([inputs, dense], dim=-1)  # (parts, numbers, q)
         return found.view(parts, *slopes.shape[:-2], slopes.shape[-1], -1)
 
     def squares(self, weight: Tensor, ends: Sequence[int]) -> Tensor:
         if lookup.LIBRARY:
-            return lookup.squares(self.basis, (self.lines, self.weight), self.more, weight, ends)
+            return lookup.squares(self.basis, (self.lines, self.weight), self.dense, weight, ends)
         each = [self._square(weight, slice(*cut)) for cut in pairwise(ends)]
         return triangle(torch.stack(each)).float()
 
     def _square(self, weight: Tensor, rows: slice) -> Tensor:
-        """Sum up by pairs of the tables' lines first, then by pairs of inputs."""
+        """Sum by pairs of the tables' lines first, then by pairs of inputs."""
         ends, lines = self.basis.ends, self.lines[rows].T.contiguous().numpy()
         parts = self.weight[rows].T.contiguous().numpy()
         counts = parts * weight[rows].numpy()
@@ -169,13 +169,13 @@ class LookedUp(Design):
                     cells += np.bincount(first + lines[b], counts[a] * parts[b], len(cells))
             sums[i:j, k:end] = cells.reshape(j - i, end - k)
             sums[k:end, i:j] = sums[i:j, k:end].T
-        more = self.more[rows]
-        weighted = weight[rows, None] * more
-        beside = np.array([np.bincount(lines.ravel(), (parts * each).ravel(), ends[-1])
+        dense = self.dense[rows]
+        weighted = weight[rows, None] * dense
+        crossed = np.array([np.bincount(lines.ravel(), (parts * each).ravel(), ends[-1])
                            for each in weighted.T.numpy()])  # fmt: skip
         inputs = self.basis.pull(self.basis.pull(torch.from_numpy(sums)).T.contiguous())
-        mixed = self.basis.pull(torch.from_numpy(beside).double().T)
-        below = torch.cat([mixed.T, more.T @ weighted], dim=1)
+        mixed = self.basis.pull(torch.from_numpy(crossed).double().T)
+        below = torch.cat([mixed.T, dense.T @ weighted], dim=1)
         return torch.cat([torch.cat([inputs, mixed], dim=1), below])
 
 
@@ -188,7 +188,7 @@ def square(x: Tensor, weight: Tensor) -> Tensor:
     """Return the weighted sum of every line's products with itself, ``(q, q)``, of ``(n, q)``."""
     weighted, q = weight.to(x)[:, None] * x, x.shape[1]
     found = weighted.new_empty(q, q)
-    for k in range(BLOCKS):  # it is symmetric: what is below the blocks is not computed
+    for k in range(BLOCKS):  # it is symmetric: only blocks on and above the diagonal are computed
         start, stop = q * k // BLOCKS, q * (k + 1) // BLOCKS
         rows = x[:, start:stop].T @ weighted[:, start:]
         found[start:stop, start:], found[start:, start:stop] = rows, rows.T

@@ -1,10 +1,10 @@
-r"""Each client's own intercept, with a Gaussian prior learnt from all of them.
+r"""Personal intercepts of clients, with a Gaussian prior estimated from all of them.
 
 Client i adds :math:`u_i \sim N(0, \tau^2)` to the logits of all of its rows. For given coefficients
-it finds its best u_i by itself, so that the server's Newton method needs to know nothing of it: the
-loss is then the least over u_i, and so are its gradient and (`profiled`) its Hessian. How likely
-the client's labels are for each tau follows from the curvature in u_i (Laplace's method); the
-server adds these numbers up and takes the likeliest tau.
+it solves for the best u_i locally, so the server's Newton method does not depend on it: the loss is
+then the profile over u_i, as are its gradient and (`profile`) its Hessian. The likelihood of each
+tau follows from the curvature in u_i (Laplace's method); the server adds up the logarithms and
+takes the likeliest tau.
 """
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pfedfair.methods.newton.likelihood import chances, curvature_of, loss_of, slopes_of
 
-# The values of tau that are weighed against each other
+# Candidate values of tau
 TAUS = torch.cat([torch.zeros(1), torch.logspace(-2, 0.6, 27)]).double()
 STEPS, SMALL = 50, 1e-10
 
@@ -43,7 +43,7 @@ def solve(z: Tensor, y: Tensor, tau: Tensor) -> Tensor:
 def evidence(hessian: Tensor, gradient: Tensor, u: Tensor) -> Tensor:
     """Return the log-likelihood of each tau, up to a constant, ``(taus,)``.
 
-    From the client's loss around u: its gradient ``(outputs,)`` and Hessian in u.
+    By the client's loss around u: its gradient ``(outputs,)`` and Hessian in u.
     """
     pull = hessian @ u - gradient
     eye = torch.eye(len(u)).to(u)
@@ -54,10 +54,10 @@ def evidence(hessian: Tensor, gradient: Tensor, u: Tensor) -> Tensor:
     return found
 
 
-def profiled(hessian: Tensor, at: Tensor, tau: Tensor) -> Tensor:
-    """Return a client's Hessian once its u follows the coefficients; intercepts are `at`."""
+def profile(hessian: Tensor, at: Tensor, tau: Tensor) -> Tensor:
+    """Return a client's Hessian profiled over u, the intercepts at the indices `at`."""
     if tau == 0:
         return hessian
-    own = hessian[at[:, None], at] + torch.eye(len(at)).to(hessian) / tau**2
-    follows: Tensor = torch.linalg.solve(own, hessian[at])
+    block = hessian[at[:, None], at] + torch.eye(len(at)).to(hessian) / tau**2
+    follows: Tensor = torch.linalg.solve(block, hessian[at])
     return hessian - hessian[:, at] @ follows

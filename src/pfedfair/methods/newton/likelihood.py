@@ -1,4 +1,4 @@
-"""Cross-entropy of logits: what `Newton` needs of it, row by row."""
+"""Cross-entropy of logits and its derivatives, row by row."""
 
 import torch
 from torch import Tensor
@@ -6,7 +6,7 @@ from torch import Tensor
 from pfedfair.federation import Batch
 from pfedfair.penalties.objective import losses
 
-PARTS = torch.tensor([*(0.5**k for k in range(8)), 0.0], dtype=torch.float64)  # of a step
+PARTS = torch.tensor([*(0.5**k for k in range(8)), 0.0], dtype=torch.float64)  # of a Newton step
 
 
 def loss_of(z: Tensor, y: Tensor) -> Tensor:

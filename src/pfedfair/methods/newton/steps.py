@@ -1,4 +1,4 @@
-"""What the server of `Newton` makes of the sums: steps, and models left without a fold."""
+"""Newton steps at the server, from the sums: of the model, and of models without a fold."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ LIFTS = 0.0, *(10.0**k for k in range(-10, 1))  # of the diagonal, until there i
 
 
 def penalty(shape: torch.Size) -> Tensor:
-    """Return where a ridge counts, of coefficients ``(outputs, q)``: but at intercepts."""
+    """Return 1 where a ridge applies to coefficients ``(outputs, q)``, and 0 at intercepts."""
     found = torch.ones(shape, dtype=torch.float64)
     found[:, -1] = 0.0
     return found
@@ -26,11 +26,11 @@ def value(loss: Tensor, coefficients: Tensor, ridge: Tensor) -> Tensor:
 def steps(hessian: Tensor, slopes: Tensor, ridges: Tensor) -> Tensor:
     """Return the Newton steps of a block for each ridge, like `slopes` ``(ridges, outputs, q)``.
 
-    Slopes are the whole objective's, `hessian` that of the losses alone: its upper triangle.
+    Slopes are those of the objective; `hessian` is the upper triangle for the losses only.
     """
     _, outputs, q = slopes.shape
     matrix = symmetric(hessian)
-    if outputs > 1:  # all intercepts together may move freely, and need not
+    if outputs > 1:  # a common shift of all intercepts has no effect
         at = torch.arange(1, outputs + 1) * q - 1
         matrix[at[:, None], at] += matrix.diagonal()[at].mean() / outputs
     where = penalty(slopes.shape[1:]).flatten()
@@ -41,27 +41,25 @@ def steps(hessian: Tensor, slopes: Tensor, ridges: Tensor) -> Tensor:
 
 
 def solve(matrix: Tensor, diagonal: Tensor, side: Tensor) -> Tensor:
-    """Solve ``(matrix + diag(diagonal)) x = side``, all ``(n,)``; NaN if no lift of it helps."""
+    """Solve ``(matrix + diag(diagonal)) x = side``, all ``(n,)``; NaN if no lift helps."""
     curved = matrix.clone()
     curved.diagonal().add_(diagonal)
     lifted = curved.diagonal().mean() * torch.eye(len(curved), dtype=curved.dtype)
-    for lift in LIFTS:  # rounding in the products may leave what is almost flat below 0
+    for lift in LIFTS:  # rounding may make an almost flat direction negative
         factor, failed = torch.linalg.cholesky_ex(curved + lift * lifted if lift else curved)
         if not failed:
             return torch.cholesky_solve(side[:, None], factor)[:, 0]
-    return torch.full_like(side, torch.nan)  # nothing that was added up from rows
+    return torch.full_like(side, torch.nan)  # not a sum over rows
 
 
 def advance(
     points: Tensor, loss: Tensor, sums: tuple[Tensor, Tensor], ridge: Tensor, chosen: Tensor
 ) -> tuple[Tensor, bool]:
-    """Return a block's next points, asked and accepted, and whether the first was accepted.
+    """Return a block's next points, proposed and accepted, and whether the step was accepted.
 
-    Points are ``(2, outputs, q)``.
-
-    If the objective is not lower at the point that was asked for, the next is the lowest on the
-    way there; otherwise a Newton step from it, by the ridge that has just been `chosen`. `sums` are
-    the losses' gradient and the upper triangle of their Hessian.
+    Points are ``(2, outputs, q)``. If the objective is not lower at the proposed point, the next
+    proposal is the lowest on the line to it; otherwise a Newton step from it, by the ridge that has
+    just been `chosen`. `sums` are the losses' gradient and the upper triangle of their Hessian.
     """
     way = points[1] + PARTS[:, None, None] * (points[0] - points[1])
     found = value(loss, way, ridge)
@@ -72,21 +70,21 @@ def advance(
     return torch.stack([at - steps(hessian, slope[None], chosen[None])[0], at]), True
 
 
-def left_out(starts: Tensor, gradient: Tensor, hessian: Tensor, ridges: Tensor) -> Tensor:
-    """Return the models without each fold, by one Newton step, for each ridge.
+def leave_out(starts: Tensor, gradient: Tensor, hessian: Tensor, ridges: Tensor) -> Tensor:
+    """Return the models without each fold, by one Newton step from `starts`, for each ridge.
 
-    From `starts` ``(folds, outputs, q)``, and of the other folds' losses the gradients there, of
-    the same shape, and the triangles of Hessians. The models are ``(folds, ridges, outputs, q)``.
+    Starts and the gradients of the other folds' losses there are ``(folds, outputs, q)``; `hessian`
+    has the triangles of the Hessians. The models are ``(folds, ridges, outputs, q)``.
     """
     folds, found = len(starts), []
-    ridges = ridges * (folds - 1) / folds  # they are against the mean loss
+    ridges = ridges * (folds - 1) / folds  # relative to the number of rows
     for at, slope, curved in zip(starts, gradient, hessian, strict=True):
         slopes = slope + ridges[:, None, None] * penalty(at.shape) * at
         found.append(at - steps(curved, slopes, ridges))
     return torch.stack(found)
 
 
-def unfolded(sums: dict[str, Tensor], outputs: list[int]) -> list[tuple[Tensor, Tensor]]:
+def unfold(sums: dict[str, Tensor], outputs: list[int]) -> list[tuple[Tensor, Tensor]]:
     """Return each block's gradients ``(..., outputs, q)`` and Hessians' triangles."""
     gradients = blocks(sums["gradient"], outputs)
     sizes = [g.shape[-2] * g.shape[-1] for g in gradients]

@@ -1,6 +1,6 @@
 """The messages of `Newton`'s clients: losses, gradients and Hessians, added up over rows.
 
-Clients' rows are laid out, or looked up, some thousand at a time. Logits, losses and gradients are
+Clients' rows are laid out, or looked up, some thousands at a time. Logits, losses and gradients are
 in double precision, so that the optimum is exact.
 
 Coefficients of a block are ``(outputs, q)``, the intercept last; blocks stand one after another. A
@@ -33,7 +33,7 @@ from pfedfair.methods.newton.likelihood import PARTS, chances, slopes_of
 
 ROWS = 8192  # rows that are laid out at a time
 ROWS_LOOKED_UP = 8 * ROWS  # that are looked up
-WIDE = 256  # inputs from which on that is quicker without C, too
+WIDE = 256  # inputs from which on that is faster without C, too
 FOLDS_STREAM = 2  # of the stream for held-out rows
 
 
@@ -62,35 +62,35 @@ def outputs_of(clients: Clients) -> list[int]:
 
 
 class Piece(NamedTuple):
-    """Rows of some clients, or some of one's: what their logits are linear in, what they are."""
+    """Rows of several clients, or a part of one client's: their design and labels."""
 
     clients: slice
-    ends: list[int]  # where every fold of every client begins, and the last one ends
+    ends: list[int]  # the start of every fold of every client, and the end of the last one
     design: Design
     labels: list[Labels]  # for every block
 
 
 def pieces(clients: Clients, folds: int) -> Iterable[Piece]:
-    """Return clients' rows, fold after fold, some at a time; those of small tables are kept."""
-    if not clients.remembers:
-        return cut_up(clients, folds)
-    return clients.once(("pieces", folds), lambda: list(cut_up(clients, folds)))
+    """Return clients' rows in pieces, fold after fold; those of small tables are cached."""
+    if not clients.memoises:
+        return make_pieces(clients, folds)
+    return clients.memoise(("pieces", folds), lambda: list(make_pieces(clients, folds)))
 
 
-def cut_up(clients: Clients, folds: int) -> Iterator[Piece]:
-    """The same, made anew."""
+def make_pieces(clients: Clients, folds: int) -> Iterator[Piece]:
+    """Yield clients' rows in pieces, fold after fold."""
     at_once = ROWS_LOOKED_UP if is_looked_up(clients) else ROWS
     weight = clients.table.weight
-    for some in together([len(own) for own in clients.rows], at_once):
-        parts = [part for i in range(len(clients))[some] for part in fold_rows(clients, i, folds)]
+    for block in client_blocks([len(rows) for rows in clients.rows], at_once):
+        parts = [part for i in range(len(clients))[block] for part in fold_rows(clients, i, folds)]
         rows, ends = torch.from_numpy(np.concatenate(parts)), np.cumsum([0, *map(len, parts)])
         number = max(1, -(-len(rows) // at_once))  # a client may have many
         for start, stop in pairwise([len(rows) * k // number for k in range(number + 1)]):
-            own = rows[start:stop]
-            much = torch.ones(len(own)) if weight is None else weight[own]
-            labels = [Labels(y[own], much.double()) for _, y in clients.label_blocks()]
+            piece = rows[start:stop]
+            weights = torch.ones(len(piece)) if weight is None else weight[piece]
+            labels = [Labels(y[piece], weights.double()) for _, y in clients.label_blocks()]
             cuts = (ends.clip(start, stop) - start).tolist()
-            yield Piece(some, cuts, design_of(clients, own), labels)
+            yield Piece(block, cuts, design_of(clients, piece), labels)
 
 
 def fold_rows(clients: Clients, i: int, folds: int) -> list[np.ndarray]:
@@ -100,11 +100,11 @@ def fold_rows(clients: Clients, i: int, folds: int) -> list[np.ndarray]:
         rng = seeds.generator(clients.seed, seeds.HELD, clients.ids[i], FOLDS_STREAM)
         return np.array_split(rng.permutation(clients.rows[i]), folds)
 
-    return clients.once(("folds", i, folds), deal)
+    return clients.memoise(("folds", i, folds), deal)
 
 
 def rows_by_fold(clients: Clients, folds: int) -> Tensor:
-    """Return how many rows each client has in each fold, or what they weigh, (clients, folds)."""
+    """Return each client's number of rows by fold, or their weight, ``(clients, folds)``."""
     weight = clients.table.weight
     mass = (lambda part: len(part)) if weight is None else lambda part: float(weight[part].sum())
 
@@ -112,13 +112,13 @@ def rows_by_fold(clients: Clients, folds: int) -> Tensor:
         each = [[mass(part) for part in fold_rows(clients, i, folds)] for i in range(len(clients))]
         return torch.tensor(each, dtype=torch.float64)
 
-    return clients.once(("rows", folds), count)
+    return clients.memoise(("rows", folds), count)
 
 
-def together(sizes: Sequence[int], most: int) -> Iterator[slice]:
-    """Return clients in order, as many at a time as have `most` rows together, and at least one.
+def client_blocks(sizes: Sequence[int], most: int) -> Iterator[slice]:
+    """Yield consecutive clients that have at most `most` rows in total, and at least one client.
 
-    >>> list(together([5, 3, 9, 1], 8))
+    >>> list(client_blocks([5, 3, 9, 1], 8))
     [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
     """
     first, rows = 0, 0
@@ -131,19 +131,19 @@ def together(sizes: Sequence[int], most: int) -> Iterator[slice]:
 
 
 def is_looked_up(clients: Clients) -> bool:
-    """Return whether inputs are looked up, not laid out: always in C, else if there are many."""
-    least = 1 if lookup.LIBRARY else WIDE  # without an input S is all that is known
+    """Return whether inputs are looked up, not laid out: always in C, else if they are wide."""
+    least = 1 if lookup.LIBRARY else WIDE  # without inputs there is nothing to look up
     return isinstance(clients.table.encoder, Piecewise) and clients.table.width >= least
 
 
 def design_of(clients: Clients, rows: Tensor) -> Design:
-    """Return what the logits of some rows are linear in."""
+    """Return the design of these rows."""
     table, network, s = clients.table, clients.network, clients.table.s[rows][None]
     if not is_looked_up(clients):
         return Dense(network.design(table.inputs(rows)[None], s)[0])
     assert isinstance(table.encoder, Piecewise)
-    more = network.design(torch.zeros(1, len(rows), 0), s)[0]
-    return LookedUp(table.x.index_select(0, rows), more, table.encoder.basis)
+    dense = network.design(torch.zeros(1, len(rows), 0), s)[0]
+    return LookedUp(table.x.index_select(0, rows), dense, table.encoder.basis)
 
 
 # --- sums over them ----------------------------------------------------------------------------
@@ -152,66 +152,66 @@ def design_of(clients: Clients, rows: Tensor) -> Design:
 def by_fold(
     clients: Clients, points: Tensor, folds: int, apart: bool, tau: Tensor | None
 ) -> dict[str, Tensor]:
-    """Return clients' sums at ``points[0]``, and losses on the way there from ``points[1]``.
+    """Return clients' sums at ``points[0]``, and losses on the line to it from ``points[1]``.
 
-    By fold if `apart`. With `tau` every client has an intercept of its own. The Hessian follows it
-    unless it is by fold.
+    Sums are by fold if `apart`. With `tau` every client has a personal intercept, which the Hessian
+    is profiled over unless it is by fold.
     """
     outputs = outputs_of(clients)
     coefficients = blocks(points, outputs)
     shift = own_intercepts(clients, coefficients[0], folds, tau)
-    each = added_up(clients, coefficients, shift, folds, apart)
+    each = add_up(clients, coefficients, shift, folds, apart)
     rows = rows_by_fold(clients, folds)
     message = {
         "rows": rows.clone() if apart else rows.sum(1, keepdim=True),
         "outputs": torch.tensor(outputs, dtype=torch.float64).repeat(len(clients), 1),
         "loss": torch.stack([sums.loss.sum(1) for sums in each], dim=1),
-        "gradient": joined([sums.gradient.flatten(2) for sums in each], dim=-1),
-        "hessian": joined([sums.hessian for sums in each], dim=-1),
+        "gradient": concatenate([sums.gradient.flatten(2) for sums in each], dim=-1),
+        "hessian": concatenate([sums.hessian for sums in each], dim=-1),
     }
     if tau is None:
         return message
     size, likely = coefficients[0][0].numel(), []
     at = torch.arange(1, outputs[0] + 1) * (size // outputs[0]) - 1
-    for own, gradient, loss, triangles in zip(
+    for u, gradient, loss, triangles in zip(
         shift, each[0].gradient, message["loss"][:, 0], message["hessian"], strict=True
     ):
         first = triangles[:, : size * (size + 1) // 2]
         curved = symmetric(first.double().sum(0))
         slope = gradient[..., -1].sum(0)
-        likely.append(intercepts.evidence(curved[at[:, None], at], slope, own[0]))
+        likely.append(intercepts.evidence(curved[at[:, None], at], slope, u[0]))
         if not apart:
-            first[0] = triangle(intercepts.profiled(curved, at, tau))
+            first[0] = triangle(intercepts.profile(curved, at, tau))
         if tau > 0:
-            way = own[1] + PARTS[:, None] * (own[0] - own[1])
+            way = u[1] + PARTS[:, None] * (u[0] - u[1])
             loss += (way**2).sum(1) / (2 * tau**2)
     return message | {"evidence": torch.stack(likely)}
 
 
-def added_up(
+def add_up(
     clients: Clients, coefficients: list[Tensor], shift: Tensor, folds: int, apart: bool
 ) -> list[Sums]:
     """Return every block's sums of all clients, ``(clients, parts, ...)``: by fold if `apart`."""
     shifts = [shift, *(shift.new_zeros(len(clients), *c.shape[:2]) for c in coefficients[1:])]
     number, found = folds if apart else 1, []
-    for of, some in groupby(pieces(clients, folds), lambda piece: piece.clients):
+    for block, parts in groupby(pieces(clients, folds), lambda piece: piece.clients):
         total: list[Sums] = []
-        for piece in some:  # several if a client has many rows
+        for piece in parts:  # several if a client has many rows
             ends = piece.ends if apart else piece.ends[::folds]
             each = [
-                piece.design.sums(points, own[of].repeat_interleave(number, dim=0), labels, ends)
-                for points, own, labels in zip(coefficients, shifts, piece.labels, strict=True)
+                piece.design.sums(points, u[block].repeat_interleave(number, dim=0), labels, ends)
+                for points, u, labels in zip(coefficients, shifts, piece.labels, strict=True)
             ]
             pairs = zip(total, each, strict=True)
             total = [Sums(*map(torch.add, *both)) for both in pairs] if total else each
         found.append(
             [Sums(*(part.view(-1, number, *part.shape[1:]) for part in sums)) for sums in total]
         )
-    return [Sums(*map(joined, zip(*block, strict=True))) for block in zip(*found, strict=True)]
+    return [Sums(*map(concatenate, zip(*block, strict=True))) for block in zip(*found, strict=True)]
 
 
-def joined(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Concatenate tensors; one alone, perhaps a large Hessian, is not copied."""
+def concatenate(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Concatenate tensors; a single one, perhaps a large Hessian, is not copy_state."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim)
 
 
@@ -228,11 +228,11 @@ def left_gradients(
     found = [torch.zeros(len(clients), *block.shape).to(block) for block in coefficients]
     for piece in pieces(clients, folds):
         client, fold = (part_of(ends) for ends in (piece.ends[::folds], piece.ends))
-        left = torch.arange(folds)[:, None] != fold % folds
+        outside = torch.arange(folds)[:, None] != fold % folds
         for b, (y, weight) in enumerate(piece.labels):
             z = piece.design.scores(coefficients[b])
             chance = chances(z + shift[piece.clients][client] if b == 0 else z)
-            slopes = slopes_of(chance, y) * (left * weight)[..., None]
+            slopes = slopes_of(chance, y) * (outside * weight)[..., None]
             found[b][piece.clients] += piece.design.pull(slopes, piece.ends[::folds])
     return {"left_gradient": torch.cat([block.flatten(2) for block in found], dim=-1)}
 
@@ -251,10 +251,10 @@ def held_losses(
     found = torch.zeros(len(clients), len(outputs), tries.shape[1], dtype=torch.float64)
     for piece in pieces(clients, folds):
         for b, labels in enumerate(piece.labels):
-            own = shift[piece.clients].repeat_interleave(folds, dim=0)
-            own = own if b == 0 else own.new_zeros(len(own), outputs[b])
-            lost = piece.design.losses(coefficients[b], own, labels, piece.ends)
-            found[piece.clients, b] += lost.view(-1, folds, lost.shape[1]).sum(1)
+            u = shift[piece.clients].repeat_interleave(folds, dim=0)
+            u = u if b == 0 else u.new_zeros(len(u), outputs[b])
+            losses = piece.design.losses(coefficients[b], u, labels, piece.ends)
+            found[piece.clients, b] += losses.view(-1, folds, losses.shape[1]).sum(1)
     return {"held_loss": found}
 
 
@@ -270,8 +270,8 @@ def own_intercepts(
         z, y = piece.design.scores(coefficients), piece.labels[0].y
         for i, cut in enumerate(pairwise(piece.ends[::folds]), piece.clients.start):
             rows.setdefault(i, []).append((z[:, slice(*cut)], y[slice(*cut)]))
-    for i, some in rows.items():
+    for i, parts in rows.items():
         if len(clients.rows[i]):
-            z, y = torch.cat([z for z, _ in some], dim=1), torch.cat([y for _, y in some])
+            z, y = torch.cat([z for z, _ in parts], dim=1), torch.cat([y for _, y in parts])
             found[i] = torch.stack([intercepts.solve(at, y, tau) for at in z])
     return found

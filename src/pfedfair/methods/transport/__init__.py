@@ -5,39 +5,39 @@ If clients share P(Y | X, S), the most accurate rule of client i with a DDP of a
 
 .. math:: \hat y = 1 \iff \eta(x, s) > \tfrac12 + \tfrac{t_i}{2} \, \tfrac{2 s - 1}{\pi_{i, s}}
 
-with the smallest :math:`|t_i|` that keeps the limit. Everything but :math:`t_i` and the client's
+with the smallest :math:`|t_i|` within the limit. Everything but :math:`t_i` and the client's
 shares :math:`\pi_i` of S is common to all clients. So the phases are
 
 1. **train**: a federated method (`Composite.base`) trains a model on most of every client's rows;
-   the rest is held out. From here on nothing is asked of the model but scores.
+   the rest is held out. From here on only the model's scores are used.
 2. **count**, one round: each client scores its rows and sends counts: how many of its held-out rows
    of each group and label (in two halves), and how many of its other rows of each group, have a
    score in each of `bins` bins. From the sums over the held-out rows the server calibrates the
    scores by group, eta in each bin (`pfedfair.theory.calibration`), and estimates how far the
-   scores of rows that the model was trained on are like those of others: what one of them counts
-   for, between 0 and 1.
-3. **agree**, a few short rounds: the clients find out how they differ. Each sends the sufficient
-   statistics of where and how wide its groups' scores are (`pfedfair.theory.effects`; two classes,
-   S an input), and the posterior of each degree of likeness kappa beyond that
+   scores of rows that the model was trained on are like those of others: the weight of one of
+   them, between 0 and 1.
+3. **agree**, a few short rounds: the clients' differences are estimated. Each sends the sufficient
+   statistics of its effects on location and scale of its groups' scores (`pfedfair.theory.effects`;
+   two classes, S an input), and the posterior of the similarity kappa beyond that
    (`pfedfair.theory.shrinkage`).
 
 and the finish is
 
-4. **rules**: each client moves the groups' distributions of scores as far as the population of
-   clients suggests, mixes them with its own, as far as the two agree, and solves for its
-   :math:`t_i`: two thresholds.
+4. **rules**: each client shifts the groups' pooled distributions of scores by its estimated
+   effects, mixes them with its own according to their similarity, and solves for its :math:`t_i`:
+   two thresholds.
 
-Nothing but what the base sends, counts and these numbers (81 for two groups) leaves a client; of
-the latter two sums are all that is needed (secure aggregation will do). Another limit, or a new
-client, costs step 4 alone: no training, no message. Within the bin where a threshold falls
-decisions are random draws, so that ties and coarse scores do no harm; ``ties="deterministic"`` sets
-it inside the bin.
+Only the base's messages, counts and these numbers (81 for two groups) leave a client; of the latter
+two the server needs sums only (secure aggregation suffices). Another limit, or a new client,
+requires step 4 only: no training, no message. Within the bin of a threshold decisions are random
+draws, so that ties and coarse scores do no harm; ``ties="deterministic"`` sets the threshold inside
+the bin.
 
-More groups, more classes, other criteria than demographic parity, and S that is not known when
-decisions are made, need no other idea: step 4 is a linear program then
-(`pfedfair.theory.program`). For more than two classes rows are counted in cells of all their
-scores. If S is not an input, an auxiliary head, trained along with the model, predicts it, and rows
-are counted in cells of both scores; the decision is by cell (`pfedfair.rules.Lookup`).
+For more groups, more classes, other criteria than demographic parity, and S that is not known when
+decisions are made, step 4 is a linear program (`pfedfair.theory.program`). For more than two
+classes rows are counted in cells of all their scores. If S is not an input, an auxiliary head,
+trained along with the model, predicts it, and rows are counted in cells of both scores; the
+decision is by cell (`pfedfair.rules.Lookup`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from pfedfair.methods.base import (
     Summed,
     Supports,
     Tuning,
-    copied,
+    copy_state,
 )
 from pfedfair.methods.composite import Composite
 from pfedfair.methods.transport import counts as counting
@@ -90,17 +90,16 @@ class Transport(Composite):
     target_ddp
         The largest difference between groups that a client's decisions may have, by `criterion`.
     confidence
-        Without it the limit holds for the best guess of a client's DDP; with 0.95, say, for 95 % of
-        the posterior of its DDP, given how few rows the guess comes from; by random draws where it
-        must be.
+        Without it the limit holds for the point estimate of a client's DDP; with 0.95, say, for 95
+        % of the posterior of its DDP; by random draws where that is necessary.
     held
-        The part of a client's rows that is not trained on.
+        The part of a client's rows that is held out.
     bins
-        Of the score, between 0 and 1; of more classes' scores, cells at the most.
+        Of the score, between 0 and 1; with more classes, the maximal number of cells of scores.
     agree
-        Rounds in which clients agree on how alike they are.
+        Rounds in which clients' similarity is estimated.
     kappa
-        How many rows' weight the pooled distribution has at a client; estimated if left out.
+        The weight of the pooled distribution at a client, in rows; estimated by default.
         0: own rows only. Infinity: the pool only.
     ties
         "random" or "deterministic", see above.
@@ -108,8 +107,8 @@ class Transport(Composite):
         Privacy: each client adds Laplace noise to its counts, which are then epsilon-differentially
         private for each of its rows, if no attacker can guess the noise, nor the random numbers by
         which rows are held out: in one process they are drawn from the run's seed, at a site from
-        its own secret. It sends nothing in the `agree` rounds then. None: no noise. With noise take
-        few bins, such as 20.
+        its secret. It sends zeros in the `agree` rounds then. None: no noise. With noise take few
+        bins, such as 20.
     """
 
     target_ddp: float = 0.05
@@ -142,7 +141,7 @@ class Transport(Composite):
             checks.above_zero(self, "epsilon")
             if not self.trainer.states.sends_models_only:
                 raise InputError(
-                    "With epsilon the base of transport must send its model alone: say base=fedavg."
+                    "With epsilon the base of transport must send its model only: say base=fedavg."
                 )
 
     @property
@@ -156,7 +155,7 @@ class Transport(Composite):
 
     @property
     def private(self) -> bool:
-        """Whether counts are noised."""
+        """Whether noise is added to counts."""
         return self.epsilon is not None
 
     @property
@@ -187,39 +186,39 @@ class Transport(Composite):
         return scorer if task.aware else Both(scorer, scorer.like(outputs(task.groups)))
 
     def split(self, clients: Clients) -> tuple[Clients, Clients]:
-        """The clients with the rows that they train on, and with those that are held out."""
+        """Return the clients with their training rows, and with those that are held out."""
 
         def make() -> tuple[Clients, Clients]:
             trained, held = counting.split(clients, self.held, self.private)
             return trained if clients.table.task.aware else counting.with_head(trained), held
 
-        return clients.once(("split", self.held, self.private), make)
+        return clients.memoise(("split", self.held, self.private), make)
 
     def with_scorer(self, states: States) -> States:
-        """The states of a phase, in which the server keeps what the base's scorers need."""
+        """Return a phase's states with the server's tensors that the base's scorers need."""
         return states.with_server(self.trainer.states, self.trainer.scorer_state)
 
     def scorers(self, server: State, clients: Clients) -> Tensor:
-        trained, _ = self.split(clients)  # held-out rows are new to a scorer
+        trained, _ = self.split(clients)  # without held-out rows
         return self.trainer.scorers(server, trained)
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         return self.scorers(server, clients)
 
     def count(self, server: State, clients: Clients) -> State:
-        """Every client's counts, without noise."""
+        """Return every client's counts, without noise."""
         cells = cells_for(self.bins, clients.table.task)
         trained, held = self.split(clients)
         return counting.count(self.scorers(server, clients), trained, held, cells, self.private)
 
     def rules(self, server: State, own: State, clients: Clients) -> Sequence[Rule]:
-        """Step 4, at every client."""
+        """Solve step 4 at every client."""
         return self.rules_by(self.beliefs(server, own, clients), server, clients)
 
     def sweep(
         self, targets: Sequence[float], server: State, own: State, clients: Clients
     ) -> Iterator[tuple[Transport, Sequence[Rule]]]:
-        beliefs = self.beliefs(server, own, clients)  # whatever the target is
+        beliefs = self.beliefs(server, own, clients)  # which do not depend on the target
         for target in targets:
             method = self.retarget(target_ddp=target)
             yield method, method.rules_by(beliefs, server, clients)
@@ -238,17 +237,17 @@ class Transport(Composite):
     ) -> Rule:
         cells = cells_for(self.bins, task)
         counts = np.zeros((task.groups, cells.number))
-        np.add.at(counts, (s.numpy(), cells.place(logits).numpy()), 1.0)
+        np.add.at(counts, (s.numpy(), cells.locate(logits).numpy()), 1.0)
         shares = np.bincount(s, minlength=task.groups) / len(s)
         pool = server | {"counts": server["counts"].clamp(min=0)}  # noise may go below 0
         return self.solve(pool, counts, shares, rng, task)
 
     def beliefs(self, server: State, own: State, clients: Clients) -> Belief:
-        """What every client knows of its scores: by its own rows, and all others'."""
-        if "held" not in own:  # a site that has lost its counts
+        """Return every client's posterior of its score distributions."""
+        if "held" not in own:  # a site whose counts were lost
             own = self.count(server, clients)
         counts = {name: own[name] for name in ("held", "trained")}
-        sent = counting.noised(counts, clients, self.epsilon) if self.private else counts
+        sent = counting.add_noise(counts, clients, self.epsilon) if self.private else counts
         return counting.beliefs(server, own, sent, self.kappa)
 
     def solve(
@@ -259,12 +258,12 @@ class Transport(Composite):
         rng: np.random.Generator,
         task: Task,
     ) -> Rule:
-        """Step 4 for a client whose rows the model was not trained on.
+        """Solve step 4 for a client whose rows the model was not trained on.
 
         Parameters
         ----------
         counts
-            Its rows by group and cell, ``(groups, cells)``; the server's are the others'.
+            Its rows by group and cell, ``(groups, cells)``; the server's counts are other clients'.
         shares
             Its shares of the groups, ``(groups,)``.
         """
@@ -280,7 +279,7 @@ class Transport(Composite):
         rng: np.random.Generator,
         task: Task,
     ) -> Rule:
-        """Step 4: a client's rule, see `Solver`."""
+        """Return a client's rule (step 4), see `Solver`."""
         solver = Solver(**{field.name: getattr(self, field.name) for field in fields(Solver)})
         arrays = {name: tensor.numpy() for name, tensor in server.items() if name != "w"}
         found = solver.solve(arrays, belief, shares, rng, task)
@@ -295,11 +294,11 @@ class Transport(Composite):
 
 
 class CountState(TypedDict):
-    """What the server keeps from the counts on, besides what the base's scorers need."""
+    """The server's state from the counts on, in addition to what the base's scorers need."""
 
     w: Model
     eta: NotRequired[Tensor]  # P(Y) in every cell, (groups, classes, cells)
-    trust: NotRequired[Tensor]  # what a row that the model was trained on counts for, (groups,)
+    trust: NotRequired[Tensor]  # the weight of a row that the model was trained on, (groups,)
     prior: NotRequired[Tensor]  # the probability of each kappa, (49,)
     population: NotRequired[Tensor]  # how clients differ, see `theory.effects`; 2 classes, S known
     guess: NotRequired[Tensor]  # P(S) in every cell, where S is not known, (groups, cells)
@@ -313,7 +312,7 @@ class CountMessage(TypedDict):
 
 
 class CountOwn(TypedDict):
-    """What a client keeps: its counts, without noise."""
+    """A client's state: its counts, without noise."""
 
     held: Tensor
     trained: Tensor
@@ -342,10 +341,10 @@ class Count(Phase):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         counts = self.method.count(server, clients)
-        return counting.noised(counts, clients, self.method.epsilon), counts
+        return counting.add_noise(counts, clients, self.method.epsilon), counts
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        return copied(server) | counting.learn(messages, self.method.bins)
+        return copy_state(server) | counting.learn(messages, self.method.bins)
 
 
 class AgreeMessage(TypedDict):
@@ -354,7 +353,7 @@ class AgreeMessage(TypedDict):
 
 
 class AgreeOwn(TypedDict):
-    """What a client keeps: its counts, and the likelihood of its effects by them."""
+    """A client's state: its counts, and the likelihood of its effects by them."""
 
     held: Tensor
     trained: Tensor
@@ -381,12 +380,12 @@ class Agree(Phase):
         return self.method.agree
 
     def start_clients(self, server: State, own: State, clients: Clients) -> State:
-        own = copied(own) if "held" in own else self.method.count(server, clients)
+        own = copy_state(own) if "held" in own else self.method.count(server, clients)
         return own | counting.quadratics(self.method.beliefs(server, own, clients))
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         beliefs = self.method.beliefs(server, own, clients)
-        return counting.likeness(beliefs, silent=self.method.private), copied(own)
+        return counting.likeness(beliefs, silent=self.method.private), copy_state(own)
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        return copied(server) | counting.agreed(server, messages)
+        return copy_state(server) | counting.update(server, messages)

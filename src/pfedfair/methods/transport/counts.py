@@ -1,4 +1,4 @@
-"""What clients of `Transport` count, and what the server learns from the sums.
+"""Clients' counts in `Transport`, and the server's estimates from their sums.
 
 Rows are counted in cells of their scores, by group, and by label and half where the model was not
 trained on them.
@@ -21,7 +21,7 @@ from pfedfair.models import Cells
 from pfedfair.models.base import Slope
 from pfedfair.penalties.objective import Objective, loss_slope
 from pfedfair.theory import effects, shrinkage
-from pfedfair.theory.belief import Belief, others
+from pfedfair.theory.belief import Belief, shapes_of
 from pfedfair.theory.calibration import calibrate, calibrate_each
 from pfedfair.theory.tilts import Likelihood, likelihood
 
@@ -29,16 +29,16 @@ QUADRATIC = ("slope", "curve", "constant")  # of a `Likelihood`
 
 
 def cells_for(bins: int, task: Task) -> Cells:
-    """Where rows are counted: by the score, and by the guess of S if S is not known."""
+    """Return the cells for counts: of the score, and of the guess of S if S is not known."""
     if task.aware:
         return Cells(task.classes, bins)
-    few, many = (5, 20) if task.groups == 2 else (10, 60)  # cells of the score, of the guess
-    return Cells(task.classes, max(10, bins // few), task.groups, many)
+    divisor, group_bins = (5, 20) if task.groups == 2 else (10, 60)
+    return Cells(task.classes, max(10, bins // divisor), task.groups, group_bins)
 
 
 @dataclass(frozen=True, eq=False)
 class ClientsWithHead(Clients):
-    """Clients whose network has an auxiliary head: with every gradient the head learns S."""
+    """Clients whose network has an auxiliary head, which is trained to predict S."""
 
     def label_blocks(self) -> list[tuple[int, Tensor]]:
         task = self.table.task
@@ -56,23 +56,23 @@ class ClientsWithHead(Clients):
 
 
 def with_head(clients: Clients) -> ClientsWithHead:
-    """The same clients, for a network with an auxiliary head."""
+    """Return the clients for a network with an auxiliary head."""
     return ClientsWithHead(
         **{field.name: getattr(clients, field.name) for field in fields(Clients)}
     )
 
 
 def split(clients: Clients, part: float, private: bool) -> tuple[Clients, Clients]:
-    """The clients with the rows that they train on, and with the `part` that is held out.
+    """Return the clients with their training rows, and with a `part` that is held out.
 
-    If counts are `private`, by a random draw for every row, so that no row influences another's.
+    If counts are `private`, by independent random draws, so that no row influences another one.
     """
     if not private:
         return hold_out(clients, part)
     trained, held = [], []
     for i, rows in enumerate(clients.rows):
         chosen = _draws(clients, i, 0) < part
-        chosen &= not chosen.all()  # one or two rows are all trained on
+        chosen &= not chosen.all()  # if all were drawn, all are trained on
         trained.append(rows[~chosen])
         held.append(rows[chosen])
     sizes = clients.sizes or [len(rows) for rows in clients.rows]
@@ -80,7 +80,7 @@ def split(clients: Clients, part: float, private: bool) -> tuple[Clients, Client
 
 
 def _draws(clients: Clients, i: int, purpose: int) -> np.ndarray:
-    """A random number in [0, 1) for each row of client i: by the row's key, or else its place."""
+    """Return a random number in [0, 1) for each row of client i, by its mark or its position."""
     rows, stream = clients.rows[i], (clients.seed, seeds.HELD, clients.ids[i], purpose)
     if clients.marks is None:
         return seeds.generator(*stream).random(len(rows))
@@ -101,67 +101,67 @@ def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: boo
     for i in range(len(held)):
         for name, clients in (("held", held), ("trained", trained)):
             rows = clients.rows[i]
-            s, place = group[rows], cells.place(clients.scores(w[i], i)).numpy()
-            at: tuple[np.ndarray, ...] = (s, place)
+            s, cell = group[rows], cells.locate(clients.scores(w[i], i)).numpy()
+            at: tuple[np.ndarray, ...] = (s, cell)
             if name == "held":
                 half = np.arange(len(rows)) % 2
                 if private:  # by a draw, see `split`
                     half = (_draws(held, i, 1) < 0.5).astype(np.int64)
-                at = (half, s, label[rows].astype(np.int64), place)
-            cell = np.ravel_multi_index(at, shapes[name])
-            counts[name][i].ravel()[:] = np.bincount(cell, minlength=counts[name][i].size)
-    return {name: torch.from_numpy(each) for name, each in counts.items()}
+                at = (half, s, label[rows].astype(np.int64), cell)
+            flat = np.ravel_multi_index(at, shapes[name])
+            counts[name][i].ravel()[:] = np.bincount(flat, minlength=counts[name][i].size)
+    return {name: torch.from_numpy(array) for name, array in counts.items()}
 
 
-def noised(counts: State, clients: Clients, epsilon: float | None) -> State:
-    """The message: the counts, with noise if epsilon says so."""
+def add_noise(counts: State, clients: Clients, epsilon: float | None) -> State:
+    """Return the message: a copy of the counts, with Laplace noise if there is an epsilon."""
     message = {name: tensor.clone() for name, tensor in counts.items()}
     if epsilon is None:
         return message
     for i, client in enumerate(clients.ids):
-        whole = b"".join(tensor[i].numpy().tobytes() for tensor in counts.values())
-        rng = seeds.generator(clients.seed, seeds.NOISE, client, crc32(whole))
-        for tensor in message.values():  # other counts have other noise, or it would cancel
+        content = b"".join(tensor[i].numpy().tobytes() for tensor in counts.values())
+        rng = seeds.generator(clients.seed, seeds.NOISE, client, crc32(content))
+        for tensor in message.values():  # seeded by the counts, so that noise does not cancel
             tensor[i] += torch.from_numpy(rng.laplace(0, 1 / epsilon, tensor[i].shape))
     return message
 
 
 def learn(messages: State, bins: int) -> State:
-    """What the server knows after the counts: eta, trust, prior, the guess of S, and the counts."""
+    """Estimate eta, trust, prior and the guess of S from the sums of clients' counts."""
     sums = messages["held"].sum(0), messages["trained"].sum(0)
     held, trained = (tensor.clamp(min=0) for tensor in sums)  # noise may go below 0
-    everybody = by_group(sums[0])
-    unseen = everybody.clamp(min=0)
+    held_rows = by_group(sums[0])
+    unseen = held_rows.clamp(min=0)
     groups, classes = held.shape[1:3]
     cells = next(found for aware in (True, False)
                  if (found := cells_for(bins, Task(groups, classes, aware))).number
                  == unseen.shape[1])  # fmt: skip
     trust = [shrinkage.worth(trained[s].numpy(), unseen[s].numpy()) for s in range(groups)]
-    new = {"eta": torch.from_numpy(calibrated(held.numpy(), cells))}
+    new = {"eta": torch.from_numpy(calibrate_cells(held.numpy(), cells))}
     new["trust"] = torch.tensor(trust, dtype=torch.float64)
     new["prior"] = torch.from_numpy(shrinkage.FLAT.copy())
     if cells.group is None and classes == 2:
         new["population"] = torch.from_numpy(effects.unknown(groups).vector)
-        new["everybody"] = everybody + sums[1]
+        new["everybody"] = held_rows + sums[1]
     if cells.group:
-        new["guess"] = torch.from_numpy(guess(held.sum(2).numpy(), cells))
-    # As they are: a client takes its own off, and its noise with them.
-    return new | {"counts": everybody + new["trust"][:, None] * sums[1]}
+        new["guess"] = torch.from_numpy(group_guess(held.sum(2).numpy(), cells))
+    # Not clamped: a client subtracts its own counts with their noise.
+    return new | {"counts": held_rows + new["trust"][:, None] * sums[1]}
 
 
 def by_group(held: Tensor) -> Tensor:
-    """Held-out rows of all labels and halves, ``(..., groups, cells)``.
+    """Add up held-out rows over labels and halves, ``(..., groups, cells)``.
 
-    The server and the clients add them up in one order, whose own then leave nothing where no
+    Server and clients add them up in the same order, so that the difference is exactly 0 where no
     other client has rows. PyTorch's sum over both axes at once takes twenty times as long.
     """
     return held.sum(-2).sum(-3)
 
 
 def beliefs(server: State, own: State, sent: State, kappa: float | None) -> Belief:
-    """What every client knows of its scores: by its own rows, and all others'.
+    """Return every client's posterior of its score distributions.
 
-    `own` are its counts, `sent` what of them (with noise, if any) is among the server's.
+    `own` are its counts, `sent` the ones (with noise, if any) that the server's sums include.
     """
     held, sent_held = by_group(own["held"]), by_group(sent["held"])
     found: dict[str, Any] = {}
@@ -177,26 +177,26 @@ def beliefs(server: State, own: State, sent: State, kappa: float | None) -> Beli
 
 
 def quadratics(belief: Belief) -> State:
-    """The likelihood of clients' effects by their counts, which no round of agreement changes."""
+    """Approximate the likelihood of clients' effects, which is the same in all `agree` rounds."""
     if belief.population is None:
         return {}
     assert belief.all_counts is not None
     assert belief.all_pooled is not None
-    found = likelihood(belief.all_counts, others(belief.all_pooled))
+    found = likelihood(belief.all_counts, shapes_of(belief.all_pooled))
     return {name: torch.from_numpy(getattr(found, name)) for name in QUADRATIC}
 
 
 def shared_belief(server: State, kappa: float | None) -> dict[str, Any]:
-    """What is the same in every client's `Belief`."""
+    """Return the fields that are the same in every client's `Belief`."""
     population = of_population(server, len(server["counts"]))
     return {"prior": server["prior"].numpy(), "kappa": kappa, "population": population}
 
 
 def likeness(belief: Belief, silent: bool) -> State:
-    """Every client's posterior of each kappa, summed over its groups, and of its effects.
+    """Return every client's posterior of each kappa, summed over groups, and of its effects.
 
-    A `silent` client, whose counts are private, sends zeros. So does one for groups that it, or
-    no other client, has rows of.
+    It is zero for `silent` clients, whose counts are private, and for groups of which the client,
+    or all other clients, have no rows.
     """
     clients, groups, _ = belief.counts.shape
     counted = (belief.counts.sum(-1) > 0) & ~belief.without_pool
@@ -214,13 +214,13 @@ def likeness(belief: Belief, silent: bool) -> State:
 
 
 def of_population(server: State, groups: int) -> effects.Effects | None:
-    """How clients differ, if that is learnt for such a task."""
+    """Return the population of clients' effects, if it is estimated for this task."""
     vector = server.get("population")
     return None if vector is None else effects.from_vector(vector.numpy(), groups)
 
 
-def agreed(server: State, messages: State) -> State:
-    """What the server has learnt from a round of `likeness`."""
+def update(server: State, messages: State) -> State:
+    """Update the prior of kappa and the population from a round of `likeness`."""
     votes = messages["alike"].sum(0) + torch.from_numpy(shrinkage.FLAT)
     new = {"prior": votes / votes.sum()}
     if "effects" in messages:
@@ -231,18 +231,18 @@ def agreed(server: State, messages: State) -> State:
     return new
 
 
-def calibrated(held: np.ndarray, cells: Cells) -> np.ndarray:
-    """P(Y) in every cell, ``(groups, classes, cells)``, from ``(2, groups, classes, cells)``."""
+def calibrate_cells(held: np.ndarray, cells: Cells) -> np.ndarray:
+    """Return P(Y) by cell, ``(groups, classes, cells)``, from ``(2, groups, classes, cells)``."""
     wide = cells.number // cells.label.number  # cells of the guess of S for each of the score's
     rows = held.reshape(*held.shape[:3], cells.label.number, wide).sum(-1)
     each = calibrate_each(rows.swapaxes(0, 1), cells.label.centres)
     return np.repeat(np.stack([eta for eta, _ in each]), wide, axis=2)
 
 
-def guess(held: np.ndarray, cells: Cells) -> np.ndarray:
-    """P(S) in every cell by the head, calibrated; ``(groups, cells)`` from ``(2, ...)``.
+def group_guess(held: np.ndarray, cells: Cells) -> np.ndarray:
+    """Return the calibrated P(S) in every cell by the head, ``(groups, cells)``.
 
-    As it would be if the groups were of equal size.
+    It is for groups of equal size; counts are ``(2, groups, cells)``.
     """
     assert cells.group is not None
     rows = held.reshape(*held.shape[:2], cells.label.number, cells.group.number).sum(2)

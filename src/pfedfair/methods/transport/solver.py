@@ -1,4 +1,4 @@
-"""What a client of `Transport` does by itself: from counts of scores to its fair rule."""
+"""A client's fair rule from its posterior of score distributions: step 4 of `Transport`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,24 +14,24 @@ from pfedfair.theory.program import fair_program, largest_gap
 from pfedfair.theory.rule import aware_tilt, fair_rule
 
 FAR = 1e30  # a logit that no score exceeds
-DRAWS, FEW = 400, 100  # of shapes: for the guarantee, and to say how well a gap is known
+DRAWS, FACT_DRAWS = 400, 100  # of shapes: for the guarantee, and for the interval of a gap
 ROUNDING = 1e-6  # of a linear program
-FAINT = 1e-6  # of a client's rows, evenly in all cells
+FAINT = 1e-6  # part of a client's rows that is spread over all cells
 
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """A client's rule, and what it should know of it.
+    """A client's rule, and facts about it.
 
     Attributes
     ----------
     numbers
-        Of each group low, high, chance and below; or of each cell the chances of decisions.
+        Low, high, chance and below of each group; or the chances of decisions in each cell.
     known_to
-        How well the client's DDP is known: 95 % of its posterior is within so much. It is drawn
-        when it is asked for: another target does not need it.
+        The half-width of the 95 % interval of the client's DDP, by its posterior. It is computed on
+        first access, since not every target needs it.
     certainty_cost
-        The accuracy that the confidence level costs, by the calibrated scores; 0 without.
+        The accuracy lost to the confidence level, by the calibrated scores; 0 without.
     """
 
     numbers: np.ndarray
@@ -40,24 +40,24 @@ class Solved:
 
 
 class Facts(Mapping[str, float]):
-    """How well a client's DDP is known, and what confidence costs; each is computed once."""
+    """The half-width of DDP's interval, and the cost of the confidence level; computed once."""
 
     def __init__(self, solved: Solved) -> None:
-        self.known: dict[str, float | Callable[[], float]] = {
+        self.facts: dict[str, float | Callable[[], float]] = {
             "known_to": solved.known_to, "certainty_cost": solved.certainty_cost,
         }  # fmt: skip
 
     def __getitem__(self, name: str) -> float:
-        found = self.known[name]
+        found = self.facts[name]
         if callable(found):
-            found = self.known[name] = found()
+            found = self.facts[name] = found()
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.known)
+        return iter(self.facts)
 
     def __len__(self) -> int:
-        return len(self.known)
+        return len(self.facts)
 
     def __reduce__(self) -> tuple[type, tuple[dict[str, float]]]:
         return dict, (dict(self),)
@@ -65,7 +65,7 @@ class Facts(Mapping[str, float]):
 
 @dataclass(frozen=True, kw_only=True)
 class Solver:
-    """The settings of `Transport` that a client's rule depends on, and the way to it."""
+    """The settings of `Transport` that a client's rule depends on, and its solution."""
 
     target_ddp: float
     criterion: str
@@ -84,8 +84,7 @@ class Solver:
         """Return a client's rule.
 
         `state` is the server's state: eta and, if S is not an input, the guess of S. `belief`
-        and `shares` are the client's: how its groups' scores are distributed, and how large they
-        are.
+        is the posterior of the client's score distributions, `shares` are those of its groups.
         """
         here = np.flatnonzero(shares)
         eta = state["eta"]
@@ -109,34 +108,34 @@ class Solver:
         usual = int(mass.sum((0, 2)).argmax())
         decision = decide(self.target_ddp)
         if not task.aware and not within(decision):
-            # The guess of S is not quite right: a stricter limit on what it shows. If even none is
-            # strict enough, the counts of two groups take the guess's place. Those of more, or by
-            # label, are too thin for that: some rows, at random, get the most frequent decision.
+            # The guess of S is inexact: limit the gap by the guess more strictly. If no limit is
+            # strict enough, use the counts of two groups instead of the guess. Those of more, or by
+            # label, are too sparse: random rows get the most frequent decision.
             decision = decide(strictest(lambda limit: within(decide(limit)), self.target_ddp))
             gap = largest_gap(mass, self.criterion, decision)
             if gap > self.target_ddp + ROUNDING and len(here) == 2 and self.criterion == "dp":
                 decision = fair_program(mass, self.criterion, self.target_ddp, aware=False)
             elif gap > self.target_ddp + ROUNDING:
-                alike = 1 - self.target_ddp / gap
-                decision = (1 - alike) * decision
-                decision[..., usual] += alike
-        cost, doubted = 0.0, None
+                constant = 1 - self.target_ddp / gap
+                decision = (1 - constant) * decision
+                decision[..., usual] += constant
+        cost, width = 0.0, None
         if len(here) > 1 and self.confidence is not None:
 
             def right(chances: np.ndarray) -> float:
                 return float((mass.transpose(0, 2, 1) * chances).sum())
 
             drawn = belief.draws(DRAWS, rng)[here]
-            found = self.surely(decide, drawn, mass, eta[here], usual, by_cell)
+            found = self.with_confidence(decide, drawn, mass, eta[here], usual, by_cell)
             cost, decision = right(decision) - right(found), found
-            doubted = doubt(self.gaps(decision, drawn, eta[here]))
+            width = half_width(self.gaps(decision, drawn, eta[here]))
 
         def known_to() -> float:
-            if len(here) < 2 or doubted is not None:
-                return doubted or 0.0
-            return doubt(self.gaps(decision, belief.draws(FEW, rng)[here], eta[here]))
+            if len(here) < 2 or width is not None:
+                return width or 0.0
+            return half_width(self.gaps(decision, belief.draws(FACT_DRAWS, rng)[here], eta[here]))
 
-        everywhere = likeliest(eta) if task.aware else decision  # also for groups that it has not
+        everywhere = likeliest(eta) if task.aware else decision  # also for absent groups
         if task.aware:
             everywhere[here] = decision
         if by_cell:
@@ -150,9 +149,9 @@ class Solver:
     def proposition_2(
         self, eta: np.ndarray, shares: np.ndarray, shapes: np.ndarray, limit: float
     ) -> np.ndarray:
-        """Two groups, two classes, demographic parity: the closed form, as `fair_program` has it.
+        """Solve for two groups, two classes and demographic parity in closed form.
 
-        `eta` (of label 1) and `shapes` are ``(2, bins)``.
+        `eta` (of label 1) and `shapes` are ``(2, bins)``; the result is like `fair_program`'s.
         """
         tilt = aware_tilt(np.repeat([0, 1], self.bins), float(shares[1] / shares.sum()))
         mass = (shares[:, None] * shapes).ravel()
@@ -160,18 +159,18 @@ class Solver:
         return np.stack([1 - positive, positive], axis=-1).reshape(2, self.bins, 2)
 
     def gaps(self, chances: np.ndarray, drawn: np.ndarray, eta: np.ndarray) -> np.ndarray:
-        """The groups' rates in the drawn cases, ``(rates compared, groups, draws)``."""
+        """Return the groups' rates by draw, ``(rates compared, groups, draws)``."""
         found = []
-        for label, decision in CRITERIA[self.criterion].compared(eta.shape[1]):
+        for label, decision in CRITERIA[self.criterion].comparisons(eta.shape[1]):
             rates = []
             for z, shapes in enumerate(drawn):
-                among = np.ones(eta.shape[2]) if label is None else eta[z, label]
+                weight = np.ones(eta.shape[2]) if label is None else eta[z, label]
                 hit = chances[min(z, len(chances) - 1), :, decision]
-                rates.append(shapes @ (among * hit) / (shapes @ among).clip(min=1e-300))
+                rates.append(shapes @ (weight * hit) / (shapes @ weight).clip(min=1e-300))
             found.append(rates)
         return np.array(found)
 
-    def surely(
+    def with_confidence(
         self,
         decide: Callable[[float], np.ndarray],
         drawn: np.ndarray,
@@ -180,29 +179,29 @@ class Solver:
         usual: int,
         by_cell: bool,
     ) -> np.ndarray:
-        """Return the most accurate decision that keeps the target in enough of the drawn cases.
+        """Return the most accurate decision within the target at the confidence level.
 
-        `drawn` are distributions that the groups may have, ``(groups, draws, cells)``. If no limit
-        is strict enough, the decisions of limit 0 are mixed with the most frequent label `usual`:
-        some rows, at random, get that label, or, where that is as safe and more accurate, those
-        with the least clear scores do. The gap shrinks with the rates.
+        `drawn` are posterior draws of the groups' distributions, ``(groups, draws, cells)``. If no
+        limit is strict enough, the decisions of limit 0 are mixed with the most frequent label
+        `usual`, which shrinks the gap: random rows get that label, or, where that meets the target
+        and is more accurate, those with the least clear scores.
         """
 
-        def safe(chances: np.ndarray) -> bool:
+        def meets_target(chances: np.ndarray) -> bool:
             worst = np.ptp(self.gaps(chances, drawn, eta), axis=1).max(0)
             return bool(np.quantile(worst, self.confidence or 0.0) <= self.target_ddp)
 
         strict = decide(0.0)
-        if safe(strict):
-            return decide(strictest(lambda limit: safe(decide(limit)), self.target_ddp))
+        if meets_target(strict):
+            return decide(strictest(lambda limit: meets_target(decide(limit)), self.target_ddp))
         constant = np.zeros_like(strict)
         constant[..., usual] = 1.0
         fixed = self.ties == "deterministic"
         if by_cell and fixed:  # no random draws, and no order of cells
             return constant
 
-        def mixed(clear: np.ndarray, part: float) -> np.ndarray:
-            chances = part * clear + (1 - part) * constant
+        def mix(decision: np.ndarray, part: float) -> np.ndarray:
+            chances = part * decision + (1 - part) * constant
             if by_cell:
                 return chances
             cuts = [self.cut(one, m, fixed) for one, m in zip(chances, mass, strict=True)]
@@ -210,10 +209,10 @@ class Solver:
             return np.stack([1 - positive, positive], axis=-1)
 
         tries = [strict]
-        if not by_cell and not fixed:  # without draws in a bin the rest can be one draw
-            clear = [(strict[..., 1] > level).astype(float) for level in (0.0, 0.5, 1 - 1e-9)]
-            tries += [np.stack([1 - positive, positive], axis=-1) for positive in clear]
-        found = [mixed(one, strictest(lambda part: safe(mixed(one, part)), 1.0))  # noqa: B023
+        if not by_cell and not fixed:  # without draws within a bin, the mixture is one draw
+            sharp = [(strict[..., 1] > cut).astype(float) for cut in (0.0, 0.5, 1 - 1e-9)]
+            tries += [np.stack([1 - positive, positive], axis=-1) for positive in sharp]
+        found = [mix(one, strictest(lambda part: meets_target(mix(one, part)), 1.0))  # noqa: B023
                  for one in tries]  # fmt: skip
         return max(found, key=lambda one: float((mass.transpose(0, 2, 1) * one).sum()))
 
@@ -221,7 +220,7 @@ class Solver:
         """Turn a group's chances of decisions in the bins into a threshold.
 
         `mass` is the group's by label and bin, if the client has rows of it. If `fixed`, random
-        draws are for one bin at the most (or for those below the threshold, with equalised odds).
+        draws are within at most one bin (or below the threshold, with equalised odds).
         """
         positive = chances[:, 1]
         first = int((positive == 0).sum())  # bins without a positive decision come first,
@@ -233,14 +232,14 @@ class Solver:
         if self.criterion == "eo":
             negative, label = (m / max(m.sum(), 1e-300) for m in mass)
             return monotonicity.same_rates(positive, negative, label)
-        among = mass.sum(0) if self.criterion == "dp" else mass[1]
-        return monotonicity.same_rate(positive, among / max(among.sum(), 1e-300))
+        counted = mass.sum(0) if self.criterion == "dp" else mass[1]
+        return monotonicity.same_rate(positive, counted / max(counted.sum(), 1e-300))
 
     def threshold(self, chances: np.ndarray, mass: np.ndarray | None) -> np.ndarray:
         """Turn a group's chances into low, high, chance and below, see `cut`."""
         low, high, chance, below = self.cut(chances, mass, fixed=False)
         if self.ties == "deterministic":
-            draws_below = self.criterion == "eo" and high - low > 1  # these cannot be had
+            draws_below = self.criterion == "eo" and high - low > 1  # which must not be random
             low = high = high - (0.0 if draws_below else chance * (high - low))
             chance = below = 0.0
         ends = np.clip(logit(np.array([low, high]) / self.bins), -FAR, FAR)
@@ -248,9 +247,9 @@ class Solver:
 
 
 def by_guess(state: dict[str, np.ndarray], shares: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    """The mass of group, label and cell, with the head's guess of the group in each cell.
+    """Return the mass by group, label and cell, with the head's guess of the group.
 
-    Counts of rows in so many cells would be fitted by chance; the guess is a smooth function.
+    Counts of rows in so many cells would be overfitted; the guess is a smooth function.
     """
     here = np.flatnonzero(shares)
     odds = state["guess"][here] * shares[here, None]
@@ -258,8 +257,8 @@ def by_guess(state: dict[str, np.ndarray], shares: np.ndarray, mass: np.ndarray)
     return np.asarray(rows[:, None] * state["eta"][here])
 
 
-def doubt(rates: np.ndarray) -> float:
-    """How far a gap may be from its mean, in 95 % of the cases, ``(compared, groups, draws)``."""
+def half_width(rates: np.ndarray) -> float:
+    """Return the half-width of a gap's 95 % interval, by draws ``(compared, groups, draws)``."""
     mean = rates.mean(2)
     high, low = (
         np.take_along_axis(rates, end(mean, 1)[:, None, None], axis=1)[:, 0]
@@ -269,7 +268,7 @@ def doubt(rates: np.ndarray) -> float:
 
 
 def strictest(enough: Callable[[float], bool], limit: float) -> float:
-    """Return the largest number below `limit` that is `enough`, or 0."""
+    """Return the largest number below `limit` for which `enough` is true, or 0."""
     low, high = 0.0, limit
     for _ in range(12):
         middle = (low + high) / 2
@@ -278,9 +277,9 @@ def strictest(enough: Callable[[float], bool], limit: float) -> float:
 
 
 def likeliest(weights: np.ndarray) -> np.ndarray:
-    """The likeliest decision in every cell: ``(n, classes, cells)`` to ``(n, cells, classes)``.
+    """Return each cell's likeliest decision, ``(n, classes, cells)`` to ``(n, cells, classes)``.
 
-    Of equally likely ones, the first.
+    Of equally likely ones it is the first.
     """
     best = weights.argmax(1)
     return np.asarray(np.eye(weights.shape[1])[best])

@@ -1,8 +1,9 @@
-"""One self-contained HTML page from one JSON document: it draws, sorts, filters, computes nothing.
+"""A self-contained HTML page from a JSON document: it draws, sorts and filters, computes nothing.
 
-The document stands in the page once, as JSON. What a reader without JavaScript needs is plain HTML
-from the same document; the script makes it alive. Nothing is loaded: a Content-Security-Policy
-forbids every request, and runs our own script and style sheet only, by their hashes.
+The page embeds the document once, as JSON. A static HTML version for readers without JavaScript is
+rendered from the same document; the script makes it interactive. Nothing is loaded: a
+Content-Security-Policy forbids every request, and allows only this script and style sheet, by
+their hashes.
 """
 
 import base64
@@ -87,7 +88,7 @@ def digest(text: str) -> str:
 
 @cache
 def parts() -> tuple[str, str]:
-    """Return the script, its files joined into one function of its own, and the style sheet."""
+    """Return the script, its files joined into one function, and the style sheet."""
     files = [(FOLDER / "script" / f"{name}.js").read_text("utf-8") for name in SCRIPTS]
     style = "".join((FOLDER / f"{name}.css").read_text("utf-8") for name in STYLES)
     return "(() => {\n'use strict';\n" + "\n".join(files) + "})();\n", style

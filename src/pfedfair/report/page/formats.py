@@ -1,4 +1,4 @@
-"""Numbers as text; an unknown one is a dash."""
+"""Format numbers as text; an unknown one is a dash."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ UNKNOWN = "–"
 
 
 def gap(value: float | None) -> str:
-    """Return three digits, as gaps and targets have.
+    """Return a gap or target with three digits.
 
     >>> gap(0.03125), gap(None)
     ('0.031', '–')
@@ -33,7 +33,7 @@ def no_break(text: str) -> str:
 
 
 def count(value: Any) -> str:
-    """Return a number with commas; text stays as it is.
+    """Return a number with commas; return text unchanged.
 
     >>> count(2410), count("few"), count(None)
     ('2,410', 'few', '–')
@@ -44,7 +44,7 @@ def count(value: Any) -> str:
 
 
 def size(value: int | None) -> str:
-    r"""Return bytes in a unit that suits them.
+    r"""Return a number of bytes in a suitable unit.
 
     >>> size(640).replace("\u00a0", "_"), size(1843200).replace("\u00a0", "_")
     ('640_B', '1.8_MB')
@@ -67,7 +67,7 @@ def short(value: float | None) -> str:
 
 
 def at(values: list[Any] | None, place: int) -> Any:
-    """Return the value of a column at a place; None if there is no such column."""
+    """Return a column's value at a position; None if there is no such column."""
     return None if values is None else values[place]
 
 

@@ -1,6 +1,6 @@
-"""The data of a page: one document, made of a run, a comparison, a study or a server.
+"""The document of a page, made from a run, a comparison, a study or a server.
 
-`pfedfair.report.page` renders it, and computes nothing: all numbers are those of the saved files.
+`pfedfair.report.page` renders it and computes nothing: all numbers are those of the saved files.
 """
 
 from pfedfair.studies.page.document import Page

@@ -1,4 +1,4 @@
-"""The origin of a page's numbers: data, settings, seeds, versions, hashes, the command."""
+"""The provenance of a page's numbers: data, settings, seeds, versions, hashes, the command."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from pfedfair._util.files import sha256
-from pfedfair._util.notebook import some
+from pfedfair._util.notebook import abbreviate
 from pfedfair.runs.callbacks import flat
 from pfedfair.runs.card import versions
 from pfedfair.studies import words
@@ -25,7 +25,7 @@ PROTOCOLS = {
 
 
 def of_card(card: Mapping[str, Any], protocol: str, network: str) -> About:
-    """Return what a run's card has."""
+    """Return the data, settings, versions and command of a run's card."""
     columns, data = card["columns"], card["data"]
     inputs = [*columns["numbers"], *columns["categories"]]
     use = "is an input, too" if columns["sensitive_is_input"] else "is not an input"
@@ -34,8 +34,8 @@ def of_card(card: Mapping[str, Any], protocol: str, network: str) -> About:
         ("data set", card["dataset"]),
         ("rows", f"{data['rows']:,}"),
         ("SHA-256 of the rows", str(data["sha256"])),
-        ("inputs", data["inputs"] or some(list(map(str, inputs)), 20)),
-        ("left out", some(left_out, 20)),
+        ("inputs", data["inputs"] or abbreviate(list(map(str, inputs)), 20)),
+        ("left out", abbreviate(left_out, 20)),
         ("label", str(columns["label"])),
         ("groups", f"{card['sensitive_column']} ({', '.join(card['group_names'])}), {use}"),
         ("clients", f"{len(card['clients']):,}"),
@@ -63,7 +63,7 @@ def of_results(results: pd.DataFrame, command: str = "") -> About:
         runs.append((name, ", ".join(f"{key} {_text(value)}" for key, value in config.items())))
     return [
         ("Data", [*of_data, ("measured on", "; ".join(protocols))]),
-        ("Settings", [("seeds", some(list(map(str, seeds)), 20)), *runs]),
+        ("Settings", [("seeds", abbreviate(list(map(str, seeds)), 20)), *runs]),
         ("Versions", list(versions().items())),
         ("Make it again", [("command", command)] if command else []),
     ]

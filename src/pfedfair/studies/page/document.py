@@ -1,4 +1,4 @@
-"""The document: its parts, its numbers as JSON has them, and its glossary."""
+"""The document of a page: its parts, its numbers as JSON, and its glossary."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -13,7 +13,7 @@ from pfedfair.studies.words import TOO_FEW
 
 VERSION = 1
 DIGITS = 6
-MORE = 4  # lines beside a sentence
+MORE = 4  # lines below the sentence
 Document = dict[str, Any]
 CONFIDENCE = 0.95  # of all intervals
 KINDS = ("run", "comparison", "study", "audit", "server")
@@ -21,7 +21,7 @@ KINDS = ("run", "comparison", "study", "audit", "server")
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page as data: what is None or empty is not shown. No text in it is markup."""
+    """A page as data: fields that are None or empty are not shown. No text is markup."""
 
     kind: str
     title: str
@@ -47,17 +47,17 @@ class Page:
 
     def to_json(self) -> Document:
         """Return the document: text, numbers, lists, and null for what is unknown."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        found |= {"version": VERSION, "gap": gap_words(self.gap), "glossary": glossary(self.gap)}
-        found["warnings"] = [{"kind": kind, "text": text} for kind, text in self.warnings]
-        found["about"] = [{"heading": heading, "rows": [list(row) for row in rows]}
-                          for heading, rows in self.about if rows]  # fmt: skip
-        document: Document = jsonable(found)
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        content |= {"version": VERSION, "gap": gap_words(self.gap), "glossary": glossary(self.gap)}
+        content["warnings"] = [{"kind": kind, "text": text} for kind, text in self.warnings]
+        content["about"] = [{"heading": heading, "rows": [list(row) for row in rows]}
+                            for heading, rows in self.about if rows]  # fmt: skip
+        document: Document = jsonable(content)
         return document
 
 
 def more_of(view: View) -> list[str]:
-    """Return a few lines that belong to the sentence: those below the first tables."""
+    """Return the lines that complete the sentence: those below the first tables."""
     return [*view.more, *(line for table in view.tables for line in table.lines)][:MORE]
 
 
@@ -68,7 +68,7 @@ def gap_words(gap: str) -> Document:
 
 
 def jsonable(value: Any) -> Any:
-    """Return a value as JSON has it: numbers rounded to six digits, null for what is no number."""
+    """Return a value for JSON: numbers rounded to six digits, None for those not finite."""
     if isinstance(value, Mapping):
         return {str(key): jsonable(one) for key, one in value.items()}
     if isinstance(value, str) or value is None:

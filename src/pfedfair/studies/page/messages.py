@@ -1,4 +1,4 @@
-"""What each site sent: messages, bytes, epsilon; of a run in one process, what it would send."""
+"""The messages of each site: number, bytes, epsilon; for a run in one process, simulated."""
 
 import json
 from collections import defaultdict
@@ -14,8 +14,8 @@ from pfedfair.methods.phases import total_rounds
 
 Part = dict[str, Any]
 SIMULATED = (
-    "All clients were trained in one process. This is what each site would send from a machine of "
-    "its own, as on Flower."
+    "All clients were trained in one process. This is what each site would send from its own "
+    "machine, as on Flower."
 )
 NOTHING = "Nothing would leave a site: every client trains locally."
 ROWS = "This method requires all rows in one place: the rows themselves would leave every site."
@@ -27,7 +27,7 @@ COPIES = (
 
 
 def of_run(algorithm: Method, sent: Sequence[Sent]) -> Part | None:
-    """Return what each client of a run would have sent; None if the run did not count it."""
+    """Return the messages that each client would send; None if the run did not count them."""
     if algorithm.place == "pooled":
         return {"words": [ROWS], "rows": []}
     if not total_rounds(algorithm.phases):
@@ -47,7 +47,7 @@ def of_run(algorithm: Method, sent: Sequence[Sent]) -> Part | None:
 
 
 def _noise(tensors: Sequence[str], algorithm: Method) -> float | None:
-    """Return the epsilon of the phase that sends these tensors, if there is noise on them."""
+    """Return the epsilon of the phase that sends these tensors, if it adds noise."""
     sends = (p for p in algorithm.phases if set(tensors) <= set(p.states.message.__annotations__))
     return next((phase.noise for phase in sends if phase.noise), None)
 
@@ -61,10 +61,10 @@ def _what(tensors: Sequence[str], algorithm: Method) -> str:
 
 
 def of_copies(folder: Path) -> Part:
-    """Return how many messages of each kind a site has copies of, and how large they are."""
+    """Return the number and size of the messages of each kind that a site has copies of."""
     from safetensors import SafetensorError, safe_open
 
-    found: dict[str, list[int]] = defaultdict(list)
+    sizes_of: dict[str, list[int]] = defaultdict(list)
     for path in sorted(folder.glob("*.safetensors")):
         try:
             with safe_open(path, framework="pt") as file:
@@ -75,11 +75,11 @@ def of_copies(folder: Path) -> Part:
         kind = str(sent.get("kind", "message"))
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         rest = {key: value for key, value in sent.items() if key not in ("kind", "round")}
-        found[kind].append(size + len(json.dumps(rest)) if rest else size)
-    if not found:
+        sizes_of[kind].append(size + len(json.dumps(rest)) if rest else size)
+    if not sizes_of:
         raise InputError(f"{folder} has no copies of messages: name the site's audit-dir.")
     rows = [
         {"what": kind, "messages": len(sizes), "bytes": sum(sizes), "epsilon": None}
-        for kind, sizes in found.items()
+        for kind, sizes in sizes_of.items()
     ]
     return {"words": [COPIES, NEVER], "rows": rows}

@@ -1,4 +1,4 @@
-"""The page of a comparison or a study: every arm of every part, and the trade-off of all."""
+"""The page of a comparison or a study: every arm of every part, and all trade-offs."""
 
 import json
 from collections.abc import Sequence
@@ -35,13 +35,12 @@ def of_results(
     held, gap = summary.held_out(results), summary.gap_of(results)
     rows = summary.summary(held)
     number = sum(1 for _ in summary.parts(held))
-    tables, parts, every = list(view.tables), [], []
+    tables, parts, arms = list(view.tables), [], []
     for k, part in enumerate(summary.parts(held)):
-        found = arms_of.arms(part)
-        every.append(found)
-        own = tables[k::number]  # one of each kind for each part
-        parts.append(_part(part, found, summary.rows_of(rows, part), gap, own))
-    first = every[0]
+        arms.append(arms_of.arms(part))
+        part_tables = tables[k::number]  # one of each kind for each part
+        parts.append(_part(part, arms[-1], summary.rows_of(rows, part), gap, part_tables))
+    first = arms[0]
     best = first[parts[0]["chosen"]] if first else None
     local = _local(first, gap)
     return Page(
@@ -67,12 +66,12 @@ def _groups(held: pd.DataFrame) -> list[str]:
 
 
 def _part(
-    part: pd.DataFrame, found: Sequence[Arm], rows: pd.DataFrame, gap: str, tables: Sequence[Table]
+    part: pd.DataFrame, arms: Sequence[Arm], rows: pd.DataFrame, gap: str, tables: Sequence[Table]
 ) -> dict[str, Any]:
     sites = list(dict.fromkeys(part["client"]))
     about_sites = part.drop_duplicates("client").set_index("client").loc[sites]
-    flat = next((arm for arm in found if arm.method == CONSTANT), None)
-    constant = None if flat is None else column(flat.frame["accuracy"])
+    constant_arm = next((arm for arm in arms if arm.method == CONSTANT), None)
+    constant = None if constant_arm is None else column(constant_arm.frame["accuracy"])
     return {
         "name": words.heading(part),
         "sites": {
@@ -81,9 +80,9 @@ def _part(
             "n_train": _counts(about_sites, "n_train"),
             "n_test": _counts(about_sites, "n_test"),
         },
-        "arms": [_arm(arm, gap, constant) for arm in found],
-        "chosen": arms_of.chosen(found, gap),
-        "tradeoff": _tradeoff(found, rows, gap),
+        "arms": [_arm(arm, gap, constant) for arm in arms],
+        "chosen": arms_of.chosen(arms, gap),
+        "tradeoff": _tradeoff(arms, rows, gap),
         "tables": [_table(one) for one in tables if not one.detail],
     }
 
@@ -117,9 +116,9 @@ def _table(table: Table) -> dict[str, Any]:
     }
 
 
-def _tradeoff(found: Sequence[Arm], rows: pd.DataFrame, gap: str) -> dict[str, Any]:
-    """Return the worst client's error against its gap, a curve over levels for each method."""
-    numbers = {(arm.method, arm.config): k for k, arm in enumerate(found)}
+def _tradeoff(arms: Sequence[Arm], rows: pd.DataFrame, gap: str) -> dict[str, Any]:
+    """Return the worst client's error against its gap: a curve over levels for each method."""
+    numbers = {(arm.method, arm.config): k for k, arm in enumerate(arms)}
     curves = []
     for method, curve in rows.groupby("method", sort=False):
         curve = curve.sort_values("eta", kind="stable")
@@ -142,15 +141,15 @@ def _tradeoff(found: Sequence[Arm], rows: pd.DataFrame, gap: str) -> dict[str, A
     return {"who": "worst client", "x": gap.upper(), "y": "error %", "curves": curves}
 
 
-def _local(found: Sequence[Arm], gap: str) -> list[dict[str, Any]] | None:
-    """Return what local training gives each site, if a method trains locally.
+def _local(arms: Sequence[Arm], gap: str) -> list[dict[str, Any]] | None:
+    """Return each site's accuracy and gap by local training, if a method trains locally.
 
-    Of several levels the one whose sum of error and gap is the least at the worst client.
+    Of several levels the one with the least sum of error and gap at the worst client.
     """
-    each = [arm for arm in found if arm.method != CONSTANT and _trains_locally(arm)]
-    if not each:
+    local = [arm for arm in arms if arm.method != CONSTANT and _trains_locally(arm)]
+    if not local:
         return None
-    best = each[arms_of.chosen(each, gap)]
+    best = local[arms_of.chosen(local, gap)]
     empty: dict[str, Any] = dict.fromkeys(("changed", "scores", "thresholds", "cost"))
     text = f"{best.words}: every client trains locally, nothing is sent"
     return [
@@ -163,10 +162,5 @@ def _local(found: Sequence[Arm], gap: str) -> list[dict[str, Any]] | None:
 def _trains_locally(arm: Arm) -> bool:
     try:
         return from_dict(json.loads(arm.config)).place in ("local", "centralised")
-    except (
-        InputError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ):  # results of another version, or made by hand
+    except (InputError, KeyError, TypeError, ValueError):  # of another version, or edited by hand
         return False

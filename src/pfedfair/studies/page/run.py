@@ -1,4 +1,4 @@
-"""The page of one run: its folder, or the run itself."""
+"""The page of one run."""
 
 import json
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from pfedfair._util.errors import InputError
-from pfedfair._util.notebook import some
+from pfedfair._util.notebook import abbreviate
 from pfedfair.experiments import FRONTIER, FRONTIER_LIMITS
 from pfedfair.runs import Run
 from pfedfair.studies import one_run, summary, verdicts
@@ -38,9 +38,9 @@ def of_run(
     results, rules
         The contents of ``results.parquet`` and ``rules.parquet``; measured if they are not given.
     folder
-        Where other targets are stored, and whose files are named with their hashes.
+        The run's folder: it stores other targets, and its files are listed with their hashes.
     advance
-        Called with how much of the work is done, from 0 to 1.
+        Called with the share of the work done, from 0 to 1.
     view
         The result of `one_run.of_run`, if that exists.
     """
@@ -70,7 +70,7 @@ def of_run(
     lucky = verdicts.chance(list(judged.found), results, target, gap)
     unlucky = [(UNLUCKY, f"{names} may exceed the target by chance only: of so many clients that "
                 "are within it, one in forty is found above it.")
-           for names in [some(results["client"].astype(str)[lucky].tolist(), UNLUCKY_NAMED)]
+           for names in [abbreviate(results["client"].astype(str)[lucky].tolist(), UNLUCKY_NAMED)]
            if names]  # fmt: skip
     return Page(
         kind="run",
@@ -96,7 +96,7 @@ def of_run(
 
 
 def results_of(run: Run, protocol: str | None = None) -> pd.DataFrame:
-    """Return what ``results.parquet`` has of a run, as far as a page needs it."""
+    """Return the columns of ``results.parquet`` that a page needs."""
     if not run.measurable and protocol is None:
         raise InputError("No rows are held out to measure this run on: there is nothing to report.")
     algorithm = run.algorithm
@@ -132,7 +132,7 @@ def _arm(
 
 
 def _frontier(run: Run, protocol: str, gap: str) -> list[dict[str, Any]]:
-    """Return the best that thresholds on the global model's scores do, if that can be computed."""
+    """Return the frontier of thresholds on the global model's scores, if it can be computed."""
     if gap != "ddp":
         return []
     try:
@@ -149,7 +149,7 @@ def _frontier(run: Run, protocol: str, gap: str) -> list[dict[str, Any]]:
 def _tradeoff(
     arm: dict[str, Any], targets: pd.DataFrame | None, gap: str, best: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the run's own point among other targets, the constant classifier, and the frontier."""
+    """Return the run's point among other targets, the constant classifier, and the frontier."""
     gaps = [one for one in arm["gap"] if one is not None]
     worst: dict[str, Any] = {"arm": 0, "level": arm["level"], "gap": max(gaps, default=None)}
     points = [worst | {"error": 1 - min(arm["accuracy"])}]
@@ -157,8 +157,8 @@ def _tradeoff(
         points = []
         for target, rows in targets.groupby("target_ddp"):
             error = 1 - float(rows["accuracy"].min())
-            own = target == arm["target"]
-            point: dict[str, Any] = {"arm": 0 if own else None, "level": f"gap ≤ {target:g}"}
+            number = 0 if target == arm["target"] else None
+            point: dict[str, Any] = {"arm": number, "level": f"gap ≤ {target:g}"}
             points.append(point | {"gap": float(rows[gap].max()), "error": error})
     ends = dict.fromkeys(("gap_low", "gap_high", "error_low", "error_high"))
     k = place(arm["method"])

@@ -1,4 +1,4 @@
-"""The page of a server on Flower: rounds, and which sites are there. No number of any site."""
+"""The page of a server on Flower: rounds, and which sites are present. No number of any site."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -8,8 +8,8 @@ import pandas as pd
 
 from pfedfair.rules.thresholds import PARTS
 from pfedfair.runs import Run
+from pfedfair.studies.decisions import Decided, decided
 from pfedfair.studies.page.document import column
-from pfedfair.studies.people import Decided, decided
 
 BINS = 20  # of the score
 MOST = 400  # sites with details: those with the largest lower ends of their gaps
@@ -20,7 +20,7 @@ NO_LOCAL = (
 
 
 def worst(results: pd.DataFrame, gap: str, most: int = MOST) -> list[int]:
-    """Return the sites with details: all, or those with the largest lower ends of their gaps."""
+    """Return the sites to show in detail: all, or those with the largest lower ends of gaps."""
     if len(results) <= most:
         return [*range(len(results))]
     low = results[f"{gap}_low"].fillna(-1).to_numpy()
@@ -103,9 +103,9 @@ def _scores(one: Decided, groups: int) -> dict[str, Any] | None:
     edges = np.linspace(0, 1, BINS + 1)
     shares = []
     for z in range(groups):
-        mine = one.s == z
-        weight = None if one.weight is None else one.weight[mine]
-        number, _ = np.histogram(one.score[mine], edges, weights=weight)
+        in_group = one.s == z
+        weight = None if one.weight is None else one.weight[in_group]
+        number, _ = np.histogram(one.score[in_group], edges, weights=weight)
         shares.append(column(number / max(number.sum(), 1e-12)))
     return {"edges": column(edges), "shares": shares}
 

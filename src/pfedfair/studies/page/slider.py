@@ -1,6 +1,6 @@
-"""Other targets: every site's numbers, computed beforehand.
+"""Every site's numbers for other targets, computed in advance.
 
-They are saved next to the page as ``targets.parquet``, and read from there the next time.
+They are cached next to the page as ``targets.parquet``.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from pfedfair.studies.page.document import column
 NAME = "targets.parquet"
 LARGEST = 0.3
 MOST, LEAST = 25, 5  # targets
-PATIENCE = 10.0  # seconds that they may take, about
+BUDGET = 10.0  # seconds that they may take, about
 LONGEST = 300.0  # seconds, beyond which there is no slider
 PER_CLIENT, PER_ROW = 2e-3, 2.5e-7  # seconds, measured on one core
 PER_WEIGHT = 2e-10  # seconds to score a row, for each parameter of the network
@@ -30,9 +30,10 @@ Advance = Callable[[float, str], None]
 
 
 def targets_of(run: Run, protocol: str | None = None) -> list[float]:
-    """Return the targets to compute, the run's own among them; fewer where there are many sites.
+    """Return the targets to compute, including the run's; fewer for many sites.
 
-    By the number of sites and rows, not by the clock: the same run has the same targets.
+    Their number follows from the number of sites and rows, not from measured time: the same run
+    has the same targets.
     """
     own = run.algorithm.target
     if own is None or not run.algorithm.dial.retargets:
@@ -40,70 +41,70 @@ def targets_of(run: Run, protocol: str | None = None) -> list[float]:
     _, rows, _ = measured_rows(run.federation.partition, protocol)
     scored = 0.0 if run.logits is not None else PER_WEIGHT * run.network.size
     program = 1.0 if run.federation.table.task.binary else 50.0  # a linear program
-    longer = run.algorithm.cost().per_rule * program
-    each = longer * PER_CLIENT * len(rows) + (PER_ROW + scored) * sum(map(len, rows))
+    relative = run.algorithm.cost().per_rule * program
+    each = relative * PER_CLIENT * len(rows) + (PER_ROW + scored) * sum(map(len, rows))
     if LEAST * each > LONGEST:
         return []
-    number = int(np.clip(PATIENCE / each, LEAST, MOST))
-    # Users ask for small targets: steps grow towards the end.
+    number = int(np.clip(BUDGET / each, LEAST, MOST))
+    # Users set small targets: steps grow towards the end.
     grid = LARGEST * np.linspace(0, 1, number) ** 1.5
     near = int(np.abs(grid - own).argmin())
     grid[near] = own if own <= LARGEST else grid[near]
-    found = {round(float(t), 3) for k, t in enumerate(grid) if k != near} | {float(own)}
-    return sorted(found)
+    targets = {round(float(t), 3) for k, t in enumerate(grid) if k != near} | {float(own)}
+    return sorted(targets)
 
 
 def compute(run: Run, protocol: str | None, advance: Advance) -> pd.DataFrame | None:
     """Return a row for each target and site; None where the method would have to train again."""
-    asked = targets_of(run, protocol)
+    targets = targets_of(run, protocol)
     gap = CRITERIA[run.algorithm.criterion].measure
     measures = [f"{name}{end}" for name in ("accuracy", gap) for end in ("", "_low", "_high")]
     columns = ["client", *measures, f"{gap}_people", "one_decision"]
-    found = []
+    frames = []
     try:
-        for k, (target, other) in enumerate(zip(asked, run.sweep(asked), strict=True)):
+        for k, (target, other) in enumerate(zip(targets, run.sweep(targets), strict=True)):
             table = other.measured(protocol)[columns]
             rules = pd.DataFrame([rule.table() for rule in other.fitted.rules], index=table.index)
-            found.append(pd.concat([table, rules], axis=1).assign(target_ddp=target))
-            advance((k + 1) / len(asked), f"{k + 1}/{len(asked)} targets")
+            frames.append(pd.concat([table, rules], axis=1).assign(target_ddp=target))
+            advance((k + 1) / len(targets), f"{k + 1}/{len(targets)} targets")
     except InputError:  # it needs rows that are not stored, or has no other target
         return None
-    return pd.concat(found, ignore_index=True) if found else None
+    return pd.concat(frames, ignore_index=True) if frames else None
 
 
 def load_or_compute(
     run: Run, protocol: str | None, folder: Path | None, advance: Advance
 ) -> pd.DataFrame | None:
-    """Return the targets that a folder has, or compute them and write them there."""
+    """Return the targets cached in a folder, or compute and cache them."""
     path = None if folder is None else folder / NAME
     if path is not None and path.exists():
-        found = read_parquet(path)
+        cached = read_parquet(path)
         names = list(run.federation.partition.names)
-        complete = "target_ddp" in found and "client" in found
-        if complete and list(dict.fromkeys(found["client"].astype(str))) == names:
-            return found
-    made = compute(run, protocol, advance)
-    if made is not None and path is not None:
-        write_parquet(path, made)
-    return made
+        complete = "target_ddp" in cached and "client" in cached
+        if complete and list(dict.fromkeys(cached["client"].astype(str))) == names:
+            return cached
+    computed = compute(run, protocol, advance)
+    if computed is not None and path is not None:
+        write_parquet(path, computed)
+    return computed
 
 
 def slider(frame: pd.DataFrame, own: float, gap: str, groups: int) -> dict[str, Any]:
-    """Return the document's part: arrays by target and site."""
-    asked = sorted(frame["target_ddp"].unique())
-    parts = [frame[frame["target_ddp"] == target] for target in asked]
-    found: dict[str, Any] = {"targets": column(asked)}
-    found["start"] = int(np.abs(np.array(asked) - own).argmin())
+    """Return the slider's part of the document: arrays by target and site."""
+    targets = sorted(frame["target_ddp"].unique())
+    parts = [frame[frame["target_ddp"] == target] for target in targets]
+    found: dict[str, Any] = {"targets": column(targets)}
+    found["start"] = int(np.abs(np.array(targets) - own).argmin())
     for name in ("accuracy", "gap", "gap_low", "gap_high"):
         source = name.replace("gap", gap)
         found[name] = [column(part[source]) for part in parts]
-    judged = [[*verdicts.verdicts(p, t, gap)] for p, t in zip(parts, asked, strict=True)]
+    judged = [[*verdicts.verdicts(p, t, gap)] for p, t in zip(parts, targets, strict=True)]
     found["verdict"] = judged
     found["within"] = [one.count(verdicts.WITHIN) for one in judged]
     found["mean_accuracy"] = column([part["accuracy"].mean() for part in parts])
     found["worst_accuracy"] = column([part["accuracy"].min() for part in parts])
     found["sentence"] = [_sentence(p, v, t, gap)
-                         for p, v, t in zip(parts, judged, asked, strict=True)]  # fmt: skip
+                         for p, v, t in zip(parts, judged, targets, strict=True)]  # fmt: skip
     found["thresholds"] = None
     if f"low_s{groups - 1}" in frame and len(parts[0]) <= THRESHOLDS:
         found["thresholds"] = [_thresholds(part, groups) for part in parts]
@@ -117,6 +118,6 @@ def _sentence(part: pd.DataFrame, found: Sequence[str], target: float, gap: str)
 
 
 def _thresholds(part: pd.DataFrame, groups: int) -> list[Any]:
-    each = [[column(part[f"{name}_s{z}"]) for name in PARTS] for z in range(groups)]
+    columns = [[column(part[f"{name}_s{z}"]) for name in PARTS] for z in range(groups)]
     return [[dict(zip(PARTS, (values[i] for values in of_group), strict=True))
-             for of_group in each] for i in range(len(part))]  # fmt: skip
+             for of_group in columns] for i in range(len(part))]  # fmt: skip

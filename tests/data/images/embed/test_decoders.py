@@ -25,8 +25,8 @@ def test_results_come_in_order_and_few_are_ahead():
     assert max(ahead) <= 6
 
 
-@pytest.mark.parametrize(("cores", "beside"), [(2, 0), (3, 1), (9, 2)])
-def test_the_model_keeps_its_cores(monkeypatch, cores, beside):
+@pytest.mark.parametrize(("cores", "idle"), [(2, 0), (3, 1), (9, 2)])
+def test_the_model_keeps_its_cores(monkeypatch, cores, idle):
     monkeypatch.setattr(decoders, "cores", lambda: cores)
     team, lock, running, most = Decoders(2), threading.Lock(), 0, 0
     computing = threading.Event()
@@ -50,7 +50,7 @@ def test_the_model_keeps_its_cores(monkeypatch, cores, beside):
         time.sleep(0.1)
         computing.clear()
     waiting.join()
-    assert most == beside
+    assert most == idle
     assert list(coming) == list(range(1, 60))
 
 

@@ -203,14 +203,14 @@ SPOILT = {
     "pointer": (weights(lambda all: LFS), "is a Git LFS pointer"),
     "truncated": (
         weights(lambda all: all[:-100]),
-        "whole safetensors file: download it again",
+        "complete safetensors file: download it again",
     ),
     "cut header": (
         weights(lambda all: all[:50]),
-        "whole safetensors file: download it again",
+        "complete safetensors file: download it again",
     ),
-    "empty": (weights(lambda all: b""), "not a whole safetensors file"),
-    "noise": (weights(lambda all: b"\x09" + bytes(7) + all), "not a whole safetensors file"),
+    "empty": (weights(lambda all: b""), "not a complete safetensors file"),
+    "noise": (weights(lambda all: b"\x09" + bytes(7) + all), "not a complete safetensors file"),
     "missing": (
         without("query.weight"),
         "lacks weights of Dinov2Model, which would be random: .*q",

@@ -133,7 +133,7 @@ def test_limits_are_kept(tmp_path, monkeypatch):
 def test_what_is_no_file(tmp_path):
     with pytest.raises(BadImage, match="no such file"):
         open_image(tmp_path / "absent.jpg")
-    os.mkfifo(tmp_path / "pipe.jpg")  # nobody writes: reading it would wait for ever
+    os.mkfifo(tmp_path / "pipe.jpg")  # without a writer, reading it would wait for ever
     with pytest.raises(BadImage, match="not a regular file"):
         open_image(tmp_path / "pipe.jpg")
 

@@ -142,7 +142,7 @@ def test_a_list_of_attributes_that_is_cut_or_wrong(folder):
 
 
 def test_where_rows_are_held_out_by(folder):
-    """The official parts, else the column, else identities, else nobody."""
+    """The official parts, else the column, else identities, else no rows."""
     face_folders.embeddings(
         folder / "embeddings-x.parquet",
         names(range(1, 41)),

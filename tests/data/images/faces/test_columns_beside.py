@@ -1,4 +1,4 @@
-"""Columns beside embeddings that cannot be read are refused by their names."""
+"""Columns of an embeddings file that cannot be read are refused by name."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,7 @@ import pytest
 import face_folders
 from pfedfair._util.errors import InputError
 from pfedfair.data.images import faces
-from pfedfair.data.images.faces import people
+from pfedfair.data.images.faces import demographics
 
 FILES = [f"{n}.jpg" for n in range(4)]
 GOOD = {"gender": ["male", "Female", "male", "female"], "white": [1, 0, 0, 1]}
@@ -39,9 +39,10 @@ def test_text_in_an_attribute_of_celeba(tmp_path):
 
 
 def test_empty_cells_are_empty_not_female():
-    table = people.beside(pd.DataFrame({"male": ["1", "", None, "-1"], "race": ["white"] * 4}))
+    frame = pd.DataFrame({"male": ["1", "", None, "-1"], "race": ["white"] * 4})
+    table = demographics.read_columns(frame)
     assert table["gender"].fillna("?").tolist() == ["male", "?", "?", "female"]
     assert table["White"].tolist() == [1, 1, 1, 1]
-    flags = people.beside(pd.DataFrame({"male": [True, False], "white": [1, np.nan]}))
+    flags = demographics.read_columns(pd.DataFrame({"male": [True, False], "white": [1, np.nan]}))
     assert flags["gender"].tolist() == ["male", "female"]
     assert flags["White"].fillna(-1).tolist() == [1, -1]

@@ -1,4 +1,4 @@
-"""Which embeddings are taken, and pixels that are kept beside the images."""
+"""Which embeddings are used, and pixels that are cached next to the images."""
 
 import json
 import os

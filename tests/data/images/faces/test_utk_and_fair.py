@@ -41,7 +41,7 @@ def test_utkface_leaves_out_bad_names_and_says_which(tmp_path):
     assert data.label_names == ("not white", "white")
     assert data.group_names == ("female", "male")
     assert (data.label_column, data.sensitive_column) == ("White", "gender")
-    face_folders.picture(tmp_path / "preview.png")  # beside the folder of images
+    face_folders.picture(tmp_path / "preview.png")  # next to the folder of images
     assert len(faces.load("utkface", tmp_path, pixels=8)) == 6
     note = next(n for n in data.notes if "no good name" in n)
     assert note.startswith("4 files of utkface have")

@@ -1,4 +1,4 @@
-"""The bundled tables; README.md beside this file says where each comes from."""
+"""The bundled tables; README.md in this folder says where each comes from."""
 
 import io
 from importlib.resources import files

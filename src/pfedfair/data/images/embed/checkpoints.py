@@ -1,4 +1,4 @@
-"""Finding an encoder's files, on this machine or on the Hugging Face hub, and checking them."""
+"""Find and check an encoder's files, on this machine or on the Hugging Face hub."""
 
 import hashlib
 import re
@@ -43,7 +43,7 @@ def find(encoder: str, revision: str | None = None) -> Checkpoint:
         if revision is not None:
             revised = option("revision")
             raise InputError(f"{revised} is for encoders of the hub: {encoder} is a folder.")
-        return _checked(folder.resolve().name, folder, None)
+        return _check(folder.resolve().name, folder, None)
     repository = SHORT.get(encoder, encoder)
     if not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", repository):
         raise InputError(
@@ -51,7 +51,7 @@ def find(encoder: str, revision: str | None = None) -> Checkpoint:
             "or say a folder or a name on the hub, such as facebook/dinov2-small."
         )
     snapshot = _snapshot(repository, revision)
-    return _checked(encoder, snapshot, snapshot.name, repository)
+    return _check(encoder, snapshot, snapshot.name, repository)
 
 
 def _snapshot(repository: str, revision: str | None) -> Path:
@@ -93,7 +93,7 @@ def _snapshot(repository: str, revision: str | None) -> Path:
         ) from error
 
 
-def _checked(name: str, folder: Path, revision: str | None, hub: str | None = None) -> Checkpoint:
+def _check(name: str, folder: Path, revision: str | None, hub: str | None = None) -> Checkpoint:
     if not folder.is_dir():
         raise InputError(f"{folder} is a file: name the folder with config.json and {ONE}.")
     config = folder / "config.json"
@@ -135,7 +135,7 @@ def _weights(folder: Path, hub: str | None) -> tuple[Path, ...]:
 
 
 def _keys(path: Path) -> list[str]:
-    """Return the names in a safetensors file, and check that the file is whole."""
+    """Return the names in a safetensors file, and check that the file is complete."""
     with path.open("rb") as file:
         if file.read(8).startswith(b"version "):
             raise InputError(
@@ -146,7 +146,9 @@ def _keys(path: Path) -> list[str]:
         with safe_open(path, framework="np") as tensors:
             return list(tensors.keys())
     except SafetensorError as error:
-        raise InputError(f"{path} is not a whole safetensors file: download it again.") from error
+        raise InputError(
+            f"{path} is not a complete safetensors file: download it again."
+        ) from error
 
 
 def _hash(paths: Iterable[Path]) -> str:

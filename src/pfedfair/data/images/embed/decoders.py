@@ -20,21 +20,21 @@ class Decoders:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self.beside = min(max(cores() - threads, 0), threads)
+        self.idle = min(max(cores() - threads, 0), threads)
         self._allowed = threads
         self._running = 0
         self._changed = Condition()
 
     @contextmanager
     def model_computes(self) -> Iterator[None]:
-        self._allow(self.beside)
+        self._allow(self.idle)
         try:
             yield
         finally:
             self._allow(self.threads)
 
     def map(self, work: Callable[[T], U], items: Iterable[T], most: int) -> Iterator[U]:
-        """Yield results in order; at most so many are waiting: memory does not grow with items."""
+        """Yield results in order; at most `most` are waiting, which bounds the memory."""
         waiting: deque[Future[U]] = deque()
         with ThreadPoolExecutor(self.threads) as pool:
             try:
@@ -66,7 +66,7 @@ class Decoders:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -17,8 +17,8 @@ from pfedfair.data.images.embed.checkpoints import Checkpoint
 from pfedfair.data.images.embed.preprocess import Preprocessing, read_preprocessing
 
 POOLINGS = ("cls", "projection", "pooled", "mean")
-HAS_HEAD = ("siglip", "clip", "blip")  # their pooler is part of what was trained on pictures
-NOT_USED = ("mask_token", "position_ids")  # of training, and of what is computed
+HAS_HEAD = ("siglip", "clip", "blip")  # whose pooler was trained on images
+NOT_USED = ("mask_token", "position_ids")  # for training only, and computed ones
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Encoder:
     model: torch.nn.Module
     preprocessing: Preprocessing
     pooling: str
-    first: int  # tokens before those of the image
+    first: int  # number of tokens before those of the image
     width: int = 0
 
     def __call__(self, pixels: np.ndarray) -> np.ndarray:
@@ -49,7 +49,7 @@ class Encoder:
 
 
 def load(name: str, revision: str | None = None, pooling: str | None = None) -> Encoder:
-    """Load an encoder and try it; no code of others is run, and no weight is left to chance."""
+    """Load and test an encoder; remote code is not run, and no weight may be random."""
     if pooling is not None:
         known("pooling", pooling, POOLINGS)
     try:
@@ -63,9 +63,9 @@ def load(name: str, revision: str | None = None, pooling: str | None = None) -> 
     preprocessing = read_preprocessing(checkpoint.folder)
     model, missing = _model(checkpoint)
     encoder = Encoder(checkpoint, model, preprocessing, "mean", _tokens_before(model))
-    outputs = _tried(encoder)
+    outputs = _try_image(encoder)
     chosen = pooling or _choose(model, outputs)
-    _possible(chosen, outputs, encoder)
+    _check_pooling(chosen, outputs, encoder)
     random = [key for key in missing if not _unused(key, chosen)]
     if random:
         raise InputError(
@@ -80,7 +80,7 @@ def load(name: str, revision: str | None = None, pooling: str | None = None) -> 
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let torch compute on so many threads: another number may round otherwise."""
+    """Let torch use so many threads: the rounding may depend on their number."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -126,7 +126,7 @@ def _model(checkpoint: Checkpoint) -> tuple[torch.nn.Module, set[str]]:
 
 
 def _vision_class(checkpoint: Checkpoint, config: Any) -> tuple[Any, Any]:
-    """The class for a config's images only; with a projection if the weights have one."""
+    """Return the vision model's class for a config; with a projection if the weights have one."""
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
@@ -146,7 +146,7 @@ def _vision_class(checkpoint: Checkpoint, config: Any) -> tuple[Any, Any]:
 
 
 def _tokens_before(model: Any) -> int:
-    """How many tokens are not of the image: class, registers, distillation."""
+    """Count the tokens that are not of the image: class, registers, distillation."""
     names = {name.rsplit(".", 1)[-1] for name, _ in model.named_parameters()}
     if not names & {"cls_token", "class_token", "class_embedding"}:
         return 0
@@ -154,8 +154,8 @@ def _tokens_before(model: Any) -> int:
     return 1 + registers + ("distillation_token" in names)
 
 
-def _tried(encoder: Encoder) -> Any:
-    """Give the model an image: it must take it, and draw no random numbers."""
+def _try_image(encoder: Encoder) -> Any:
+    """Return the outputs for a test image; refuse a model that fails or draws random numbers."""
     height, width = encoder.preprocessing.size
     pixels = torch.linspace(-1, 1, 3 * height * width).reshape(1, 3, height, width)
     folder, before = encoder.checkpoint.folder, torch.get_rng_state()
@@ -178,7 +178,7 @@ def _tried(encoder: Encoder) -> Any:
 
 
 def _choose(model: Any, outputs: Any) -> str:
-    """Say which numbers are the image's embedding."""
+    """Return the pooling that makes the image's embedding."""
     if getattr(outputs, "image_embeds", None) is not None:
         return "projection"
     if outputs.last_hidden_state.ndim == 4:
@@ -189,7 +189,7 @@ def _choose(model: Any, outputs: Any) -> str:
     return "cls" if _tokens_before(model) else "mean"
 
 
-def _possible(pooling: str, outputs: Any, encoder: Encoder) -> None:
+def _check_pooling(pooling: str, outputs: Any, encoder: Encoder) -> None:
     hidden, pooled = outputs.last_hidden_state, getattr(outputs, "pooler_output", None)
     has = {
         "projection": getattr(outputs, "image_embeds", None) is not None,
@@ -200,8 +200,8 @@ def _possible(pooling: str, outputs: Any, encoder: Encoder) -> None:
     if not has[pooling]:
         can = ", ".join(name for name in POOLINGS if has[name])
         name = type(encoder.model).__name__
-        asked = option("pooling", pooling)
-        raise InputError(f"{asked} is not possible with {name}: choose {can}.")
+        given = option("pooling", pooling)
+        raise InputError(f"{given} is not possible with {name}: choose {can}.")
 
 
 def _unused(key: str, pooling: str) -> bool:

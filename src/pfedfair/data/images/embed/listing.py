@@ -1,4 +1,4 @@
-"""Which files of a folder are images to embed, in which order."""
+"""List the images of a folder that are to be embedded, in order."""
 
 import hashlib
 import os
@@ -17,11 +17,11 @@ SHOWN = 10
 
 @dataclass(frozen=True)
 class Listing:
-    """Names are relative to the folder, with "/", in sorted order."""
+    """Sorted names of images, relative to the folder, with "/"."""
 
     folder: Path
     names: tuple[str, ...]
-    skipped: tuple[tuple[str, str], ...]  # name and reason, of what shall not even be opened
+    skipped: tuple[tuple[str, str], ...]  # name and reason, of files that are not opened
     others: int  # hidden files and files that are no images
     digest: str  # over names and sizes
     stamp: str  # and over times, too
@@ -38,13 +38,13 @@ def list_images(folder: Path, files: Sequence[str] | None = None) -> Listing:
     if not names and not skipped:
         seen = f" among its {others} files" if others else ""
         raise InputError(f"There is no image in {folder}{seen}: name the folder with the images.")
-    seen_as, known_as, newest = hashlib.sha256(), hashlib.sha256(), {}
+    by_size, by_time, newest = hashlib.sha256(), hashlib.sha256(), {}
     for name in names:
         about = (root / name).stat()
-        seen_as.update(f"{name}\0{about.st_size}\0".encode())
-        known_as.update(f"{name}\0{about.st_size}\0{about.st_mtime_ns}\0".encode())
+        by_size.update(f"{name}\0{about.st_size}\0".encode())
+        by_time.update(f"{name}\0{about.st_size}\0{about.st_mtime_ns}\0".encode())
         newest[name] = max(about.st_mtime_ns, about.st_ctime_ns)
-    digests = seen_as.hexdigest(), known_as.hexdigest()
+    digests = by_size.hexdigest(), by_time.hexdigest()
     return Listing(root, tuple(names), tuple(skipped), others, *digests, newest)
 
 
@@ -84,8 +84,8 @@ def _given(root: Path, files: Iterable[str]) -> tuple[list[str], list[tuple[str,
             found.append(name)
     if absent:
         first = ", ".join(map(printable, absent[:SHOWN]))
-        more = ", ..." if len(absent) > SHOWN else ""
-        raise InputError(f"{len(absent)} images are not in {root}: {first}{more}.")
+        rest = ", ..." if len(absent) > SHOWN else ""
+        raise InputError(f"{len(absent)} images are not in {root}: {first}{rest}.")
     return found, skipped
 
 
@@ -115,7 +115,7 @@ def _relative(path: Path, root: Path) -> str:
 
 
 def printable(name: str) -> str:
-    r"""A name without what could steer a terminal.
+    r"""Return a name without terminal control characters.
 
     >>> printable("a\x1b[2J b.jpg")
     'a\\x1b[2J b.jpg'

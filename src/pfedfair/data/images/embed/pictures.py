@@ -1,4 +1,4 @@
-"""Reading image files that somebody else made: safely, upright and in RGB."""
+"""Read untrusted image files: safely, upright and in RGB."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _large = Lock()
 
 
 class BadImage(Exception):  # noqa: N818
-    """An image that cannot be used; the text says why, in a few words."""
+    """An image that cannot be used; the text is a short reason."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def open_image(path: Path) -> Image:
 
 
 def read_picture(path: Path) -> Picture:
-    """Read an image as `open_image` does, and say what was done; raises BadImage."""
+    """Read an image as `open_image` does, with a record of the changes; raise BadImage."""
     try:
         content = _content(path)
         image, animated, rotated = _decoded(content)
@@ -64,7 +64,7 @@ def read_picture(path: Path) -> Picture:
 
 @contextmanager
 def no_warnings() -> Iterator[None]:
-    """Do not show Pillow's warnings: what is wrong with an image, BadImage says."""
+    """Suppress Pillow's warnings: BadImage reports what is wrong with an image."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\b")
         yield
@@ -97,15 +97,15 @@ def _decoded(content: bytes) -> tuple[Image, bool, bool]:
         if width * height > LARGEST:
             raise BadImage(f"{width} x {height} are more than {LARGEST:,} pixels")
         with _large if width * height > SEQUENTIAL else nullcontext():
-            several = bool(getattr(image, "is_animated", False)) and image.format != "MPO"
+            animated = bool(getattr(image, "is_animated", False)) and image.format != "MPO"
             image.load()
             turn = _turn(image)
             rgb = _rgb(image)
-            return (rgb if turn is None else rgb.transpose(turn)), several, turn is not None
+            return (rgb if turn is None else rgb.transpose(turn)), animated, turn is not None
 
 
 def _turn(image: Image) -> Transpose | None:
-    """How to turn an image that a camera wrote lying or mirrored."""
+    """Return how to rotate or mirror an image by its EXIF orientation."""
     from PIL.Image import Transpose
 
     turns = {

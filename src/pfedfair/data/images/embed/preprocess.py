@@ -1,4 +1,4 @@
-"""From an image to the numbers that an encoder takes, as its preprocessor_config.json says.
+"""Prepare an image for an encoder, according to its preprocessor_config.json.
 
 The work is done by transformers' image processors for Pillow; settings whose effect is not
 described here are refused.
@@ -48,20 +48,20 @@ class Steps:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """One of transformers' image processors, and a description of what it does."""
+    """One of transformers' image processors, and a description of its steps."""
 
     processor: Any
     steps: Steps
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width of what the encoder gets."""
+        """Height and width of the encoder's input."""
         size = self.steps.crop or self.steps.exact
         assert size is not None
         return size
 
     def describe(self) -> dict[str, Any]:
-        """Return the steps as they are noted in a file of embeddings."""
+        """Return the steps for the metadata of a file of embeddings."""
         steps = asdict(self.steps) | {"transparency": "dropped"}
         return {key: list(v) if isinstance(v, tuple) else v for key, v in steps.items()}
 
@@ -101,9 +101,9 @@ def _find_settings(folder: Path) -> tuple[Path, Any]:
     path = folder / "preprocessor_config.json"
     if path.is_file():
         return path, read_json(path)
-    whole = folder / "processor_config.json"
-    if whole.is_file() and isinstance(content := read_json(whole), dict):
-        return whole, content.get("image_processor")
+    combined = folder / "processor_config.json"
+    if combined.is_file() and isinstance(content := read_json(combined), dict):
+        return combined, content.get("image_processor")
     raise InputError(
         f"{folder} has no preprocessor_config.json, which says how images are prepared: put the "
         "file that belongs to the encoder there."

@@ -1,4 +1,4 @@
-"""Reading a file of embeddings, in little more memory than the embeddings take."""
+"""Read a file of embeddings, in little more memory than the embeddings need."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Embedding a folder of images: threads decode ahead of the model, batches become parts."""
+"""Embed a folder of images: threads decode ahead of the model, batches become parts."""
 
 import csv
 import time
@@ -20,13 +20,13 @@ from pfedfair.data.images.embed.preprocess import Preprocessing
 from pfedfair.data.images.embed.read import metadata, read_columns
 from pfedfair.data.images.embed.write import Part
 
-AT_LEAST = 64  # files of a part: so much work is lost at most when it is stopped
+AT_LEAST = 64  # files of a part: the most work that is lost when it is stopped
 LIMIT = float(np.finfo(np.float16).max)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a folder of images."""
+    """The result of embedding a folder of images."""
 
     images: int
     width: int
@@ -65,10 +65,10 @@ def embed(
     revision: str | None = None,
     on_work: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
-    """Write the embeddings of a folder's images; a stopped call is gone on with.
+    """Write the embeddings of a folder's images; resume a stopped call.
 
-    `files` are names relative to the folder; all images below it if left out. `on_work` is called
-    with how many files are done, and of how many.
+    `files` are names relative to the folder, by default those of all images below it. `on_work` is
+    called with the number of files that are done, and the total.
     """
     began, folder, out = time.monotonic(), Path(folder), Path(out)
     threads = torch.get_num_threads() if threads is None else threads
@@ -78,8 +78,8 @@ def embed(
         model = encoders.load(encoder, revision, pooling)
         card = _card(model, listing)
         if out.exists():
-            return _already(out, card, listing, began)
-        with write.claimed(out, card) as parts:
+            return _check_existing(out, card, listing, began)
+        with write.claim(out, card) as parts:
             resumed = max((end for _, end, _, _ in write.saved(parts)), default=0)
             on_work(resumed, len(listing.names))
             for part in _parts(listing, model, batch, threads, resumed, on_work):
@@ -105,7 +105,7 @@ def _check(out: Path, batch: int, threads: int) -> None:
 
 
 def _card(model: Encoder, listing: Listing) -> dict[str, Any]:
-    """What the embeddings are of; nothing in it depends on this machine but `stamp`."""
+    """Describe the embeddings' origin; only `stamp` depends on this machine."""
     checkpoint = model.checkpoint
     return {
         "encoder": checkpoint.name,
@@ -120,8 +120,8 @@ def _card(model: Encoder, listing: Listing) -> dict[str, Any]:
     }
 
 
-def _already(out: Path, card: dict[str, Any], listing: Listing, began: float) -> Report:
-    """See that a file that is there is what this call would write."""
+def _check_existing(out: Path, card: dict[str, Any], listing: Listing, began: float) -> Report:
+    """Check that an existing file is what this call would write; return its report."""
     meta, card = metadata(out), {key: card[key] for key in card if key != "stamp"}
     what = write.differs(card, meta)
     if what is None and meta is not None:
@@ -134,7 +134,7 @@ def _already(out: Path, card: dict[str, Any], listing: Listing, began: float) ->
 
 
 def _changed(out: Path, folder: Path, names: list[str]) -> bool:
-    """Whether images are not those that a file has; those that it lacks are not looked at."""
+    """Whether images differ from those of a file; images without a row are not checked."""
     frame = read_columns(out, ["file", "sha256"])
     stored = dict(zip(frame["file"], frame["sha256"], strict=True))
     for name in names:
@@ -185,24 +185,24 @@ def _parts(
     for first in range(start, total, step):
         last, ready, rows = min(first + step, total), [], []
         for at in range(first, last, batch):
-            some = [next(coming) for _ in range(at, min(at + batch, last))]
-            good = [one for one in some if one.pixels is not None]
+            images = [next(coming) for _ in range(at, min(at + batch, last))]
+            good = [one for one in images if one.pixels is not None]
             if good:
                 with decoders.model_computes():
                     values = model(np.stack([one.pixels for one in good]))  # type: ignore[misc]
                 rows.append(_halves(values, good))
-            ready += [Ready(**{**vars(one), "pixels": None}) for one in some]
-            on_work(at + len(some), total)
-        kept = [one for one in ready if one.reason is None]
+            ready += [Ready(**{**vars(one), "pixels": None}) for one in images]
+            on_work(at + len(images), total)
+        used = [one for one in ready if one.reason is None]
         yield Part(
             start=first,
             end=last,
-            names=[one.name for one in kept],
-            hashes=[one.sha256 for one in kept],
+            names=[one.name for one in used],
+            hashes=[one.sha256 for one in used],
             embeddings=np.concatenate([np.empty((0, model.width), np.float16), *rows]),
             skipped=[[one.name, one.reason] for one in ready if one.reason is not None],
-            animated=sum(one.animated for one in kept),
-            rotated=sum(one.rotated for one in kept),
+            animated=sum(one.animated for one in used),
+            rotated=sum(one.rotated for one in used),
         )
 
 
@@ -219,7 +219,7 @@ def _reader(folder: Path, preprocessing: Preprocessing) -> Callable[[str], Ready
 
 
 def _halves(values: np.ndarray, images: list[Ready]) -> np.ndarray:
-    """Return float16; refuse what does not fit instead of storing infinity."""
+    """Return float16; refuse numbers that would overflow."""
     fits = (np.abs(values) <= LIMIT).all(1)  # not true of nan
     if not fits.all():
         name = images[int(np.argmin(fits))].name

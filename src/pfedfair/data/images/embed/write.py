@@ -1,7 +1,7 @@
-"""Finished parts of an embeddings file, and the file that is made of them.
+"""Write an embeddings file in parts, which are assembled at the end.
 
-Parts lie in a hidden folder beside the file, so that work goes on after a stop where it was.
-The bytes of the file do not depend on how it was cut into parts.
+Parts are in a hidden folder next to the file, so that stopped work can be resumed.
+The bytes of the file do not depend on its division into parts.
 """
 
 import csv
@@ -26,7 +26,7 @@ from pfedfair.data.images.embed.listing import SHOWN, printable
 KEY = b"pfedfair"
 ROWS = 8192  # of a row group
 AS = {"compression": "zstd", "use_dictionary": False, "write_page_checksum": True}
-ALIKE = {  # what two pieces of work must share to be one
+ALIKE = {  # what must be equal to resume stopped work
     "hash": "another encoder",
     "config": "another config.json of the encoder",
     "pooling": "another pooling",
@@ -38,7 +38,7 @@ ALIKE = {  # what two pieces of work must share to be one
 
 @dataclass(frozen=True)
 class Part:
-    """What was made of the files from number `start` to `end`."""
+    """The embeddings of the files from number `start` to `end`."""
 
     start: int
     end: int
@@ -51,7 +51,7 @@ class Part:
 
 
 def differs(card: dict[str, Any], other: Any) -> str | None:
-    """Say in what another card differs from this one."""
+    """Return in what another card differs from this one, or None."""
     if not isinstance(other, dict):
         return "something else"
     return next((ALIKE[key] for key in ALIKE if key in card and other.get(key) != card[key]), None)
@@ -66,8 +66,8 @@ def skipped_file(out: Path) -> Path:
 
 
 @contextmanager
-def claimed(out: Path, card: dict[str, Any]) -> Iterator[Path]:
-    """Have the folder of parts for oneself; refuse one with parts of something else."""
+def claim(out: Path, card: dict[str, Any]) -> Iterator[Path]:
+    """Lock the folder of parts; refuse one with parts of other work."""
     from filelock import FileLock, Timeout
 
     folder = parts_folder(out)
@@ -96,8 +96,8 @@ def save(folder: Path, part: Part) -> None:
     about = {"skipped": part.skipped, "animated": part.animated, "rotated": part.rotated}
     table = _table(part.names, part.hashes, part.embeddings)
     table = table.replace_schema_metadata({KEY: json.dumps(about).encode()})
-    with atomic(_path(folder, part.start, part.end)) as beside:
-        pq.write_table(table, beside, **AS)
+    with atomic(_path(folder, part.start, part.end)) as temporary:
+        pq.write_table(table, temporary, **AS)
 
 
 def saved(folder: Path) -> Iterator[tuple[int, int, pa.Table, dict[str, Any]]]:
@@ -109,7 +109,7 @@ def saved(folder: Path) -> Iterator[tuple[int, int, pa.Table, dict[str, Any]]]:
         try:
             table = pq.read_table(_path(folder, start, ends[start]))
             about = json.loads(table.schema.metadata[KEY])
-        except Exception:  # a broken disk: this part is made again
+        except Exception:  # a damaged file: this part is made again
             return
         yield start, ends[start], table, about
         start = ends[start]
@@ -140,8 +140,8 @@ def assemble(
             f"None of {len(skipped)} images can be used; the first: {'; '.join(first)}."
         )
     _write_skipped(skipped_file(out), skipped)
-    with atomic(folder / "whole.parquet") as beside:  # what a stop leaves, the folder takes along
-        _write(beside, (table for _, _, table, _ in saved(folder)), meta)
+    with atomic(folder / "whole.parquet") as temporary:  # removed with the folder after a stop
+        _write(temporary, (table for _, _, table, _ in saved(folder)), meta)
     (folder / "whole.parquet").replace(out)
     return meta
 
@@ -154,9 +154,9 @@ def _write(path: Path, tables: Iterator[pa.Table], meta: dict[str, Any]) -> None
         for table in tables:
             waiting.append(table.replace_schema_metadata(schema.metadata))
             while sum(map(len, waiting)) >= ROWS:
-                together = pa.concat_tables(waiting)
-                writer.write_table(together.slice(0, ROWS).combine_chunks(), row_group_size=ROWS)
-                waiting = [together.slice(ROWS)]
+                rows = pa.concat_tables(waiting)
+                writer.write_table(rows.slice(0, ROWS).combine_chunks(), row_group_size=ROWS)
+                waiting = [rows.slice(ROWS)]
         if rest := sum(map(len, waiting)):
             writer.write_table(pa.concat_tables(waiting).combine_chunks(), row_group_size=rest)
 
@@ -165,7 +165,7 @@ def _write_skipped(path: Path, skipped: list[list[str]]) -> None:
     if not skipped:
         path.unlink(missing_ok=True)  # of an earlier file of this name
         return
-    with atomic(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+    with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([["file", "reason"], *skipped])
 
 

@@ -48,20 +48,20 @@ def load(
     Parameters
     ----------
     label, sensitive
-        Attributes, whatever their capitals; several sensitive ones with commas between.
+        Attributes, ignoring case; several sensitive ones separated by commas.
     encoder
-        Whose embeddings to take; if there are none, the images are embedded, and the embeddings
-        are kept beside them. By default the file with the most rows is taken.
+        The encoder of the embeddings; if there are none, the images are embedded, and the
+        embeddings are stored next to them. By default the file with the most rows is used.
     pixels
-        Take the images themselves as inputs, so many pixels wide and high.
+        Use the images as inputs, so many pixels wide and high.
     skip_missing
-        Leave out images that are listed but not there, or there without a label.
+        Leave out listed images that do not exist, and images without a label.
     merge_groups
-        Put small groups together, see `from_frame`.
+        Merge small groups, see `from_frame`.
     with_images
-        Take embeddings of only those rows whose images are there, too.
+        Use only embeddings whose images exist, too.
     on_work
-        Called with how many images were read or embedded, and of how many.
+        Called with the number of images that were read or embedded, and the total.
     """
     return FACES[known("data set of faces", name, FACES)](
         Path(folder), label, sensitive, Options(**options)

@@ -19,12 +19,12 @@ from pfedfair.data.images.faces.labels import Labels, flags
 from pfedfair.data.images.faces.layout import (
     Options,
     Source,
+    candidate_folders,
     find,
     find_images,
     list_images,
-    places,
 )
-from pfedfair.data.images.faces.rows import Asked, build, read_rows
+from pfedfair.data.images.faces.rows import Columns, build, read_rows
 
 NAMES = """
 5_o_Clock_Shadow Arched_Eyebrows Attractive Bags_Under_Eyes Bald Bangs Big_Lips Big_Nose
@@ -43,13 +43,13 @@ PAPER = PaperPlan((1000, 200), (200, 1000), n_under=2, n_over=8, test_fraction=1
 
 def celeba(folder: Path, label: str | None, sensitive: str | None, options: Options) -> Dataset:
     """Return the rows of a folder of CelebA; see `pfedfair.data.images.faces.load`."""
-    where = places(folder, "celeba")
+    where = candidate_folders(folder, "celeba")
     home, images = find_images(where, IMAGES) or (None, None)
     files = list_images(images) if images else ()
     source = Source("celeba", folder, where, home, images, files)
-    deeper = [*where, *(place / "Anno" for place in where), *(place / "Eval" for place in where)]
+    deeper = [*where, *(path / "Anno" for path in where), *(path / "Eval" for path in where)]
     labels = _labels(find(deeper, LABELS))
-    rows = read_rows(source, labels, Asked.of(label or "Smiling", sensitive or "Male"), options)
+    rows = read_rows(source, labels, Columns.of(label or "Smiling", sensitive or "Male"), options)
     messages, table = [], rows.table
     for column, name in (("partition", PARTITION), ("identity", IDENTITY)):
         if path := find(deeper, name):
@@ -61,11 +61,11 @@ def celeba(folder: Path, label: str | None, sensitive: str | None, options: Opti
                 table[column] = table[column].astype(np.int64)
     rows = rows._replace(table=table, notes=(*rows.notes, *messages))
     plan = partial(split.paper_plan, PAPER, "CelebA")
-    return build(rows, "celeba", labels, options, held, plan, settings="celeba")
+    return build(rows, "celeba", labels, options, hold_out, plan, settings="celeba")
 
 
-def held(table: pd.DataFrame) -> split.Held:
-    """Hold out the official test part, else that of the embeddings file, else a third of people."""
+def hold_out(table: pd.DataFrame) -> split.Held:
+    """Hold out the official test part, else the embeddings file's, else a third of identities."""
     if "partition" in table:
         out, notes = split.both_sides((table["partition"] == 2).to_numpy(), PARTITION)
     else:
@@ -103,7 +103,7 @@ def read_attributes(path: Path) -> pd.DataFrame:
 
 
 def words(attribute: str) -> tuple[str, str]:
-    """Say what 0 and 1 of an attribute mean.
+    """Return the meaning of 0 and 1 of an attribute.
 
     >>> words("Male"), words("Wearing_Hat"), words("No_Beard")
     (('female', 'male'), ('not wearing hat', 'wearing hat'), ('beard', 'no beard'))
@@ -120,15 +120,15 @@ def _labels(path: Path | None) -> Labels:
         of=lambda files: official.reindex(list(files)),
         file=LABELS if path else None,
         listed=frozenset(official.index) if path else None,
-        beside=partial(_beside, names),
+        from_columns=partial(_read_columns, names),
         words={name: words(name) for name in names},
         needs=f"has no {LABELS}",
         layout=f"{IMAGES[0]}/*.jpg and {LABELS}",
     )
 
 
-def _beside(names: list[str], columns: pd.DataFrame) -> pd.DataFrame:
-    """Attributes among the columns of an embeddings file, whatever their capitals."""
+def _read_columns(names: list[str], columns: pd.DataFrame) -> pd.DataFrame:
+    """Read attributes from the columns of an embeddings file, ignoring case."""
     official = {name.lower(): name for name in names}
     found = {official[str(c).lower()]: c for c in columns if str(c).lower() in official}
     values = {name: flags(columns[c]) for name, c in found.items()}

@@ -1,9 +1,10 @@
-"""Images that are there more than once: a model may know a test image from its training rows.
+"""Find duplicate images: a model may know a test image from its training rows.
 
 Exact copies have equal bytes. Near copies have embeddings with a cosine above a limit. To find
-them, every unit vector u is split into its part P u in a small subspace and the rest, of which the
-length r is kept. By Cauchy and Schwarz, <P u, P v> + r(u) r(v) is at least the cosine, so pairs for
-which it is below the limit are left out for certain; for the others the cosine is computed.
+them, every unit vector u is split into its projection P u on a small subspace and the rest, of
+which only the length r is stored. By Cauchy and Schwarz, <P u, P v> + r(u) r(v) is at least the
+cosine, so pairs for which it is below the limit are excluded; for the others the cosine is
+computed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
 
-MOST_ROWS = 60_000  # near copies are looked for among so many rows at the most
+MOST_ROWS = 60_000  # maximum number of rows for a search of near copies
 MOST_PAIRS = 1_000_000
 BLOCK = 2_048  # rows at a time
 SKETCH = 96  # dimensions of the subspace
@@ -33,8 +34,8 @@ class Copies:
     cosine: np.ndarray  # of the near pairs
     limit: float
     rows: int
-    looked: bool = True  # whether near copies were looked for
-    more: bool = False  # whether there are more pairs than were kept
+    looked: bool = True  # whether near copies were searched for
+    more: bool = False  # whether there are more pairs than these
 
 
 def copies(
@@ -46,8 +47,8 @@ def copies(
     """Find exact and near copies among rows of embeddings, or exact ones among pixels.
 
     Rows are exact copies if their bytes are equal, or their images' hashes if those are given;
-    a hash that is not known may be empty. With `centre` the mean is taken off first: the embeddings
-    of some encoders all point one way.
+    an unknown hash may be empty. With `centre` the mean is subtracted first: the embeddings of some
+    encoders all have a similar direction.
     """
     if not 0 < near < 1:
         raise InputError(f"near is a cosine between 0 and 1, got {near:g}.")
@@ -57,9 +58,9 @@ def copies(
         return Copies(same, none, np.empty(0), near, len(array), looked=False, more=more)
     if centre:
         array = array.astype(np.float32) - array.mean(0, dtype=np.float64).astype(np.float32)
-    pairs, cosine, too = _near(array, near)
+    pairs, cosine, more_near = _near(array, near)
     new = ~np.isin(_code(pairs, len(array)), _code(same, len(array)))
-    return Copies(same, pairs[new], cosine[new], near, len(array), more=more or too)
+    return Copies(same, pairs[new], cosine[new], near, len(array), more=more or more_near)
 
 
 def crossing(pairs: np.ndarray, train_rows: np.ndarray, test_rows: np.ndarray) -> int:
@@ -69,9 +70,9 @@ def crossing(pairs: np.ndarray, train_rows: np.ndarray, test_rows: np.ndarray) -
     1
     """
     first, second = pairs.T
-    one = np.isin(first, train_rows) & np.isin(second, test_rows)
-    other = np.isin(second, train_rows) & np.isin(first, test_rows)
-    return int((one | other).sum())
+    forward = np.isin(first, train_rows) & np.isin(second, test_rows)
+    backward = np.isin(second, train_rows) & np.isin(first, test_rows)
+    return int((forward | backward).sum())
 
 
 def words(
@@ -80,7 +81,7 @@ def words(
     train_rows: np.ndarray | None = None,
     test_rows: np.ndarray | None = None,
 ) -> str:
-    """Say in a sentence what was found, and how much of it crosses from training to test."""
+    """Return a sentence with the copies found, and how many cross from training to test."""
     least = "at least " if found.more else ""
     parts = [f"{least}{_pairs(len(found.exact))} of equal images"]
     if found.looked:
@@ -104,7 +105,7 @@ def _code(pairs: np.ndarray, rows: int) -> np.ndarray:
 
 
 def _same(array: np.ndarray, sha256: Sequence[str] | None) -> tuple[np.ndarray, bool]:
-    """All pairs of equal rows."""
+    """Return all pairs of equal rows."""
     keys = [[blake2b(np.ascontiguousarray(row).data, digest_size=16).digest() for row in array]]
     if sha256 is not None:
         hashes = enumerate(sha256)
@@ -128,16 +129,16 @@ def _equal(codes: np.ndarray) -> tuple[np.ndarray, bool]:
 
 
 def _near(array: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray, bool]:
-    """All pairs of rows with a cosine above `limit`, their cosines, and whether there are more."""
+    """Return the pairs with a cosine above `limit`, their cosines, and whether there are more."""
     unit = array.astype(np.float32)
     unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), np.finfo(np.float32).tiny)
     small = _sketch(unit)
-    parts, kept, number = [np.empty((0, 2), np.int64)], [np.empty(0)], 0
+    parts, cosines, number = [np.empty((0, 2), np.int64)], [np.empty(0)], 0
     for i, j in _blocks(len(unit)):
         high = small[i] @ small[j].T > limit - SLACK
         if i == j:
             high = np.triu(high, 1)
-        if high.mean() > 0.02:  # too many to look at one by one
+        if high.mean() > 0.02:  # too many to compute one by one
             high &= unit[i] @ unit[j].T > limit - SLACK
         first, second = np.nonzero(high)
         pairs = np.stack([first + i.start, second + j.start], axis=1)
@@ -146,17 +147,17 @@ def _near(array: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray, bool
             size = np.sqrt((u * u).sum(1) * (v * v).sum(1))
             cosine = (u * v).sum(1) / np.where(size > 0, size, 1)
             parts.append(part[cosine > limit])
-            kept.append(cosine[cosine > limit])
+            cosines.append(cosine[cosine > limit])
             number += len(parts[-1])
         if number > MOST_PAIRS:
             break
-    pairs, cosine = np.concatenate(parts), np.concatenate(kept)
+    pairs, cosine = np.concatenate(parts), np.concatenate(cosines)
     order = np.lexsort(pairs.T[::-1])[:MOST_PAIRS]
     return pairs[order], cosine[order], number > MOST_PAIRS
 
 
 def _sketch(unit: np.ndarray) -> np.ndarray:
-    """Rows in few dimensions whose products are at least the cosines."""
+    """Return rows of lower dimension whose products are at least the cosines."""
     if unit.shape[1] <= 2 * SKETCH:
         return unit
     start = seeds.generator(0).standard_normal((unit.shape[1], SKETCH)).astype(np.float32)

@@ -13,10 +13,10 @@ import pandas as pd
 
 from pfedfair._util.errors import InputError
 from pfedfair.data.dataset import Dataset, PaperPlan
-from pfedfair.data.images.faces import people, split
+from pfedfair.data.images.faces import demographics, split
 from pfedfair.data.images.faces.labels import Labels
-from pfedfair.data.images.faces.layout import Options, Source, find, list_images, places
-from pfedfair.data.images.faces.rows import Asked, build, read_rows
+from pfedfair.data.images.faces.layout import Options, Source, candidate_folders, find, list_images
+from pfedfair.data.images.faces.rows import Columns, build, read_rows
 from pfedfair.data.tables.reading import read_table
 
 PARTS = ("train", "val")
@@ -27,7 +27,7 @@ PAPER = PaperPlan((700, 100), (100, 700), n_under=2, n_over=8, test_fraction=1 /
 
 def fairface(folder: Path, label: str | None, sensitive: str | None, options: Options) -> Dataset:
     """Return the rows of a folder of FairFace; see `pfedfair.data.images.faces.load`."""
-    where = places(folder, "fairface")
+    where = candidate_folders(folder, "fairface")
     home, files = _images(where)
     found = {part: find(where, f"fairface_label_{part}.csv") for part in PARTS}
     paths = {part: path for part, path in found.items() if path}
@@ -38,16 +38,16 @@ def fairface(folder: Path, label: str | None, sensitive: str | None, options: Op
         of=lambda names: official.reindex(list(names)),
         file=" and ".join(path.name for path in paths.values()) or None,
         listed=frozenset(official.index) if paths else None,
-        beside=people.beside,
-        words=people.WORDS,
-        aliases=people.ALIASES,
+        from_columns=demographics.read_columns,
+        words=demographics.WORDS,
+        aliases=demographics.ALIASES,
         needs="has no fairface_label_train.csv",
         layout="train/*.jpg and fairface_label_train.csv",
     )
-    rows = read_rows(source, labels, Asked.of(label or "White", sensitive or "gender"), options)
+    rows = read_rows(source, labels, Columns.of(label or "White", sensitive or "gender"), options)
     plan = partial(split.paper_plan, PAPER, "FairFace")
-    held = partial(_held, len(paths) == len(PARTS))
-    return build(rows, "fairface", labels, options, held, plan, settings="fairface")
+    hold_out = partial(_hold_out, len(paths) == len(PARTS))
+    return build(rows, "fairface", labels, options, hold_out, plan, settings="fairface")
 
 
 def read_labels(path: Path) -> pd.DataFrame:
@@ -62,29 +62,29 @@ def read_labels(path: Path) -> pd.DataFrame:
         )
     frame = frame.set_index("file")
     gender = frame["gender"].astype(str).str.lower()
-    if not gender.isin(people.GENDER.values()).all():
-        odd = frame["gender"][~gender.isin(people.GENDER.values())].iloc[0]
+    if not gender.isin(demographics.GENDER.values()).all():
+        odd = frame["gender"][~gender.isin(demographics.GENDER.values())].iloc[0]
         raise InputError(f"{path} has the gender '{odd}': it should be Male or Female.")
     white = frame["race"].eq("White").astype(np.int8)
     return frame.assign(gender=gender, White=white)
 
 
 def _images(where: tuple[Path, ...]) -> tuple[Path | None, tuple[str, ...]]:
-    for place in (place / name for place in where for name in IMAGES):
-        files = tuple(f"{part}/{name}" for part in PARTS for name in list_images(place / part))
+    for folder in (folder / name for folder in where for name in IMAGES):
+        files = tuple(f"{part}/{name}" for part in PARTS for name in list_images(folder / part))
         if files:
-            return place, files
+            return folder, files
     return None, ()
 
 
 def _key(only: str | None, file: str) -> str:
-    """The name of a file as the labels have it: train/1.jpg."""
+    """Return the name of a file as in the labels: train/1.jpg."""
     path = PurePosixPath(file)
     part = path.parent.name if path.parent.name in PARTS else only
     return f"{part}/{path.name}" if part else file
 
 
-def _held(both: bool, table: pd.DataFrame) -> split.Held:
+def _hold_out(both: bool, table: pd.DataFrame) -> split.Held:
     """Hold out the official validation part if both parts have labels."""
     val = table["file"].str.startswith("val/").to_numpy()
     return (val, ()) if both and val.any() and not val.all() else split.by_split(table)

@@ -1,4 +1,4 @@
-"""Any folder of images with a manifest, and any file of embeddings with labels beside them."""
+"""Load a folder of images with a manifest, or a file of embeddings and labels."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from pfedfair.data.dataset import Dataset
 from pfedfair.data.images.faces import inputs
 from pfedfair.data.images.faces.labels import Labels, describe, missing_labels, whole_numbers
 from pfedfair.data.images.faces.layout import Options, Source, count, exists, first
-from pfedfair.data.images.faces.rows import Asked, Rows, build, read_rows
+from pfedfair.data.images.faces.rows import Columns, Rows, build, read_rows
 
 MANIFEST = "manifest.csv"
 
 
 def from_folder(folder: Path, label: str, sensitive: str, **options: Any) -> Dataset:
-    """Make a data set of a folder of images and its manifest.csv.
+    """Create a data set from a folder of images and its manifest.csv.
 
     The manifest has a column `file`, with names relative to the folder, and others: a label, a
     sensitive attribute, perhaps `client`, `split` ("test" for rows that are held out), or `prompt`,
     `seed` and `generator` of generated images. `options` are those of `load`.
     """
-    folder, asked = Path(folder), Options(**options)
+    folder, given = Path(folder), Options(**options)
     exists(folder)
     table = read_manifest(folder / MANIFEST)
-    there = tuple(sorted(file for file in table.index if (folder / file).is_file()))
+    files = tuple(sorted(file for file in table.index if (folder / file).is_file()))
     name = folder.resolve().name
-    source = Source(name, folder, (folder,), folder, folder, there, key=str)
+    source = Source(name, folder, (folder,), folder, folder, files, key=str)
     labels = Labels(
         of=lambda files: table.reindex(list(files)),
         file=MANIFEST,
         listed=frozenset(table.index),
         layout=f"{MANIFEST} and the images that it lists",
     )
-    rows = read_rows(source, labels, Asked.of(label, sensitive), asked)
+    rows = read_rows(source, labels, Columns.of(label, sensitive), given)
     lost = set(table.index) - set(rows.table["file"])
-    gone = sorted(lost - set(there))
-    if gone and asked.pixels is None:
+    gone = sorted(lost - set(files))
+    if gone and given.pixels is None:
         what = f"{count(len(gone), 'file')} of {MANIFEST} with neither an image nor an embedding"
-        if not asked.skip_missing:
+        if not given.skip_missing:
             raise InputError(
                 f"{folder} has {what}: say {option('skip_missing', True)} to leave them out "
                 f"({first(gone)})."
             )
         rows = rows._replace(notes=(*rows.notes, f"{what} left out: {first(gone)}."))
-    return build(rows, name, labels, asked)
+    return build(rows, name, labels, given)
 
 
 def read_manifest(path: Path) -> pd.DataFrame:
@@ -76,15 +76,15 @@ def read_manifest(path: Path) -> pd.DataFrame:
 def from_embeddings(
     path: Path, label: str, sensitive: str, name: str | None = None, **options: Any
 ) -> Dataset:
-    """Make a data set of a Parquet file with embeddings and, beside them, labels.
+    """Create a data set from a Parquet file of embeddings and labels.
 
     It has the columns `file`, `embedding`, the label and the sensitive attribute. `options` are
     `skip_missing` and `merge_groups`, as in `load`.
     """
-    path, asked = Path(path), Options(**options)
+    path, given = Path(path), Options(**options)
     if not path.is_file():
         raise InputError(f"There is no file {path}.")
-    if asked.pixels or asked.with_images or asked.encoder:
+    if given.pixels or given.with_images or given.encoder:
         raise InputError(f"{path} has embeddings, no images: leave out pixels and the encoder.")
     file = inputs.inspect(path)
     if file is None:
@@ -92,12 +92,12 @@ def from_embeddings(
     name = name or path.stem
     source = Source(name, path, (path.parent,), key=str)
     columns, array, notes = inputs.read(file, source)
-    own = columns.set_index("file")
-    labels = Labels(of=lambda files: own.reindex(list(files)), file=None)
+    attributes = columns.set_index("file")
+    labels = Labels(of=lambda files: attributes.reindex(list(files)), file=None)
     table, _ = describe(labels, columns["file"].tolist(), None)
-    names = Asked.of(label, sensitive).resolve(table, labels, source)
-    known, more_notes = missing_labels(table, names, source, labels, asked.skip_missing)
-    kept = whole_numbers(table[known].reset_index(drop=True))
+    names = Columns.of(label, sensitive).resolve(table, labels, source)
+    known, unlabelled = missing_labels(table, names, source, labels, given.skip_missing)
+    labelled = whole_numbers(table[known].reset_index(drop=True))
     array = array if known.all() else array[known]
-    rows = Rows(kept, array, file.encoder, names[0], names[1:], (*notes, *more_notes))
-    return build(rows, name, labels, asked)
+    rows = Rows(labelled, array, file.encoder, names[0], names[1:], (*notes, *unlabelled))
+    return build(rows, name, labels, given)

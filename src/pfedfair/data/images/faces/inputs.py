@@ -1,4 +1,4 @@
-"""Which embeddings a folder has, and the rows of one file of them."""
+"""Find the embeddings of a folder, and read the rows of one file."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Embeddings:
 
     path: Path
     rows: int
-    encoder: str  # as the file itself says, else of its name
-    hash: str | None = None  # of the encoder's weights, as the file itself says
+    encoder: str  # by the file's metadata, else by its name
+    hash: str | None = None  # of the encoder's weights, by the file's metadata
 
     @property
     def rank(self) -> tuple[int, int, str]:
@@ -32,16 +32,16 @@ class Embeddings:
         return -self.rows, kind, self.path.name
 
     def fits(self, encoder: str) -> int:
-        """2 if it is of this encoder, 1 if its name has the encoder's in it, otherwise 0."""
-        wanted, own = encoder.rstrip("/"), self.encoder
+        """Return 2 if it is of this encoder, 1 if its name contains the encoder's, otherwise 0."""
+        wanted, name = encoder.rstrip("/"), self.encoder
         names = {wanted, short(wanted), SAME.get(wanted, wanted)}
-        if names & {own, short(own), SAME.get(own, own)}:
+        if names & {name, short(name), SAME.get(name, name)}:
             return 2
         return int(short(wanted).lower() in self.path.stem.lower())
 
 
 def short(encoder: str) -> str:
-    """The last part of a path or of a name on a hub.
+    """Return the last part of a path or of a name on a hub.
 
     >>> short("facebook/dinov2-base")
     'dinov2-base'
@@ -50,7 +50,7 @@ def short(encoder: str) -> str:
 
 
 def inspect(path: Path) -> Embeddings | None:
-    """Look at a Parquet file; None if it has no embeddings."""
+    """Read the metadata of a Parquet file; return None if it has no embeddings."""
     from pfedfair.data.images.embed.read import metadata
 
     try:
@@ -66,34 +66,34 @@ def inspect(path: Path) -> Embeddings | None:
 
 
 def candidates(source: Source) -> tuple[Embeddings, ...]:
-    """Return the files of embeddings of the data set's own folder, else of the one around it."""
-    own = [place for place in source.places if not _around(source, place)]
-    for part in (own, source.places):
-        paths = sorted({path for place in part for path in place.glob("*.parquet")})
+    """Return the files of embeddings in the data set's folder, else in its parent folder."""
+    inner = [folder for folder in source.candidate_folders if not _is_parent(source, folder)]
+    for folders in (inner, source.candidate_folders):
+        paths = sorted({path for folder in folders for path in folder.glob("*.parquet")})
         if found := [file for path in paths if (file := inspect(path))]:
             return tuple(sorted(found, key=lambda file: file.rank))
     return ()
 
 
 def by_images(found: Sequence[Embeddings], source: Source) -> tuple[Embeddings, ...]:
-    """The same files, ranked by their rows of images that are there."""
-    there, counted = set(source.files), []
+    """Return the same files, ranked by their rows with existing images."""
+    images, counted = set(source.files), []
     for one in found:
         names = pq.read_table(one.path, columns=["file"])["file"].to_pylist()
-        rows = sum(source.key(str(name).replace("\\", "/")) in there for name in names)
+        rows = sum(source.key(str(name).replace("\\", "/")) in images for name in names)
         counted.append(replace(one, rows=rows))
     return tuple(sorted(counted, key=lambda file: file.rank))
 
 
-def _around(source: Source, place: Path) -> bool:
+def _is_parent(source: Source, folder: Path) -> bool:
     sub = source.folder / source.name
-    return sub in source.places and place not in (sub, sub / "sample")
+    return sub in source.candidate_folders and folder not in (sub, sub / "sample")
 
 
 def choose(
     found: Sequence[Embeddings], encoder: str | None
 ) -> tuple[Embeddings | None, tuple[str, ...]]:
-    """Take one of the files, and say which others there are."""
+    """Choose one of the files; return it and notes on the others."""
     fitting = sorted(found, key=lambda f: -f.fits(encoder)) if encoder else list(found)
     if encoder:
         fitting = _of_its_weights([f for f in fitting if f.fits(encoder)], encoder)
@@ -121,14 +121,14 @@ def _of_its_weights(found: Sequence[Embeddings], encoder: str) -> list[Embedding
     here = encoder not in SAME and (folder / "config.json").is_file()
     if not here or not any(file.hash for file in found):
         return list(found)
-    own = checkpoints.find(encoder).hash
-    return [file for file in found if file.hash in (None, own)]
+    wanted = checkpoints.find(encoder).hash
+    return [file for file in found if file.hash in (None, wanted)]
 
 
 def read(file: Embeddings, source: Source) -> tuple[pd.DataFrame, np.ndarray, tuple[str, ...]]:
-    """Return the columns beside the embeddings, the embeddings, and notes; sorted by file.
+    """Return the other columns, the embeddings, and notes; rows are sorted by file.
 
-    Files are called as in the labels of the data set.
+    Files are named as in the labels of the data set.
     """
     from pfedfair.data.images.embed.read import read_embeddings
 
@@ -149,16 +149,16 @@ def read(file: Embeddings, source: Source) -> tuple[pd.DataFrame, np.ndarray, tu
 
 
 def skipped(about: dict[str, Any] | None) -> tuple[str, ...]:
-    """Say which images the encoder could not take."""
-    left = (about or {}).get("skipped") or {"count": 0, "first": []}
-    if not left["count"]:
+    """Return a note on the images that could not be embedded."""
+    images = (about or {}).get("skipped") or {"count": 0, "first": []}
+    if not images["count"]:
         return ()
-    named = first(map(str, left["first"]))
-    return (f"{count(left['count'], 'image')} could not be embedded and left out: {named}.",)
+    named = first(map(str, images["first"]))
+    return (f"{count(images['count'], 'image')} could not be embedded and left out: {named}.",)
 
 
 def compute(source: Source, files: Sequence[str], options: Options) -> Embeddings:
-    """Embed these images, and keep the embeddings beside them."""
+    """Embed these images, and store the embeddings next to them."""
     from pfedfair.data.images.embed import embed
 
     encoder = options.encoder or ""
@@ -178,7 +178,7 @@ def compute(source: Source, files: Sequence[str], options: Options) -> Embedding
 
 
 def no_embeddings(source: Source, found: Sequence[Embeddings], encoder: str | None) -> InputError:
-    """Say what to do where there are no embeddings that fit."""
+    """Return the error for a folder without suitable embeddings."""
     if found:
         have = ", ".join(file.path.name for file in found)
         return InputError(

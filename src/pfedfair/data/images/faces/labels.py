@@ -1,4 +1,4 @@
-"""The labels of each image: from the official labels, else from columns beside embeddings."""
+"""The labels of each image: official ones, else from the columns of an embeddings file."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class Labels:
     Attributes
     ----------
     of
-        From names of files to their attributes, one row each, empty where nothing is known.
+        Returns the attributes of files by name, one row each, missing if unknown.
     file
-        The file that has them, for sentences; None if it is not there.
+        The file with the labels, for messages; None if it does not exist.
     listed
         The images that it lists, if it does.
-    beside
-        From the columns of an embeddings file to attributes with the official names.
+    from_columns
+        Returns attributes with the official names from the columns of an embeddings file.
     words
-        What 0 and 1 of a column stand for, or the order of its values.
+        The meaning of 0 and 1 of a column, or the order of its values.
     aliases
         Other names of columns, in small letters.
     needs
-        What to say if the file is not there.
+        The message if the file does not exist.
     layout
         Where images should be.
     """
@@ -50,7 +50,7 @@ class Labels:
     of: Callable[[Sequence[str]], pd.DataFrame]
     file: str | None
     listed: frozenset[str] | None = None
-    beside: Callable[[pd.DataFrame], pd.DataFrame] = no_columns
+    from_columns: Callable[[pd.DataFrame], pd.DataFrame] = no_columns
     words: Words = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     needs: str = ""
@@ -65,26 +65,26 @@ class Labels:
 def describe(
     labels: Labels, files: Sequence[str], columns: pd.DataFrame | None
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return what is known of these files, a row for each, and notes.
+    """Return the attributes of these files, a row for each, and notes.
 
-    `columns` stand beside their embeddings, in the same order.
+    `columns` are those of their embeddings file, in the same order.
     """
     table = labels.of(files).reset_index(drop=True)
     notes = []
     if columns is not None:
         columns = columns.reset_index(drop=True)
-        for name, values in labels.beside(columns).items():
+        for name, values in labels.from_columns(columns).items():
             if name not in table:
                 table[name] = values
                 continue
-            own = table[name]
-            differ = int((own.notna() & values.notna() & (own != values)).sum())
+            official = table[name]
+            differ = int((official.notna() & values.notna() & (official != values)).sum())
             if differ:
                 notes.append(
                     f"{count(differ, 'row')} of the embeddings file and of {labels.file} disagree "
                     f"in '{name}': the latter holds."
                 )
-            table[name] = own.where(own.notna(), values)
+            table[name] = official.where(official.notna(), values)
         used = {str(name).lower() for name in table} | {"file", "embedding", *labels.aliases}
         rest = [c for c in columns if str(c).lower() not in used]
         table = table.join(columns[rest])
@@ -93,7 +93,7 @@ def describe(
 
 
 def flags(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Read 1 and 0, or 1 and -1, of a column as 1 and 0; empty where it is.
+    """Return a column of 1 and 0, or of 1 and -1, as 1 and 0; missing values stay missing.
 
     >>> flags(pd.Series([1, -1, None])).tolist()
     [1.0, 0.0, nan]
@@ -110,7 +110,7 @@ def flags(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def texts(column: pd.Series[Any], example: str) -> pd.Series[Any]:
-    """Return a column of words as it is; refuse numbers, for which nobody says what they mean."""
+    """Return a column of words; refuse numbers, whose meaning is unknown."""
     values = column.astype(object).where(column.notna())
     given = values.dropna()
     odd = given[~given.map(lambda v: isinstance(v, str) and pd.isna(_number(v)))]
@@ -127,7 +127,7 @@ def _number(text: str) -> float:
 
 
 def whole_numbers(table: pd.DataFrame) -> pd.DataFrame:
-    """Make integers again of columns that had missing values and have none now."""
+    """Convert columns that have no more missing values back to integers."""
     table = table.copy(deep=False)
     for name, column in table.items():
         if column.dtype.kind == "f" and column.notna().all() and (column == column.round()).all():
@@ -136,7 +136,7 @@ def whole_numbers(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def resolve(name: str, table: pd.DataFrame, labels: Labels, source: Source) -> str:
-    """Return the column that is meant, whatever its capitals."""
+    """Return the column of this name, ignoring case."""
     able = [str(c) for c in table.columns if c not in NOT_ATTRIBUTES]
     names = {column.lower(): column for column in able}
     low = labels.aliases.get(name.strip().lower(), name.strip().lower())
@@ -158,13 +158,13 @@ def resolve(name: str, table: pd.DataFrame, labels: Labels, source: Source) -> s
 def missing_labels(
     table: pd.DataFrame, columns: Sequence[str], source: Source, labels: Labels, skip: bool
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return which rows have all that is needed, and say how many have not."""
+    """Return which rows have all needed labels, and notes on the others."""
     known = table[list(columns)].notna().all(axis=1).to_numpy()
     if known.all():
         return known, ()
     files = table["file"].to_numpy(str)[~known]
     empty = [c for c in columns if table[c].isna().any()]
-    one = len(files) == 1
+    is_one = len(files) == 1
     if not known.any():
         where = f"in {labels.file} or beside an embedding" if labels.file else "there"
         raise InputError(
@@ -173,32 +173,32 @@ def missing_labels(
         )
     if labels.in_names:
         return known, (
-            f"{count(len(files), 'file')} of {source.name} {'has' if one else 'have'} no good name "
-            f"({labels.file}) and {'is' if one else 'are'} left out: {first(files)}.",
+            f"{count(len(files), 'file')} of {source.name} {'has' if is_one else 'have'} no good "
+            f"name ({labels.file}) and {'is' if is_one else 'are'} left out: {first(files)}.",
         )
-    what = f"{count(len(files), 'image')} of {source.name} {'has' if one else 'have'}"
+    what = f"{count(len(files), 'image')} of {source.name} {'has' if is_one else 'have'}"
     if not skip:
         where = f" in {labels.file} or beside the embeddings" if labels.file else ""
         raise InputError(
             f"{what} no value of {' or '.join(empty)}{where}: say "
-            f"{option('skip_missing', True)} to leave {'it' if one else 'them'} out "
+            f"{option('skip_missing', True)} to leave {'it' if is_one else 'them'} out "
             f"({first(files)})."
         )
-    message = f"{what} no value of {' or '.join(empty)} and {'is' if one else 'are'} left out"
+    message = f"{what} no value of {' or '.join(empty)} and {'is' if is_one else 'are'} left out"
     return known, (f"{message}: {first(files)}.",)
 
 
 def absent(source: Source, labels: Labels, skip: bool) -> tuple[str, ...]:
-    """Refuse images that are listed but not there, or say how many."""
+    """Refuse listed images that do not exist, or return a note."""
     gone = (labels.listed or frozenset()) - set(source.files)
     if not gone:
         return ()
-    one = len(gone) == 1
-    what = f"{count(len(gone), 'image')} that {labels.file} lists {'is' if one else 'are'} not"
+    is_one = len(gone) == 1
+    what = f"{count(len(gone), 'image')} that {labels.file} lists {'is' if is_one else 'are'} not"
     if not skip:
         raise InputError(
             f"{what} in {source.images}: say {option('skip_missing', True)} to leave "
-            f"{'it' if one else 'them'} out ({first(gone)})."
+            f"{'it' if is_one else 'them'} out ({first(gone)})."
         )
     return (f"{what} there and left out: {first(gone)}.",)
 
@@ -206,29 +206,29 @@ def absent(source: Source, labels: Labels, skip: bool) -> tuple[str, ...]:
 def label_codes(
     table: pd.DataFrame, column: str, words: Words
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Number the labels from 0, and name them."""
+    """Return the labels' codes from 0, and their names."""
     y, names = codes(table[column], f"The label column '{column}'", MOST_CLASSES)
-    return named(y, names, words.get(column))
+    return name_codes(y, names, words.get(column))
 
 
 def group_codes(
     table: pd.DataFrame, columns: Sequence[str], words: Words, merge: bool
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Number the groups from 0, and name them."""
+    """Return the groups' codes from 0, and their names."""
     if len(columns) == 1:
         s, names = cross(table, columns, merge)
-        return named(s, names, words.get(columns[0]))
+        return name_codes(s, names, words.get(columns[0]))
     flags = [c for c in columns if c in words and table[c].dtype.kind in "iub"]
     texts = {c: table[c].map(dict(enumerate(words[c]))) for c in flags}
     return cross(table.assign(**texts), columns, merge)
 
 
-def named(
+def name_codes(
     code: np.ndarray, names: tuple[str, ...], words: Sequence[str] | None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Call 0 and 1 by their words; put other names in the order of the words.
+    """Name 0 and 1 by their words; sort other names by the words.
 
-    >>> named(np.array([0, 1]), ("10-19", "3-9"), ("0-2", "3-9", "10-19"))
+    >>> name_codes(np.array([0, 1]), ("10-19", "3-9"), ("0-2", "3-9", "10-19"))
     (array([1, 0]), ('3-9', '10-19'))
     """
     if words and names == ("0", "1"):

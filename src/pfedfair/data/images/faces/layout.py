@@ -1,4 +1,4 @@
-"""Where things are in a folder of faces."""
+"""Find the files in a folder of faces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from pfedfair._util.errors import InputError
 
 IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"}
-FIRST = 10  # files that a sentence names
+FIRST = 10  # files that a message names
 
 
 def base_name(file: str) -> str:
@@ -19,15 +19,15 @@ def base_name(file: str) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set's folder: where it was looked in, and which images are there.
+    """A data set's folder: the folders that are searched, and the images that exist.
 
-    `home` is where files that are made of the images go; `key` turns the name of a file, as an
-    embeddings file has it, into the one that labels have.
+    Files made from the images are written to `home`; `key` maps the name of a file in an embeddings
+    file to the name in the labels.
     """
 
     name: str
     folder: Path
-    places: tuple[Path, ...]
+    candidate_folders: tuple[Path, ...]
     home: Path | None = None
     images: Path | None = None  # names of files are relative to it
     files: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Options:
-    """How the rows of a folder are to be had; see `pfedfair.data.images.faces.load`."""
+    """How to read the rows of a folder; see `pfedfair.data.images.faces.load`."""
 
     encoder: str | None = None
     pixels: int | None = None
@@ -52,14 +52,14 @@ class Options:
             raise InputError(f"pixels is the width of an image, 8 to 1024, got {self.pixels}.")
 
 
-def places(folder: Path, name: str) -> tuple[Path, ...]:
+def candidate_folders(folder: Path, name: str) -> tuple[Path, ...]:
     """Return the folders that may have the layout of a data set, the likeliest first."""
     exists(folder)
     tops = (
         [folder / name] if name in {p.name for p in folder.iterdir()} else []
     )  # exact case on any system
-    able = [place / part for place in (*tops, folder) for part in ("", "sample")]
-    return tuple(place for place in able if place.is_dir())
+    paths = [top / part for top in (*tops, folder) for part in ("", "sample")]
+    return tuple(path for path in paths if path.is_dir())
 
 
 def exists(folder: Path) -> None:
@@ -69,32 +69,32 @@ def exists(folder: Path) -> None:
 
 
 def find(where: Iterable[Path], file: str) -> Path | None:
-    """Return the first of these files that is there."""
-    return next((place / file for place in where if (place / file).is_file()), None)
+    """Return the first of these files that exists."""
+    return next((path / file for path in where if (path / file).is_file()), None)
 
 
 def find_images(where: Sequence[Path], names: Sequence[str]) -> tuple[Path, Path] | None:
-    """Return a place that has images, and the folder in it where they are.
+    """Return a folder with images, and its subfolder that has them.
 
-    An earlier name goes before an earlier place.
+    An earlier name takes precedence over an earlier folder.
     """
     for name in names:
-        for place in where:
-            if (place / name).is_dir() and list_images(place / name):
-                return place, place / name
+        for folder in where:
+            if (folder / name).is_dir() and list_images(folder / name):
+                return folder, folder / name
     return None
 
 
 def list_images(folder: Path) -> tuple[str, ...]:
-    """Return the names of the images right in a folder, sorted."""
+    """Return the sorted names of the images directly in a folder."""
     if not folder.is_dir():
         return ()
-    there = (path for path in folder.iterdir() if path.suffix.lower() in IMAGES)
-    return tuple(sorted(path.name for path in there if not path.name.startswith(".")))
+    images = (path for path in folder.iterdir() if path.suffix.lower() in IMAGES)
+    return tuple(sorted(path.name for path in images if not path.name.startswith(".")))
 
 
 def first(files: Iterable[str]) -> str:
-    """Name the first ten.
+    """Name the first ten files.
 
     >>> first(["b.jpg", "a.jpg"]), first(map(str, range(99)))[-16:]
     ('a.jpg, b.jpg', '17 and 89 others')
@@ -106,7 +106,7 @@ def first(files: Iterable[str]) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """Write a number and a word.
+    """Format a number and a noun.
 
     >>> count(1, "file"), count(1200, "file")
     ('1 file', '1,200 files')
@@ -115,5 +115,5 @@ def count(number: int, what: str) -> str:
 
 
 def may_write(folder: Path) -> bool:
-    """Whether files may be put here: a folder without any right to write is left as it is."""
+    """Whether files may be written here: a folder without any right to write is unchanged."""
     return os.access(folder, os.W_OK) and bool(folder.stat().st_mode & 0o222)

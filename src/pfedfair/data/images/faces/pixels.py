@@ -1,4 +1,4 @@
-"""Small square pictures of a list of image files, kept beside them."""
+"""Small square versions of image files, cached next to them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from pfedfair._util.files import atomic
 from pfedfair.data.images.faces.layout import count, first, may_write
 
-KEPT = ("names", "sizes", "times", "reasons", "pixels")
+STORED = ("names", "sizes", "times", "reasons", "pixels")
 
 
 def read_pixels(
@@ -25,7 +25,7 @@ def read_pixels(
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """Return pixels ``(k, 3, side, side)`` of readable images, which these are, and notes.
 
-    They are kept in `home`, with every image's size and time: one that has changed is read again.
+    They are cached in `home`, with every image's size and time: a changed image is read again.
     """
     cache = home / f"pixels-{side}.npz"
     stats = [(images / file).stat() for file in files]
@@ -41,29 +41,29 @@ def read_pixels(
                 on_work(done, len(todo))
         if may_write(home):
             values = (np.array(files), sizes, times, np.array(reasons), array)
-            with atomic(cache) as beside, beside.open("wb") as file:
-                np.savez(file, allow_pickle=False, **dict(zip(KEPT, values, strict=True)))
+            with atomic(cache) as temporary, temporary.open("wb") as file:
+                np.savez(file, allow_pickle=False, **dict(zip(STORED, values, strict=True)))
         else:
             notes.append(f"{home} may not be written to: its pixels are read again each time.")
-    whole = np.flatnonzero([not reason for reason in reasons])
-    if len(whole) < len(files):
-        array = array[whole]
+    readable = np.flatnonzero([not reason for reason in reasons])
+    if len(readable) < len(files):
+        array = array[readable]
         bad = [f"{f} ({reason})" for f, reason in zip(files, reasons, strict=True) if reason]
         notes.append(f"{count(len(bad), 'image')} cannot be read and left out: {first(bad)}.")
-    return array, whole, tuple(notes)
+    return array, readable, tuple(notes)
 
 
 def _stored(
     cache: Path, files: Sequence[str], sizes: np.ndarray, times: np.ndarray, side: int
 ) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """What is known of these files: pixels, why some have none, and the rows to be read."""
+    """Return the cached pixels, why some images have none, and the rows to be read."""
     array = np.zeros((len(files), 3, side, side), np.uint8)
     reasons, todo = [""] * len(files), np.arange(len(files))
     try:
         with cache.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            names, old_sizes, old_times, old_reasons, pixels = (stored[key] for key in KEPT)
+            names, old_sizes, old_times, old_reasons, pixels = (stored[key] for key in STORED)
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
-        return array, reasons, todo  # none, or a broken one, which is written again
+        return array, reasons, todo  # no cache, or a damaged one, which is written again
     if pixels.shape != (len(names), 3, side, side) or pixels.dtype != np.uint8:
         return array, reasons, todo
     at = {name: row for row, name in enumerate(names.tolist())}
@@ -78,7 +78,7 @@ def _stored(
 
 
 def _picture(path: Path, side: int) -> tuple[np.ndarray | int, str]:
-    """The centre of an image as ``(3, side, side)``, or 0 and why it cannot be read."""
+    """Return the centre of an image ``(3, side, side)``, or 0 and why it cannot be read."""
     from PIL import Image
 
     from pfedfair.data.images.embed import BadImage, open_image

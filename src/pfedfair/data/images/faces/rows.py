@@ -1,4 +1,4 @@
-"""From a folder of faces to a data set: rows, inputs and labels together."""
+"""Create a data set from a folder of faces: rows, inputs and labels."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Columns:
     """The label and the sensitive columns, as the user wrote them."""
 
     label: str
     sensitive: tuple[str, ...]
 
     @classmethod
-    def of(cls, label: str, sensitive: str) -> Asked:
+    def of(cls, label: str, sensitive: str) -> Columns:
         return cls(label, tuple(sensitive.split(",")))
 
     def resolve(self, table: pd.DataFrame, labels: Labels, source: Source) -> tuple[str, ...]:
@@ -64,10 +64,10 @@ class Asked:
         return label, *groups
 
 
-def read_rows(source: Source, labels: Labels, asked: Asked, options: Options) -> Rows:
+def read_rows(source: Source, labels: Labels, wanted: Columns, options: Options) -> Rows:
     """Read the embeddings or pixels of a folder, and the labels of the same rows."""
     if options.pixels is not None:
-        return _from_images(source, labels, asked, options)
+        return _from_images(source, labels, wanted, options)
     found = inputs.candidates(source)
     if options.with_images and source.files:
         found = inputs.by_images(found, source)
@@ -80,64 +80,66 @@ def read_rows(source: Source, labels: Labels, asked: Asked, options: Options) ->
     if file is None:
         if options.encoder is None or not source.files:
             raise inputs.no_embeddings(source, found, options.encoder)
-        table, _, more_notes = _labelled(source, labels, asked, options, None)  # before long work
-        file, notes = inputs.compute(source, table["file"].tolist(), options), more_notes
-    columns, array, more = inputs.read(file, source)
-    more = (*more, *stale(source, file.path, columns))
+        table, _, label_notes = _labelled(source, labels, wanted, options, None)  # before long work
+        file, notes = inputs.compute(source, table["file"].tolist(), options), label_notes
+    columns, array, reading = inputs.read(file, source)
+    reading = (*reading, *stale(source, file.path, columns))
     table, disagree = describe(labels, columns["file"].tolist(), columns)
-    names = asked.resolve(table, labels, source)
+    names = wanted.resolve(table, labels, source)
     known, unlabelled = missing_labels(table, names, source, labels, options.skip_missing)
-    notes = (*notes, *more, *disagree, *unlabelled)
+    notes = (*notes, *reading, *disagree, *unlabelled)
     if options.with_images:
         if not source.files:
             raise InputError(f"There are no images of {source.name} in {source.folder}.")
         known = known & table["file"].isin(source.files).to_numpy()
-    if left := _without_row(source, labels, table["file"]):
-        has = "has" if left == 1 else "have"
-        message = f"{count(left, 'image')} in {source.images} {has} no row in {file.path.name}."
+    if number := _without_row(source, labels, table["file"]):
+        has = "has" if number == 1 else "have"
+        message = f"{count(number, 'image')} in {source.images} {has} no row in {file.path.name}."
         notes = (*notes, message)
-    return _kept(table, array, known, file.encoder, names, notes, source)
+    return _make_rows(table, array, known, file.encoder, names, notes, source)
 
 
 def _without_row(source: Source, labels: Labels, files: pd.Series[str]) -> int:
-    """Count the images of the data set that an embeddings file does not have."""
-    left = sorted(set(source.files) - set(files))
-    if labels.in_names and left:
-        return int(labels.of(left).notna().any(axis=1).sum())
-    return len(left)
+    """Count the images of the data set that are not in an embeddings file."""
+    rest = sorted(set(source.files) - set(files))
+    if labels.in_names and rest:
+        return int(labels.of(rest).notna().any(axis=1).sum())
+    return len(rest)
 
 
-def _from_images(source: Source, labels: Labels, asked: Asked, options: Options) -> Rows:
+def _from_images(source: Source, labels: Labels, wanted: Columns, options: Options) -> Rows:
     assert options.pixels is not None
     if not source.files:
         raise InputError(f"There are no images of {source.name} in {source.folder}.")
     assert source.images is not None
     assert source.home is not None
-    columns = _beside(source)
-    table, names, notes = _labelled(source, labels, asked, options, columns)
+    columns = _stored_columns(source)
+    table, names, notes = _labelled(source, labels, wanted, options, columns)
     side = options.pixels
     files = table["file"].tolist()
-    array, whole, more_notes = read_pixels(source.images, files, side, source.home, options.on_work)
-    if not len(whole):
-        raise InputError(more_notes[-1])
-    table = table.iloc[whole].reset_index(drop=True)
+    array, readable, unread = read_pixels(source.images, files, side, source.home, options.on_work)
+    if not len(readable):
+        raise InputError(unread[-1])
+    table = table.iloc[readable].reset_index(drop=True)
     known = np.ones(len(table), bool)
-    return _kept(table, array, known, f"pixels {side}x{side}", names, (*notes, *more_notes), source)
+    return _make_rows(
+        table, array, known, f"pixels {side}x{side}", names, (*notes, *unread), source
+    )
 
 
 def _labelled(
-    source: Source, labels: Labels, asked: Asked, options: Options, columns: pd.DataFrame | None
+    source: Source, labels: Labels, wanted: Columns, options: Options, columns: pd.DataFrame | None
 ) -> tuple[pd.DataFrame, tuple[str, ...], tuple[str, ...]]:
-    """What is known of the images that are there, the columns that are asked for, and notes."""
+    """Return the attributes of the images, the names of label and S, and notes."""
     gone = absent(source, labels, options.skip_missing)
     table, disagree = describe(labels, source.files, columns)
-    names = asked.resolve(table, labels, source)
+    names = wanted.resolve(table, labels, source)
     known, unlabelled = missing_labels(table, names, source, labels, options.skip_missing)
     return table[known].reset_index(drop=True), names, (*gone, *disagree, *unlabelled)
 
 
-def _beside(source: Source) -> pd.DataFrame | None:
-    """Columns of an embeddings file for the images that are there: all of them, if one has them."""
+def _stored_columns(source: Source) -> pd.DataFrame | None:
+    """Return the columns of an embeddings file for the images, if possible of all of them."""
     best: pd.DataFrame | None = None
     for file in inputs.candidates(source):
         names = [c for c in pq.read_schema(file.path).names if c != "embedding"]
@@ -153,7 +155,7 @@ def _beside(source: Source) -> pd.DataFrame | None:
     return best
 
 
-def _kept(
+def _make_rows(
     table: pd.DataFrame,
     array: np.ndarray,
     known: np.ndarray,
@@ -174,15 +176,15 @@ def build(
     name: str,
     labels: Labels,
     options: Options,
-    held: Callable[[pd.DataFrame], Held] = by_split,
+    hold_out: Callable[[pd.DataFrame], Held] = by_split,
     plan: Callable[..., tuple[PaperPlan | None, tuple[str, ...]]] | None = None,
     settings: str = "images",
 ) -> Dataset:
-    """Code labels and groups, and hold out the rows that are for the test."""
+    """Encode labels and groups, and hold out the test rows."""
     y, label_names = label_codes(rows.table, rows.label, labels.words)
     s, group_names = group_codes(rows.table, rows.sensitive, labels.words, options.merge_groups)
-    out, more_notes = held(rows.table)
-    paper, scaled = plan(s, out) if plan and group_names == ("female", "male") else (None, ())
+    held, split_notes = hold_out(rows.table)
+    paper, scaled = plan(s, held) if plan and group_names == ("female", "male") else (None, ())
     return Dataset(
         name=name,
         frame=rows.table,
@@ -199,7 +201,7 @@ def build(
         settings=settings,
         array=rows.array,
         inputs=rows.inputs,
-        held=out,
+        held=held,
         aware=False,
-        notes=(*rows.notes, *more_notes, *scaled),
+        notes=(*rows.notes, *split_notes, *scaled),
     )

@@ -1,4 +1,4 @@
-"""Rows for the test only, and the paper's clients scaled to the rows at hand."""
+"""Hold out test rows, and scale the paper's clients to the available rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pfedfair.data.dataset import PaperPlan
 from pfedfair.data.images.faces.layout import count
 
 Held = tuple[np.ndarray | None, tuple[str, ...]]
-PEOPLE = ("women", "men")
+GROUPS = ("women", "men")
 
 
 def by_split(table: pd.DataFrame) -> Held:
@@ -27,7 +27,7 @@ def by_split(table: pd.DataFrame) -> Held:
 
 
 def both_sides(held: np.ndarray, what: str) -> Held:
-    """Hold nothing out if that would leave nothing for one of the sides."""
+    """Hold nothing out if this would leave training or test without rows."""
     if held.any() and not held.all():
         return held, ()
     side = "the test" if held.all() else "training"
@@ -35,29 +35,29 @@ def both_sides(held: np.ndarray, what: str) -> Held:
 
 
 def by_identity(identity: pd.Series[Any]) -> np.ndarray:
-    """Hold out a third of the people, always the same ones.
+    """Hold out a third of the persons, always the same ones.
 
-    A person's side hangs on a hash of the identity's number, not on who else is there.
+    A person's side depends only on a hash of the identity number.
     """
     side = {i: sha256(str(i).encode()).digest()[0] % 3 == 0 for i in identity.unique()}
     return identity.map(side).to_numpy(bool)
 
 
 def on_both_sides(identity: pd.Series[Any], held: np.ndarray) -> tuple[str, ...]:
-    """Say how many people are both in training and in the test."""
+    """Return a note on persons who are both in training and in the test."""
     both = set(identity[held].dropna()) & set(identity[~held].dropna())
     if not both:
         return ()
-    who = f"{len(both):,} {'person is' if len(both) == 1 else 'people are'}"
-    return (f"{who} both in training and in the test by their identity number.",)
+    persons = f"{len(both):,} {'person is' if len(both) == 1 else 'people are'}"
+    return (f"{persons} both in training and in the test by their identity number.",)
 
 
 def paper_plan(
     plan: PaperPlan, title: str, s: np.ndarray, held: np.ndarray | None
 ) -> tuple[PaperPlan | None, tuple[str, ...]]:
-    """Scale the paper's clients down, all by one factor, to the rows that there are.
+    """Scale the paper's clients down, all by one factor, to the available rows.
 
-    Training rows come from those that are not held, test rows from those that are, if any are.
+    With `held`, test rows are the held-out ones and training rows the others.
     """
     have, words = _rows_at_hand(s, held)
     need = _needed(plan, held is not None)
@@ -71,10 +71,10 @@ def paper_plan(
         if min(*small.under, *small.over) < 1:
             break
         if (_needed(small, held is not None) <= have).all():
-            who = f"{int(have[short]):,} {PEOPLE[short[1]]}{words[short[0]]}"
+            rows = f"{int(have[short]):,} {GROUPS[short[1]]}{words[short[0]]}"
             needs = f"the paper's plan needs {int(need[short]):,}"
             message = f"its clients are scaled to {100 * part / step:g} %."
-            return replace(small, scaled=f"{title} here has {who}, {needs}: {message}"), ()
+            return replace(small, scaled=f"{title} here has {rows}, {needs}: {message}"), ()
     return None, (f"{title} here has too few rows for the paper's clients.",)
 
 
@@ -86,7 +86,7 @@ def _scaled(plan: PaperPlan, part: int, of: int) -> PaperPlan:
 
 
 def _rows_at_hand(s: np.ndarray, held: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Rows of S = 0 and 1: in all, or for training and for the test."""
+    """Count the rows of S = 0 and 1: in total, or for training and for the test."""
     if held is None:
         return np.bincount(s, minlength=2)[None], ("",)
     sides = [np.bincount(s[side], minlength=2) for side in (~held, held)]
@@ -94,7 +94,7 @@ def _rows_at_hand(s: np.ndarray, held: np.ndarray | None) -> tuple[np.ndarray, t
 
 
 def _needed(plan: PaperPlan, held: bool) -> np.ndarray:
-    """Rows of S = 0 and 1 that the plan deals: in all, or for training and for the test."""
+    """Count the rows of S = 0 and 1 that the plan needs: in total, or for training and test."""
     counts = np.array([plan.under] * plan.n_under + [plan.over] * plan.n_over)
     tests = np.rint(counts * plan.test_fraction).astype(int)
     train, test = counts.sum(0), tests.sum(0)

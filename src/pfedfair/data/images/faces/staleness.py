@@ -1,4 +1,4 @@
-"""Images that have changed since they were embedded."""
+"""Detect images that have changed since they were embedded."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from pfedfair.data.images.faces.layout import Source, count, first
 
 
 def stale(source: Source, path: Path, columns: pd.DataFrame) -> tuple[str, ...]:
-    """Refuse embeddings of images that are others now, or say how many may be.
+    """Refuse embeddings of changed images; return a note on images that may have changed.
 
-    Only images that are newer than the file are looked at: by their hash, if the file has it.
+    Only images that are newer than the file are checked, by their hash if the file has it.
     """
     later = _newer(source, path, columns["file"].tolist())
     if not later:
         return ()
     assert source.images is not None
-    kept = dict(zip(columns["file"], columns["sha256"], strict=True)) if "sha256" in columns else {}
-    hashed = [name for name in later if isinstance(kept.get(name), str) and kept[name]]
-    changed = [name for name in hashed if _sha256(source.images / name) != kept[name].lower()]
+    hashes = {}
+    if "sha256" in columns:
+        hashes = dict(zip(columns["file"], columns["sha256"], strict=True))
+    hashed = [name for name in later if isinstance(hashes.get(name), str) and hashes[name]]
+    changed = [name for name in hashed if _sha256(source.images / name) != hashes[name].lower()]
     if changed:
         verb = "has" if len(changed) == 1 else "have"
         raise InputError(
@@ -41,16 +43,16 @@ def stale(source: Source, path: Path, columns: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _newer(source: Source, path: Path, rows: Sequence[str]) -> list[str]:
-    """Those images of these rows that were written after the file."""
+    """Return the images of these rows that were written after the file."""
     if source.images is None or not source.files:
         return []
-    made, there = path.stat().st_mtime_ns, set(source.files)
-    able = ((name, os.path.join(source.images, name)) for name in rows if name in there)  # noqa: PTH118
-    return [name for name, image in able if os.stat(image).st_mtime_ns > made]  # noqa: PTH116
+    made, files = path.stat().st_mtime_ns, set(source.files)
+    images = ((name, os.path.join(source.images, name)) for name in rows if name in files)  # noqa: PTH118
+    return [name for name, image in images if os.stat(image).st_mtime_ns > made]  # noqa: PTH116
 
 
 def _sha256(path: Path) -> str:
     try:
         return sha256(path)
     except OSError as error:
-        raise InputError(f"{path} cannot be read: see who may read it.") from error
+        raise InputError(f"{path} cannot be read: see its permissions.") from error

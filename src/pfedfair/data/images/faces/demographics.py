@@ -1,4 +1,4 @@
-"""What UTKFace and FairFace have in common: gender, race and age as columns."""
+"""Gender, race and age as columns, as UTKFace and FairFace have them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def age_bands(years: pd.Series[Any]) -> pd.Series[Any]:
     return pd.Series(np.array(BANDS)[at], index=years.index, dtype=object).where(numbers.notna())
 
 
-def beside(columns: pd.DataFrame) -> pd.DataFrame:
-    """Attributes among the columns of an embeddings file, with the names of the data sets."""
+def read_columns(columns: pd.DataFrame) -> pd.DataFrame:
+    """Read attributes from the columns of an embeddings file, named as in the data sets."""
     low = {str(c).lower(): columns[c] for c in columns}
     table = pd.DataFrame(index=columns.index)
     if "gender" in low:

@@ -1,4 +1,4 @@
-"""People of a run one by one: what was decided, and what the likeliest label would have been."""
+"""Decisions on a run's held-out rows, by its rules and by the likeliest label."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import NormalDist
@@ -18,10 +18,10 @@ from pfedfair.studies import words
 
 
 class Decided(NamedTuple):
-    """The people that a client is measured on: codes of group and label, decisions, scores.
+    """The rows that a client is measured on: codes of group and label, decisions, scores.
 
-    `before` is the likeliest label by the same scores. The score is the chance of the second label,
-    and there is none of more than two.
+    `before` is the likeliest label by the same scores. The score is the probability of the second
+    label; it is None for more than two labels.
     """
 
     s: np.ndarray
@@ -32,33 +32,33 @@ class Decided(NamedTuple):
     weight: np.ndarray | None
 
     def rates(self, groups: int, classes: int, before: bool = False) -> tuple[np.ndarray, ...]:
-        """The rate of the last label in each group, and the ends of its interval."""
-        what = self.before if before else self.after
-        counts = metrics.tally(self.s, self.y, what, groups, classes, self.weight)
-        hits, people = counts[..., -1].sum(-1), counts.sum((-1, -2))
+        """Return the rate of the last label in each group, and the ends of its interval."""
+        codes = self.before if before else self.after
+        counts = metrics.tally(self.s, self.y, codes, groups, classes, self.weight)
+        hits, rows = counts[..., -1].sum(-1), counts.sum((-1, -2))
         with np.errstate(invalid="ignore"):
-            value = hits / people
-        return (value, *intervals.rate(hits, people, intervals.quantile(0.95)))
+            value = hits / rows
+        return (value, *intervals.rate(hits, rows, intervals.quantile(0.95)))
 
 
 def decided(
     run: Run, protocol: str | None = None, clients: Sequence[int] | None = None
 ) -> Iterator[Decided]:
-    """The people of all clients, or of some, as `Run.table` measures them."""
+    """Yield the rows of all clients, or of `clients`, that `Run.table` measures them on."""
     part, table = run.federation.partition, run.federation.table
     _, rows, weighted = measured_rows(part, protocol)
     wide = outputs(table.task.classes)
     likeliest, weight = Likeliest(outputs=wide), run.federation.data.weight
     for i in range(len(rows)) if clients is None else clients:
         own = rows[i]
-        if weighted:  # of a group that the client has nobody of there is nothing to measure
+        if weighted:  # without the groups that the client has no rows of
             own = own[part.shares[i][run.federation.data.s[own]] > 0]
         at, predictor = torch.from_numpy(own), run.predictors[i]
         s = table.s[at]
         z = predictor.logits(table.x[at], s, table.unpack)
         rng = seeds.generator(run.seed, seeds.TIES, i)  # as `count`
-        everybody = len(own) == len(rows[i])
-        after = predictor.rule.decide(z, s, rng) if everybody else _among(run, i, rows[i], own)
+        all_rows = len(own) == len(rows[i])
+        after = predictor.rule.decide(z, s, rng) if all_rows else _among(run, i, rows[i], own)
         score = probabilities(z[:, :wide].double()).numpy()[:, 1] if wide == 1 else None
         yield Decided(
             s.numpy(), table.y[at].long().numpy(), likeliest.decide(z, s, rng).numpy(),
@@ -67,18 +67,18 @@ def decided(
 
 
 def _among(run: Run, i: int, rows: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return decisions on some of the rows, with their random draws among all of them."""
+    """Return decisions on the rows `own`, with their random draws among all `rows`."""
     table, at = run.federation.table, torch.from_numpy(rows)
     rng = seeds.generator(run.seed, seeds.TIES, i)
-    made = run.predictors[i].decide(table.x[at], table.s[at], rng, table.unpack).numpy()
-    return np.asarray(made[np.isin(rows, own)])
+    decisions = run.predictors[i].decide(table.x[at], table.s[at], rng, table.unpack).numpy()
+    return np.asarray(decisions[np.isin(rows, own)])
 
 
 def differing(run: Run, which: Sequence[int], protocol: str | None = None) -> Mapping[int, str]:
-    """Say of some clients how their people clearly differ from all others', by the same label.
+    """Describe how the rows of the clients `which` clearly differ from all others'.
 
-    By the rates of the likeliest label in each group. Where everybody's held-out rows measure all
-    clients, there is no such difference.
+    By the rates of the likeliest label in each group. Where all clients are measured on the same
+    held-out rows, there is no such difference.
     """
     _, _, weighted = measured_rows(run.federation.partition, protocol)
     data, task = run.federation.data, run.federation.table.task
@@ -88,19 +88,19 @@ def differing(run: Run, which: Sequence[int], protocol: str | None = None) -> Ma
         metrics.tally(one.s, one.y, one.before, task.groups, task.classes, one.weight)
         for one in decided(run, protocol)
     ])  # fmt: skip
-    hits, people = counts[..., -1].sum(-1), counts.sum((-1, -2))
-    sure = NormalDist().inv_cdf(1 - 0.025 / (len(which) * task.groups))
-    found = {}
+    hits, rows = counts[..., -1].sum(-1), counts.sum((-1, -2))
+    quantile = NormalDist().inv_cdf(1 - 0.025 / (len(which) * task.groups))
+    texts = {}
     for i in which:
-        others = hits.sum(0) - hits[i], people.sum(0) - people[i]
-        low, high = intervals.difference(hits[i], people[i], *others, sure)
+        others = hits.sum(0) - hits[i], rows.sum(0) - rows[i]
+        low, high = intervals.difference(hits[i], rows[i], *others, quantile)
         clear = np.flatnonzero((low > 0) | (high < 0))
         if len(clear):
-            z = int(clear[np.argmax(people[i][clear])])
-            here, there = hits[i, z] / people[i, z], others[0][z] / others[1][z]
-            found[int(i)] = (
-                f"its people differ from other clients' ({data.label_names[-1]} is likeliest for "
-                f"{words.percent(here)} % of {data.group_names[z]} here, {words.percent(there)} % "
-                "elsewhere)"
+            z = int(clear[np.argmax(rows[i][clear])])
+            here, elsewhere = hits[i, z] / rows[i, z], others[0][z] / others[1][z]
+            texts[int(i)] = (
+                f"its rows differ from other clients' ({data.label_names[-1]} is likeliest for "
+                f"{words.percent(here)} % of {data.group_names[z]} here, "
+                f"{words.percent(elsewhere)} % elsewhere)"
             )
-    return found
+    return texts
