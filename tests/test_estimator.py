@@ -69,9 +69,9 @@ def test_it_is_what_train_gives(frame, fitted):
         own = run.predictors[i]
         x = federation.table.x[rows]
         np.testing.assert_allclose(
-            chances[rows], own.chances(x, s, federation.table.unpack), atol=1e-7
+            chances[rows], own.chances(x, s, federation.table.encoder), atol=1e-7
         )
-        z = own.logits(x, s, federation.table.unpack)[:, 0].double().numpy()
+        z = own.logits(x, s, federation.table.encoder)[:, 0].double().numpy()
         np.testing.assert_allclose(scores[rows, 1], 1 / (1 + np.exp(-z)), atol=1e-12)
     sure = chances.max(1) == 1
     assert sure.mean() > 0.9

@@ -201,7 +201,7 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         def decide(model: PersonalModel, x: Tensor, s: Tensor) -> np.ndarray:
             draws = cast(np.random.Generator, columns.RowDraws(x.numpy(), self._draw_seed))
-            return model.predictor.decide(x, s, draws, model.encoder.unpack).numpy()
+            return model.predictor.decide(x, s, draws, model.encoder).numpy()
 
         codes = self._each(X, sensitive_features, clients, decide)
         return np.asarray(self.classes_[codes])
@@ -216,7 +216,7 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """
 
         def chances(model: PersonalModel, x: Tensor, s: Tensor) -> np.ndarray:
-            return model.predictor.chances(x, s, model.encoder.unpack).double().numpy()
+            return model.predictor.chances(x, s, model.encoder).double().numpy()
 
         return self._each(X, sensitive_features, clients, chances)
 
@@ -226,7 +226,7 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Return the chance of each of `classes_` by the model's scores, before any rule."""
 
         def chances(model: PersonalModel, x: Tensor, s: Tensor) -> np.ndarray:
-            logits = model.predictor.logits(x, s, model.encoder.unpack).double()
+            logits = model.predictor.logits(x, s, model.encoder).double()
             if len(self.classes_) == 2:
                 logits = torch.nn.functional.pad(logits[:, :1], (1, 0))
             return logits[:, : len(self.classes_)].softmax(1).numpy()

@@ -26,6 +26,12 @@ STORED = (torch.uint8, torch.float16)  # types in which large inputs are stored,
 CHUNK = 25  # clients at a time: with small networks 25 take a tenth less than 10, 50 no less
 
 
+def unpack(x: Tensor, encoder: inputs.Inputs | None) -> Tensor:
+    """Return the inputs of rows as a network takes them, float32, from what the encoder packed."""
+    x = x if encoder is None else encoder.unpack(x)
+    return x.float() if x.dtype in STORED else x
+
+
 class Table(NamedTuple):
     """Encoded rows: inputs ``(n, ...)``, labels and groups ``(n,)``, and the task.
 
@@ -42,11 +48,7 @@ class Table(NamedTuple):
 
     def inputs(self, rows: Tensor | np.ndarray | slice) -> Tensor:
         """Return the inputs of rows by their numbers, as a network takes them, float32."""
-        return self.unpack(self.x[rows])
-
-    def unpack(self, x: Tensor) -> Tensor:
-        x = x if self.encoder is None else self.encoder.unpack(x)
-        return x.float() if x.dtype in STORED else x
+        return unpack(self.x[rows], self.encoder)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -189,7 +191,8 @@ def stack(table: Table, rows: Sequence[np.ndarray]) -> Batch:
 def gather(table: Table, index: np.ndarray, weight: np.ndarray) -> Batch:
     """Lay out rows by their numbers."""
     flat = torch.from_numpy(index.ravel())
-    x = table.unpack(table.x.index_select(0, flat).view(*index.shape, *table.x.shape[1:]))
+    rows = table.x.index_select(0, flat).view(*index.shape, *table.x.shape[1:])
+    x = unpack(rows, table.encoder)
     y = table.y.index_select(0, flat).view(index.shape)
     s = table.s.index_select(0, flat).view(index.shape)
     return Batch(x, y, s, shares(table, flat.view(index.shape), torch.from_numpy(weight)))

@@ -70,7 +70,7 @@ def test_trees_look_at_columns_as_they_are_and_at_levels_by_their_labels():
     model.fit(x[rows], y[rows])
     ours = run.personal_model(0)
     z = ours.predictor.logits(
-        torch.from_numpy(ours.encoder.pack(frame)), federation.table.s, ours.encoder.unpack
+        torch.from_numpy(ours.encoder.pack(frame)), federation.table.s, ours.encoder
     )
     np.testing.assert_allclose(z[:, 0], model.decision_function(x), atol=2e-5)
     assert federation.encoder.width > len(cells)  # as other methods see them, still

@@ -201,4 +201,9 @@ def test_scores_of_a_tables_rows_are_logits_of_their_inputs(groups, hidden, enco
     for network in (one, Both(one, other)):
         w, rows = network.init(rng), torch.from_numpy(rng.permutation(90)[:70])
         baseline = network.logits(w[None], table.inputs(rows)[None], table.s[rows][None])[0]
-        torch.testing.assert_close(network.scores(w, table, rows), baseline, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            network.scores(w, table.x[rows], table.s[rows], table.encoder),
+            baseline,
+            rtol=1e-5,
+            atol=1e-5,
+        )

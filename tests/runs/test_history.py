@@ -57,7 +57,7 @@ def test_the_last_row_is_what_clients_have(federation):
 
     def predict(i, rows):
         own = run.predictors[i]
-        chances = own.chances(table.x[rows], table.s[rows], table.unpack)[:, 1].numpy()
+        chances = own.chances(table.x[rows], table.s[rows], table.encoder)[:, 1].numpy()
         return chances, chances > 0.5
 
     found = run.history.iloc[-1][["accuracy", "ddp"]].to_numpy(float)

@@ -83,7 +83,7 @@ def _cell(kind: str, value: float, category: str) -> Any:
 
 def _logit(model: PersonalModel, rows: pd.DataFrame, s: np.ndarray) -> np.ndarray:
     x = torch.from_numpy(model.encoder.pack(rows))
-    z = model.predictor.logits(x, torch.from_numpy(s), model.encoder.unpack)
+    z = model.predictor.logits(x, torch.from_numpy(s), model.encoder)
     logit: np.ndarray = z[:, 0].double().numpy()
     return logit
 

@@ -149,7 +149,8 @@ class Clients:
         rows, width = torch.as_tensor(self.rows[i]), max(1, self.table.width)
         at_once = MEASURED_ROWS if self.network.measured else max(1, SCORED_INPUTS // width)
         parts = torch.split(rows, at_once)
-        return torch.cat([self.network.scores(w, self.table, part) for part in parts])
+        x, s, encoder = self.table.x, self.table.s, self.table.encoder
+        return torch.cat([self.network.scores(w, x[part], s[part], encoder) for part in parts])
 
     def label_blocks(self) -> list[tuple[int, Tensor]]:
         """Return the number of outputs, and all rows' labels, of each part of a model."""

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from pfedfair._util.errors import InputError, option
-from pfedfair.federation import Table
+from pfedfair.data.tables.encoder import Inputs
+from pfedfair.federation import unpack
 
 Buffers = dict[str, Tensor]  # memory that is reused
 Slope = Callable[[Tensor], Tensor]  # from logits to d(loss)/d(logits)
@@ -37,9 +38,9 @@ class Network(Protocol):
     def logits(self, w: Tensor, x: Tensor, s: Tensor) -> Tensor:
         """Compute the outputs of every row's model on that row's samples."""
 
-    def scores(self, w: Tensor, table: Table, rows: Tensor) -> Tensor:
-        """Compute the outputs of one model ``(p,)`` for rows of a table, ``(n, outputs)``."""
-        return self.logits(w[None], table.inputs(rows)[None], table.s[rows][None])[0]
+    def scores(self, w: Tensor, x: Tensor, s: Tensor, encoder: Inputs | None = None) -> Tensor:
+        """Compute the outputs of one model ``(p,)`` for packed rows `x`, ``(n, outputs)``."""
+        return self.logits(w[None], unpack(x, encoder)[None], s[None])[0]
 
     def vjp(self, w: Tensor, x: Tensor, s: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Compute the logits, and the map from d(loss)/d(logits) to d(loss)/d(w), ``(rows, p)``."""

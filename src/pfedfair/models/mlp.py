@@ -16,8 +16,8 @@ from torch import Tensor
 
 from pfedfair._native import kernel
 from pfedfair.data import task
+from pfedfair.data.tables.encoder import Inputs
 from pfedfair.data.tables.piecewise import Piecewise
-from pfedfair.federation import Table
 from pfedfair.models.base import Buffers, Network, Slope, group_inputs
 
 Layer = tuple[int, int, int]  # start in a model's row, fan-in, fan-out
@@ -58,16 +58,15 @@ class MLP(Network):
             return kernel.logits(self.widths, self.groups, w, x, s)
         return self._layers_on(w, x, s)[-1]
 
-    def scores(self, w: Tensor, table: Table, rows: Tensor) -> Tensor:
-        if not self.linear or not isinstance(table.encoder, Piecewise):
-            return super().scores(w, table, rows)
+    def scores(self, w: Tensor, x: Tensor, s: Tensor, encoder: Inputs | None = None) -> Tensor:
+        if not self.linear or not isinstance(encoder, Piecewise):
+            return super().scores(w, x, s, encoder)
         weight, bias = (part[0] for part in unfold(w[None], self.layers[0]))
-        cells, s = (tensor.index_select(0, rows) for tensor in (table.x, table.s))
-        found = table.encoder.basis.times(cells, weight[:, : table.width])
+        found = encoder.basis.times(x, weight[:, : encoder.width])
         if not self.groups:
             return found.add_(bias)
         groups = group_inputs(torch.arange(self.groups), self.groups, w.dtype)
-        return found.add_((groups @ weight[:, table.width :].T + bias).index_select(0, s))
+        return found.add_((groups @ weight[:, encoder.width :].T + bias).index_select(0, s))
 
     def gradient(
         self, w: Tensor, x: Tensor, s: Tensor, slope: Slope, buffers: Buffers | None = None

@@ -57,7 +57,8 @@ class Measure:
     def __call__(self, w: Tensor) -> dict[str, float]:
         """Measure the model `w`."""
         table, task = self.federation.table, self.federation.table.task
-        scores = [self.network.scores(w, table, rows).detach() for rows in self.pieces]
+        x, s, encoder = table.x, table.s, table.encoder
+        scores = [self.network.scores(w, x[k], s[k], encoder).detach() for k in self.pieces]
         logits = torch.cat(scores)[:, : outputs(task.classes)]
         decided = logits.argmax(1) if logits.shape[1] > 1 else (logits[:, 0] > 0).long()
         shape = (len(self.federation), task.groups, task.classes, task.classes)

@@ -58,7 +58,7 @@ def personalise(
     server = {at[len("server.") :]: value for at, value in saved.tensors.items()
               if at.startswith("server.")} | {"w": saved.tensors["w"]}  # fmt: skip
     rng = seeds.generator(saved.about["seed"], seeds.GUARANTEE)
-    logits = model.predictor.logits(x, s, saved.encoder.unpack)
+    logits = model.predictor.logits(x, s, saved.encoder)
     rule = algorithm.newcomer(server, logits, s, rng, saved.task)
     key = draws.of_client(model.key, name)
     model = replace(saved.model(model.predictor.theta, rule, name), key=key)

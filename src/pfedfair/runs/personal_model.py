@@ -80,7 +80,7 @@ class PersonalModel:
         With a decision rule they are the probabilities of its decisions.
         """
         x, s = self._inputs(X, sensitive_features)
-        return self.predictor.chances(x, s, self.encoder.unpack).numpy()
+        return self.predictor.chances(x, s, self.encoder).numpy()
 
     def predict(
         self,
@@ -115,7 +115,7 @@ class PersonalModel:
         x, s = self._inputs(X, sensitive_features)
         if ids is None:
             rng = np.random.default_rng(random_state)
-            return self.predictor.decide(x, s, rng, self.encoder.unpack).numpy()
+            return self.predictor.decide(x, s, rng, self.encoder).numpy()
         if len(encoded := [id_bytes(id) for id in ids]) != len(x):
             raise InputError(f"There are {len(encoded)} ids for {len(x)} rows.")
         return self.outcomes(x, s, lambda rows: [encoded[row] for row in rows]).code
@@ -146,7 +146,7 @@ class PersonalModel:
 
         Random draws are made from the ids and the key.
         """
-        z = self.predictor.logits(x, s, self.encoder.unpack)
+        z = self.predictor.logits(x, s, self.encoder)
         chances = self.predictor.rule.draw_chances(z, s)
         drawn = np.flatnonzero((chances.max(1).values < 1).numpy())
         draw = np.zeros(len(x))
@@ -161,7 +161,7 @@ class PersonalModel:
         return logits[:, : outputs(self.task.classes)]
 
     def _logits(self, x: Tensor, s: Tensor) -> Tensor:
-        return self._of_labels(self.predictor.logits(x, s, self.encoder.unpack))
+        return self._of_labels(self.predictor.logits(x, s, self.encoder))
 
     def _inputs(self, X: pd.DataFrame, sensitive_features: Any) -> tuple[Tensor, Tensor]:
         given, columns = sensitive_features, self.sensitive_column

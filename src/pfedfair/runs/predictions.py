@@ -17,11 +17,12 @@ from torch import Tensor
 from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import read_parquet
+from pfedfair.data.tables.encoder import Inputs
 from pfedfair.data.task import outputs
 from pfedfair.federation import Federation, Table
 from pfedfair.models import probabilities
 from pfedfair.partition import Partition
-from pfedfair.runs.predictor import Predictor, Unpack, scored
+from pfedfair.runs.predictor import Predictor, scored
 
 NAME = "predictions.parquet"
 LOGIT = "logit"  # columns of a network's outputs begin with it
@@ -132,7 +133,7 @@ class StoredPredictor(Predictor):
     def scores_as(self, other: Predictor) -> bool:
         return False
 
-    def logits(self, x: Tensor, s: Tensor, unpack: Unpack = Tensor.float) -> Tensor:
+    def logits(self, x: Tensor, s: Tensor, encoder: Inputs | None = None) -> Tensor:
         place = torch.searchsorted(self.rows, x).clamp(max=len(self.rows) - 1)
         if not torch.equal(self.rows[place], x):
             raise InputError("The run has no scores of these rows: train again.")

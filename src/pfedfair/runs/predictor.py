@@ -1,6 +1,6 @@
 """A predictor is a scorer and a rule: from a row's inputs and group to a decision."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pfedfair._util import seeds
+from pfedfair.data.tables.encoder import Inputs
 from pfedfair.federation import Table
 from pfedfair.metrics import one_decision, tally
 from pfedfair.models import Network
@@ -16,35 +17,33 @@ from pfedfair.rules import Rule
 
 ROWS_AT_ONCE = 2048  # of 4096 the inputs leave the cache
 FIRST_ROWS = 64  # that show two decisions, most of the time
-Unpack = Callable[[Tensor], Tensor]  # from what an encoder packed to inputs
 
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
     """A client's predictor: the network with its parameters `theta` ``(p,)``, and the rule.
 
-    `x` are inputs, or packed rows that `unpack` turns into inputs, a part at a time.
+    `x` are inputs, or rows as an `encoder` packed them.
     """
 
     network: Network
     theta: Tensor
     rule: Rule
 
-    def logits(self, x: Tensor, s: Tensor, unpack: Unpack = Tensor.float) -> Tensor:
+    def logits(self, x: Tensor, s: Tensor, encoder: Inputs | None = None) -> Tensor:
         """Return the scores of rows, ``(n, outputs)``."""
         parts = zip(torch.split(x, ROWS_AT_ONCE), torch.split(s, ROWS_AT_ONCE), strict=True)
-        return torch.cat([self.network.logits(self.theta[None], unpack(a)[None], b[None])[0]
-                          for a, b in parts])  # fmt: skip
+        return torch.cat([self.network.scores(self.theta, a, b, encoder) for a, b in parts])
 
-    def chances(self, x: Tensor, s: Tensor, unpack: Unpack = Tensor.float) -> Tensor:
+    def chances(self, x: Tensor, s: Tensor, encoder: Inputs | None = None) -> Tensor:
         """Return the probability of every decision, ``(n, classes)``."""
-        return self.rule.chances(self.logits(x, s, unpack), s)
+        return self.rule.chances(self.logits(x, s, encoder), s)
 
     def decide(
-        self, x: Tensor, s: Tensor, rng: np.random.Generator, unpack: Unpack = Tensor.float
+        self, x: Tensor, s: Tensor, rng: np.random.Generator, encoder: Inputs | None = None
     ) -> Tensor:
         """Return the decision for every row, ``(n,)``, randomised where the rule says so."""
-        return self.rule.decide(self.logits(x, s, unpack), s, rng)
+        return self.rule.decide(self.logits(x, s, encoder), s, rng)
 
     def scores_as(self, other: Self) -> bool:
         """Return whether rows of the two may be scored in one pass: by one model."""
@@ -80,7 +79,7 @@ def scored(
             number += len(rows[last])
             last += 1
         own = torch.from_numpy(np.concatenate(rows[first:last]))
-        logits = predictors[first].logits(table.x[own], table.s[own], table.unpack)
+        logits = predictors[first].logits(table.x[own], table.s[own], table.encoder)
         yield from torch.split(logits, [len(of_client) for of_client in rows[first:last]])
         first = last
 

@@ -313,14 +313,14 @@ class Run:
                 "those of each client's own model."
             )
         table, at = self.federation.table, torch.from_numpy(rows)
-        logits = self.predictors[client].logits(table.x[at], table.s[at], table.unpack)
+        logits = self.predictors[client].logits(table.x[at], table.s[at], table.encoder)
         return torch.sigmoid(logits[:, 0]).double().numpy()
 
     @cached_property
     def _scores(self) -> np.ndarray:
         """The global model's scores of all rows."""
         table, scorer = self.federation.table, Predictor(self.network, self.fitted.w, Likeliest())
-        logits = scorer.logits(table.x, table.s, table.unpack)
+        logits = scorer.logits(table.x, table.s, table.encoder)
         return torch.sigmoid(logits[:, 0]).double().numpy()
 
     @cached_property

@@ -55,7 +55,7 @@ def decided(
             own = own[part.shares[i][run.federation.data.s[own]] > 0]
         at, predictor = torch.from_numpy(own), run.predictors[i]
         s = table.s[at]
-        z = predictor.logits(table.x[at], s, table.unpack)
+        z = predictor.logits(table.x[at], s, table.encoder)
         rng = seeds.generator(run.seed, seeds.TIES, i)  # as `count`
         all_rows = len(own) == len(rows[i])
         after = predictor.rule.decide(z, s, rng) if all_rows else _among(run, i, rows[i], own)
@@ -70,7 +70,7 @@ def _among(run: Run, i: int, rows: np.ndarray, own: np.ndarray) -> np.ndarray:
     """Return decisions on the rows `own`, with their random draws among all `rows`."""
     table, at = run.federation.table, torch.from_numpy(rows)
     rng = seeds.generator(run.seed, seeds.TIES, i)
-    decisions = run.predictors[i].decide(table.x[at], table.s[at], rng, table.unpack).numpy()
+    decisions = run.predictors[i].decide(table.x[at], table.s[at], rng, table.encoder).numpy()
     return np.asarray(decisions[np.isin(rows, own)])
 
 

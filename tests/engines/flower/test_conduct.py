@@ -184,7 +184,7 @@ def crowd(tmp_path_factory):
         grid = consortium.grid("fedavg", spoil, **more)
         w = conduct(grid).server["w"]
         network = choose_network(consortium.federation, make_algorithm(grid.run_config))
-        z = Predictor(network, w, Likeliest()).logits(table.x, table.s, table.unpack)[:, 0]
+        z = Predictor(network, w, Likeliest()).logits(table.x, table.s, table.encoder)[:, 0]
         held = np.concatenate(consortium.federation.partition.test)
         return float(((z > 0).float() == table.y)[held].float().mean())
 

@@ -132,12 +132,12 @@ def outcome(
     w = load_file(server / "model.safetensors")["w"]
     apart = max(float((theta - fitted.theta).abs().max()), float((w - fitted.w).abs().max()))
     differ, (x, _, s, *_) = [], federation.table
-    unpack = federation.table.unpack
+    encoder = federation.table.encoder
     for i, rows in enumerate(federation.partition.test):
         local_predictor = Predictor(network, fitted.theta[i], fitted.rules[i])
         predictors = (local_predictor, load_model(folders[i], 0).predictor)
         local_decisions, site_decisions = (
-            predictor.decide(x[rows], s[rows], seeds.generator(seed, seeds.TIES, i), unpack)
+            predictor.decide(x[rows], s[rows], seeds.generator(seed, seeds.TIES, i), encoder)
             for predictor in predictors
         )
         differ.append((local_decisions != site_decisions).double())
