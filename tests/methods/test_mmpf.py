@@ -257,7 +257,7 @@ def test_a_client_without_one_group_trains():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"groups": "all_clients"}, "Unknown groups 'everyone'"),
+        ({"groups": "everyone"}, "Unknown groups 'everyone'"),
         ({"mu_step": 1.0}, r"mu_step must be in \[0, 1\), got 1"),
         ({"K_min": 0}, "K_min must be at least 1, got 0"),
     ],

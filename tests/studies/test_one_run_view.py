@@ -40,10 +40,10 @@ def test_who_keeps_the_target():
 def test_one_decision_for_everybody_is_no_merit():
     shown = view(results(one_decision=[True, True, False, False], ddp=[0.0, 0.0, 0.04, 0.3]))
     assert (
-        "3 of 4 clients are within it, 2 of them because everybody gets the same decision; clearly"
+        "3 of 4 clients are within it, 2 of them because all rows get the same decision; clearly"
     ) in shown.tables[0].lines[0]
     (note,) = shown.notes
-    assert note.startswith("on held-out rows everybody gets the same decision at client a, b:")
+    assert note.startswith("all held-out rows get the same decision at client a, b:")
     (note,) = view(results(one_decision=True)).notes
     assert "at every client:" in note
 
@@ -60,7 +60,7 @@ def test_too_few_people_to_tell():
     assert cells["d"][-2:] == ["few", ".600"]
     assert ".040 [.000, .500]" in cells["c"]
     (note,) = shown.notes
-    assert note == "too few rows on held-out rows: client d (3 of women)."
+    assert note == "too few held-out rows of a group: client d (3 of women)."
 
 
 def test_a_client_without_a_group_is_not_one_of_few():

@@ -153,7 +153,7 @@ def test_scores_cover_every_method_for_clients_and_walk_from_accurate_to_fair():
     assert {spec.plan.clients for spec in specs} == {None, 20, 50}
     assert all(spec.validated and spec.plan.validation for spec in specs)
     for row in {spec.name for spec in specs}:
-        each = levels(row, scores.MANY)
+        each = levels(row, scores.FEWER_ETAS)
         for name in each[0]:
             values = [level[name] for level in each]
             assert values == sorted(values, reverse=name != "eta")

@@ -19,9 +19,11 @@ def test_verdicts():
     assert judge(("b", "a", "mean_ddp")).startswith("holds: b has lower mean DDP than a: -0.020")
     assert judge(("a", "b", "mean_accuracy"), shift=0.0).startswith("no clear difference")
     one = judge(("b", "a", "mean_accuracy"), seeds=1)
-    assert one == "one seed cannot tell: b has higher mean accuracy than a: +2.0 percentage points"
+    assert (
+        one == "not clear with one seed: b has higher mean accuracy than a: +2.0 percentage points"
+    )
     one = judge(("b", "a", "mean_ddp"), seeds=1)
-    assert one == "one seed cannot tell: b has lower mean DDP than a: -0.020"
+    assert one == "not clear with one seed: b has lower mean DDP than a: -0.020"
     assert parts.judged(two_methods(), [("a", "nobody", "mean_ddp")]) == ()
 
 
@@ -69,7 +71,7 @@ def test_the_summary_has_what_is_in_its_file():
 def test_models_that_predict_one_class_are_named():
     frame = two_methods()
     frame["collapsed"] = frame["method"] == "b"
-    assert comparison(frame).notes == ("models that predict one class for everybody: b on d (8).",)
+    assert comparison(frame).notes == ("models that predict one class for all rows: b on d (8).",)
 
 
 def test_one_class_for_held_out_rows_only_is_told_apart():

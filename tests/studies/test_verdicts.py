@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pfedfair.studies import verdicts
-from pfedfair.studies.verdicts import ABOVE, FEW, KINDS, NONE, SAME, UNSURE, WITHIN
+from pfedfair.studies.verdicts import ABOVE, FEW, KINDS, NONE, SAME, UNCLEAR, WITHIN
 
 NAN = float("nan")
 
@@ -42,10 +42,10 @@ def test_one_does_not_and_the_reason_is_said():
     frame = clients(GOOD, GOOD, BAD, GOOD, GOOD)
     text, found, why = said(frame, known_to=[0.01, 0.01, 0.061, 0.01, 0.01])
     assert found[2] == ABOVE
-    assert why[2] == "its training rows tell its gap to ±0.061 only"
+    assert why[2] == "its training rows determine its gap to ±0.061 only"
     assert text == (
         "4 of 5 sites keep a gap (DDP) of at most 0.05 with 95 % confidence; client c clearly does "
-        "not, because its training rows tell its gap to ±0.061 only."
+        "not, because its training rows determine its gap to ±0.061 only."
     )
     text, _, why = said(frame, known_to=[0.01] * 5)
     assert why[2] == verdicts.UNKNOWN
@@ -60,15 +60,14 @@ def test_what_cannot_be_told_is_not_counted_as_kept():
         (NAN, NAN, NAN, 0, False),
     )  # fmt: skip
     text, found, why = said(frame)
-    assert found == [WITHIN, UNSURE, FEW, SAME, NONE]
+    assert found == [WITHIN, UNCLEAR, FEW, SAME, NONE]
     assert text == (
         "1 of 5 sites keeps a gap (DDP) of at most 0.05 with 95 % confidence; at client b it is "
-        "not clear; client c has too few rows; client d gives everybody the same "
-        "decision, which is no merit; client e has people of one group only."
+        "not clear; client c has too few rows; client d gives all rows the same "
+        "decision, which is no merit; client e has rows of one group only."
     )
     assert why[1] == (
-        "its interval [.000, .090] reaches above 0.05: its 80 people of the smaller group tell no "
-        "more"
+        "its interval [.000, .090] reaches above 0.05: it has 80 rows of the smaller group"
     )
 
 
@@ -83,7 +82,7 @@ def test_bad_luck_is_a_reason_where_it_can_be_one():
     near = (0.07, 0.051, 0.089, 200, False)
     _, _, why = said(clients(*[GOOD] * 39, near))
     assert why[-1] is not None
-    assert why[-1].startswith("maybe bad luck")
+    assert why[-1].startswith("maybe by chance")
     for rows in ([*[GOOD] * 39, (0.3, 0.25, 0.35, 200, False)], [*[GOOD] * 30, *[near] * 10]):
         _, _, why = said(clients(*rows))
         assert why[-1] == verdicts.UNKNOWN
@@ -109,7 +108,7 @@ def test_everybody_has_one_verdict(rows, target):
         elif high <= target:
             expected = WITHIN
         else:
-            expected = ABOVE if low > target else UNSURE
+            expected = ABOVE if low > target else UNCLEAR
         assert verdict == expected
         assert (reason is None) == (verdict == WITHIN)
     assert text.startswith(("All", "The only", f"{found.count(WITHIN)} of {len(rows)} site"))
