@@ -23,7 +23,6 @@ from pfedfair.engines.local import one_thread
 from pfedfair.methods import Method
 from pfedfair.methods.defaults import make
 from pfedfair.runs import PersonalModel, columns, train
-from pfedfair.runs.model import pack
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -300,7 +299,7 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             s = model.codes(groups)
         elif self.groups_ and model.task.aware:
             raise InputError("S is an input of the model: give sensitive_features.")
-        x, groups_of = torch.from_numpy(pack(model.encoder, frame)), torch.from_numpy(s)
+        x, groups_of = torch.from_numpy(model.pack(frame)), torch.from_numpy(s)
         found = np.zeros(0)
         for name, rows in self._owners(frame, clients).items():
             some = compute(self.models_[name], x[rows], groups_of[rows])

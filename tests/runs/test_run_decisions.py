@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import pfedfair as pff
 from made_people import people
-from pfedfair.data.tables import stream
+from pfedfair.data.tables import reading
 from pfedfair.runs import draws
 from pfedfair.runs.decisions import decide_file, reader_of
 from pfedfair.runs.model import read_model
@@ -58,7 +58,7 @@ def decide(folder, rows, tmp_path, kind="csv", client="site 1", **options):
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_the_models_decisions_scores_and_rules(run, folder, rows, tmp_path, kind, monkeypatch):
-    monkeypatch.setattr(stream, "ROWS", 37)
+    monkeypatch.setattr(reading, "ROWS", 37)
     found, summary = decide(folder, rows, tmp_path, kind, id="nr")
     model = run.personal_model("site 1")
     assert list(found) == ["row", "nr", "decision", "score", "chance", "rule", "problem"]
@@ -149,11 +149,11 @@ def test_groups_that_are_codes_however_written(coded, cells, size, tmp_path_fact
     """A loop over cells is the oracle."""
     folder, crowd = coded
     rows = crowd.iloc[: len(cells)].assign(s=cells)
-    before, stream.ROWS = stream.ROWS, size
+    before, reading.ROWS = reading.ROWS, size
     try:
         found, _ = decide(folder, rows, tmp_path_factory.mktemp("codes"), client="north")
     finally:
-        stream.ROWS = before
+        reading.ROWS = before
     for cell, problem in zip(cells, found["problem"], strict=True):
         known = cell.strip().lstrip("0") in ("1", "2", "1.0")
         empty = cell in ("", "?")

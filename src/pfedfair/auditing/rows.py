@@ -12,7 +12,7 @@ import pandas as pd
 
 from pfedfair._util.errors import InputError, has_column, known
 from pfedfair.data.tables.cells import canonical, factor, floats, order
-from pfedfair.data.tables.table import read_table
+from pfedfair.data.tables.reading import read_typed
 
 MOST_CLASSES = 20
 MOST_GROUPS = 100
@@ -47,7 +47,7 @@ def read(
     table: pd.DataFrame | str | Path, columns: Mapping[str, Any], positive: Any = None
 ) -> tuple[pd.DataFrame, Rows]:
     """Read a table, and encode the columns of an audit by their roles."""
-    frame = read_table(Path(table)) if isinstance(table, str | Path) else table
+    frame = read_typed(Path(table)) if isinstance(table, str | Path) else table
     frame = frame.rename(columns=str).reset_index(drop=True)
     attributes, score = columns["sensitive"], columns["score"]
     roles = {"the label": columns["label"], "the prediction": columns["prediction"],

@@ -24,7 +24,7 @@ Client = Annotated[Text, "The client whose model it is, by its name."]
 @unfold
 def predict(
     run: Folder,
-    input: Annotated[Path, "Rows to decide on, .csv or .parquet; labels are not needed."],
+    input: Annotated[Path, "Rows to decide on, in any format that train reads, without labels."],
     output: Annotated[Path, "Where the decisions go, .csv or .parquet."],
     client: Client = None,
     client_column: Annotated[Text, "The column that says which client a row belongs to."] = None,
@@ -37,6 +37,10 @@ def predict(
     keep_columns: Annotated[
         Text, "Columns to copy to the output, with commas between; or all."
     ] = None,
+    force: Annotated[
+        bool,
+        "Decide on rows with cells that contradict training too, as if these cells were missing.",
+    ] = False,
     overwrite: Annotated[bool, "Write over an output that is there."] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -46,10 +50,10 @@ def predict(
     """
     check_output(output, overwrite, input)
     secret = draws.key_from_text(key) if key is not None else None
-    reader = decisions.reader_of(read_model(run), client, client_column, id, secret)
+    reader = decisions.reader_of(read_model(run), client, client_column, id, secret, force=force)
     with terminal.notes(quiet):
         if keep_columns is not None:
-            every = reader.open(input).rows.columns if keep_columns == "all" else None
+            every = reader.open(input).table.columns if keep_columns == "all" else None
             reader = replace(reader, keep=tuple(every or options.names(keep_columns)))
         opened = reader.open(input)  # may refuse: no bar yet
     with terminal.progress(f"{input.name}", 1.0, quiet) as advance, one_thread():

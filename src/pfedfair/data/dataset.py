@@ -14,6 +14,7 @@ import pandas as pd
 from pfedfair._util.errors import InputError, has_column
 from pfedfair._util.notebook import abbreviate, block
 from pfedfair.data.tables.bands import Bands, check_bands
+from pfedfair.data.tables.formats import Formats
 from pfedfair.data.tables.groups import columns_of, cross
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Dataset:
     keep: tuple[str, ...] = ()  # columns that the user never excludes
     weight: np.ndarray | None = field(default=None, repr=False)  # of each row; their mean is 1
     bands: Bands = field(default_factory=dict)  # of sensitive numbers, see `from_frame`
+    formats: Formats = field(default_factory=Formats, repr=False)  # of numbers and dates in text
+    as_written: Mapping[str, pd.Series] = field(default_factory=dict, repr=False)  # see `cells_of`
 
     def __len__(self) -> int:
         return len(self.y)
@@ -129,6 +132,10 @@ class Dataset:
             paper_plan=None,
             bands=cuts,
         )
+
+    def cells_of(self, column: str) -> pd.Series:
+        """Return a column's cells as they were, even if numbers do not hold all that they say."""
+        return self.as_written.get(column, self.frame[column])
 
     @cached_property
     def digest(self) -> str:

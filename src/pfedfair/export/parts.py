@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from pfedfair.data.tables.basis import MISSING
-from pfedfair.data.tables.cells import EMPTY as MISSING_WORDS
+from pfedfair.data.tables.cells import MISSING as MISSING_WORDS
 from pfedfair.data.tables.cells import WHOLE
 from pfedfair.data.tables.encoder import MISSING as MISSING_CATEGORY
 from pfedfair.data.tables.encoder import Encoder
@@ -19,7 +19,7 @@ from pfedfair.models import MLP, Bias, Both, Network
 from pfedfair.models.mlp import unfold
 from pfedfair.rules import Likeliest, Rule, Thresholds
 
-NOTHING = [*sorted(MISSING_WORDS), "NaN", "None", "<NA>"]  # texts of missing values
+NOTHING = MISSING_WORDS  # texts of missing values
 
 
 def spellings(words: Sequence[str], missing: int) -> dict[str, int]:

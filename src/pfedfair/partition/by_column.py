@@ -49,7 +49,7 @@ class ByColumn(Plan):
                 f"Column '{self.column}' is the label or the sensitive attribute: it cannot say "
                 "which client a row belongs to."
             )
-        clients = clients_of(data.frame[self.column])
+        clients = clients_of(data.cells_of(self.column))
         able = np.ones(len(data), bool) if data.held is None else ~data.held
         size = {name: int(able[rows].sum()) for name, rows in clients.items()}
         small = [name for name in clients if size[name] < (self.min_rows or FEWEST)]

@@ -37,6 +37,7 @@ def card_of(run: Run) -> dict[str, Any]:
         "bands": {column: list(edges) for column, edges in data.bands.items()},
         "positive": data.label_names[1] if len(data.label_names) == 2 else None,
         "columns": dict(run.columns),
+        "formats": data.formats.to_dict(),
         "values": run.values,
         "seed": run.seed,
         "shared_conditional": part.shared_conditional,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,13 +15,15 @@ import torch
 from pfedfair._util.errors import InputError, has_column, option
 from pfedfair.data.tables import bands
 from pfedfair.data.tables.arrays import COLUMN
-from pfedfair.data.tables.cells import factor
+from pfedfair.data.tables.cells import factor, written
 from pfedfair.data.tables.dates import base_of
+from pfedfair.data.tables.formats import NumberFormat
+from pfedfair.data.tables.reading import TableFile, open_table
 from pfedfair.data.tables.sink import sink
-from pfedfair.data.tables.stream import Rows
 from pfedfair.runs.model import Saved
-from pfedfair.runs.personal_model import Decisions, PersonalModel, describe_unseen
+from pfedfair.runs.personal_model import Decisions, PersonalModel, describe_unseen, id_bytes
 
+ODD_CELLS, ODD_SHARE = 10, 0.05  # of a column that contradict training: refused
 NAMED = 5  # problems that are listed one by one
 DIFFERENT = 1000  # problems that are counted one by one
 
@@ -35,12 +36,18 @@ class Summary:
     drawn: int = 0  # randomised decisions
     decided: Counter[tuple[str, str]] = field(default_factory=Counter)  # by group and decision
     problems: Counter[str] = field(default_factory=Counter)
+    odd: Counter[str] = field(default_factory=Counter)  # cells that contradict training, by column
+    examples: dict[str, str] = field(default_factory=dict)  # of these cells, in words
     rare: Counter[str] = field(default_factory=Counter)  # new or rare values, by column
     empty: Counter[str] = field(default_factory=Counter)  # missing values, by column
+    forced: bool = False  # whether cells that contradict training count as missing
 
     def notes(self) -> list[str]:
         """Describe the problems of rows."""
         texts = describe_unseen(self.rare, self.empty)
+        if self.forced and self.odd:
+            odd = "; ".join(f"{self.examples[c]} ({n:,} cells)" for c, n in self.odd.items())
+            texts.insert(0, f"Decided all the same, as if these cells were missing: {odd}.")
         if n := sum(self.problems.values()):
             named = [f"{problem} ({m:,})" for problem, m in self.problems.most_common(NAMED)]
             others = len(self.problems) - len(named)
@@ -48,6 +55,16 @@ class Summary:
             rows = f"{n:,} row{'s have' if n > 1 else ' has'} no decision"
             texts.append(f"{rows}: {'; '.join(named)}. The column 'problem' says which.")
         return texts
+
+    def check(self) -> None:
+        """Refuse a file that contradicts the training rows in more than a few cells."""
+        for column, n in self.odd.items():
+            if n >= ODD_CELLS and n > ODD_SHARE * self.rows and not self.forced:
+                raise InputError(
+                    f"{self.examples[column]}, and so are {n:,} of {self.rows:,} cells: write them "
+                    f"as in training, or say {option('force', True)} to take them as missing "
+                    "values; nothing was written."
+                )
 
     def table(self, groups: Sequence[str], labels: Sequence[str]) -> pd.DataFrame:
         """Return each group's number of rows with a decision, and its rate of every decision."""
@@ -61,7 +78,7 @@ class Summary:
 class Opened(NamedTuple):
     """A file with all required columns, and the names of its sensitive ones."""
 
-    rows: Rows
+    table: TableFile
     sensitive: list[str]
 
 
@@ -78,12 +95,15 @@ class Reader:
         The column that identifies rows; without it their inputs do.
     keep
         Columns that are copied to the output.
+    force
+        Decide on rows with cells that contradict training, as if these were missing.
     """
 
     models: dict[str, PersonalModel]
     client: str | None = None
     id: str | None = None
     keep: tuple[str, ...] = ()
+    force: bool = False
 
     @property
     def any(self) -> PersonalModel:
@@ -98,31 +118,26 @@ class Reader:
     def aware(self) -> bool:
         return self.any.task.aware
 
-    def inputs(self, existing: Collection[str] = ()) -> tuple[list[str], set[str]]:
-        """Return the columns that the encoder takes, and which of them are read as text.
-
-        A name of the form of a date's part is a column if it is among the `existing` ones.
-        """
+    def inputs(self) -> tuple[list[str], set[str]]:
+        """Return the columns that the encoder takes, and those that any program writes alike."""
         names = getattr(self.any.encoder, "names", None)
         if names is None:
             if len(self.any.encoder.shape) > 1:
                 raise InputError("The model takes images: no table has its inputs.")
             return [COLUMN], set()
         numbers, categories = names
-        base = {
-            name: name if name in existing else base_of(name)[0] for name in (*numbers, *categories)
-        }
-        words = {base[name] for name in categories}
-        words |= {base[name] for name in numbers if base[name] != name}
-        return list(dict.fromkeys(base.values())), words
+        formats = self.any.input_formats.columns
+        columns = [name if name in formats or base_of(name)[0] not in formats else base_of(name)[0]
+                   for name in (*numbers, *categories)]  # fmt: skip
+        return list(dict.fromkeys(columns)), {c for c, f in formats.items() if f == NumberFormat()}
 
     def open(self, path: Path) -> Opened:
         """Check that a file has all columns; return it with the names of its sensitive ones."""
         clashes = [name for name in self.copied if name in self.results()]
         if clashes:
             raise InputError(f"The output has a column '{clashes[0]}' of its own: rename yours.")
-        rows = Rows.open(path, self.inputs()[0])
-        for column in self.inputs(rows.columns)[0]:
+        rows = open_table(path)
+        for column in self.inputs()[0]:
             has_column(column, rows.columns, "in the rows, an input of the model")
         for column in ([self.client] if self.client else []) + self.copied:
             has_column(column, rows.columns, "in the rows")
@@ -149,39 +164,44 @@ def decide_file(
     on_part: Callable[[float], None] = lambda done: None,
 ) -> Summary:
     """Decide on every row of a file; write a row for each to `output`, in the same order."""
-    rows, sensitive = opened
-    needed, words = reader.inputs(rows.columns)
-    text_only = [*sensitive, *([reader.client] if reader.client else [])]
-    columns = list(dict.fromkeys([*needed, *text_only]))
-    summary = Summary()
+    table, sensitive = opened
+    needed, plain = reader.inputs()
+    columns = [*needed, *sensitive, *([reader.client] if reader.client else []), *reader.copied]
+    summary = Summary(forced=reader.force)
     with sink(output) as write:
-        for frame, copy in rows.parts(columns, {*words, *text_only}, reader.copied, on_part):
-            write(_decided(reader, frame, copy, sensitive, summary))
+        for frame in table.parts(columns, plain - {*sensitive, *reader.copied}, on_part):
+            write(_decided(reader, frame, sensitive, summary))
+            summary.check()
         if not summary.rows:
             frame = pd.DataFrame({c: pd.Series(dtype=object) for c in columns})
-            copy = pd.DataFrame({c: pd.Series(dtype=object) for c in reader.copied})
-            write(_decided(reader, frame, copy, sensitive, summary))
+            write(_decided(reader, frame, sensitive, summary))
     return summary
 
 
 def _decided(
-    reader: Reader, frame: pd.DataFrame, copy: pd.DataFrame, sensitive: list[str], summary: Summary
+    reader: Reader, frame: pd.DataFrame, sensitive: list[str], summary: Summary
 ) -> pd.DataFrame:
     """Return the output for a part of the rows; add it to the summary."""
     n, shared = len(frame), reader.any
+    copy = {c: _copied(frame[c]) for c in reader.copied}
+    raw, (frame, odd) = frame, shared.input_formats.convert(frame)
     names, problem = list(reader.models), Texts(n)
     client = np.zeros(n, dtype=np.int64)
     if reader.client:
-        codes, words = factor(frame[reader.client])
+        codes, words = factor(raw[reader.client])
         names, client = [*words, ""], codes % (len(words) + 1)  # -1 is the last, ""
         for k in np.flatnonzero(np.bincount(client, minlength=1)).tolist():
             if names[k] not in reader.models:
                 why = f"the run has no client '{names[k]}'" if names[k] else ""
                 problem.add(why or f"{reader.client} is empty", client == k)
     if reader.id:
-        missing = (copy[reader.id].str.strip() == "").to_numpy(bool)
-        problem.add(f"{reader.id} is empty", missing)
-    s = groups_of(shared, frame, sensitive, problem)
+        problem.add(f"{reader.id} is empty", factor(raw[reader.id])[0] < 0)
+    for column, cells in odd.items():
+        summary.odd[column] += int(cells.rows.sum())
+        summary.examples.setdefault(column, cells.words(column))
+        if not reader.force:
+            problem.add(cells.words(column), cells.rows)
+    s = groups_of(shared, raw, sensitive, problem)
     valid = np.flatnonzero(problem.codes == 0)
     code, chance, rule = np.full(n, -1), np.full(n, np.nan), Texts(n)
     scores = np.full((n, len(shared.label_names)), np.nan)
@@ -193,14 +213,14 @@ def _decided(
         summary.empty.update(empty)
         for k, of_client in _by_value(client[valid]):
             model, at, x = reader.models[names[k]], valid[of_client], packed[of_client]
-            ids = copy[reader.id].iloc[at] if reader.id else None
+            ids = raw[reader.id].iloc[at] if reader.id else None
             outcomes = _outcomes(model, x, s[at], ids)
             code[at], chance[at], scores[at] = outcomes.code, outcomes.chance, outcomes.scores
             applied = model.predictor.rule.applied(model.label_names, model.group_names)
             rule.codes[at] = np.array([rule.number(words) for words in applied])[s[at]]
     _count(summary, shared, n, code, s, chance, problem)
     columns: dict[str, Any] = {"row": np.arange(summary.rows - n, summary.rows)}
-    columns |= {str(c): copy[c].array for c in copy}
+    columns |= {c: cells.array for c, cells in copy.items()}
     if reader.client:
         columns["client"] = _category(client, names)
     labels = shared.label_names
@@ -211,6 +231,11 @@ def _decided(
         columns |= {f"score {label}": scores[:, c] for c, label in enumerate(labels)}
     columns |= {"chance": chance, "rule": rule.category(), "problem": problem.category()}
     return pd.DataFrame(columns)
+
+
+def _copied(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column's cells as text for the output; missing ones are empty."""
+    return pd.Series(written(column).fill_null("").to_pandas(), dtype=object)
 
 
 def _by_value(values: np.ndarray) -> Iterator[tuple[int, np.ndarray | slice]]:
@@ -255,7 +280,7 @@ def _outcomes(model: PersonalModel, x: np.ndarray, s: np.ndarray, ids: pd.Series
     def ids_of(rows: np.ndarray) -> list[bytes]:
         """Identify rows by their ids; without, by all inputs of the model."""
         if ids is not None:
-            return [str(id).strip().encode() for id in ids.iloc[rows]]
+            return [id_bytes(id) for id in ids.iloc[rows]]
         return [x[row].tobytes() + int(s[row]).to_bytes(2) for row in rows]
 
     return model.outcomes(torch.from_numpy(x), torch.from_numpy(s), ids_of)
@@ -286,12 +311,15 @@ def groups_of(
     if not columns or n == 0:
         return np.zeros(n, dtype=np.int64)
     several, named_values = [], []
-    for column, edges in zip_longest(columns, model.bands[: len(columns)], fillvalue=()):
+    called = model.sensitive_column.split(",")
+    for k, column in enumerate(columns):
+        edges = model.bands[k] if k < len(model.bands) else ()
+        format = model.formats.columns.get(called[k])
         codes, words = factor(frame[column])
         problem.add(f"{column} is empty", codes < 0)
         codes, words = codes % (len(words) + 1), [*words, ""]  # -1 is the last
         if edges:  # what is in no band stays what it is, and is a problem
-            band, _ = bands.band_indices(frame[column], edges)
+            band, _ = bands.band_indices(frame[column], edges, format)
             codes = np.where(band < 0, codes, band + len(words))
             words = [*words, *bands.names(edges)]
         several.append(codes)
@@ -318,6 +346,7 @@ def reader_of(
     id: str | None = None,
     key: bytes | None = None,
     keep: Sequence[str] = (),
+    force: bool = False,
 ) -> Reader:
     """Return a reader with one client's model, by its name, or with all and a client column."""
     names = saved.clients
@@ -333,4 +362,4 @@ def reader_of(
         saved.of_client(k, copy=False) for k in range(len(names))]  # fmt: skip
     if key is not None:
         models = [replace(model, key=key) for model in models]
-    return Reader({model.name: model for model in models}, client_column, id, tuple(keep))
+    return Reader({model.name: model for model in models}, client_column, id, tuple(keep), force)

@@ -17,6 +17,7 @@ from pfedfair._util.errors import InputError
 from pfedfair._util.files import atomic, first_line, read_json, sha256, write_json
 from pfedfair.data.tables import encoder as inputs
 from pfedfair.data.tables.bands import list_edges
+from pfedfair.data.tables.formats import Formats
 from pfedfair.data.task import Task
 from pfedfair.engines.collection import is_shared
 from pfedfair.federation import client_number
@@ -24,12 +25,11 @@ from pfedfair.methods import Method
 from pfedfair.models import Network
 from pfedfair.rules import Likeliest, Rule
 from pfedfair.runs.draws import key_of
-from pfedfair.runs.personal_model import PersonalModel, UnseenWarning, pack
+from pfedfair.runs.personal_model import PersonalModel, UnseenWarning
 from pfedfair.runs.predictor import Predictor
 
 __all__ = [
-    "FORMAT", "PersonalModel", "Saved", "UnseenWarning", "load_model", "pack", "read_model",
-    "write_model",
+    "FORMAT", "PersonalModel", "Saved", "UnseenWarning", "load_model", "read_model", "write_model",
 ]  # fmt: skip
 
 FORMAT = 4  # of run.json
@@ -114,6 +114,7 @@ class Saved:
             tuple(about["group_names"]), tuple(about["label_names"]),
             about.get("sensitive_column", ""), about.get("values", {}), name, self.key,
             list_edges(about.get("bands", {}), about.get("sensitive_column", "")),
+            Formats.from_dict(about.get("formats", {})),
         )  # fmt: skip
 
     @property
@@ -193,7 +194,7 @@ def _all(tensor: Tensor, test: Callable[[Tensor], Tensor]) -> bool:
 # The types of a card's optional fields; lists are of names.
 CARD = {"dataset": str, "sensitive_column": str, "seed": int, "key": str, "command": str,
         "sha256": str, "shared_conditional": bool, "one_model": bool, "algorithm": dict,
-        "columns": dict, "data": dict,
+        "columns": dict, "data": dict, "formats": dict,
         "values": dict, "bands": dict, "group_names": list, "label_names": list, "clients": list,
         "facts": list}  # fmt: skip
 
@@ -219,6 +220,7 @@ def _check_card(saved: Saved) -> None:
     if about.get("seed", 0) < 0:
         raise ValueError("seed must be 0 or more")
     bytes.fromhex(about.get("key", ""))
+    Formats.from_dict(about.get("formats", {}))
 
 
 def _check_numbers(saved: Saved) -> None:

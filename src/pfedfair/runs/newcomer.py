@@ -17,11 +17,11 @@ from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
 from pfedfair.data.tables.aliases import select_sensitive
 from pfedfair.runs import draws
-from pfedfair.runs.model import PersonalModel, pack, read_model, write_model
+from pfedfair.runs.model import PersonalModel, read_model, write_model
 
 # The fields of the run's card that a new client's card has.
 FROM_RUN = ("dataset", "group_names", "label_names", "sensitive_column", "positive", "columns",
-        "values", "seed", "data", "versions")  # fmt: skip
+        "formats", "values", "seed", "data", "versions")  # fmt: skip
 
 
 def personalise(
@@ -54,7 +54,7 @@ def personalise(
     s = torch.from_numpy(model.codes(given))
     if len(s) == 0:
         raise InputError("There are no rows to make a model for.")
-    x = torch.from_numpy(pack(saved.encoder, rows))
+    x = torch.from_numpy(model.pack(rows))
     server = {at[len("server.") :]: value for at, value in saved.tensors.items()
               if at.startswith("server.")} | {"w": saved.tensors["w"]}  # fmt: skip
     rng = seeds.generator(saved.about["seed"], seeds.GUARANTEE)

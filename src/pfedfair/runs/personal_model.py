@@ -16,6 +16,8 @@ from pfedfair.data.tables import encoder as inputs
 from pfedfair.data.tables.aliases import has_sensitive, select_sensitive
 from pfedfair.data.tables.bands import cut
 from pfedfair.data.tables.cells import DECIMAL, WHOLE, canonical
+from pfedfair.data.tables.dates import base_of
+from pfedfair.data.tables.formats import DateFormat, Formats, refuse
 from pfedfair.data.task import Task, outputs
 from pfedfair.models import probabilities
 from pfedfair.rules.base import decide_by
@@ -61,6 +63,7 @@ class PersonalModel:
     name: str = ""
     key: bytes = b""
     bands: tuple[tuple[float, ...], ...] = ()  # of each sensitive number, see `bands.list_edges`
+    formats: Formats = field(default_factory=Formats)  # of the training rows' numbers and dates
 
     @cached_property
     def classes_(self) -> np.ndarray:
@@ -175,7 +178,31 @@ class PersonalModel:
                     f"{rows}."
                 )
         s = np.zeros(len(X), np.int64) if given is None else self.codes(given)
-        return torch.from_numpy(pack(self.encoder, X)), torch.from_numpy(s)
+        return torch.from_numpy(self.pack(X)), torch.from_numpy(s)
+
+    def pack(self, rows: Any) -> np.ndarray:
+        """Pack the inputs of rows, read as the training rows were.
+
+        Refuse cells that were no numbers or dates then, and warn of values that the training rows
+        did not have, or rarely.
+        """
+        if isinstance(rows, pd.DataFrame):
+            rows, odd = self.input_formats.convert(rows)
+            refuse(odd, len(rows))
+        packed = self.encoder.pack(rows)
+        for text in describe_unseen(*self.encoder.unseen(rows, packed)):
+            warnings.warn(text, UnseenWarning, stacklevel=5)
+        return packed
+
+    @cached_property
+    def input_formats(self) -> Formats:
+        """The formats of the inputs; those of older runs, and of typed data sets, are the usual."""
+        numbers, categories = getattr(self.encoder, "names", ((), ()))
+        given = self.formats.columns
+        parts = [base_of(c)[0] for c in (*numbers, *categories) if base_of(c)[1]]
+        dates = [c for c in parts if c not in given or isinstance(given[c], DateFormat)]
+        usual = Formats.usual((c for c in numbers if not base_of(c)[1] or c in given), dates)
+        return Formats({**usual.columns, **given})
 
     @cached_property
     def groups_of(self) -> dict[str, int]:
@@ -191,9 +218,12 @@ class PersonalModel:
         Numbers of an attribute with bands are cut as in training.
         """
         columns, names = pd.DataFrame(sensitive_features), self.group_names
-        for name, edges in zip(list(columns), self.bands, strict=False):
+        called = self.sensitive_column.split(",")
+        for name, edges, of in zip(list(columns), self.bands, called, strict=False):
             if edges:
-                columns[name] = cut(columns[name], edges, "sensitive_features").astype(object)
+                format = self.formats.columns.get(of)
+                bands = cut(columns[name], edges, "sensitive_features", format)
+                columns[name] = bands.astype(object)
         texts = [columns[name].map(lambda v: canonical(v) or "").to_numpy(object)
                  for name in columns]  # fmt: skip
         values = pd.Series([" x ".join(row) for row in zip(*texts, strict=True)], dtype=object)
@@ -216,14 +246,6 @@ class UnseenWarning(UserWarning):
     """Rows to decide on have values that are new or rare in the training rows."""
 
 
-def pack(encoder: inputs.Inputs, rows: Any) -> np.ndarray:
-    """Pack the inputs of rows; warn of values that the training rows did not have, or rarely."""
-    packed = encoder.pack(rows)
-    for text in describe_unseen(*encoder.unseen(rows, packed)):
-        warnings.warn(text, UnseenWarning, stacklevel=4)
-    return packed
-
-
 def describe_unseen(rare: Mapping[str, int], empty: Mapping[str, int]) -> list[str]:
     """Describe new, rare and missing values: how many cells of which columns have them."""
     texts = []
@@ -239,10 +261,8 @@ def describe_unseen(rare: Mapping[str, int], empty: Mapping[str, int]) -> list[s
 
 
 def id_bytes(id: Any) -> bytes:
-    """Return the bytes of an id, the same for an integer, its float and its text."""
-    if isinstance(id, float | np.floating) and float(id).is_integer():
-        id = int(id)
-    return str(id).strip().encode()
+    """Return the bytes of an id: of its canonical spelling, the same for 1, 1.0, "1" and "0001"."""
+    return (canonical(id) or "").encode()
 
 
 def _is_number(text: str) -> bool:

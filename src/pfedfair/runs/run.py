@@ -362,7 +362,7 @@ class Run:
         return PersonalModel(
             predictor, self.federation.encoder, self.federation.table.task, data.group_names,
             data.label_names, data.sensitive_column, self.values, name, self.key,
-            list_edges(data.bands, data.sensitive_column),
+            list_edges(data.bands, data.sensitive_column), data.formats,
         )  # fmt: skip
 
     @cached_property

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import pfedfair as pff
 from pfedfair.data.tables.cells import canonical, factor, floats, order
-from pfedfair.data.tables.dates import are_dates, column_of, part_of, parts_of
+from pfedfair.data.tables.dates import column_of, part_of, parts_of
+from pfedfair.data.tables.formats import DateFormat, infer
 
 CODES = st.lists(st.integers(-5, 400), min_size=1, max_size=30)
 
@@ -45,7 +46,7 @@ def test_a_blank_cell_says_nothing_about_the_others(cells):
         ("?", None), ("NaN", None), (np.bool_(True), "True"), ("false", "False"), (-0.0, "0"),
         ("-07", "-7"), (np.float32(2), "2"), (1e300, str(int(1e300))), (0.25, "0.25"),
         (".25", "0.25"), ("1e5", "1e5"), ("12345678901234567890", "12345678901234567890"),
-        ("A1", "A1"), (" red ", "red"), ("None", "None"), (np.inf, "inf"),
+        ("A1", "A1"), (" red ", "red"), ("None", None), (np.inf, "inf"),
         (datetime.date(2024, 1, 31), "2024-01-31"),
     ],
 )  # fmt: skip
@@ -91,9 +92,16 @@ def test_dates_have_the_parts_that_python_says(times, text):
 
 
 def test_only_dates_are_dates():
-    assert are_dates(["2024-01-31", "2023/12/01", "2024-01-31 10:00", "2024-01-31T10:00:00+02:00"])
-    for words in ([], ["2024-01-31", "late"], ["20240131"], ["31.01.2024"], ["2024-13-01"]):
-        assert not are_dates(words)
+    def found(words):
+        return infer(pd.DataFrame({"d": pd.Series(words, dtype=str)}), ["d"])[0].columns.get("d")
+
+    iso = ["2024-01-31", "2023/12/01", "2024-01-31 10:00", "2024-01-31T10:00:00+02:00"]
+    assert found(iso) == DateFormat("ymd")
+    assert found(["31.01.2024", "1.2.2023 10:30"]) == DateFormat("dmy")
+    assert found(["01/31/2024", "02/03/2024"]) == DateFormat("mdy")
+    assert found(["31/01/2024", "02/03/2024"]) == DateFormat("dmy")
+    for words in ([], ["2024-01-31", "late"], ["2024-13-01"], ["01/02/2024", "03/04/2024"]):
+        assert found(words) is None
 
 
 def test_parts_that_are_the_same_for_all_are_left_out():

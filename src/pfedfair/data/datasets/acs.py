@@ -15,7 +15,7 @@ import pandas as pd
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import first_line, only_file
 from pfedfair.data.dataset import Dataset
-from pfedfair.data.tables.reading import read_table
+from pfedfair.data.tables.reading import read_typed
 from pfedfair.data.tables.table import from_frame
 
 NUMBERS = ("AGEP", "SCHL", "WKHP")  # age, schooling (ordered), hours a week
@@ -74,7 +74,7 @@ def _of_census(path: Path) -> pd.DataFrame:
 def _of_table(folder: Path) -> pd.DataFrame:
     """Return the rows of one table: a file, or the only one of its kind in a folder."""
     path = only_file(folder, ("acs*.parquet", "acs*.csv"), "the Census Bureau's psam_pNN.csv")
-    return _columns(read_table(path), path, (STATE, LABEL))[[*COLUMNS, STATE, LABEL]]
+    return _columns(read_typed(path), path, (STATE, LABEL))[[*COLUMNS, STATE, LABEL]]
 
 
 def _columns(frame: pd.DataFrame, path: Path, extra: tuple[str, ...]) -> pd.DataFrame:

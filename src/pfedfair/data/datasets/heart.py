@@ -15,7 +15,7 @@ import pandas as pd
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import only_file
 from pfedfair.data.dataset import Dataset
-from pfedfair.data.tables.reading import read_table
+from pfedfair.data.tables.reading import read_typed
 from pfedfair.data.tables.table import from_frame
 
 FILES = {"cleveland": "Cleveland", "hungarian": "Budapest", "switzerland": "Switzerland",
@@ -52,7 +52,7 @@ def _of_uci(path: Path, hospital: str) -> pd.DataFrame:
 def _of_table(folder: Path) -> pd.DataFrame:
     """Return the patients of one table: a file, or the only one of its kind in a folder."""
     path = only_file(folder, ("heart*.csv",), "UCI's processed.cleveland.data, ...")
-    frame = read_table(path)
+    frame = read_typed(path)
     absent = [c for c in (*NUMBERS, *CODES, SEX, LABEL, HOSPITAL) if c not in frame]
     if absent:
         raise InputError(f"{path} lacks the column {absent[0]}: it is not the heart table.")

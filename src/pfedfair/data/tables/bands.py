@@ -11,6 +11,7 @@ import pandas as pd
 
 from pfedfair._util.errors import InputError, option
 from pfedfair.data.tables.cells import canonical, factor, floats
+from pfedfair.data.tables.formats import Format, NumberFormat
 
 Bands = dict[str, tuple[float, ...]]  # by column: where its bands begin, except the first
 QUARTERS = (0.25, 0.5, 0.75)
@@ -60,12 +61,14 @@ def names(edges: Sequence[float]) -> list[str]:
     return [f"under {text[0]}", *between, f"{text[-1]} and over"]
 
 
-def cut(column: pd.Series[Any], edges: Sequence[float], what: str) -> pd.Series[Any]:
+def cut(
+    column: pd.Series[Any], edges: Sequence[float], what: str, format: Format | None = None
+) -> pd.Series[Any]:
     """Return the ordered bands of a column's numbers; cells that name a band are unchanged.
 
     `what` names the column in the error for other cells.
     """
-    band, odd = band_indices(column, edges)
+    band, odd = band_indices(column, edges, format)
     if odd.any():
         word = column.iloc[int(np.flatnonzero(odd)[0])]
         raise InputError(f"{what} has '{word}', which is in no band: bands are of numbers.")
@@ -73,11 +76,13 @@ def cut(column: pd.Series[Any], edges: Sequence[float], what: str) -> pd.Series[
     return pd.Series(made, index=column.index, name=column.name)
 
 
-def band_indices(column: pd.Series[Any], edges: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+def band_indices(
+    column: pd.Series[Any], edges: Sequence[float], format: Format | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return each cell's band, -1 if it has none, and which cells have a value but no band."""
     called = names(edges)
     codes, words = factor(column)
-    values = floats(column)
+    values = (format or NumberFormat()).read(column).values
     band = np.searchsorted(np.asarray(edges), values, side="right")
     named = np.array([called.index(w) if w in called else -1 for w in [*words, ""]])[codes]
     odd = (codes >= 0) & (named < 0) & np.isnan(values)

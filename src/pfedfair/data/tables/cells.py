@@ -1,7 +1,7 @@
-"""The value of a cell of a table, independent of the program that read it.
+"""The value of a cell of a table, independent of the file or program that it comes from.
 
-The codes 1, "1" and 1.0 are equal; so are True and "true". Cells without a word or number
-are missing values.
+The codes 1, "1", "01" and 1.0 are equal; so are True and "true". One list of words means a missing
+value, in every format.
 """
 
 from __future__ import annotations
@@ -9,16 +9,25 @@ from __future__ import annotations
 import re
 from numbers import Integral, Real
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pfedfair._util.errors import InputError
 
-EMPTY = frozenset({"", "?", "nan", "<na>"})  # words for a missing value
-WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
+# Words for a missing value; "?" is that of older data sets, the others are those of pandas.
+MISSING = (
+    "", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "<na>", "N/A", "NA", "NAN", "NULL", "NaN", "Nan", "None", "n/a", "nan", "null",
+)  # fmt: skip
+WHOLE = re.compile(r"[+-]?\d+(\.0*)?", re.ASCII)
 LARGEST = 1e300  # larger numbers count as this one: sums and differences stay finite
-DECIMAL = re.compile(r"[+-]?((\d+\.\d*|\.\d+)([eE][+-]?\d+)?|\d+[eE][+-]\d+)")  # 1e5 is a code
+# 1e5 is a code
+DECIMAL = re.compile(r"[+-]?((\d+\.\d*|\.\d+)([eE][+-]?\d+)?|\d+[eE][+-]\d+)", re.ASCII)
+_MISSING = frozenset(MISSING)
 
 
 def canonical(cell: Any) -> str | None:
@@ -41,10 +50,10 @@ def canonical(cell: Any) -> str | None:
             return None
         return str(int(number)) if number.is_integer() else repr(number)
     word = str(cell).strip()
-    lower = word.lower()
-    if lower in EMPTY:
+    word = word if word.isascii() else normalize("NFC", word)
+    if word in _MISSING:
         return None
-    if lower in ("true", "false"):
+    if (lower := word.lower()) in ("true", "false"):
         return lower.title()
     if WHOLE.fullmatch(word):
         return str(int(word.partition(".")[0]))
@@ -74,6 +83,13 @@ def factor(column: pd.Series[Any]) -> tuple[np.ndarray, list[str]]:
     return np.array([*order, -1], dtype=np.int64)[codes], list(known)
 
 
+def is_number(column: pd.Series[Any]) -> bool:
+    """Whether a column's type is one of numbers."""
+    types = pd.api.types
+    numeric = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
+    return bool(numeric or types.is_timedelta64_dtype(column))
+
+
 def floats(column: pd.Series[Any]) -> np.ndarray:
     """Return the numbers of a column; NaN where a cell is missing, infinite or no number."""
     if pd.api.types.is_timedelta64_dtype(column):
@@ -88,3 +104,37 @@ def floats(column: pd.Series[Any]) -> np.ndarray:
         values = column.to_numpy(np.float64, na_value=np.nan)
     found = np.where(np.isfinite(values), values, np.nan)
     return np.clip(found, -LARGEST, LARGEST, out=found)
+
+
+def texts(column: pd.Series[Any]) -> pa.Array:
+    """Return a column's cells as text, without blanks around them; missing cells are null."""
+    return pc.utf8_trim_whitespace(written(column))
+
+
+def written(column: pd.Series[Any]) -> pa.Array:
+    """Return a column's cells as text; missing cells are null.
+
+    Numbers are written as briefly as possible: 5.0 as 5.
+    """
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(column.cat.categories.dtype)
+    try:
+        found = pa.array(column, from_pandas=True)
+        found = found if pa.types.is_string(found.type) else found.cast(pa.string())
+    except (pa.ArrowException, TypeError):  # cells of several types
+        try:
+            brief = column.map(_brief, na_action="ignore")
+        except ValueError:
+            raise InputError(
+                f"Column '{column.name}' holds lists or the like: make numbers or words of them, "
+                "or drop it."
+            ) from None
+        found = pa.array(brief, pa.string(), from_pandas=True)
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _brief(cell: Any) -> str:
+    if isinstance(cell, list | dict | tuple | np.ndarray):
+        raise ValueError(cell)
+    whole = isinstance(cell, float | np.floating) and float(cell).is_integer()
+    return str(int(cell)) if whole else str(cell)

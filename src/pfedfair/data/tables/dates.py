@@ -1,50 +1,23 @@
-"""Parts of dates and times: the year is a number; month, weekday and hour are categories."""
+"""Parts of times: the year is a number; month, weekday and hour are categories."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pfedfair._util.errors import InputError
+from pfedfair.data.tables.formats import DateFormat
 
-DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}([ T]\d.*)?")
-ZONE = re.compile(r"(\d:\d\d\S*?) ?(?:[zZ]|[+-]\d\d(?::?\d\d)?)$")
-MOST = 1000  # words that are examined
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 PARTS = ("year", "month", "weekday", "hour")
 
 
-def are_dates(words: list[str], mostly: float = 1.0) -> bool:
-    """Whether texts, or most of them, are dates such as 2024-01-31, perhaps with times."""
-    sample = words[:: max(1, len(words) // MOST)]
-    like = [word for word in sample if DATE.fullmatch(word)]
-    least = max(mostly * len(sample), 1)
-    return len(like) >= least and int(read(pd.Series(like)).notna().sum()) >= least
-
-
-def read(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return the local times of a column; cells that cannot be read are missing."""
-    codes, times = _times(column)
-    return pd.Series(times.take(codes).array, index=column.index)
-
-
 def _times(column: pd.Series[Any]) -> tuple[np.ndarray, pd.Series[Any]]:
-    """Number the distinct cells of a column; return the numbers, and the time of each."""
-    if pd.api.types.is_datetime64_any_dtype(column):
-        codes, seen = pd.factorize(column.dt.tz_localize(None), use_na_sentinel=False)
-        return codes, pd.Series(seen)
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(column.cat.categories.dtype)
-    words = column
-    if not isinstance(column.dtype, pd.StringDtype):
-        words = column.astype(object).where(column.notna(), None).map(str, na_action="ignore")
-    codes, seen = pd.factorize(words, use_na_sentinel=False)
-    each = pd.Series(seen).astype(object)
-    each = each.where(each.notna(), None).str.replace(ZONE, r"\1", regex=True)
-    return codes, pd.to_datetime(each, format="ISO8601", errors="coerce")
+    """Number the distinct times of a column; return the numbers, and each time."""
+    codes, seen = pd.factorize(DateFormat().read(column).values, use_na_sentinel=False)
+    return codes, pd.Series(seen)
 
 
 def name_of(column: str, part: str) -> str:
@@ -89,7 +62,7 @@ def require_column(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
 
 def parts_of(column: pd.Series[Any], every: bool = False) -> list[str]:
     """Return the parts in which the dates of a column differ, or `every` possible part."""
-    times = read(column).dropna()
+    times = _times(column)[1].dropna()
     timed = bool((times.dt.normalize() != times).any())
     able = PARTS if timed else PARTS[:-1]
     return [p for p in able if every or part_of(column, p).nunique() > 1]

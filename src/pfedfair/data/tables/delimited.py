@@ -1,7 +1,7 @@
-"""Read delimited text, whose format is inferred from its content.
+"""Infer the layout of delimited text from its content.
 
-Files may have other separators than commas, decimal commas, byte-order marks, compression, or an
-encoding of Windows. A note reports each uncertain inference.
+Files may have other separators than commas, byte-order marks, compression, or an encoding of
+Windows. A note reports each uncertain inference.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ import gzip
 import io
 import lzma
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import pandas as pd
-
 from pfedfair._util.errors import InputError
+from pfedfair.data.tables.cells import DECIMAL, WHOLE
 
 HEAD = 1 << 18  # characters that are examined
 BLOCK = 1 << 20
@@ -30,14 +28,6 @@ HINT = re.compile(r'"?sep=(.)"?\s*')  # a first line for spreadsheet programs
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 PACKED = {gzip.open: "gzip", bz2.open: "bz2", lzma.open: "xz"}
-SAMPLE = 1000  # words of a column that are examined first
-NUMBERLIKE = re.compile(r"\s*[+-]?[\d.,]+([eE][+-]?\d+)?\s*")
-MOSTLY = 0.95  # of a column's words are written as numbers
-COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?,\d+([eE][+-]?\d+)?\s*")  # 1.234,5
-POINTS = re.compile(r"\s*[+-]?\d{1,3}(\.\d{3})+\s*")  # 1.234, where commas are decimal
-WHOLE = re.compile(r"\s*[+-]?\d+\s*")
-THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(,\d{3})+(\.\d*)?\s*")  # 1,234.5
-UNMARKED = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*")
 
 
 @dataclass(frozen=True)
@@ -50,15 +40,14 @@ class Layout:
     separator: str
     names: tuple[str, ...]
     above: int = 0  # lines above the names
-    decimal: str = "."
     notes: tuple[str, ...] = ()
 
     def options(self) -> dict[str, Any]:
         return {
             "sep": self.separator, "encoding": self.encoding, "compression": self.compression,
-            "decimal": self.decimal, "header": 0, "names": list(self.names),
-            "skiprows": self.above, "index_col": False, "skipinitialspace": True,
-            "low_memory": False,  # else some codes of a column are read as numbers
+            "header": 0, "names": list(self.names), "skiprows": self.above, "index_col": False,
+            "skipinitialspace": True, "keep_default_na": False,
+            "low_memory": False,  # a column has one type
         }  # fmt: skip
 
 
@@ -81,53 +70,6 @@ def look(path: Path) -> Layout:
     names = _names(path, rows)
     packed = PACKED.get(opened)
     return Layout(path, encoding, packed, separator, names, int(bool(hint)), notes=notes)
-
-
-def read(layout: Layout) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Read the whole file; return its columns and notes."""
-    frame = pd.read_csv(layout.path, **layout.options())
-    if layout.separator != "," and layout.decimal == "." and any(_has_commas(frame)):
-        layout = replace(layout, decimal=",")
-        commas = tuple(_has_commas(frame))
-        note = f"Commas are decimal, 1,5 is 1.5, as in {_listed(commas)}."
-        frame = pd.read_csv(layout.path, **layout.options())
-        layout = replace(layout, notes=(*layout.notes, note))
-    frame, notes = parse_numbers(frame, layout.decimal)
-    return frame, (*layout.notes, *notes)
-
-
-def parts(layout: Layout, rows: int) -> Iterator[pd.DataFrame]:
-    """Read a file in parts of so many `rows`; `layout` says whether commas are decimal."""
-    with pd.read_csv(layout.path, chunksize=rows, **layout.options()) as reader:
-        for frame in reader:
-            yield parse_numbers(frame, layout.decimal)[0]
-
-
-def parse_numbers(frame: pd.DataFrame, decimal: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Parse numbers with thousands separators, or with decimal commas among words."""
-    changed: dict[str, pd.Series[Any]] = {}
-    for name in _texts(frame):
-        column = frame[name]
-        if decimal == ",":
-            found = column.str.fullmatch(COMMA) | column.str.fullmatch(POINTS)
-            able = found | column.str.fullmatch(WHOLE)
-        else:
-            found = column.str.fullmatch(THOUSANDS)
-            able = found | column.str.fullmatch(UNMARKED)
-        if not found.any() or able.sum() < MOSTLY * column.notna().sum():
-            continue
-        mark = "." if decimal == "," else ","
-        written = column.str.replace(mark, "", regex=False).str.replace(",", ".", regex=False)
-        changed[name] = column.where(~found.fillna(False).astype(bool), written)
-    numbers = {c: pd.to_numeric(v, errors="coerce") for c, v in changed.items()}
-    clean = {c: v if v.isna().sum() == frame[c].isna().sum() else changed[c]
-             for c, v in numbers.items()}  # fmt: skip
-    if not clean:
-        return frame, ()
-    mark = "." if decimal == "," else ","
-    marked = tuple(c for c in clean if frame[c].str.contains(rf"\d[{mark}]\d{{3}}").any())
-    note = f"'{mark}' marks thousands, 1{mark}234 is 1234, in {_listed(marked)}."
-    return frame.assign(**clean), (note,) if marked else ()
 
 
 def _encoding(path: Path, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
@@ -219,7 +161,7 @@ def _names(path: Path, rows: list[list[str]]) -> tuple[str, ...]:
     named = [name.strip() for name in first]
     twice = next((n for k, n in enumerate(named) if n and n in named[:k]), None)
     if twice is not None:
-        values = UNMARKED.fullmatch(twice)
+        values = WHOLE.fullmatch(twice) or DECIMAL.fullmatch(twice)
         what = "if its first line has values, put a line of names above it" if values else (
             "rename or delete one")  # fmt: skip
         raise InputError(f"{path} has more than one column '{twice}': {what}.")
@@ -232,32 +174,3 @@ def _names(path: Path, rows: list[list[str]]) -> tuple[str, ...]:
         )
     blank = max(map(len, rows)) - len(named)  # a separator at the end of each line
     return tuple(name or f"Unnamed: {k}" for k, name in enumerate([*named, *[""] * blank]))
-
-
-def _texts(frame: pd.DataFrame) -> list[str]:
-    """Return the columns of words of which a sample looks like numbers."""
-    found = []
-    for name in frame.columns:
-        if pd.api.types.is_string_dtype(frame[name]):
-            words = frame[name].dropna()
-            sample = words.iloc[:: max(1, len(words) // SAMPLE)]
-            if len(sample) and sample.str.fullmatch(NUMBERLIKE).mean() >= 0.5:
-                found.append(name)
-    return found
-
-
-def _has_commas(frame: pd.DataFrame) -> list[str]:
-    """Return the columns of numbers with decimal commas."""
-    found = []
-    for name in _texts(frame):
-        column = frame[name].dropna()
-        commas = column.str.fullmatch(COMMA)
-        able = commas | column.str.fullmatch(WHOLE) | column.str.fullmatch(POINTS)
-        if commas.any() and able.sum() >= MOSTLY * len(column):
-            found.append(name)
-    return found
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    named = ", ".join(f"'{name}'" for name in names[:4])
-    return f"{named} and {len(names) - 4} more" if len(names) > 4 else named

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair.data.tables import dates
 from pfedfair.data.tables.cells import floats
 
 COPY = 20  # rows that are evidence of a copy
@@ -51,10 +50,10 @@ class Protected:
             return any(same_words(*form, self.codes, self.n) for form in forms)
         if self.numbers is None:
             return False
-        values = floats(column)
+        values = np.zeros(0) if kind == "date" else floats(column)
         if kind == "date":
-            values = dates.read(column).to_numpy("datetime64[ns]").astype(np.float64)
-            values[values < -(2.0**62)] = np.nan  # no date
+            times = column.to_numpy("datetime64[ns]")
+            values = np.where(np.isnat(times), np.nan, times.astype(np.float64))
         return same_order(values, self.numbers)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,16 +11,14 @@ import pandas as pd
 
 from pfedfair._util.errors import option
 from pfedfair.data.tables import dates
-from pfedfair.data.tables.cells import DECIMAL, WHOLE, factor, floats
+from pfedfair.data.tables.cells import factor, floats, is_number
 from pfedfair.data.tables.duplicates import Protected, determines, fold_case
 
-MOSTLY = 0.95  # share of a column's words that must be numbers in a column of numbers
 DISTINCT = {"text": 0.9, "number": 0.98}  # minimum share of distinct values of an identifier
 CLOSE, LONG = 10, 1e6  # of whole numbers: maximum range per row, or minimum of the smallest
 FEWEST = {"text": 20, "number": 100}  # rows from which an identifier is recognised
 LIKE_A_NAME = "has another value in nearly every row, like a name"
 NAMED = 4  # columns that a note names
-CODE = re.compile(r"\s*0\d+\s*")  # leading zeros: a code, no number
 
 
 @dataclass
@@ -77,11 +74,13 @@ def sort_out(
     keep: Sequence[str],
     protected: Sequence[Protected],
     part: bool,
+    odd: Mapping[str, int],
 ) -> Roles:
-    """Infer the role of each of the `inputs`.
+    """Infer the role of each of the `inputs`, whose numbers and dates are converted.
 
     `codes` are always categories; columns in `keep` are never excluded. No input may be a copy of
-    a `protected` column. A `part` of a table supports fewer conclusions.
+    a `protected` column. A `part` of a table supports fewer conclusions. `odd` are numbers of
+    cells that could not be converted.
     """
     roles = Roles()
     for name in inputs:
@@ -104,12 +103,10 @@ def sort_out(
             for one in protected:
                 if determines(numbers, different, one.codes, one.n):
                     roles.determined.append((name, one.name))
-        blank = empty if kind == "text" else int(column.isna().sum())
         if kind == "number":
             roles.numeric.append(name)
-            blank = min(blank + _blank_words(column), empty)
-            if empty > blank:
-                roles.words[name] = empty - blank
+            if n := odd.get(name, 0) + _infinite(column):
+                roles.words[name] = n
         elif kind == "text":
             roles.categorical.append(name)
         else:
@@ -118,11 +115,11 @@ def sort_out(
                 roles.excluded[name] = "has one date"
                 continue
             roles.dates[name] = parts
-            blank = empty
-            if odd := int(dates.read(column).isna().sum()) - blank:
-                roles.no_dates[name] = odd
+            if n := odd.get(name, 0):
+                roles.no_dates[name] = n
             roles.numeric += [dates.name_of(name, p) for p in parts if p == "year"]
             roles.categorical += [dates.name_of(name, p) for p in parts if p != "year"]
+        blank = empty - roles.words.get(name, 0) - roles.no_dates.get(name, 0)
         if blank:
             roles.empty[name] = blank
     return roles
@@ -130,31 +127,17 @@ def sort_out(
 
 def _kind(column: pd.Series[Any], code: bool) -> tuple[str, np.ndarray, Sequence[str]]:
     """Return a column's kind (number, text, date), its cells as numbers or codes, its words."""
-    types = pd.api.types
-    numeric = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
-    if (numeric or types.is_timedelta64_dtype(column)) and not code:
+    if is_number(column) and not code:
         return "number", floats(column), ()
-    if types.is_datetime64_any_dtype(column) and not code:
+    if pd.api.types.is_datetime64_any_dtype(column) and not code:
         return "date", pd.factorize(column)[0], ()
-    codes, words = factor(column)
-    if code or types.is_bool_dtype(column) or isinstance(column.dtype, pd.CategoricalDtype):
-        return "text", codes, words
-    size = np.bincount(codes[codes >= 0], minlength=len(words))
-    number = [bool(WHOLE.fullmatch(w) or DECIMAL.fullmatch(w)) for w in words]
-    if size @ np.array(number, dtype=bool) >= max(MOSTLY * size.sum(), 1):
-        raw = column.dropna().astype(str)
-        if not raw.str.fullmatch(CODE).any():
-            return "number", floats(column), ()
-    if dates.are_dates(words, MOSTLY):
-        return "date", codes, ()
-    return "text", codes, words
+    return "text", *factor(column)
 
 
-def _blank_words(column: pd.Series[Any]) -> int:
-    """Count the cells of a column of text whose words mean a missing value."""
-    if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
+def _infinite(column: pd.Series[Any]) -> int:
+    if not pd.api.types.is_float_dtype(column):
         return 0
-    return int((factor(column)[0] == -1).sum() - column.isna().sum())
+    return int(np.isinf(column.to_numpy(np.float64, na_value=np.nan)).sum())
 
 
 def identifier(kind: str, cells: np.ndarray, different: int, part: bool) -> str:

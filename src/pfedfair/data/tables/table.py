@@ -15,11 +15,13 @@ from pfedfair.data.tables.bands import check_bands
 from pfedfair.data.tables.cells import DECIMAL, WHOLE, factor, floats
 from pfedfair.data.tables.duplicates import Protected
 from pfedfair.data.tables.encoder import ENCODINGS
+from pfedfair.data.tables.formats import infer, refuse, with_missing_words
 from pfedfair.data.tables.groups import codes, columns_of, cross, join_names, put_positive_last
 from pfedfair.data.tables.reading import read_table as read_table
 from pfedfair.data.tables.roles import sort_out
 
 MOST_CLASSES = 20
+LARGEST_CODE = 2.0**53
 
 
 def from_frame(
@@ -85,18 +87,27 @@ def from_frame(
         if weight in needed:
             raise InputError(f"Column '{weight}' cannot be the label or S and the weights, too.")
         needed = (*needed, weight)
-    held, notes = None, []
-    if test is not None:
-        frame, held, test_notes = _append_test(frame, _name_columns(test), needed)
-        notes += test_notes
     least, cuts = 1 if part else 2, check_bands(bands)
+    inputs = [c for c in frame.columns if c not in {*needed, *drop}]
+    read = [*inputs, *(c for c in frame.columns if c in cuts or c == weight)]
+    separator = frame.attrs.get("separator", ",")
+    formats, format_notes = infer(frame, read, categorical, separator)
+    raw = frame
+    frame, odd = formats.convert(raw)
+    formats = with_missing_words(formats, raw, odd)
+    as_written = {c: raw[c] for c in formats.columns if _loses_digits(frame[c]) or c in odd}
+    held, notes = None, [*format_notes]
+    if test is not None:
+        test, test_odd = formats.convert(_name_columns(test))
+        refuse(test_odd, len(test), "The table for the test")
+        frame, held, test_notes = _append_test(frame, test, needed)
+        notes += test_notes
     y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES, least)
     if positive is not None:
         y, label_names = put_positive_last(y, label_names, positive)
     s, group_names = cross(frame, attributes, merge_groups, part, cuts)
     if held is not None:
         notes += _check_test(held, {"label": (y, label_names), "group": (s, group_names)})
-    inputs = [c for c in frame.columns if c not in {*needed, *drop}]
     rows = slice(None) if held is None else ~held
     protected = [Protected.of("the label", y[rows])]
     for c in attributes:
@@ -106,7 +117,8 @@ def from_frame(
         protected.append(Protected.of("S", s[rows]))
     if cuts:
         notes.append(_bands_words(cuts, s, group_names))
-    roles = sort_out(frame[rows], inputs, categorical, keep, protected, part)
+    counts = {c: int(cells.rows.sum()) for c, cells in odd.items()}
+    roles = sort_out(frame[rows], inputs, categorical, keep, protected, part, counts)
     hidden = [c for c in attributes if c in drop]
     if hidden and len(hidden) < len(attributes):
         raise InputError(
@@ -137,6 +149,8 @@ def from_frame(
         weight=None if weight is None else weights(frame[weight]),
         excluded=roles.excluded | dict.fromkeys(drop, "is dropped"),
         keep=tuple(keep),
+        formats=formats.of((*roles.numeric, *roles.dates, *cuts)),
+        as_written={} if test is not None else as_written,
     )
 
 
@@ -245,6 +259,11 @@ def _check_test(held: np.ndarray, task: dict[str, tuple[np.ndarray, tuple[str, .
         if absent := [names[z] for z in sorted(train - test)]:
             notes.append(f"No row for the test has the {what} {_quoted(absent)}.")
     return notes
+
+
+def _loses_digits(column: pd.Series[Any]) -> bool:
+    """Whether whole numbers are too large for floating point, as some codes are."""
+    return bool(pd.api.types.is_float_dtype(column) and (column.abs() >= LARGEST_CODE).any())
 
 
 def _bands_words(bands: Mapping[str, Any], s: np.ndarray, groups: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from pfedfair.data.images.faces import demographics, split
 from pfedfair.data.images.faces.labels import Labels
 from pfedfair.data.images.faces.layout import Options, Source, candidate_folders, find, list_images
 from pfedfair.data.images.faces.rows import Columns, build, read_rows
-from pfedfair.data.tables.reading import read_table
+from pfedfair.data.tables.reading import read_typed
 
 PARTS = ("train", "val")
 IMAGES = ("", "fairface-img-margin025-trainval", "fairface-img-margin125-trainval")
@@ -52,7 +52,7 @@ def fairface(folder: Path, label: str | None, sensitive: str | None, options: Op
 
 def read_labels(path: Path) -> pd.DataFrame:
     """Read one of the two official files; the index is the file."""
-    frame = read_table(path)
+    frame = read_typed(path)
     absent = [c for c in COLUMNS if c not in frame]
     if absent:
         raise InputError(f"{path} has no column '{absent[0]}': take FairFace's own label file.")

@@ -57,9 +57,9 @@ def read_manifest(path: Path) -> pd.DataFrame:
             f"There is no {path}: write one with a column 'file' (names of images, relative to the "
             "folder) and columns for the label and the sensitive attribute."
         )
-    from pfedfair.data.tables.reading import read_table
+    from pfedfair.data.tables.reading import read_typed
 
-    frame = read_table(path).rename(columns=str)
+    frame = read_typed(path).rename(columns=str)
     if "file" not in frame:
         raise InputError(f"{path} has no column 'file', which names the images.")
     if frame["file"].isna().any() or not len(frame):
