@@ -19,6 +19,7 @@ from pfedfair import partition
 from pfedfair._util.errors import InputError
 from pfedfair.data import Dataset, with_model
 from pfedfair.data.tables.cells import canonical
+from pfedfair.data.tables.options import TableOptions
 from pfedfair.engines.local import one_thread
 from pfedfair.methods import Method
 from pfedfair.methods.defaults import make
@@ -166,9 +167,10 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             owners = owners.map(canonical)
         seed = self._seed()
         inputs = frame.drop(columns=[*same, *self._client])
-        options = {name: getattr(self, name) for name in ("categorical", "keep", "merge_groups")}
+        given = {name: getattr(self, name) for name in ("categorical", "keep", "merge_groups")}
+        options = TableOptions.parse(name="X", **given)
         names = tuple(map(str, self.classes_))
-        data, client = columns.dataset(inputs, codes, names, groups, owners, **options)
+        data, client = columns.dataset(inputs, codes, names, groups, owners, options)
         data = with_model(data, self.model)
         algorithm = self._algorithm(data, fair=groups is not None)
         plan: partition.Plan = partition.together(test=0.0)

@@ -13,6 +13,7 @@ from pfedfair._util.errors import InputError
 from pfedfair._util.files import sha256
 from pfedfair._util.scalars import to_scalars
 from pfedfair.data import DATASETS, FACES, NATURAL, Dataset, load
+from pfedfair.data.tables.options import TableOptions
 from pfedfair.methods import Method
 from pfedfair.methods.phases import total_rounds
 from pfedfair.models import PIXELS
@@ -24,21 +25,14 @@ FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is c
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(TableOptions):
     """The source of rows: a bundled data set, a file with the names of its columns, or images.
 
-    `model` and `encoding` of columns, if not the default ones; `positive`, `bands`, `weight` and
-    `test`, a file, as in `from_frame`. For images: the `folder` of them or of their embeddings,
-    the `encoder` that embeds them, how embeddings are scaled; or the size of images in `pixels`,
-    for networks on pixels.
+    `model` and `encoding` of columns, if not the default ones; `test` is a file. For images: the
+    `folder` of them or of their embeddings, the `encoder` that embeds them, how embeddings are
+    scaled; or the size of images in `pixels`, for networks on pixels.
     """
 
-    name: str
-    label: str | None = None
-    sensitive: str | None = None
-    drop: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    merge_groups: bool = False
     folder: str | None = None
     encoder: str | None = None
     pixels: int | None = None
@@ -46,12 +40,7 @@ class Source:
     skip_missing: bool = False
     with_images: bool = False
     model: str | None = None
-    keep: tuple[str, ...] = ()
     encoding: str | None = None
-    positive: Any = None
-    bands: tuple[tuple[str, tuple[float, ...]], ...] = ()
-    test: str | None = None
-    weight: str | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return the name of a bundled data set, or a file's name, contents and columns."""
@@ -147,7 +136,7 @@ def load_source(
         if source.name in NATURAL and source.label:  # in Python that may be the folder
             raise InputError(f"'{source.name}' has its own label: leave it out.")
         of_images = {"on_work": on_work} if source.encoder or source.pixels else {}
-        LOADED[source] = load(**asdict(source) | {"bands": dict(source.bands)} | of_images)
+        LOADED[source] = load(**asdict(source) | of_images)
     return LOADED[source]
 
 

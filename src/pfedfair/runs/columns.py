@@ -12,7 +12,9 @@ import pandas as pd
 
 from pfedfair._util.errors import InputError, has_column
 from pfedfair._util.notebook import abbreviate
-from pfedfair.data import Dataset, from_frame
+from pfedfair.data import Dataset
+from pfedfair.data.tables.options import TableOptions
+from pfedfair.data.tables.table import to_dataset
 
 MIN_ROWS = 20  # of a client, below which a warning names it
 
@@ -106,9 +108,7 @@ def dataset(
     labels: tuple[str, ...],
     groups: pd.DataFrame | None,
     owners: pd.DataFrame | None,
-    categorical: Sequence[str],
-    keep: Sequence[str],
-    merge_groups: bool,
+    options: TableOptions,
 ) -> tuple[Dataset, str | None]:
     """Return inputs, codes of labels, groups and owners as a data set; and its column of owners.
 
@@ -123,16 +123,14 @@ def dataset(
         sensitive = [unused_name("S", frame)]
         last = np.arange(len(frame)) == len(frame) - 1  # a table has two groups
         frame = frame.assign(**{sensitive[0]: last.astype(int)})
-    data = from_frame(
-        frame,
-        label,
-        sensitive,
-        "X",
-        drop=client,
-        categorical=[c for c in categorical if c in given],
-        merge_groups=merge_groups,
-        keep=[c for c in keep if c in given],
+    categorical, keep = (
+        tuple(c for c in names if c in given) for names in (options.categorical, options.keep)
     )
+    options = replace(
+        options, label=label, sensitive=",".join(sensitive), drop=tuple(client),
+        categorical=categorical, keep=keep,
+    )  # fmt: skip
+    data = to_dataset(frame, options)
     for note in data.notes:
         if note.startswith("Left out"):
             warnings.warn(note, UserWarning, stacklevel=3)
