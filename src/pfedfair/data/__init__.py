@@ -14,7 +14,7 @@ from pfedfair.data.datasets.compas import compas
 from pfedfair.data.datasets.heart import heart
 from pfedfair.data.tables.encoder import Encoder
 from pfedfair.data.tables.models import MODELS, with_model
-from pfedfair.data.tables.options import TableOptions
+from pfedfair.data.tables.options import TableOptions, refuse_training_rows
 from pfedfair.data.tables.reading import ENDINGS, PARQUET, ending, read, read_table, stem
 from pfedfair.data.tables.table import from_frame, to_dataset
 
@@ -121,8 +121,10 @@ def _load(table: TableOptions, given: dict[str, Any]) -> Dataset:
 
 
 def _load_table(path: Path, table: TableOptions) -> Dataset:
-    frame, notes = read(path)
     test = table.test
+    if isinstance(test, str | Path):
+        refuse_training_rows(Path(test), path)
+    frame, notes = read(path)
     if isinstance(test, str | Path):
         test, test_notes = read(Path(test))
         notes += tuple(f"The rows for the test: {note}" for note in test_notes)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import sha256
 from pfedfair._util.scalars import to_scalars
-from pfedfair.data import DATASETS, FACES, NATURAL, Dataset, load
+from pfedfair.data import DATASETS, FACES, NATURAL, Dataset, load, with_model
 from pfedfair.data.tables.options import TableOptions
 from pfedfair.methods import Method
 from pfedfair.methods.phases import total_rounds
@@ -131,12 +131,20 @@ LOADED: dict[Source, Dataset] = {}  # the rows that this process has read
 def load_source(
     source: Source, on_work: Callable[[int, int], None] = lambda done, total: None
 ) -> Dataset:
-    """Return the rows of a source, read once per process; report progress on its images."""
+    """Return the rows of a source, read once per process for all models of them.
+
+    `on_work` gets the progress on its images.
+    """
     if source not in LOADED:
         if source.name in NATURAL and source.label:  # in Python that may be the folder
             raise InputError(f"'{source.name}' has its own label: leave it out.")
         of_images = {"on_work": on_work} if source.encoder or source.pixels else {}
-        LOADED[source] = load(**asdict(source) | of_images)
+        rows = replace(source, model=None, encoding=None)
+        LOADED[source] = (
+            load(**asdict(source) | of_images)
+            if rows == source
+            else with_model(load_source(rows, on_work), source.model, source.encoding)
+        )
     return LOADED[source]
 
 

@@ -47,6 +47,12 @@ def test_a_simulated_site_reads_the_table_as_the_command_does(tmp_path):
     np.testing.assert_array_equal(site.train, data.federate("site").partition.train[0])
 
 
+def test_the_training_rows_are_not_the_test_rows(tmp_path):
+    people().to_csv(tmp_path / "p.csv", index=False)
+    with pytest.raises(pff.InputError, match=r"The rows for the test, .*p\.csv, are those of"):
+        read_site(own_table(tmp_path, test=str(tmp_path / "p.csv")), RUN)
+
+
 def own_table(folder, **more):
     about = {"data": str(folder / "p.csv"), "label": "hired", "sensitive": "sex"}
     return about | {"state-dir": str(folder / "state")} | more
@@ -126,8 +132,9 @@ def test_rows_beside_embeddings_that_are_called_test_are_for_the_test(tmp_path):
     np.testing.assert_array_equal(site.train, np.flatnonzero(table["split"] == "train"))
     with pytest.raises(pff.InputError, match="leave out test-part"):
         read_site(own | {"test-part": 0.5}, RUN)
-    held = read_site(own | {"test": str(path)}, RUN)
-    np.testing.assert_array_equal(held.test, len(table) + np.arange(len(table)))
+    test = made_faces.write(tmp_path / "t.parquet", table[:60], array[:60])
+    held = read_site(own | {"test": str(test)}, RUN)
+    np.testing.assert_array_equal(held.test, len(table) + np.arange(60))
     made_faces.write(path, table.assign(split="train"), array)
     alone = read_site(own, RUN)
     assert 30 < len(alone.test) < 90  # a quarter of 240, by coins

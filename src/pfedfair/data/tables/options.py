@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from filecmp import cmp
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -112,6 +114,16 @@ class TableOptions:
                 f"Column '{hidden[0]}' is a part of S: drop all of {self.sensitive}, or none of "
                 "them."
             )
+
+
+def refuse_training_rows(test: Path, path: Path) -> None:
+    """Refuse test rows that are the training rows in `path`."""
+    there = test.is_file() and path.is_file()
+    if there and (test.samefile(path) or cmp(test, path, shallow=False)):
+        raise InputError(
+            f"The rows for the test, {test}, are those of {path}: name another file, or leave out "
+            f"{option('test')}, and a part of the rows is held out."
+        )
 
 
 def _parse_bands(given: Any) -> Bands:

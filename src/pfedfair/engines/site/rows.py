@@ -16,7 +16,7 @@ from pfedfair.data.tables.arrays import COLUMN, unfold
 from pfedfair.data.tables.basis import MISSING
 from pfedfair.data.tables.dates import base_of
 from pfedfair.data.tables.encoder import ENCODINGS
-from pfedfair.data.tables.options import TableOptions
+from pfedfair.data.tables.options import TableOptions, refuse_training_rows
 from pfedfair.data.tables.piecewise import LEAST, Piecewise
 from pfedfair.data.tables.reading import read_table
 from pfedfair.data.tables.table import to_dataset
@@ -95,6 +95,8 @@ def _own_table(where: Config) -> tuple[Site, bool]:
     if not label or not sensitive:
         raise InputError(f"For {path}, say which column is the label and the sensitive one.")
     test_table = options.test
+    if test_table:
+        refuse_training_rows(Path(test_table), path)
     tables = [read_table(Path(name)) for name in (path, test_table) if name]
     frame = pd.concat(tables, ignore_index=True)
     options = replace(options, name=path.stem, test=None)
