@@ -132,6 +132,11 @@ class DataOptions:
     weight: Annotated[Text, "Your file: the column that says how much a row counts; no input."] = (
         None
     )
+    person: Annotated[
+        Text,
+        "Your file: the column that says whose a row is; no input, and no person has rows on both "
+        "sides of a split.",
+    ] = None
     partition: Annotated[
         str,
         "How clients are made: fixed (the paper's shares of the groups), dirichlet (drawn shares), "

@@ -14,6 +14,7 @@ import pandas as pd
 from pfedfair._util.errors import InputError, has_column
 from pfedfair._util.notebook import abbreviate, block
 from pfedfair.data.tables.bands import Bands, check_bands
+from pfedfair.data.tables.cells import factor
 from pfedfair.data.tables.groups import columns_of, cross
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Dataset:
     keep: tuple[str, ...] = ()  # columns that the user never excludes
     weight: np.ndarray | None = field(default=None, repr=False)  # of each row; their mean is 1
     bands: Bands = field(default_factory=dict)  # of sensitive numbers, see `from_frame`
+    person: str = ""  # the column of each row's person, if persons have several rows
 
     def __len__(self) -> int:
         return len(self.y)
@@ -129,6 +131,11 @@ class Dataset:
             paper_plan=None,
             bands=cuts,
         )
+
+    @cached_property
+    def persons(self) -> np.ndarray | None:
+        """Codes of the rows' persons, all of whose rows are on one side of every split."""
+        return factor(self.frame[self.person])[0] if self.person else None
 
     @cached_property
     def digest(self) -> str:

@@ -38,6 +38,7 @@ class TableOptions:
     bands: tuple[tuple[str, tuple[float, ...]], ...] = ()
     test: Any = None  # a path, or a frame
     weight: str | None = None
+    person: str | None = None
 
     @classmethod
     def parse(cls, **given: Any) -> Self:
@@ -46,7 +47,7 @@ class TableOptions:
         given["sensitive"] = join_names(given.get("sensitive") or ()) or None
         given["bands"] = tuple(_parse_bands(given.get("bands") or ()).items())
         given["merge_groups"] = bool(given.get("merge_groups"))
-        for name in ("label", "weight"):
+        for name in ("label", "weight", "person"):
             given[name] = None if given.get(name) is None else str(given[name])
         return cls(**given)
 
@@ -83,7 +84,7 @@ class TableOptions:
         """Return the columns with a role, which are no inputs; refuse missing or repeated ones."""
         named = [(self.label, "the label")]
         named += [(column, "the sensitive attribute") for column in self.attributes(frame)]
-        named += [(self.weight, "the weights")]
+        named += [(self.weight, "the weights"), (self.person, "the persons")]
         found: dict[str, str] = {}
         for column, role in named:
             if column is None:
@@ -103,11 +104,12 @@ class TableOptions:
             )
         for column in (*self.drop, *self.categorical, *self.keep):
             has_column(column, frame, "to drop, to keep or to take as categories")
-        for column in self.roles(frame):
+        self.roles(frame)
+        attributes = self.attributes(frame)
+        for column in (str(self.label), *attributes):
             _refuse_second(frame, column, (*self.drop, *self.keep))
         if len(frame) == 0:
             raise InputError("The table has names of columns, but no rows.")
-        attributes = self.attributes(frame)
         hidden = [c for c in attributes if c in self.drop]
         if hidden and len(hidden) < len(attributes):
             raise InputError(

@@ -17,6 +17,7 @@ from pfedfair.data.tables.duplicates import Protected
 from pfedfair.data.tables.encoder import ENCODINGS
 from pfedfair.data.tables.groups import codes, cross, put_positive_last
 from pfedfair.data.tables.options import TableOptions
+from pfedfair.data.tables.persons import person_notes
 from pfedfair.data.tables.reading import read_table as read_table
 from pfedfair.data.tables.roles import sort_out
 
@@ -38,6 +39,7 @@ def from_frame(
     bands: Mapping[str, Sequence[float]] | None = None,
     test: pd.DataFrame | None = None,
     weight: str | None = None,
+    person: str | None = None,
 ) -> Dataset:
     """Create a data set from your table; its `notes` report how the cells were interpreted.
 
@@ -74,11 +76,15 @@ def from_frame(
     weight
         The column that says how many persons a row represents, such as the weights of a survey. It
         weights training and metrics, and is not an input.
+    person
+        The column that says whose a row is, such as a patient's number. All rows of a person are on
+        one side of every split: training or test, validation, held-out rows, folds. It is not an
+        input.
     """
     options = TableOptions.parse(
         name=name, label=label, sensitive=sensitive, drop=drop, categorical=categorical,
         merge_groups=merge_groups, keep=keep, positive=positive, bands=bands, test=test,
-        weight=weight,
+        weight=weight, person=person,
     )  # fmt: skip
     encoding = known("encoding", encoding, ENCODINGS)
     return replace(to_dataset(frame, options, part), encoding=encoding)
@@ -100,6 +106,7 @@ def to_dataset(frame: pd.DataFrame, options: TableOptions, part: bool = False) -
     s, group_names = cross(frame, attributes, options.merge_groups, part, cuts)
     if held is not None:
         notes += _check_test(held, {"label": (y, label_names), "group": (s, group_names)})
+    notes += person_notes(frame, options, y, held)
     if cuts:
         notes.append(_bands_words(cuts, s, group_names))
     inputs = [c for c in frame.columns if c not in {*roles, *options.drop}]
@@ -117,7 +124,8 @@ def to_dataset(frame: pd.DataFrame, options: TableOptions, part: bool = False) -
         label_names, group_names, label, ",".join(attributes), hidden=(), encoding="piecewise",
         held=held, aware=aware, notes=(*notes, *found.notes()), bands=cuts,
         weight=None if options.weight is None else weights(frame[options.weight]),
-        excluded=found.excluded | dict.fromkeys(options.drop, "is dropped"), keep=options.keep,
+        excluded=found.excluded | _excluded(options), keep=options.keep,
+        person=options.person or "",
     )  # fmt: skip
 
 
@@ -132,6 +140,11 @@ def _protected(
     if cuts or len(attributes) > 1:
         found.append(Protected.of("S", s))
     return found
+
+
+def _excluded(options: TableOptions) -> dict[str, str]:
+    persons = {} if options.person is None else {options.person: "says whose a row is"}
+    return dict.fromkeys(options.drop, "is dropped") | persons
 
 
 def weights(column: pd.Series[Any]) -> np.ndarray:

@@ -49,6 +49,13 @@ class Site:
         """The secret keys of all rows, see `derive_row_keys`."""
         return derive_row_keys(self.data.frame, secret_of(self.folder))
 
+    @cached_property
+    def draw_keys(self) -> np.ndarray:
+        """The secret keys by which random draws split rows: one for all rows of a person."""
+        if not self.data.person:
+            return self.row_keys
+        return derive_row_keys(self.data.frame[[self.data.person]], secret_of(self.folder))
+
 
 def read_site(node: Config, run: Config) -> Site:
     """Read the rows of a site according to its settings.
@@ -84,7 +91,7 @@ def _hold_out(site: Site, where: Config) -> Site:
     part = float(where.get("test-part", TEST_PART))
     if not 0 <= part < 1:
         raise InputError(f"test-part must be at least 0 and less than 1, got {part:g}.")
-    drawn = seeds.uniforms(site.row_keys, 0, seeds.PARTITION) < part
+    drawn = seeds.uniforms(site.draw_keys, 0, seeds.PARTITION) < part
     return replace(site, train=np.flatnonzero(~drawn), test=np.flatnonzero(drawn))
 
 
