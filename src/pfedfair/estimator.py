@@ -19,6 +19,7 @@ from pfedfair import partition
 from pfedfair._util.errors import InputError
 from pfedfair.data import Dataset, with_model
 from pfedfair.data.tables.cells import canonical
+from pfedfair.data.tables.options import TableOptions
 from pfedfair.engines.local import one_thread
 from pfedfair.methods import Method
 from pfedfair.methods.defaults import make
@@ -135,7 +136,14 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "run_"}  # no rows
 
-    def fit(self, X: Any, y: Any, sensitive_features: Any = None, clients: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any = None,
+        clients: Any = None,
+        persons: Any = None,
+    ) -> Self:
         """Train.
 
         Parameters
@@ -148,7 +156,10 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             The group of every row: values, a frame with several columns, or names of columns of X.
             A column of X with the same name and values is no input.
         clients
-            Whose each row is: values, or the name of a column of X. It is no input.
+            The client of each row: values, or the name of a column of X. It is no input.
+        persons
+            Whose each row is, as for `clients`, where persons have several rows: those that a
+            method holds out are all of a person's rows, or none.
         """
         frame = self._checked(X, reset=True)
         y = self._labels(y, len(frame))
@@ -156,18 +167,20 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if len(self.classes_) < 2:
             raise InputError(f"y has one class only, {self.classes_[0]!r}: two are needed.")
         groups = columns.per_row(sensitive_features, frame, "sensitive_features")
-        owners = columns.per_row(clients, frame, "clients")
-        if owners is not None and owners.shape[1] > 1:
-            raise InputError(f"clients has {owners.shape[1]} columns: one says whose a row is.")
-        same, self._client = (columns.within(frame, given) for given in (groups, owners))
+        owners = columns.one_per_row(clients, frame, "clients")
+        people = columns.one_per_row(persons, frame, "persons")
+        same, self._client, named = (
+            columns.within(frame, given) for given in (groups, owners, people)
+        )
         self._sensitive = same if groups is not None and len(same) == groups.shape[1] else []
         if owners is not None:
             owners = owners.map(canonical)
         seed = self._seed()
-        inputs = frame.drop(columns=[*same, *self._client])
-        options = {name: getattr(self, name) for name in ("categorical", "keep", "merge_groups")}
+        inputs = frame.drop(columns=[*same, *self._client, *named])
+        given = {name: getattr(self, name) for name in ("categorical", "keep", "merge_groups")}
+        options = TableOptions.parse(name="X", **given)
         names = tuple(map(str, self.classes_))
-        data, client = columns.dataset(inputs, codes, names, groups, owners, **options)
+        data, client = columns.dataset(inputs, codes, names, groups, owners, people, options)
         data = with_model(data, self.model)
         algorithm = self._algorithm(data, fair=groups is not None)
         plan: partition.Plan = partition.together(test=0.0)

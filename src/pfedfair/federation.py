@@ -21,6 +21,7 @@ from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables import encoder as inputs
 from pfedfair.data.task import Task
 from pfedfair.partition import Partition, Plan, choose
+from pfedfair.partition.persons import mark_shared
 
 STORED = (torch.uint8, torch.float16)  # types in which large inputs are stored, not computed with
 CHUNK = 25  # clients at a time: with small networks 25 take a tenth less than 10, 50 no less
@@ -45,6 +46,7 @@ class Table(NamedTuple):
     task: Task = Task()
     encoder: inputs.Inputs | None = None
     weight: Tensor | None = None  # how much each row counts, if not all alike, (n,)
+    person: Tensor | None = None  # codes of the rows' persons, see `partition.persons`, (n,)
 
     def inputs(self, rows: Tensor | np.ndarray | slice) -> Tensor:
         """Return the inputs of rows by their numbers, as a network takes them, float32."""
@@ -172,6 +174,7 @@ def encoded(
     data: Dataset, partition: Partition, encoder: inputs.Inputs, aware: bool, seed: int = 0
 ) -> Federation:
     """Encode the rows of a given partition by a given encoder, as a site does too."""
+    persons = data.persons
     table = Table(
         x=torch.from_numpy(encoder.pack(data.raw_inputs)),
         y=torch.from_numpy(data.y.astype(np.float32)),
@@ -179,6 +182,7 @@ def encoded(
         task=Task(len(data.group_names), len(data.label_names), aware),
         encoder=encoder,
         weight=None if data.weight is None else torch.from_numpy(data.weight.astype(np.float32)),
+        person=None if persons is None else torch.from_numpy(mark_shared(persons, partition.train)),
     )
     return Federation(data, partition, encoder, table, seed)
 

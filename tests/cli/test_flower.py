@@ -123,7 +123,7 @@ def test_simulate_gives_the_stacked_engines_weights(tmp_path):
 
 
 @flower
-@pytest.mark.parametrize("option", ["--scaling whiten", "--pixels 16", "--model mlp"])
+@pytest.mark.parametrize("option", ["--scaling whiten", "--pixels 16", "--model mlp", "--weight w"])
 def test_simulate_refuses_what_sites_do_not_use(option):
     done = CliRunner().invoke(
         app, ["simulate", "compas", "--method", "fedavg", *option.split()], catch_exceptions=True

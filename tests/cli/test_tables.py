@@ -3,11 +3,14 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 import pfedfair as pff
+from pfedfair import data
+from pfedfair.data.tables import reading
 from pfedfair.experiments import spec
 
 OWN = ("--label", "hired", "--client", "site", "--method", "fedavg", "--rounds", 2)
@@ -95,6 +98,39 @@ def test_compare_takes_them_too(pfedfair, staff, tmp_path):
     code, _, err = pfedfair(*command, *options, *more)
     assert code == 2
     assert "holds another experiment" in err
+
+
+@pytest.mark.parametrize("way", ["same", "copy", "link"])
+def test_the_training_rows_are_not_the_test_rows(pfedfair, staff, tmp_path, way):
+    path, other = write(staff, tmp_path / "staff.csv"), tmp_path / "other.csv"
+    if way == "copy":
+        other.write_bytes(path.read_bytes())
+    elif way == "link":
+        other.symlink_to(path)
+    test = path if way == "same" else other
+    asked = ("train", path, *OWN, "--sensitive", "sex", "--test", test, "--out", "none")
+    code, out, err = pfedfair(*asked)
+    assert (code, out) == (2, "")
+    assert f"The rows for the test, {test}, are those of {path}: name another file" in " ".join(
+        err.split()
+    )
+    assert "leave out --test" in " ".join(err.split())
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_table_is_read_once_whatever_model_the_method_likes(pfedfair, csv, monkeypatch):
+    times = []
+    monkeypatch.setattr(data, "read", lambda path: times.append(path) or reading.read(path))
+    spec.LOADED.clear()
+    options = ("--sensitive", "sex", "--method", "transport")
+    code, _, err = pfedfair("train", csv, *OWN, *options)
+    assert code == 0, err
+    assert times == [csv]
+    wide = spec.Source(str(csv), "hired", "sex", model="mlp")
+    assert spec.load_source(wide).frame is spec.load_source(replace(wide, model=None)).frame
+    assert times == [csv]
+    assert repr(spec.load_source(wide)) == repr(pff.load(csv, "hired", "sex", model="mlp"))
+    assert spec.load_source(wide).settings == "own-mlp"
 
 
 def test_s_that_is_dropped_is_no_input(pfedfair, csv):

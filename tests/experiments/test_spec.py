@@ -1,4 +1,5 @@
 import dataclasses
+import hashlib
 import json
 
 import numpy as np
@@ -15,6 +16,45 @@ from pfedfair.experiments import (
     prepare,
     run_experiment,
 )
+
+
+def test_descriptions_are_those_of_saved_experiments(tmp_path):
+    """Their text is in the keys of runs: if it changes, saved experiments do not resume."""
+    path, test = tmp_path / "loans.csv", tmp_path / "later.csv"
+    path.write_text("y,s\n1,2\n")
+    test.write_text("y,s\n2,1\n")
+    of_path, of_test = (hashlib.sha256(one.read_bytes()).hexdigest() for one in (path, test))
+    usual = (
+        '"categorical": [], "drop": [], "encoder": null, "encoding": null, "folder": null, '
+        '"keep": [], "label": "y", "merge_groups": false, "model": null, "name": "loans.csv", '
+        f'"pixels": null, "scaling": null, "sensitive": "s", "sha256": "{of_path}", '
+        '"skip_missing": false, "with_images": false'
+    )
+    assert text_of(Source(str(path), "y", "s")) == f"{{{usual}}}"
+    rare = (
+        '"bands": [["s", [30.0]]], "categorical": ["w"], "drop": ["site"], "encoder": null, '
+        '"encoding": "piecewise", "folder": null, "keep": ["w"], "label": "y", '
+        '"merge_groups": true, "model": "additive", "name": "loans.csv", "pixels": null, '
+        f'"positive": "0", "scaling": null, "sensitive": "s", "sha256": "{of_path}", '
+        f'"skip_missing": false, "test": "later.csv", "test_sha256": "{of_test}", "weight": "w", '
+        '"with_images": false'
+    )
+    source = Source(
+        str(path), "y", "s", ("site",), ("w",), True, model="additive", keep=("w",),
+        encoding="piecewise", positive="0", bands=(("s", (30.0,)),), test=str(test), weight="w",
+    )  # fmt: skip
+    assert text_of(source) == f"{{{rare}}}"
+    assert text_of(Source("compas")) == '{"name": "compas"}'
+    assert text_of(Source("compas", sensitive="sex", model="additive")) == (
+        '{"categorical": [], "drop": [], "encoder": null, "encoding": null, "folder": null, '
+        '"keep": [], "label": null, "merge_groups": false, "model": "additive", '
+        '"name": "compas", "pixels": null, "scaling": null, "sensitive": "sex", '
+        '"skip_missing": false, "with_images": false}'
+    )
+
+
+def text_of(source):
+    return json.dumps(source.describe(), sort_keys=True)
 
 
 def test_every_hyper_parameter_is_part_of_the_key():

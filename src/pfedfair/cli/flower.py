@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,6 +34,7 @@ UNUSED = {
     "scaling": "Sites on Flower scale each number of an embedding by itself",
     "pixels": "Sites on Flower train on tables and embeddings, not on pixels",
     "model": "Sites on Flower agree on the network that the data set has by default",
+    "weight": "Sites on Flower count every row alike",
 }
 
 
@@ -112,14 +114,7 @@ def simulate(
     choose_network(federation, algorithm, "linear" if algorithm.supports.linear_only else None)
     if secure_sum:
         check_secure(algorithm, len(federation), len(federation))
-    named = data_options.label is None or data_options.data in (*FACES, *NATURAL)
-    path = data_options.data if named else str(Path(data_options.data).absolute())
-    columns = ("label", "sensitive", "client", "drop", "categorical", "keep", "encoding")
-    where = {"data": path, "partition": data_options.partition, "rows": data_options.rows or 0}
-    where |= {name: getattr(data_options, name) or "" for name in columns}
-    where |= {"merge-groups": data_options.merge_groups, "skip-missing": data_options.skip_missing}
-    where["folder"] = str(data_options.folder.absolute()) if data_options.folder else ""
-    where["encoder"] = data_options.encoder or ""
+    where = _where(data_options)
     with _folder(out) as place:
         found = trial.simulate(
             federation, where, method.method, algorithm, seed, place, local_rounds, _teller(quiet),
@@ -129,6 +124,20 @@ def simulate(
         title = f"{method.method} on {data_options.data}, Flower's simulation"
         view = one_run.sites(found.table, federation.data, algorithm, title)
         _show(view, found, local_rounds, out)
+
+
+def _where(data_options: DataOptions) -> dict[str, Any]:
+    """The settings that say to simulated sites what a command says of its rows."""
+    source = data_options.source
+    named = source.label is None or source.name in (*FACES, *NATURAL)
+    files = {"name": None if named else source.name, "test": source.test, "folder": source.folder}
+    found: dict[str, Any] = {k: str(Path(v).absolute()) for k, v in files.items() if v}
+    source = replace(source, **found)
+    where: dict[str, Any] = source.to_config()
+    where |= {"encoding": source.encoding or "", "encoder": source.encoder or ""}
+    where |= {"folder": source.folder or "", "skip-missing": source.skip_missing}
+    where |= {"client": data_options.client or "", "partition": data_options.partition}
+    return where | {"rows": data_options.rows or 0}
 
 
 @app.command()

@@ -20,7 +20,6 @@ from pfedfair import partition
 from pfedfair._util import terminal
 from pfedfair._util.errors import InputError, known
 from pfedfair.data import DATASETS, FACES, MODELS, NATURAL, Dataset
-from pfedfair.data.tables import bands
 from pfedfair.data.tables.reading import ENDINGS
 from pfedfair.experiments import Source, load_source
 from pfedfair.federation import Federation
@@ -133,6 +132,11 @@ class DataOptions:
     weight: Annotated[Text, "Your file: the column that says how much a row counts; no input."] = (
         None
     )
+    person: Annotated[
+        Text,
+        "Your file: the column that says whose a row is; no input, and no person has rows on both "
+        "sides of a split.",
+    ] = None
     partition: Annotated[
         str,
         "How clients are made: fixed (the paper's shares of the groups), dirichlet (drawn shares), "
@@ -168,20 +172,13 @@ class DataOptions:
 
     @cached_property
     def source(self) -> Source:
-        drop, codes, keep = (
-            tuple(names(text or "")) for text in (self.drop, self.categorical, self.keep)
-        )
         of_images = self.data in FACES or Path(self.data).is_dir()
         images = self.pixels is not None or (of_images and self.model in set(PIXELS) - set(MODELS))
         size = PIXEL_SIZE if self.pixels is None else self.pixels
-        return Source(
-            self.data, self.label, self.sensitive, drop, codes, self.merge_groups,
-            str(self.folder) if self.folder else None, self.encoder,
-            size if images else None, self.scaling, self.skip_missing, model=self.model,
-            keep=keep, encoding=self.encoding, positive=self.positive,
-            bands=tuple(bands.parse_bands(self.bands or []).items()), test=self.test,
-            weight=self.weight,
-        )  # fmt: skip
+        typed = {field.name: getattr(self, field.name, None) for field in fields(Source)}
+        folder = str(self.folder) if self.folder else None
+        where = {"name": self.data, "folder": folder, "pixels": size if images else None}
+        return Source.parse(**typed | where | {"with_images": False})
 
     def suited(self, method: str) -> Self:
         """Return the same people with the model that a method likes best, if nothing was typed."""
@@ -207,7 +204,7 @@ class DataOptions:
 
     def aware(self, blind: bool | None) -> bool:
         """Return whether S is an input: as asked, or as is usual for the data set."""
-        if blind is False and set(names(self.drop or "")) & set(names(self.sensitive or "")):
+        if blind is False and set(self.source.drop) & set(names(self.sensitive or "")):
             raise InputError(f"--drop {self.drop} has S, --aware makes it an input: leave one out.")
         return self.dataset.aware if blind is None else not blind
 

@@ -1,12 +1,10 @@
 """Load data sets: bundled ones, faces, and your tables."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from pfedfair._util.errors import InputError, near, option
 from pfedfair.data.dataset import Dataset
@@ -15,10 +13,10 @@ from pfedfair.data.datasets.adult import adult
 from pfedfair.data.datasets.compas import compas
 from pfedfair.data.datasets.heart import heart
 from pfedfair.data.tables.encoder import Encoder
-from pfedfair.data.tables.groups import join_names
 from pfedfair.data.tables.models import MODELS, with_model
+from pfedfair.data.tables.options import TableOptions, refuse_training_rows
 from pfedfair.data.tables.reading import ENDINGS, PARQUET, ending, read, read_table, stem
-from pfedfair.data.tables.table import from_frame
+from pfedfair.data.tables.table import from_frame, to_dataset
 
 __all__ = [
     "DATASETS", "FACES", "MODELS", "NATURAL", "Dataset", "Encoder", "adult", "compas",
@@ -34,8 +32,8 @@ DATASETS: dict[str, Callable[[], Dataset]] = {
 }
 FACES = ("celeba", "utkface", "fairface")
 NATURAL: dict[str, Callable[[Path, str | None], Dataset]] = {"acs": acs, "heart": heart}
-OF_IMAGES = ("folder", "encoder", "pixels", "skip_missing", "with_images")
-OF_TABLES = ("drop", "categorical", "keep", "positive", "test", "weight")
+OF_IMAGES = ("folder", "encoder", "pixels", "skip_missing", "with_images", "merge_groups")
+OF_TABLES = tuple(field.name for field in fields(TableOptions))
 
 
 def load(
@@ -60,12 +58,12 @@ def load(
     >>> len(load("compas"))
     6172
     """
-    given = {o: v for o, v in options.items() if isinstance(v, pd.DataFrame) or v}
-    given |= {} if positive is None else {"positive": positive}
+    given = {o: v for o, v in options.items() if o not in OF_TABLES and v}
     if str(name) in NATURAL and label and "folder" not in given and Path(label).exists():
         label, given["folder"] = None, label
-    label = None if label is None else str(label)
-    data = _load(str(name), label, join_names(sensitive) if sensitive else None, given)
+    roles = {o: v for o, v in options.items() if o in OF_TABLES}
+    roles |= {"label": label, "sensitive": sensitive, "positive": positive}
+    data = _load(TableOptions.parse(name=str(name), **roles), given)
     if scaling and (data.array is None or data.array.ndim != 2):
         raise InputError(f"'{name}' has no embeddings to scale: leave out {option('scaling')}.")
     if data.array is not None and data.array.ndim > 2:
@@ -74,30 +72,30 @@ def load(
     return replace(data, scaling=scaling) if scaling else data
 
 
-def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, Any]) -> Dataset:
-    path = Path(name)
+def _load(table: TableOptions, given: dict[str, Any]) -> Dataset:
+    """Load a data set by the options of a table, and those of images that were `given`."""
+    name, label, sensitive, path = table.name, table.label, table.sensitive, Path(table.name)
+    typed, merge = [*given, *table.given()], {"merge_groups": table.merge_groups}
+    if name in (*DATASETS, *NATURAL) and label:
+        raise InputError(f"'{name}' has its own label: leave it out.")
     if name in DATASETS:
-        if label:
-            raise InputError(f"'{name}' has its own label: leave it out.")
-        merge, bands = given.pop("merge_groups", False), given.pop("bands", None)
-        _refuse_options(given, (*OF_TABLES, *OF_IMAGES), f"'{name}' has its own columns")
-        data = DATASETS[name]()
-        if bands and not sensitive:
+        _refuse_options(typed, ("merge_groups", "bands"), f"'{name}' has its own columns")
+        if table.bands and not sensitive:
             raise InputError(f"Bands are for a sensitive column: say {option('sensitive')}, too.")
-        return data.by(sensitive.split(","), merge, bands) if sensitive else data
+        data = DATASETS[name]()
+        if not sensitive:
+            return data
+        return data.by(sensitive.split(","), table.merge_groups, table.edges)
     if name in NATURAL:
-        if label:
-            raise InputError(f"'{name}' has its own label: leave it out.")
         folder = _folder(name, given, "with its rows")
-        excluded = (*OF_TABLES, *OF_IMAGES, "merge_groups", "bands")
-        _refuse_options(given, excluded, f"'{name}' has its own columns")
+        _refuse_options(typed, ("folder",), f"'{name}' has its own columns")
         return NATURAL[name](folder, sensitive)
     if name in FACES:
         from pfedfair.data.images.faces import load as load_faces
 
-        _refuse_options(given, (*OF_TABLES, "bands"), f"'{name}' is made of images")
+        _refuse_options(typed, OF_IMAGES, f"'{name}' is made of images")
         folder = _folder(name, given, "with its images or embeddings")
-        return load_faces(name, folder, label, sensitive, **given)
+        return load_faces(name, folder, label, sensitive, **given, **merge)
     if not path.is_dir() and not ending(path):
         every = (*DATASETS, *NATURAL, *FACES)
         raise InputError(
@@ -111,19 +109,26 @@ def _load(name: str, label: str | None, sensitive: str | None, given: dict[str, 
     if path.is_dir():
         from pfedfair.data.images.faces import from_folder
 
-        _refuse_options(given, (*OF_TABLES, "bands", "folder"), f"{path} is a folder of images")
-        return from_folder(path, label, sensitive, **given)
+        _refuse_options(typed, OF_IMAGES[1:], f"{path} is a folder of images")
+        return from_folder(path, label, sensitive, **given, **merge)
     if holds_embeddings(path):
         from pfedfair.data.images.faces import from_embeddings
 
-        _refuse_options(given, (*OF_TABLES, "bands", *OF_IMAGES), f"{path} holds embeddings")
-        return from_embeddings(path, label, sensitive, path.stem, **given)
-    _refuse_options(given, OF_IMAGES, f"{path} is a table")
+        _refuse_options(typed, ("merge_groups",), f"{path} holds embeddings")
+        return from_embeddings(path, label, sensitive, path.stem, **given, **merge)
+    _refuse_options(typed, OF_TABLES, f"{path} is a table")
+    return _load_table(path, table)
+
+
+def _load_table(path: Path, table: TableOptions) -> Dataset:
+    test = table.test
+    if isinstance(test, str | Path):
+        refuse_training_rows(Path(test), path)
     frame, notes = read(path)
-    if isinstance(test := given.get("test"), str | Path):
-        given["test"], test_notes = read(Path(test))
+    if isinstance(test, str | Path):
+        test, test_notes = read(Path(test))
         notes += tuple(f"The rows for the test: {note}" for note in test_notes)
-    data = from_frame(frame, label, sensitive, stem(path), **given)
+    data = to_dataset(frame, replace(table, name=stem(path), test=test))
     return replace(data, notes=(*notes, *data.notes))
 
 
@@ -147,8 +152,9 @@ def _folder(name: str, given: dict[str, Any], what: str) -> Path:
     return Path(given.pop("folder"))
 
 
-def _refuse_options(given: dict[str, Any], options: tuple[str, ...], why: str) -> None:
+def _refuse_options(given: list[str], able: tuple[str, ...], why: str) -> None:
+    """Refuse the options that a data set has not."""
     folder = {"folder": option("data", python="folder")}  # another name in commands
-    found = [folder.get(name, name) for name in given if name in options]
+    found = [folder.get(name, name) for name in given if name not in (*able, "on_work")]
     if found:
         raise InputError(f"{why}: leave out {', '.join(found)}.")

@@ -14,6 +14,7 @@ import pandas as pd
 from pfedfair._util.errors import InputError, has_column
 from pfedfair._util.notebook import abbreviate, block
 from pfedfair.data.tables.bands import Bands, check_bands
+from pfedfair.data.tables.cells import factor
 from pfedfair.data.tables.formats import Formats
 from pfedfair.data.tables.groups import columns_of, cross
 
@@ -76,6 +77,7 @@ class Dataset:
     bands: Bands = field(default_factory=dict)  # of sensitive numbers, see `from_frame`
     formats: Formats = field(default_factory=Formats, repr=False)  # of numbers and dates in text
     as_written: Mapping[str, pd.Series] = field(default_factory=dict, repr=False)  # see `cells_of`
+    person: str = ""  # the column of each row's person, if persons have several rows
 
     def __len__(self) -> int:
         return len(self.y)
@@ -136,6 +138,11 @@ class Dataset:
     def cells_of(self, column: str) -> pd.Series:
         """Return a column's cells as they were, even if numbers do not hold all that they say."""
         return self.as_written.get(column, self.frame[column])
+
+    @cached_property
+    def persons(self) -> np.ndarray | None:
+        """Codes of the rows' persons, all of whose rows are on one side of every split."""
+        return factor(self.frame[self.person])[0] if self.person else None
 
     @cached_property
     def digest(self) -> str:

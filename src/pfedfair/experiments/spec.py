@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -12,33 +12,27 @@ from typing import Any
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import sha256
 from pfedfair._util.scalars import to_scalars
-from pfedfair.data import DATASETS, FACES, NATURAL, Dataset, load
+from pfedfair.data import DATASETS, FACES, NATURAL, Dataset, load, with_model
+from pfedfair.data.tables.options import TableOptions
 from pfedfair.methods import Method
 from pfedfair.methods.phases import total_rounds
 from pfedfair.models import PIXELS
 from pfedfair.partition import Plan
 
 FRONTIER = "frontier"
-LATER = ("positive", "bands", "test", "weight")  # left out of a description where they are not used
+LATER = ("positive", "bands", "test", "weight", "person")  # left out where they are not used
 FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is computed
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(TableOptions):
     """The source of rows: a bundled data set, a file with the names of its columns, or images.
 
-    `model` and `encoding` of columns, if not the default ones; `positive`, `bands`, `weight` and
-    `test`, a file, as in `from_frame`. For images: the `folder` of them or of their embeddings,
-    the `encoder` that embeds them, how embeddings are scaled; or the size of images in `pixels`,
-    for networks on pixels.
+    `model` and `encoding` of columns, if not the default ones; `test` is a file. For images: the
+    `folder` of them or of their embeddings, the `encoder` that embeds them, how embeddings are
+    scaled; or the size of images in `pixels`, for networks on pixels.
     """
 
-    name: str
-    label: str | None = None
-    sensitive: str | None = None
-    drop: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    merge_groups: bool = False
     folder: str | None = None
     encoder: str | None = None
     pixels: int | None = None
@@ -46,12 +40,7 @@ class Source:
     skip_missing: bool = False
     with_images: bool = False
     model: str | None = None
-    keep: tuple[str, ...] = ()
     encoding: str | None = None
-    positive: Any = None
-    bands: tuple[tuple[str, tuple[float, ...]], ...] = ()
-    test: str | None = None
-    weight: str | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return the name of a bundled data set, or a file's name, contents and columns."""
@@ -142,12 +131,20 @@ LOADED: dict[Source, Dataset] = {}  # the rows that this process has read
 def load_source(
     source: Source, on_work: Callable[[int, int], None] = lambda done, total: None
 ) -> Dataset:
-    """Return the rows of a source, read once per process; report progress on its images."""
+    """Return the rows of a source, read once per process for all models of them.
+
+    `on_work` gets the progress on its images.
+    """
     if source not in LOADED:
         if source.name in NATURAL and source.label:  # in Python that may be the folder
             raise InputError(f"'{source.name}' has its own label: leave it out.")
         of_images = {"on_work": on_work} if source.encoder or source.pixels else {}
-        LOADED[source] = load(**asdict(source) | {"bands": dict(source.bands)} | of_images)
+        rows = replace(source, model=None, encoding=None)
+        LOADED[source] = (
+            load(**asdict(source) | of_images)
+            if rows == source
+            else with_model(load_source(rows, on_work), source.model, source.encoding)
+        )
     return LOADED[source]
 
 

@@ -16,6 +16,7 @@ from pfedfair.models import Network
 from pfedfair.models.base import Buffers, Slope
 from pfedfair.models.optimisers import Step
 from pfedfair.partition import stratified
+from pfedfair.partition.persons import HELD, Persons
 from pfedfair.penalties.objective import Objective
 
 WIDE = 256  # inputs
@@ -199,17 +200,25 @@ class Clients:
             self.descend(objective, w, step, self.epoch(number, batch), gamma, centre)
 
 
+def persons_of(clients: Clients, purpose: int) -> Persons | None:
+    """Return whose the rows of clients are, if it is known."""
+    person = clients.table.person
+    return None if person is None else Persons(person.numpy(), clients.seed, purpose)
+
+
 def hold_out(clients: Clients, part: float) -> tuple[Clients, Clients]:
     """Return the clients with their training rows, and with a `part` that is held out.
 
     The split is stratified by group and the same in every round.
     """
-    s = clients.table.s.numpy()
+    s, persons = clients.table.s.numpy(), persons_of(clients, HELD)
     parts = []
     for rows, client in zip(clients.rows, clients.ids, strict=True):
-        held, rest = stratified(rows, s, part, seeds.generator(clients.seed, seeds.HELD, client))
+        rng = seeds.generator(clients.seed, seeds.HELD, client)
+        held, rest = stratified(rows, s, part, rng, persons)
         if len(held) == 0 and len(rest) > 1:  # of many small groups
-            held, rest = rest[:1], rest[1:]
+            held = rest[:1] if persons is None else persons.fewest(rest)
+            rest = np.setdiff1d(rest, held)
         parts.append((held, rest))
     sizes = clients.sizes or [len(rows) for rows in clients.rows]
     trained = replace(clients, rows=[rest for _, rest in parts], sizes=sizes)

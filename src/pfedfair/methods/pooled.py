@@ -32,14 +32,17 @@ from pfedfair.data.task import Task
 from pfedfair.federation import Federation, stack
 from pfedfair.methods import checks
 from pfedfair.methods.base import TARGETS, Clients, Cost, Dial, Method, Phase, State, States, Tuning
-from pfedfair.methods.clients import hold_out
+from pfedfair.methods.clients import hold_out, persons_of
 from pfedfair.methods.composite import scores
 from pfedfair.models import Network, Trees
 from pfedfair.models.base import with_group
+from pfedfair.partition import stratified
+from pfedfair.partition.persons import TREES
 from pfedfair.rules import Rule, Thresholds
 from pfedfair.theory.cuts import fair_cuts
 
 FEWEST = 50  # rows of each label, for early stopping
+STOPPING = 0.1  # part of the rows that it looks at, as in scikit-learn
 
 
 class OwnState(TypedDict):
@@ -142,10 +145,23 @@ class Pooled(Method):
             early_stopping=bool(fewest >= FEWEST),
             random_state=int(seeds.generator(clients.seed, seeds.INIT).integers(2**31)),
         )
+        held, checked = _early_stopping_rows(clients), {}
+        if model.early_stopping and held.any():
+            x, y, checked = x[~held], y[~held], {"X_val": x[held], "y_val": y[held]}
         with threads.threadpool_limits(1):
-            model.fit(x, y)
+            model.fit(x, y, **checked)
         nodes = [_flat(each[0].nodes) for each in model._predictors]
         return network.pack(nodes, float(model._baseline_prediction.ravel()[0]))
+
+
+def _early_stopping_rows(clients: Clients) -> np.ndarray:
+    """Return a mask of whole persons for early stopping; of no row if scikit-learn is to choose."""
+    rows, persons = np.concatenate(list(clients.rows)), persons_of(clients, TREES)
+    if persons is None:
+        return np.zeros(len(rows), dtype=bool)
+    rng = seeds.generator(clients.seed, seeds.PERSONS, TREES)
+    held, _ = stratified(rows, clients.table.y.long().numpy(), STOPPING, rng, persons)
+    return np.isin(rows, held)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pfedfair._util import seeds
 from pfedfair._util.errors import InputError, option
 from pfedfair._util.scalars import to_scalars
 from pfedfair.data.dataset import Dataset, PaperPlan
+from pfedfair.partition.persons import TEST, VALIDATION, Persons, mark_shared
 
 Rows = np.ndarray
 MOST, SHOWN = 100, 20  # more than `MOST` clients are not all listed, but the first `SHOWN`
@@ -186,6 +187,24 @@ def deal(
     """
     tests = np.rint(counts * test_fraction).astype(int)
     rng, both = seeds.generator(seed, seeds.PARTITION), np.concatenate([counts, tests])
+    hands = _deal_rows(data, counts, both, rng)  # refuses to deal more rows than there are
+    validating = None
+    if data.persons is not None:
+        validating = Persons(data.persons, seed, VALIDATION)
+        hands = _deal_persons(data, validating, counts, tests, rng)
+    split = [stratified(hand, data.s, validation, rng, validating) for hand in hands[: len(counts)]]
+    checks, train = zip(*split, strict=True)
+    rest = np.arange(len(data)) if data.held is None else np.flatnonzero(data.held)
+    pool = np.setdiff1d(rest, np.concatenate(train + checks))
+    held = tuple(np.sort(hand) for hand in hands[len(counts) :])
+    names = tuple(str(i + 1) for i in range(len(counts)))
+    return Partition(data, train, checks, held, pool, names, shared_conditional=True)
+
+
+def _deal_rows(
+    data: Dataset, counts: np.ndarray, both: np.ndarray, rng: np.random.Generator
+) -> list[Rows]:
+    """Return the rows of `both` the clients' training hands, as many as `counts`, and the tests."""
     dealt = []
     for group in range(counts.shape[1]):
         rows, train, needed = data.s == group, counts[:, group].sum(), both[:, group].sum()
@@ -198,14 +217,25 @@ def deal(
             fit, check = (rng.permutation(np.flatnonzero(mask)) for mask in (rows & ~held, held))
             dealing = np.concatenate([fit[:train], check[: needed - train]])
         dealt.append(np.split(dealing, np.cumsum(both[:-1, group])))
-    hands = [np.concatenate(hand) for hand in zip(*dealt, strict=True)]
-    split = [stratified(hand, data.s, validation, rng) for hand in hands[: len(counts)]]
-    checks, train = zip(*split, strict=True)
-    rest = np.arange(len(data)) if data.held is None else np.flatnonzero(data.held)
-    pool = np.setdiff1d(rest, np.concatenate(train + checks))
-    held = tuple(np.sort(hand) for hand in hands[len(counts) :])
-    names = tuple(str(i + 1) for i in range(len(counts)))
-    return Partition(data, train, checks, held, pool, names, shared_conditional=True)
+    return [np.concatenate(hand) for hand in zip(*dealt, strict=True)]
+
+
+def _deal_persons(
+    data: Dataset, persons: Persons, counts: np.ndarray, tests: np.ndarray, rng: np.random.Generator
+) -> list[Rows]:
+    """Return nearly the same numbers of rows as `_deal_rows`, all of a person in one hand."""
+    every, held = np.arange(len(data)), data.held
+    dealings = [(every, [*counts, *tests])]
+    if held is not None:
+        dealings = [(every[~held], [*counts]), (every[held], [*tests])]
+    hands = []
+    for rows, wanted in dealings:
+        size = np.bincount(data.s[rows], minlength=counts.shape[1])
+        share = np.array(wanted).T / np.maximum(size, 1)[:, None]  # (groups, hands)
+        rest = 1 - share.sum(1, keepdims=True)
+        *some, _ = persons.deal(rows, data.s, np.concatenate([share, rest.clip(0)], axis=1), rng)
+        hands += some
+    return hands
 
 
 def _enough(data: Dataset, group: int, train: int, test: int, able: int, able_test: int) -> None:
@@ -233,14 +263,18 @@ def hold_out(
     rows of a client are not.
     """
     rng = seeds.generator(seed, seeds.PARTITION)
-    parts = []
-    for rows in clients.values():
+    each = [test if most is None else max(test, 1 - most / len(own)) for own in clients.values()]
+    testing, validating, parts = None, None, []
+    if data.persons is not None:
+        codes = mark_shared(data.persons, list(clients.values()))
+        testing = Persons(codes, seed, TEST, shared=max(each))
+        validating = Persons(codes, seed, VALIDATION)
+    for rows, part in zip(clients.values(), each, strict=True):
         if data.held is None:
-            part = test if most is None else max(test, 1 - most / len(rows))
-            held, rest = stratified(rows, data.s, part, rng)
+            held, rest = stratified(rows, data.s, part, rng, testing)
         else:
             held, rest = rows[data.held[rows]], rows[~data.held[rows]]
-        check, fit = stratified(rest, data.s, validation, rng)
+        check, fit = stratified(rest, data.s, validation, rng, validating)
         parts.append((fit, check, held))
     train, checks, tests = zip(*parts, strict=True)
     pool = np.sort(np.concatenate(tests))
@@ -248,9 +282,21 @@ def hold_out(
 
 
 def stratified(
-    rows: Rows, s: np.ndarray, fraction: float, rng: np.random.Generator
+    rows: Rows,
+    s: np.ndarray,
+    fraction: float,
+    rng: np.random.Generator,
+    persons: Persons | None = None,
 ) -> tuple[Rows, Rows]:
-    """Split rows in two, `fraction` of each group in the first part."""
+    """Split rows in two, `fraction` of each group in the first part.
+
+    If it is known whose rows they are, all rows of a person are in one part.
+    """
+    if persons is not None:
+        groups = int(s[rows].max(initial=0)) + 1
+        shares = np.tile([fraction, 1 - fraction], (groups, 1))
+        first, second = persons.deal(rows, s, shares, rng)
+        return first, second
     groups = s[rows]  # not all of s: that would take time for every row of the federation
     number = max(2, int(groups.max(initial=0)) + 1)
     shuffled = [rng.permutation(rows[groups == z]) for z in range(number)]

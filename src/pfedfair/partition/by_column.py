@@ -49,6 +49,11 @@ class ByColumn(Plan):
                 f"Column '{self.column}' is the label or the sensitive attribute: it cannot say "
                 "which client a row belongs to."
             )
+        if self.column == data.person:
+            raise InputError(
+                f"Column '{self.column}' says whose a row is: it cannot make clients, too, as all "
+                "rows of a client would be on one side of every split."
+            )
         clients = clients_of(data.cells_of(self.column))
         able = np.ones(len(data), bool) if data.held is None else ~data.held
         size = {name: int(able[rows].sum()) for name, rows in clients.items()}

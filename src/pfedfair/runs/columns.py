@@ -12,7 +12,9 @@ import pandas as pd
 
 from pfedfair._util.errors import InputError, has_column
 from pfedfair._util.notebook import abbreviate
-from pfedfair.data import Dataset, from_frame
+from pfedfair.data import Dataset
+from pfedfair.data.tables.options import TableOptions
+from pfedfair.data.tables.table import to_dataset
 
 MIN_ROWS = 20  # of a client, below which a warning names it
 
@@ -63,6 +65,14 @@ def per_row(
     return columns
 
 
+def one_per_row(values: Any, frame: pd.DataFrame, what: str) -> pd.DataFrame | None:
+    """Return values for all rows as one column, see `per_row`."""
+    found = per_row(values, frame, what)
+    if found is not None and found.shape[1] > 1:
+        raise InputError(f"{what} has {found.shape[1]} columns: one says whose a row is.")
+    return found
+
+
 def _names(values: Any, frame: pd.DataFrame) -> bool:
     texts = isinstance(values, list) and all(isinstance(v, str) for v in values)
     return texts and len(values) != len(frame) and set(values) <= set(frame)
@@ -106,11 +116,10 @@ def dataset(
     labels: tuple[str, ...],
     groups: pd.DataFrame | None,
     owners: pd.DataFrame | None,
-    categorical: Sequence[str],
-    keep: Sequence[str],
-    merge_groups: bool,
+    persons: pd.DataFrame | None,
+    options: TableOptions,
 ) -> tuple[Dataset, str | None]:
-    """Return inputs, codes of labels, groups and owners as a data set; and its column of owners.
+    """Return inputs, labels, groups, owners and persons as a data set; and its column of owners.
 
     Without groups all rows are in the first of two groups, and the second is empty.
     """
@@ -119,20 +128,19 @@ def dataset(
     frame = frame.assign(**{label: codes})
     frame, sensitive = append_columns(frame, groups)
     frame, client = append_columns(frame, owners)
+    frame, person = append_columns(frame, persons)
     if groups is None:
         sensitive = [unused_name("S", frame)]
         last = np.arange(len(frame)) == len(frame) - 1  # a table has two groups
         frame = frame.assign(**{sensitive[0]: last.astype(int)})
-    data = from_frame(
-        frame,
-        label,
-        sensitive,
-        "X",
-        drop=client,
-        categorical=[c for c in categorical if c in given],
-        merge_groups=merge_groups,
-        keep=[c for c in keep if c in given],
+    categorical, keep = (
+        tuple(c for c in names if c in given) for names in (options.categorical, options.keep)
     )
+    options = replace(
+        options, label=label, sensitive=",".join(sensitive), drop=tuple(client),
+        categorical=categorical, keep=keep, person=person[0] if person else None,
+    )  # fmt: skip
+    data = to_dataset(frame, options)
     for note in data.notes:
         if note.startswith("Left out"):
             warnings.warn(note, UserWarning, stacklevel=3)

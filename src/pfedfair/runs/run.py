@@ -184,7 +184,8 @@ class Run:
         part, table = self.federation.partition, self.federation.table
         if self.logits is not None or not is_storable(part):
             return self
-        numbered = Table(torch.arange(len(table.y)), table.y, table.s, table.task)
+        number = torch.arange(len(table.y))
+        numbered = Table(number, table.y, table.s, table.task, person=table.person)
         federation = replace(self.federation, table=numbered)
         return replace(self, federation=federation, logits=score(self.predictors, part, table))
 

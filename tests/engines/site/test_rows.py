@@ -9,6 +9,7 @@ import pytest
 import made_faces
 import pfedfair as pff
 from made_people import people
+from pfedfair.data.tables.options import TableOptions
 from pfedfair.data.tables.piecewise import Numbers
 from pfedfair.engines.site.rows import federate_site, make_plan, read_site
 from pfedfair.engines.site.schema import agree, describe
@@ -28,6 +29,28 @@ def test_a_site_needs_data_and_a_partition_needs_a_number(tmp_path):
     site = read_site(own_table(tmp_path) | {"drop": "site"}, RUN)
     assert site.name == "p"
     assert sorted([*site.test, *site.train]) == list(range(260))
+
+
+def test_a_simulated_site_reads_the_table_as_the_command_does(tmp_path):
+    frame = people()
+    frame[:200].to_csv(tmp_path / "p.csv", index=False)
+    frame[200:].to_csv(tmp_path / "test.csv", index=False)
+    given = {"positive": "0", "bands": {"a": [0.5]}, "test": str(tmp_path / "test.csv")}
+    options = TableOptions.parse(
+        name=str(tmp_path / "p.csv"), label="hired", sensitive="a", **given
+    )
+    data = pff.load(options.name, "hired", "a", **given)
+    run = RUN | options.to_config() | {"client": "site"}
+    site = read_site({"partition-id": 0}, run)
+    assert (site.data.label_names, site.data.group_names) == (data.label_names, data.group_names)
+    np.testing.assert_array_equal(site.data.held, data.held)
+    np.testing.assert_array_equal(site.train, data.federate("site").partition.train[0])
+
+
+def test_the_training_rows_are_not_the_test_rows(tmp_path):
+    people().to_csv(tmp_path / "p.csv", index=False)
+    with pytest.raises(pff.InputError, match=r"The rows for the test, .*p\.csv, are those of"):
+        read_site(own_table(tmp_path, test=str(tmp_path / "p.csv")), RUN)
 
 
 def own_table(folder, **more):
@@ -109,8 +132,9 @@ def test_rows_beside_embeddings_that_are_called_test_are_for_the_test(tmp_path):
     np.testing.assert_array_equal(site.train, np.flatnonzero(table["split"] == "train"))
     with pytest.raises(pff.InputError, match="leave out test-part"):
         read_site(own | {"test-part": 0.5}, RUN)
-    held = read_site(own | {"test": str(path)}, RUN)
-    np.testing.assert_array_equal(held.test, len(table) + np.arange(len(table)))
+    test = made_faces.write(tmp_path / "t.parquet", table[:60], array[:60])
+    held = read_site(own | {"test": str(test)}, RUN)
+    np.testing.assert_array_equal(held.test, len(table) + np.arange(60))
     made_faces.write(path, table.assign(split="train"), array)
     alone = read_site(own, RUN)
     assert 30 < len(alone.test) < 90  # a quarter of 240, by coins

@@ -21,11 +21,11 @@ MANY = 5  # values of a sensitive number; of more, bands are offered
 def columns_of(given: str | Sequence[str]) -> list[str]:
     """Return a list of column names, given as a list or as text with commas, as in a command.
 
-    >>> columns_of("sex,race"), columns_of(["sex", "race"])
+    >>> columns_of("sex, race"), columns_of(["sex", "race"])
     (['sex', 'race'], ['sex', 'race'])
     """
     if isinstance(given, str):
-        return given.split(",") if given else []
+        return list(dict.fromkeys(name for text in given.split(",") if (name := text.strip())))
     return list(map(str, given))
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pfedfair._util.errors import InputError, has_column, known, option
+from pfedfair._util.errors import InputError, has_column, known
 from pfedfair.data.dataset import Dataset
-from pfedfair.data.tables.bands import check_bands
-from pfedfair.data.tables.cells import DECIMAL, WHOLE, factor, floats
+from pfedfair.data.tables.bands import Bands
+from pfedfair.data.tables.cells import factor, floats
 from pfedfair.data.tables.duplicates import Protected
 from pfedfair.data.tables.encoder import ENCODINGS
 from pfedfair.data.tables.formats import infer, refuse, with_missing_words
-from pfedfair.data.tables.groups import codes, columns_of, cross, join_names, put_positive_last
+from pfedfair.data.tables.groups import codes, cross, put_positive_last
+from pfedfair.data.tables.options import TableOptions
+from pfedfair.data.tables.persons import person_notes
 from pfedfair.data.tables.reading import read_table as read_table
 from pfedfair.data.tables.roles import sort_out
 
@@ -39,6 +41,7 @@ def from_frame(
     bands: Mapping[str, Sequence[float]] | None = None,
     test: pd.DataFrame | None = None,
     weight: str | None = None,
+    person: str | None = None,
 ) -> Dataset:
     """Create a data set from your table; its `notes` report how the cells were interpreted.
 
@@ -75,83 +78,88 @@ def from_frame(
     weight
         The column that says how many persons a row represents, such as the weights of a survey. It
         weights training and metrics, and is not an input.
+    person
+        The column that says whose a row is, such as a patient's number. All rows of a person are on
+        one side of every split: training or test, validation, held-out rows, folds. It is not an
+        input.
     """
+    options = TableOptions.parse(
+        name=name, label=label, sensitive=sensitive, drop=drop, categorical=categorical,
+        merge_groups=merge_groups, keep=keep, positive=positive, bands=bands, test=test,
+        weight=weight, person=person,
+    )  # fmt: skip
+    encoding = known("encoding", encoding, ENCODINGS)
+    return replace(to_dataset(frame, options, part), encoding=encoding)
+
+
+def to_dataset(frame: pd.DataFrame, options: TableOptions, part: bool = False) -> Dataset:
+    """Return the data set that a table is by its options, for an additive model."""
     frame = _name_columns(frame)
-    drop, categorical, keep = map(columns_of, (drop, categorical, keep))
-    sensitive = join_names(sensitive)
-    attributes = [c if c in frame else c.strip() for c in sensitive.split(",")]
-    _check(frame, label, attributes, (*drop, *categorical, *keep), (*drop, *keep))
-    needed = (label, *attributes)
-    if weight is not None:
-        has_column(weight, frame, "for the weights")
-        if weight in needed:
-            raise InputError(f"Column '{weight}' cannot be the label or S and the weights, too.")
-        needed = (*needed, weight)
-    least, cuts = 1 if part else 2, check_bands(bands)
-    inputs = [c for c in frame.columns if c not in {*needed, *drop}]
-    read = [*inputs, *(c for c in frame.columns if c in cuts or c == weight)]
+    options.check(frame)
+    attributes, cuts, roles = options.attributes(frame), options.edges, options.roles(frame)
+    inputs = [c for c in frame.columns if c not in {*roles, *options.drop}]
+    read = [*inputs, *(c for c in frame.columns if c in cuts or c == options.weight)]
     separator = frame.attrs.get("separator", ",")
-    formats, format_notes = infer(frame, read, categorical, separator)
+    formats, format_notes = infer(frame, read, options.categorical, separator)
     raw = frame
     frame, odd = formats.convert(raw)
     formats = with_missing_words(formats, raw, odd)
     as_written = {c: raw[c] for c in formats.columns if _loses_digits(frame[c]) or c in odd}
     held, notes = None, [*format_notes]
-    if test is not None:
-        test, test_odd = formats.convert(_name_columns(test))
+    if options.test is not None:
+        test, test_odd = formats.convert(_name_columns(options.test))
         refuse(test_odd, len(test), "The table for the test")
-        frame, held, test_notes = _append_test(frame, test, needed)
+        frame, held, test_notes = _append_test(frame, test, roles)
         notes += test_notes
+    label, least = str(options.label), 1 if part else 2
     y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES, least)
-    if positive is not None:
-        y, label_names = put_positive_last(y, label_names, positive)
-    s, group_names = cross(frame, attributes, merge_groups, part, cuts)
+    if options.positive is not None:
+        y, label_names = put_positive_last(y, label_names, options.positive)
+    s, group_names = cross(frame, attributes, options.merge_groups, part, cuts)
     if held is not None:
         notes += _check_test(held, {"label": (y, label_names), "group": (s, group_names)})
-    rows = slice(None) if held is None else ~held
-    protected = [Protected.of("the label", y[rows])]
-    for c in attributes:
-        numbers = floats(frame[c])[rows] if c in cuts else None
-        protected.append(Protected.of(f"'{c}'", factor(frame[c])[0][rows], numbers))
-    if cuts or len(attributes) > 1:
-        protected.append(Protected.of("S", s[rows]))
+    notes += person_notes(frame, options, y, held)
     if cuts:
         notes.append(_bands_words(cuts, s, group_names))
+    rows = slice(None) if held is None else ~held
+    protected = _protected(frame[rows], y[rows], s[rows], attributes, cuts)
     counts = {c: int(cells.rows.sum()) for c, cells in odd.items()}
-    roles = sort_out(frame[rows], inputs, categorical, keep, protected, part, counts)
-    hidden = [c for c in attributes if c in drop]
-    if hidden and len(hidden) < len(attributes):
-        raise InputError(
-            f"Column '{hidden[0]}' is a part of S: drop all of {sensitive}, or none of them."
-        )
-    if hidden:
+    found = sort_out(
+        frame[rows], inputs, options.categorical, options.keep, protected, part, counts
+    )
+    aware = not set(attributes) & set(options.drop)
+    if not aware:
         notes.append(
-            f"S ('{sensitive}') is no input of the model, as it is to be dropped; decision rules "
-            "by group still ask for it."
+            f"S ('{options.sensitive}') is no input of the model, as it is to be dropped; decision "
+            "rules by group still ask for it."
         )
     return Dataset(
-        name,
-        frame,
-        y,
-        s,
-        tuple(roles.numeric),
-        dict.fromkeys(roles.categorical, ()),
-        label_names,
-        group_names,
-        label,
-        ",".join(attributes),
-        hidden=(),
-        encoding=known("encoding", encoding, ENCODINGS),
-        held=held,
-        aware=not hidden,
-        notes=(*notes, *roles.notes()),
-        bands=cuts,
-        weight=None if weight is None else weights(frame[weight]),
-        excluded=roles.excluded | dict.fromkeys(drop, "is dropped"),
-        keep=tuple(keep),
-        formats=formats.of((*roles.numeric, *roles.dates, *cuts)),
-        as_written={} if test is not None else as_written,
-    )
+        options.name, frame, y, s, tuple(found.numeric), dict.fromkeys(found.categorical, ()),
+        label_names, group_names, label, ",".join(attributes), hidden=(), encoding="piecewise",
+        held=held, aware=aware, notes=(*notes, *found.notes()), bands=cuts,
+        weight=None if options.weight is None else weights(frame[options.weight]),
+        excluded=found.excluded | _excluded(options), keep=options.keep,
+        person=options.person or "", formats=formats.of((*found.numeric, *found.dates, *cuts)),
+        as_written={} if options.test is not None else as_written,
+    )  # fmt: skip
+
+
+def _protected(
+    frame: pd.DataFrame, y: np.ndarray, s: np.ndarray, attributes: Sequence[str], cuts: Bands
+) -> list[Protected]:
+    """Return what no input may be a copy of: the label, each sensitive column, and S."""
+    found = [Protected.of("the label", y)]
+    for c in attributes:
+        numbers = floats(frame[c]) if c in cuts else None
+        found.append(Protected.of(f"'{c}'", factor(frame[c])[0], numbers))
+    if cuts or len(attributes) > 1:
+        found.append(Protected.of("S", s))
+    return found
+
+
+def _excluded(options: TableOptions) -> dict[str, str]:
+    persons = {} if options.person is None else {options.person: "says whose a row is"}
+    return dict.fromkeys(options.drop, "is dropped") | persons
 
 
 def weights(column: pd.Series[Any]) -> np.ndarray:
@@ -175,47 +183,8 @@ def _name_columns(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _check(
-    frame: pd.DataFrame,
-    label: str,
-    attributes: Sequence[str],
-    named: Sequence[str],
-    decided: Sequence[str],
-) -> None:
-    """Refuse columns that are missing, have two roles, or are duplicated."""
-    values = [c for c in frame.columns if WHOLE.fullmatch(c) or DECIMAL.fullmatch(c)]
-    if label not in frame and len(values) > 1 and not _are_consecutive(values):
-        raise InputError(
-            f"There is no column '{label}' for the label, and the names of columns look like "
-            f"values ({', '.join(values[:3])}): put a line of names above them."
-        )
-    for column in named:
-        has_column(column, frame, "to drop, to keep or to take as categories")
-    if label in attributes:
-        raise InputError(f"Column '{label}' cannot be both the label and the sensitive attribute.")
-    has_column(label, frame, "for the label")
-    for column in attributes:
-        has_column(column, frame, "for the sensitive attribute")
-    for column in (label, *attributes):
-        again = re.compile(re.escape(column) + r"\.\d+")
-        for other in frame.columns:
-            if again.fullmatch(other) and other not in decided:
-                raise InputError(
-                    f"Column '{other}' is called like a second '{column}', which no input may "
-                    f"reveal: say {option('drop', other)}, or {option('keep', other)} if it is "
-                    "another thing."
-                )
-    if len(frame) == 0:
-        raise InputError("The table has names of columns, but no rows.")
-
-
-def _are_consecutive(names: Sequence[str]) -> bool:
-    """Whether names are consecutive numbers, which count the columns."""
-    return bool((np.diff([float(name) for name in names]) == 1).all())
-
-
 def _append_test(
-    frame: pd.DataFrame, test: pd.DataFrame, needed: Sequence[str]
+    frame: pd.DataFrame, test: pd.DataFrame, needed: Iterable[str]
 ) -> tuple[pd.DataFrame, np.ndarray, list[str]]:
     """Append the test rows; return all rows, which are for the test, and notes."""
     if len(test) == 0:

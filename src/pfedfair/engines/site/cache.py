@@ -102,7 +102,7 @@ class Source:
         if self.cached:
             return self.cached
         site, made = self.table(), self.federation(schema)
-        row_keys = site.row_keys if self.keyed else None
+        row_keys = site.draw_keys if self.keyed else None
         rows = EncodedRows(made.table, made.partition.train[0], len(site.train), row_keys)
         if self.cache:
             self.cache.write(rows, self.notes)
@@ -154,7 +154,7 @@ class RowCache:
             if checksums.about(self.path)["key"] != self.key:
                 return None
             tensors, about = checksums.read(self.path)
-            table = Table(tensors["x"], tensors["y"], tensors["s"])
+            table = Table(tensors["x"], tensors["y"], tensors["s"], person=tensors.get("person"))
             row_keys = tensors["marks"].numpy().view(np.uint64) if "marks" in tensors else None
             found = EncodedRows(table, tensors["rows"].numpy(), int(about["people"]), row_keys)
             notes = [str(text) for text in about["notes"]]
@@ -170,6 +170,8 @@ class RowCache:
         """Cache rows for the next message, unless the table has changed in the meantime."""
         x, y, s = made.table[:3]
         tensors = {"x": x, "y": y, "s": s, "rows": torch.from_numpy(made.rows)}
+        if made.table.person is not None:
+            tensors["person"] = made.table.person
         if made.row_keys is not None:
             tensors["marks"] = torch.from_numpy(made.row_keys.view(np.int64))
         about = {"key": self.key, "people": made.n_train, "notes": notes}

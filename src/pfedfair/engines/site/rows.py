@@ -10,13 +10,16 @@ import pandas as pd
 import torch
 
 from pfedfair._util import seeds
-from pfedfair._util.errors import InputError
-from pfedfair.data import Dataset, from_frame, load
+from pfedfair._util.errors import InputError, known
+from pfedfair.data import Dataset, load
 from pfedfair.data.tables.arrays import COLUMN, unfold
 from pfedfair.data.tables.basis import MISSING
 from pfedfair.data.tables.dates import base_of
+from pfedfair.data.tables.encoder import ENCODINGS
+from pfedfair.data.tables.options import TableOptions, refuse_training_rows
 from pfedfair.data.tables.piecewise import LEAST, Piecewise
 from pfedfair.data.tables.reading import read_table
+from pfedfair.data.tables.table import to_dataset
 from pfedfair.engines.site.missing_columns import is_absent_hour, is_empty
 from pfedfair.engines.site.rare_values import pool_numbers, pool_rare_values, training_rows
 from pfedfair.engines.site.schema import Schema, agree, describe
@@ -26,6 +29,7 @@ from pfedfair.federation import Federation, encoded
 from pfedfair.partition import Partition, Plan, choose
 
 TEST_PART = 0.25
+BESIDE_ROLES = ("encoding", "folder", "encoder")  # options of `load` that are no columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +48,13 @@ class Site:
     def row_keys(self) -> np.ndarray:
         """The secret keys of all rows, see `derive_row_keys`."""
         return derive_row_keys(self.data.frame, secret_of(self.folder))
+
+    @cached_property
+    def draw_keys(self) -> np.ndarray:
+        """The secret keys by which random draws split rows: one for all rows of a person."""
+        if not self.data.person:
+            return self.row_keys
+        return derive_row_keys(self.data.frame[[self.data.person]], secret_of(self.folder))
 
 
 def read_site(node: Config, run: Config) -> Site:
@@ -80,29 +91,30 @@ def _hold_out(site: Site, where: Config) -> Site:
     part = float(where.get("test-part", TEST_PART))
     if not 0 <= part < 1:
         raise InputError(f"test-part must be at least 0 and less than 1, got {part:g}.")
-    drawn = seeds.uniforms(site.row_keys, 0, seeds.PARTITION) < part
+    drawn = seeds.uniforms(site.draw_keys, 0, seeds.PARTITION) < part
     return replace(site, train=np.flatnonzero(~drawn), test=np.flatnonzero(drawn))
 
 
 def _own_table(where: Config) -> tuple[Site, bool]:
     """Return the site with its table, and whether the table is split into training and test."""
-    path = Path(str(where["data"]))
-    label, sensitive = str(where.get("label") or ""), str(where.get("sensitive") or "")
+    path, options = Path(str(where["data"])), TableOptions.of_config(where)
+    label, sensitive = options.label, options.sensitive
     if not label or not sensitive:
         raise InputError(f"For {path}, say which column is the label and the sensitive one.")
-    test_table = where.get("test")
-    tables = [read_table(Path(str(name))) for name in (path, test_table) if name]
+    test_table = options.test
+    if test_table:
+        refuse_training_rows(Path(test_table), path)
+    tables = [read_table(Path(name)) for name in (path, test_table) if name]
     frame = pd.concat(tables, ignore_index=True)
-    drop, categorical, keep = (_words(where.get(k)) for k in ("drop", "categorical", "keep"))
+    options = replace(options, name=path.stem, test=None)
     images = COLUMN in frame
     if images:  # other columns than embeddings are no inputs
-        drop = tuple(c for c in map(str, frame) if c not in (label, COLUMN, *sensitive.split(",")))
+        needed = {label, COLUMN, *sensitive.split(",")}
+        options = replace(options, drop=tuple(c for c in map(str, frame) if c not in needed))
         frame = unfold(frame)
     encoding = "standard" if images else str(where.get("encoding") or "piecewise")
-    data = from_frame(
-        frame, label, sensitive, path.stem, drop, categorical, part=True, keep=keep,
-        encoding=encoding,
-    )  # fmt: skip
+    known("encoding", encoding, ENCODINGS)
+    data = replace(to_dataset(frame, options, part=True), encoding=encoding)
     is_test: np.ndarray | None = None
     if images:
         is_test, notes = (None, ()) if test_table else _read_split(tables[0], where)
@@ -128,13 +140,9 @@ def _read_split(table: pd.DataFrame, where: Config) -> tuple[np.ndarray | None, 
 
 def _partition(where: Config, node: Config, seed: int) -> Site:
     number, total = int(node["partition-id"]), int(node.get("num-partitions", 0))
-    columns: dict[str, Any] = {k: where[k] or None for k in ("label", "sensitive") if k in where}
-    columns |= {k: _words(where[k]) for k in ("drop", "categorical", "keep") if where.get(k)}
-    columns["encoding"] = where.get("encoding") or None
-    switches = ("merge-groups", "skip-missing")
-    columns |= {k.replace("-", "_"): True for k in switches if where.get(k)}
-    columns |= {k: where[k] or None for k in ("folder", "encoder") if k in where}
-    data = load(str(where["data"]), **columns).unfold()
+    given: dict[str, Any] = {k: where.get(k) or None for k in BESIDE_ROLES}
+    given |= {"skip_missing": bool(where.get("skip-missing"))}
+    data = load(**vars(TableOptions.of_config(where)) | given).unfold()
     plan = make_plan(where, total or None, data)
     part = plan.split(data, seed)
     if not 0 <= number < len(part.names):
@@ -234,7 +242,3 @@ def _recode(codes: np.ndarray, names: tuple[str, ...], agreed: tuple[str, ...]) 
     """Translate a site's codes to the agreed ones; -1 for values that were not agreed on."""
     new = [agreed.index(name) if name in agreed else -1 for name in names]
     return np.asarray(np.array(new, dtype=np.int64)[codes])
-
-
-def _words(text: Any) -> tuple[str, ...]:
-    return tuple(word.strip() for word in str(text or "").split(",") if word.strip())

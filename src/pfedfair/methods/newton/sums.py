@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pfedfair._util import seeds
 from pfedfair.data.tables.piecewise import Piecewise
-from pfedfair.methods.clients import Clients
+from pfedfair.methods.clients import Clients, persons_of
 from pfedfair.methods.newton import intercepts, lookup
 from pfedfair.methods.newton.design import (
     Dense,
@@ -30,6 +30,7 @@ from pfedfair.methods.newton.design import (
     triangle,
 )
 from pfedfair.methods.newton.likelihood import PARTS, chances, slopes_of
+from pfedfair.partition.persons import FOLDS
 
 ROWS = 8192  # rows that are laid out at a time
 ROWS_LOOKED_UP = 8 * ROWS  # that are looked up
@@ -98,7 +99,11 @@ def fold_rows(clients: Clients, i: int, folds: int) -> list[np.ndarray]:
 
     def deal() -> list[np.ndarray]:
         rng = seeds.generator(clients.seed, seeds.HELD, clients.ids[i], FOLDS_STREAM)
-        return np.array_split(rng.permutation(clients.rows[i]), folds)
+        rows, persons = clients.rows[i], persons_of(clients, FOLDS)
+        if persons is not None:
+            equal = np.full((1, folds), 1 / folds)
+            return persons.deal(rows, np.zeros_like(clients.table.person), equal, rng)
+        return np.array_split(rng.permutation(rows), folds)
 
     return clients.memoise(("folds", i, folds), deal)
 

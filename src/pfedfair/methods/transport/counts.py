@@ -16,9 +16,10 @@ from pfedfair._util import seeds
 from pfedfair.data.task import Task, outputs
 from pfedfair.federation import Batch
 from pfedfair.methods.base import State
-from pfedfair.methods.clients import Clients, hold_out
+from pfedfair.methods.clients import Clients, hold_out, persons_of
 from pfedfair.models import Cells
 from pfedfair.models.base import Slope
+from pfedfair.partition.persons import COUNTS
 from pfedfair.penalties.objective import Objective, loss_slope
 from pfedfair.theory import effects, shrinkage
 from pfedfair.theory.belief import Belief, shapes_of
@@ -80,8 +81,13 @@ def split(clients: Clients, part: float, private: bool) -> tuple[Clients, Client
 
 
 def _draws(clients: Clients, i: int, purpose: int) -> np.ndarray:
-    """Return a random number in [0, 1) for each row of client i, by its mark or its position."""
+    """Return a random number in [0, 1) for each row of client i, by its mark or its position.
+
+    If it is known whose rows they are, all rows of a person have the same number.
+    """
     rows, stream = clients.rows[i], (clients.seed, seeds.HELD, clients.ids[i], purpose)
+    if clients.marks is None and (persons := persons_of(clients, COUNTS + purpose)):
+        return persons.draws(rows)
     if clients.marks is None:
         return seeds.generator(*stream).random(len(rows))
     return seeds.uniforms(clients.marks[rows], *stream)
@@ -98,6 +104,7 @@ def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: boo
     groups, classes = table.task.groups, table.task.classes
     shapes = {"held": (2, groups, classes, cells.number), "trained": (groups, cells.number)}
     counts = {name: np.zeros((len(held), *shape)) for name, shape in shapes.items()}
+    persons = persons_of(held, COUNTS + 1)
     for i in range(len(held)):
         for name, clients in (("held", held), ("trained", trained)):
             rows = clients.rows[i]
@@ -105,6 +112,8 @@ def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: boo
             at: tuple[np.ndarray, ...] = (s, cell)
             if name == "held":
                 half = np.arange(len(rows)) % 2
+                if persons is not None:
+                    half = persons.halves(rows)
                 if private:  # by a draw, see `split`
                     half = (_draws(held, i, 1) < 0.5).astype(np.int64)
                 at = (half, s, label[rows].astype(np.int64), cell)
