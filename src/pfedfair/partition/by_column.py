@@ -49,7 +49,7 @@ class ByColumn(Plan):
                 f"Column '{self.column}' is the label or the sensitive attribute: it cannot say "
                 "which client a row belongs to."
             )
-        if self.column == data.person:
+        if data.person and self.column == data.person:
             raise InputError(
                 f"Column '{self.column}' says whose a row is: it cannot make clients, too, as all "
                 "rows of a client would be on one side of every split."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,8 @@ def may_name_persons(column: pd.Series[Any], y: np.ndarray) -> bool:
         if not (present % 1 == 0).all():
             return False
     if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return False
+    if not all(isinstance(cell, Hashable) for cell in column[:1]):  # lists and the like
         return False
     step = max(1, len(column) // SAMPLE)
     if not _is_pure(_labels_by_value(column.iloc[::step], y[::step])):
