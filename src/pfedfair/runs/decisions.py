@@ -59,7 +59,8 @@ class Summary:
     def check(self) -> None:
         """Refuse a file that contradicts the training rows in more than a few cells."""
         for column, n in self.odd.items():
-            if n >= ODD_CELLS and n > ODD_SHARE * self.rows and not self.forced:
+            many = n == self.rows or (n >= ODD_CELLS and n > ODD_SHARE * self.rows)
+            if many and not self.forced:
                 raise InputError(
                     f"{self.examples[column]}, and so are {n:,} of {self.rows:,} cells: write them "
                     f"as in training, or say {option('force', True)} to take them as missing "
