@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pfedfair._util.errors import InputError, has_column, option
+from pfedfair._util.errors import InputError, has_column, listed, option
 from pfedfair.data.tables import bands
 from pfedfair.data.tables.arrays import COLUMN
 from pfedfair.data.tables.cells import factor
@@ -23,6 +23,7 @@ from pfedfair.data.tables.stream import Rows
 from pfedfair.runs.model import Saved
 from pfedfair.runs.personal_model import Decisions, PersonalModel, describe_unseen
 
+PREFIX = "input."  # of a copied column that is called like a column of the output
 NAMED = 5  # problems that are listed one by one
 DIFFERENT = 1000  # problems that are counted one by one
 
@@ -118,9 +119,6 @@ class Reader:
 
     def open(self, path: Path) -> Opened:
         """Check that a file has all columns; return it with the names of its sensitive ones."""
-        clashes = [name for name in self.copied if name in self.results()]
-        if clashes:
-            raise InputError(f"The output has a column '{clashes[0]}' of its own: rename yours.")
         rows = Rows.open(path, self.inputs()[0])
         for column in self.inputs(rows.columns)[0]:
             has_column(column, rows.columns, "in the rows, an input of the model")
@@ -133,6 +131,24 @@ class Reader:
                 has_column(name, rows.columns, "in the rows, the sensitive attribute")
             sensitive.append(name if name in rows.columns else alike[0])
         return Opened(rows, sensitive)
+
+    def output_names(self) -> dict[str, str]:
+        """Return the output's names of copied columns: a result's name gets `PREFIX` before it."""
+        results = self.results()
+        found = {name: name for name in self.copied if name not in results}
+        for name in self.copied:
+            if name in results:
+                new = f"{PREFIX}{name}"
+                while new in found.values():
+                    new = f"{PREFIX}{new}"
+                found[name] = new
+        return {name: found[name] for name in self.copied}
+
+    def notes(self) -> list[str]:
+        """Name the copied columns that have another name in the output."""
+        pairs = self.output_names().items()
+        renamed = [f"'{old}' is written as '{new}'" for old, new in pairs if old != new]
+        return [f"The output has columns of these names: {listed(renamed)}."] if renamed else []
 
     def results(self) -> list[str]:
         """Return the columns of the output that are not copied."""
@@ -200,7 +216,7 @@ def _decided(
             rule.codes[at] = np.array([rule.number(words) for words in applied])[s[at]]
     _count(summary, shared, n, code, s, chance, problem)
     columns: dict[str, Any] = {"row": np.arange(summary.rows - n, summary.rows)}
-    columns |= {str(c): copy[c].array for c in copy}
+    columns |= {new: copy[old].array for old, new in reader.output_names().items()}
     if reader.client:
         columns["client"] = _category(client, names)
     labels = shared.label_names
