@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,8 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from pfedfair._util.errors import InputError
-from pfedfair._util.files import first_line
-from pfedfair.data.tables import delimited
+from pfedfair.data.tables import delimited, ragged
 
 TEXT = (".csv", ".tsv", ".txt")
 PARQUET, EXCEL = ".parquet", ".xlsx"
@@ -72,15 +70,8 @@ def read(path: Path) -> tuple[pd.DataFrame, tuple[str, ...]]:
     except (InputError, MemoryError):
         raise
     except Exception as error:
-        raise InputError(f"{path} is not a readable table ({_words(error)}).") from error
+        raise InputError(f"{path} is not a readable table ({ragged.describe(error)}).") from error
     return frame, notes
-
-
-def _words(error: Exception) -> str:
-    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
-    if found is None:
-        return first_line(error)
-    return "line {1} has {2} cells, there are {0} names of columns".format(*found.groups())
 
 
 def _excel(path: Path) -> tuple[pd.DataFrame, tuple[str, ...]]:

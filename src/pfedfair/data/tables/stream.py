@@ -10,7 +10,9 @@ from __future__ import annotations
 import codecs
 import csv
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair._util.errors import InputError
+from pfedfair._util.errors import InputError, shorten
 from pfedfair._util.files import first_line
+from pfedfair.data.tables import ragged
 from pfedfair.data.tables.table import read_table
 
 ROWS = 65_536  # in a part
@@ -83,9 +86,12 @@ class Rows:
                 on_part(done)
         except InputError:
             raise
+        except pd.errors.ParserWarning as warning:
+            why = ragged.find_longer(self.path, len(self.columns))
+            raise InputError(f"{self.path} is not a readable table ({why}).") from warning
         except (ValueError, OSError, pd.errors.ParserError) as error:
             raise InputError(
-                f"{self.path} is not a readable table ({first_line(error)})."
+                f"{self.path} is not a readable table ({ragged.describe(error)})."
             ) from error
 
 
@@ -120,13 +126,10 @@ def _of_csv(path: Path, columns: Sequence[str], words: Collection[str], copied: 
 
 
 def _strict(read: Callable[[], Any]) -> Any:
-    """Call `read`; raise if it loses cells."""
+    """Call `read`; raise a `ParserWarning` if it loses cells."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
-        try:
-            return read()
-        except pd.errors.ParserWarning as warning:
-            raise ValueError("there are more cells in a line than names in the header") from warning
+        return read()
 
 
 def _of_parquet(path: Path, columns: Sequence[str], words: Collection[str], copied: Sequence[str]
@@ -189,8 +192,9 @@ def _parquet(path: Path, categories: Sequence[str] = ()) -> Any:
 
 
 def _header(path: Path) -> list[str]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file, suppress(csv.Error):  # too long
         return next((row for row in csv.reader(file) if row), [])
+    return []
 
 
 def _is_utf8(path: Path) -> bool:
@@ -207,7 +211,7 @@ def _is_utf8(path: Path) -> bool:
 
 def _check_unique(path: Path, names: Sequence[str]) -> tuple[str, ...]:
     """Refuse a table with two columns of one name."""
-    twice = [name for k, name in enumerate(names) if name in names[:k]]
+    twice = [name for name, n in Counter(names).items() if n > 1]
     if twice:
-        raise InputError(f"{path} has more than one column '{twice[0]}': rename one.")
+        raise InputError(f"{path} has more than one column '{shorten(twice[0])}': rename one.")
     return tuple(names)
