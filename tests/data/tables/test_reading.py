@@ -166,6 +166,30 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path, name, content, mess
     assert "\n" not in str(refusal.value)
 
 
+def test_a_first_line_longer_than_the_examined_text(tmp_path):
+    names = [f"c{k}" for k in range(60_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text(f"{','.join(names)}\n{','.join(['1'] * len(names))}\n")
+    layout = delimited.look(path)
+    assert len(path.read_text().split("\n")[0]) > delimited.HEAD
+    assert layout.names == tuple(names)
+
+
+def test_too_long_a_first_line_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(delimited, "LONGEST", delimited.HEAD + 10)
+    (tmp_path / "t.csv").write_text("x" * (delimited.HEAD + 99))
+    with pytest.raises(pff.InputError, match=r"first line of .* has more than .* characters"):
+        delimited.look(tmp_path / "t.csv")
+
+
+def test_a_giant_cell_hides_no_name_of_a_column(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"a,sex,hired\n{'x' * 3 * delimited.HEAD},f,1\n1,m,0\n")
+    frame, _ = reading.read(path)
+    assert list(frame) == ["a", "sex", "hired"]
+    assert len(frame) == 2
+
+
 def test_a_file_is_what_is_in_it_not_what_its_name_says(tmp_path):
     FRAME.to_parquet(tmp_path / "t.csv")
     pd.testing.assert_frame_equal(reading.read(tmp_path / "t.csv")[0], FRAME)
