@@ -133,6 +133,14 @@ class DataOptions:
     weight: Annotated[Text, "Your file: the column that says how much a row counts; no input."] = (
         None
     )
+    missing_sensitive: Annotated[
+        Text,
+        "Your file: rows whose S is missing are left out of training and measurement (exclude, the "
+        "default), a group of their own (group), or an error (refuse).",
+    ] = None
+    unknown: Annotated[
+        Text, "Your file: further words for a missing S, with commas between: Unknown,not stated."
+    ] = None
     partition: Annotated[
         str,
         "How clients are made: fixed (the paper's shares of the groups), dirichlet (drawn shares), "
@@ -180,7 +188,8 @@ class DataOptions:
             size if images else None, self.scaling, self.skip_missing, model=self.model,
             keep=keep, encoding=self.encoding, positive=self.positive,
             bands=tuple(bands.parse_bands(self.bands or []).items()), test=self.test,
-            weight=self.weight,
+            weight=self.weight, missing_sensitive=self.missing_sensitive,
+            unknown=tuple(names(self.unknown or "")),
         )  # fmt: skip
 
     def suited(self, method: str) -> Self:

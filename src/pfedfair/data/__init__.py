@@ -35,7 +35,9 @@ DATASETS: dict[str, Callable[[], Dataset]] = {
 FACES = ("celeba", "utkface", "fairface")
 NATURAL: dict[str, Callable[[Path, str | None], Dataset]] = {"acs": acs, "heart": heart}
 OF_IMAGES = ("folder", "encoder", "pixels", "skip_missing", "with_images")
-OF_TABLES = ("drop", "categorical", "keep", "positive", "test", "weight")
+OF_TABLES = (
+    "drop", "categorical", "keep", "positive", "test", "weight", "missing_sensitive", "unknown",
+)  # fmt: skip
 
 
 def load(

@@ -73,6 +73,8 @@ class Dataset:
     keep: tuple[str, ...] = ()  # columns that the user never excludes
     weight: np.ndarray | None = field(default=None, repr=False)  # of each row; their mean is 1
     bands: Bands = field(default_factory=dict)  # of sensitive numbers, see `from_frame`
+    rows: np.ndarray | None = field(default=None, repr=False)  # their numbers in the user's table
+    without_sensitive: int = 0  # rows of the user's table that are left out, as S is missing
 
     def __len__(self) -> int:
         return len(self.y)

@@ -19,7 +19,8 @@ from pfedfair.models import PIXELS
 from pfedfair.partition import Plan
 
 FRONTIER = "frontier"
-LATER = ("positive", "bands", "test", "weight")  # left out of a description where they are not used
+# Left out of a description where they are not used.
+LATER = ("positive", "bands", "test", "weight", "missing_sensitive", "unknown")
 FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is computed
 
 
@@ -27,10 +28,10 @@ FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is c
 class Source:
     """The source of rows: a bundled data set, a file with the names of its columns, or images.
 
-    `model` and `encoding` of columns, if not the default ones; `positive`, `bands`, `weight` and
-    `test`, a file, as in `from_frame`. For images: the `folder` of them or of their embeddings,
-    the `encoder` that embeds them, how embeddings are scaled; or the size of images in `pixels`,
-    for networks on pixels.
+    `model` and `encoding` of columns, if not the default ones; `positive`, `bands`, `weight`,
+    `missing_sensitive`, `unknown` and `test`, a file, as in `from_frame`. For images: the `folder`
+    of them or of their embeddings, the `encoder` that embeds them, how embeddings are scaled; or
+    the size of images in `pixels`, for networks on pixels.
     """
 
     name: str
@@ -52,6 +53,8 @@ class Source:
     bands: tuple[tuple[str, tuple[float, ...]], ...] = ()
     test: str | None = None
     weight: str | None = None
+    missing_sensitive: str | None = None
+    unknown: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """Return the name of a bundled data set, or a file's name, contents and columns."""

@@ -40,7 +40,12 @@ def card_of(run: Run) -> dict[str, Any]:
         "values": run.values,
         "seed": run.seed,
         "shared_conditional": part.shared_conditional,
-        "data": {"rows": len(data), "inputs": data.inputs, "sha256": data.digest},
+        "data": {
+            "rows": len(data),
+            "without_sensitive": data.without_sensitive,
+            "inputs": data.inputs,
+            "sha256": data.digest,
+        },
         "versions": versions(),
         "command": run.command,
         "sent": [one._asdict() | {"tensors": list(one.tensors)} for one in run.fitted.sent],

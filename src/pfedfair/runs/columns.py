@@ -132,6 +132,7 @@ def dataset(
         categorical=[c for c in categorical if c in given],
         merge_groups=merge_groups,
         keep=[c for c in keep if c in given],
+        missing_sensitive="refuse",
     )
     for note in data.notes:
         if note.startswith("Left out"):

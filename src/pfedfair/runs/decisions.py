@@ -297,14 +297,17 @@ def _count(summary: Summary, model: PersonalModel, n: int, code: np.ndarray, s: 
 def groups_of(
     model: PersonalModel, frame: pd.DataFrame, columns: Sequence[str], problem: Texts
 ) -> np.ndarray:
-    """Return each row's group, 0 if none is needed or known; note unknown groups as problems."""
+    """Return each row's group, 0 if none is needed or known; note unknown groups as problems.
+
+    A missing value is a problem, unless the model has a group of those.
+    """
     n = len(frame)
     if not columns or n == 0:
         return np.zeros(n, dtype=np.int64)
-    several, named_values = [], []
+    several, named_values, missing = [], [], {}
     for column, edges in zip_longest(columns, model.bands[: len(columns)], fillvalue=()):
         codes, words = factor(frame[column])
-        problem.add(f"{column} is empty", codes < 0)
+        missing[column] = codes < 0
         codes, words = codes % (len(words) + 1), [*words, ""]  # -1 is the last
         if edges:  # what is in no band stays what it is, and is a problem
             band, _ = bands.band_indices(frame[column], edges)
@@ -321,6 +324,9 @@ def groups_of(
              for combination in zip(*which, strict=True)]  # fmt: skip
     named = " or ".join(model.group_names) if len(model.group_names) < 5 else "a known group"
     known = model.groups_of
+    has_group = np.array([name in known for name in names])[codes]
+    for column, is_missing in missing.items():
+        problem.add(f"{column} is empty", is_missing & ~has_group)
     for k, name in enumerate(names):
         if name not in known:
             problem.add(f"{','.join(columns)} is '{name}', not {named}", codes == k)

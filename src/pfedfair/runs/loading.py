@@ -56,6 +56,7 @@ def _run_of(saved: Saved) -> Run:
         *names, about["columns"]["label"], about["sensitive_column"], aware=saved.task.aware,
         inputs=about["data"]["inputs"], weight=scores.weight,
         bands=check_bands(about.get("bands")),
+        without_sensitive=int(about["data"].get("without_sensitive", 0)),
     )  # fmt: skip
     part = Partition(
         data, scores.train, scores.validation, scores.test, scores.pool, tuple(saved.clients),

@@ -12,6 +12,7 @@ import pandas as pd
 from pfedfair import rules as rule_kinds
 from pfedfair._util.notebook import abbreviate
 from pfedfair.data import Dataset
+from pfedfair.data.tables import missing_groups
 from pfedfair.methods import Method
 from pfedfair.metrics.criteria import CRITERIA, MEASURES
 from pfedfair.metrics.intervals import FEWEST
@@ -70,7 +71,14 @@ def of_run(run: Run, results: pd.DataFrame, frame: pd.DataFrame) -> View:
     above = np.flatnonzero(judged(results, frame).found == verdicts.ABOVE)
     differs = differing(run, above.tolist(), protocol)
     rule, excluded = run.fitted.rules[0], run.columns["left_out"]
-    return view(results, frame, data.group_names, data.label_names, rule, differs, excluded)
+    found = view(results, frame, data.group_names, data.label_names, rule, differs, excluded)
+    return replace(found, more=(*without_sensitive(data), *found.more))
+
+
+def without_sensitive(data: Dataset) -> list[str]:
+    """Return how many rows are left out as S is missing, if any."""
+    n, rows = data.without_sensitive, len(data) + data.without_sensitive
+    return [f"{missing_groups.words(n, rows, data.sensitive_column)}."] if n else []
 
 
 def judged_run(run: Run, results: pd.DataFrame) -> "Judged":

@@ -11,11 +11,13 @@ import pandas as pd
 
 from pfedfair._util.errors import InputError, has_column, known, option
 from pfedfair.data.dataset import Dataset
+from pfedfair.data.tables import missing_groups
 from pfedfair.data.tables.bands import check_bands
 from pfedfair.data.tables.cells import DECIMAL, WHOLE, factor, floats
 from pfedfair.data.tables.duplicates import Protected
 from pfedfair.data.tables.encoder import ENCODINGS
 from pfedfair.data.tables.groups import codes, columns_of, cross, join_names, put_positive_last
+from pfedfair.data.tables.missing_groups import EXCLUDE, GROUP, Missing, known_rows
 from pfedfair.data.tables.reading import read_table as read_table
 from pfedfair.data.tables.roles import sort_out
 
@@ -37,6 +39,8 @@ def from_frame(
     bands: Mapping[str, Sequence[float]] | None = None,
     test: pd.DataFrame | None = None,
     weight: str | None = None,
+    missing_sensitive: str = "exclude",
+    unknown: str | Sequence[str] = (),
 ) -> Dataset:
     """Create a data set from your table; its `notes` report how the cells were interpreted.
 
@@ -73,9 +77,15 @@ def from_frame(
     weight
         The column that says how many persons a row represents, such as the weights of a survey. It
         weights training and metrics, and is not an input.
+    missing_sensitive
+        What becomes of rows whose S is missing: "exclude" leaves them out of training and of every
+        measurement, "group" makes a group "missing" of them, "refuse" raises an error.
+    unknown
+        Further words for a missing S, such as "Unknown"; case does not matter.
     """
     frame = _name_columns(frame)
     drop, categorical, keep = map(columns_of, (drop, categorical, keep))
+    missing = Missing(missing_sensitive, tuple(columns_of(unknown)))
     sensitive = join_names(sensitive)
     attributes = [c if c in frame else c.strip() for c in sensitive.split(",")]
     _check(frame, label, attributes, (*drop, *categorical, *keep), (*drop, *keep))
@@ -89,24 +99,33 @@ def from_frame(
     if test is not None:
         frame, held, test_notes = _append_test(frame, _name_columns(test), needed)
         notes += test_notes
+    rows, sensitive_columns, missing_notes = _exclude(frame, attributes, missing, part)
+    excluded = len(frame) - len(rows)
+    if excluded:
+        held = None if held is None else held[rows]
+        frame, sensitive_columns = (
+            table.iloc[rows].reset_index(drop=True) for table in (frame, sensitive_columns)
+        )
     least, cuts = 1 if part else 2, check_bands(bands)
     y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES, least)
     if positive is not None:
         y, label_names = put_positive_last(y, label_names, positive)
-    s, group_names = cross(frame, attributes, merge_groups, part, cuts)
+    s, group_names = cross(
+        sensitive_columns, attributes, merge_groups, part, cuts, missing.way == GROUP
+    )
     if held is not None:
         notes += _check_test(held, {"label": (y, label_names), "group": (s, group_names)})
     inputs = [c for c in frame.columns if c not in {*needed, *drop}]
-    rows = slice(None) if held is None else ~held
-    protected = [Protected.of("the label", y[rows])]
+    fit = slice(None) if held is None else ~held
+    protected = [Protected.of("the label", y[fit])]
     for c in attributes:
-        numbers = floats(frame[c])[rows] if c in cuts else None
-        protected.append(Protected.of(f"'{c}'", factor(frame[c])[0][rows], numbers))
-    if cuts or len(attributes) > 1:
-        protected.append(Protected.of("S", s[rows]))
+        numbers = floats(frame[c])[fit] if c in cuts else None
+        protected.append(Protected.of(f"'{c}'", factor(frame[c])[0][fit], numbers))
+    if cuts or len(attributes) > 1 or missing.way == GROUP:
+        protected.append(Protected.of("S", s[fit]))
     if cuts:
         notes.append(_bands_words(cuts, s, group_names))
-    roles = sort_out(frame[rows], inputs, categorical, keep, protected, part)
+    roles = sort_out(frame[fit], inputs, categorical, keep, protected, part)
     hidden = [c for c in attributes if c in drop]
     if hidden and len(hidden) < len(attributes):
         raise InputError(
@@ -132,12 +151,29 @@ def from_frame(
         encoding=known("encoding", encoding, ENCODINGS),
         held=held,
         aware=not hidden,
-        notes=(*notes, *roles.notes()),
+        notes=(*missing_notes, *notes, *roles.notes()),
         bands=cuts,
         weight=None if weight is None else weights(frame[weight]),
         excluded=roles.excluded | dict.fromkeys(drop, "is dropped"),
         keep=tuple(keep),
+        rows=rows if excluded else None,
+        without_sensitive=excluded,
     )
+
+
+def _exclude(
+    frame: pd.DataFrame, attributes: Sequence[str], missing: Missing, part: bool
+) -> tuple[np.ndarray, pd.DataFrame, list[str]]:
+    """Return the numbers of the rows to use, the sensitive columns of all rows, and notes."""
+    columns = missing.mask(frame, attributes)
+    rows, notes = np.arange(len(frame)), []
+    if missing.way == EXCLUDE:
+        rows = np.flatnonzero(known_rows(columns))
+    if excluded := len(frame) - len(rows):
+        notes.append(missing_groups.note(excluded, len(frame), ",".join(attributes)))
+    if not part and (never := missing.never_found(frame, attributes)):
+        notes.append(f"No row has the unknown S {_quoted(never)}: check how it is written.")
+    return rows, columns, notes
 
 
 def weights(column: pd.Series[Any]) -> np.ndarray:

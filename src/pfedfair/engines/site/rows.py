@@ -101,7 +101,7 @@ def _own_table(where: Config) -> tuple[Site, bool]:
     encoding = "standard" if images else str(where.get("encoding") or "piecewise")
     data = from_frame(
         frame, label, sensitive, path.stem, drop, categorical, part=True, keep=keep,
-        encoding=encoding,
+        encoding=encoding, missing_sensitive="refuse",
     )  # fmt: skip
     is_test: np.ndarray | None = None
     if images:
