@@ -107,7 +107,11 @@ def metrics_of(run: Run) -> list[dict[str, Any]]:
     except InputError:  # a site may have no rows to measure by
         return []
     wanted = ["client", "role", "n_train", "n_test", "protocol"]
-    wanted += [f"{name}{end}" for name in ("accuracy", *MEASURES) for end in ("", "_low", "_high")]
+    wanted += [
+        f"{name}{end}"
+        for name in ("accuracy", *MEASURES)
+        for end in ("", "_low", "_high", "_apart")
+    ]
     table = table[[column for column in wanted if column in table]]
     return [{str(name): _number(value) for name, value in row.items()}
             for row in table.to_dict("records")]  # fmt: skip

@@ -68,6 +68,11 @@ def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.n
     return protocol, rows, weighted
 
 
+def _apart(few: np.ndarray, rows: np.ndarray, names: Sequence[str]) -> str:
+    """Return the groups that are set apart, with their number of rows."""
+    return ", ".join(f"'{names[z]}' ({rows[z]})" for z in np.flatnonzero(few).tolist())
+
+
 def _no_rows(clients: Sequence[str], tuning: bool) -> str:
     """Say that clients have no rows to be measured on, and what to do."""
     named = abbreviate([f"'{name}'" for name in clients])
@@ -237,8 +242,9 @@ class Run:
         """Return accuracy, DDP and negative prediction rates with intervals, by client.
 
         With fewer than five in ``ddp_people`` the gap is not informative, see
-        `metrics.confidence_intervals`; where all measured rows get `one_decision`, it is 0 for that
-        reason. For `protocol` see `measured_rows`.
+        `metrics.confidence_intervals`. Of more than two groups, ``ddp_apart`` names those that the
+        gap does not cover, with their measured rows, see `metrics.set_apart`. Where all measured
+        rows get `one_decision`, the gap is 0 for that reason. For `protocol` see `measured_rows`.
         """
         return self.measured(protocol).assign(collapsed=self.collapsed)
 
@@ -271,7 +277,13 @@ class Run:
         n_test = np.where(part.shares > 0, n_test, 0) if weighted else n_test
         about |= {f"n_test_s{z}": n_test[:, z] for z in range(groups)}
         shares = self.shares(rows, weighted)
-        measures = metrics.measure(counts, shares) | metrics.confidence_intervals(counts, shares)
+        apart = metrics.set_apart(counts)
+        measures = metrics.measure(counts, shares, apart)
+        measures |= metrics.confidence_intervals(counts, shares, apart=apart)
+        if groups > 2:
+            names = part.data.group_names
+            about |= {f"{gap}_apart": [_apart(*one, names) for one in zip(few, n_test, strict=True)]
+                      for gap, few in apart.items()}  # fmt: skip
         return pd.DataFrame(about | measures).assign(
             one_decision=metrics.one_decision(counts), protocol=protocol
         )

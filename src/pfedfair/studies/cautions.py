@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from pfedfair._util.errors import option
 from pfedfair._util.notebook import abbreviate
+from pfedfair.data.tables.groups import FEWEST as MERGED
 from pfedfair.metrics.intervals import FEWEST
 
 Caution = tuple[str, str]  # one of `KINDS`, and a sentence
@@ -40,7 +42,14 @@ def held_out(results: pd.DataFrame, groups: Sequence[str]) -> tuple[str, ...]:
         return ()
     counts = results[columns].fillna(0).to_numpy(int)
     clients = _with_few_rows(results, counts, groups, FEWEST)
-    return (f"too few held-out rows of a group: client {clients}.",) if clients else ()
+    if not clients:
+        return ()
+    more = len(groups) > 2
+    how = (
+        f" {option('unknown')} says that a value is a missing S, {option('merge_groups')} makes "
+        f"one group of those with fewer than {MERGED} rows in all."
+    )
+    return (f"too few held-out rows of a group: client {clients}.{how * more}",)
 
 
 def _with_few_rows(

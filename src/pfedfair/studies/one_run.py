@@ -106,14 +106,17 @@ def judged(
 ) -> Judged:
     """Judge a run by its results and its rules `frame`; for `differs` see `verdicts.reasons`."""
     gap, target = summary.gap_of(results), results["target_ddp"].iloc[0]
+    apart = verdicts.apart(results, gap)
     if target != target:
         unknown: list[str | None] = [None] * len(results)
-        return Judged(np.array(unknown), unknown, verdicts.largest(results, gap))
+        largest = verdicts.largest(results, gap)
+        return Judged(np.array(unknown), unknown, f"{largest} {apart}".rstrip())
     known_to = frame["known_to"].to_list() if "known_to" in frame else None
     found = verdicts.verdicts(results, target, gap)
     why = verdicts.reasons(results, list(found), target, gap, known_to, differs)
     names = results["client"].astype(str).to_list()
-    return Judged(found, why, verdicts.sentence(names, list(found), why, target, gap))
+    sentence = verdicts.sentence(names, list(found), why, target, gap)
+    return Judged(found, why, f"{sentence} {apart}".rstrip())
 
 
 def view(
