@@ -102,9 +102,9 @@ def set_apart(counts: np.ndarray) -> dict[str, np.ndarray]:
     for criterion in CRITERIA.values():
         labels = criterion.among(counts.shape[-1])
         rows = np.stack([_rows_of(counts, label).sum(-1) for label in labels], axis=-1)
-        few = ((rows > 0) & (rows < intervals.FEWEST)).any(-1)
+        few: np.ndarray = np.any((rows > 0) & (rows < intervals.FEWEST), axis=-1)
         others = (rows >= intervals.FEWEST) & ~few[..., None]
-        able = (others.sum(-2) >= 2).any(-1, keepdims=True)
+        able: np.ndarray = np.any(others.sum(-2) >= 2, axis=-1, keepdims=True)
         found[criterion.measure] = few & able
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair._util.errors import InputError, has_column, option
+from pfedfair._util.errors import InputError, has_column, option, shorten
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables.cells import factor
 from pfedfair.partition.base import Partition, Plan, Rows, hold_out
@@ -68,8 +68,8 @@ class ByColumn(Plan):
         of_test = f" ({rows - train:,} are for the test)" if rows > train else ""
         number = f"{train} training rows" if train else "no training rows"
         return (
-            f"Client '{name}' of column '{self.column}' has {number}{of_test}, at least {FEWEST} "
-            f"are needed: merge it with another or drop it, or leave small clients out, as "
+            f"Client '{shorten(name)}' of column '{self.column}' has {number}{of_test}, "
+            f"at least {FEWEST} are needed: merge it with another or drop it, or leave small clients out, as "
             f"{option('min_rows', FEWEST)} does."
         )
 

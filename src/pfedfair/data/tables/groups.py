@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair._util.errors import InputError, known, option
+from pfedfair._util.errors import InputError, known, option, shorten
 from pfedfair.data.tables.bands import Bands, cut, suggest_bands
 from pfedfair.data.tables.cells import canonical, factor, order
 from pfedfair.data.tables.missing_groups import fill
@@ -115,8 +115,8 @@ def _cross(
     small = np.flatnonzero(is_small)
     if len(small) and not merge_groups:
         raise InputError(
-            f"{what} has {len(small)} groups with fewer than {FEWEST} rows, '{names[small[0]]}' "
-            f"with {size[small[0]]} the first: say {option('merge_groups', True)} to make one "
+            f"{what} has {len(small)} groups with fewer than {FEWEST} rows, "
+            f"'{shorten(names[small[0]])}' with {size[small[0]]} the first: say {option('merge_groups', True)} to make one "
             "group of them, or leave their rows out."
         )
     if len(small):
