@@ -69,8 +69,8 @@ class ByColumn(Plan):
         number = f"{train} training rows" if train else "no training rows"
         return (
             f"Client '{shorten(name)}' of column '{self.column}' has {number}{of_test}, "
-            f"at least {FEWEST} are needed: merge it with another or drop it, or leave small clients out, as "
-            f"{option('min_rows', FEWEST)} does."
+            f"at least {FEWEST} are needed: merge it with another or drop it, or leave small "
+            f"clients out, as {option('min_rows', FEWEST)} does."
         )
 
     def _left_out(self, small: list[str], size: dict[str, int]) -> tuple[str, ...]:

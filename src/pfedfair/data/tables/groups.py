@@ -116,8 +116,8 @@ def _cross(
     if len(small) and not merge_groups:
         raise InputError(
             f"{what} has {len(small)} groups with fewer than {FEWEST} rows, "
-            f"'{shorten(names[small[0]])}' with {size[small[0]]} the first: say {option('merge_groups', True)} to make one "
-            "group of them, or leave their rows out."
+            f"'{shorten(names[small[0]])}' with {size[small[0]]} the first: say "
+            f"{option('merge_groups', True)} to make one group of them, or leave their rows out."
         )
     if len(small):
         large = [z for z in range(len(size)) if z not in set(small.tolist())]
