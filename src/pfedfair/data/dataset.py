@@ -75,6 +75,7 @@ class Dataset:
     bands: Bands = field(default_factory=dict)  # of sensitive numbers, see `from_frame`
     rows: np.ndarray | None = field(default=None, repr=False)  # their numbers in the user's table
     without_sensitive: int = 0  # rows of the user's table that are left out, as S is missing
+    table_rows: int = 0  # all rows of the user's table, if some are left out
 
     def __len__(self) -> int:
         return len(self.y)

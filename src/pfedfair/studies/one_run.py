@@ -77,8 +77,8 @@ def of_run(run: Run, results: pd.DataFrame, frame: pd.DataFrame) -> View:
 
 def without_sensitive(data: Dataset) -> list[str]:
     """Return how many rows are left out as S is missing, if any."""
-    n, rows = data.without_sensitive, len(data) + data.without_sensitive
-    return [f"{missing_groups.words(n, rows, data.sensitive_column)}."] if n else []
+    n, column = data.without_sensitive, data.sensitive_column
+    return [f"{missing_groups.words(n, data.table_rows, column)}."] if n else []
 
 
 def judged_run(run: Run, results: pd.DataFrame) -> "Judged":

@@ -96,10 +96,21 @@ def test_a_run_says_how_many_and_keeps_the_numbers_of_rows(frame, pfedfair, tmp_
     stored = pd.read_parquet("run/predictions.parquet")
     assert set(stored["row"]) == set(range(260)) - {0, 7, 11, 20, 21}
     assert (frame["sex"].to_numpy()[stored["row"]] == stored["group"]).all()
-    assert pfedfair("report", "run")[0] == 0
+    assert "5 of 260 rows without a value of 'sex' are left out." in pfedfair("report", "run")[1]
     code, _, err = pfedfair(*asked, "--missing-sensitive", "refuse")
     assert code == 2
     assert "has 5 missing values" in err
+
+
+def test_a_loaded_run_measures_the_same_rows(frame, tmp_path):
+    data = pff.from_frame(frame, "hired", "sex", unknown="unknown")
+    federation = data.federate(pff.partition.by_column("site"))
+    run = pff.train(federation, pff.methods.Transport(rounds=2, target_ddp=0.1))
+    run.save(tmp_path)
+    again = pff.load_run(tmp_path)
+    pd.testing.assert_frame_equal(again.table(), run.table())
+    one, other = (r.retarget(target_ddp=0.3).rules() for r in (run, again))
+    pd.testing.assert_frame_equal(one, other)
 
 
 @pytest.mark.parametrize("way", ["exclude", "group"])

@@ -158,6 +158,7 @@ def from_frame(
         keep=tuple(keep),
         rows=rows if excluded else None,
         without_sensitive=excluded,
+        table_rows=len(rows) + excluded if excluded else 0,
     )
 
 
