@@ -22,7 +22,9 @@ ENOUGH = 10  # rows of a group to train on
 
 def cautions(results: pd.DataFrame, groups: Sequence[str]) -> tuple[Caution, ...]:
     """Return the warnings that follow from a run's results."""
-    few = [(FEW, text) for text in (*too_few(results, groups), *held_out(results, groups))]
+    held = held_out(results, groups)
+    texts = (*too_few(results, groups), *held, *(small_groups(groups) if held else ()))
+    few = [(FEW, text) for text in texts]
     return (*few, *((COLLAPSED, text) for text in one_decision(results)))
 
 
@@ -42,14 +44,17 @@ def held_out(results: pd.DataFrame, groups: Sequence[str]) -> tuple[str, ...]:
         return ()
     counts = results[columns].fillna(0).to_numpy(int)
     clients = _with_few_rows(results, counts, groups, FEWEST)
-    if not clients:
+    return (f"too few held-out rows of a group: client {clients}.",) if clients else ()
+
+
+def small_groups(groups: Sequence[str]) -> tuple[str, ...]:
+    """Suggest what to do with small groups, where there are more than two."""
+    if len(groups) < 3:
         return ()
-    more = len(groups) > 2
-    how = (
-        f" {option('unknown')} says that a value is a missing S, {option('merge_groups')} makes "
-        f"one group of those with fewer than {MERGED} rows in all."
+    return (
+        f"{option('unknown')} says that a value is a missing S, {option('merge_groups')} makes one "
+        f"group of those with fewer than {MERGED} rows in all.",
     )
-    return (f"too few held-out rows of a group: client {clients}.{how * more}",)
 
 
 def _with_few_rows(

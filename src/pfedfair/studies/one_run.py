@@ -181,8 +181,9 @@ def sites(frame: pd.DataFrame, data: Dataset, algorithm: Method, heading: str) -
     legend = legend_of("own", 0, shown, data.group_names)
     few = ((cautions.FEW, text) for text in cautions.held_out(frame, data.group_names))
     same = ((cautions.COLLAPSED, text) for text in cautions.one_decision(frame))
+    apart = ((cautions.FEW, text) for text in [verdicts.apart(frame, gap)] if text)
     table = clients(frame, heading, shown)
-    return View(tables=(table,), legend=legend, cautions=(*few, *same))
+    return View(tables=(table,), legend=legend, cautions=(*few, *apart, *same))
 
 
 def gaps(gap: str, groups: Names, labels: Names) -> list[str]:
