@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pfedfair._util.errors import InputError, has_column, listed, option
+from pfedfair._util.errors import InputError, has_column, listed, option, shorten
 from pfedfair.data.tables import bands
 from pfedfair.data.tables.arrays import COLUMN
 from pfedfair.data.tables.cells import factor
@@ -192,7 +192,7 @@ def _decided(
         names, client = [*words, ""], codes % (len(words) + 1)  # -1 is the last, ""
         for k in np.flatnonzero(np.bincount(client, minlength=1)).tolist():
             if names[k] not in reader.models:
-                why = f"the run has no client '{names[k]}'" if names[k] else ""
+                why = f"the run has no client '{shorten(names[k])}'" if names[k] else ""
                 problem.add(why or f"{reader.client} is empty", client == k)
     if reader.id:
         missing = (copy[reader.id].str.strip() == "").to_numpy(bool)
@@ -329,7 +329,7 @@ def groups_of(
         problem.add(f"{column} is empty", is_missing & ~has_group)
     for k, name in enumerate(names):
         if name not in known:
-            problem.add(f"{','.join(columns)} is '{name}', not {named}", codes == k)
+            problem.add(f"{','.join(columns)} is '{shorten(name)}', not {named}", codes == k)
     return np.array([known.get(name, 0) for name in names], dtype=np.int64)[codes]
 
 

@@ -150,7 +150,7 @@ def sentence(
 
 def apart(frame: pd.DataFrame, gap: str) -> str:
     """Name the groups that no gap covers at some clients; "" if there are none."""
-    column = frame.get(f"{gap}_apart", pd.Series("", index=frame.index))
+    column = frame.get(f"{gap}_apart", pd.Series("", index=frame.index)).fillna("")
     found = [(str(name), text) for name, text in zip(frame["client"], column, strict=True) if text]
     if not found:
         return ""

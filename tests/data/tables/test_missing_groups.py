@@ -76,6 +76,8 @@ def test_test_rows_without_groups_are_left_out_too(frame):
 def test_a_word_that_no_row_has_is_noted(frame):
     data = pff.from_frame(frame, "hired", "sex", unknown="unknown,n.a.")
     assert any("No row has the unknown S 'n.a.'" in note for note in data.notes)
+    quiet = pff.from_frame(frame, "hired", "sex", unknown="unknown,NA")  # as files are read
+    assert not any("No row has the unknown S" in note for note in quiet.notes)
     with pytest.raises(pff.InputError, match=r"No row has a value of S \('sex'\)"):
         pff.from_frame(frame, "hired", "sex", unknown="f,m,unknown")
 

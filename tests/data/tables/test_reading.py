@@ -182,6 +182,13 @@ def test_too_long_a_first_line_is_refused(tmp_path, monkeypatch):
         delimited.look(tmp_path / "t.csv")
 
 
+def test_a_giant_name_is_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"a,{'x' * 200_000},hired\n1,f,1\n")
+    with pytest.raises(pff.InputError, match=r"a name of 200,00. characters: it should be a line"):
+        reading.read(path)
+
+
 def test_a_giant_cell_hides_no_name_of_a_column(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(f"a,sex,hired\n{'x' * 3 * delimited.HEAD},f,1\n1,m,0\n")

@@ -26,6 +26,7 @@ from pfedfair._util.errors import InputError, shorten
 
 HEAD = 1 << 18  # characters that are examined
 LONGEST = 1 << 25  # characters of the first line
+LONGEST_NAME = 1 << 16  # characters of a column's name
 BLOCK = 1 << 20
 SEPARATORS = ("\t", ";", "|", ",")  # of equally good ones the first
 ALIKE = 0.9  # of the lines have as many cells as the first, if a separator fits
@@ -233,6 +234,11 @@ def _names(path: Path, rows: list[list[str]]) -> tuple[str, ...]:
     """Return the names of columns; unnamed ones are named as by pandas."""
     first, *others = rows
     named = [name.strip() for name in first]
+    if (longest := max(map(len, named))) > LONGEST_NAME:
+        raise InputError(
+            f"The first line of {path} has a name of {longest:,} characters: it should be a line "
+            "of names of columns."
+        )
     twice = next((name for name, n in Counter(named).items() if n > 1 and name), None)
     if twice is not None:
         values = UNMARKED.fullmatch(twice)

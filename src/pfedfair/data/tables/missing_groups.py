@@ -14,6 +14,8 @@ from pfedfair.data.tables.cells import canonical, factor
 
 EXCLUDE, GROUP, REFUSE = WAYS = ("exclude", "group", "refuse")
 NAME = "missing"  # the value that a missing one counts as with `GROUP`
+# Words that readers of files turn into missing values, in small letters.
+READ_AS_MISSING = frozenset({"", "na", "n/a", "#n/a", "#na", "<na>", "null", "none", "nan"})
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Missing:
         """Return the `unknown` words that no row has."""
         found = {value.lower() for c in attributes for value in factor(frame[c])[1]}
         words = {word: (canonical(word) or "").lower() for word in self.unknown}
-        return [word for word, key in words.items() if key and key not in found]
+        return [word for word, key in words.items() if key not in found | READ_AS_MISSING]
 
 
 def fill(column: pd.Series[Any]) -> pd.Series[Any]:
