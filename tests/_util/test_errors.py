@@ -7,7 +7,7 @@ import pytest
 
 import pfedfair as pff
 from made_people import people
-from pfedfair._util.errors import in_a_command, option, setting
+from pfedfair._util.errors import has_column, in_a_command, option, setting
 
 SOURCE = Path(pff.__file__).parent
 # Commands to type, and sentences that commands only print.
@@ -38,6 +38,15 @@ def test_both_spellings_of_one_mistake(pfedfair, tmp_path):
     assert "say --merge-groups to make one group" in err
     with pytest.raises(pff.InputError, match="merge_groups=True"):  # a command has ended
         pff.from_frame(frame, "hired", "race")
+
+
+def test_long_names_and_long_lists_are_abbreviated():
+    names = ["y" * 10_000_000, *(f"c{k}" for k in range(5000))]
+    with pytest.raises(pff.InputError) as refusal:
+        has_column("x" * 10_000_000, names, "for the label")
+    assert len(str(refusal.value)) < 1000
+    assert "x... (10,000,000 characters)' for the label" in str(refusal.value)
+    assert "c48 and 4,951 more" in str(refusal.value)
 
 
 def test_a_table_without_a_plan(pfedfair, csv):

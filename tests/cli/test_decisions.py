@@ -4,6 +4,7 @@ import json
 import re
 import resource
 from contextlib import contextmanager
+from pathlib import Path
 from shutil import copytree
 
 import numpy as np
@@ -66,6 +67,33 @@ def test_predict_to_parquet_quietly_with_all_columns_and_a_key(pfedfair, first):
     found = pd.read_parquet("out.parquet")
     assert list(found["site"]) == list(first["site"]) == list(found["client"])
     assert (found["problem"] == "").all()
+
+
+def test_a_copied_column_called_like_one_of_the_output_is_renamed(pfedfair, first):
+    twice = first.assign(problem="mine", **{"input.problem": "too", "score": range(len(first))})
+    twice.to_csv("new.csv", index=False)
+    code, out, err = pfedfair(*PREDICT, "--output", "out.csv", "--keep-columns", "all")
+    assert code == 0, err
+    assert "'problem' is written as 'input.input.problem', 'score' is written as" in out
+    found = pd.read_csv("out.csv", keep_default_na=False)
+    assert (found["problem"] == "").all()
+    assert (found["input.problem"] == "too").all()
+    assert (found["input.input.problem"] == "mine").all()
+    assert list(found["input.score"]) == list(range(len(first)))
+    assert found["score"].between(0, 1).all()
+
+
+@pytest.mark.parametrize("row", [1, 3])
+def test_a_line_with_too_many_cells_is_named(pfedfair, first, row):
+    path = Path("new.csv")
+    lines = path.read_text().splitlines()
+    lines[row] += ",x"
+    path.write_text("\n".join(lines))
+    code, _, err = pfedfair(*PREDICT, "--output", "out.csv")
+    assert code == 2
+    n = lines[0].count(",") + 1
+    assert f"line {row + 1} has {n + 1} cells, there are {n} names of columns" in err
+    assert "C error" not in err
 
 
 def test_predict_after_personalise_needs_no_client(pfedfair, first):
@@ -147,6 +175,7 @@ def test_a_full_disk_leaves_no_half_file(pfedfair, first, tmp_path, kind):
     with files_no_larger_than(2000):
         code, _, err = pfedfair(*PREDICT, "--output", f"out.{kind}", "-q")
     assert code == 2
+    assert f"Error: out.{kind}: File too large." in err
     assert len(err.strip().splitlines()) == 1
     assert not [p for p in tmp_path.iterdir() if p.name.startswith((".", "out"))]
 

@@ -1,5 +1,6 @@
 """What a person wants to know first, before and after training."""
 
+import json
 import re
 from pathlib import Path
 
@@ -108,3 +109,32 @@ def test_the_learning_curve_is_in_the_folder(pfedfair, csv):
 def test_costs_in_words(cost, said):
     rule = pff.Thresholds(torch.zeros(2, 4))
     assert one_run.cost_words(pd.DataFrame({"cost": cost}), 0.0, rule) == [f"Fairness cost {said}"]
+
+
+def test_a_tiny_group_at_a_site_does_not_hide_the_others(pfedfair, tmp_path):
+    """Its three held-out rows are set apart, and named; the verdict is about the others."""
+    frame = people(sizes=(200, 200, 260))
+    frame["race"] = np.resize(["a", "b"], len(frame))
+    frame.loc[frame.index[frame["site"] == "site 2"][:60], "race"] = "unknown"
+    frame.loc[frame.index[frame["site"] == "site 0"][:12], "race"] = "unknown"
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    own = ("--label", "hired", "--sensitive", "race", "--client", "site", "--target-ddp", 0.5)
+    asked = ("train", "p.csv", *own, "--method", "transport", "--rounds", 3)
+    code, out, err = pfedfair(*asked, "--out", "run")
+    assert code == 0, err
+    text = " ".join(out.split())
+    apart = "does not cover groups with fewer than 5 held-out rows: 'unknown' (3) at client site 0."
+    assert f"The gap {apart}" in text
+    assert "has too few rows" not in text
+    assert "--unknown says that a value is a missing S, --merge-groups makes one group" in text
+    results = pd.read_parquet(tmp_path / "run" / "results.parquet")
+    assert results["ddp_apart"].tolist() == ["'unknown' (3)", "", ""]
+    assert (results["ddp_people"] >= 5).all()
+    card = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert card["metrics"][0]["ddp_apart"] == "'unknown' (3)"
+    assert "with fewer than 5 held-out rows: " in (tmp_path / "run" / "report.html").read_text()
+    code, out, err = pfedfair("report", "run")
+    assert code == 0, err
+    assert apart in " ".join(out.split())
+    code, out, err = pfedfair(*asked, "--unknown", "unknown", "-q", "--out", "other")
+    assert "ddp_apart" not in pd.read_parquet(tmp_path / "other" / "results.parquet")

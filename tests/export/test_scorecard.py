@@ -1,13 +1,16 @@
 """A scorecard, used as a clerk would: look up every column's points, add them up."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import pfedfair as pff
-from pfedfair.export.scorecard import FACTOR, bands, scorecard
+from pfedfair.export.scorecard import FACTOR, _ranges, bands, scorecard
+from pfedfair.rules.thresholds import Thresholds
 
 pytestmark = pytest.mark.filterwarnings("ignore::pfedfair.CollapseWarning")
 
@@ -72,6 +75,25 @@ def test_random_draws_are_on_the_card(run):
     drawn = card[card["part"] == "lot"]
     assert len(drawn) >= 1
     assert drawn["level"].str.contains("charged again by random draw").all()
+
+
+def test_always_and_never_are_words(run):
+    """A threshold that every score, or no score, exceeds is no number of points."""
+    model, far = run.personal_model("1"), 1e30
+    ends = torch.tensor([[-far, -far, 0.0, 0.0], [far, far, 0.0, 0.0]])
+    predictor = replace(model.predictor, rule=Thresholds(ends))
+    card = scorecard(replace(model, predictor=predictor), run.shapes())
+    rule = card[card["part"] == "rule"]
+    assert list(rule["level"]) == ["charged again always", "charged again never"]
+    assert rule["points"].isna().all()
+    assert card["points"].abs().max() < 1e4
+
+
+def test_ranges_of_random_draws_have_ends_only_where_there_are_some():
+    lines = list(_ranges("hired", -1.0, 1e30, 0.7, 0.2))
+    assert [line["part"] for line in lines] == ["lot", "lot"]
+    assert [line["from"] for line in lines] == [None, round(-FACTOR, 1)]
+    assert [line["to"] for line in lines] == [round(-FACTOR, 1), None]
 
 
 def test_bands_are_the_best_cuts():

@@ -212,6 +212,36 @@ def test_the_rows_behind_a_gap():
     assert found["ddp_low"][1] > 0.4
 
 
+def test_groups_set_apart_do_not_change_the_gap_of_the_others():
+    """As if their rows were not there; accuracy counts them all the same."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(5, 40, size=(50, 4, 2, 2))
+    counts[:25, 2] = [[1, 0], [0, 2]]
+    apart = metrics.set_apart(counts)
+    assert apart["ddp"].sum() == 25
+    assert apart["ddp"][:25, 2].all()
+    assert apart["eopp"][:25, 2].all()
+    without = np.where(apart["ddp"][..., None, None], 0, counts)
+    found = metrics.measure(counts, apart=apart)
+    found |= metrics.confidence_intervals(counts, apart=apart)
+    expected = metrics.measure(without) | metrics.confidence_intervals(without)
+    for name in [n for n in found if n.startswith(("ddp", "eo"))]:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+    assert (found["ddp_people"] >= intervals.FEWEST).all()
+    np.testing.assert_array_equal(found["accuracy"], metrics.measure(counts)["accuracy"])
+
+
+def test_nothing_is_set_apart_where_fewer_than_two_groups_have_enough_rows():
+    counts = np.zeros((4, 3, 2, 2), dtype=int)
+    counts[0] = [[[3, 0], [0, 1]], [[30, 0], [0, 0]], [[0, 0], [0, 0]]]  # one has enough
+    counts[1] = [[[9, 0], [0, 1]], [[30, 0], [0, 0]], [[0, 0], [0, 0]]]  # none has few
+    counts[2] = [[[3, 0], [0, 0]], [[30, 0], [0, 0]], [[9, 0], [0, 0]]]
+    counts[3] = [[[30, 0], [3, 0]], [[30, 0], [9, 0]], [[9, 0], [9, 0]]]  # few with one label
+    apart = metrics.set_apart(counts)
+    assert apart["ddp"].any(1).tolist() == [False, False, True, False]
+    assert apart["eo"].any(1).tolist() == [False, False, True, True]
+
+
 def test_two_equal_clients_have_one_interval():
     one = np.array([[[7, 3], [4, 6]], [[9, 1], [5, 5]]])
     found = metrics.confidence_intervals(np.stack([one, one, one[::-1]]))

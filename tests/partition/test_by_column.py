@@ -74,7 +74,9 @@ def test_thousands_of_clients_by_a_text_column():
 def test_small_clients_are_refused_or_left_out_and_named(table):
     sites = np.repeat(["a", "b", "c", "d"], [60, 40, 7, 3])
     data = made(sites)
-    with pytest.raises(pff.InputError, match=r"'c' .* has 7 rows, at least 20 .* min_rows=20"):
+    with pytest.raises(
+        pff.InputError, match=r"'c' .* has 7 training rows, at least 20 .* min_rows=20"
+    ):
         by_column("site").split(data, 0)
     part = by_column("site", min_rows=20).split(data, 0)
     assert part.names == ("a", "b")

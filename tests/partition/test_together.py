@@ -27,5 +27,5 @@ def test_centralised_training(table):
     assert len(federation) == 1
     run = pff.train(federation, pff.methods.FedAvg(rounds=3))
     assert run.table()["n_test"].tolist() == [len(federation.partition.pool)]
-    with pytest.raises(pff.InputError, match="everybody has no rows"):
+    with pytest.raises(pff.InputError, match="'everybody' has no held-out rows"):
         pff.train(table.federate(together(test=0.0)), pff.methods.FedAvg(rounds=1)).table()

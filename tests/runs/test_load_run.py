@@ -195,7 +195,7 @@ def test_too_large_a_pool_is_not_kept_and_that_is_said(compas_run, tmp_path, mon
     compas_run.save(tmp_path)
     again = pff.load_run(tmp_path)
     assert_frame_equal(again.table("own"), compas_run.table("own"))
-    with pytest.raises(pff.InputError, match="no rows for protocol 'pool'"):
+    with pytest.raises(pff.InputError, match="no held-out rows"):
         again.table()
 
 

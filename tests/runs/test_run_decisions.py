@@ -228,7 +228,6 @@ def test_what_cannot_be_is_one_sentence(folder, rows, tmp_path):
     refused("There is no client 'site 7': did you mean 'site", client="site 7")
     refused("Say which client.s model decides, by client, or client_column", client=None)
     refused("client or client_column, not both", client_column="site")
-    refused("column 'score' of its own", rows.assign(score=1), keep=["score"])
     refused("holds lists or the like", rows.assign(a="[1]").assign(a=[[1]] * len(rows)),
          kind="parquet")  # fmt: skip
 

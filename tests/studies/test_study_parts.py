@@ -94,6 +94,13 @@ def test_gaps_of_few_people_are_not_told_client_by_client():
     assert not all(few)
 
 
+def test_groups_that_no_gap_covers_are_noted():
+    frame = two_methods().assign(ddp_people=40, ddp_apart="")
+    frame.loc[frame["client"] == frame["client"].iloc[0], "ddp_apart"] = "'x' (3)"
+    (note,) = comparison(frame).notes
+    assert note.startswith("The DDP of 1 client does not cover groups with fewer than 5 held-out")
+
+
 def test_panels_are_for_the_kinds_of_client_that_there_are():
     frame = two_methods()
     (picture,) = comparison(frame).pictures

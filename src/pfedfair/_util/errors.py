@@ -8,6 +8,7 @@ from typing import Any
 _commands = False  # whether a command is running, so that options are typed with dashes
 
 MOST = 50  # names that an error lists
+LONGEST = 80  # characters of a name in an error
 
 
 class InputError(ValueError):
@@ -19,6 +20,17 @@ class InputError(ValueError):
     __module__ = "pfedfair"  # where users find it
 
 
+def shorten(name: str) -> str:
+    """Return a name; of a long one the beginning and its length.
+
+    >>> shorten("age"), shorten("x" * 81)[39:]
+    ('age', 'x... (81 characters)')
+    """
+    if len(name) <= LONGEST:
+        return name
+    return f"{name[: LONGEST // 2]}... ({len(name):,} characters)"
+
+
 def known(kind: str, name: str, choices: Iterable[str]) -> str:
     """Return `name` if it is one of `choices`; otherwise say which ones there are.
 
@@ -27,7 +39,9 @@ def known(kind: str, name: str, choices: Iterable[str]) -> str:
     """
     choices = list(choices)
     if name not in choices:
-        raise InputError(f"Unknown {kind} '{name}': {near(name, choices)}{listed(choices)}.")
+        raise InputError(
+            f"Unknown {kind} '{shorten(name)}': {near(name, choices)}{listed(choices)}."
+        )
     return name
 
 
@@ -37,8 +51,8 @@ def near(name: str, choices: Iterable[str]) -> str:
     >>> near("pfedfiar", ["fedavg", "pfedfair"]), near("mars", ["adult"])
     ("did you mean 'pfedfair'? There are ", 'choose one of ')
     """
-    lower = {choice.lower(): choice for choice in reversed(list(choices))}
-    word = name.strip().lower()
+    lower = {c.lower(): c for c in reversed(list(choices)) if len(c) <= LONGEST}
+    word = name[: LONGEST + 1].strip().lower()
     swapped = [other for other in lower if sorted(other) == sorted(word)]  # letters, as in sxe
     close = swapped or get_close_matches(word, list(lower), n=1, cutoff=0.7)
     return f"did you mean '{lower[close[0]]}'? There are " if close else "choose one of "
@@ -47,8 +61,9 @@ def near(name: str, choices: Iterable[str]) -> str:
 def listed(names: Iterable[str]) -> str:
     """Join names with commas; of more than `MOST`, the first ones and a number."""
     names = list(names)
+    text = ", ".join(map(shorten, names[:MOST]))
     rest = len(names) - MOST
-    return ", ".join(names) if rest <= 0 else f"{', '.join(names[:MOST])} and {rest} more"
+    return text if rest <= 0 else f"{text} and {rest:,} more"
 
 
 def has_column(column: str, columns: Iterable[object], what: str) -> None:
@@ -56,7 +71,7 @@ def has_column(column: str, columns: Iterable[object], what: str) -> None:
     names = list(map(str, columns))
     if column not in names:
         choices = near(column, names) + listed(names)
-        raise InputError(f"There is no column '{column}' {what}: {choices}.")
+        raise InputError(f"There is no column '{shorten(column)}' {what}: {choices}.")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
@@ -12,6 +13,8 @@ from typing import Any
 import pandas as pd
 
 from pfedfair._util.errors import InputError, option
+
+CODE = re.compile(r"os error (\d+)|\[errno (\d+)\]")  # in errors of safetensors and of pyarrow
 
 
 @contextmanager
@@ -24,8 +27,21 @@ def atomic(path: Path) -> Iterator[Path]:
         with temporary.open("rb") as written:
             os.fsync(written.fileno())  # a power cut must not leave a name without its content
         temporary.replace(path)
+    except Exception as error:
+        if (named := _of_file(error, path, temporary)) is None:
+            raise
+        raise named from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _of_file(error: Exception, path: Path, temporary: Path) -> OSError | None:
+    """Return an error of the system with the name of the file; None for any other error."""
+    if isinstance(error, OSError) and error.filename not in (None, str(temporary)):
+        return None  # of another file
+    found = CODE.search(str(error))
+    code = int(found[1] or found[2]) if found else getattr(error, "errno", None)
+    return None if code is None else OSError(code, os.strerror(code), str(path))
 
 
 def write_text(path: Path, text: str) -> None:

@@ -149,4 +149,6 @@ def main() -> None:
             f"This system's language setting cannot write '{error.object}': set LC_ALL=C.UTF-8.", 2
         )
     except OSError as error:
-        terminal.fail(f"{error.filename or 'A file'}: {error.strerror or error}.", 2)
+        terminal.fail(
+            f"{error.filename or 'Reading or writing a file'}: {error.strerror or error}.", 2
+        )

@@ -35,7 +35,9 @@ def predict(
     ] = None,
     key: Annotated[Text, "A secret to make random draws from; the run's if left out."] = None,
     keep_columns: Annotated[
-        Text, "Columns to copy to the output, with commas between; or all."
+        Text,
+        "Columns to copy to the output, with commas between; or all. One called like a column of "
+        "the output, such as score, is written as input.score.",
     ] = None,
     force: Annotated[
         bool,
@@ -68,7 +70,7 @@ def predict(
     table = summary.table(model.group_names, model.label_names)
     view = one_run.decided(table, model, f"{input.name}, by the model of {whose}", summary.drawn)
     report.terminal.show(view, terminal.console)
-    for note in summary.notes():
+    for note in (*reader.notes(), *summary.notes()):
         terminal.say(f"Note: {note}")
     terminal.say(f"Saved to {output}: {summary.rows:,} rows")
 

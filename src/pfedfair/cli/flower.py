@@ -35,6 +35,8 @@ UNUSED = {
     "pixels": "Sites on Flower train on tables and embeddings, not on pixels",
     "model": "Sites on Flower agree on the network that the data set has by default",
     "weight": "Sites on Flower count every row alike",
+    "missing_sensitive": "Sites on Flower treat a missing S in one way",
+    "unknown": "Sites on Flower have no words of their own for a missing S",
 }
 
 
@@ -104,7 +106,9 @@ def simulate(
 
     for name in UNUSED:
         if getattr(data_options, name) is not None:
-            raise InputError(f"{UNUSED[name]}: leave out --{name}, or use pfedfair train.")
+            raise InputError(
+                f"{UNUSED[name]}: leave out --{name.replace('_', '-')}, or use pfedfair train."
+            )
     plan = data_options.plan()
     algorithm = method.make(data_options, plan, settings, rounds=_few(method.method))
     options.at_least("--local-rounds", local_rounds)

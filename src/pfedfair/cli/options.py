@@ -137,6 +137,14 @@ class DataOptions:
         "Your file: the column that says whose a row is; no input, and no person has rows on both "
         "sides of a split.",
     ] = None
+    missing_sensitive: Annotated[
+        Text,
+        "Your file: rows whose S is missing are left out of training and measurement (exclude, the "
+        "default), a group of their own (group), or an error (refuse).",
+    ] = None
+    unknown: Annotated[
+        Text, "Your file: further words for a missing S, with commas between: Unknown,not stated."
+    ] = None
     partition: Annotated[
         str,
         "How clients are made: fixed (the paper's shares of the groups), dirichlet (drawn shares), "

@@ -78,6 +78,9 @@ class Dataset:
     formats: Formats = field(default_factory=Formats, repr=False)  # of numbers and dates in text
     as_written: Mapping[str, pd.Series] = field(default_factory=dict, repr=False)  # see `cells_of`
     person: str = ""  # the column of each row's person, if persons have several rows
+    rows: np.ndarray | None = field(default=None, repr=False)  # their numbers in the user's table
+    without_sensitive: int = 0  # rows of the user's table that are left out, as S is missing
+    table_rows: int = 0  # all rows of the user's table, if some are left out
 
     def __len__(self) -> int:
         return len(self.y)

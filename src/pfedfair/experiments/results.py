@@ -1,6 +1,7 @@
 """One tidy file of results: a row per run and client; the seconds are in a separate file."""
 
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -42,8 +43,8 @@ def rows_of(run: Run, spec: Spec) -> pd.DataFrame:
         configs = [json.dumps(about, sort_keys=True)] * len(table)
         target = float("nan") if algorithm.target is None else algorithm.target
         table = table.assign(target_ddp=target, level=algorithm.level)
-    groups = ("share_s", "npr_s", "n_test_s")
-    extra = [c for c in map(str, table) if c not in COLUMNS and c.startswith(groups)]
+    groups = re.compile(r"(share_s|npr_s|n_test_s).*|.*_apart")  # where there are more than two
+    extra = [c for c in map(str, table) if c not in COLUMNS and groups.fullmatch(c)]
     inner = about.get("method", about)  # of a method with a target
     return table.assign(
         dataset=run.federation.data.name,

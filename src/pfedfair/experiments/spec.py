@@ -20,7 +20,8 @@ from pfedfair.models import PIXELS
 from pfedfair.partition import Plan
 
 FRONTIER = "frontier"
-LATER = ("positive", "bands", "test", "weight", "person")  # left out where they are not used
+# Left out of a description where they are not used.
+LATER = ("positive", "bands", "test", "weight", "person", "missing_sensitive", "unknown")
 FRONTIER_LIMITS = (1.0, 0.1, 0.05, 0.02, 0.0)  # on DDP, where the frontier is computed
 
 

@@ -20,9 +20,10 @@ from pfedfair._util.errors import InputError, option
 from pfedfair._util.files import atomic
 from pfedfair._util.text import escape_formulas
 from pfedfair.runs import PersonalModel
+from pfedfair.theory.cuts import FAR
 
 DOUBLE = 20  # points that double the odds
-FACTOR = DOUBLE / np.log(2)
+FACTOR = float(DOUBLE / np.log(2))
 BANDS = 6  # of a number, at the most
 CLOSE = 1.0  # points: the root mean square error from which no more bands are needed
 COLUMNS = ("part", "column", "from", "to", "level", "points", "people")
@@ -173,22 +174,41 @@ def _needed(model: PersonalModel) -> Iterator[dict[str, Any]]:
     if not table and model.predictor.rule.numbers.numel():
         raise InputError("The rule of this model is a table of chances, not points that decide.")
     for z, group in enumerate(model.group_names if table else [""]):
-        numbers = model.predictor.rule.numbers
-        low, high = numbers[z, :2].tolist() if table else (0.0, 0.0)
-        line: dict[str, Any] = {
-            "part": "rule",
-            "column": group,
-            "level": f"{label} from these points on",
-        }
-        yield line | {"points": _points(high)}
-        if low < high:
-            chance, below = numbers[z, 2:].tolist()
-            line = {"part": "lot", "column": group, "from": _points(low), "to": _points(high)}
-            yield line | {"level": f"{label} by random draw, {100 * chance:.0f} % of them"}
-            if below > 0:
-                level = f"{label} by random draw, {100 * below:.0f} % of them"
-                yield line | {"from": None, "to": _points(low), "level": level}
+        numbers = model.predictor.rule.numbers[z].tolist() if table else (0.0, 0.0, 0.0, 0.0)
+        yield from ({"column": group} | line for line in _ranges(label, *numbers))
 
 
-def _points(logit: float) -> float:
-    return round(FACTOR * logit, 1) if np.isfinite(logit) else logit
+def _ranges(
+    label: str, low: float, high: float, chance: float, below: float
+) -> Iterator[dict[str, Any]]:
+    """Yield a line for each range of points with a chance of the label, the certain one first.
+
+    >>> [line["level"] for line in _ranges("hired", -FAR, -FAR, 0.0, 0.0)]
+    ['hired always']
+    >>> [line["level"] for line in _ranges("hired", FAR, FAR, 0.0, 0.0)]
+    ['hired never']
+    >>> list(_ranges("hired", 0.0, 0.0, 0.0, 0.0))
+    [{'part': 'rule', 'level': 'hired from these points on', 'points': 0.0}]
+    """
+    starts, chances = (-FAR, low, high), (below, chance, 1.0)
+    parts = [
+        (start, end, p)
+        for (start, end), p in zip(pairwise((*starts, FAR)), chances, strict=True)
+        if start < end and end > -FAR and start < FAR and p > 0
+    ]
+    certain = next((start for start, _, p in parts if p == 1), None)
+    if certain is not None and certain <= -FAR:
+        yield {"part": "rule", "level": f"{label} always"}
+    elif certain is not None:
+        line = {"part": "rule", "level": f"{label} from these points on"}
+        yield line | {"points": _points(certain)}
+    elif not parts:
+        yield {"part": "rule", "level": f"{label} never"}
+    for start, end, p in parts:
+        if p < 1:
+            level = f"{label} by random draw, {100 * p:.0f} % of them"
+            yield {"part": "lot", "from": _points(start), "to": _points(end), "level": level}
+
+
+def _points(logit: float) -> float | None:
+    return round(FACTOR * logit, 1) if abs(logit) < FAR else None

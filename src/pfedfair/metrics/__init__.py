@@ -10,7 +10,7 @@ with more than two groups or classes, the largest counts. Groups without rows to
 out; with fewer than two, a gap is NaN.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -88,13 +88,45 @@ equalized_odds_difference = difference("eo")
 equal_opportunity_difference = difference("eopp")
 
 
-def measure(counts: np.ndarray, shares: np.ndarray | None = None) -> dict[str, np.ndarray]:
+def set_apart(counts: np.ndarray) -> dict[str, np.ndarray]:
+    """Return for each gap which groups have too few rows to be compared, ``(..., S)``.
+
+    They have rows, but fewer than `intervals.FEWEST`, among the rows that the gap compares, and two
+    other groups can be compared. Without two such others nothing is set apart.
+
+    >>> counts = np.array([[[9, 3], [0, 0]], [[8, 2], [0, 0]], [[1, 2], [0, 0]]])
+    >>> set_apart(counts)["ddp"], set_apart(counts[1:])["ddp"]
+    (array([False, False,  True]), array([False, False]))
+    """
+    found = {}
+    for criterion in CRITERIA.values():
+        labels = criterion.among(counts.shape[-1])
+        rows = np.stack([_rows_of(counts, label).sum(-1) for label in labels], axis=-1)
+        few: np.ndarray = np.any((rows > 0) & (rows < intervals.FEWEST), axis=-1)
+        others = (rows >= intervals.FEWEST) & ~few[..., None]
+        able: np.ndarray = np.any(others.sum(-2) >= 2, axis=-1, keepdims=True)
+        found[criterion.measure] = few & able
+    return found
+
+
+def _rows_of(counts: np.ndarray, label: int | None) -> np.ndarray:
+    """Return the counts of rows with a label, or of all rows, ``(..., S, Yhat)``."""
+    return counts.sum(-2) if label is None else counts[..., label, :]
+
+
+def measure(
+    counts: np.ndarray,
+    shares: np.ndarray | None = None,
+    apart: Mapping[str, np.ndarray] | None = None,
+) -> dict[str, np.ndarray]:
     """Compute accuracy, gaps and rates of the first prediction from counts ``(..., S, Y, Yhat)``.
 
     Parameters
     ----------
     shares
         The groups' shares ``(..., S)`` to weight them by; without it, those among the counts.
+    apart
+        For each gap the groups that it does not cover, see `set_apart`.
 
     Examples
     --------
@@ -109,7 +141,9 @@ def measure(counts: np.ndarray, shares: np.ndarray | None = None) -> dict[str, n
     share = group / group.sum(-1, keepdims=True) if shares is None else shares
     # A group that a client does not have counts for nothing, also when it was not measured.
     accuracy = np.where(share > 0, share * right, 0.0).sum(-1)
-    found = {name: largest(np.abs(pairs.signed)) for name, pairs in rate_pairs(counts).items()}
+    found = {
+        name: largest(np.abs(pairs.signed)) for name, pairs in rate_pairs(counts, apart).items()
+    }
     rates = {f"npr_s{z}": negative[..., z] for z in range(counts.shape[-3])}
     return {"accuracy": accuracy, **found, **rates}
 
@@ -135,7 +169,9 @@ class Pairs(NamedTuple):
         return found
 
 
-def rate_pairs(counts: np.ndarray) -> dict[str, Pairs]:
+def rate_pairs(
+    counts: np.ndarray, apart: Mapping[str, np.ndarray] | None = None
+) -> dict[str, Pairs]:
     """Return the pairs of rates that each measure compares: it is their largest difference."""
     classes = counts.shape[-1]
     one, other = np.array(list(combinations(range(counts.shape[-3]), 2)), dtype=int).T
@@ -144,7 +180,9 @@ def rate_pairs(counts: np.ndarray) -> dict[str, Pairs]:
         each = []
         for label, decision in criterion.comparisons(classes):
             column = decision if classes > 2 else 0  # of two, the first one's gap is the same
-            decided = counts.sum(-2) if label is None else counts[..., label, :]
+            decided = _rows_of(counts, label)
+            if apart is not None:
+                decided = np.where(apart[criterion.measure][..., None], 0, decided)
             hits, rows = decided[..., column], decided.sum(-1)
             parts = (hits[..., one], rows[..., one], hits[..., other], rows[..., other])
             each.append(parts)
@@ -160,7 +198,10 @@ def largest(values: np.ndarray) -> np.ndarray:
 
 
 def confidence_intervals(
-    counts: np.ndarray, shares: np.ndarray | None = None, level: float = 0.95
+    counts: np.ndarray,
+    shares: np.ndarray | None = None,
+    level: float = 0.95,
+    apart: Mapping[str, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
     """Return the ends of the intervals of everything in `measure`, and the rows behind gaps.
 
@@ -184,7 +225,7 @@ def confidence_intervals(
     for which in range(counts.shape[-3]):
         found[f"npr_s{which}_low"] = low[..., which]
         found[f"npr_s{which}_high"] = high[..., which]
-    gaps_of = rate_pairs(counts)
+    gaps_of = rate_pairs(counts, apart)
     for (name, pairs), (low, high) in zip(gaps_of.items(), _ends(gaps_of, level), strict=True):
         gaps = np.abs(pairs.signed)
         found[f"{name}_low"], found[f"{name}_high"] = largest(low), largest(high)

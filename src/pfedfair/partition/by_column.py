@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair._util.errors import InputError, has_column, option
+from pfedfair._util.errors import InputError, has_column, option, shorten
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables.cells import factor
 from pfedfair.partition.base import Partition, Plan, Rows, hold_out
@@ -59,11 +59,7 @@ class ByColumn(Plan):
         size = {name: int(able[rows].sum()) for name, rows in clients.items()}
         small = [name for name in clients if size[name] < (self.min_rows or FEWEST)]
         if small and self.min_rows is None:
-            raise InputError(
-                f"Client '{small[0]}' of column '{self.column}' has {size[small[0]]} rows, at "
-                f"least {FEWEST} are needed: merge or drop it, or leave small clients out, as "
-                f"{option('min_rows', FEWEST)} does."
-            )
+            raise InputError(self._too_small(small[0], size[small[0]], len(clients[small[0]])))
         if len(small) == len(clients):
             raise InputError(f"No client of column '{self.column}' has {self.min_rows} rows.")
         excluded = set(small)
@@ -71,6 +67,16 @@ class ByColumn(Plan):
         dealt = hold_out(data, large, self.test, self.validation, seed, self.rows)
         notes = self._left_out(small, size) if small else ()
         return replace(dealt, notes=notes, column=self.column)
+
+    def _too_small(self, name: str, train: int, rows: int) -> str:
+        """Say that a client has too few rows to train on, and what to do."""
+        of_test = f" ({rows - train:,} are for the test)" if rows > train else ""
+        number = f"{train} training rows" if train else "no training rows"
+        return (
+            f"Client '{shorten(name)}' of column '{self.column}' has {number}{of_test}, "
+            f"at least {FEWEST} are needed: merge it with another or drop it, or leave small "
+            f"clients out, as {option('min_rows', FEWEST)} does."
+        )
 
     def _left_out(self, small: list[str], size: dict[str, int]) -> tuple[str, ...]:
         named = ", ".join(f"{name} ({size[name]})" for name in small[:NAMED])

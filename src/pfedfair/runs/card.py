@@ -41,7 +41,12 @@ def card_of(run: Run) -> dict[str, Any]:
         "values": run.values,
         "seed": run.seed,
         "shared_conditional": part.shared_conditional,
-        "data": {"rows": len(data), "inputs": data.inputs, "sha256": data.digest},
+        "data": {
+            "rows": len(data),
+            "without_sensitive": data.without_sensitive,
+            "inputs": data.inputs,
+            "sha256": data.digest,
+        },
         "versions": versions(),
         "command": run.command,
         "sent": [one._asdict() | {"tensors": list(one.tensors)} for one in run.fitted.sent],
@@ -103,7 +108,11 @@ def metrics_of(run: Run) -> list[dict[str, Any]]:
     except InputError:  # a site may have no rows to measure by
         return []
     wanted = ["client", "role", "n_train", "n_test", "protocol"]
-    wanted += [f"{name}{end}" for name in ("accuracy", *MEASURES) for end in ("", "_low", "_high")]
+    wanted += [
+        f"{name}{end}"
+        for name in ("accuracy", *MEASURES)
+        for end in ("", "_low", "_high", "_apart")
+    ]
     table = table[[column for column in wanted if column in table]]
     return [{str(name): _number(value) for name, value in row.items()}
             for row in table.to_dict("records")]  # fmt: skip

@@ -13,6 +13,7 @@ import pandas as pd
 from pfedfair._util.errors import InputError, has_column
 from pfedfair._util.notebook import abbreviate
 from pfedfair.data import Dataset
+from pfedfair.data.tables.missing_groups import REFUSE
 from pfedfair.data.tables.options import TableOptions
 from pfedfair.data.tables.table import to_dataset
 
@@ -139,6 +140,7 @@ def dataset(
     options = replace(
         options, label=label, sensitive=",".join(sensitive), drop=tuple(client),
         categorical=categorical, keep=keep, person=person[0] if person else None,
+        missing_sensitive=REFUSE,
     )  # fmt: skip
     data = to_dataset(frame, options)
     for note in data.notes:

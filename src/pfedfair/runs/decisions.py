@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pfedfair._util.errors import InputError, has_column, option
+from pfedfair._util.errors import InputError, has_column, listed, option, shorten
 from pfedfair.data.tables import bands
 from pfedfair.data.tables.arrays import COLUMN
 from pfedfair.data.tables.cells import factor, written
@@ -24,6 +24,7 @@ from pfedfair.runs.model import Saved
 from pfedfair.runs.personal_model import Decisions, PersonalModel, describe_unseen, id_bytes
 
 ODD_CELLS, ODD_SHARE = 10, 0.05  # of a column that contradict training: refused
+PREFIX = "input."  # of a copied column that is called like a column of the output
 NAMED = 5  # problems that are listed one by one
 DIFFERENT = 1000  # problems that are counted one by one
 
@@ -134,9 +135,6 @@ class Reader:
 
     def open(self, path: Path) -> Opened:
         """Check that a file has all columns; return it with the names of its sensitive ones."""
-        clashes = [name for name in self.copied if name in self.results()]
-        if clashes:
-            raise InputError(f"The output has a column '{clashes[0]}' of its own: rename yours.")
         rows = open_table(path)
         for column in self.inputs()[0]:
             has_column(column, rows.columns, "in the rows, an input of the model")
@@ -149,6 +147,24 @@ class Reader:
                 has_column(name, rows.columns, "in the rows, the sensitive attribute")
             sensitive.append(name if name in rows.columns else alike[0])
         return Opened(rows, sensitive)
+
+    def output_names(self) -> dict[str, str]:
+        """Return the output's names of copied columns: a result's name gets `PREFIX` before it."""
+        results = self.results()
+        found = {name: name for name in self.copied if name not in results}
+        for name in self.copied:
+            if name in results:
+                new = f"{PREFIX}{name}"
+                while new in found.values():
+                    new = f"{PREFIX}{new}"
+                found[name] = new
+        return {name: found[name] for name in self.copied}
+
+    def notes(self) -> list[str]:
+        """Name the copied columns that have another name in the output."""
+        pairs = self.output_names().items()
+        renamed = [f"'{old}' is written as '{new}'" for old, new in pairs if old != new]
+        return [f"The output has columns of these names: {listed(renamed)}."] if renamed else []
 
     def results(self) -> list[str]:
         """Return the columns of the output that are not copied."""
@@ -193,7 +209,7 @@ def _decided(
         names, client = [*words, ""], codes % (len(words) + 1)  # -1 is the last, ""
         for k in np.flatnonzero(np.bincount(client, minlength=1)).tolist():
             if names[k] not in reader.models:
-                why = f"the run has no client '{names[k]}'" if names[k] else ""
+                why = f"the run has no client '{shorten(names[k])}'" if names[k] else ""
                 problem.add(why or f"{reader.client} is empty", client == k)
     if reader.id:
         problem.add(f"{reader.id} is empty", factor(raw[reader.id])[0] < 0)
@@ -221,7 +237,7 @@ def _decided(
             rule.codes[at] = np.array([rule.number(words) for words in applied])[s[at]]
     _count(summary, shared, n, code, s, chance, problem)
     columns: dict[str, Any] = {"row": np.arange(summary.rows - n, summary.rows)}
-    columns |= {c: cells.array for c, cells in copy.items()}
+    columns |= {new: copy[old].array for old, new in reader.output_names().items()}
     if reader.client:
         columns["client"] = _category(client, names)
     labels = shared.label_names
@@ -307,17 +323,20 @@ def _count(summary: Summary, model: PersonalModel, n: int, code: np.ndarray, s: 
 def groups_of(
     model: PersonalModel, frame: pd.DataFrame, columns: Sequence[str], problem: Texts
 ) -> np.ndarray:
-    """Return each row's group, 0 if none is needed or known; note unknown groups as problems."""
+    """Return each row's group, 0 if none is needed or known; note unknown groups as problems.
+
+    A missing value is a problem, unless the model has a group of those.
+    """
     n = len(frame)
     if not columns or n == 0:
         return np.zeros(n, dtype=np.int64)
-    several, named_values = [], []
+    several, named_values, missing = [], [], {}
     called = model.sensitive_column.split(",")
     for k, column in enumerate(columns):
         edges = model.bands[k] if k < len(model.bands) else ()
         format = model.formats.columns.get(called[k])
         codes, words = factor(frame[column])
-        problem.add(f"{column} is empty", codes < 0)
+        missing[column] = codes < 0
         codes, words = codes % (len(words) + 1), [*words, ""]  # -1 is the last
         if edges:  # what is in no band stays what it is, and is a problem
             band, _ = bands.band_indices(frame[column], edges, format)
@@ -334,9 +353,12 @@ def groups_of(
              for combination in zip(*which, strict=True)]  # fmt: skip
     named = " or ".join(model.group_names) if len(model.group_names) < 5 else "a known group"
     known = model.groups_of
+    has_group = np.array([name in known for name in names])[codes]
+    for column, is_missing in missing.items():
+        problem.add(f"{column} is empty", is_missing & ~has_group)
     for k, name in enumerate(names):
         if name not in known:
-            problem.add(f"{','.join(columns)} is '{name}', not {named}", codes == k)
+            problem.add(f"{','.join(columns)} is '{shorten(name)}', not {named}", codes == k)
     return np.array([known.get(name, 0) for name in names], dtype=np.int64)[codes]
 
 

@@ -56,6 +56,8 @@ def _run_of(saved: Saved) -> Run:
         *names, about["columns"]["label"], about["sensitive_column"], aware=saved.task.aware,
         inputs=about["data"]["inputs"], weight=scores.weight,
         bands=check_bands(about.get("bands")),
+        without_sensitive=(without := int(about["data"].get("without_sensitive", 0))),
+        table_rows=int(about["data"]["rows"]) + without,
     )  # fmt: skip
     part = Partition(
         data, scores.train, scores.validation, scores.test, scores.pool, tuple(saved.clients),

@@ -18,6 +18,7 @@ from pfedfair.data.tables.bands import cut
 from pfedfair.data.tables.cells import DECIMAL, WHOLE, canonical
 from pfedfair.data.tables.dates import base_of
 from pfedfair.data.tables.formats import DateFormat, Formats, refuse
+from pfedfair.data.tables.missing_groups import NAME
 from pfedfair.data.task import Task, outputs
 from pfedfair.models import probabilities
 from pfedfair.rules.base import decide_by
@@ -209,7 +210,15 @@ class PersonalModel:
         """The group of each value that S may have in a table."""
         names = self.group_names
         merged = {part: z for z, name in enumerate(names) for part in name.split(" + ")}
-        return {**merged, **self.seen, **{canonical(n) or n: z for z, n in enumerate(names)}}
+        parts = {name: name.split(" x ") for name in merged if NAME in name}
+        blank = {" x ".join("" if part == NAME else part for part in each): merged[name]
+                 for name, each in parts.items() if NAME in each}  # fmt: skip
+        return {
+            **blank,
+            **merged,
+            **self.seen,
+            **{canonical(n) or n: z for z, n in enumerate(names)},
+        }
 
     def codes(self, sensitive_features: Any) -> np.ndarray:
         """Return 0, 1, ... for names of groups (or for these numbers if they cannot be names).

@@ -99,7 +99,7 @@ def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int)
         "group": (table.s.numpy()[row], data.group_names),
         "decision": (torch.cat(decisions).numpy(), data.label_names),
     }
-    columns: dict[str, Any] = {"row": row}
+    columns: dict[str, Any] = {"row": row if data.rows is None else data.rows[row]}
     for name, (code, words) in codes.items():
         columns[name] = pd.Categorical.from_codes(code, pd.Index(list(words)))
     columns["chance"] = torch.cat(chances).numpy()

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pfedfair import metrics
 from pfedfair._util.errors import InputError, known, option
-from pfedfair._util.notebook import block
+from pfedfair._util.notebook import abbreviate, block
 from pfedfair.data.tables.bands import list_edges
 from pfedfair.data.task import outputs
 from pfedfair.engines.collection import is_shared
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pfedfair.report.document import Report
 
 
+VALIDATION = "a plan with validation=0.2"
 NO_ROWS = "the folder keeps scores, not the rows themselves"
 
 
@@ -61,10 +62,32 @@ def measured_rows(part: Partition, protocol: str | None) -> tuple[str, list[np.n
     rows = list(part.validation if tuning else part.test)
     if weighted:
         rows = [np.concatenate(rows) if tuning else part.pool] * len(rows)
-    for name, own_rows in zip(part.names, rows, strict=True):
-        if len(own_rows) == 0:
-            raise InputError(f"Client {name} has no rows for protocol '{protocol}'.")
+    unmeasured = [name for name, own in zip(part.names, rows, strict=True) if len(own) == 0]
+    if unmeasured:
+        raise InputError(f"{_no_rows(unmeasured, tuning)}{_instead(part, protocol)}.")
     return protocol, rows, weighted
+
+
+def _apart(few: np.ndarray, rows: np.ndarray, names: Sequence[str]) -> str:
+    """Return the groups that are set apart, with their number of rows."""
+    return ", ".join(f"'{names[z]}' ({rows[z]})" for z in np.flatnonzero(few).tolist())
+
+
+def _no_rows(clients: Sequence[str], tuning: bool) -> str:
+    """Say that clients have no rows to be measured on, and what to do."""
+    named = abbreviate([f"'{name}'" for name in clients])
+    what = "Client" if len(clients) == 1 else "Clients"
+    have = "has" if len(clients) == 1 else "have"
+    if tuning:
+        return f"{what} {named} {have} no validation rows: hold some out, as {VALIDATION} does"
+    return f"{what} {named} {have} no held-out rows to be measured on: add some, or leave it out"
+
+
+def _instead(part: Partition, protocol: str) -> str:
+    """Name the other protocol, where clients may be measured on all held-out rows."""
+    able = protocol == "own" and part.shared_conditional and len(part.pool) > 0
+    how = "measures each client on the held-out rows of all"
+    return f", or take {option('protocol', 'pool')}, which {how}" if able else ""
 
 
 class Loaded(NamedTuple):
@@ -220,8 +243,9 @@ class Run:
         """Return accuracy, DDP and negative prediction rates with intervals, by client.
 
         With fewer than five in ``ddp_people`` the gap is not informative, see
-        `metrics.confidence_intervals`; where all measured rows get `one_decision`, it is 0 for that
-        reason. For `protocol` see `measured_rows`.
+        `metrics.confidence_intervals`. Of more than two groups, ``ddp_apart`` names those that the
+        gap does not cover, with their measured rows, see `metrics.set_apart`. Where all measured
+        rows get `one_decision`, the gap is 0 for that reason. For `protocol` see `measured_rows`.
         """
         return self.measured(protocol).assign(collapsed=self.collapsed)
 
@@ -254,7 +278,13 @@ class Run:
         n_test = np.where(part.shares > 0, n_test, 0) if weighted else n_test
         about |= {f"n_test_s{z}": n_test[:, z] for z in range(groups)}
         shares = self.shares(rows, weighted)
-        measures = metrics.measure(counts, shares) | metrics.confidence_intervals(counts, shares)
+        apart = metrics.set_apart(counts)
+        measures = metrics.measure(counts, shares, apart)
+        measures |= metrics.confidence_intervals(counts, shares, apart=apart)
+        if groups > 2:
+            names = part.data.group_names
+            about |= {f"{gap}_apart": [_apart(*one, names) for one in zip(few, n_test, strict=True)]
+                      for gap, few in apart.items()}  # fmt: skip
         return pd.DataFrame(about | measures).assign(
             one_decision=metrics.one_decision(counts), protocol=protocol
         )

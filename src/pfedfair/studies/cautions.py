@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from pfedfair._util.errors import option
 from pfedfair._util.notebook import abbreviate
+from pfedfair.data.tables.groups import FEWEST as MERGED
 from pfedfair.metrics.intervals import FEWEST
 
 Caution = tuple[str, str]  # one of `KINDS`, and a sentence
@@ -20,7 +22,9 @@ ENOUGH = 10  # rows of a group to train on
 
 def cautions(results: pd.DataFrame, groups: Sequence[str]) -> tuple[Caution, ...]:
     """Return the warnings that follow from a run's results."""
-    few = [(FEW, text) for text in (*too_few(results, groups), *held_out(results, groups))]
+    held = held_out(results, groups)
+    texts = (*too_few(results, groups), *held, *(small_groups(groups) if held else ()))
+    few = [(FEW, text) for text in texts]
     return (*few, *((COLLAPSED, text) for text in one_decision(results)))
 
 
@@ -41,6 +45,16 @@ def held_out(results: pd.DataFrame, groups: Sequence[str]) -> tuple[str, ...]:
     counts = results[columns].fillna(0).to_numpy(int)
     clients = _with_few_rows(results, counts, groups, FEWEST)
     return (f"too few held-out rows of a group: client {clients}.",) if clients else ()
+
+
+def small_groups(groups: Sequence[str]) -> tuple[str, ...]:
+    """Suggest what to do with small groups, where there are more than two."""
+    if len(groups) < 3:
+        return ()
+    return (
+        f"{option('unknown')} says that a value is a missing S, {option('merge_groups')} makes one "
+        f"group of those with fewer than {MERGED} rows in all.",
+    )
 
 
 def _with_few_rows(

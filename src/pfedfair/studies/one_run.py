@@ -12,6 +12,7 @@ import pandas as pd
 from pfedfair import rules as rule_kinds
 from pfedfair._util.notebook import abbreviate
 from pfedfair.data import Dataset
+from pfedfair.data.tables import missing_groups
 from pfedfair.methods import Method
 from pfedfair.metrics.criteria import CRITERIA, MEASURES
 from pfedfair.metrics.intervals import FEWEST
@@ -70,7 +71,14 @@ def of_run(run: Run, results: pd.DataFrame, frame: pd.DataFrame) -> View:
     above = np.flatnonzero(judged(results, frame).found == verdicts.ABOVE)
     differs = differing(run, above.tolist(), protocol)
     rule, excluded = run.fitted.rules[0], run.columns["left_out"]
-    return view(results, frame, data.group_names, data.label_names, rule, differs, excluded)
+    found = view(results, frame, data.group_names, data.label_names, rule, differs, excluded)
+    return replace(found, more=(*without_sensitive(data), *found.more))
+
+
+def without_sensitive(data: Dataset) -> list[str]:
+    """Return how many rows are left out as S is missing, if any."""
+    n, column = data.without_sensitive, data.sensitive_column
+    return [f"{missing_groups.words(n, data.table_rows, column)}."] if n else []
 
 
 def judged_run(run: Run, results: pd.DataFrame) -> "Judged":
@@ -98,14 +106,17 @@ def judged(
 ) -> Judged:
     """Judge a run by its results and its rules `frame`; for `differs` see `verdicts.reasons`."""
     gap, target = summary.gap_of(results), results["target_ddp"].iloc[0]
+    apart = verdicts.apart(results, gap)
     if target != target:
         unknown: list[str | None] = [None] * len(results)
-        return Judged(np.array(unknown), unknown, verdicts.largest(results, gap))
+        largest = verdicts.largest(results, gap)
+        return Judged(np.array(unknown), unknown, f"{largest} {apart}".rstrip())
     known_to = frame["known_to"].to_list() if "known_to" in frame else None
     found = verdicts.verdicts(results, target, gap)
     why = verdicts.reasons(results, list(found), target, gap, known_to, differs)
     names = results["client"].astype(str).to_list()
-    return Judged(found, why, verdicts.sentence(names, list(found), why, target, gap))
+    sentence = verdicts.sentence(names, list(found), why, target, gap)
+    return Judged(found, why, f"{sentence} {apart}".rstrip())
 
 
 def view(
@@ -170,8 +181,9 @@ def sites(frame: pd.DataFrame, data: Dataset, algorithm: Method, heading: str) -
     legend = legend_of("own", 0, shown, data.group_names)
     few = ((cautions.FEW, text) for text in cautions.held_out(frame, data.group_names))
     same = ((cautions.COLLAPSED, text) for text in cautions.one_decision(frame))
+    apart = ((cautions.FEW, text) for text in [verdicts.apart(frame, gap)] if text)
     table = clients(frame, heading, shown)
-    return View(tables=(table,), legend=legend, cautions=(*few, *same))
+    return View(tables=(table,), legend=legend, cautions=(*few, *apart, *same))
 
 
 def gaps(gap: str, groups: Names, labels: Names) -> list[str]:

@@ -64,7 +64,20 @@ def few_rows(results: pd.DataFrame) -> tuple[str, ...]:
             f"{words.TOO_FEW} for the {gap.upper()} of {few} of {n} clients, {words.setting(part)}"
         )
         lines.append(f"{what}; worst and mean include them.")
-    return tuple(lines)
+    return (*lines, *_apart(results, gap))
+
+
+def _apart(results: pd.DataFrame, gap: str) -> tuple[str, ...]:
+    """Describe for how many clients the gap does not cover every group."""
+    apart = results.get(f"{gap}_apart", pd.Series("", index=results.index)).fillna("")
+    clients = results.loc[apart != "", ["dataset", "client"]].drop_duplicates()
+    if not len(clients):
+        return ()
+    of = "1 client" if len(clients) == 1 else f"{len(clients)} clients"
+    return (
+        f"The {gap.upper()} of {of} does not cover groups with fewer than {FEWEST} held-out rows; "
+        f"{gap}_apart in the results names them.",
+    )
 
 
 def claims(what: str) -> list[Claim]:

@@ -148,6 +148,20 @@ def sentence(
     return f"{text}."
 
 
+def apart(frame: pd.DataFrame, gap: str) -> str:
+    """Name the groups that no gap covers at some clients; "" if there are none."""
+    column = frame.get(f"{gap}_apart", pd.Series("", index=frame.index)).fillna("")
+    found = [(str(name), text) for name, text in zip(frame["client"], column, strict=True) if text]
+    if not found:
+        return ""
+    each = [f"{text} at client {name}" for name, text in found[:NAMED]]
+    rest = [f"others at {len(found) - NAMED:,} more sites"] if len(found) > NAMED else []
+    return (
+        f"The gap does not cover groups with fewer than {FEWEST} held-out rows: "
+        f"{', '.join([*each, *rest])}."
+    )
+
+
 def _count(within: int, n: int) -> str:
     if n == 1:
         return "The only site" if within else "0 of 1 site"

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import pfedfair as pff
-from pfedfair.data.tables import reading
+from pfedfair.data.tables import delimited, reading
 from pfedfair.data.tables.formats import infer
 
 FRAME = pd.DataFrame(
@@ -177,6 +177,37 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path, name, content, mess
     with pytest.raises(pff.InputError, match=message) as refusal:
         read(tmp_path / name, content)
     assert "\n" not in str(refusal.value)
+
+
+def test_a_first_line_longer_than_the_examined_text(tmp_path):
+    names = [f"c{k}" for k in range(60_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text(f"{','.join(names)}\n{','.join(['1'] * len(names))}\n")
+    layout = delimited.look(path)
+    assert len(path.read_text().split("\n")[0]) > delimited.HEAD
+    assert layout.names == tuple(names)
+
+
+def test_too_long_a_first_line_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(delimited, "LONGEST", delimited.HEAD + 10)
+    (tmp_path / "t.csv").write_text("x" * (delimited.HEAD + 99))
+    with pytest.raises(pff.InputError, match=r"first line of .* has more than .* characters"):
+        delimited.look(tmp_path / "t.csv")
+
+
+def test_a_giant_name_is_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"a,{'x' * 200_000},hired\n1,f,1\n")
+    with pytest.raises(pff.InputError, match=r"a name of 200,00. characters: it should be a line"):
+        reading.read(path)
+
+
+def test_a_giant_cell_hides_no_name_of_a_column(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"a,sex,hired\n{'x' * 3 * delimited.HEAD},f,1\n1,m,0\n")
+    frame, _ = reading.read(path)
+    assert list(frame) == ["a", "sex", "hired"]
+    assert len(frame) == 2
 
 
 def test_a_file_is_what_is_in_it_not_what_its_name_says(tmp_path):

@@ -11,8 +11,8 @@ import pfedfair as pff
         ({"y": [0, 0, 0, 0]}, "'y' must have 2 to 20 different values, it has 1"),
         ({"s": ["m", "m", "m", "m"]}, "'s' must have 2 to 100 different values, it has 1"),
         ({"s": ["m", "f", "x", "m"]}, "has 3 groups with fewer than 30 rows, 'f' with 1 the first"),
-        ({"s": ["m", None, "f", "m"]}, "has 1 missing values"),
-        ({"s": ["m", "?", "f", "m"]}, "has 1 missing values"),
+        ({"y": [0, None, 1, 0]}, "'y' has 1 missing values"),
+        ({"y": [0, "?", 1, 0]}, "'y' has 1 missing values"),
         ({"x": [[1], [2], [3], [4]]}, "Column 'x' holds lists"),
     ],
 )

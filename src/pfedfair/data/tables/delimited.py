@@ -13,14 +13,18 @@ import gzip
 import io
 import lzma
 import re
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from pfedfair._util.errors import InputError
+from pfedfair._util.errors import InputError, shorten
 from pfedfair.data.tables.cells import DECIMAL, WHOLE
 
 HEAD = 1 << 18  # characters that are examined
+LONGEST = 1 << 25  # characters of the first line
+LONGEST_NAME = 1 << 16  # characters of a column's name
 BLOCK = 1 << 20
 SEPARATORS = ("\t", ";", "|", ",")  # of equally good ones the first
 ALIKE = 0.9  # of the lines have as many cells as the first, if a separator fits
@@ -42,6 +46,12 @@ class Layout:
     above: int = 0  # lines above the names
     notes: tuple[str, ...] = ()
 
+    def open(self) -> IO[str]:
+        """Open the file as text."""
+        opened = next((how for how, name in PACKED.items() if name == self.compression), open)
+        file: IO[str] = opened(self.path, "rt", encoding=self.encoding, newline="")
+        return file
+
     def options(self) -> dict[str, Any]:
         return {
             "sep": self.separator, "encoding": self.encoding, "compression": self.compression,
@@ -59,7 +69,7 @@ def look(path: Path) -> Layout:
     with opened(path, "rb") as file:
         encoding, notes = _encoding(path, file)
     with opened(path, "rt", encoding=encoding, newline="") as file:
-        text = file.read(HEAD)
+        text = _begin(path, file)
         cut = bool(file.read(1))
     if not text.strip():
         raise InputError(f"{path} is empty: it should have a line of names, and one for each row.")
@@ -70,6 +80,20 @@ def look(path: Path) -> Layout:
     names = _names(path, rows)
     packed = PACKED.get(opened)
     return Layout(path, encoding, packed, separator, names, int(bool(hint)), notes=notes)
+
+
+def _begin(path: Path, file: IO[str]) -> str:
+    """Return the text to examine: the first `HEAD` characters, and all of the first line."""
+    text = file.read(HEAD)
+    if len(text) < HEAD or "\n" in text or "\r" in text:
+        return text
+    text += file.readline(LONGEST)
+    if len(text) > LONGEST:
+        raise InputError(
+            f"The first line of {path} has more than {LONGEST:,} characters: it should be a line "
+            "of names, with one line for each row below it."
+        )
+    return text
 
 
 def _encoding(path: Path, file: IO[bytes]) -> tuple[str, tuple[str, ...]]:
@@ -125,10 +149,9 @@ def _separator(text: str, cut: bool, hint: str | None) -> tuple[str, list[list[s
     for separator in (hint,) if hint else SEPARATORS:
         lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator,
                            skipinitialspace=True)  # fmt: skip
-        try:
-            rows = [row for row in lines if row]
-        except csv.Error:
-            continue
+        rows: list[list[str]] = []
+        with suppress(csv.Error):  # a cell may be too long; rows above it will do
+            rows += (row for row in lines if row)
         rows = rows[:-1] if cut and len(rows) > 1 else rows
         if not rows or (len(rows[0]) < 2 and not hint):
             continue
@@ -159,12 +182,17 @@ def _names(path: Path, rows: list[list[str]]) -> tuple[str, ...]:
     """Return the names of columns; unnamed ones are named as by pandas."""
     first, *others = rows
     named = [name.strip() for name in first]
-    twice = next((n for k, n in enumerate(named) if n and n in named[:k]), None)
+    if (longest := max(map(len, named))) > LONGEST_NAME:
+        raise InputError(
+            f"The first line of {path} has a name of {longest:,} characters: it should be a line "
+            "of names of columns."
+        )
+    twice = next((name for name, n in Counter(named).items() if n > 1 and name), None)
     if twice is not None:
         values = WHOLE.fullmatch(twice) or DECIMAL.fullmatch(twice)
         what = "if its first line has values, put a line of names above it" if values else (
             "rename or delete one")  # fmt: skip
-        raise InputError(f"{path} has more than one column '{twice}': {what}.")
+        raise InputError(f"{path} has more than one column '{shorten(twice)}': {what}.")
     width = max((len(row) for row in others if any(row[len(named) :])), default=0)
     if width > len(named):
         line = next(k for k, row in enumerate(rows, 1) if len(row) == width)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pfedfair._util.errors import InputError, known, option
+from pfedfair._util.errors import InputError, known, option, shorten
 from pfedfair.data.tables.bands import Bands, cut, suggest_bands
 from pfedfair.data.tables.cells import canonical, factor, order
+from pfedfair.data.tables.missing_groups import fill
 
 MOST_VALUES = 100  # of a sensitive attribute, before they are merged
 MOST_GROUPS = 20
@@ -72,6 +73,7 @@ def cross(
     merge_groups: bool = False,
     part: bool = False,
     bands: Bands | None = None,
+    group_missing: bool = False,
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Number the groups that one or several columns make; see `from_frame`."""
     bands = bands or {}
@@ -80,7 +82,7 @@ def cross(
             raise InputError(f"Bands are for sensitive columns, '{column}' is none: leave it out.")
     numbers = [c for c in attributes if c not in bands and len(factor(frame[c])[1]) > MANY]
     try:
-        return _cross(frame, attributes, merge_groups, part, bands)
+        return _cross(frame, attributes, merge_groups, part, bands, group_missing)
     except InputError as error:
         suggestion = next(filter(None, (suggest_bands(frame[c]) for c in numbers)), "")
         raise InputError(f"{error}{suggestion}") from None
@@ -92,12 +94,15 @@ def _cross(
     merge_groups: bool,
     part: bool,
     bands: Bands,
+    group_missing: bool,
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     name = " x ".join(attributes)
     what = f"The sensitive column '{name}'"
     least = 1 if part else 2
     of = {c: f"The sensitive column '{c}'" for c in attributes}
     cells = {c: cut(frame[c], bands[c], of[c]) if c in bands else frame[c] for c in attributes}
+    if group_missing:
+        cells = {c: fill(cells[c]) for c in attributes}
     each = [codes(cells[c], of[c], MOST_VALUES, least) for c in attributes]
     if len(each) == 1:
         s, names = each[0]
@@ -110,9 +115,9 @@ def _cross(
     small = np.flatnonzero(is_small)
     if len(small) and not merge_groups:
         raise InputError(
-            f"{what} has {len(small)} groups with fewer than {FEWEST} rows, '{names[small[0]]}' "
-            f"with {size[small[0]]} the first: say {option('merge_groups', True)} to make one "
-            "group of them, or leave their rows out."
+            f"{what} has {len(small)} groups with fewer than {FEWEST} rows, "
+            f"'{shorten(names[small[0]])}' with {size[small[0]]} the first: say "
+            f"{option('merge_groups', True)} to make one group of them, or leave their rows out."
         )
     if len(small):
         large = [z for z in range(len(size)) if z not in set(small.tolist())]

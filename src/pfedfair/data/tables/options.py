@@ -16,8 +16,9 @@ from pfedfair._util.errors import InputError, has_column, option
 from pfedfair.data.tables.bands import Bands, check_bands, parse_bands
 from pfedfair.data.tables.cells import DECIMAL, WHOLE
 from pfedfair.data.tables.groups import columns_of, join_names
+from pfedfair.data.tables.missing_groups import EXCLUDE, Missing
 
-LISTS = ("drop", "categorical", "keep")
+LISTS = ("drop", "categorical", "keep", "unknown")
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class TableOptions:
     test: Any = None  # a path, or a frame
     weight: str | None = None
     person: str | None = None
+    missing_sensitive: str | None = None
+    unknown: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, **given: Any) -> Self:
@@ -47,7 +50,7 @@ class TableOptions:
         given["sensitive"] = join_names(given.get("sensitive") or ()) or None
         given["bands"] = tuple(_parse_bands(given.get("bands") or ()).items())
         given["merge_groups"] = bool(given.get("merge_groups"))
-        for name in ("label", "weight", "person"):
+        for name in ("label", "weight", "person", "missing_sensitive"):
             given[name] = None if given.get(name) is None else str(given[name])
         return cls(**given)
 
@@ -70,6 +73,11 @@ class TableOptions:
         """Return which options were given, except name, label and S."""
         every = fields(TableOptions)[3:]
         return [field.name for field in every if getattr(self, field.name) is not field.default]
+
+    @property
+    def missing(self) -> Missing:
+        """How missing values of S are treated."""
+        return Missing(self.missing_sensitive or EXCLUDE, self.unknown)
 
     @property
     def edges(self) -> Bands:

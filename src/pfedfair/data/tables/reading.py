@@ -19,8 +19,7 @@ from typing import Any
 import pandas as pd
 
 from pfedfair._util.errors import InputError
-from pfedfair._util.files import first_line
-from pfedfair.data.tables import delimited
+from pfedfair.data.tables import delimited, ragged
 from pfedfair.data.tables.cells import MISSING
 from pfedfair.data.tables.formats import typed
 
@@ -94,9 +93,8 @@ class TextFile(TableFile):
 
     def _whole(self) -> pd.DataFrame:
         empty = {name: [""] for name in self.columns}
-        with self.path.open("rb") as file:
-            frame = _strict(file, dtype="str", na_values=empty, **self.layout.options())
-        return frame
+        with self.path.open("rb") as file, _no_lost_cells(self.layout):
+            return pd.read_csv(file, dtype="str", na_values=empty, **self.layout.options())
 
     def _parts(self, columns: list[str], numbers: set[str]) -> Parts:
         """All columns are read, so that a line with more cells than names is detected."""
@@ -105,10 +103,10 @@ class TextFile(TableFile):
         kinds = {c: object for c in columns if c not in numbers}
         options = self.layout.options() | {"dtype": kinds, "na_values": empty, "chunksize": ROWS}
         size = max(self.path.stat().st_size, 1)
-        with self.path.open("rb") as file, _no_lost_cells():
+        with self.path.open("rb") as file, _no_lost_cells(self.layout):
             reader = pd.read_csv(file, **options, **EXACT)
             while True:
-                with _no_lost_cells():
+                with _no_lost_cells(self.layout):
                     frame = next(reader, None)
                 if frame is None:
                     return
@@ -230,31 +228,18 @@ def _readable(path: Path) -> Iterator[None]:
     except (InputError, MemoryError):
         raise
     except Exception as error:  # pandas and pyarrow raise many kinds
-        raise InputError(f"{path} is not a readable table ({_words(error)}).") from error
-
-
-def _words(error: Exception) -> str:
-    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
-    if found is None:
-        return first_line(error)
-    return "line {1} has {2} cells, there are {0} names of columns".format(*found.groups())
+        raise InputError(f"{path} is not a readable table ({ragged.describe(error)}).") from error
 
 
 @contextmanager
-def _no_lost_cells() -> Iterator[None]:
+def _no_lost_cells(layout: delimited.Layout) -> Iterator[None]:
     """Raise an error where pandas warns that it leaves out cells."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
             yield
         except pd.errors.ParserWarning as warning:
-            raise ValueError("there are more cells in a line than names in the header") from warning
-
-
-def _strict(file: Any, **options: Any) -> pd.DataFrame:
-    with _no_lost_cells():
-        frame: pd.DataFrame = pd.read_csv(file, **options)
-    return frame
+            raise ValueError(ragged.find_longer(layout)) from warning
 
 
 def _schema(path: Path) -> Any:

@@ -11,12 +11,14 @@ import pandas as pd
 
 from pfedfair._util.errors import InputError, has_column, known
 from pfedfair.data.dataset import Dataset
+from pfedfair.data.tables import missing_groups
 from pfedfair.data.tables.bands import Bands
 from pfedfair.data.tables.cells import factor, floats
 from pfedfair.data.tables.duplicates import Protected
 from pfedfair.data.tables.encoder import ENCODINGS
 from pfedfair.data.tables.formats import infer, refuse, with_missing_words
 from pfedfair.data.tables.groups import codes, cross, put_positive_last
+from pfedfair.data.tables.missing_groups import EXCLUDE, GROUP, Missing, known_rows
 from pfedfair.data.tables.options import TableOptions
 from pfedfair.data.tables.persons import person_notes
 from pfedfair.data.tables.reading import read_table as read_table
@@ -42,6 +44,8 @@ def from_frame(
     test: pd.DataFrame | None = None,
     weight: str | None = None,
     person: str | None = None,
+    missing_sensitive: str = "exclude",
+    unknown: str | Sequence[str] = (),
 ) -> Dataset:
     """Create a data set from your table; its `notes` report how the cells were interpreted.
 
@@ -82,11 +86,16 @@ def from_frame(
         The column that says whose a row is, such as a patient's number. All rows of a person are on
         one side of every split: training or test, validation, held-out rows, folds. It is not an
         input.
+    missing_sensitive
+        What becomes of rows whose S is missing: "exclude" leaves them out of training and of every
+        measurement, "group" makes a group "missing" of them, "refuse" raises an error.
+    unknown
+        Further words for a missing S, such as "Unknown"; case does not matter.
     """
     options = TableOptions.parse(
         name=name, label=label, sensitive=sensitive, drop=drop, categorical=categorical,
         merge_groups=merge_groups, keep=keep, positive=positive, bands=bands, test=test,
-        weight=weight, person=person,
+        weight=weight, person=person, missing_sensitive=missing_sensitive, unknown=unknown,
     )  # fmt: skip
     encoding = known("encoding", encoding, ENCODINGS)
     return replace(to_dataset(frame, options, part), encoding=encoding)
@@ -111,22 +120,28 @@ def to_dataset(frame: pd.DataFrame, options: TableOptions, part: bool = False) -
         refuse(test_odd, len(test), "The table for the test")
         frame, held, test_notes = _append_test(frame, test, roles)
         notes += test_notes
-    label, least = str(options.label), 1 if part else 2
+    label, least, missing = str(options.label), 1 if part else 2, options.missing
+    rows, columns, missing_notes = _exclude(frame, attributes, missing, part)
+    excluded = len(frame) - len(rows)
+    if excluded:
+        held = None if held is None else held[rows]
+        frame, columns = (table.iloc[rows].reset_index(drop=True) for table in (frame, columns))
+        as_written = {c: cells.iloc[rows].reset_index(drop=True) for c, cells in as_written.items()}
     y, label_names = codes(frame[label], f"The label column '{label}'", MOST_CLASSES, least)
     if options.positive is not None:
         y, label_names = put_positive_last(y, label_names, options.positive)
-    s, group_names = cross(frame, attributes, options.merge_groups, part, cuts)
+    s, group_names = cross(
+        columns, attributes, options.merge_groups, part, cuts, missing.way == GROUP
+    )
     if held is not None:
         notes += _check_test(held, {"label": (y, label_names), "group": (s, group_names)})
     notes += person_notes(frame, options, y, held)
     if cuts:
         notes.append(_bands_words(cuts, s, group_names))
-    rows = slice(None) if held is None else ~held
-    protected = _protected(frame[rows], y[rows], s[rows], attributes, cuts)
+    fit = slice(None) if held is None else ~held
+    protected = _protected(frame[fit], y[fit], s[fit], attributes, cuts, missing.way == GROUP)
     counts = {c: int(cells.rows.sum()) for c, cells in odd.items()}
-    found = sort_out(
-        frame[rows], inputs, options.categorical, options.keep, protected, part, counts
-    )
+    found = sort_out(frame[fit], inputs, options.categorical, options.keep, protected, part, counts)
     aware = not set(attributes) & set(options.drop)
     if not aware:
         notes.append(
@@ -136,23 +151,29 @@ def to_dataset(frame: pd.DataFrame, options: TableOptions, part: bool = False) -
     return Dataset(
         options.name, frame, y, s, tuple(found.numeric), dict.fromkeys(found.categorical, ()),
         label_names, group_names, label, ",".join(attributes), hidden=(), encoding="piecewise",
-        held=held, aware=aware, notes=(*notes, *found.notes()), bands=cuts,
+        held=held, aware=aware, notes=(*missing_notes, *notes, *found.notes()), bands=cuts,
         weight=None if options.weight is None else weights(frame[options.weight]),
         excluded=found.excluded | _excluded(options), keep=options.keep,
         person=options.person or "", formats=formats.of((*found.numeric, *found.dates, *cuts)),
-        as_written={} if options.test is not None else as_written,
+        as_written={} if options.test is not None else as_written, rows=rows if excluded else None,
+        without_sensitive=excluded, table_rows=len(rows) + excluded if excluded else 0,
     )  # fmt: skip
 
 
 def _protected(
-    frame: pd.DataFrame, y: np.ndarray, s: np.ndarray, attributes: Sequence[str], cuts: Bands
+    frame: pd.DataFrame,
+    y: np.ndarray,
+    s: np.ndarray,
+    attributes: Sequence[str],
+    cuts: Bands,
+    has_missing: bool,
 ) -> list[Protected]:
     """Return what no input may be a copy of: the label, each sensitive column, and S."""
     found = [Protected.of("the label", y)]
     for c in attributes:
         numbers = floats(frame[c]) if c in cuts else None
         found.append(Protected.of(f"'{c}'", factor(frame[c])[0], numbers))
-    if cuts or len(attributes) > 1:
+    if cuts or len(attributes) > 1 or has_missing:
         found.append(Protected.of("S", s))
     return found
 
@@ -160,6 +181,21 @@ def _protected(
 def _excluded(options: TableOptions) -> dict[str, str]:
     persons = {} if options.person is None else {options.person: "says whose a row is"}
     return dict.fromkeys(options.drop, "is dropped") | persons
+
+
+def _exclude(
+    frame: pd.DataFrame, attributes: Sequence[str], missing: Missing, part: bool
+) -> tuple[np.ndarray, pd.DataFrame, list[str]]:
+    """Return the numbers of the rows to use, the sensitive columns of all rows, and notes."""
+    columns = missing.mask(frame, attributes)
+    rows, notes = np.arange(len(frame)), []
+    if missing.way == EXCLUDE:
+        rows = np.flatnonzero(known_rows(columns))
+    if excluded := len(frame) - len(rows):
+        notes.append(missing_groups.note(excluded, len(frame), ",".join(attributes)))
+    if not part and (never := missing.never_found(frame, attributes)):
+        notes.append(f"No row has the unknown S {_quoted(never)}: check how it is written.")
+    return rows, columns, notes
 
 
 def weights(column: pd.Series[Any]) -> np.ndarray:

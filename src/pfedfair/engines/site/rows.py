@@ -16,6 +16,7 @@ from pfedfair.data.tables.arrays import COLUMN, unfold
 from pfedfair.data.tables.basis import MISSING
 from pfedfair.data.tables.dates import base_of
 from pfedfair.data.tables.encoder import ENCODINGS
+from pfedfair.data.tables.missing_groups import REFUSE
 from pfedfair.data.tables.options import TableOptions, refuse_training_rows
 from pfedfair.data.tables.piecewise import LEAST, Piecewise
 from pfedfair.data.tables.reading import read_table
@@ -113,6 +114,7 @@ def _own_table(where: Config) -> tuple[Site, bool]:
         options = replace(options, drop=tuple(c for c in map(str, frame) if c not in needed))
         frame = unfold(frame)
     encoding = "standard" if images else str(where.get("encoding") or "piecewise")
+    options = replace(options, missing_sensitive=REFUSE)  # rows are split by their positions
     known("encoding", encoding, ENCODINGS)
     data = replace(to_dataset(frame, options, part=True), encoding=encoding)
     is_test: np.ndarray | None = None

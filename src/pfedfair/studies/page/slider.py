@@ -63,7 +63,8 @@ def compute(run: Run, protocol: str | None, advance: Advance) -> pd.DataFrame | 
     frames = []
     try:
         for k, (target, other) in enumerate(zip(targets, run.sweep(targets), strict=True)):
-            table = other.measured(protocol)[columns]
+            measured = other.measured(protocol)
+            table = measured[[*columns, *({f"{gap}_apart"} & {*measured})]]
             rules = pd.DataFrame([rule.table() for rule in other.fitted.rules], index=table.index)
             frames.append(pd.concat([table, rules], axis=1).assign(target_ddp=target))
             advance((k + 1) / len(targets), f"{k + 1}/{len(targets)} targets")
@@ -114,7 +115,9 @@ def slider(frame: pd.DataFrame, own: float, gap: str, groups: int) -> dict[str, 
 def _sentence(part: pd.DataFrame, found: Sequence[str], target: float, gap: str) -> str:
     names = part["client"].astype(str).to_list()
     why = verdicts.reasons(part, found, target, gap)
-    return verdicts.sentence(names, found, why, target, gap)
+    return (
+        f"{verdicts.sentence(names, found, why, target, gap)} {verdicts.apart(part, gap)}".rstrip()
+    )
 
 
 def _thresholds(part: pd.DataFrame, groups: int) -> list[Any]:
