@@ -74,7 +74,7 @@ class Dataset:
     keep: tuple[str, ...] = ()  # columns that the user never excludes
     weight: np.ndarray | None = field(default=None, repr=False)  # of each row; their mean is 1
     bands: Bands = field(default_factory=dict)  # of sensitive numbers, see `from_frame`
-    person: str = ""  # the column of each row's person, if persons have several rows
+    person: str | None = None  # the column of each row's person, if persons have several rows
 
     def __len__(self) -> int:
         return len(self.y)
@@ -135,7 +135,7 @@ class Dataset:
     @cached_property
     def persons(self) -> np.ndarray | None:
         """Codes of the rows' persons, all of whose rows are on one side of every split."""
-        return factor(self.frame[self.person])[0] if self.person else None
+        return None if self.person is None else factor(self.frame[self.person])[0]
 
     @cached_property
     def digest(self) -> str:

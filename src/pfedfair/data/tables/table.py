@@ -125,7 +125,7 @@ def to_dataset(frame: pd.DataFrame, options: TableOptions, part: bool = False) -
         held=held, aware=aware, notes=(*notes, *found.notes()), bands=cuts,
         weight=None if options.weight is None else weights(frame[options.weight]),
         excluded=found.excluded | _excluded(options), keep=options.keep,
-        person=options.person or "",
+        person=options.person,
     )  # fmt: skip
 
 
