@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import sklearn
+import torch
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import StratifiedKFold, cross_val_score, cross_validate
@@ -53,6 +54,27 @@ def fitted(frame):
 
 def given(frame):
     return {"sensitive_features": frame["sex"], "clients": frame["site"]}
+
+
+def test_persons_are_those_of_from_frame(frame):
+    person = np.random.default_rng(0).integers(0, 200, len(frame))
+    data = pff.from_frame(frame.assign(person=person), "hired", "sex", drop=["site"],
+                          person="person")  # fmt: skip
+    federation = data.federate(pff.partition.by_column("site", test=0.0))
+    run = pff.train(federation, "transport", target_ddp=0.02)
+    clf = pff.FairFederatedClassifier(target_ddp=0.02)
+    every = {**given(frame), "persons": person}
+    clf.fit(frame[INPUTS], frame["hired"], **every)
+    theta = clf.run_.fitted.theta
+    assert torch.equal(theta, run.fitted.theta)
+    within = frame[INPUTS].assign(person=person)
+    clf.fit(within, frame["hired"], **every | {"persons": "person"})
+    assert torch.equal(clf.run_.fitted.theta, theta)
+    assert "person" not in clf.run_.columns["numbers"]
+    clf.fit(frame[INPUTS], frame["hired"], **given(frame))
+    assert not torch.equal(clf.run_.fitted.theta, theta)
+    with pytest.raises(pff.InputError, match="persons has 2 columns: one says whose a row is"):
+        clf.fit(frame[INPUTS], frame["hired"], persons=frame[["a", "b"]])
 
 
 def test_it_is_what_train_gives(frame, fitted):

@@ -92,7 +92,7 @@ def test_a_line_with_too_many_cells_is_named(pfedfair, first, row):
     code, _, err = pfedfair(*PREDICT, "--output", "out.csv")
     assert code == 2
     n = lines[0].count(",") + 1
-    assert f"line {row + 1} has {n + 1} cells, there are {n} names of columns" in err
+    assert f"ine {row + 1} of new.csv has {n + 1} cells, its first line {n} names" in err
     assert "C error" not in err
 
 

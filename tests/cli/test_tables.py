@@ -100,6 +100,33 @@ def test_compare_takes_them_too(pfedfair, staff, tmp_path):
     assert "holds another experiment" in err
 
 
+def test_persons(pfedfair, staff, tmp_path):
+    """Who comes again is named, and on one side if it is said so."""
+    staff = staff.assign(number=[f"p{k}" for k in staff.index % 130])
+    staff["hired"] = staff["hired"].to_numpy()[staff.index % 130]
+    path = write(staff, tmp_path / "staff.csv")
+    asked = ("train", path, *OWN, "--sensitive", "sex", "--out")
+    code, out, err = pfedfair(*asked, "without")
+    assert code == 0, err
+    assert "Values of column 'number' repeat (260 rows, 130 values) and determine the label: if " \
+           "they are persons, say --person number" in " ".join(out.split())  # fmt: skip
+    code, out, err = pfedfair(*asked, "run", "--person", "number")
+    assert code == 0, err
+    assert "persons" not in out
+    rows = pd.read_parquet(tmp_path / "run" / "predictions.parquet").drop_duplicates("row")
+    person = staff["number"].to_numpy()[rows["row"]]
+    sides = [set(person[rows["split"] == split]) for split in ("train", "test")]
+    assert all(sides)
+    assert not sides[0] & sides[1]
+    card = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert card["columns"]["left_out"]["number"] == "says whose a row is"
+    described = json.loads((tmp_path / "run" / "experiment.json").read_text())
+    assert described["runs"][0]["source"]["person"] == "number"
+    code, out, err = pfedfair(*asked[:-1], "--person", "site")
+    assert code == 2
+    assert "Column 'site' says whose a row is: it cannot make clients, too" in err
+
+
 @pytest.mark.parametrize("way", ["same", "copy", "link"])
 def test_the_training_rows_are_not_the_test_rows(pfedfair, staff, tmp_path, way):
     path, other = write(staff, tmp_path / "staff.csv"), tmp_path / "other.csv"

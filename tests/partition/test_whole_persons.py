@@ -83,7 +83,7 @@ def test_sides_have_about_the_wanted_sizes_also_of_each_group(kind, seed):
 def test_hands_have_about_as_many_rows_as_without_persons(kind):
     frame = visits(1, 500)
     data = dataset(frame)
-    part, plain = (EACH[kind].split(one, 3) for one in (data, replace(data, person="")))
+    part, plain = (EACH[kind].split(one, 3) for one in (data, replace(data, person=None)))
     for own, usual in zip((*part.train, *part.test), (*plain.train, *plain.test), strict=True):
         assert abs(len(own) - len(usual)) <= 8  # a few persons have so many rows
     np.testing.assert_allclose(part.shares, plain.shares, atol=0.2)
@@ -94,7 +94,7 @@ def test_without_persons_nothing_changes(kind):
     frame = visits(0, 400)
     plain = replace(pff.from_frame(frame.drop(columns="person"), "y", "s"), paper_plan=SHARES)
     once, again = (EACH[kind].split(one, 2)
-                   for one in (plain, replace(dataset(frame), person="")))  # fmt: skip
+                   for one in (plain, replace(dataset(frame), person=None)))  # fmt: skip
     for name in ("train", "validation", "test"):
         assert all(map(np.array_equal, getattr(once, name), getattr(again, name)))
 

@@ -77,7 +77,7 @@ class Dataset:
     bands: Bands = field(default_factory=dict)  # of sensitive numbers, see `from_frame`
     formats: Formats = field(default_factory=Formats, repr=False)  # of numbers and dates in text
     as_written: Mapping[str, pd.Series] = field(default_factory=dict, repr=False)  # see `cells_of`
-    person: str = ""  # the column of each row's person, if persons have several rows
+    person: str | None = None  # the column of each row's person, if persons have several rows
     rows: np.ndarray | None = field(default=None, repr=False)  # their numbers in the user's table
     without_sensitive: int = 0  # rows of the user's table that are left out, as S is missing
     table_rows: int = 0  # all rows of the user's table, if some are left out
@@ -145,7 +145,7 @@ class Dataset:
     @cached_property
     def persons(self) -> np.ndarray | None:
         """Codes of the rows' persons, all of whose rows are on one side of every split."""
-        return factor(self.frame[self.person])[0] if self.person else None
+        return None if self.person is None else factor(self.frame[self.person])[0]
 
     @cached_property
     def digest(self) -> str:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from inspect import signature
 from typing import Any, TypedDict
 
 import numpy as np
@@ -147,6 +148,8 @@ class Pooled(Method):
         )
         held, checked = _early_stopping_rows(clients), {}
         if model.early_stopping and held.any():
+            if "X_val" not in signature(model.fit).parameters:
+                raise InputError("With persons, pooled needs scikit-learn 1.7 or later: update it.")
             x, y, checked = x[~held], y[~held], {"X_val": x[held], "y_val": y[held]}
         with threads.threadpool_limits(1):
             model.fit(x, y, **checked)

@@ -23,6 +23,7 @@ GIVEN = {
     "positive": "no",
     "bands": {"age": [25, 45]},
     "test": "test.csv",
+    "person": "patient",
 }
 
 
@@ -33,7 +34,7 @@ def test_texts_and_lists_are_the_same_options():
     assert TableOptions.parse(**asdict(table)) == table
     assert hash(table) == hash(TableOptions.parse(**asdict(table)))
     assert table.given() == ["drop", "categorical", "merge_groups", "keep", "positive", "bands",
-                             "test"]  # fmt: skip
+                             "test", "person"]  # fmt: skip
     assert TableOptions.parse(label="y", sensitive="s", drop=None).given() == []
 
 
@@ -41,7 +42,7 @@ def test_a_command_says_the_same():
     table = TableOptions.parse(name="t.csv", **GIVEN)
     options = DataOptions(
         "t.csv", "hired", "age,sex", drop="a,b", categorical="zip", keep="id", merge_groups=True,
-        positive="no", bands=["age:25,45"], test="test.csv", client="site",
+        positive="no", bands=["age:25,45"], test="test.csv", client="site", person="patient",
     )  # fmt: skip
     assert options.source == Source(**asdict(table))
 

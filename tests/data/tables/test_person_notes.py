@@ -73,6 +73,11 @@ def test_labels_that_are_nearly_all_alike_are_little_evidence(positive, enough):
     assert bool(suspicions(frame)) is enough
 
 
+def test_a_dropped_column_may_hold_anything():
+    frame = table().drop(columns="patient").assign(odd=[[k] for k in range(N)])
+    assert not suspicions(frame, drop="odd")
+
+
 def test_persons_are_no_input_and_must_be_known():
     frame = table()
     data = pff.from_frame(frame, "y", "s", person="patient")

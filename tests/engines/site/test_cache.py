@@ -33,17 +33,18 @@ def table(n=300, seed=0):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"a": rng.normal(size=n), "c": rng.choice(["u", "v", "w"], n)})
     frame["a"] = frame["a"].where(rng.random(n) < 0.9)
-    return frame.assign(y=rng.integers(0, 2, n), s=rng.choice(["f", "m"], n))
+    frame = frame.assign(y=rng.integers(0, 2, n), s=rng.choice(["f", "m"], n))
+    return frame.assign(patient=rng.integers(0, n // 3, n))
 
 
 class Deployment:
     """One site, and the messages of a server."""
 
-    def __init__(self, folder, algorithm=ALGORITHM):
+    def __init__(self, folder, algorithm=ALGORITHM, **more):
         self.table, self.algorithm = folder / "people.csv", algorithm
         table().to_csv(self.table, index=False)
         self.node = {"site": "north", "data": str(self.table), "label": "y", "sensitive": "s"}
-        self.node |= {"state-dir": str(folder / "state")}
+        self.node |= {"state-dir": str(folder / "state")} | more
         self.run = {"seed": 0, "name": "model", "algorithm": json.dumps(algorithm.to_dict())}
         site = read_site(self.node, self.run)
         self.schema, _ = agree([describe(site.data, site.train, "north", 0, "")])
@@ -128,6 +129,20 @@ def test_secret_numbers_of_rows_are_kept_too(tmp_path, reads):
     assert len(reads) == 2
     assert same(last, site.work(t=3))
     assert len(reads) == 2
+
+
+def test_persons_are_kept_and_stay_on_one_side(tmp_path, reads):
+    method = pff.methods.Transport(rounds=3, agree=1, epsilon=1.0, bins=20, batch=40)
+    site = Deployment(tmp_path, method, person="patient")
+    first, second = (site.work().clients for _ in range(2))
+    assert len(reads) == 1
+    assert torch.equal(first.table.person, second.table.person)
+    assert (first.table.person >= 0).all()  # nobody is known to be at another site
+    trained, held = method.split(second)
+    person = second.table.person.numpy()
+    sides = set(person[trained.rows[0]]), set(person[held.rows[0]])
+    assert all(sides)
+    assert not sides[0] & sides[1]
 
 
 def another_cell(site):

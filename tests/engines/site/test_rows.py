@@ -4,6 +4,7 @@ import stat
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import made_faces
@@ -90,6 +91,38 @@ def test_one_row_less_changes_no_other_rows_place(tmp_path, row):
         site = read_site(own_table(tmp_path), RUN)
         places.append(np.isin(part.index, part.index[site.test]))
     np.testing.assert_array_equal(np.delete(places[0], row), places[1])
+
+
+def visits(folder, **more):
+    """A site's settings with a table of persons, and the table."""
+    frame = people()
+    patient = np.random.default_rng(0).integers(0, 90, len(frame))
+    frame.assign(patient=patient).to_csv(folder / "p.csv", index=False)
+    return own_table(folder, drop="site", person="patient", **more), patient
+
+
+def test_a_sites_persons_are_on_one_side(tmp_path):
+    own, patient = visits(tmp_path)
+    site = read_site(own, RUN)
+    assert not set(patient[site.train]) & set(patient[site.test])
+    assert 30 < len(site.test) < 110  # 65 on average
+    assert "patient" not in (*site.data.numeric, *site.data.categorical)
+    frame = pd.read_csv(own["data"])
+    frame.drop(index=17).to_csv(own["data"], index=False)
+    fewer = read_site(own, RUN)
+    assert set(frame.drop(index=17).index[fewer.test]) == set(site.test) - {17}
+
+
+def test_a_simulated_sites_persons_are_those_of_the_command(tmp_path):
+    own, patient = visits(tmp_path)
+    data = pff.load(own["data"], "hired", "sex", person="patient", drop="site")
+    expected = data.federate("site").partition
+    for number in range(3):
+        site = read_site({"partition-id": number}, RUN | own | {"client": "site"})
+        np.testing.assert_array_equal(site.train, expected.train[number])
+        np.testing.assert_array_equal(site.test, expected.test[number])
+    train, test = (np.concatenate(rows) for rows in (expected.train, expected.test))
+    assert not set(patient[train]) & set(patient[test])
 
 
 def test_a_server_cannot_point_a_site_with_own_data_elsewhere(tmp_path):

@@ -48,7 +48,9 @@ class Layout:
 
     def open(self) -> IO[str]:
         """Open the file as text."""
-        opened = next((how for how, name in PACKED.items() if name == self.compression), open)
+        opened: Any = open
+        if self.compression is not None:
+            opened = next(how for how, name in PACKED.items() if name == self.compression)
         file: IO[str] = opened(self.path, "rt", encoding=self.encoding, newline="")
         return file
 

@@ -19,6 +19,7 @@ from pfedfair.data.tables.groups import columns_of, join_names
 from pfedfair.data.tables.missing_groups import EXCLUDE, Missing
 
 LISTS = ("drop", "categorical", "keep", "unknown")
+NOT_OF_SITES = ("weight", "missing_sensitive", "unknown")
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class TableOptions:
 
     @classmethod
     def of_config(cls, config: Mapping[str, Any]) -> TableOptions:
-        """Read the settings of a site, where "" stands for nothing; sites take no weights."""
-        names = [field.name for field in fields(TableOptions) if field.name != "weight"]
+        """Read the settings of a site, where "" stands for nothing, without those of no site."""
+        names = [field.name for field in fields(TableOptions) if field.name not in NOT_OF_SITES]
         given = {name: config.get(name.replace("_", "-")) or None for name in names}
         return TableOptions.parse(**given | {"name": str(config["data"])})
 
@@ -67,7 +68,7 @@ class TableOptions:
         given |= {name: ",".join(given[name]) for name in LISTS}
         bands = (f"{column}:{','.join(map(str, edges))}" for column, edges in self.bands)
         given |= {"data": self.name, "bands": ";".join(bands), "merge_groups": self.merge_groups}
-        return {name.replace("_", "-"): v for name, v in given.items() if name != "weight"}
+        return {name.replace("_", "-"): v for name, v in given.items() if name not in NOT_OF_SITES}
 
     def given(self) -> list[str]:
         """Return which options were given, except name, label and S."""

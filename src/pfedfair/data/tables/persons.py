@@ -58,9 +58,12 @@ def may_name_persons(column: pd.Series[Any], y: np.ndarray) -> bool:
     if not all(isinstance(cell, Hashable) for cell in column[:1]):  # lists and the like
         return False
     step = max(1, len(column) // SAMPLE)
-    if not _is_pure(_labels_by_value(column.iloc[::step], y[::step])):
+    try:
+        if not _is_pure(_labels_by_value(column.iloc[::step], y[::step])):
+            return False
+        counts = _labels_by_value(column, y)
+    except TypeError:  # its cells are lists or the like
         return False
-    counts = _labels_by_value(column, y)
     size = counts.sum(1)
     if len(size) < FEWEST or size.max() > LARGEST * len(column) or not _is_pure(counts):
         return False

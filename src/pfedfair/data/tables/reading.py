@@ -94,7 +94,9 @@ class TextFile(TableFile):
     def _whole(self) -> pd.DataFrame:
         empty = {name: [""] for name in self.columns}
         with self.path.open("rb") as file, _no_lost_cells(self.layout):
-            return pd.read_csv(file, dtype="str", na_values=empty, **self.layout.options())
+            options = self.layout.options()
+            frame: pd.DataFrame = pd.read_csv(file, dtype="str", na_values=empty, **options)
+        return frame
 
     def _parts(self, columns: list[str], numbers: set[str]) -> Parts:
         """All columns are read, so that a line with more cells than names is detected."""

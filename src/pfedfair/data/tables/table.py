@@ -154,7 +154,7 @@ def to_dataset(frame: pd.DataFrame, options: TableOptions, part: bool = False) -
         held=held, aware=aware, notes=(*missing_notes, *notes, *found.notes()), bands=cuts,
         weight=None if options.weight is None else weights(frame[options.weight]),
         excluded=found.excluded | _excluded(options), keep=options.keep,
-        person=options.person or "", formats=formats.of((*found.numeric, *found.dates, *cuts)),
+        person=options.person, formats=formats.of((*found.numeric, *found.dates, *cuts)),
         as_written={} if options.test is not None else as_written, rows=rows if excluded else None,
         without_sensitive=excluded, table_rows=len(rows) + excluded if excluded else 0,
     )  # fmt: skip

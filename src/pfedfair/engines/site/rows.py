@@ -53,7 +53,7 @@ class Site:
     @cached_property
     def draw_keys(self) -> np.ndarray:
         """The secret keys by which random draws split rows: one for all rows of a person."""
-        if not self.data.person:
+        if self.data.person is None:
             return self.row_keys
         return derive_row_keys(self.data.frame[[self.data.person]], secret_of(self.folder))
 
