@@ -1,0 +1,43 @@
+"""The same row has the same decision, whatever the file and the route.
+
+Each test trains on one kind of cells in one format and decides on the same rows by every route of
+`ways`. ``-k "thousands"`` selects kinds by their names.
+"""
+
+from collections import Counter
+
+import pytest
+import ways
+from kinds import CONTRADICTIONS, KINDS, SAME
+from ways import RefusedError, by_file, failures, prepare
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+both = [pytest.param(kind, trained, id=f"{kind.name}, trained on {trained}")
+        for kind in KINDS for trained in kind.trained]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "trained"), both)
+def test_the_same_decision_by_every_route(kind, trained, tmp_path, pfedfair):
+    wrong = failures(kind, trained, tmp_path, pfedfair)
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("route", ["csv", "parquet", "xlsx"])
+@pytest.mark.parametrize("kind", CONTRADICTIONS, ids=str)
+def test_cells_that_contradict_training_are_refused_unless_forced(kind, route, tmp_path, pfedfair):
+    run = prepare(kind, "csv", tmp_path)
+    with pytest.raises(RefusedError, match="'?k'?"):
+        by_file(run, route, tmp_path, pfedfair)
+    found = by_file(run, route, tmp_path, pfedfair, "--force")
+    assert len(found) == len(run.rows)
+    assert (found["decision"] != "").all()
+    assert "k" in found.attrs["said"].replace("--keep", "")
+
+
+def test_kinds_have_names_of_their_own_and_seldom_allow_a_refusal():
+    names = Counter(kind.name for kind in [*KINDS, *CONTRADICTIONS])
+    assert max(names.values()) == 1
+    assert len(KINDS) >= 80
+    expected = Counter(kind.expected(trained, route) for kind in KINDS
+                       for trained in kind.trained for route in ways.ROUTES)  # fmt: skip
+    assert expected[SAME] > 0.85 * expected.total()

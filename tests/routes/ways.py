@@ -1,0 +1,339 @@
+"""Train on one format, decide by every route, and compare decisions row by row."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import writers
+from kinds import REFUSED, SAME, Kind
+from writers import Dialect, Rows
+
+import pfedfair as pff
+from pfedfair.data.tables import stream
+
+METHODS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "newton": ("newton", {"rounds": 3}),
+    "draws": ("transport", {"rounds": 4, "target_ddp": 0.05}),
+}
+SCORE, SINGLE = 1e-6, 2e-6  # largest difference of scores, and where they are in single precision
+FEW = 3  # rows of a small file
+PART = 16  # rows of a part of a file that is read in parts
+NOTHING = ("", "na", "n/a", "null", "none", "nan", "?", "#n/a", "<na>")
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+class RefusedError(Exception):
+    """A route refused the rows with one sentence."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run on a table in one format.
+
+    Attributes
+    ----------
+    rows
+        The rows to decide on: those of training, if the kind has no `new` cells.
+    of_training
+        Whether `rows` are those of training.
+    """
+
+    folder: Path
+    kind: Kind
+    trained: str
+    rows: Rows
+    of_training: bool
+
+    @property
+    def classes(self) -> int:
+        return len(self.kind.cells) if self.kind.role == "label" else 2
+
+    @property
+    def client_column(self) -> str:
+        return self.rows.dialect.names.format("site")
+
+
+def train(rows: Rows, kind: Kind, trained: str, folder: Path, **options: Any) -> Path:
+    """Train on a table in this format; return the run's folder."""
+    table = writers.write_text(rows, folder / "train.csv", ",") if trained == "csv" else (
+        writers.write_parquet(rows, folder / "train.parquet"))  # fmt: skip
+    drop = ",".join(filter(None, ["id", kind.options.get("drop", "")]))
+    options = {**kind.options, **options, "drop": drop}
+    name, settings = METHODS[kind.method]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = pff.load(table, label="y", sensitive="s", **options)
+        plan = pff.partition.by_column("site", min_rows=1)
+        federation = data.federate(plan, seed=0)
+        run = pff.train(federation, pff.make(name, settings, data))
+        run.save(folder / "run")
+    return folder / "run"
+
+
+def prepare(kind: Kind, trained: str, folder: Path) -> Run:
+    """Train on a table of this kind; return the run with the rows to decide on."""
+    rows = writers.make(kind)
+    run = train(rows, kind, trained, folder)
+    new = kind.new is not None
+    if new:
+        rows = writers.make(kind, kind.new, seed=1)
+    return Run(run, kind, trained, replace(rows, dialect=Dialect(**kind.dialect)), not new)
+
+
+Command = Callable[..., tuple[int, str, str]]
+Found = pd.DataFrame  # with `decision` as text, and `score`, of every row
+
+
+def is_a_sentence(text: str) -> bool:
+    return text.endswith(".") and "\n" not in text and "Traceback" not in text and len(text) < 900
+
+
+# --- routes --------------------------------------------------------------------------------------
+
+
+def write(rows: Rows, route: str, folder: Path) -> Path:
+    """Write rows in the format of a route."""
+    ending = ".CSV" if rows.dialect.capital else ".csv"
+    match route:
+        case "csv" | "parts":
+            return writers.write_text(rows, folder / f"new{ending}", ",")
+        case "few":
+            return writers.write_text(rows.take(few(rows)), folder / f"few{ending}", ",")
+        case "semicolon":
+            return writers.write_text(rows, folder / f"semicolon{ending}", ";")
+        case "comma":
+            return writers.write_text(rows, folder / f"comma{ending}", ";", "comma")
+        case "few, comma":
+            return writers.write_text(rows.take(few(rows)), folder / "few.csv", ";", "comma")
+        case "tab":
+            return writers.write_text(rows, folder / "new.tsv", "\t")
+        case "gz":
+            return writers.write_text(rows, folder / "new.csv.gz", ",")
+        case "utf16":
+            return writers.write_text(rows, folder / "wide.csv", ",", encoding="utf-16")
+        case "xlsx":
+            return writers.write_xlsx(rows, folder / "new.xlsx")
+        case "parquet":
+            return writers.write_parquet(rows, folder / "new.parquet")
+        case "few, parquet":
+            return writers.write_parquet(rows.take(few(rows)), folder / "few.parquet")
+        case "text parquet":
+            return writers.write_parquet(rows, folder / "text.parquet", "texts")
+    raise ValueError(route)
+
+
+FILES = ("csv", "semicolon", "comma", "tab", "gz", "utf16", "xlsx", "parquet", "text parquet",
+         "few", "few, comma", "few, parquet", "parts")  # fmt: skip
+OTHERS = ("run", "python", "python text", "onnx")
+ROUTES = (*FILES, *OTHERS)
+
+
+def few(rows: Rows) -> list[int]:
+    """Return some rows, with different cells: what a column is cannot be inferred from them."""
+    return list(range(FEW)) if len(rows) >= FEW else list(range(len(rows)))
+
+
+def by_file(run: Run, route: str, folder: Path, pfedfair: Command, *more: str) -> Found:
+    """Decide on a file with the command predict."""
+    out = folder / f"{route} decided.parquet".replace(", ", "-")
+    path = write(run.rows, route, folder)
+    arguments = ["predict", run.folder, "--client-column", "site", "--input", path, "--output", out,
+                 "--overwrite", *more]  # fmt: skip
+    if run.kind.role == "id":
+        arguments += ["--id", "id"]
+    before = getattr(stream, "ROWS", None)
+    if route == "parts":
+        stream.ROWS = PART
+    try:
+        code, said, errors = pfedfair(*arguments)
+    finally:
+        stream.ROWS = before
+    if code == 2:
+        if not is_a_sentence(errors.strip()) or out.exists():
+            raise AssertionError(f"refused without one sentence: {errors.strip()[-300:]}")
+        raise RefusedError(errors.strip())
+    assert code == 0, errors
+    found = pd.read_parquet(out)
+    found.attrs["said"] = said
+    return found.astype({"decision": str})
+
+
+def by_run(run: Run) -> Found:
+    """Return the run's own predictions of its train and held-out rows."""
+    found = pd.read_parquet(run.folder / "predictions.parquet")
+    found = found[found["split"].isin(["train", "validation", "test"])]
+    assert len(found) == len(run.rows)
+    return found.sort_values("row").reset_index(drop=True).astype({"decision": str})
+
+
+def by_python(run: Run, part: str, names: Sequence[str]) -> Found:
+    """Decide with the model of each row's client on a data frame; `names` are these clients."""
+    frame = run.rows.frame(part)
+    found = pd.DataFrame({"decision": "", "score": np.nan, "chance": np.nan}, frame.index)
+    for name in sorted(set(names) - {""}):
+        at = np.flatnonzero(np.array(names) == name)
+        rows = frame.iloc[at]
+        model = pff.load_model(run.folder, client=name)
+        ids = rows["id"] if run.kind.role == "id" else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                decided = model.predict(rows, ids=ids, random_state=0)
+                scores = model.score_samples(rows)
+                chance = model.predict_proba(rows)
+            except pff.InputError as error:
+                raise RefusedError(str(error)) from None
+        found.loc[at, "decision"] = [str(one) for one in decided]
+        found.loc[at, "score"] = scores if scores.ndim == 1 else scores[:, -1]
+        found.loc[at, "chance"] = 1.0 if ids is not None else chance.max(1)
+    return found
+
+
+def by_onnx(run: Run, folder: Path, pfedfair: Command, names: Sequence[str]) -> Found:
+    """Score with the exported graph, from inputs as ``docs/predict.md`` asks for them."""
+    found = pd.DataFrame({"decision": "", "score": np.nan}, range(len(run.rows)))
+    name = sorted(set(names) - {""})[0]  # one client is enough: the inputs are the same
+    path = folder / "model.onnx"
+    code, _, errors = pfedfair("export", run.folder, "--client", name, "--to", "onnx", "--output",
+                               path, "--overwrite", "-q")  # fmt: skip
+    assert code == 0, errors
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, options)
+    at = np.flatnonzero(np.array(names) == name)
+    rows = run.rows.take(at.tolist())
+    feeds = {one.name: feed(rows, one.name, one.type, run.trained)[:, None]
+             for one in session.get_inputs()}  # fmt: skip
+    outputs = [one.name for one in session.get_outputs()]
+    outcome = dict(zip(outputs, session.run(outputs, feeds), strict=True))
+    score = outcome["score"]
+    found.loc[at, "score"] = (score if score.ndim == 1 else score[:, -1]).astype(float)
+    found.loc[at, "decision"] = outcome.get("label", np.full(len(at), None, dtype=object))
+    return found
+
+
+def feed(rows: Rows, name: str, kind: str, trained: str) -> np.ndarray:
+    """Return an input of the graph, in the words of the table that was trained on."""
+    base, part = re.fullmatch(r"(.*?)(?: \((year|month|weekday|hour)\))?", name).groups()
+    if base not in rows.columns:
+        base, part = name, None
+    column = rows.columns[base]
+    if part:
+        times = column.typed
+        if not pd.api.types.is_datetime64_any_dtype(times):
+            times = pd.to_datetime(times, format="ISO8601", errors="coerce")
+        times = times.dt.tz_localize(None)
+        year = times.dt.year + (times.dt.dayofyear - 1) / 366
+        if part == "year":
+            return year.to_numpy(np.float64)
+        parts = {"weekday": times.dt.dayofweek.map(dict(enumerate(DAYS))), "month": times.dt.month,
+                 "hour": times.dt.hour}  # fmt: skip
+        return np.array([word(value) for value in parts[part]], dtype=object)
+    if "double" in kind:
+        if pd.api.types.is_numeric_dtype(column.typed):
+            return column.typed.to_numpy(np.float64, na_value=np.nan)
+        return pd.to_numeric(column.typed.map(word), errors="coerce").to_numpy(np.float64)
+    cells = column.texts if trained == "csv" else column.typed
+    return np.array([word(cell) for cell in cells], dtype=object)
+
+
+def word(cell: Any) -> str:
+    """Write a cell as text inputs ask for it: codes as 1, flags as True and False."""
+    if cell is None or cell is pd.NA or cell is pd.NaT:
+        return ""
+    text = str(cell).strip()
+    if text.lower() in NOTHING:
+        return ""
+    if text.lower() in ("true", "false"):
+        return text.lower().title()
+    if re.fullmatch(r"[+-]?\d+(\.0*)?", text):
+        return str(int(text.partition(".")[0]))
+    if re.fullmatch(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d+[eE][+-]\d+", text):
+        return repr(float(text))
+    return text
+
+
+# --- comparison ----------------------------------------------------------------------------------
+
+
+def failures(kind: Kind, trained: str, folder: Path, pfedfair: Command,
+             routes: Sequence[str] = ROUTES) -> list[str]:  # fmt: skip
+    """Return what is wrong, for each route: nothing if all agree, or refuse as declared."""
+    run = prepare(kind, trained, folder)
+    truth, wrong = None, []
+    for route in (trained, *(route for route in routes if route != trained)):
+        expected = kind.expected(trained, route)
+        if route == "run" and not run.of_training:
+            continue
+        try:
+            if truth is None and route in OTHERS:
+                continue  # there is nothing to compare with
+            found = outcome(run, route, folder, pfedfair, truth)
+        except RefusedError as refusal:
+            if expected == SAME:
+                wrong.append(f"{route}: refused: {refusal}")
+            continue
+        except Exception as error:
+            wrong.append(f"{route}: {type(error).__name__}: {str(error).strip()[-300:]}")
+            continue
+        if expected == REFUSED:
+            wrong.append(f"{route}: was not refused")
+        elif truth is None:
+            truth = found
+        elif differs := difference(truth, found, route, run.rows):
+            wrong.append(f"{route}: {differs}")
+    return wrong
+
+
+def outcome(run: Run, route: str, folder: Path, pfedfair: Command, truth: Found | None) -> Found:
+    """Decide by a route."""
+    if route in FILES:
+        return by_file(run, route, folder, pfedfair)
+    if route == "run":
+        return by_run(run)
+    names = truth["client"].astype(str).tolist()
+    if route == "onnx":
+        return by_onnx(run, folder, pfedfair, names)
+    return by_python(run, "typed" if route == "python" else "texts", names)
+
+
+def difference(truth: Found, found: Found, route: str, rows: Rows) -> str:
+    """Describe the first row with another decision or score than in `truth`; "" if there is none.
+
+    `truth` are the decisions of predict on the format of training.
+    """
+    if route.startswith("few"):
+        at = few(rows)
+        truth, rows = truth.iloc[at].reset_index(drop=True), rows.take(at)
+    if len(truth) != len(found):
+        return f"{len(found)} rows in the place of {len(truth)}"
+    score = "score" if "score" in truth else [c for c in truth if c.startswith("score")][-1]
+    expected = truth[score].to_numpy(float)
+    scores = found[score if score in found else "score"].to_numpy(float)
+    most = SINGLE if route == "onnx" else SCORE
+    away = ~np.isclose(expected, scores, rtol=0, atol=most, equal_nan=True)
+    decided = np.array(truth["decision"] != found["decision"])
+    if route == "onnx":  # of one client's rows; of randomised rules there is no decision
+        here = np.isfinite(scores)
+        away, decided = away & here, decided & here & found["decision"].notna().to_numpy(bool)
+    if route == "run" and "id" in rows.columns and "id" in truth:
+        decided[:] = False  # a run knows no identifiers
+    if route.startswith("python") and "id" not in truth:
+        decided &= (truth["chance"] == 1).to_numpy(bool)  # without ids it draws anew
+    where = np.flatnonzero(away | decided)
+    if not len(where):
+        return ""
+    k = where[0]
+    cells = {name: (one.texts[k], one.typed.iloc[k]) for name, one in rows.columns.items()}
+    shown = {name: cells[name] for name in cells if name.startswith("k")} or cells
+    return (f"{len(where)} of {len(truth)} rows differ ({away.sum()} scores, {decided.sum()} "
+            f"decisions), row {k} {shown}: {scores[k]:.6f} {found['decision'].iloc[k]!r} in the "
+            f"place of {expected[k]:.6f} {truth['decision'].iloc[k]!r}")  # fmt: skip
