@@ -19,14 +19,15 @@ both = [pytest.param(kind, trained, id=f"{kind.name}, trained on {trained}")
 @pytest.mark.parametrize(("kind", "trained"), both)
 def test_the_same_decision_by_every_route(kind, trained, tmp_path, pfedfair):
     wrong = failures(kind, trained, tmp_path, pfedfair)
-    assert not wrong, "\n" + "\n".join(wrong)
+    if wrong:
+        pytest.fail("\n".join([f"{kind}, trained on {trained}", *wrong]), pytrace=False)
 
 
 @pytest.mark.parametrize("route", ["csv", "parquet", "xlsx"])
 @pytest.mark.parametrize("kind", CONTRADICTIONS, ids=str)
 def test_cells_that_contradict_training_are_refused_unless_forced(kind, route, tmp_path, pfedfair):
     run = prepare(kind, "csv", tmp_path)
-    with pytest.raises(RefusedError, match="'?k'?"):
+    with pytest.raises(RefusedError, match=r"\bk\b"):
         by_file(run, route, tmp_path, pfedfair)
     found = by_file(run, route, tmp_path, pfedfair, "--force")
     assert len(found) == len(run.rows)
@@ -39,5 +40,5 @@ def test_kinds_have_names_of_their_own_and_seldom_allow_a_refusal():
     assert max(names.values()) == 1
     assert len(KINDS) >= 80
     expected = Counter(kind.expected(trained, route) for kind in KINDS
-                       for trained in kind.trained for route in ways.ROUTES)  # fmt: skip
+                       for trained in kind.trained for route in ways.ROUTES[trained])  # fmt: skip
     assert expected[SAME] > 0.85 * expected.total()

@@ -133,7 +133,13 @@ def write(rows: Rows, route: str, folder: Path) -> Path:
 FILES = ("csv", "semicolon", "comma", "tab", "gz", "utf16", "xlsx", "parquet", "text parquet",
          "few", "few, comma", "few, parquet", "parts")  # fmt: skip
 OTHERS = ("run", "python", "python text", "onnx")
-ROUTES = (*FILES, *OTHERS)
+ROUTES = {
+    "csv": (*FILES, *OTHERS),
+    "parquet": (
+        "parquet", "csv", "comma", "xlsx", "text parquet", "few", "few, parquet", *OTHERS,
+    ),
+}  # fmt: skip
+"""By format of training: after typed values, files of other separators are not tried again."""
 
 
 def few(rows: Rows) -> list[int]:
@@ -146,7 +152,7 @@ def by_file(run: Run, route: str, folder: Path, pfedfair: Command, *more: str) -
     out = folder / f"{route} decided.parquet".replace(", ", "-")
     path = write(run.rows, route, folder)
     arguments = ["predict", run.folder, "--client-column", "site", "--input", path, "--output", out,
-                 "--overwrite", *more]  # fmt: skip
+                 "--overwrite", *(more or ["--quiet"])]  # fmt: skip
     if run.kind.role == "id":
         arguments += ["--id", "id"]
     before = getattr(stream, "ROWS", None)
@@ -264,18 +270,23 @@ def word(cell: Any) -> str:
 # --- comparison ----------------------------------------------------------------------------------
 
 
-def failures(kind: Kind, trained: str, folder: Path, pfedfair: Command,
-             routes: Sequence[str] = ROUTES) -> list[str]:  # fmt: skip
-    """Return what is wrong, for each route: nothing if all agree, or refuse as declared."""
+def failures(kind: Kind, trained: str, folder: Path, pfedfair: Command) -> list[str]:
+    """Return what is wrong, for each route: nothing if all agree, or refuse as declared.
+
+    The decisions to agree with are the run's own; for new rows and randomised decisions those of
+    the command predict on the format of training.
+    """
     run = prepare(kind, trained, folder)
+    first = "run" if run.of_training and kind.method != "draws" else trained
+    routes = [first, *(route for route in ROUTES[trained] if route != first)]
+    if not run.of_training:
+        routes = [route for route in routes if route != "run"]
     truth, wrong = None, []
-    for route in (trained, *(route for route in routes if route != trained)):
+    for route in routes:
         expected = kind.expected(trained, route)
-        if route == "run" and not run.of_training:
-            continue
+        if truth is None and route in ("python", "python text", "onnx") and expected != REFUSED:
+            continue  # there is nothing to agree with, as is reported
         try:
-            if truth is None and route in OTHERS:
-                continue  # there is nothing to compare with
             found = outcome(run, route, folder, pfedfair, truth)
         except RefusedError as refusal:
             if expected == SAME:
@@ -299,7 +310,8 @@ def outcome(run: Run, route: str, folder: Path, pfedfair: Command, truth: Found 
         return by_file(run, route, folder, pfedfair)
     if route == "run":
         return by_run(run)
-    names = truth["client"].astype(str).tolist()
+    names = list(writers.SITES) if truth is None else truth["client"].astype(str).tolist()
+    names += names[:1] * (len(run.rows) - len(names))
     if route == "onnx":
         return by_onnx(run, folder, pfedfair, names)
     return by_python(run, "typed" if route == "python" else "texts", names)
@@ -308,7 +320,7 @@ def outcome(run: Run, route: str, folder: Path, pfedfair: Command, truth: Found 
 def difference(truth: Found, found: Found, route: str, rows: Rows) -> str:
     """Describe the first row with another decision or score than in `truth`; "" if there is none.
 
-    `truth` are the decisions of predict on the format of training.
+    Scores of ONNX are in single precision, of one client's rows.
     """
     if route.startswith("few"):
         at = few(rows)
@@ -332,8 +344,9 @@ def difference(truth: Found, found: Found, route: str, rows: Rows) -> str:
     if not len(where):
         return ""
     k = where[0]
-    cells = {name: (one.texts[k], one.typed.iloc[k]) for name, one in rows.columns.items()}
-    shown = {name: cells[name] for name in cells if name.startswith("k")} or cells
+    cells = {name: (one.texts[k][:40], one.typed.iloc[k]) for name, one in rows.columns.items()}
+    shown = ", ".join(f"{name} {text!r} ({str(value)[:40]})" for name, (text, value) in cells.items()
+                      if name not in ("x", "y") and (name == "k" or "k" not in cells))  # fmt: skip
     return (f"{len(where)} of {len(truth)} rows differ ({away.sum()} scores, {decided.sum()} "
-            f"decisions), row {k} {shown}: {scores[k]:.6f} {found['decision'].iloc[k]!r} in the "
+            f"decisions), row {k} with {shown}: {scores[k]:.6f} {found['decision'].iloc[k]!r} in the "
             f"place of {expected[k]:.6f} {truth['decision'].iloc[k]!r}")  # fmt: skip
