@@ -103,13 +103,13 @@ class Rows:
 def column_of(kind: Kind, cells: Sequence[tuple[str, Any]], at: np.ndarray) -> Column:
     """Return a column whose rows have the cells with these numbers."""
     usual = cells == kind.all_cells
+    decided = usual if kind.new is None else list(cells) == list(kind.new)
     texts = [text for text, _ in cells]
     values = [value for _, value in cells]
-    comma = list(kind.comma) if kind.comma is not None and usual else texts
-    excel = list(kind.excel) if kind.excel is not None and usual else values
-    typed = pd.Series(
-        [values[k] for k in at], dtype=kind.dtype if usual else dtype_of(kind, values)
-    )
+    comma = list(kind.comma) if kind.comma is not None and decided else texts
+    excel = list(kind.excel) if kind.excel is not None and decided else values
+    dtype = kind.dtype if usual else dtype_of(kind, values)
+    typed = pd.Series([values[k] for k in at], dtype=dtype)
     found = ([part[k] for k in at] for part in (texts, comma))
     return Column(*found, typed, [excel[k] for k in at], kind.arrow)
 
