@@ -26,7 +26,7 @@ METHODS: Mapping[str, tuple[str, dict[str, Any]]] = {
 SCORE, SINGLE = 1e-6, 2e-6  # largest difference of scores, and where they are in single precision
 FEW = 3  # rows of a small file
 SHEET = 48  # rows of a workbook, which is slow to write
-PART = 16  # rows of a part of a file that is read in parts
+PART = 64  # rows of a part of a file that is read in parts
 NOTHING = ("", "NA", "N/A", "n/a", "null", "NULL", "None", "nan", "NaN", "?", "#N/A", "<NA>")
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -130,8 +130,6 @@ def write(rows: Rows, route: str, folder: Path) -> Path:
             return writers.write_xlsx(rows.take(range(SHEET)), folder / "new.xlsx")
         case "parquet":
             return writers.write_parquet(rows, folder / "new.parquet")
-        case "few, parquet":
-            return writers.write_parquet(rows.take(few(rows)), folder / "few.parquet")
         case "text parquet":
             return writers.write_parquet(rows, folder / "text.parquet", "texts")
     raise ValueError(route)
@@ -141,7 +139,7 @@ OTHERS = ("run", "python", "python text", "onnx")
 ROUTES = {
     "csv": (*FILES, *OTHERS),
     "parquet": (
-        "parquet", "csv", "comma", "xlsx", "text parquet", "few", "few, parquet", *OTHERS,
+        "parquet", "csv", "comma", "xlsx", "text parquet", "few", *OTHERS,
     ),
 }  # fmt: skip
 """By format of training: after typed values, files of other separators are not tried again."""
@@ -366,9 +364,12 @@ def difference(truth: Found, found: Found, route: str, rows: Rows, expected: str
     if not len(where):
         return ""
     k = where[0]
-    cells = {name: (one.texts[k][:40], one.typed.iloc[k]) for name, one in rows.columns.items()}
-    shown = ", ".join(f"{name} {text!r} ({str(value)[:40]})" for name, (text, value) in cells.items()
-                      if name not in ("x", "y") and (name == "k" or "k" not in cells))  # fmt: skip
-    return (f"{len(where)} of {len(truth)} rows differ ({away.sum()} scores, {decided.sum()} "
-            f"decisions), row {k} with {shown}: {scores[k]:.6f} {found['decision'].iloc[k]!r} in the "
-            f"place of {right[k]:.6f} {truth['decision'].iloc[k]!r}")  # fmt: skip
+    names = ["k"] if "k" in rows.columns else [name for name in rows.columns if name not in "xy"]
+    columns = [(name, rows.columns[name]) for name in names]
+    shown = ", ".join(f"{name} {one.texts[k][:40]!r} ({str(one.typed.iloc[k])[:40]})"
+                      for name, one in columns)  # fmt: skip
+    return (
+        f"{len(where)} of {len(truth)} rows differ ({away.sum()} scores, {decided.sum()} "
+        f"decisions), row {k} with {shown}: {scores[k]:.6f} {found['decision'].iloc[k]!r} "
+        f"in the place of {right[k]:.6f} {truth['decision'].iloc[k]!r}"
+    )

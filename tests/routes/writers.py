@@ -172,6 +172,11 @@ def join(
     return Rows(found | {k: v for k, v in given.items() if k not in usual} | usual | given)
 
 
+def numbered(kinds: Sequence[Kind]) -> Kind:
+    """Return a kind that stands for a table of several."""
+    return replace(kinds[0], name=", ".join(map(str, kinds)), comma=None, expect={})
+
+
 def with_gaps(kind: Kind, cells: Sequence[tuple[str, Any]]) -> Kind:
     """Return the kind with missing values."""
     comma = None if kind.comma is None else [*kind.comma, ""]
