@@ -102,7 +102,8 @@ def test_tables_of_several_kinds(
         pytest.fail("\n".join([", ".join(map(str, fine)), *wrong]), pytrace=False)
 
 
-typed = [kind for kind in INPUTS if kind.expected("parquet", "csv") == SAME]
+typed = [kind for kind in INPUTS if kind.expected("parquet", "csv") == SAME
+         and any(text != value for text, value in kind.cells)]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", typed, ids=str)
@@ -120,7 +121,11 @@ def test_the_classifier_scores_texts_as_typed_values(kind):
         clf.fit(frame[names], frame["y"], **given)
         right = clf.score_samples(frame[names], **given)
         found = clf.score_samples(texts[names], **given)
-    np.testing.assert_allclose(found, right, rtol=0, atol=ways.SCORE)
+    differs = (~np.isclose(found, right, rtol=0, atol=ways.SCORE)).any(1)
+    if differs.any():
+        k = int(differs.argmax())
+        cells = texts.iloc[k].to_dict()
+        pytest.fail(f"{differs.sum()} rows differ, such as {cells}", pytrace=False)
 
 
 def columns(kind, option):

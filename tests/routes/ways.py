@@ -251,7 +251,8 @@ def feed(rows: Rows, name: str, kind: str, trained: str) -> np.ndarray:
     if "double" in kind:
         if pd.api.types.is_numeric_dtype(column.typed):
             return column.typed.to_numpy(np.float64, na_value=np.nan)
-        return pd.to_numeric(column.typed.map(word), errors="coerce").to_numpy(np.float64)
+        cells = pd.Series(column.texts) if trained == "csv" else column.typed
+        return pd.to_numeric(cells.map(word), errors="coerce").to_numpy(np.float64)
     cells = column.texts if trained == "csv" else column.typed
     return np.array([word(cell) for cell in cells], dtype=object)
 
