@@ -5,6 +5,7 @@
 
 import os
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -95,3 +96,62 @@ def test_commands_give_files_that_are_whole_or_one_sentence(first, tmp_path, pfe
         assert code in (0, 2), f"table {seed}: {err}"
         assert code == 0 or is_a_sentence(err.strip()), f"table {seed}: {err}"
         assert code == 0 or not (folder / "audit").exists(), f"table {seed}: half an audit"
+
+
+@batches
+def test_two_formats_of_a_table_have_equal_decisions(first, tmp_path, pfedfair):
+    """Each table goes through train and predict, and once more through predict as Parquet or CSV.
+
+    The other format may be refused with one sentence, but seldom.
+    """
+    decided, refused, wrong = 0, [], []
+    for seed in range(first, first + AT_ONCE):
+        case, folder = messy(seed), tmp_path / str(seed)
+        folder.mkdir()
+        path = write(case, folder)
+        if not train(path, case, folder / "run"):
+            continue
+        other = replace(case, ending=".csv" if case.ending == ".parquet" else ".parquet")
+        code, _, err, right = predict(pfedfair, folder / "run", path)
+        assert code == 0, f"table {seed}: {err}"
+        code, _, err, found = predict(pfedfair, folder / "run", write(other, folder))
+        assert code in (0, 2), f"table {seed}: {err}"
+        if code:
+            assert is_a_sentence(err.strip()), f"table {seed}: {err}"
+            refused.append(f"table {seed}: {err.strip()}")
+            continue
+        decided += 1
+        same = np.array(found["decision"] == right["decision"])
+        for score in [column for column in right if column.startswith("score")]:
+            same &= np.isclose(found[score], right[score], rtol=0, atol=1e-6, equal_nan=True)
+        if not same.all():
+            row = int(np.flatnonzero(~same)[0])
+            cells = case.frame.iloc[row].to_dict()
+            wrong.append(f"table {seed}: {(~same).sum()} of {len(same)} rows, such as {cells}")
+    if wrong:
+        pytest.fail("\n".join(wrong), pytrace=False)
+    assert len(refused) <= decided / 4, "\n".join(refused)
+
+
+def train(path, case, out) -> bool:
+    """Train on a table and save the run; False if that is refused, as is tested above."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            data = pff.load(path, **case.asked)
+            federation = data.federate(pff.partition.by_column("site"), seed=0)
+            method = pff.make(case.method, {"rounds": ROUNDS[case.method]}, data)
+            pff.train(federation, method).save(out)
+        except pff.InputError:
+            return False
+    return True
+
+
+def predict(pfedfair, run, path):
+    """Return what the command printed, and its decisions as written."""
+    out = path.with_name(f"{path.name} decided.parquet")
+    code, said, err = pfedfair(
+        "predict", run, "--client-column", "site", "--input", path, "--output", out, "--quiet"
+    )
+    found = pd.read_parquet(out).astype({"decision": str}) if code == 0 else None
+    return code, said, err, found
