@@ -17,7 +17,7 @@ from kinds import EITHER, FILES, REFUSED, SAME, SKIPPED, Kind
 from writers import Dialect, Rows
 
 import pfedfair as pff
-from pfedfair.data.tables import stream
+from pfedfair.data.tables import reading
 
 METHODS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "newton": ("newton", {"rounds": 3}),
@@ -158,13 +158,13 @@ def by_file(run: Run, route: str, folder: Path, pfedfair: Command, *more: str) -
                  "--overwrite", *(more or ["--quiet"])]  # fmt: skip
     if run.kind.role == "id":
         arguments += ["--id", "id"]
-    before = getattr(stream, "ROWS", None)
+    before = getattr(reading, "ROWS", None)
     if route == "parts":
-        stream.ROWS = PART
+        reading.ROWS = PART
     try:
         code, said, errors = pfedfair(*arguments)
     finally:
-        stream.ROWS = before
+        reading.ROWS = before
     if code == 2:
         if not is_a_sentence(errors.strip()) or out.exists():
             raise AssertionError(f"refused without one sentence: {errors.strip()[-300:]}")
