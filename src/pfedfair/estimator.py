@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -194,14 +194,13 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.models_ = {name: self.run_.personal_model(name) for name in names}
         self.clients_, self.groups_ = names, data.group_names if groups is not None else ()
         self._alike = all(one.same(self.run_.predictors[0]) for one in self.run_.predictors)
-        self._draw_seed = seed
         return self
 
     def predict(self, X: Any, sensitive_features: Any = None, clients: Any = None) -> np.ndarray:
         """Return the label of every row.
 
-        Random draws of a rule come from `random_state` and the row itself: the same row gets the
-        same draw in every table (of rows that are all alike, the first the same as the first).
+        Random draws of a rule come from the model and the row itself: the same row gets the same
+        draw in every table.
 
         Parameters
         ----------
@@ -212,8 +211,7 @@ class FairFederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """
 
         def decide(model: PersonalModel, x: Tensor, s: Tensor) -> np.ndarray:
-            draws = cast(np.random.Generator, columns.RowDraws(x.numpy(), self._draw_seed))
-            return model.predictor.decide(x, s, draws, model.encoder).numpy()
+            return model.outcomes(x, s).code
 
         codes = self._each(X, sensitive_features, clients, decide)
         return np.asarray(self.classes_[codes])

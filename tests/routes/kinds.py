@@ -50,7 +50,8 @@ class Kind:
     expect
         What a route may do if not SAME: EITHER decide alike or refuse, be REFUSED, or be SKIPPED,
         as the format cannot hold the cells. Keys, by precedence: ``"trained>route"``, a route,
-        ``"across"`` (trained on text and decided on typed values, or the reverse).
+        ``"typed>text"`` (trained on typed values, which show no notation, and decided on text),
+        ``"across"`` (the same, or the reverse).
     dialect
         How files of rows to decide on differ, see `writers.Dialect`.
     new
@@ -88,6 +89,10 @@ class Kind:
         for key in (f"{trained}>{route}", route):
             if key in self.expect:
                 return self.expect[key]
+        if "comma" in route:  # training showed decimal points, or nothing
+            return REFUSED
+        if is_typed(trained) and not is_typed(route) and "typed>text" in self.expect:
+            return self.expect["typed>text"]
         across = is_typed(trained) != is_typed(route) and route not in ("onnx", "run")
         return self.expect.get("across", SAME) if across else SAME
 
@@ -120,6 +125,7 @@ INTEGERS = pairs("3", "7", "12", "25", "40", "58", of=int)
 FLOATS = pairs("0.5", "1.25", "-2.75", "3.1", "10.875", of=float)
 COLOURS = pairs("red", "green", "blue", "grey")
 CODES = {"options": {"categorical": "k"}}
+BLANK = {"typed>text": EITHER}  # text may be refused if no text was trained on
 LOOSE = {"across": EITHER}  # a reader need not know this notation, but may not misread it
 DATES = ("2021-01-31", "2022-05-17", "2023-12-01", "2024-02-29", "2024-08-12")
 LARGE = ("1234567890123456", "1234567890123457", "9007199254740993", "4000123412341234")

@@ -194,7 +194,7 @@ def by_python(run: Run, part: str, names: Sequence[str]) -> Found:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            decided = model.predict(rows, ids=ids, random_state=0)
+            decided = model.predict(rows, ids=ids)
             scores = model.score_samples(rows)
         except pff.InputError as error:
             raise RefusedError(str(error)) from None
@@ -285,7 +285,7 @@ def failures(
     the command predict on the format of training.
     """
     run = trainer.prepare(kind, trained)
-    first = "run" if run.of_training and kind.method != "draws" else trained
+    first = "run" if run.of_training and kind.role != "id" else trained
     routes = [first, *(route for route in ROUTES[trained] if route != first)]
     if not run.of_training:
         routes = [route for route in routes if route != "run"]
@@ -356,8 +356,6 @@ def difference(truth: Found, found: Found, route: str, rows: Rows, expected: str
         here &= np.array(found["problem"] == "")
     if route == "run" and "id" in truth:
         decided[:] = False  # a run knows no identifiers
-    if route.startswith("python") and "id" not in truth:
-        decided &= np.array(truth["chance"] == 1)  # without ids it draws anew
     if route == "onnx":
         decided &= np.array(found["decision"].notna())  # of a randomised rule there is none
     away, decided = away & here, decided & here

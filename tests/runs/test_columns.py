@@ -1,36 +1,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import kstest
 
 from pfedfair._util.errors import InputError
-from pfedfair.runs.columns import RowDraws, append_columns, per_row, within
-
-
-@given(n=st.integers(1, 60), width=st.integers(0, 4), levels=st.integers(1, 5), seed=st.integers(0))
-def test_a_lot_belongs_to_its_row(n, width, levels, seed):
-    rng = np.random.default_rng(0)
-    rows = rng.integers(0, levels, (n, width)).astype(np.float32)
-    draws = RowDraws(rows, seed % 2**31).random(n)
-    assert ((draws >= 0) & (draws < 1)).all()
-    assert len(np.unique(draws)) == n  # rows that are alike have different ones
-    order = rng.permutation(n)
-    mixed = RowDraws(rows[order], seed % 2**31).random(n)
-    np.testing.assert_array_equal(np.sort(mixed), np.sort(draws))
-    first = [next(i for i in range(n) if (rows[i] == row).all()) for row in rows]
-    single = np.array([RowDraws(rows[i : i + 1], seed % 2**31).random(1)[0] for i in range(n)])
-    np.testing.assert_array_equal(single, draws[first])
-
-
-@pytest.mark.parametrize("rows", [np.arange(20_000.0)[:, None], np.zeros((20_000, 3))])
-def test_lots_are_uniform_and_depend_on_the_seed(rows):
-    one, two = (RowDraws(rows, seed).random(len(rows)) for seed in (0, 1))
-    assert kstest(one, "uniform").pvalue > 0.001
-    assert kstest(two, "uniform").pvalue > 0.001
-    assert abs(np.corrcoef(one, two)[0, 1]) < 0.03
-    assert abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 0.03
+from pfedfair.runs.columns import append_columns, per_row, within
 
 
 def test_what_is_said_of_people():

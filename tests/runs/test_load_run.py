@@ -66,7 +66,11 @@ def test_shapes_models_and_what_it_is(compas_run, again):
         np.testing.assert_array_equal(read.decision_function(X), mine.decision_function(X))
         ids = range(len(X))
         np.testing.assert_array_equal(read.predict(X, ids=ids), mine.predict(X, ids=ids))
-        assert (read.name, read.key, read.words()) == (mine.name, mine.key, mine.words())
+        assert (read.name, read.predictor.key, read.words()) == (
+            mine.name,
+            mine.predictor.key,
+            mine.words(),
+        )
     assert again.seed == 1
     assert again.algorithm == compas_run.algorithm
     assert list(again.collapsed) == list(compas_run.collapsed)

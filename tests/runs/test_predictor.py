@@ -1,10 +1,12 @@
 """A scorer and a rule: decisions of many clients, counted."""
 
+from dataclasses import replace
+from hashlib import blake2b
+
 import numpy as np
 import pytest
 import torch
 
-from pfedfair._util import seeds
 from pfedfair.federation import Table
 from pfedfair.models import MLP, linear
 from pfedfair.rules import Likeliest, Thresholds
@@ -38,17 +40,22 @@ def test_the_same_model_with_another_rule_decides_otherwise(federation):
     np.testing.assert_array_equal(counts[0], counts[2])
 
 
-def test_lots_are_each_clients_own_and_the_seeds(federation):
+def test_random_draws_follow_from_the_clients_key_and_the_inputs(federation):
     network = MLP(federation.encoder.width, (4,), groups=2)
     theta = torch.stack([network.init(np.random.default_rng(k)) for k in range(3)])
     randomised = Thresholds(torch.tensor([[-9.0, 9.0, 0.5, 0.0]] * 2))
-    each = [Predictor(network, row, randomised) for row in theta]
+    each = [Predictor(network, row, randomised, bytes([k])) for k, row in enumerate(theta)]
     rows = [np.arange(100)] * 3
-    counts = count(each, federation.table, rows, seed=4)
-    np.testing.assert_array_equal(counts, count(each, federation.table, rows, seed=4))
-    assert (counts != count(each, federation.table, rows, seed=5)).any()
+    counts = count(each, federation.table, rows)
+    np.testing.assert_array_equal(counts, count(each, federation.table, rows))
+    others = [replace(one, key=b"another") for one in each]
+    assert (counts != count(others, federation.table, rows)).any()
     x, y, s = (tensor[:100] for tensor in federation.table[:3])
-    decided = each[1].decide(x, s, seeds.generator(4, seeds.TIES, 1))
+    decided = each[1].decide(x, s)
+    draw = [blake2b(row.numpy().tobytes() + int(z).to_bytes(2), key=b"\1", digest_size=8).digest()
+            for row, z in zip(x, s, strict=True)]  # fmt: skip
+    low = [int.from_bytes(one, "little") < 2**63 for one in draw]  # one half, the rule's chance
+    np.testing.assert_array_equal(decided, low)
     expected = np.zeros((2, 2, 2))
     np.add.at(expected, (s.numpy(), y.long().numpy(), decided.numpy()), 1)
     np.testing.assert_array_equal(counts[1], expected)

@@ -91,11 +91,14 @@ def test_the_same_id_gets_the_same_answer_whatever_the_order_and_the_other_rows(
     assert (both["decision"] == both["decision_again"]).all()
 
 
-def test_without_ids_the_same_inputs_have_the_same_draw(folder, rows, tmp_path):
-    twice = pd.concat([rows, rows.sample(frac=1, random_state=1)]).assign(nr=0)
-    found, _ = decide(folder, twice, tmp_path)
-    by_inputs = twice.assign(decision=found["decision"].to_numpy()).groupby(["a", "b"])["decision"]
-    assert (by_inputs.nunique() == 1).all()
+def test_without_ids_draws_follow_from_inputs_and_equal_rows_before(folder, rows, tmp_path):
+    others = rows.sample(frac=1, random_state=1)
+    twice = pd.concat([rows, others]).assign(nr=0)
+    once, again = (decide(folder, of, tmp_path)[0]["decision"].to_numpy() for of in (rows, others))
+    both = decide(folder, twice, tmp_path)[0]["decision"].to_numpy()
+    np.testing.assert_array_equal(both[: len(rows)], once)
+    np.testing.assert_array_equal(once[others.index.to_numpy()], again)
+    assert (both[len(rows) :] != again).any()  # a second row with these inputs has its own draw
 
 
 def test_draws_are_as_frequent_as_their_chance(folder, tmp_path, rows):

@@ -31,7 +31,7 @@ def predict(
     id: Annotated[
         Text,
         "The column that identifies a person: a randomised decision is then the same every time. "
-        "Without it, rows with the same inputs have the same random draw.",
+        "Without it a draw follows from a row's inputs, and how many equal rows came before.",
     ] = None,
     key: Annotated[Text, "A secret to make random draws from; the run's if left out."] = None,
     keep_columns: Annotated[

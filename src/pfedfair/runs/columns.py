@@ -158,30 +158,3 @@ def warn_few_rows(names: Sequence[str], sizes: np.ndarray) -> None:
     if small and len(names) > 1:
         text = f"Clients with fewer than {MIN_ROWS} rows to learn from: {abbreviate(small, 3)}."
         warnings.warn(text, UserWarning, stacklevel=3)
-
-
-class RowDraws:
-    """Random draws of rows, in the place of a generator: a row's draw is a hash of it and a seed.
-
-    Identical rows have different draws, by their order.
-    """
-
-    def __init__(self, rows: np.ndarray, seed: int) -> None:
-        cells = np.ascontiguousarray(rows, np.float64).reshape(len(rows), -1) + 0.0  # -0 is 0
-        mixed = _mix(np.full(len(rows), seed, np.uint64))
-        for column in cells.T:
-            mixed = _mix(mixed ^ np.ascontiguousarray(column).view(np.uint64))
-        repeats = pd.Series(mixed).groupby(mixed).cumcount().to_numpy(np.uint64)
-        self.draws = (_mix(mixed + repeats) >> np.uint64(11)) / 2.0**53
-
-    def random(self, n: int) -> np.ndarray:
-        assert n == len(self.draws)
-        return self.draws
-
-
-def _mix(numbers: np.ndarray) -> np.ndarray:
-    """Hash numbers by Vigna's splitmix64: every bit of the outcome depends on every bit."""
-    z = numbers + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))

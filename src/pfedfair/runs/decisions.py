@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from pfedfair.data.tables.dates import base_of
 from pfedfair.data.tables.formats import NumberFormat
 from pfedfair.data.tables.reading import TableFile, open_table
 from pfedfair.data.tables.sink import sink
+from pfedfair.runs import draws
 from pfedfair.runs.model import Saved
 from pfedfair.runs.personal_model import Decisions, PersonalModel, describe_unseen, id_bytes
 
@@ -41,6 +42,7 @@ class Summary:
     examples: dict[str, str] = field(default_factory=dict)  # of these cells, in words
     rare: Counter[str] = field(default_factory=Counter)  # new or rare values, by column
     empty: Counter[str] = field(default_factory=Counter)  # missing values, by column
+    seen: defaultdict[str, Counter[bytes]] = field(default_factory=lambda: defaultdict(Counter))
     forced: bool = False  # whether cells that contradict training count as missing
 
     def notes(self) -> list[str]:
@@ -186,7 +188,9 @@ def decide_file(
     columns = [*needed, *sensitive, *([reader.client] if reader.client else []), *reader.copied]
     summary = Summary(forced=reader.force)
     with sink(output) as write:
-        for frame in table.parts(columns, plain - {*sensitive, *reader.copied}, on_part):
+        for frame in table.parts(
+            columns, plain - {*sensitive, *reader.copied, reader.client}, on_part
+        ):
             write(_decided(reader, frame, sensitive, summary))
             summary.check()
         if not summary.rows:
@@ -201,7 +205,7 @@ def _decided(
     """Return the output for a part of the rows; add it to the summary."""
     n, shared = len(frame), reader.any
     copy = {c: _copied(frame[c]) for c in reader.copied}
-    raw, (frame, odd) = frame, shared.input_formats.convert(frame)
+    raw, (frame, packed, odd) = frame, shared.read(frame)
     names, problem = list(reader.models), Texts(n)
     client = np.zeros(n, dtype=np.int64)
     if reader.client:
@@ -223,15 +227,15 @@ def _decided(
     code, chance, rule = np.full(n, -1), np.full(n, np.nan), Texts(n)
     scores = np.full((n, len(shared.label_names)), np.nan)
     if len(valid):
-        rows = frame if len(valid) == n else frame.iloc[valid]
-        packed = shared.encoder.pack(rows)
-        rare, empty = shared.encoder.unseen(rows, packed)
+        if len(valid) < n:
+            frame, packed = frame.iloc[valid], packed[valid]
+        rare, empty = shared.encoder.unseen(frame, packed)
         summary.rare.update(rare)
         summary.empty.update(empty)
         for k, of_client in _by_value(client[valid]):
             model, at, x = reader.models[names[k]], valid[of_client], packed[of_client]
             ids = raw[reader.id].iloc[at] if reader.id else None
-            outcomes = _outcomes(model, x, s[at], ids)
+            outcomes = _outcomes(model, x, s[at], ids, summary.seen[names[k]])
             code[at], chance[at], scores[at] = outcomes.code, outcomes.chance, outcomes.scores
             applied = model.predictor.rule.applied(model.label_names, model.group_names)
             rule.codes[at] = np.array([rule.number(words) for words in applied])[s[at]]
@@ -292,15 +296,22 @@ def _category(codes: np.ndarray, words: Sequence[str]) -> Any:
     return pd.Categorical.from_codes(codes, pd.Index(list(words)).astype(object))
 
 
-def _outcomes(model: PersonalModel, x: np.ndarray, s: np.ndarray, ids: pd.Series | None
-              ) -> Decisions:  # fmt: skip
-    def ids_of(rows: np.ndarray) -> list[bytes]:
-        """Identify rows by their ids; without, by all inputs of the model."""
-        if ids is not None:
-            return [id_bytes(id) for id in ids.iloc[rows]]
-        return [x[row].tobytes() + int(s[row]).to_bytes(2) for row in rows]
+def _outcomes(
+    model: PersonalModel,
+    x: np.ndarray,
+    s: np.ndarray,
+    ids: pd.Series | None,
+    seen: Counter[bytes],
+) -> Decisions:
+    """Decide on rows; `seen` counts earlier ones with these inputs."""
 
-    return model.outcomes(torch.from_numpy(x), torch.from_numpy(s), ids_of)
+    def draw_of(rows: np.ndarray) -> np.ndarray:
+        if ids is None:
+            return model.predictor.draws(*both, rows, seen)
+        return draws.draw(model.predictor.key, (id_bytes(id) for id in ids.iloc[rows]))
+
+    both = torch.from_numpy(x), torch.from_numpy(s)
+    return model.outcomes(*both, draw_of)
 
 
 def _count(summary: Summary, model: PersonalModel, n: int, code: np.ndarray, s: np.ndarray,
@@ -384,5 +395,5 @@ def reader_of(
     models = [saved.of_client(client)] if client is not None else [
         saved.of_client(k, copy=False) for k in range(len(names))]  # fmt: skip
     if key is not None:
-        models = [replace(model, key=key) for model in models]
+        models = [model.with_key(key) for model in models]
     return Reader({model.name: model for model in models}, client_column, id, tuple(keep), force)

@@ -36,7 +36,7 @@ def write_run(run: Run, folder: Path) -> None:
         about["facts"] = [*fitted.rules[0].facts]
         facts = [[*rule.facts.values()] for rule in fitted.rules]
         tensors["facts"] = torch.tensor(facts, dtype=torch.float64)
-    scores = predictions.frame_of(run.predictors, federation, run.seed)
+    scores = predictions.frame_of(run.predictors, federation, run.draws)
     shown = run.network.linear and federation.data.array is None
     shapes = run.shapes() if shown else None
     task, encoder = federation.table.task, federation.encoder

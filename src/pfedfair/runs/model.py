@@ -24,7 +24,7 @@ from pfedfair.federation import client_number
 from pfedfair.methods import Method
 from pfedfair.models import Network
 from pfedfair.rules import Likeliest, Rule
-from pfedfair.runs.draws import key_of
+from pfedfair.runs.draws import key_of, of_client
 from pfedfair.runs.personal_model import PersonalModel, UnseenWarning
 from pfedfair.runs.predictor import Predictor
 
@@ -110,9 +110,10 @@ class Saved:
         """Return a model with these parameters that decides by `rule`."""
         about = self.about
         return PersonalModel(
-            Predictor(self.network, theta, rule or Likeliest()), self.encoder, self.task,
+            Predictor(self.network, theta, rule or Likeliest(), of_client(self.key, name)),
+            self.encoder, self.task,
             tuple(about["group_names"]), tuple(about["label_names"]),
-            about.get("sensitive_column", ""), about.get("values", {}), name, self.key,
+            about.get("sensitive_column", ""), about.get("values", {}), name,
             list_edges(about.get("bands", {}), about.get("sensitive_column", "")),
             Formats.from_dict(about.get("formats", {})),
         )  # fmt: skip

@@ -4,7 +4,6 @@ Methods whose rules need only the scores and groups of a client's rows support t
 labels and no training.
 """
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +59,8 @@ def personalise(
     rng = seeds.generator(saved.about["seed"], seeds.GUARANTEE)
     logits = model.predictor.logits(x, s, saved.encoder)
     rule = algorithm.newcomer(server, logits, s, rng, saved.task)
-    key = draws.of_client(model.key, name)
-    model = replace(saved.model(model.predictor.theta, rule, name), key=key)
+    key = draws.of_client(saved.key, name)
+    model = saved.model(model.predictor.theta, rule, name).with_key(key)
     if out is not None:
         of_server = {
             name: tensor

@@ -1,10 +1,10 @@
 """A client's classifier on raw rows."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -17,13 +17,12 @@ from pfedfair.data.tables.aliases import has_sensitive, select_sensitive
 from pfedfair.data.tables.bands import cut
 from pfedfair.data.tables.cells import DECIMAL, WHOLE, canonical
 from pfedfair.data.tables.dates import base_of
-from pfedfair.data.tables.formats import DateFormat, Formats, refuse
+from pfedfair.data.tables.formats import DateFormat, Formats, Odd, of_other_kinds, refuse
 from pfedfair.data.tables.missing_groups import NAME
 from pfedfair.data.task import Task, outputs
 from pfedfair.models import probabilities
-from pfedfair.rules.base import decide_by
 from pfedfair.runs import draws
-from pfedfair.runs.predictor import Predictor
+from pfedfair.runs.predictor import DrawOf, Predictor
 
 BOOLS = {"False": False, "True": True}
 
@@ -50,8 +49,8 @@ class PersonalModel:
         The column of S in a table; several columns are separated by commas.
     seen
         Values of S in the training rows, and the groups that they belong to.
-    name, key
-        The client's name and key, for random draws by row identifier; see `pfedfair.runs.draws`.
+    name
+        The client's name.
     """
 
     predictor: Predictor
@@ -62,9 +61,13 @@ class PersonalModel:
     sensitive_column: str = ""
     seen: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
-    key: bytes = b""
     bands: tuple[tuple[float, ...], ...] = ()  # of each sensitive number, see `bands.list_edges`
     formats: Formats = field(default_factory=Formats)  # of the training rows' numbers and dates
+
+    def with_key(self, key: bytes) -> Self:
+        """Return the model with random draws from another key."""
+        predictor = replace(self.predictor, key=draws.of_client(key, self.name))
+        return replace(self, predictor=predictor)
 
     @cached_property
     def classes_(self) -> np.ndarray:
@@ -100,8 +103,8 @@ class PersonalModel:
         sensitive_features
             The group of every row. If left out, it is taken from X, where the model needs it.
         random_state
-            The seed of randomised decisions at a threshold; by default fresh entropy, so that rows
-            decided one by one do not all get the same draw.
+            The seed of randomised decisions. By default the draw of a row follows from its id, or
+            from its inputs: as by the command predict, the same row has the same decision.
         ids
             The identifier of every row; the same identifier has the same random draw every time.
         """
@@ -117,12 +120,18 @@ class PersonalModel:
     ) -> np.ndarray:
         """Return 0, 1, ... for every row, as `predict` does; `label_names` says what they mean."""
         x, s = self._inputs(X, sensitive_features)
-        if ids is None:
+        if ids is None and random_state is not None:
             rng = np.random.default_rng(random_state)
-            return self.predictor.decide(x, s, rng, self.encoder).numpy()
+            return self.predictor.rule.decide(
+                self.predictor.logits(x, s, self.encoder), s, rng
+            ).numpy()
+        if ids is None:
+            return self.outcomes(x, s).code
         if len(encoded := [id_bytes(id) for id in ids]) != len(x):
             raise InputError(f"There are {len(encoded)} ids for {len(x)} rows.")
-        return self.outcomes(x, s, lambda rows: [encoded[row] for row in rows]).code
+        return self.outcomes(
+            x, s, lambda rows: draws.draw(self.predictor.key, [encoded[k] for k in rows])
+        ).code
 
     def decision_function(self, X: pd.DataFrame, sensitive_features: Any = None) -> np.ndarray:
         """Return the model's log-odds of the second label; of more than two, a logit for each.
@@ -144,20 +153,15 @@ class PersonalModel:
         """Describe how the model decides."""
         return self.predictor.rule.words(self.label_names, self.group_names)
 
-    def outcomes(self, x: Tensor, s: Tensor, ids_of: Callable[[np.ndarray], Sequence[bytes]]
-                 ) -> Decisions:  # fmt: skip
-        """Decide on packed rows; `ids_of` returns the ids of the rows with these numbers.
+    def outcomes(self, x: Tensor, s: Tensor, draw_of: DrawOf | None = None) -> Decisions:
+        """Decide on packed rows; `draw_of` returns the random draws of the rows with these numbers.
 
-        Random draws are made from the ids and the key.
+        Without it they follow from the inputs.
         """
         z = self.predictor.logits(x, s, self.encoder)
-        chances = self.predictor.rule.draw_chances(z, s)
-        drawn = np.flatnonzero((chances.max(1).values < 1).numpy())
-        draw = np.zeros(len(x))
-        if len(drawn):
-            draw[drawn] = draws.draw(draws.of_client(self.key, self.name), ids_of(drawn))
-        code = decide_by(chances, draw)
-        chance = chances.double().gather(1, code[:, None])[:, 0]
+        code, chance = self.predictor.decide_scored(
+            z, s, draw_of or partial(self.predictor.draws, x, s)
+        )
         return Decisions(code.numpy(), chance.numpy(), probabilities(self._of_labels(z)).numpy())
 
     def _of_labels(self, logits: Tensor) -> Tensor:
@@ -184,16 +188,29 @@ class PersonalModel:
     def pack(self, rows: Any) -> np.ndarray:
         """Pack the inputs of rows, read as the training rows were.
 
-        Refuse cells that were no numbers or dates then, and warn of values that the training rows
-        did not have, or rarely.
+        Refuse cells that contradict the training rows, and warn of values that these did not have,
+        or rarely.
         """
         if isinstance(rows, pd.DataFrame):
-            rows, odd = self.input_formats.convert(rows)
+            rows, packed, odd = self.read(rows)
             refuse(odd, len(rows))
-        packed = self.encoder.pack(rows)
+        else:
+            packed = self.encoder.pack(rows)
         for text in describe_unseen(*self.encoder.unseen(rows, packed)):
             warnings.warn(text, UnseenWarning, stacklevel=5)
         return packed
+
+    def read(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, dict[str, Odd]]:
+        """Return rows with numbers and dates, packed, and cells that contradict the training rows.
+
+        These cells are missing or unknown in what is packed.
+        """
+        frame, odd = self.input_formats.convert(rows)
+        packed = self.encoder.pack(frame)
+        for name, cells, known in self.encoder.unknown(frame, packed):
+            if name in frame and (found := of_other_kinds(frame[name], cells, known)):
+                odd[name] = found
+        return frame, packed, odd
 
     @cached_property
     def input_formats(self) -> Formats:

@@ -4,8 +4,8 @@ The table itself is not stored: a row is its number in the training table, from 
 all measures can be computed, for another target too.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import read_parquet
 from pfedfair.data.tables.encoder import Inputs
@@ -59,10 +58,12 @@ def is_storable(part: Partition) -> bool:
     return not part.shared_conditional or held_out * len(part.names) <= LARGEST
 
 
-def score(
-    predictors: Sequence[Predictor], part: Partition, table: Table
-) -> list[tuple[Tensor, Tensor]]:
-    """Return the numbers of every client's rows in order, and their logits."""
+Scored = tuple[Tensor, Tensor, Tensor | None]  # rows, logits and, where needed, random draws
+
+
+def score(predictors: Sequence[Predictor], part: Partition, table: Table) -> list[Scored]:
+    """Return the numbers of every client's rows in order, their logits and random draws."""
+    drawn = draws_of(predictors, part, table)
     parts = [(i, rows) for i, rows, _ in splits(part)]
     logits_of = scored([predictors[i] for i, _ in parts], table, [rows for _, rows in parts])
     rows: list[list[Tensor]] = [[] for _ in predictors]
@@ -70,26 +71,54 @@ def score(
     for (i, own), z in zip(parts, logits_of, strict=True):
         rows[i].append(torch.from_numpy(own))
         logits[i].append(z)
-    ordered = []
-    for own_rows, own_logits in zip(map(torch.cat, rows), map(torch.cat, logits), strict=True):
-        order = own_rows.argsort(stable=True)
-        ordered.append((own_rows[order], own_logits[order]))
+    ordered: list[Scored] = []
+    each = zip(map(torch.cat, rows), map(torch.cat, logits), strict=True)
+    for i, (numbers, z) in enumerate(each):
+        order = numbers.argsort(stable=True)
+        ordered.append((numbers[order], z[order], drawn[i]))
     return ordered
 
 
-def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int) -> pd.DataFrame:
-    """Return scores, decision and chance for each client and row."""
+def draws_of(predictors: Sequence[Predictor], part: Partition, table: Table) -> list[Tensor | None]:
+    """Return random draws of every client's rows in order; None for a rule that draws nothing."""
+    found: list[Tensor | None] = []
+    for one, rows in zip(predictors, rows_of(part), strict=True):
+        draws = one.draws(table.x, table.s, rows) if one.rule.draws else None
+        found.append(None if draws is None else torch.from_numpy(draws))
+    return found
+
+
+def rows_of(part: Partition) -> list[np.ndarray]:
+    """Return the numbers of every client's rows in order."""
+    rows: list[list[np.ndarray]] = [[] for _ in part.names]
+    for i, own, _ in splits(part):
+        rows[i].append(own)
+    return [np.sort(np.concatenate(own)) for own in rows]
+
+
+def frame_of(
+    predictors: Sequence[Predictor],
+    federation: Federation,
+    draw_of: Callable[[int, np.ndarray], np.ndarray],
+) -> pd.DataFrame:
+    """Return scores, decision and chance for each client and row; and draws, if there are any.
+
+    `draw_of` returns a client's draws of rows.
+    """
     data, table = federation.data, federation.table
     parts = list(splits(federation.partition))
     rows = [own for _, own, _ in parts]
     predictor_of = [predictors[i] for i, _, _ in parts]
-    logits, decisions, chances = [], [], []
+    logits, decisions, chances, draws = [], [], [], []
+    drawn = any(one.rule.draws for one in predictors)
     for (i, own, _), z in zip(parts, scored(predictor_of, table, rows), strict=True):
-        s, rule = table.s[torch.from_numpy(own)], predictors[i].rule
-        decided = rule.decide(z, s, seeds.generator(seed, seeds.TIES, i))  # as `count`
+        draw = draw_of(i, own) if predictors[i].rule.draws else np.zeros(len(own))
+        s = table.s[torch.from_numpy(own)]
+        decided, chance = predictors[i].decide_scored(z, s, draw.__getitem__)
         logits.append(z)
         decisions.append(decided)
-        chances.append(rule.draw_chances(z, s).double().gather(1, decided[:, None])[:, 0])
+        chances.append(chance)
+        draws.append(draw)
     row, z = np.concatenate(rows), torch.cat(logits)
     owner = np.repeat([i for i, _, _ in parts], [len(own) for own in rows])
     codes = {
@@ -103,6 +132,8 @@ def frame_of(predictors: Sequence[Predictor], federation: Federation, seed: int)
     for name, (code, words) in codes.items():
         columns[name] = pd.Categorical.from_codes(code, pd.Index(list(words)))
     columns["chance"] = torch.cat(chances).numpy()
+    if drawn:
+        columns["draw"] = np.concatenate(draws)
     if data.weight is not None:
         columns["weight"] = data.weight[row]
     columns |= scores(z, data.label_names)
@@ -127,8 +158,8 @@ class StoredPredictor(Predictor):
         The numbers of the rows in order, and their logits.
     """
 
-    rows: Tensor
-    stored: Tensor
+    rows: Tensor = field(default_factory=lambda: torch.zeros(0))
+    stored: Tensor = field(default_factory=lambda: torch.zeros(0))
 
     def scores_as(self, other: Predictor) -> bool:
         return False
@@ -150,7 +181,7 @@ class StoredScores:
     pool: np.ndarray
     y: np.ndarray
     s: np.ndarray
-    logits: tuple[tuple[Tensor, Tensor], ...]
+    logits: tuple[Scored, ...]
     weight: np.ndarray | None = None  # of each row, where rows have weights
 
     @classmethod
@@ -181,9 +212,10 @@ class StoredScores:
         owner, split = codes["client"], codes["split"]
         parts = [_by_client(rows[split == k], owner[split == k], len(clients)) for k in range(3)]
         order = np.lexsort((rows, owner))
-        pairs = zip(_by_client(rows[order], owner[order], len(clients)),
-                    _by_client(z[order], owner[order], len(clients)), strict=True)  # fmt: skip
-        logits = [(torch.from_numpy(own), torch.from_numpy(of)) for own, of in pairs]
+        draws = frame["draw"].to_numpy(np.float64) if "draw" in frame else None
+        stored = [rows, z] if draws is None else [rows, z, draws]
+        each = zip(*(_by_client(a[order], owner[order], len(clients)) for a in stored), strict=True)
+        logits: list[Any] = [(*map(torch.from_numpy, parts), None)[:3] for parts in each]
         pool = np.zeros(0, dtype=np.int64)
         if not shared:
             pool = np.sort(np.concatenate(parts[2]))

@@ -1,21 +1,25 @@
 """A predictor is a scorer and a rule: from a row's inputs and group to a decision."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pfedfair._util import seeds
 from pfedfair.data.tables.encoder import Inputs
 from pfedfair.federation import Table
 from pfedfair.metrics import one_decision, tally
 from pfedfair.models import Network
 from pfedfair.rules import Rule
+from pfedfair.rules.base import decide_by
+from pfedfair.runs import draws
 
 ROWS_AT_ONCE = 2048  # of 4096 the inputs leave the cache
+DrawOf = Callable[[np.ndarray], np.ndarray]
 FIRST_ROWS = 64  # that show two decisions, most of the time
 
 
@@ -23,12 +27,15 @@ FIRST_ROWS = 64  # that show two decisions, most of the time
 class Predictor:
     """A client's predictor: the network with its parameters `theta` ``(p,)``, and the rule.
 
+    Random draws are made from the `key`, which is the client's, and the row's id or inputs.
+
     `x` are inputs, or rows as an `encoder` packed them.
     """
 
     network: Network
     theta: Tensor
     rule: Rule
+    key: bytes = b""
 
     def logits(self, x: Tensor, s: Tensor, encoder: Inputs | None = None) -> Tensor:
         """Return the scores of rows, ``(n, outputs)``."""
@@ -39,11 +46,31 @@ class Predictor:
         """Return the probability of every decision, ``(n, classes)``."""
         return self.rule.chances(self.logits(x, s, encoder), s)
 
-    def decide(
-        self, x: Tensor, s: Tensor, rng: np.random.Generator, encoder: Inputs | None = None
-    ) -> Tensor:
+    def decide(self, x: Tensor, s: Tensor, encoder: Inputs | None = None) -> Tensor:
         """Return the decision for every row, ``(n,)``, randomised where the rule says so."""
-        return self.rule.decide(self.logits(x, s, encoder), s, rng)
+        return self.decide_scored(self.logits(x, s, encoder), s, partial(self.draws, x, s))[0]
+
+    def decide_scored(self, logits: Tensor, s: Tensor, draw_of: DrawOf) -> tuple[Tensor, Tensor]:
+        """Return the decision for every row, ``(n,)``, and its chance: 1 without a random draw.
+
+        `draw_of` returns the random draws of the rows with these numbers.
+        """
+        chances = self.rule.draw_chances(logits, s)
+        drawn = np.flatnonzero((chances.max(1).values < 1).numpy())
+        draw = np.zeros(len(s))
+        if len(drawn):
+            draw[drawn] = draw_of(drawn)
+        code = decide_by(chances, draw)
+        return code, chances.double().gather(1, code[:, None])[:, 0]
+
+    def draws(
+        self, x: Tensor, s: Tensor, rows: np.ndarray, seen: Counter[bytes] | None = None
+    ) -> np.ndarray:
+        """Return the random draws of the rows with these numbers, by their inputs.
+
+        Rows that equal one of them must be among them; for `seen` see `draws.row_ids`.
+        """
+        return draws.draw(self.key, draws.row_ids(x[rows].numpy(), s[rows].numpy(), seen))
 
     def scores_as(self, other: Self) -> bool:
         """Return whether rows of the two may be scored in one pass: by one model."""
@@ -55,6 +82,7 @@ class Predictor:
     def same(self, other: Self) -> bool:
         """Return whether two clients have the same rule and parameters."""
         same_rule = torch.equal(self.rule.numbers, other.rule.numbers)
+        same_rule &= self.key == other.key or not self.rule.draws
         return same_rule and torch.equal(self.theta, other.theta)
 
 
@@ -88,12 +116,13 @@ def count(
     predictors: Sequence[Predictor],
     table: Table,
     rows: Sequence[np.ndarray],
-    seed: int = 0,
     weight: np.ndarray | None = None,
+    draw_of: Callable[[int, np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
     """Count decisions of client i on its `rows[i]`, ``(clients, S, Y, Yhat)``.
 
-    Random draws follow from `seed`. For `weight`, of every row of the table, see `metrics.tally`.
+    For `weight`, of every row of the table, see `metrics.tally`. `draw_of` returns a client's
+    random draws of rows of the table; by default they follow from the inputs of `rows[i]`.
     """
     groups, classes = table.task.groups, table.task.classes
     kind = np.int64 if weight is None else np.float64
@@ -105,8 +134,12 @@ def count(
     for i, logits in zip(unique, logits_of, strict=True):
         own = rows[i]
         s, y = groups_of[own], labels[own]
-        rng = seeds.generator(seed, seeds.TIES, i)
-        decided = predictors[i].rule.decide(logits, torch.from_numpy(s), rng)
+        if draw_of is None:
+            at = torch.from_numpy(own)
+            draws_at = partial(predictors[i].draws, table.x[at], table.s[at])
+        else:
+            draws_at = partial(_draws_at, draw_of, i, own)
+        decided, _ = predictors[i].decide_scored(logits, torch.from_numpy(s), draws_at)
         row_weight = None if weight is None else weight[rows[i]]
         counts[i] = tally(s, y, decided.numpy(), groups, classes, row_weight)
     repeated = np.ones(len(predictors), dtype=bool)
@@ -115,14 +148,27 @@ def count(
     return counts
 
 
+def _draws_at(
+    draw_of: Callable[[int, np.ndarray], np.ndarray], i: int, own: np.ndarray, at: np.ndarray
+) -> np.ndarray:
+    return draw_of(i, own[at])
+
+
 def collapsed(
-    predictors: Sequence[Predictor], table: Table, rows: Sequence[np.ndarray]
+    predictors: Sequence[Predictor],
+    table: Table,
+    rows: Sequence[np.ndarray],
+    draw_of: Callable[[int, np.ndarray], np.ndarray],
 ) -> np.ndarray:
     """Return which clients have one decision for all of their `rows[i]`."""
     clients = list(range(len(rows)))
     for most in (FIRST_ROWS, None):  # all rows only where the first ones do not show two
         if clients:
             part = [rows[i][:most] for i in clients]
-            same = one_decision(count([predictors[i] for i in clients], table, part))
+            counts = count(
+                [predictors[i] for i in clients], table, part,
+                draw_of=lambda k, own: draw_of(clients[k], own),  # noqa: B023
+            )  # fmt: skip
+            same = one_decision(counts)
             clients = [i for i, is_same in zip(clients, same, strict=True) if is_same]
     return np.isin(np.arange(len(rows)), clients)

@@ -27,10 +27,10 @@ from pfedfair.partition import Partition
 from pfedfair.rules import Likeliest, Rule
 from pfedfair.runs import history
 from pfedfair.runs.card import card_of, columns_of, values_of
-from pfedfair.runs.draws import key_of
+from pfedfair.runs.draws import draw, key_of, of_client
 from pfedfair.runs.files import write_run
 from pfedfair.runs.model import PersonalModel
-from pfedfair.runs.predictions import StoredPredictor, is_storable, score
+from pfedfair.runs.predictions import Scored, StoredPredictor, draws_of, is_storable, rows_of, score
 from pfedfair.runs.predictor import Predictor, collapsed, count
 from pfedfair.runs.shapes import read_shapes, shapes
 from pfedfair.theory import frontier
@@ -128,8 +128,8 @@ class Run:
     command
         The command line, for the card.
     logits
-        For every client the numbers of its rows in order, and their logits; None if rows are
-        scored on demand.
+        For every client the numbers of its rows in order, their logits and random draws; None if
+        rows are scored on demand.
     """
 
     federation: Federation
@@ -140,7 +140,7 @@ class Run:
     seconds: float
     curve: tuple[Mapping[str, float], ...] = ()  # see `history`
     command: str = ""
-    logits: Sequence[tuple[Tensor, Tensor]] | None = field(default=None, repr=False)
+    logits: Sequence[Scored] | None = field(default=None, repr=False)
     loaded: Loaded | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -193,10 +193,34 @@ class Run:
     def predictors(self) -> list[Predictor]:
         """The predictor of every client: network, parameters and rule."""
         each = zip(self.fitted.theta, self.fitted.rules, strict=True)
+        keys = [of_client(self.key, name) for name in self.federation.partition.names]
         if self.logits is None:
-            return [Predictor(self.network, theta, rule) for theta, rule in each]
-        scored = zip(each, self.logits, strict=True)
-        return [StoredPredictor(self.network, *own, *logits) for own, logits in scored]
+            return [Predictor(self.network, *one, key) for one, key in zip(each, keys, strict=True)]
+        scored = zip(each, keys, self.logits, strict=True)
+        return [StoredPredictor(self.network, theta, rule, key, *of[:2])
+                for (theta, rule), key, of in scored]  # fmt: skip
+
+    def draws(self, client: int, rows: np.ndarray) -> np.ndarray:
+        """Return a client's random draws of some of its rows, the same for every use of them."""
+        numbers, drawn = self._draws[client]
+        return drawn[np.searchsorted(numbers, rows)]
+
+    @cached_property
+    def _draws(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The numbers of each client's rows in order, and their draws."""
+        part = self.federation.partition
+        if self.logits is None:
+            drawn = draws_of(self.predictors, part, self.federation.table)
+        else:
+            drawn = [draws for *_, draws in self.logits]
+        found = []
+        for numbers, draws, one in zip(rows_of(part), drawn, self.predictors, strict=True):
+            if draws is None:  # of a rule that drew nothing when the run was saved
+                ids = (str(row).encode() for row in numbers)
+                found.append((numbers, draw(one.key, ids)))
+            else:
+                found.append((numbers, draws.numpy()))
+        return found
 
     @cached_property
     def record(self) -> Self:
@@ -215,7 +239,8 @@ class Run:
     @cached_property
     def collapsed(self) -> np.ndarray:
         """Whether each client's model predicts one class for all of its training rows."""
-        return collapsed(self.predictors, self.federation.table, self.federation.partition.train)
+        rows = self.federation.partition.train
+        return collapsed(self.predictors, self.federation.table, rows, self.draws)
 
     @cached_property
     def history(self) -> pd.DataFrame:
@@ -225,7 +250,7 @@ class Run:
         final models and rules.
         """
         rows = self.federation.partition.train
-        counts = count(self.predictors, self.federation.table, rows, self.seed)
+        counts = count(self.predictors, self.federation.table, rows, draw_of=self.draws)
         end = history.means(counts, self.algorithm.criterion)
         return history.frame(self.curve, end, self.algorithm)
 
@@ -292,7 +317,7 @@ class Run:
     def counted(self, predictors: Sequence[Predictor], rows: Sequence[np.ndarray]) -> np.ndarray:
         """Count every client's decisions on its `rows`, weighted if the data has weights."""
         table, weight = self.federation.table, self.federation.data.weight
-        return count(predictors, table, rows, self.seed, weight)
+        return count(predictors, table, rows, weight, self.draws)
 
     def shares(self, rows: Sequence[np.ndarray], weighted: bool) -> np.ndarray | None:
         """Return the groups' shares to measure with; None for those of the counts."""
@@ -389,10 +414,11 @@ class Run:
 
     def _model(self, theta: Tensor, rule: Rule, name: str) -> PersonalModel:
         data = self.federation.data
-        predictor = Predictor(self.network, theta.clone(), rule)  # shares no memory
+        key = of_client(self.key, name)
+        predictor = Predictor(self.network, theta.clone(), rule, key)  # shares no memory
         return PersonalModel(
             predictor, self.federation.encoder, self.federation.table.task, data.group_names,
-            data.label_names, data.sensitive_column, self.values, name, self.key,
+            data.label_names, data.sensitive_column, self.values, name,
             list_edges(data.bands, data.sensitive_column), data.formats,
         )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Decisions on a run's held-out rows, by its rules and by the likeliest label."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -8,7 +9,6 @@ import numpy as np
 import torch
 
 from pfedfair import metrics
-from pfedfair._util import seeds
 from pfedfair.data.task import outputs
 from pfedfair.metrics import intervals
 from pfedfair.models import probabilities
@@ -56,22 +56,14 @@ def decided(
         at, predictor = torch.from_numpy(own), run.predictors[i]
         s = table.s[at]
         z = predictor.logits(table.x[at], s, table.encoder)
-        rng = seeds.generator(run.seed, seeds.TIES, i)  # as `count`
-        all_rows = len(own) == len(rows[i])
-        after = predictor.rule.decide(z, s, rng) if all_rows else _among(run, i, rows[i], own)
+        draws = run.draws(i, own)
+        after, _ = predictor.decide_scored(z, s, draws.__getitem__)
+        before, _ = replace(predictor, rule=likeliest).decide_scored(z, s, draws.__getitem__)
         score = probabilities(z[:, :wide].double()).numpy()[:, 1] if wide == 1 else None
         yield Decided(
-            s.numpy(), table.y[at].long().numpy(), likeliest.decide(z, s, rng).numpy(),
-            np.asarray(after), score, None if weight is None else weight[own],
+            s.numpy(), table.y[at].long().numpy(), before.numpy(), after.numpy(), score,
+            None if weight is None else weight[own],
         )  # fmt: skip
-
-
-def _among(run: Run, i: int, rows: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return decisions on the rows `own`, with their random draws among all `rows`."""
-    table, at = run.federation.table, torch.from_numpy(rows)
-    rng = seeds.generator(run.seed, seeds.TIES, i)
-    decisions = run.predictors[i].decide(table.x[at], table.s[at], rng, table.encoder).numpy()
-    return np.asarray(decisions[np.isin(rows, own)])
 
 
 def differing(run: Run, which: Sequence[int], protocol: str | None = None) -> Mapping[int, str]:

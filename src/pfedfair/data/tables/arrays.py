@@ -116,6 +116,9 @@ class EmbeddingScaler:
     def unseen(self, rows: Any, packed: np.ndarray) -> tuple[dict[str, int], dict[str, int]]:
         return {}, {}  # they have no cells
 
+    def unknown(self, rows: Any, packed: np.ndarray) -> tuple[()]:
+        return ()
+
     def unpack(self, packed: Tensor) -> Tensor:
         return packed.float()
 
@@ -149,6 +152,9 @@ class Pixels:
 
     def unseen(self, rows: Any, packed: np.ndarray) -> tuple[dict[str, int], dict[str, int]]:
         return {}, {}  # they have no cells
+
+    def unknown(self, rows: Any, packed: np.ndarray) -> tuple[()]:
+        return ()
 
     def unpack(self, packed: Tensor) -> Tensor:
         return packed.float()

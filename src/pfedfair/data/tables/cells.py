@@ -7,6 +7,7 @@ value, in every format.
 from __future__ import annotations
 
 import re
+from datetime import datetime, time
 from numbers import Integral, Real
 from typing import Any
 from unicodedata import normalize
@@ -27,6 +28,7 @@ WHOLE = re.compile(r"[+-]?\d+(\.0*)?", re.ASCII)
 LARGEST = 1e300  # larger numbers count as this one: sums and differences stay finite
 # 1e5 is a code
 DECIMAL = re.compile(r"[+-]?((\d+\.\d*|\.\d+)([eE][+-]?\d+)?|\d+[eE][+-]\d+)", re.ASCII)
+ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:.*)?", re.ASCII)
 _MISSING = frozenset(MISSING)
 
 
@@ -49,7 +51,9 @@ def canonical(cell: Any) -> str | None:
         if np.isnan(number):
             return None
         return str(int(number)) if number.is_integer() else repr(number)
-    word = str(cell).strip()
+    if isinstance(cell, datetime) and cell.tzinfo is None and cell.time() == time():
+        return cell.date().isoformat()
+    word = (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip()
     word = word if word.isascii() else normalize("NFC", word)
     if word in _MISSING:
         return None
@@ -58,6 +62,19 @@ def canonical(cell: Any) -> str | None:
     if WHOLE.fullmatch(word):
         return str(int(word.partition(".")[0]))
     return canonical(float(word)) if DECIMAL.fullmatch(word) else word
+
+
+def kind_of(word: str) -> str:
+    """Return what a canonical word is: a number, "true or false", a date or a word.
+
+    >>> [kind_of(word) for word in ("12", "0.5", "True", "2024-01-31", "red")]
+    ['a number', 'a number', 'true or false', 'a date', 'a word']
+    """
+    if word in ("True", "False"):
+        return "true or false"
+    if WHOLE.fullmatch(word) or DECIMAL.fullmatch(word):
+        return "a number"
+    return "a date" if ISO_DATE.fullmatch(word) else "a word"
 
 
 def order(word: str) -> tuple[bool, float, str]:
@@ -77,10 +94,16 @@ def factor(column: pd.Series[Any]) -> tuple[np.ndarray, list[str]]:
         ) from None
     known: dict[str, int] = {}
     order = []
-    for cell in seen:
+    # An index in single precision would yield its numbers in double.
+    for cell in seen.to_numpy() if is_single(seen.dtype) else seen:
         word = canonical(cell)
         order.append(-1 if word is None else known.setdefault(word, len(known)))
     return np.array([*order, -1], dtype=np.int64)[codes], list(known)
+
+
+def is_single(kind: Any) -> bool:
+    """Whether a type is that of floating-point numbers of less than double precision."""
+    return isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize < 8
 
 
 def is_number(column: pd.Series[Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -90,6 +90,13 @@ class Encoder:
         unknown = {c: int((~np.isin(text(require_column(frame, c)), names)).sum())
                    for c, names in self.categories.items()}  # fmt: skip
         return {c: n for c, n in unknown.items() if n}, {c: n for c, n in empty.items() if n}
+
+    def unknown(self, frame: Any, packed: np.ndarray) -> Iterator[tuple[str, np.ndarray, set[str]]]:
+        """Yield columns with unknown categories, their unknown cells, and the categories."""
+        for name, categories in self.categories.items():
+            rows = ~np.isin(text(require_column(frame, name)), [*categories, MISSING])
+            if rows.any():
+                yield name, rows, {*categories}
 
     def unpack(self, packed: Tensor) -> Tensor:
         return packed

@@ -12,15 +12,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pfedfair._util.errors import InputError
-from pfedfair.data.tables.cells import MISSING, floats, is_number, texts
+from pfedfair._util.errors import InputError, shorten
+from pfedfair.data.tables.cells import MISSING, factor, floats, is_number, kind_of, texts
 
 MOSTLY = 0.95  # share of a column's cells that must have its format
 MOST_WORDS = 100  # of a column of numbers or dates that stand for a missing value
@@ -28,6 +28,12 @@ NAMED = 4  # columns that a note names
 SPACES = "[\u00a0\u2009\u202f]"  # marks of thousands, as a space
 CODE = r"^0\d+$"  # leading zeros: a code, no number
 BARE = r"^[+-]?\d+[eE]\d+$"  # 1E5 is a code, 1.0E5 and 1E+5 are numbers
+# Words that mean a missing value among numbers and dates, in small letters; elsewhere a category.
+PLACEHOLDERS = (
+    "-", "--", "---", ".", "..", "na", "n.a.", "none", "missing", "unknown", "not available",
+)  # fmt: skip
+LEAST = 0.5  # share of a column's cells that are numbers, if the others are placeholders
+FRACTION = r"\.|[eE][+-]"  # no code
 INFINITE = r"(?i)^[+-]?inf(inity)?$"
 DATE = {
     "ymd": r"(?P<y>\d{4})[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})",
@@ -59,6 +65,7 @@ class NumberFormat:
     decimal: str = "."
     thousands: str = ""
     missing: tuple[str, ...] = ()
+    what: ClassVar[str] = "number"
 
     @cached_property
     def pattern(self) -> str:
@@ -118,6 +125,7 @@ class DateFormat:
 
     order: str = "ymd"
     missing: tuple[str, ...] = ()
+    what: ClassVar[str] = "date"
 
     def read(self, column: pd.Series[Any]) -> Read:
         """Return the local times of a column, NaT for a missing value."""
@@ -135,17 +143,15 @@ Format = NumberFormat | DateFormat
 
 
 class Odd(NamedTuple):
-    """Cells of a column that its format cannot read: which rows, and one of them."""
+    """Cells of a column that contradict the training rows: which rows, one of them, and why."""
 
     rows: np.ndarray
     word: str
-    format: Format
+    why: str
 
     def words(self, column: str) -> str:
         """Describe a cell."""
-        if isinstance(self.format, DateFormat):
-            return f"{column} is '{self.word}', no date as in training"
-        return f"{column} is '{self.word}', no number as in training"
+        return f"{column} is '{shorten(self.word)}', {self.why} as in training"
 
 
 @dataclass(frozen=True)
@@ -164,7 +170,7 @@ class Formats:
             changed[name], odd = format.read(frame[name])
             if odd.any():
                 word = str(frame[name].iloc[int(odd.argmax())]).strip()
-                found[name] = Odd(odd, word, format)
+                found[name] = Odd(odd, word, f"no {format.what}")
         return (frame.assign(**changed) if changed else frame), found
 
     def of(self, columns: Iterable[str]) -> Formats:
@@ -213,6 +219,7 @@ def infer(
     commas = _has_decimal_commas(words.values(), separator)
     ambiguous = []
     for name, cells in words.items():
+        cells = _without_placeholders(cells)
         number = _number_format(cells, commas)
         if number is not None:
             found[name] = number
@@ -228,6 +235,12 @@ def infer(
             "write them as 2024-12-31."
         )
     return Formats(found), tuple(notes)
+
+
+def _without_placeholders(words: pa.Array) -> pa.Array:
+    """Return words without those that mean a missing value among numbers, if others are most."""
+    gone = _flags(pc.is_in(pc.utf8_lower(words), pa.array(PLACEHOLDERS)))
+    return words.filter(pa.array(~gone)) if 0 < gone.sum() <= (1 - LEAST) * len(words) else words
 
 
 def _notes(formats: Mapping[str, Format], words: Mapping[str, pa.Array]) -> Iterator[str]:
@@ -263,9 +276,24 @@ def with_missing_words(formats: Formats, frame: pd.DataFrame, odd: Mapping[str, 
     columns = dict(formats.columns)
     for name, cells in odd.items():
         seen = texts(frame[name][cells.rows]).unique().to_pylist()[:MOST_WORDS]
-        format = cells.format
+        format = columns[name]
         columns[name] = type(format)(**asdict(format) | {"missing": (*format.missing, *seen)})
     return Formats(columns)
+
+
+def of_other_kinds(column: pd.Series[Any], rows: np.ndarray, known: Collection[str]) -> Odd | None:
+    """Return which of these rows' cells are of no kind that the `known` categories are.
+
+    True or false, say, where training rows had yes and no: the column is written in another way.
+    """
+    kinds = {kind_of(word) for word in known}
+    codes, words = factor(column[rows])
+    is_odd = np.array([*(kind_of(word) not in kinds for word in words), False])[codes]
+    if not is_odd.any():
+        return None
+    found = np.zeros(len(column), bool)
+    found[np.flatnonzero(rows)[is_odd]] = True
+    return Odd(found, words[codes[is_odd.argmax()]], f"not {' or '.join(sorted(kinds))}")
 
 
 def refuse(odd: Mapping[str, Odd], rows: int, what: str = "The rows") -> None:
@@ -328,17 +356,17 @@ def _number_format(words: pa.Array, commas: bool) -> NumberFormat | None:
         return None
     plain = [NumberFormat(".", mark) for mark in ("", ",", " ", "'")]
     decimal = [NumberFormat(",", mark) for mark in (".", " ", "'")] if commas else []
-    bare = pc.match_substring_regex(words, BARE).to_numpy(zero_copy_only=False)
+    bare = _flags(pc.match_substring_regex(words, BARE))
     best, most = None, 0.0
     for format in (*decimal, *plain):
-        share = float((format.matches(words) & ~bare).mean())
+        share = float(format.matches(words).mean())
         if share > most:
             best, most = format, share
         if most == 1:
             break
-    if best is None or most < MOSTLY:
-        return None
-    return best
+    if bare.any() and (most < 1 or not pc.any(pc.match_substring_regex(words, FRACTION)).as_py()):
+        most -= bare.mean()
+    return best if most >= MOSTLY else None
 
 
 def _date_order(words: pa.Array) -> str:

@@ -7,7 +7,7 @@ number, a constant for each category, and a constant for a missing value.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -143,6 +143,13 @@ class PackedColumns(ABC):
             if n := _beyond(packed[:, k] == len(column.names), column.other):
                 unknown[name] = n
         return unknown, missing
+
+    def unknown(self, frame: Any, packed: np.ndarray) -> Iterator[tuple[str, np.ndarray, set[str]]]:
+        """Yield columns all of whose categories are known, unknown cells, and the categories."""
+        for k, (name, column) in enumerate(self.categories.items(), len(self.numbers)):
+            rows = packed[:, k] == len(column.names)
+            if rows.any() and not column.other:
+                yield name, rows, {*column.names}
 
     def tensors(self) -> dict[str, np.ndarray]:
         return {}

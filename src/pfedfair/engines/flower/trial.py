@@ -12,7 +12,6 @@ import pandas as pd
 import torch
 from safetensors.torch import load_file
 
-from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
 from pfedfair.data import Dataset, from_frame
 from pfedfair.data.tables.encoder import fit
@@ -135,10 +134,10 @@ def outcome(
     encoder = federation.table.encoder
     for i, rows in enumerate(federation.partition.test):
         local_predictor = Predictor(network, fitted.theta[i], fitted.rules[i])
-        predictors = (local_predictor, load_model(folders[i], 0).predictor)
+        site_predictor = replace(load_model(folders[i], 0).predictor, key=local_predictor.key)
         local_decisions, site_decisions = (
-            predictor.decide(x[rows], s[rows], seeds.generator(seed, seeds.TIES, i), encoder)
-            for predictor in predictors
+            predictor.decide(x[rows], s[rows], encoder)
+            for predictor in (local_predictor, site_predictor)
         )
         differ.append((local_decisions != site_decisions).double())
     every = torch.cat(differ)
