@@ -138,4 +138,4 @@ def test_kinds_have_names_of_their_own_and_seldom_allow_a_refusal():
     assert len(KINDS) >= 80
     expected = Counter(kind.expected(trained, route) for kind in KINDS
                        for trained in kind.trained for route in ways.ROUTES[trained])  # fmt: skip
-    assert expected[SAME] > 0.85 * expected.total()
+    assert expected[SAME] > 0.8 * expected.total()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import re
+import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -240,7 +242,9 @@ def feed(rows: Rows, name: str, kind: str, trained: str) -> np.ndarray:
     if part:
         times = column.typed
         if not pd.api.types.is_datetime64_any_dtype(times):
-            times = pd.to_datetime(times, format="ISO8601", errors="coerce")
+            dotted = times.astype(str).str.fullmatch(r"\d+\.\d+\.\d+").any()
+            form = "%d.%m.%Y" if dotted else "ISO8601"
+            times = pd.to_datetime(times, format=form, errors="coerce")
         times = times.dt.tz_localize(None)
         year = times.dt.year + (times.dt.dayofyear - 1) / 366
         if part == "year":
@@ -254,6 +258,8 @@ def feed(rows: Rows, name: str, kind: str, trained: str) -> np.ndarray:
         cells = pd.Series(column.texts) if trained == "csv" else column.typed
         return pd.to_numeric(cells.map(word), errors="coerce").to_numpy(np.float64)
     cells = column.texts if trained == "csv" else column.typed
+    if getattr(cells, "dtype", None) == np.float32:  # pandas yields doubles
+        cells = cells.to_numpy()
     return np.array([word(cell) for cell in cells], dtype=object)
 
 
@@ -261,7 +267,11 @@ def word(cell: Any) -> str:
     """Write a cell as text inputs ask for it: codes as 1, flags as True and False."""
     if cell is None or cell is pd.NA or cell is pd.NaT:
         return ""
-    text = str(cell).strip()
+    if isinstance(cell, bytes):
+        cell = cell.decode()
+    if isinstance(cell, datetime.datetime) and cell.time() == datetime.time():
+        cell = cell.date()
+    text = unicodedata.normalize("NFC", str(cell).strip())
     if text in NOTHING:
         return ""
     if text.lower() in ("true", "false"):

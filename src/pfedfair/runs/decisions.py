@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,16 +16,23 @@ import torch
 from pfedfair._util.errors import InputError, has_column, listed, option, shorten
 from pfedfair.data.tables import bands
 from pfedfair.data.tables.arrays import COLUMN
-from pfedfair.data.tables.cells import factor, written
+from pfedfair.data.tables.cells import canonical, factor, written
 from pfedfair.data.tables.dates import base_of
 from pfedfair.data.tables.formats import NumberFormat
 from pfedfair.data.tables.reading import TableFile, open_table
 from pfedfair.data.tables.sink import sink
 from pfedfair.runs import draws
 from pfedfair.runs.model import Saved
-from pfedfair.runs.personal_model import Decisions, PersonalModel, describe_unseen, id_bytes
+from pfedfair.runs.personal_model import (
+    ODD_CELLS,
+    ODD_SHARE,
+    UNKNOWN_SHARE,
+    Decisions,
+    PersonalModel,
+    describe_unseen,
+    id_bytes,
+)
 
-ODD_CELLS, ODD_SHARE = 10, 0.05  # of a column that contradict training: refused
 PREFIX = "input."  # of a copied column that is called like a column of the output
 NAMED = 5  # problems that are listed one by one
 DIFFERENT = 1000  # problems that are counted one by one
@@ -39,6 +47,7 @@ class Summary:
     decided: Counter[tuple[str, str]] = field(default_factory=Counter)  # by group and decision
     problems: Counter[str] = field(default_factory=Counter)
     odd: Counter[str] = field(default_factory=Counter)  # cells that contradict training, by column
+    unknown: Counter[str] = field(default_factory=Counter)  # see `PersonalModel.read`
     examples: dict[str, str] = field(default_factory=dict)  # of these cells, in words
     rare: Counter[str] = field(default_factory=Counter)  # new or rare values, by column
     empty: Counter[str] = field(default_factory=Counter)  # missing values, by column
@@ -61,8 +70,9 @@ class Summary:
 
     def check(self) -> None:
         """Refuse a file that contradicts the training rows in more than a few cells."""
-        for column, n in self.odd.items():
-            many = n == self.rows or (n >= ODD_CELLS and n > ODD_SHARE * self.rows)
+        for column, n in (self.odd + self.unknown).items():
+            share = ODD_SHARE if column in self.odd else UNKNOWN_SHARE
+            many = n == self.odd[column] == self.rows or (n >= ODD_CELLS and n > share * self.rows)
             if many and not self.forced:
                 raise InputError(
                     f"{self.examples[column]}, and so are {n:,} of {self.rows:,} cells: write them "
@@ -113,6 +123,11 @@ class Reader:
     def any(self) -> PersonalModel:
         """A model: all have encoder, groups and labels in common."""
         return next(iter(self.models.values()))
+
+    @cached_property
+    def client_of(self) -> dict[str, str]:
+        """The clients' names by their canonical spelling."""
+        return {canonical(name) or name: name for name in self.models}
 
     @property
     def copied(self) -> list[str]:
@@ -205,22 +220,24 @@ def _decided(
     """Return the output for a part of the rows; add it to the summary."""
     n, shared = len(frame), reader.any
     copy = {c: _copied(frame[c]) for c in reader.copied}
-    raw, (frame, packed, odd) = frame, shared.read(frame)
+    raw, (frame, packed, odd, unknown) = frame, shared.read(frame)
     names, problem = list(reader.models), Texts(n)
     client = np.zeros(n, dtype=np.int64)
     if reader.client:
         codes, words = factor(raw[reader.client])
         names, client = [*words, ""], codes % (len(words) + 1)  # -1 is the last, ""
+        names = [reader.client_of.get(word, word) for word in names]
         for k in np.flatnonzero(np.bincount(client, minlength=1)).tolist():
             if names[k] not in reader.models:
                 why = f"the run has no client '{shorten(names[k])}'" if names[k] else ""
                 problem.add(why or f"{reader.client} is empty", client == k)
     if reader.id:
         problem.add(f"{reader.id} is empty", factor(raw[reader.id])[0] < 0)
-    for column, cells in odd.items():
-        summary.odd[column] += int(cells.rows.sum())
+    for column, cells in (odd | unknown).items():
+        count = summary.odd if column in odd else summary.unknown
+        count[column] += int(cells.rows.sum())
         summary.examples.setdefault(column, cells.words(column))
-        if not reader.force:
+        if column in odd and not reader.force:
             problem.add(cells.words(column), cells.rows)
     s = groups_of(shared, raw, sensitive, problem)
     valid = np.flatnonzero(problem.codes == 0)

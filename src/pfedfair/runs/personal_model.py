@@ -24,6 +24,8 @@ from pfedfair.models import probabilities
 from pfedfair.runs import draws
 from pfedfair.runs.predictor import DrawOf, Predictor
 
+# Cells of a column that contradict training, and are refused: at least so many, and such a share.
+ODD_CELLS, ODD_SHARE, UNKNOWN_SHARE = 10, 0.05, 0.5
 BOOLS = {"False": False, "True": True}
 
 
@@ -37,6 +39,19 @@ class Decisions(NamedTuple):
     code: np.ndarray
     chance: np.ndarray
     scores: np.ndarray
+
+
+class Read(NamedTuple):
+    """Rows as they are read, by columns: cells that contradict the training rows are `odd`.
+
+    They are missing or unknown in what is packed. Categories that training rows did not have,
+    where they had few, are `unknown`: they contradict the training rows if they are most.
+    """
+
+    frame: pd.DataFrame
+    packed: np.ndarray
+    odd: dict[str, Odd]
+    unknown: dict[str, Odd]
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,25 +207,31 @@ class PersonalModel:
         or rarely.
         """
         if isinstance(rows, pd.DataFrame):
-            rows, packed, odd = self.read(rows)
-            refuse(odd, len(rows))
+            rows, packed, odd, unknown = self.read(rows)
+            most = {c: cells for c, cells in unknown.items() if _is_most(cells.rows)}
+            refuse(odd | most, len(rows))
         else:
             packed = self.encoder.pack(rows)
         for text in describe_unseen(*self.encoder.unseen(rows, packed)):
             warnings.warn(text, UnseenWarning, stacklevel=5)
         return packed
 
-    def read(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, dict[str, Odd]]:
-        """Return rows with numbers and dates, packed, and cells that contradict the training rows.
-
-        These cells are missing or unknown in what is packed.
-        """
-        frame, odd = self.input_formats.convert(rows)
+    def read(self, rows: pd.DataFrame) -> Read:
+        """Return rows with numbers and dates, packed; and what contradicts the training rows."""
+        twice = rows.columns[rows.columns.duplicated()]
+        if len(twice):
+            raise InputError(f"The rows have more than one column '{twice[0]}': rename one.")
+        (frame, odd), unknown = self.input_formats.convert(rows), {}
         packed = self.encoder.pack(frame)
         for name, cells, known in self.encoder.unknown(frame, packed):
-            if name in frame and (found := of_other_kinds(frame[name], cells, known)):
+            if name not in frame:  # a part of a date
+                continue
+            if found := of_other_kinds(frame[name], cells, known):
                 odd[name] = found
-        return frame, packed, odd
+            else:
+                word = str(frame[name].iloc[int(cells.argmax())])
+                unknown[name] = Odd(cells, word, "no value")
+        return Read(frame, packed, odd, unknown)
 
     @cached_property
     def input_formats(self) -> Formats:
@@ -270,6 +291,10 @@ class PersonalModel:
 
 class UnseenWarning(UserWarning):
     """Rows to decide on have values that are new or rare in the training rows."""
+
+
+def _is_most(rows: np.ndarray) -> bool:
+    return bool(rows.sum() >= ODD_CELLS and rows.mean() > UNKNOWN_SHARE)
 
 
 def describe_unseen(rare: Mapping[str, int], empty: Mapping[str, int]) -> list[str]:

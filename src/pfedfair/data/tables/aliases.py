@@ -40,6 +40,8 @@ def _column(rows: pd.DataFrame, name: str, words: set[str]) -> pd.Series[Any]:
             return _of_male(rows[called])
     if called is None:
         raise InputError(f"The rows lack the column '{name}', the sensitive attribute.")
+    if isinstance(rows[called], pd.DataFrame):
+        raise InputError(f"The rows have more than one column '{called}': rename one.")
     column: pd.Series[Any] = rows[called]
     if name.lower() == GENDER and not any(map(_is_code, words)):
         odd = column[column.notna() & column.map(str).map(_is_code)]
