@@ -43,6 +43,9 @@ def predict(
         bool,
         "Decide on rows with cells that contradict training too, as if these cells were missing.",
     ] = False,
+    strict: Annotated[
+        bool, "Write nothing if a column has moved since training, or a row has a warning."
+    ] = False,
     overwrite: Annotated[bool, "Write over an output that is there."] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -52,7 +55,9 @@ def predict(
     """
     check_output(output, overwrite, input)
     secret = draws.key_from_text(key) if key is not None else None
-    reader = decisions.reader_of(read_model(run), client, client_column, id, secret, force=force)
+    reader = decisions.reader_of(
+        read_model(run), client, client_column, id, secret, force=force, strict=strict
+    )
     with terminal.notes(quiet):
         if keep_columns is not None:
             every = reader.open(input).table.columns if keep_columns == "all" else None
@@ -69,6 +74,8 @@ def predict(
     whose = f"client {model.name}" if client_column is None else "every client"
     table = summary.table(model.group_names, model.label_names)
     view = one_run.decided(table, model, f"{input.name}, by the model of {whose}", summary.drawn)
+    for shift in summary.shifts:
+        terminal.say(f"Warning: {shift}.")
     report.terminal.show(view, terminal.console)
     for note in (*reader.notes(), *summary.notes()):
         terminal.say(f"Note: {note}")

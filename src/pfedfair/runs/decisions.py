@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from pfedfair.data.tables.formats import NumberFormat
 from pfedfair.data.tables.reading import TableFile, open_table
 from pfedfair.data.tables.sink import sink
 from pfedfair.runs import draws
+from pfedfair.runs.guards import Guard
 from pfedfair.runs.model import Saved
 from pfedfair.runs.personal_model import (
     ODD_CELLS,
@@ -52,6 +53,8 @@ class Summary:
     rare: Counter[str] = field(default_factory=Counter)  # new or rare values, by column
     empty: Counter[str] = field(default_factory=Counter)  # missing values, by column
     seen: defaultdict[str, Counter[bytes]] = field(default_factory=lambda: defaultdict(Counter))
+    warned: int = 0  # rows with a warning
+    shifts: list[str] = field(default_factory=list)  # of columns, since training
     forced: bool = False  # whether cells that contradict training count as missing
 
     def notes(self) -> list[str]:
@@ -111,6 +114,11 @@ class Reader:
         Columns that are copied to the output.
     force
         Decide on rows with cells that contradict training, as if these were missing.
+    strict
+        Refuse a file with warnings.
+    guard, numbers
+        What compares rows with the training rows, if the run has these values; and the clients'
+        numbers in it.
     """
 
     models: dict[str, PersonalModel]
@@ -118,6 +126,9 @@ class Reader:
     id: str | None = None
     keep: tuple[str, ...] = ()
     force: bool = False
+    strict: bool = False
+    guard: Guard | None = None
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def any(self) -> PersonalModel:
@@ -188,7 +199,7 @@ class Reader:
         labels = self.any.label_names
         scores = ["score"] if len(labels) == 2 else [f"score {label}" for label in labels]
         client = ["client"] if self.client else []
-        return ["row", *client, "decision", *scores, "chance", "rule", "problem"]
+        return ["row", *client, "decision", *scores, "chance", "rule", "problem", "warning"]
 
 
 def decide_file(
@@ -211,6 +222,10 @@ def decide_file(
         if not summary.rows:
             frame = pd.DataFrame({c: pd.Series(dtype=object) for c in columns})
             write(_decided(reader, frame, sensitive, summary))
+        summary.shifts = reader.guard.notes() if reader.guard else []
+        if reader.strict and (summary.shifts or summary.warned):
+            what = (*summary.shifts, f"{summary.warned:,} rows have a warning")[0]
+            raise InputError(f"{what}: nothing was written, as {option('strict', True)} asks.")
     return summary
 
 
@@ -241,11 +256,18 @@ def _decided(
             problem.add(cells.words(column), cells.rows)
     s = groups_of(shared, raw, sensitive, problem)
     valid = np.flatnonzero(problem.codes == 0)
-    code, chance, rule = np.full(n, -1), np.full(n, np.nan), Texts(n)
+    code, chance, rule, warning = np.full(n, -1), np.full(n, np.nan), Texts(n), Texts(n)
+    for column, cells in unknown.items():
+        warning.append(f"{column} has a value that no training row had", cells.rows)
     scores = np.full((n, len(shared.label_names)), np.nan)
     if len(valid):
         if len(valid) < n:
             frame, packed = frame.iloc[valid], packed[valid]
+        if reader.guard:
+            numbers = [reader.numbers.get(names[k], 0) for k in range(len(names))]
+            clients = Counter(np.array(numbers)[client[valid]].tolist())
+            for text, warned in reader.guard.add(frame, packed, shared.encoder, clients):
+                warning.append(text, valid[np.flatnonzero(warned)])
         rare, empty = shared.encoder.unseen(frame, packed)
         summary.rare.update(rare)
         summary.empty.update(empty)
@@ -268,6 +290,8 @@ def _decided(
     else:
         columns |= {f"score {label}": scores[:, c] for c, label in enumerate(labels)}
     columns |= {"chance": chance, "rule": rule.category(), "problem": problem.category()}
+    columns["warning"] = warning.category()
+    summary.warned += int((warning.codes > 0).sum())
     return pd.DataFrame(columns)
 
 
@@ -300,6 +324,15 @@ class Texts:
         where = where & (self.codes == 0)
         if where.any():
             self.codes[where] = self.number(text)
+
+    def append(self, text: str, where: np.ndarray) -> None:
+        """Append a text to that of these rows."""
+        words = list(self.words)
+        for code in np.unique(self.codes[where]).tolist():
+            both = f"{words[code]}; {text}" if code else text
+            rows = np.zeros(len(self.codes), bool)
+            rows[where] = True
+            self.codes[rows & (self.codes == code)] = self.number(both)
 
     def category(self) -> Any:
         return _category(self.codes, list(self.words))
@@ -398,6 +431,7 @@ def reader_of(
     key: bytes | None = None,
     keep: Sequence[str] = (),
     force: bool = False,
+    strict: bool = False,
 ) -> Reader:
     """Return a reader with one client's model, by its name, or with all and a client column."""
     names = saved.clients
@@ -413,4 +447,10 @@ def reader_of(
         saved.of_client(k, copy=False) for k in range(len(names))]  # fmt: skip
     if key is not None:
         models = [model.with_key(key) for model in models]
-    return Reader({model.name: model for model in models}, client_column, id, tuple(keep), force)
+    reference = saved.reference
+    many = reference is not None and len(reference.counts) > 1
+    return Reader(
+        {model.name: model for model in models}, client_column, id, tuple(keep), force, strict,
+        Guard(reference) if reference else None,
+        {name: k for k, name in enumerate(names)} if many else {},
+    )  # fmt: skip

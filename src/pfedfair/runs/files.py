@@ -18,6 +18,7 @@ from pfedfair._util.files import atomic, write_parquet
 from pfedfair._util.text import escape_formulas
 from pfedfair.runs import predictions
 from pfedfair.runs.card import card_of
+from pfedfair.runs.guards import Reference
 from pfedfair.runs.model import write_model
 from pfedfair.runs.shapes import SHAPES
 
@@ -40,6 +41,9 @@ def write_run(run: Run, folder: Path) -> None:
     shown = run.network.linear and federation.data.array is None
     shapes = run.shapes() if shown else None
     task, encoder = federation.table.task, federation.encoder
+    if reference := run.reference or Reference.of(federation):
+        about["reference"] = reference.to_dict(encoder)
+        tensors["reference"] = torch.from_numpy(reference.counts).to(torch.int32)
     write_model(folder, run.network, encoder, task, fitted.rules, tensors, about)
     write_parquet(folder / predictions.NAME, scores)
     if shapes is not None:

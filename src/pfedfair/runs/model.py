@@ -25,6 +25,7 @@ from pfedfair.methods import Method
 from pfedfair.models import Network
 from pfedfair.rules import Likeliest, Rule
 from pfedfair.runs.draws import key_of, of_client
+from pfedfair.runs.guards import Reference
 from pfedfair.runs.personal_model import PersonalModel, UnseenWarning
 from pfedfair.runs.predictor import Predictor
 
@@ -119,6 +120,15 @@ class Saved:
         )  # fmt: skip
 
     @property
+    def reference(self) -> Reference | None:
+        """The training rows' values; older runs do not have them."""
+        if "reference" not in self.tensors:
+            return None
+        with damage(self.folder / "run.json"):
+            about, counts = self.about["reference"], self.tensors["reference"]
+            return Reference.from_dict(about, counts, self.encoder)
+
+    @property
     def key(self) -> bytes:
         """The key of random draws; older folders and a server's do not name it."""
         if "key" in self.about or "w" not in self.tensors:
@@ -195,7 +205,7 @@ def _all(tensor: Tensor, test: Callable[[Tensor], Tensor]) -> bool:
 # The types of a card's optional fields; lists are of names.
 CARD = {"dataset": str, "sensitive_column": str, "seed": int, "key": str, "command": str,
         "sha256": str, "shared_conditional": bool, "one_model": bool, "algorithm": dict,
-        "columns": dict, "data": dict, "formats": dict,
+        "columns": dict, "data": dict, "formats": dict, "reference": dict,
         "values": dict, "bands": dict, "group_names": list, "label_names": list, "clients": list,
         "facts": list}  # fmt: skip
 

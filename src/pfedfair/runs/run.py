@@ -29,6 +29,7 @@ from pfedfair.runs import history
 from pfedfair.runs.card import card_of, columns_of, values_of
 from pfedfair.runs.draws import draw, key_of, of_client
 from pfedfair.runs.files import write_run
+from pfedfair.runs.guards import Reference
 from pfedfair.runs.model import PersonalModel
 from pfedfair.runs.predictions import Scored, StoredPredictor, draws_of, is_storable, rows_of, score
 from pfedfair.runs.predictor import Predictor, collapsed, count
@@ -130,6 +131,8 @@ class Run:
     logits
         For every client the numbers of its rows in order, their logits and random draws; None if
         rows are scored on demand.
+    reference
+        The training rows' values by column, if the run has scores in the place of rows.
     """
 
     federation: Federation
@@ -142,6 +145,7 @@ class Run:
     command: str = ""
     logits: Sequence[Scored] | None = field(default=None, repr=False)
     loaded: Loaded | None = field(default=None, repr=False)
+    reference: Reference | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"<{self._heading}>"
@@ -234,7 +238,8 @@ class Run:
         number = torch.arange(len(table.y))
         numbered = Table(number, table.y, table.s, table.task, person=table.person)
         federation = replace(self.federation, table=numbered)
-        return replace(self, federation=federation, logits=score(self.predictors, part, table))
+        reference, logits = Reference.of(self.federation), score(self.predictors, part, table)
+        return replace(self, federation=federation, logits=logits, reference=reference)
 
     @cached_property
     def collapsed(self) -> np.ndarray:
