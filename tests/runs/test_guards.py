@@ -84,11 +84,10 @@ def test_a_column_times_a_thousand_is_named_and_its_rows_are_marked(run, folder,
 
 
 def test_a_column_that_is_mostly_missing_is_named(run, folder, tmp_path):
-    frame = run.federation.data.frame.iloc[run.federation.partition.train[1]]
+    frame = run.federation.data.frame
     gone = frame.assign(b=frame["b"].where(np.arange(len(frame)) % 4 == 0))
     _, summary = decide(folder, gone, tmp_path)
-    (text,) = summary.shifts
-    assert text.startswith("'b' has moved since training")
+    (text,) = (text for text in summary.shifts if text.startswith("'b' has moved"))
     assert "missing in 75% of the rows, 0% in training" in text
 
 

@@ -61,7 +61,7 @@ def test_the_models_decisions_scores_and_rules(run, folder, rows, tmp_path, kind
     monkeypatch.setattr(reading, "ROWS", 37)
     found, summary = decide(folder, rows, tmp_path, kind, id="nr")
     model = run.personal_model("site 1")
-    assert list(found) == ["row", "nr", "decision", "score", "chance", "rule", "problem"]
+    assert list(found) == ["row", "nr", "decision", "score", "chance", "rule", "problem", "warning"]
     expected = model.predict(rows, ids=rows["nr"])
     assert (found["decision"] == expected.astype(str)).all()
     np.testing.assert_allclose(found["score"].astype(float), model.score_samples(rows), atol=1e-6)
