@@ -200,8 +200,8 @@ def infer(
 ) -> tuple[Formats, tuple[str, ...]]:
     """Infer the formats of columns from the training rows; return them and notes.
 
-    Columns in `codes` are categories. 1,037 by itself is ambiguous: it is 1037 if other columns do not
-    show decimal commas, and if the cells of the file are separated by commas.
+    Columns in `codes` are categories. 1,037 by itself is ambiguous: it is 1037 if other columns
+    do not show decimal commas, and if the cells of the file are separated by commas.
     """
     words: dict[str, pa.Array] = {}
     found: dict[str, Format] = {}
