@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -40,6 +40,8 @@ DATE = {
     "dmy": r"(?P<d>\d{1,2})(?P<mark>[-/.])(?P<m>\d{1,2})(?P=mark)(?P<y>\d{4})",
     "mdy": r"(?P<m>\d{1,2})(?P<mark>[-/])(?P<d>\d{1,2})(?P=mark)(?P<y>\d{4})",
 }
+ISO = "ymd"
+EXAMPLE = {"ymd": "2024-12-31", "dmy": "31.12.2024", "mdy": "12/31/2024"}
 TIME = r"(?:[ T](?P<time>\d.*))?"
 ZONE = re.compile(r"(\d:\d\d\S*?) ?(?:[zZ]|[+-]\d\d(?::?\d\d)?)$")
 SAMPLE = 1000  # words that are examined for dates
@@ -65,7 +67,11 @@ class NumberFormat:
     decimal: str = "."
     thousands: str = ""
     missing: tuple[str, ...] = ()
-    what: ClassVar[str] = "number"
+
+    @property
+    def what(self) -> str:
+        """What cells are, with an example."""
+        return f"number like 1{self.thousands}234{self.decimal}5"
 
     @cached_property
     def pattern(self) -> str:
@@ -123,9 +129,13 @@ class NumberFormat:
 class DateFormat:
     """Dates whose day, month and year have this `order`; see `NumberFormat` for `missing`."""
 
-    order: str = "ymd"
+    order: str = ISO
     missing: tuple[str, ...] = ()
-    what: ClassVar[str] = "date"
+
+    @property
+    def what(self) -> str:
+        """What cells are, with an example."""
+        return f"date like {EXAMPLE[self.order]}"
 
     def read(self, column: pd.Series[Any]) -> Read:
         """Return the local times of a column, NaT for a missing value."""
@@ -134,7 +144,10 @@ class DateFormat:
             return Read(column.dt.tz_localize(None), none)
         words = texts(column)
         codes, seen = pd.factorize(pd.Series(words.to_pandas(), dtype=object))
-        found = _times([*seen, np.nan], self.order).take(codes).array  # -1 is the last
+        times = _times([*seen, np.nan], self.order)
+        if self.order != ISO:  # which has one meaning in every table
+            times = times.fillna(_times([*seen, np.nan], ISO))
+        found = times.take(codes).array  # -1 is the last
         odd = pd.isna(found) & _present(words, self.missing)
         return Read(pd.Series(found, index=column.index, name=column.name), np.asarray(odd))
 
@@ -253,9 +266,9 @@ def _notes(formats: Mapping[str, Format], words: Mapping[str, pa.Array]) -> Iter
         marked = [c for c, f in numbers.items() if f.thousands == mark and _has(words[c], mark)]
         if marked:
             yield f"'{mark}' marks thousands, 1{mark}234 is 1234, in {_listed(marked)}."
-    for order, example in (("dmy", "31.12.2024"), ("mdy", "12/31/2024")):
+    for order, example in EXAMPLE.items():
         dates = [c for c, f in formats.items() if f == DateFormat(order)]
-        if dates:
+        if dates and order != ISO:
             yield f"Dates are written as {example} in {_listed(dates)}."
 
 

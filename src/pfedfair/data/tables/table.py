@@ -140,7 +140,8 @@ def to_dataset(frame: pd.DataFrame, options: TableOptions, part: bool = False) -
         notes.append(_bands_words(cuts, s, group_names))
     fit = slice(None) if held is None else ~held
     protected = _protected(frame[fit], y[fit], s[fit], attributes, cuts, missing.way == GROUP)
-    counts = {c: int(cells.rows.sum()) for c, cells in odd.items()}
+    used = rows[rows < len(raw)]
+    counts = {c: int(cells.rows[used].sum()) for c, cells in odd.items()}
     found = sort_out(frame[fit], inputs, options.categorical, options.keep, protected, part, counts)
     aware = not set(attributes) & set(options.drop)
     if not aware:
