@@ -18,7 +18,7 @@ from pfedfair.data.tables import bands
 from pfedfair.data.tables.arrays import COLUMN
 from pfedfair.data.tables.cells import canonical, factor, written
 from pfedfair.data.tables.dates import base_of
-from pfedfair.data.tables.formats import NumberFormat
+from pfedfair.data.tables.formats import NumberFormat, Odd
 from pfedfair.data.tables.reading import TableFile, open_table
 from pfedfair.data.tables.sink import sink
 from pfedfair.runs import draws
@@ -71,12 +71,18 @@ class Summary:
             texts.append(f"{rows}: {'; '.join(named)}. The column 'problem' says which.")
         return texts
 
+    def count(self, counter: Counter[str], column: str, cells: Odd) -> None:
+        """Count cells that contradict training, and keep an example."""
+        counter[column] += int(cells.rows.sum())
+        self.examples.setdefault(column, cells.words(column))
+
     def check(self) -> None:
         """Refuse a file that contradicts the training rows in more than a few cells."""
-        for column, n in (self.odd + self.unknown).items():
-            share = ODD_SHARE if column in self.odd else UNKNOWN_SHARE
-            many = n == self.odd[column] == self.rows or (n >= ODD_CELLS and n > share * self.rows)
-            if many and not self.forced:
+        counted = [(column, n, ODD_SHARE) for column, n in self.odd.items()]
+        counted += [(column, n, UNKNOWN_SHARE) for column, n in self.unknown.items()]
+        for column, n, share in counted:
+            every = column in self.odd and n == self.rows  # also of a few rows
+            if not self.forced and (every or (n >= ODD_CELLS and n > share * self.rows)):
                 raise InputError(
                     f"{self.examples[column]}, and so are {n:,} of {self.rows:,} cells: write them "
                     f"as in training, or say {option('force', True)} to take them as missing "
@@ -213,10 +219,9 @@ def decide_file(
     needed, plain = reader.inputs()
     columns = [*needed, *sensitive, *([reader.client] if reader.client else []), *reader.copied]
     summary = Summary(forced=reader.force)
+    numbers = plain - {*sensitive, *reader.copied, reader.client}
     with sink(output) as write:
-        for frame in table.parts(
-            columns, plain - {*sensitive, *reader.copied, reader.client}, on_part
-        ):
+        for frame in table.parts(columns, numbers, on_part):
             write(_decided(reader, frame, sensitive, summary))
             summary.check()
         if not summary.rows:
@@ -236,29 +241,20 @@ def _decided(
     n, shared = len(frame), reader.any
     copy = {c: _copied(frame[c]) for c in reader.copied}
     raw, (frame, packed, odd, unknown) = frame, shared.read(frame)
-    names, problem = list(reader.models), Texts(n)
-    client = np.zeros(n, dtype=np.int64)
-    if reader.client:
-        codes, words = factor(raw[reader.client])
-        names, client = [*words, ""], codes % (len(words) + 1)  # -1 is the last, ""
-        names = [reader.client_of.get(word, word) for word in names]
-        for k in np.flatnonzero(np.bincount(client, minlength=1)).tolist():
-            if names[k] not in reader.models:
-                why = f"the run has no client '{shorten(names[k])}'" if names[k] else ""
-                problem.add(why or f"{reader.client} is empty", client == k)
+    problem, warning = Texts(n), Texts(n)
+    names, client = _clients_of(reader, raw, problem)
     if reader.id:
         problem.add(f"{reader.id} is empty", factor(raw[reader.id])[0] < 0)
-    for column, cells in (odd | unknown).items():
-        count = summary.odd if column in odd else summary.unknown
-        count[column] += int(cells.rows.sum())
-        summary.examples.setdefault(column, cells.words(column))
-        if column in odd and not reader.force:
+    for column, cells in odd.items():
+        summary.count(summary.odd, column, cells)
+        if not reader.force:
             problem.add(cells.words(column), cells.rows)
+    for column, cells in unknown.items():
+        summary.count(summary.unknown, column, cells)
+        warning.append(f"{column} has a value that no training row had", cells.rows)
     s = groups_of(shared, raw, sensitive, problem)
     valid = np.flatnonzero(problem.codes == 0)
-    code, chance, rule, warning = np.full(n, -1), np.full(n, np.nan), Texts(n), Texts(n)
-    for column, cells in unknown.items():
-        warning.append(f"{column} has a value that no training row had", cells.rows)
+    code, chance, rule = np.full(n, -1), np.full(n, np.nan), Texts(n)
     scores = np.full((n, len(shared.label_names)), np.nan)
     if len(valid):
         if len(valid) < n:
@@ -293,6 +289,20 @@ def _decided(
     columns["warning"] = warning.category()
     summary.warned += int((warning.codes > 0).sum())
     return pd.DataFrame(columns)
+
+
+def _clients_of(reader: Reader, rows: pd.DataFrame, problem: Texts) -> tuple[list[str], np.ndarray]:
+    """Return the clients' names, and the number of each row's; note unknown ones as problems."""
+    if not reader.client:
+        return list(reader.models), np.zeros(len(rows), dtype=np.int64)
+    codes, words = factor(rows[reader.client])
+    client = codes % (len(words) + 1)  # -1 is the last, ""
+    names = [reader.client_of.get(word, word) for word in [*words, ""]]
+    for k in np.flatnonzero(np.bincount(client, minlength=1)).tolist():
+        if names[k] not in reader.models:
+            why = f"the run has no client '{shorten(names[k])}'" if names[k] else ""
+            problem.add(why or f"{reader.client} is empty", client == k)
+    return names, client
 
 
 def _copied(column: pd.Series[Any]) -> pd.Series[Any]:
