@@ -49,7 +49,17 @@ def test_predict_writes_a_row_for_each_and_says_what_is_wrong(pfedfair, first, t
     assert "2 rows have no decision: sex is empty (1); sex is 'x', not f or m (1)" in text
     assert "Saved to out.csv: 260 rows" in text
     found = pd.read_csv("out.csv", dtype={"nr": str})
-    assert list(found) == ["row", "nr", "a", "decision", "score", "chance", "rule", "problem"]
+    assert list(found) == [
+        "row",
+        "nr",
+        "a",
+        "decision",
+        "score",
+        "chance",
+        "rule",
+        "problem",
+        "warning",
+    ]
     assert list(found["nr"]) == list(frame["nr"])
     np.testing.assert_allclose(found["a"], frame["a"])
     rest = frame.iloc[2:]
