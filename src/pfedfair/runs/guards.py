@@ -174,7 +174,7 @@ class Guard:
 
 
 def stability(expected: Sequence[float] | np.ndarray, found: np.ndarray) -> tuple[float, float]:
-    """Return the population stability index of counts, and what chance alone leads to expect.
+    """Return the population stability index of counts, and what chance leads to expect.
 
     Rare positions count as one, and half a row more is counted everywhere.
 
