@@ -41,7 +41,7 @@ DATE = {
     "mdy": r"(?P<m>\d{1,2})(?P<mark>[-/])(?P<d>\d{1,2})(?P=mark)(?P<y>\d{4})",
 }
 TIME = r"(?:[ T](?P<time>\d.*))?"
-ZONE = re.compile(r"(\d:\d\d\S*?) ?(?:[zZ]|[+-]\d\d(?::?\d\d)?)$")
+ZONE = re.compile(r"([ T]\d\d?(?::\S*?)?) ?(?:[zZ]|[+-]\d\d(?::?\d\d)?)$")
 SAMPLE = 1000  # words that are examined for dates
 
 
@@ -131,6 +131,8 @@ class DateFormat:
         """Return the local times of a column, NaT for a missing value."""
         none = np.zeros(len(column), bool)
         if pd.api.types.is_datetime64_any_dtype(column):
+            if isinstance(column.dtype, pd.ArrowDtype):
+                column = _unwrapped(column)
             return Read(column.dt.tz_localize(None), none)
         words = texts(column)
         codes, seen = pd.factorize(pd.Series(words.to_pandas(), dtype=object))
@@ -317,6 +319,12 @@ def _is_read(column: pd.Series[Any], format: Format) -> bool:
     return pd.api.types.is_datetime64_dtype(column)
 
 
+def _unwrapped(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return times that Arrow holds as those of pandas."""
+    found = pa.array(column).to_pandas().array
+    return pd.Series(pd.to_datetime(found), index=column.index, name=column.name)
+
+
 def _present(words: pa.Array, missing: Collection[str] = ()) -> np.ndarray:
     """Whether words are values, and not missing."""
     values = pa.array([*MISSING, *missing], pa.string())
@@ -385,7 +393,7 @@ def _date_order(words: pa.Array) -> str:
         if is_dotted or ((first > 12).any() and (second <= 12).all()):
             return "dmy" if _times(sample, "dmy").notna().sum() >= least else ""
         if (second > 12).any() and (first <= 12).all():
-            return "mdy"
+            return "mdy" if _times(sample, "mdy").notna().sum() >= least else ""
         return "ambiguous" if max(first.max(), second.max()) <= 12 else ""
     return ""
 
