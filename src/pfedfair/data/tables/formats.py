@@ -265,12 +265,16 @@ def _has(words: pa.Array, mark: str) -> bool:
     return bool(pc.any(pc.match_substring(words, mark)).as_py())
 
 
-def typed(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return a table with the numbers and dates that its own cells show; and notes."""
+def typed(frame: pd.DataFrame, codes: Collection[str] = ()) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return a table with the numbers and dates that its own cells show; and notes.
+
+    Other words among these are missing values, but columns of `codes` with such stay as they are.
+    """
     formats, notes = infer(
         frame, list(map(str, frame)), separator=frame.attrs.get("separator", ",")
     )
-    return formats.convert(frame)[0], notes
+    found, odd = formats.convert(frame)
+    return found.assign(**{c: frame[c] for c in odd if c in codes}), notes
 
 
 def with_missing_words(formats: Formats, frame: pd.DataFrame, odd: Mapping[str, Odd]) -> Formats:
