@@ -20,7 +20,7 @@ class Natural(NamedTuple):
     label: str
     sensitive: str
     client: str
-    options: dict[str, object] = {}
+    options: dict[str, object]
     rows: int | None = None  # of those, a sample; all if left out
     formats: tuple[str, ...] = ("csv", "parquet", "xlsx")
 
@@ -35,7 +35,7 @@ NATURAL = {
                      {"unknown": "Unknown", "merge_groups": True}, 12_000),
     "vote": Natural("vote-51-states.parquet", "votetrump", "racef", "state",
                     {"merge_groups": True}, 12_000),
-    "benefits": Natural("benefits-51-states.parquet", "ui", "sex", "state"),
+    "benefits": Natural("benefits-51-states.parquet", "ui", "sex", "state", {}),
 }  # fmt: skip
 
 

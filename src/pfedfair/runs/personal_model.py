@@ -17,7 +17,14 @@ from pfedfair.data.tables.aliases import has_sensitive, select_sensitive
 from pfedfair.data.tables.bands import cut
 from pfedfair.data.tables.cells import DECIMAL, WHOLE, canonical
 from pfedfair.data.tables.dates import base_of
-from pfedfair.data.tables.formats import DateFormat, Formats, Odd, of_other_kinds, refuse
+from pfedfair.data.tables.formats import (
+    DateFormat,
+    Formats,
+    Odd,
+    doubtful,
+    of_other_kinds,
+    refuse,
+)
 from pfedfair.data.tables.missing_groups import NAME
 from pfedfair.data.task import Task, outputs
 from pfedfair.models import probabilities
@@ -224,6 +231,9 @@ class PersonalModel:
             raise InputError(f"The rows have more than one column '{twice[0]}': rename one.")
         hiding = [c for c in self.date_parts if c in rows]  # they are called like a part of a date
         (frame, odd), unknown = self.input_formats.convert(rows.drop(columns=hiding)), {}
+        if doubts := doubtful(self.input_formats, rows, odd):
+            frame = frame.assign(**{c: frame[c].mask(cells.rows) for c, cells in doubts.items()})
+            odd |= {c: cells.joined(odd.get(c)) for c, cells in doubts.items()}
         packed = self.encoder.pack(frame)
         for name, cells, known in self.encoder.unknown(frame, packed):
             if name not in frame:  # a part of a date

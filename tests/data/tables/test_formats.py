@@ -7,7 +7,7 @@ import pytest
 
 import pfedfair as pff
 from pfedfair.data.tables.cells import factor
-from pfedfair.data.tables.formats import DateFormat, infer
+from pfedfair.data.tables.formats import DateFormat, NumberFormat, doubtful, infer
 
 DAYS = [(1 + k % 12, 1 + k % 28) for k in range(200)]
 
@@ -101,3 +101,39 @@ def test_clients_are_called_as_in_the_table(names, tested):
     data = pff.from_frame(frame, "y", "s", **test)
     part = pff.partition.by_column("site", min_rows=1).split(data, 0)
     assert set(part.names) == set(names)
+
+
+@pytest.mark.parametrize("order", ["%d.%m.%Y", "%m/%d/%Y"])
+def test_typed_dates_are_read_whatever_text_training_had(order):
+    """Excel and Parquet yield dates and times as objects, perhaps among texts."""
+    days = pd.Series(pd.date_range("2024-01-01", periods=40))
+    text = days.dt.strftime(order)
+    formats, _ = infer(pd.DataFrame({"k": text}), ["k"])
+    mixed = days.astype(object).where(days.dt.day % 2 == 0, text)
+    for cells in (days, days.astype(object), days.dt.date, mixed):
+        found, odd = formats.convert(pd.DataFrame({"k": cells}))
+        assert not odd
+        assert (found["k"] == days).all()
+    assert formats.convert(pd.DataFrame({"k": days.dt.strftime("%Y-%m-%d")}))[1]
+    gap = pd.Series([days[0].date(), None, "unknown"], dtype=object)
+    found, odd = formats.convert(pd.DataFrame({"k": gap}))
+    assert found["k"].isna().tolist() == [False, True, True]
+    assert odd["k"].rows.tolist() == [False, False, True]
+
+
+def test_a_cell_of_the_other_notation_makes_marks_doubtful():
+    trained = pd.DataFrame(
+        {"k": ["1.037,5", "2.450,25", "12,5"] * 9, "n": ["1.200", "950"] + [""] * 25}
+    )
+    formats, _ = infer(trained, ["k", "n"])
+    assert formats.columns["n"] == NumberFormat(",", ".")
+    new = pd.DataFrame({"k": ["0.25", "1.125", "7", "1.000,5"], "n": ["1.300", "7", "", "2.000"]})
+    _, odd = formats.convert(new)
+    assert list(odd) == ["k"]
+    found = doubtful(formats, new, odd)
+    assert found["k"].rows.tolist() == [False, True, False, True]
+    assert found["n"].rows.tolist() == [True, False, False, True]
+    assert "may be no number with '.' between thousands" in found["n"].words("n")
+    assert found["k"].joined(odd["k"]).word == "0.25"
+    unclear = pd.DataFrame({"k": ["n/k", "1.125", "7"], "n": ["1.300", "7", ""]})
+    assert doubtful(formats, unclear, formats.convert(unclear)[1]) == {}

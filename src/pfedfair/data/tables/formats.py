@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -136,7 +137,13 @@ class DateFormat:
             return Read(column.dt.tz_localize(None), none)
         words = texts(column)
         codes, seen = pd.factorize(pd.Series(words.to_pandas(), dtype=object))
-        found = _times([*seen, np.nan], self.order).take(codes).array  # -1 is the last
+        times = _times([*seen, np.nan], self.order)
+        if self.order != "ymd" and column.dtype == object:  # typed dates, perhaps among texts
+            is_typed = column.map(lambda cell: isinstance(cell, date)).to_numpy(bool)
+            typed = np.unique(codes[is_typed])
+            times = times.astype("datetime64[us]")
+            times[typed[typed >= 0]] = _times(seen[typed[typed >= 0]], "ymd").to_numpy()
+        found = times.take(codes).array  # -1 is the last
         odd = pd.isna(found) & _present(words, self.missing)
         return Read(pd.Series(found, index=column.index, name=column.name), np.asarray(odd))
 
@@ -154,6 +161,10 @@ class Odd(NamedTuple):
     def words(self, column: str) -> str:
         """Describe a cell."""
         return f"{column} is '{shorten(self.word)}', {self.why} as in training"
+
+    def joined(self, other: Odd | None) -> Odd:
+        """Return these cells and others of the same column, described by the others."""
+        return self if other is None else other._replace(rows=self.rows | other.rows)
 
 
 @dataclass(frozen=True)
@@ -300,6 +311,34 @@ def of_other_kinds(column: pd.Series[Any], rows: np.ndarray, known: Collection[s
     found = np.zeros(len(column), bool)
     found[np.flatnonzero(rows)[is_odd]] = True
     return Odd(found, words[codes[is_odd.argmax()]], f"not {' or '.join(sorted(kinds))}")
+
+
+def doubtful(formats: Formats, frame: pd.DataFrame, odd: Mapping[str, Odd]) -> dict[str, Odd]:
+    """Return the cells that an `odd` one makes doubtful: beside 10,5 the word 1,037 may be 1.037.
+
+    Where commas are decimal in one cell, those of other cells need not mark thousands; so for
+    points.
+    """
+    numbers = {c: f for c, f in formats.columns.items() if isinstance(f, NumberFormat)}
+    decimal = {mark for c in odd if c in numbers
+               if (mark := _other_decimal(numbers[c], texts(frame[c][odd[c].rows])))}  # fmt: skip
+    found = {}
+    for name, format in numbers.items():
+        if format.thousands in decimal and name in frame and not is_number(frame[name]):
+            cells = texts(frame[name])
+            rows = _flags(pc.match_substring(cells, format.thousands)) & format.matches(cells)
+            if rows.any():
+                word = cells[int(rows.argmax())].as_py()
+                why = f"which may be no number with '{format.thousands}' between thousands"
+                found[name] = Odd(rows, word, why)
+    return found
+
+
+def _other_decimal(format: NumberFormat, words: pa.Array) -> str:
+    """Return the decimal mark that words show, if it is not that of a format, or ""."""
+    own, other = format.decimal, "." if format.decimal == "," else ","
+    shown = NumberFormat(other, own).matches(words) & ~NumberFormat(own, other).matches(words)
+    return other if shown.any() else ""
 
 
 def refuse(odd: Mapping[str, Odd], rows: int, what: str = "The rows") -> None:
