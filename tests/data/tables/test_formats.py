@@ -137,3 +137,16 @@ def test_a_cell_of_the_other_notation_makes_marks_doubtful():
     assert found["k"].joined(odd["k"]).word == "0.25"
     unclear = pd.DataFrame({"k": ["n/k", "1.125", "7"], "n": ["1.300", "7", ""]})
     assert doubtful(formats, unclear, formats.convert(unclear)[1]) == {}
+
+
+@pytest.mark.parametrize(("order", "other"), [("%d/%m/%Y", "%m/%d/%Y"), ("%m/%d/%Y", "%d/%m/%Y")])
+def test_a_date_of_the_other_order_makes_others_doubtful(order, other):
+    days = pd.Series(pd.date_range("2024-01-01", periods=60))
+    formats, _ = infer(pd.DataFrame({"k": days.dt.strftime(order)}), ["k"])
+    new = pd.to_datetime(pd.Series(["2024-12-25", "2024-12-05"]))
+    rows = pd.DataFrame({"k": [*new.dt.strftime(other), None]})
+    _, odd = formats.convert(rows)
+    assert odd["k"].rows.tolist() == [True, False, False]
+    assert doubtful(formats, rows, odd)["k"].rows.tolist() == [True, True, False]
+    rows = pd.DataFrame({"k": [*new.dt.strftime(order), "n/k"]})
+    assert doubtful(formats, rows, formats.convert(rows)[1]) == {}

@@ -41,6 +41,7 @@ DATE = {
     "dmy": r"(?P<d>\d{1,2})(?P<mark>[-/.])(?P<m>\d{1,2})(?P=mark)(?P<y>\d{4})",
     "mdy": r"(?P<m>\d{1,2})(?P<mark>[-/])(?P<d>\d{1,2})(?P=mark)(?P<y>\d{4})",
 }
+SWAPPED = {"dmy": "mdy", "mdy": "dmy"}
 TIME = r"(?:[ T](?P<time>\d.*))?"
 ZONE = re.compile(r"([ T]\d\d?(?::\S*?)?) ?(?:[zZ]|[+-]\d\d(?::?\d\d)?)$")
 SAMPLE = 1000  # words that are examined for dates
@@ -317,7 +318,7 @@ def doubtful(formats: Formats, frame: pd.DataFrame, odd: Mapping[str, Odd]) -> d
     """Return the cells that an `odd` one makes doubtful: beside 10,5 the word 1,037 may be 1.037.
 
     Where commas are decimal in one cell, those of other cells need not mark thousands; so for
-    points.
+    points. Beside 25/12/2024 the date 05/12/2024 need not be of May.
     """
     numbers = {c: f for c, f in formats.columns.items() if isinstance(f, NumberFormat)}
     decimal = {mark for c in odd if c in numbers
@@ -331,6 +332,12 @@ def doubtful(formats: Formats, frame: pd.DataFrame, odd: Mapping[str, Odd]) -> d
                 word = cells[int(rows.argmax())].as_py()
                 why = f"which may be no number with '{format.thousands}' between thousands"
                 found[name] = Odd(rows, word, why)
+    for name in odd:
+        order = SWAPPED.get(getattr(formats.columns[name], "order", ""))
+        if order and _times(texts(frame[name][odd[name].rows]).to_pylist(), order).notna().any():
+            times = _times(texts(frame[name]).to_pylist(), order)
+            word = str(frame[name].iloc[int(times.notna().argmax())]).strip()
+            found[name] = Odd(times.notna().to_numpy(), word, "which may be no date")
     return found
 
 
