@@ -214,7 +214,7 @@ def infer(
 ) -> tuple[Formats, tuple[str, ...]]:
     """Infer the formats of columns from the training rows; return them and notes.
 
-    Columns in `codes` are categories. 1,037 alone is ambiguous: it is 1037 if other columns do not
+    Columns in `codes` are categories. 1,037 is ambiguous: it is 1037 if other columns do not
     show decimal commas, and if the cells of the file are separated by commas.
     """
     words: dict[str, pa.Array] = {}
