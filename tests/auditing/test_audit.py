@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 
 import pfedfair as pff
+from pfedfair.auditing import rows
 from pfedfair.studies import words
 
 ROLES = {"label": "hired", "prediction": "model", "sensitive": "sex"}
@@ -322,3 +323,27 @@ def test_many_clients_are_shown_by_their_gaps():
     assert (len(every.frame), every.detail) == (40, True)
     assert list(every.frame["client"]) == [str(k) for k in range(40)]
     assert shown.frame["ddp_low"].min() >= every.frame["ddp_low"].median()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_words_among_codes_are_groups_labels_and_clients_in_files_too(tmp_path, ending):
+    n = 300
+    frame = pd.DataFrame({
+        "s": ["X" if k % 30 == 0 else str(1 + k % 2) for k in range(n)],
+        "site": ["HQ" if k % 40 == 0 else str(5 + k % 3) for k in range(n)],
+        "y": ["none" if k % 50 == 0 else str(k % 2) for k in range(n)],
+        "score": [str(k / 1000) if k else "n/k" for k in range(n)],
+    })  # fmt: skip
+    frame["p"] = frame["y"]
+    path = tmp_path / f"decisions{ending}"
+    if ending == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path)
+    columns = {"label": "y", "prediction": "p", "sensitive": ["s"], "client": "site"}
+    _, found = rows.read(path, columns | {"score": "score", "against": None})
+    assert found.groups == ("1", "2", "X")
+    assert found.clients == ("5", "6", "7", "HQ")
+    assert found.labels == ("0", "1", "none")
+    assert len(found.y) == n
+    assert np.isnan(found.score).sum() == 1

@@ -245,3 +245,17 @@ def test_a_newcomer_with_a_clients_rows_gets_nearly_its_rule(run, folder):
         probe = pd.concat([rows, people((2000,), seed=5)])
         same = model.decide(probe, probe["sex"], 0) == own.decide(probe, probe["sex"], 0)
         assert same.mean() > 0.9
+
+
+def test_bands_of_a_run_are_those_of_a_new_client_too(tmp_path):
+    """Its saved model cuts new rows' numbers, with decimal commas as in training."""
+    frame = people((300, 300), seed=1)
+    frame["age"] = [f"{20 + k % 50},5" for k in range(len(frame))]
+    data = pff.from_frame(frame, "hired", "age", drop=["site"], bands={"age": [40.0]})
+    federation = data.federate(pff.partition.by_column("site"))
+    pff.train(federation, pff.methods.Transport(**OPTIONS)).save(tmp_path / "run")
+    made = newcomer.personalise(tmp_path / "run", frame, out=tmp_path / "new")
+    read = pff.load_model(tmp_path / "new", "newcomer")
+    assert (read.predict(frame) == made.predict(frame)).all()
+    typed = frame.assign(age=frame["age"].str.replace(",", ".").astype(float))
+    assert (read.predict(typed) == made.predict(frame)).all()

@@ -47,9 +47,13 @@ def read(
     table: pd.DataFrame | str | Path, columns: Mapping[str, Any], positive: Any = None
 ) -> tuple[pd.DataFrame, Rows]:
     """Read a table, and encode the columns of an audit by their roles."""
-    frame = read_typed(Path(table)) if isinstance(table, str | Path) else table
-    frame = frame.rename(columns=str).reset_index(drop=True)
     attributes, score = columns["sensitive"], columns["score"]
+    if isinstance(table, str | Path):
+        named = {*attributes, *(columns[role] for role in columns if role != "sensitive")}
+        frame = read_typed(Path(table), named - {score, None})
+    else:
+        frame = table
+    frame = frame.rename(columns=str).reset_index(drop=True)
     roles = {"the label": columns["label"], "the prediction": columns["prediction"],
              "the second prediction": columns["against"], "the client": columns["client"],
              "the score": score}  # fmt: skip
@@ -59,8 +63,8 @@ def read(
         has_column(column, frame.columns, f"for {what.partition(' (')[0]}")
         if frame.columns.tolist().count(column) > 1:
             raise InputError(f"The table has more than one column '{column}': rename one.")
-    named = [*(c for c in roles.values() if c is not None), *attributes]
-    twice = [column for column in named if named.count(column) > 1]
+    every = [*(c for c in roles.values() if c is not None), *attributes]
+    twice = [column for column in every if every.count(column) > 1]
     if twice:
         raise InputError(f"Column '{twice[0]}' is named twice: every role has its own column.")
     if not len(frame):

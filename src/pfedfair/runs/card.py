@@ -60,7 +60,7 @@ def columns_of(federation: Federation) -> dict[str, Any]:
     numbers, categories = getattr(encoder, "names", ([], []))
     client = federation.partition.column or data.client
     sensitive = data.sensitive_column.split(",")
-    taken = {base_of(name)[0] for name in (*numbers, *categories)}
+    taken = {*numbers, *categories, *(base_of(name)[0] for name in (*numbers, *categories))}
     why = {column: data.excluded.get(column, "is not an input") for column in map(str, data.frame)
            if column not in {*taken, *sensitive, data.label_column, client}}  # fmt: skip
     return {

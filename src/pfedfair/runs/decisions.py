@@ -17,7 +17,6 @@ from pfedfair._util.errors import InputError, has_column, listed, option, shorte
 from pfedfair.data.tables import bands
 from pfedfair.data.tables.arrays import COLUMN
 from pfedfair.data.tables.cells import canonical, factor, written
-from pfedfair.data.tables.dates import base_of
 from pfedfair.data.tables.formats import NumberFormat, Odd
 from pfedfair.data.tables.reading import TableFile, open_table
 from pfedfair.data.tables.sink import sink
@@ -162,9 +161,8 @@ class Reader:
                 raise InputError("The model takes images: no table has its inputs.")
             return [COLUMN], set()
         numbers, categories = names
-        formats = self.any.input_formats.columns
-        columns = [name if name in formats or base_of(name)[0] not in formats else base_of(name)[0]
-                   for name in (*numbers, *categories)]  # fmt: skip
+        formats, parts = self.any.input_formats.columns, self.any.date_parts
+        columns = [parts.get(name, name) for name in (*numbers, *categories)]
         return list(dict.fromkeys(columns)), {c for c, f in formats.items() if f == NumberFormat()}
 
     def open(self, path: Path) -> Opened:
@@ -405,7 +403,7 @@ def groups_of(
     called = model.sensitive_column.split(",")
     for k, column in enumerate(columns):
         edges = model.bands[k] if k < len(model.bands) else ()
-        format = model.formats.columns.get(called[k])
+        format = model.input_formats.columns.get(called[k])
         codes, words = factor(frame[column])
         missing[column] = codes < 0
         codes, words = codes % (len(words) + 1), [*words, ""]  # -1 is the last

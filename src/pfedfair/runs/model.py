@@ -116,7 +116,7 @@ class Saved:
             tuple(about["group_names"]), tuple(about["label_names"]),
             about.get("sensitive_column", ""), about.get("values", {}), name,
             list_edges(about.get("bands", {}), about.get("sensitive_column", "")),
-            Formats.from_dict(about.get("formats", {})),
+            Formats.from_dict(about["formats"]) if "formats" in about else None,
         )  # fmt: skip
 
     @property

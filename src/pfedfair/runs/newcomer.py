@@ -19,8 +19,8 @@ from pfedfair.runs import draws
 from pfedfair.runs.model import PersonalModel, read_model, write_model
 
 # The fields of the run's card that a new client's card has.
-FROM_RUN = ("dataset", "group_names", "label_names", "sensitive_column", "positive", "columns",
-        "formats", "values", "seed", "data", "versions")  # fmt: skip
+FROM_RUN = ("dataset", "group_names", "label_names", "sensitive_column", "bands", "positive",
+            "columns", "formats", "values", "seed", "data", "versions")  # fmt: skip
 
 
 def personalise(

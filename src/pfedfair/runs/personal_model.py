@@ -17,7 +17,14 @@ from pfedfair.data.tables.aliases import has_sensitive, select_sensitive
 from pfedfair.data.tables.bands import cut
 from pfedfair.data.tables.cells import DECIMAL, WHOLE, canonical
 from pfedfair.data.tables.dates import base_of
-from pfedfair.data.tables.formats import DateFormat, Formats, Odd, of_other_kinds, refuse
+from pfedfair.data.tables.formats import (
+    DateFormat,
+    Formats,
+    Odd,
+    doubtful,
+    of_other_kinds,
+    refuse,
+)
 from pfedfair.data.tables.missing_groups import NAME
 from pfedfair.data.task import Task, outputs
 from pfedfair.models import probabilities
@@ -77,7 +84,8 @@ class PersonalModel:
     seen: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
     bands: tuple[tuple[float, ...], ...] = ()  # of each sensitive number, see `bands.list_edges`
-    formats: Formats = field(default_factory=Formats)  # of the training rows' numbers and dates
+    # Of the training rows' numbers and dates; None for a server's run, and an older one.
+    formats: Formats | None = None
 
     def with_key(self, key: bytes) -> Self:
         """Return the model with random draws from another key."""
@@ -221,7 +229,11 @@ class PersonalModel:
         twice = rows.columns[rows.columns.duplicated()]
         if len(twice):
             raise InputError(f"The rows have more than one column '{twice[0]}': rename one.")
-        (frame, odd), unknown = self.input_formats.convert(rows), {}
+        hiding = [c for c in self.date_parts if c in rows]  # they are called like a part of a date
+        (frame, odd), unknown = self.input_formats.convert(rows.drop(columns=hiding)), {}
+        if doubts := doubtful(self.input_formats, rows, odd):
+            frame = frame.assign(**{c: frame[c].mask(cells.rows) for c, cells in doubts.items()})
+            odd |= {c: cells.joined(odd.get(c)) for c, cells in doubts.items()}
         packed = self.encoder.pack(frame)
         for name, cells, known in self.encoder.unknown(frame, packed):
             if name not in frame:  # a part of a date
@@ -234,13 +246,25 @@ class PersonalModel:
         return Read(frame, packed, odd, unknown)
 
     @cached_property
+    def date_parts(self) -> dict[str, str]:
+        """The inputs that are parts of dates, and their columns.
+
+        A column may be called like a part, such as "pay (hour)". Without formats it counts as one.
+        """
+        numbers, categories = getattr(self.encoder, "names", ((), ()))
+        named = {c: base_of(c)[0] for c in (*numbers, *categories) if base_of(c)[1]}
+        if self.formats is None:
+            return named
+        dates = {c for c, one in self.formats.columns.items() if isinstance(one, DateFormat)}
+        return {c: base for c, base in named.items() if base in dates}
+
+    @cached_property
     def input_formats(self) -> Formats:
         """The formats of the inputs; those of older runs, and of typed data sets, are the usual."""
-        numbers, categories = getattr(self.encoder, "names", ((), ()))
-        given = self.formats.columns
-        parts = [base_of(c)[0] for c in (*numbers, *categories) if base_of(c)[1]]
-        dates = [c for c in parts if c not in given or isinstance(given[c], DateFormat)]
-        usual = Formats.usual((c for c in numbers if not base_of(c)[1] or c in given), dates)
+        numbers, _ = getattr(self.encoder, "names", ((), ()))
+        given = {} if self.formats is None else self.formats.columns
+        parts = self.date_parts
+        usual = Formats.usual((c for c in numbers if c not in parts), parts.values())
         return Formats({**usual.columns, **given})
 
     @cached_property
@@ -268,7 +292,7 @@ class PersonalModel:
         called = self.sensitive_column.split(",")
         for name, edges, of in zip(list(columns), self.bands, called, strict=False):
             if edges:
-                format = self.formats.columns.get(of)
+                format = self.input_formats.columns.get(of)
                 bands = cut(columns[name], edges, "sensitive_features", format)
                 columns[name] = bands.astype(object)
         texts = [columns[name].map(lambda v: canonical(v) or "").to_numpy(object)

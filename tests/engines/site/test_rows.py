@@ -10,6 +10,7 @@ import pytest
 import made_faces
 import pfedfair as pff
 from made_people import people
+from pfedfair.data.tables.basis import MISSING
 from pfedfair.data.tables.options import TableOptions
 from pfedfair.data.tables.piecewise import Numbers
 from pfedfair.engines.site.rows import federate_site, make_plan, read_site
@@ -198,3 +199,20 @@ def test_knots_of_the_servers_choice_do_not_single_anybody_out(tmp_path):
         made = federate_site(site, replace(schema, encoder=crafted), least)
         column = list(crafted.numbers).index("a")
         assert len(made.table.x[made.partition.train[0], column].unique()) == ends
+
+
+def test_a_site_without_dates_reads_new_rows_with_them(tmp_path):
+    """Its model has the parts of dates as inputs, as other sites have some."""
+    frame = people()
+    frame["d"] = np.where(np.arange(len(frame)) % 3 > 0, "31.12.2023", "01.02.2024")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.assign(d="").to_csv(tmp_path / "b.csv", index=False)
+    node = {"label": "hired", "sensitive": "sex", "drop": "site", "state-dir": str(tmp_path)}
+    sites = [read_site(node | {"data": str(tmp_path / f"{name}.csv")}, RUN) for name in "ab"]
+    schema, _ = agree([describe(s.data, s.train, s.name, k, "") for k, s in enumerate(sites)])
+    made = federate_site(sites[1], schema)
+    run = pff.train(made, pff.make("newton", {"rounds": 1}, made.data))
+    model = run.personal_model(0)
+    assert set(model.date_parts.values()) == {"d"}
+    packed = model.pack(frame.assign(d="2023-12-31"))
+    assert (packed != MISSING).all()

@@ -103,6 +103,10 @@ def factor(column: pd.Series[Any]) -> tuple[np.ndarray, list[str]]:
 
 def is_single(kind: Any) -> bool:
     """Whether a type is that of floating-point numbers of less than double precision."""
+    if isinstance(kind, pd.CategoricalDtype):
+        kind = kind.categories.dtype
+    if isinstance(kind, pd.ArrowDtype):
+        return kind.pyarrow_dtype in (pa.float16(), pa.float32())
     return isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize < 8
 
 

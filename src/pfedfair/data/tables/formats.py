@@ -42,8 +42,9 @@ DATE = {
 }
 ISO = "ymd"
 EXAMPLE = {"ymd": "2024-12-31", "dmy": "31.12.2024", "mdy": "12/31/2024"}
+SWAPPED = {"dmy": "mdy", "mdy": "dmy"}
 TIME = r"(?:[ T](?P<time>\d.*))?"
-ZONE = re.compile(r"(\d:\d\d\S*?) ?(?:[zZ]|[+-]\d\d(?::?\d\d)?)$")
+ZONE = re.compile(r"([ T]\d\d?(?::\S*?)?) ?(?:[zZ]|[+-]\d\d(?::?\d\d)?)$")
 SAMPLE = 1000  # words that are examined for dates
 
 
@@ -141,6 +142,8 @@ class DateFormat:
         """Return the local times of a column, NaT for a missing value."""
         none = np.zeros(len(column), bool)
         if pd.api.types.is_datetime64_any_dtype(column):
+            if isinstance(column.dtype, pd.ArrowDtype):
+                column = _unwrapped(column)
             return Read(column.dt.tz_localize(None), none)
         words = texts(column)
         codes, seen = pd.factorize(pd.Series(words.to_pandas(), dtype=object))
@@ -165,6 +168,10 @@ class Odd(NamedTuple):
     def words(self, column: str) -> str:
         """Describe a cell."""
         return f"{column} is '{shorten(self.word)}', {self.why} as in training"
+
+    def joined(self, other: Odd | None) -> Odd:
+        """Return these cells and others of the same column, described by the others."""
+        return self if other is None else other._replace(rows=self.rows | other.rows)
 
 
 @dataclass(frozen=True)
@@ -276,12 +283,16 @@ def _has(words: pa.Array, mark: str) -> bool:
     return bool(pc.any(pc.match_substring(words, mark)).as_py())
 
 
-def typed(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return a table with the numbers and dates that its own cells show; and notes."""
+def typed(frame: pd.DataFrame, codes: Collection[str] = ()) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return a table with the numbers and dates that its own cells show; and notes.
+
+    Other words among these are missing values, but columns of `codes` with such stay as they are.
+    """
     formats, notes = infer(
         frame, list(map(str, frame)), separator=frame.attrs.get("separator", ",")
     )
-    return formats.convert(frame)[0], notes
+    found, odd = formats.convert(frame)
+    return found.assign(**{c: frame[c] for c in odd if c in codes}), notes
 
 
 def with_missing_words(formats: Formats, frame: pd.DataFrame, odd: Mapping[str, Odd]) -> Formats:
@@ -309,6 +320,40 @@ def of_other_kinds(column: pd.Series[Any], rows: np.ndarray, known: Collection[s
     return Odd(found, words[codes[is_odd.argmax()]], f"not {' or '.join(sorted(kinds))}")
 
 
+def doubtful(formats: Formats, frame: pd.DataFrame, odd: Mapping[str, Odd]) -> dict[str, Odd]:
+    """Return the cells that an `odd` one makes doubtful: beside 10,5 the word 1,037 may be 1.037.
+
+    Where commas are decimal in one cell, those of other cells need not mark thousands; so for
+    points. Beside 25/12/2024 the date 05/12/2024 need not be of May.
+    """
+    numbers = {c: f for c, f in formats.columns.items() if isinstance(f, NumberFormat)}
+    decimal = {mark for c in odd if c in numbers
+               if (mark := _other_decimal(numbers[c], texts(frame[c][odd[c].rows])))}  # fmt: skip
+    found = {}
+    for name, format in numbers.items():
+        if format.thousands in decimal and name in frame and not is_number(frame[name]):
+            cells = texts(frame[name])
+            rows = _flags(pc.match_substring(cells, format.thousands)) & format.matches(cells)
+            if rows.any():
+                word = cells[int(rows.argmax())].as_py()
+                why = f"which may be no number with '{format.thousands}' between thousands"
+                found[name] = Odd(rows, word, why)
+    for name in odd:
+        order = SWAPPED.get(getattr(formats.columns[name], "order", ""))
+        if order and _times(texts(frame[name][odd[name].rows]).to_pylist(), order).notna().any():
+            times = _times(texts(frame[name]).to_pylist(), order)
+            word = str(frame[name].iloc[int(times.notna().argmax())]).strip()
+            found[name] = Odd(times.notna().to_numpy(), word, "which may be no date")
+    return found
+
+
+def _other_decimal(format: NumberFormat, words: pa.Array) -> str:
+    """Return the decimal mark that words show, if it is not that of a format, or ""."""
+    own, other = format.decimal, "." if format.decimal == "," else ","
+    shown = NumberFormat(other, own).matches(words) & ~NumberFormat(own, other).matches(words)
+    return other if shown.any() else ""
+
+
 def refuse(odd: Mapping[str, Odd], rows: int, what: str = "The rows") -> None:
     """Refuse cells that the formats of the training rows cannot read."""
     for column, cells in odd.items():
@@ -328,6 +373,12 @@ def _is_read(column: pd.Series[Any], format: Format) -> bool:
     if isinstance(format, NumberFormat):
         return is_number(column)
     return pd.api.types.is_datetime64_dtype(column)
+
+
+def _unwrapped(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return times that Arrow holds as those of pandas."""
+    found = pa.array(column).to_pandas().array
+    return pd.Series(pd.to_datetime(found), index=column.index, name=column.name)
 
 
 def _present(words: pa.Array, missing: Collection[str] = ()) -> np.ndarray:
@@ -398,7 +449,7 @@ def _date_order(words: pa.Array) -> str:
         if is_dotted or ((first > 12).any() and (second <= 12).all()):
             return "dmy" if _times(sample, "dmy").notna().sum() >= least else ""
         if (second > 12).any() and (first <= 12).all():
-            return "mdy"
+            return "mdy" if _times(sample, "mdy").notna().sum() >= least else ""
         return "ambiguous" if max(first.max(), second.max()) <= 12 else ""
     return ""
 

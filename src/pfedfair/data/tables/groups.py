@@ -115,7 +115,7 @@ def _cross(
     small = np.flatnonzero(is_small)
     if len(small) and not merge_groups:
         raise InputError(
-            f"{what} has {len(small)} groups with fewer than {FEWEST} rows, "
+            f"{what} has {len(small)} group{'s' * (len(small) > 1)} with fewer than {FEWEST} rows, "
             f"'{shorten(names[small[0]])}' with {size[small[0]]} the first: say "
             f"{option('merge_groups', True)} to make one group of them, or leave their rows out."
         )

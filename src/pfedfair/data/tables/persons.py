@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pfedfair._util.errors import InputError, option
-from pfedfair.data.tables.cells import factor
+from pfedfair.data.tables.cells import factor, floats
 from pfedfair.data.tables.duplicates import COPY, MAX_VALUES
 from pfedfair.data.tables.options import TableOptions
 
@@ -50,8 +50,8 @@ def may_name_persons(column: pd.Series[Any], y: np.ndarray) -> bool:
     the label seldom changes, such as an income, are something else.
     """
     if pd.api.types.is_float_dtype(column):
-        present = column[column.notna()]
-        if not (present % 1 == 0).all():
+        numbers = floats(column)
+        if (numbers % 1 > 0).any():
             return False
     if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_bool_dtype(column):
         return False

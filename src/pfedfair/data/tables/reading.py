@@ -186,10 +186,13 @@ def read_table(path: Path) -> pd.DataFrame:
     return frame
 
 
-def read_typed(path: Path) -> pd.DataFrame:
-    """Read a table with numbers and dates as its own cells show them; issue notes, too."""
+def read_typed(path: Path, codes: Collection[str] = ()) -> pd.DataFrame:
+    """Read a table with numbers and dates as its own cells show them; issue notes, too.
+
+    For `codes` see `formats.typed`.
+    """
     frame, notes = read(path)
-    frame, more = typed(frame)
+    frame, more = typed(frame, codes)
     for note in (*notes, *more):
         warnings.warn(note, ReadingWarning, stacklevel=2)
     return frame

@@ -14,9 +14,10 @@ from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables import missing_groups
 from pfedfair.data.tables.bands import Bands
 from pfedfair.data.tables.cells import factor, floats
+from pfedfair.data.tables.dates import PARTS, name_of
 from pfedfair.data.tables.duplicates import Protected
 from pfedfair.data.tables.encoder import ENCODINGS
-from pfedfair.data.tables.formats import infer, refuse, with_missing_words
+from pfedfair.data.tables.formats import NumberFormat, infer, refuse, with_missing_words
 from pfedfair.data.tables.groups import codes, cross, put_positive_last
 from pfedfair.data.tables.missing_groups import EXCLUDE, GROUP, Missing, known_rows
 from pfedfair.data.tables.options import TableOptions
@@ -113,13 +114,17 @@ def to_dataset(frame: pd.DataFrame, options: TableOptions, part: bool = False) -
     raw = frame
     frame, odd = formats.convert(raw)
     formats = with_missing_words(formats, raw, odd)
-    as_written = {c: raw[c] for c in formats.columns if _loses_digits(frame[c]) or c in odd}
+    written = [c for c, one in formats.columns.items()
+               if one != NumberFormat() or _loses_digits(frame[c])]  # fmt: skip
     held, notes = None, [*format_notes]
     if options.test is not None:
-        test, test_odd = formats.convert(_name_columns(options.test))
+        raw_test = _name_columns(options.test)
+        test, test_odd = formats.convert(raw_test)
         refuse(test_odd, len(test), "The table for the test")
         frame, held, test_notes = _append_test(frame, test, roles)
+        raw = _append_test(raw[written], raw_test, ())[0]
         notes += test_notes
+    as_written = {c: raw[c] for c in written}
     label, least, missing = str(options.label), 1 if part else 2, options.missing
     rows, columns, missing_notes = _exclude(frame, attributes, missing, part)
     excluded = len(frame) - len(rows)
@@ -140,9 +145,9 @@ def to_dataset(frame: pd.DataFrame, options: TableOptions, part: bool = False) -
         notes.append(_bands_words(cuts, s, group_names))
     fit = slice(None) if held is None else ~held
     protected = _protected(frame[fit], y[fit], s[fit], attributes, cuts, missing.way == GROUP)
-    used = rows[rows < len(raw)]
-    counts = {c: int(cells.rows[used].sum()) for c, cells in odd.items()}
+    counts = {c: int(cells.rows[rows[rows < len(cells.rows)]].sum()) for c, cells in odd.items()}
     found = sort_out(frame[fit], inputs, options.categorical, options.keep, protected, part, counts)
+    _refuse_parts(frame, found.dates)
     aware = not set(attributes) & set(options.drop)
     if not aware:
         notes.append(
@@ -156,7 +161,7 @@ def to_dataset(frame: pd.DataFrame, options: TableOptions, part: bool = False) -
         weight=None if options.weight is None else weights(frame[options.weight]),
         excluded=found.excluded | _excluded(options), keep=options.keep,
         person=options.person, formats=formats.of((*found.numeric, *found.dates, *cuts)),
-        as_written={} if options.test is not None else as_written, rows=rows if excluded else None,
+        as_written=as_written, rows=rows if excluded else None,
         without_sensitive=excluded, table_rows=len(rows) + excluded if excluded else 0,
     )  # fmt: skip
 
@@ -177,6 +182,16 @@ def _protected(
     if cuts or len(attributes) > 1 or has_missing:
         found.append(Protected.of("S", s))
     return found
+
+
+def _refuse_parts(frame: pd.DataFrame, dates: Iterable[str]) -> None:
+    """Refuse columns that are called like a part of a date, which is an input."""
+    for date in dates:
+        for part in PARTS:
+            if (name := name_of(date, part)) in frame:
+                raise InputError(
+                    f"Column '{name}' is called like the {part} of the date '{date}': rename it."
+                )
 
 
 def _excluded(options: TableOptions) -> dict[str, str]:

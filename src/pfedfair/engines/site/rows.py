@@ -16,6 +16,7 @@ from pfedfair.data.tables.arrays import COLUMN, unfold
 from pfedfair.data.tables.basis import MISSING
 from pfedfair.data.tables.dates import base_of
 from pfedfair.data.tables.encoder import ENCODINGS
+from pfedfair.data.tables.formats import DateFormat, Formats
 from pfedfair.data.tables.missing_groups import REFUSE
 from pfedfair.data.tables.options import TableOptions, refuse_training_rows
 from pfedfair.data.tables.piecewise import LEAST, Piecewise
@@ -194,6 +195,7 @@ def federate_site(
         label_names=schema.labels,
         group_names=schema.groups,
         hidden=schema.hidden,
+        formats=_with_empty_dates(data, schema),
     )
     none = np.zeros(0, dtype=np.int64)
     rows = (train,), (none,), (test,)
@@ -212,6 +214,14 @@ def _check_columns(site: Site, schema: Schema) -> None:
     odd = [c for c in odd if not is_absent_hour(c, data.categorical)]
     if odd:
         raise InputError(f"The run asks for the column '{odd[0]}', which is no such input here.")
+
+
+def _with_empty_dates(data: Dataset, schema: Schema) -> Formats:
+    """Return the formats with those of columns that are dates elsewhere, and empty here."""
+    names = [c for each in getattr(schema.encoder, "names", ()) for c in each]
+    dates = {base_of(c)[0] for c in names if c not in data.frame} - {*data.formats.columns}
+    return Formats({**dict.fromkeys(sorted(dates & {*data.frame}), DateFormat()),
+                    **data.formats.columns})  # fmt: skip
 
 
 def _pool_encoded(federation: Federation, least: int) -> Federation:
