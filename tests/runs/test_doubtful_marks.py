@@ -31,7 +31,7 @@ def decide(folder, cells, force=False):
 
 
 def test_no_row_is_decided_by_a_number_that_may_be_another(folder):
-    with pytest.raises(pff.InputError, match="no number like 1.234,5 as in training"):
+    with pytest.raises(pff.InputError, match=r"no number like 1\.234,5 as in training"):
         decide(folder, ["0.25", "1.125", "2.750"])
     found = decide(folder, ["0.25", "1.125", "7"])
     assert (found["decision"].astype(str) == "").tolist() == [True, True, False]
