@@ -221,7 +221,7 @@ def decide_file(
     with sink(output) as write:
         for frame in table.parts(columns, numbers, on_part):
             write(_decided(reader, frame, sensitive, summary))
-            summary.check()
+        summary.check()  # of the whole file: the order of its rows does not matter
         if not summary.rows:
             frame = pd.DataFrame({c: pd.Series(dtype=object) for c in columns})
             write(_decided(reader, frame, sensitive, summary))
