@@ -774,7 +774,7 @@ def test_transports_noise_cannot_be_guessed_from_the_runs_seed(consortium):
         conduct(grid)
     plain, plain_again, noisy, noisy_again = counts
     np.testing.assert_array_equal(plain, plain_again)
-    assert np.abs(noisy - noisy_again).max() > 0.1
+    assert np.abs(noisy - noisy_again).max() >= 1
     secret = consortium.folder / "state0" / "secret"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
@@ -796,8 +796,7 @@ def test_transports_noise_does_not_cancel_between_runs(consortium):
         )  # fmt: skip
         grid.spoil[100] = look
         conduct(grid)
-    change = sent[1] - sent[0]
-    assert np.abs(change - change.round()).mean() > 0.1
+    assert np.std(sent[1] - sent[0]) > 10  # counts are below 10; two noises have 20
 
 
 def test_epsilon_without_clip_is_refused_at_the_site(consortium, log):
