@@ -17,6 +17,7 @@ from pfedfair._util.errors import InputError
 from pfedfair._util.files import write_parquet
 from pfedfair.engines.local import Fitted
 from pfedfair.engines.site import memory
+from pfedfair.engines.site.accounting import relative_noise
 from pfedfair.engines.site.cache import Source
 from pfedfair.engines.site.checks import check_model, refusal
 from pfedfair.engines.site.ledger import Ledger
@@ -26,8 +27,8 @@ from pfedfair.engines.site.privacy import (
     add_noise,
     clip_update,
     limit_change,
+    max_steps,
     noise_deviation,
-    relative_noise,
     strictest,
 )
 from pfedfair.engines.site.rounds import make_network, play_rounds
@@ -140,10 +141,9 @@ class Work:
             sent = self.limit_change(sent)
         for kind, noise in costs.items():
             log.info("pfedfair: %s", self.ledger.spend(kind, noise))
-        deviation = noise_deviation(clip, epsilon, delta)
-        if deviation:
-            sent = add_noise(sent, deviation)
-        limit = self.policy.max_change + 1.5 * deviation
+        if epsilon:
+            sent = add_noise(sent, self.server, clip, max_steps(epsilon, delta))
+        limit = self.policy.max_change + 1.5 * noise_deviation(clip, epsilon, delta)
         why = refusal(sent, server, phase.states.models, limit)
         if why is not None:
             raise InputError(f"This site's answer is not sent: {why}.")
