@@ -103,8 +103,8 @@ def test_states_have_the_keys_that_are_declared(play_once, name):
                 assert must <= set(state) <= may, (one.phase.name, keys)
                 used.setdefault((one.phase.name, keys), set()).update(state)
     for (_, keys), found in used.items():  # nothing is declared in vain
-        unused = names(keys)[1] - found
-        assert unused <= {"count", "guess", *_of_newton(name)}  # of more groups; where S is unknown
+        unused = names(keys)[1] - found  # of more groups; where S is unknown; with noise
+        assert unused <= {"count", "guess", "sent_held", "sent_trained", *_of_newton(name)}
 
 
 def _of_newton(name):

@@ -1,4 +1,4 @@
-"""Every random number of a run comes from one root seed, by purpose."""
+"""Every random number of a run comes from one root seed, by purpose; noise for privacy has none."""
 
 import numpy as np
 

@@ -717,19 +717,19 @@ def test_noise_has_the_size_that_epsilon_asks_for(consortium, log):
 
     grid.spoil = dict.fromkeys(grid.contexts, look)
     conduct(grid)
-    expected = 2e-3 * np.sqrt(2 * np.log(1.25 / 1e-5)) / 0.5
+    expected = 2e-3 * 7.66716
     draws = np.concatenate(seen)
     assert len(draws) > 5000  # so that 0.07 is seven standard errors: the noise has no seed
     assert np.std(draws) == pytest.approx(expected, rel=0.07)
-    assert any("for all 1 epsilon 0.353 and delta 1e-05" in r.getMessage() for r in log.records)
-    cost = "answers with noise so far: 1; in total they cost epsilon 0.353 of 1000 (delta 1e-05)"
+    assert any("for all 1 epsilon 0.5 and delta 1e-05" in r.getMessage() for r in log.records)
+    cost = "answers with noise so far: 1; in total they cost epsilon 0.500 of 1000 (delta 1e-05)"
     assert sum(cost in r.getMessage() for r in log.records) == 3  # in each site's own log
 
 
 def test_twenty_answers_of_a_half_are_not_ten():
     given = {"method": "fedavg", "clip": 1.0, "epsilon": 0.5, "delta": 1e-5}
     spent = Settings.read(defaults() | given).spent(20)
-    assert spent["epsilon"] == pytest.approx(1.459, abs=1e-3)
+    assert spent["epsilon"] == pytest.approx(2.131, abs=1e-3)
     assert spent["delta"] == pytest.approx(2e-4)
 
 
@@ -774,7 +774,7 @@ def test_transports_noise_cannot_be_guessed_from_the_runs_seed(consortium):
         conduct(grid)
     plain, plain_again, noisy, noisy_again = counts
     np.testing.assert_array_equal(plain, plain_again)
-    assert np.abs(noisy - noisy_again).max() > 0.1
+    assert np.abs(noisy - noisy_again).max() >= 1
     secret = consortium.folder / "state0" / "secret"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
@@ -796,8 +796,7 @@ def test_transports_noise_does_not_cancel_between_runs(consortium):
         )  # fmt: skip
         grid.spoil[100] = look
         conduct(grid)
-    change = sent[1] - sent[0]
-    assert np.abs(change - change.round()).mean() > 0.1
+    assert np.std(sent[1] - sent[0]) > 10  # counts are below 10; two noises have 20
 
 
 def test_epsilon_without_clip_is_refused_at_the_site(consortium, log):
@@ -813,7 +812,7 @@ def test_epsilon_without_clip_is_refused_at_the_site(consortium, log):
     ("more", "words"),
     [
         ({"epsilon": 0.5}, "epsilon needs clip"),
-        ({"clip": 1.0, "epsilon": 9.0}, "at most 1, got 9"),
+        ({"clip": 1.0, "epsilon": 1e-4}, "at least 0.001, got 0.0001"),
         ({"clip": 1.0, "epsilon": 0.5, "delta": 2.0}, "delta must be between 0 and 1"),
         ({"clip": -1.0}, "0 .none. or positive"),
     ],

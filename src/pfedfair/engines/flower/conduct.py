@@ -92,7 +92,7 @@ class Conductor:
             answers = -(-settings.rounds // settings.local_rounds)
             log.info(
                 "pfedfair: differential privacy of a whole site: epsilon %g and delta %g for one "
-                "answer, for all %d epsilon %.3g and delta %g; a repeated round is one answer more",
+                "answer, for all %d epsilon %.3g and delta %g",
                 settings.epsilon, settings.delta, *settings.spent(answers).values(),
             )  # fmt: skip
         if settings.secure_sum:

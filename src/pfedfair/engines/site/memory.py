@@ -2,6 +2,9 @@
 
 A state is stored under the number of rounds that it has seen. The last two are stored: a server
 that crashed asks for its last round again. The newer of disk and memory is used.
+
+Answers with noise are stored as well, the last two, on disk only. The same question gets the same
+answer again: anew, it would have other noise, and the mean of many answers has little.
 """
 
 import logging
@@ -44,10 +47,32 @@ def remember(folder: Path, memory: Memory, key: str, done: int, own: State) -> N
         paths[name].unlink()
 
 
+def stored_answer(folder: Path, key: str, t: int, question: str) -> tuple[State, int] | None:
+    """Return the answer with noise to the same question in round t, and how many rounds it did."""
+    path = folder / key / f"answer-{t:06d}.safetensors"
+    if not path.exists():
+        return None
+    try:
+        sent, about = checksums.read(path)
+    except Exception as error:
+        log.error("pfedfair: %s cannot be read: %s", path, first_line(error))
+        return None
+    return (sent, int(about["done"])) if about["question"] == question else None
+
+
+def store_answer(folder: Path, key: str, t: int, question: str, sent: State, done: int) -> None:
+    """Store an answer with noise to a question in round t; delete all but the last few."""
+    about = {"question": question, "done": done}
+    checksums.write(folder / key / f"answer-{t:06d}.safetensors", sent, about, private=True)
+    paths = {path.stem: path for path in (folder / key).glob("answer-*.safetensors")}
+    for name in paths.keys() - _newest(paths, t):
+        paths[name].unlink()
+
+
 def _newest(names: Iterable[str], done: int) -> set[str]:
     """Return the last few names, but none of rounds that are to be repeated."""
     return set(sorted(name for name in names if _rounds(name) <= done)[-MAX_STATES:])
 
 
 def _rounds(name: str) -> int:
-    return int(name.rpartition("own-")[2])
+    return int(name.rpartition("-")[2])

@@ -5,19 +5,20 @@ before the noise would reveal something of it by refusing.
 """
 
 import logging
-import secrets
 from collections.abc import Mapping, Sequence
 from math import inf, sqrt
-from math import log as natural_log
 from typing import Any
 
-import numpy as np
 import torch
 
+from pfedfair._util import noise
 from pfedfair._util.errors import InputError
+from pfedfair.engines.site.accounting import relative_noise
 from pfedfair.methods import State
 
 log = logging.getLogger("pfedfair")
+MIN_EPSILON = 1e-3
+MAX_STEPS = 2**30  # of a clipped update's norm: its square fits into 64 bits
 
 
 def strictest(run: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[float, float, float]:
@@ -36,26 +37,25 @@ def check_privacy(clip: float, epsilon: float, delta: float) -> None:
         raise InputError("clip and epsilon must be 0 (none) or positive numbers.")
     if epsilon > 0 and clip == 0:
         raise InputError("epsilon needs clip, the limit on how far a site's update may go.")
-    if epsilon > 1:
-        raise InputError(
-            f"epsilon must be at most 1, got {epsilon:g}: for more, this kind of noise is no proof."
-        )
+    if 0 < epsilon < MIN_EPSILON:
+        raise InputError(f"epsilon must be at least {MIN_EPSILON:g}, got {epsilon:g}.")
     if epsilon > 0 and not 0 < delta < 1:
         raise InputError(f"delta must be between 0 and 1, got {delta:g}.")
 
 
-def relative_noise(epsilon: float, delta: float) -> float:
-    """Return the standard deviation of one answer's noise, over the sensitivity."""
-    return sqrt(2 * natural_log(1.25 / delta)) / epsilon
+def max_steps(epsilon: float, delta: float) -> int:
+    """Return the largest norm of an update in steps of the grid on which noise is added.
+
+    Noise has a deviation of `noise.UNIT` steps. Replacing all rows of a site changes a clipped
+    update by at most twice the clipping norm: this is the sensitivity, so epsilon protects the
+    whole site.
+    """
+    return min(int(noise.UNIT / (2 * relative_noise(epsilon, delta))), MAX_STEPS)
 
 
 def noise_deviation(clip: float, epsilon: float, delta: float) -> float:
-    """Return the standard deviation of the noise on each weight.
-
-    Replacing all rows of a site changes a clipped update by at most twice the clipping norm: this
-    is the sensitivity, so epsilon protects the whole site.
-    """
-    return 2 * clip * relative_noise(epsilon, delta) if epsilon > 0 else 0.0
+    """Return the standard deviation of the noise on each weight."""
+    return clip / max_steps(epsilon, delta) * noise.UNIT if epsilon > 0 else 0.0
 
 
 def clip_update(sent: State, server: State, clip: float) -> State:
@@ -92,10 +92,20 @@ def limit_change(
     return made, shortened
 
 
-def add_noise(sent: State, deviation: float) -> State:
-    """Add Gaussian noise from a secret random stream to an answer."""
-    rng = np.random.default_rng(secrets.randbits(256))
+def add_noise(sent: State, server: State, clip: float, most: int) -> State:
+    """Add discrete Gaussian noise to a clipped update, on a grid of `most` steps for `clip`.
+
+    Numbers are rounded towards zero, so the norm stays within `most`: as whole numbers, exactly.
+    All that follows the noise is arithmetic on its result and on what the server knows.
+    """
+    ways = [(tensor.double() - server[name].double()).ravel() for name, tensor in sent.items()]
+    way = torch.cat(ways).nan_to_num(0.0, 0.0, 0.0)
+    steps = (way * (most / max(float(way.norm()), clip))).long()
+    while int(steps.square().sum()) > most**2:  # rounding errors
+        steps -= steps.sign()
+    noisy = (steps + torch.from_numpy(noise.gaussian(len(steps)))).double() * (clip / most)
+    parts = torch.split(noisy, [len(one) for one in ways])
     return {
-        name: tensor + torch.from_numpy(rng.normal(0.0, deviation, tensor.shape)).to(tensor.dtype)
-        for name, tensor in sent.items()
+        name: (server[name].double() + part.view_as(tensor)).to(tensor.dtype)
+        for (name, tensor), part in zip(sent.items(), parts, strict=True)
     }

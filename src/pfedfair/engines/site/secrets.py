@@ -1,7 +1,7 @@
 """A site's secret on the site's disk, and the random streams derived from it.
 
-Noise, and the random draws that hold out rows, depend on it and never on the run's seed, which the
-server knows.
+The random draws that hold out rows depend on it and never on the run's seed, which the server
+knows. Noise has no seed at all, see `pfedfair._util.noise`.
 """
 
 import hashlib

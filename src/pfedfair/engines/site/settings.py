@@ -12,9 +12,9 @@ from typing import Any
 
 from pfedfair import methods
 from pfedfair._util.errors import InputError, known
-from pfedfair.engines.site.accounting import epsilon_of
+from pfedfair.engines.site.accounting import epsilon_of, relative_noise
 from pfedfair.engines.site.masking import MIN_SITES, min_threshold
-from pfedfair.engines.site.privacy import check_privacy, noise_deviation, relative_noise
+from pfedfair.engines.site.privacy import check_privacy, noise_deviation
 from pfedfair.engines.site.schema import Schema
 from pfedfair.methods import Method, defaults
 from pfedfair.methods.phases import Phase, phase_at, total_rounds

@@ -7,14 +7,17 @@ leave the site.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import write_parquet
 from pfedfair.engines.local import Fitted
 from pfedfair.engines.site import memory
+from pfedfair.engines.site.accounting import relative_noise
 from pfedfair.engines.site.cache import Source
 from pfedfair.engines.site.checks import check_model, refusal
 from pfedfair.engines.site.ledger import Ledger
@@ -24,8 +27,8 @@ from pfedfair.engines.site.privacy import (
     add_noise,
     clip_update,
     limit_change,
+    max_steps,
     noise_deviation,
-    relative_noise,
     strictest,
 )
 from pfedfair.engines.site.rounds import make_network, play_rounds
@@ -123,6 +126,10 @@ class Work:
         noise = relative_noise(epsilon, delta) if epsilon else 0.0
         costs = {"gaussian": noise, "laplace": phase.noise}
         costs = {kind: noise for kind, noise in costs.items() if noise > 0}
+        question, folder = self.question, self.source.folder
+        if costs and (found := memory.stored_answer(folder, order.key, order.round, question)):
+            log.info("pfedfair: the same question again: the same answer, at no further cost")
+            return found
         for kind, noise in costs.items():
             self.ledger.afford(kind, noise)  # before any work
         sent, own, done = play_rounds(
@@ -134,14 +141,15 @@ class Work:
             sent = self.limit_change(sent)
         for kind, noise in costs.items():
             log.info("pfedfair: %s", self.ledger.spend(kind, noise))
-        deviation = noise_deviation(clip, epsilon, delta)
-        if deviation:
-            sent = add_noise(sent, deviation)
-        limit = self.policy.max_change + 1.5 * deviation
+        if epsilon:
+            sent = add_noise(sent, self.server, clip, max_steps(epsilon, delta))
+        limit = self.policy.max_change + 1.5 * noise_deviation(clip, epsilon, delta)
         why = refusal(sent, server, phase.states.models, limit)
         if why is not None:
             raise InputError(f"This site's answer is not sent: {why}.")
-        memory.remember(self.source.folder, self.held, order.key, order.round + done, own)
+        memory.remember(folder, self.held, order.key, order.round + done, own)
+        if costs:
+            memory.store_answer(folder, order.key, order.round, question, sent, done)
         return sent, done
 
     def limit_change(self, sent: State) -> State:
@@ -153,6 +161,13 @@ class Work:
             log.warning("pfedfair: '%s' moved too far here and is shortened to %g (max-change)",
                         name, limit)  # fmt: skip
         return sent
+
+    @property
+    def question(self) -> str:
+        """Return a digest of all that the server asks: its order, its state, the settings."""
+        asked = [asdict(self.order), self.state_digest, dict(self.run), self.privacy]
+        text = json.dumps(asked, sort_keys=True, default=str)
+        return sha256(text.encode()).hexdigest()
 
     @property
     def state_digest(self) -> str:

@@ -52,6 +52,7 @@ from torch import Tensor
 
 from pfedfair._util import seeds
 from pfedfair._util.errors import InputError, known
+from pfedfair._util.noise import MAX_EPSILON, MIN_EPSILON
 from pfedfair.data.task import Task, outputs
 from pfedfair.methods import checks
 from pfedfair.methods.base import (
@@ -104,11 +105,12 @@ class Transport(Composite):
     ties
         "random" or "deterministic", see above.
     epsilon
-        Privacy: each client adds Laplace noise to its counts, which are then epsilon-differentially
-        private for each of its rows, if no attacker can guess the noise, nor the random numbers by
-        which rows are held out: in one process they are drawn from the run's seed, at a site from
-        its secret. It sends zeros in the `agree` rounds then. None: no noise. With noise take few
-        bins, such as 20.
+        Privacy: each client adds discrete Laplace noise to its counts, which are then
+        epsilon-differentially private for each of its rows, if no attacker can guess the random
+        numbers by which rows are held out: in one process they are drawn from the run's seed, at a
+        site from its secret. The noise is the operating system's: with it a run cannot be
+        reproduced. The client sends zeros in the `agree` rounds then. None: no noise. With noise
+        take few bins, such as 20.
     """
 
     target_ddp: float = 0.05
@@ -139,6 +141,11 @@ class Transport(Composite):
             raise InputError(f"kappa must be a number >= 0 or infinity, got {self.kappa:g}.")
         if self.epsilon is not None:
             checks.above_zero(self, "epsilon")
+            if not MIN_EPSILON <= self.epsilon <= MAX_EPSILON:
+                raise InputError(
+                    f"epsilon must be between {MIN_EPSILON:g} and {MAX_EPSILON:g}, "
+                    f"got {self.epsilon:g}."
+                )
             if not self.trainer.states.sends_models_only:
                 raise InputError(
                     "With epsilon the base of transport must send its model only: say base=fedavg."
@@ -246,9 +253,7 @@ class Transport(Composite):
         """Return every client's posterior of its score distributions."""
         if "held" not in own:  # a site whose counts were lost
             own = self.count(server, clients)
-        counts = {name: own[name] for name in ("held", "trained")}
-        sent = counting.add_noise(counts, clients, self.epsilon) if self.private else counts
-        return counting.beliefs(server, own, sent, self.kappa)
+        return counting.beliefs(server, own, self.kappa)
 
     def solve(
         self,
@@ -312,10 +317,12 @@ class CountMessage(TypedDict):
 
 
 class CountOwn(TypedDict):
-    """A client's state: its counts, without noise."""
+    """A client's state: its counts without noise, and if it adds noise, as it sent them."""
 
     held: Tensor
     trained: Tensor
+    sent_held: NotRequired[Tensor]
+    sent_trained: NotRequired[Tensor]
 
 
 @dataclass(frozen=True)
@@ -341,7 +348,11 @@ class Count(Phase):
 
     def client_round(self, server: State, own: State, clients: Clients, t: int) -> Answer:
         counts = self.method.count(server, clients)
-        return counting.add_noise(counts, clients, self.method.epsilon), counts
+        if self.method.epsilon is None:
+            return copy_state(counts), counts
+        sent = counting.add_noise(counts, self.method.epsilon)
+        # Kept, as the noise cannot be made again: to subtract its own counts from the sums.
+        return sent, counts | {counting.SENT + name: rows.clone() for name, rows in sent.items()}
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
         return copy_state(server) | counting.learn(messages, self.method.bins)
@@ -357,6 +368,8 @@ class AgreeOwn(TypedDict):
 
     held: Tensor
     trained: Tensor
+    sent_held: NotRequired[Tensor]
+    sent_trained: NotRequired[Tensor]
     slope: NotRequired[Tensor]
     curve: NotRequired[Tensor]
     constant: NotRequired[Tensor]

@@ -6,13 +6,12 @@ trained on them.
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pfedfair._util import seeds
+from pfedfair._util import noise, seeds
 from pfedfair.data.task import Task, outputs
 from pfedfair.federation import Batch
 from pfedfair.methods.base import State
@@ -26,6 +25,7 @@ from pfedfair.theory.belief import Belief, shapes_of
 from pfedfair.theory.calibration import calibrate, calibrate_each
 from pfedfair.theory.tilts import Likelihood, likelihood
 
+SENT = "sent_"  # begins the names of counts with noise, at a client
 QUADRATIC = ("slope", "curve", "constant")  # of a `Likelihood`
 
 
@@ -122,17 +122,15 @@ def count(w: Tensor, trained: Clients, held: Clients, cells: Cells, private: boo
     return {name: torch.from_numpy(array) for name, array in counts.items()}
 
 
-def add_noise(counts: State, clients: Clients, epsilon: float | None) -> State:
-    """Return the message: a copy of the counts, with Laplace noise if there is an epsilon."""
-    message = {name: tensor.clone() for name, tensor in counts.items()}
-    if epsilon is None:
-        return message
-    for i, client in enumerate(clients.ids):
-        content = b"".join(tensor[i].numpy().tobytes() for tensor in counts.values())
-        rng = seeds.generator(clients.seed, seeds.NOISE, client, crc32(content))
-        for tensor in message.values():  # seeded by the counts, so that noise does not cancel
-            tensor[i] += torch.from_numpy(rng.laplace(0, 1 / epsilon, tensor[i].shape))
-    return message
+def add_noise(counts: State, epsilon: float) -> State:
+    """Return the message: the counts with discrete Laplace noise, other noise at every call.
+
+    A row more or less changes one count by one, so the message is epsilon-differentially private.
+    """
+    return {
+        name: tensor + torch.from_numpy(noise.laplace(epsilon, tensor.numel())).view_as(tensor)
+        for name, tensor in counts.items()
+    }
 
 
 def learn(messages: State, bins: int) -> State:
@@ -167,11 +165,12 @@ def by_group(held: Tensor) -> Tensor:
     return held.sum(-2).sum(-3)
 
 
-def beliefs(server: State, own: State, sent: State, kappa: float | None) -> Belief:
+def beliefs(server: State, own: State, kappa: float | None) -> Belief:
     """Return every client's posterior of its score distributions.
 
-    `own` are its counts, `sent` the ones (with noise, if any) that the server's sums include.
+    The server's sums include the client's counts, with noise if it added some.
     """
+    sent = {name: own.get(SENT + name, own[name]) for name in ("held", "trained")}
     held, sent_held = by_group(own["held"]), by_group(sent["held"])
     found: dict[str, Any] = {}
     for mark, total in (("", "counts"), ("all_", "everybody")):
