@@ -77,8 +77,8 @@ def attack(folder: Path, units: int, policy: str, noise: dict[str, float]) -> st
     other = read_site(node | {"data": str(folder / "public.parquet"), "site": "b"}, run)
     public = people(federate_site(other, schema).table, slice(None))
     w = crafted(network, public, units, np.random.default_rng(0))
-    order = {"round": 0, "number": 0, "key": "ab", "schema": schema.to_json(), "local-rounds": 1,
-             "max-change": 10.0}  # fmt: skip
+    order = {"round": 0, "phase": "train", "number": 0, "key": "ab", "schema": schema.to_json(),
+             "local-rounds": 1, "max-change": 10.0}  # fmt: skip
     server: State = {"w": w}
     try:
         work = accept(order, server, node, run, {})

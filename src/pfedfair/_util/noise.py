@@ -31,8 +31,8 @@ def laplace(epsilon: float, n: int) -> np.ndarray:
 def gaussian(n: int) -> np.ndarray:
     r"""Return n draws of discrete Gaussian noise with :math:`\sigma = 2^{20}`.
 
-    Algorithm 3 of the paper with t = sigma: a draw y of discrete Laplace noise of scale t is kept
-    with probability :math:`\exp(-(|y| - t)^2 / 2 t^2)`.
+    Algorithm 3 of the paper with t = sigma (any t is exact; the paper takes sigma + 1): a draw y of
+    discrete Laplace noise of scale t is kept with probability :math:`\exp(-(|y| - t)^2 / 2 t^2)`.
     """
 
     def propose(m: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,10 +8,11 @@ two tables) adds up over answers, also if the server chooses each question by th
     \frac{\log(p^\alpha q^{1 - \alpha} + q^\alpha p^{1 - \alpha})}{\alpha - 1}, \quad
     p = 1 - q = \frac{1}{1 + e^{-\varepsilon}}
 
-for a discrete Gaussian with a standard deviation of z times the sensitivity (Theorem 14 of Canonne,
-Kamath and Steinke, 2020, arXiv:2004.00010), and for discrete Laplace noise: the likelihood ratio of
-two counts that differ by 1 is :math:`e^{\pm\varepsilon}`, with these probabilities. A total of R
-gives, for each order (Proposition 12 there),
+for discrete Gaussian noise with a standard deviation of z times the sensitivity (Canonne, Kamath
+and Steinke, 2020, arXiv:2004.00010: concentrated privacy, which adds up over coordinates), and for
+discrete Laplace noise: the likelihood ratio of two counts that differ by 1 is
+:math:`e^{\pm\varepsilon}`, with these probabilities. A total of R gives, for each order (page 13 of
+version 3 there),
 
 .. math:: \varepsilon = R + \log\Bigl(1 - \frac1\alpha\Bigr)
     - \frac{\log(\alpha \delta)}{\alpha - 1}.

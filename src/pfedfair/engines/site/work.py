@@ -126,7 +126,7 @@ class Work:
         noise = relative_noise(epsilon, delta) if epsilon else 0.0
         costs = {"gaussian": noise, "laplace": phase.noise}
         costs = {kind: noise for kind, noise in costs.items() if noise > 0}
-        question, folder = self.question, self.source.folder
+        question, folder = self.question if costs else "", self.source.folder
         if costs and (found := memory.stored_answer(folder, order.key, order.round, question)):
             log.info("pfedfair: the same question again: the same answer, at no further cost")
             return found
