@@ -68,8 +68,8 @@ def secure(models: list[Tensor], w: Tensor, folder: Path, lost: int) -> dict[str
     places = [SimpleNamespace(name=f"site {i}", rows=1000) for i in range(sites)]
     state: Any = SimpleNamespace(sites=places, server={"w": w}, done=0, key="key")
     settings: Any = SimpleNamespace(
-        algorithm=algorithm, rounds=MAX_SUMS, local_rounds=1, secure_threshold=0, min_sites=3,
-        far=10.0, max_change=10.0,
+        phase=lambda done: algorithm, rounds=MAX_SUMS, local_rounds=1, secure_threshold=0,
+        min_sites=3, far=10.0, max_change=10.0,
     )  # fmt: skip
 
     def ask(state: Any, kind: str, contents: Mapping[int, Any]) -> dict[int, Any]:
@@ -87,13 +87,12 @@ def secure(models: list[Tensor], w: Tensor, folder: Path, lost: int) -> dict[str
         for i, order in orders.items():
             work: Any = SimpleNamespace(
                 source=SimpleNamespace(folder=folder / f"{i}"), state_digest=f"{state.done}",
-                people=1000,
-                algorithm=algorithm, server={"w": w}, train=lambda i=i: ({"w": models[i]}, 1),
-                order_digest=made.order_digest,
+                n_rows=1000, phase=algorithm, server={"w": w},
+                train=lambda i=i: ({"w": models[i]}, 1), order_digest=made.order_digest,
             )  # fmt: skip
             text = order["secure"]
             numbers, forms, done = costs.at_site(
-                lambda i=i, text=text, work=work: partners[i].masked(json.loads(text), work)
+                lambda i=i, text=text, work=work: partners[i].train_masked(json.loads(text), work)
             )
             costs.sent += len(text) + numbers.nbytes
             if i < sites - lost:

@@ -5,7 +5,6 @@ import json
 import logging
 import secrets
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from flower_sites import Consortium, only
 from flwr.app import ConfigRecord
 from safetensors import safe_open
 from scipy.stats import chisquare
+from secure_sites import Cohort
 
 import pfedfair as pff
 from made_people import people
@@ -28,7 +28,8 @@ from pfedfair.engines.site.masking import Scale, mask, pair_masks, quantise
 from pfedfair.engines.site.policy import PolicyError
 from pfedfair.engines.site.settings import Settings, make_algorithm
 
-STAGES = ["query.keys", "query.shares", "train", "query.unmask"]
+STAGES = ["query.keys", "query.shares", "train", "query.sign", "query.unmask"]
+LATE = STAGES[3:]  # a site that is lost there is in the sum
 SECURE = {"secure-sum": True, "round-timeout": 0.4}
 SOME = {"session": "s", "sums": 1}
 WIDE = "16,16"  # a network with some hundred weights
@@ -107,12 +108,12 @@ def test_the_run_is_that_without_masks(consortium, method, weighting):
         assert torch.equal(plain["eta"], summed["eta"])
 
 
-def test_a_round_is_two_messages_and_keys_are_made_once(consortium):
+def test_a_round_is_three_messages_and_keys_are_made_once(consortium):
     grid = consortium.grid("fedavg", rounds=3, **SECURE)
     conduct(grid)
     kinds = Counter(message.metadata.message_type for message in grid.sent)
     assert kinds == {"query.describe": 5, "query.keys": 5, "query.shares": 5, "train": 15,
-                     "query.unmask": 15}  # fmt: skip
+                     "query.sign": 15, "query.unmask": 15}  # fmt: skip
 
 
 def lost(stage, number=2):
@@ -130,14 +131,16 @@ def test_a_site_that_is_lost_is_left_out_of_the_sum(consortium, log, stage):
     """Before its keys, its shares, its numbers; after these it is in the sum. It may return."""
     grid = consortium.grid("fedavg", {2: lost(stage, 1)}, rounds=2, **SECURE, **{"min-sites": 3})
     state = conduct(grid)
-    rest = [0, 1, 3, 4] if stage != "query.unmask" else [0, 1, 2, 3, 4]
+    rest = [0, 1, 3, 4] if stage not in LATE else [0, 1, 2, 3, 4]
     rounds = [rest, list(range(5))]
     expected = only(consortium, grid.run_config, rounds)
     torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
     everybody = only(consortium, grid.run_config, [list(range(5))] * 2)
-    assert torch.equal(expected, everybody) == (stage == "query.unmask")
+    assert torch.equal(expected, everybody) == (stage in LATE)
     without = "pfedfair: the sum is without site 'site 2'" in messages(log)
-    assert without == (stage != "query.unmask")
+    assert without == (stage not in LATE)
+    again = "pfedfair: site 'site 2' dealt no shares: new keys without it" in messages(log)
+    assert again == (stage == "query.shares")
 
 
 def test_two_that_are_lost_at_once_are_left_out(consortium):
@@ -282,43 +285,6 @@ def looks_like_chance(vector):
     return all(chisquare(np.bincount(c, minlength=256)).pvalue > 1e-4 for c in columns.T)
 
 
-class Site:
-    """The site of a `Partner`, whose training gives the numbers that it is given."""
-
-    def __init__(self, numbers, folder):
-        self.source = SimpleNamespace(folder=folder)
-        self.numbers, self.state_digest, self.n_rows = numbers, "state", 10
-        self.phase, self.server = pff.methods.FedAvg(), {"w": torch.zeros(len(numbers))}
-
-    def order_digest(self, weights):
-        return "order"
-
-    def train(self):
-        return {"w": self.numbers}, 1
-
-
-class Cohort:
-    """Some sites and a server that passes on what they say; nothing is made up."""
-
-    def __init__(self, each, folder, threshold):
-        self.sites = [Site(w, folder / f"{i}") for i, w in enumerate(each)]
-        self.partners = [Partner(ConfigRecord(), {}) for _ in each]
-        self.session, self.threshold = "s", threshold
-        asked = [self.order(number=i, sums=2) for i in range(len(each))]
-        self.offers = {i: one.keys(asked[i]) for i, one in enumerate(self.partners)}
-        about = self.order(members=self.offers, threshold=threshold)
-        self.dealt = [partner.shares(about) for partner in self.partners]
-
-    def order(self, **more):
-        return {"session": self.session, **more}
-
-    def masked(self, i, **more):
-        shares = {str(j): one[str(i)] for j, one in enumerate(self.dealt) if j != i}
-        weights = dict.fromkeys(map(str, range(len(self.sites))), 1)
-        order = self.order(shares=shares, people=weights, sum=0) | more
-        return self.partners[i].train_masked(order, self.sites[i])[0].numpy()
-
-
 UPDATES = {
     "nothing": torch.zeros(20_000),
     "large": torch.linspace(-900, 900, 20_000),
@@ -346,7 +312,7 @@ def test_late_numbers_of_a_site_that_was_given_up_stay_hidden(same_chance, tmp_p
     cohort = Cohort([plain] * n, tmp_path, 4)
     vectors = [cohort.masked(i) for i in range(n)]
     rest = [0, 1, 2, 3]
-    opened = {i: cohort.partners[i].unmask(cohort.order(within=rest)) for i in rest}
+    opened = cohort.opened(rest)
     assert all(set(one["seeds"]) == set("0123") and set(one["keys"]) == {"4"}
                for one in opened.values())  # fmt: skip
     private = keys.reconstruct({i: one["keys"]["4"] for i, one in opened.items()}, 4)
@@ -385,22 +351,31 @@ def test_a_share_is_for_one_site_only(tmp_path):
 def test_a_site_answers_once_and_in_turn(tmp_path):
     cohort = Cohort([torch.zeros(3)] * 4, tmp_path, 3)
     with pytest.raises(PolicyError, match="does not know of this sum"):
-        cohort.partners[0].unmask(cohort.order(within=[0, 1, 2, 3]))
+        cohort.partners[0].unmask(cohort.order(signatures={}))
+    with pytest.raises(PolicyError, match="does not know of this sum"):
+        cohort.partners[0].sign(cohort.order(within=[0, 1, 2, 3]))
     with pytest.raises(PolicyError, match="does not know of this sum"):
         cohort.masked(0, session="another")
-    cohort.masked(0)
+    for i in range(4):
+        cohort.masked(i)
+    with pytest.raises(PolicyError, match="already answered"):  # not before it has signed
+        cohort.partners[0].unmask(cohort.order(signatures={}))
     with pytest.raises(PolicyError, match="already answered"):  # the same masks on other numbers
         cohort.masked(0)
-    cohort.partners[0].unmask(cohort.order(within=[0, 1, 2, 3]))
+    opened = cohort.opened([0, 1, 2, 3])
     with pytest.raises(PolicyError, match="already answered"):  # seeds, then keys
-        cohort.partners[0].unmask(cohort.order(within=[0, 1, 2]))
+        cohort.partners[0].sign(cohort.order(within=[0, 1, 2]))
+    with pytest.raises(PolicyError, match="already answered"):
+        cohort.partners[0].unmask(cohort.order(signatures={}))
+    assert all(set(one["seeds"]) == set("0123") and not one["keys"] for one in opened.values())
     known = json.loads(cohort.partners[0].memory["sum"])
     assert known["seeds"][0] is known["masks"][0] is known["held"]["1"][0] is None
     assert all([known["seeds"][1], known["masks"][1], known["held"]["1"][1]])
-    cohort.masked(0, sum=1)
+    for i in range(4):
+        cohort.masked(i, sum=1)
     with pytest.raises(PolicyError, match="already answered"):
         cohort.masked(0, sum=0)
-    cohort.partners[0].unmask(cohort.order(within=[0, 1, 2, 3]))
+    cohort.opened([0, 1, 2, 3])
     with pytest.raises(PolicyError, match="used the masks of this sum already, or has none"):
         cohort.masked(0, sum=2)
 
@@ -419,7 +394,7 @@ def test_a_site_opens_no_sum_of_few_nor_of_strangers(tmp_path, within, words):
     cohort = Cohort([torch.zeros(3)] * 4, tmp_path, 3)
     cohort.masked(0)
     with pytest.raises(PolicyError, match=words):
-        cohort.partners[0].unmask(cohort.order(within=within))
+        cohort.partners[0].sign(cohort.order(within=within))
 
 
 @pytest.mark.parametrize(
@@ -610,6 +585,10 @@ def nobody(content):
     content.clear()
 
 
+def no_name(content):
+    content["signature"] = "00" * 70
+
+
 def a_list(content):
     content["seeds"] = [1, 2, 3]
 
@@ -621,7 +600,8 @@ def anothers(content):
 @pytest.mark.parametrize(
     ("stage", "lie"),
     [("query.keys", short), ("query.keys", no_key), ("query.keys", nobody),
-     ("query.shares", nobody), ("query.unmask", nobody), ("query.unmask", a_list),
+     ("query.shares", nobody), ("query.sign", nobody), ("query.sign", no_name),
+     ("query.unmask", nobody), ("query.unmask", a_list),
      ("query.unmask", anothers)],
 )  # fmt: skip
 def test_keys_and_shares_that_cannot_be_are_left_out_by_name(consortium, log, stage, lie):
@@ -634,7 +614,7 @@ def test_keys_and_shares_that_cannot_be_are_left_out_by_name(consortium, log, st
 
     grid = consortium.grid("fedavg", {1: lies}, rounds=1, **SECURE, **{"min-sites": 3})
     state = conduct(grid)
-    rest = [0, 2, 3, 4] if stage != "query.unmask" else [0, 1, 2, 3, 4]
+    rest = [0, 2, 3, 4] if stage not in LATE else [0, 1, 2, 3, 4]
     expected = only(consortium, grid.run_config, [rest])
     torch.testing.assert_close(state.server["w"], expected, atol=1e-6, rtol=0)
     words = f"pfedfair: {stage}: the answer of site 'site 1' cannot be read"
@@ -644,8 +624,11 @@ def test_keys_and_shares_that_cannot_be_are_left_out_by_name(consortium, log, st
 def test_shares_that_cannot_be_read_are_named_by_their_owner(tmp_path):
     cohort = Cohort([torch.zeros(3)] * 3, tmp_path, 3)
     partner, encrypt = cohort.partners[2], cohort.offers[0]["seal"]
-    bad = json.dumps(["s", 2, [["00", "00"]] * 2])
-    for sealed in ("no", keys.encrypt(bytes.fromhex(partner.known["seal"]), encrypt, bad)):
+    digest = partner.known["list"]
+    bad = json.dumps([digest, 2, [["00", "00"]] * 2])
+    other = json.dumps(["s", 2, partner.known["held"]["2"]])  # under another list
+    seal = bytes.fromhex(partner.known["seal"])
+    for sealed in ("no", keys.encrypt(seal, encrypt, bad), keys.encrypt(seal, encrypt, other)):
         cohort.dealt[2]["0"] = sealed
         with pytest.raises(PolicyError, match="The shares of site number 2 cannot be read"):
             cohort.masked(0)
@@ -698,13 +681,14 @@ def test_no_key_or_seed_is_on_a_sites_disk(consortium, same_chance):
         memory = grid.contexts[100].state.config_records.get("sum")
         if memory:
             known = json.loads(memory["sum"])
-            secret.extend([known["seal"], *known["masks"], *known.get("seeds", [])])
+            secret.extend([known["seal"], known["sign"]])
+            secret.extend([*known["masks"], *known.get("seeds", [])])
         return answer
 
     grid.spoil[100] = look
     conduct(grid)
     found = {one for one in secret if one}
-    assert len(found) == 3
+    assert len(found) == 4
     for path in consortium.folder.rglob("*"):
         if path.is_file():
             data = path.read_bytes()
@@ -730,6 +714,7 @@ def test_with_the_others_public_keys_a_site_takes_no_unsigned_ones(tmp_path):
         made_up | {"signature": offers[2]["signature"]},
         made_up | {"signature": offers[1]["signature"]},
         offers[2] | {"masks": made_up["masks"]},
+        offers[2] | {"sign": made_up["sign"]},
         offers[2] | {"site": "another"},
     ):
         now = {**offers, 2: forged}

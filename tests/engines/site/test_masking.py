@@ -120,16 +120,10 @@ def test_the_length_is_that_of_the_vector():
 
 
 @pytest.mark.parametrize("sites", range(3, 40))
-def test_different_lists_open_no_sum_of_one_or_two_sites(sites):
-    """A server may send each site another list of the sites in a sum.
-
-    To open the sum of one or two, it needs the keys of all others, from `least` sites each; a site
-    reveals keys of sites that are not in its list, and accepts no list of fewer than `least`.
-    """
+def test_two_lists_of_survivors_do_not_both_get_enough_signatures(sites):
+    """A site signs one list, and one colluding site signs both."""
     least = min_threshold(sites)
-    revealed = sites * (sites - least)
-    for open_sites in (1, 2):
-        assert (sites - open_sites) * least > revealed
     assert least <= sites
-    one_less = sites * (sites - least + 1)
-    assert 2 * (least - 1) <= sites or (sites - 2) * (least - 1) <= one_less  # no more than needed
+    assert 2 * least > sites + 1
+    assert least - 1 >= 2  # beside a colluding site, there are two in a sum
+    assert 2 * (least - 1) <= sites + 1  # no more than needed

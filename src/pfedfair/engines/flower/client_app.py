@@ -5,7 +5,7 @@ personal model, save it, measure it. A site sends the description's aggregates, 
 message, and a confirmation that the model is saved. An error is sent without its text, which may
 contain rows: the text is in the site's log.
 
-In a secure sum a round is four messages, see `partner`.
+In a secure sum there are four more kinds of messages, see `partner`.
 """
 
 import json
@@ -59,6 +59,12 @@ def make_keys(message: Message, context: Context) -> Message:
 @errors_as_answers
 def make_shares(message: Message, context: Context) -> Message:
     return _answer(message, _partner(context).shares(_order(message)))
+
+
+@app.query("sign", mods=MODS)
+@errors_as_answers
+def sign_survivors(message: Message, context: Context) -> Message:
+    return _answer(message, _partner(context).sign(_order(message)))
 
 
 @app.query("unmask", mods=MODS)

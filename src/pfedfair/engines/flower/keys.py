@@ -94,6 +94,21 @@ def sign(path: Path, text: str) -> str:
     return key.sign(text.encode(), ec.ECDSA(hashes.SHA384())).hex()
 
 
+def sign_once(private: bytes, text: str) -> str:
+    """Sign a text with a key that was made for some sums."""
+    return _private(private).sign(text.encode(), ec.ECDSA(hashes.SHA256())).hex()
+
+
+def is_signed(other: str, text: str, signature: object) -> bool:
+    """Return whether the owner of a public key has signed a text, see `sign_once`."""
+    key = ec.EllipticCurvePublicKey.from_encoded_point(CURVE, bytes.fromhex(other))
+    try:
+        key.verify(bytes.fromhex(str(signature)), text.encode(), ec.ECDSA(hashes.SHA256()))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
 def signer(folder: Path, text: str, signature: str) -> str | None:
     """Return the file name of the public key in a folder that has signed a text, or None."""
     for path in sorted(folder.glob("*.pub")):

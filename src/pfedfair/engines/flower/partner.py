@@ -1,12 +1,19 @@
-"""A site's part in secure sums: four kinds of messages, each answered once and in turn.
+"""A site's part in secure sums: five kinds of messages, each answered once and in turn.
 
 1. ``query.keys``: the site makes keys, one for each of the next sums, and sends the public ones.
-2. ``query.shares``: for each sum it makes the seed of its private mask, and sends shares of it and
-   of its private key, each encrypted for one other site. The server passes them on.
-3. ``train``: the round itself; the answer is masked with the keys of one sum.
-4. ``query.unmask``: the site sends its share of the seed of each site whose numbers have arrived,
-   and its share of the key of each other site. Never both of one site: with both, and late
-   numbers, the server could read them.
+2. ``query.shares``: the site gets the list of all members and their keys. For each sum it makes the
+   seed of its private mask, and sends shares of it and of its private key, each encrypted for one
+   other member, with a digest of the list. The server passes them on.
+3. ``train``: the round itself; the answer is masked with the keys of one sum. A site masks with all
+   members of the list, after each has dealt shares under the same list; otherwise it refuses.
+4. ``query.sign``: the site signs the list of the survivors, whose numbers have arrived: one list
+   for each sum.
+5. ``query.unmask``: if as many survivors as the threshold have signed its list, the site sends its
+   share of the seed of each survivor, and its share of the key of each other member. Never both of
+   one site: with both, and late numbers, the server could read them.
+
+The consistency round (4) is that of Bonawitz and others against servers that tell sites different
+lists; docs/decisions/0027-consistency.md has the argument.
 
 The first two are needed again when a site is lost, or the keys are used up. Private keys and seeds
 are in the memory of the site's SuperNode, never on disk, and deleted when their sum is unmasked. On
@@ -18,7 +25,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +66,14 @@ class Partner:
         number, sums = int(order["number"]), int(order["sums"])
         if not 1 <= sums <= MAX_SUMS:
             raise PolicyError(f"This site makes keys for up to {MAX_SUMS} sums, not for {sums}.")
-        seal, masks = keys.new_private_key(), [keys.new_private_key() for _ in range(sums)]
-        offer: dict[str, Any] = {"seal": keys.public(seal), "masks": [*map(keys.public, masks)]}
+        seal, sign = keys.new_private_key(), keys.new_private_key()
+        masks = [keys.new_private_key() for _ in range(sums)]
+        offer: dict[str, Any] = {"seal": keys.public(seal), "sign": keys.public(sign)}
+        offer["masks"] = [*map(keys.public, masks)]
         offer["site"] = str(self.node.get("site") or f"number {number}")
         self.known = {"session": str(order["session"]), "stage": "keys", "number": number}
-        self.known |= {"seal": seal.hex(), "masks": [one.hex() for one in masks]}
+        self.known |= {"seal": seal.hex(), "sign": sign.hex()}
+        self.known["masks"] = [one.hex() for one in masks]
         if self.node.get("key"):
             text = signed_text(self.known["session"], number, offer)
             offer["signature"] = keys.sign(Path(str(self.node["key"])), text)
@@ -82,13 +93,14 @@ class Partner:
         shares = [[keys.make_shares(secret, threshold, numbers) for secret in pair]
                   for pair in zip(seeds, masks, strict=True)]  # fmt: skip
         self.known |= {"members": members, "threshold": threshold, "stage": "shares", "at": -1}
+        self.known["list"] = list_digest(self.known["session"], threshold, members)
         self.known["seeds"] = [seed.hex() for seed in seeds]
         self.known["held"] = {own: [[seed[own], key[own]] for seed, key in shares]}
         sealed = {}
         for number in numbers:
             if number != own:
                 each = [[seed[number], key[number]] for seed, key in shares]
-                text = json.dumps([self.known["session"], own, each])
+                text = json.dumps([self.known["list"], own, each])
                 sealed[str(number)] = keys.encrypt(
                     bytes.fromhex(self.known["seal"]), members[number]["seal"], text
                 )
@@ -115,27 +127,34 @@ class Partner:
         self._save()
         sent, done = work.train()
         scale = Scale(sums, work.phase.states.models)
-        numbers = quantise(sent, work.server, scale, rows[own], len(self.known["held"]))
+        numbers = quantise(sent, work.server, scale, rows[own], len(members))
         private, session = bytes.fromhex(self.known["masks"][at]), self.known["session"]
         pairs = {
             int(number): keys.mask_key(private, members[number]["masks"][at], session, digest)
-            for number in self.known["held"]
+            for number in members
             if int(number) != own
         }
         numbers += mask(bytes.fromhex(self.known["seeds"][at]), len(numbers))
         numbers += pair_masks(own, pairs, len(numbers))
         return torch.from_numpy(numbers), shapes_of(sent), done
 
-    def unmask(self, order: Order) -> dict[str, dict[str, str]]:
-        """Return shares of the seeds of the sites in the sum, and of the keys of the others."""
+    def sign(self, order: Order) -> dict[str, str]:
+        """Sign the list of the survivors; of this sum the site signs and opens no other."""
         self._check_turn(order, "masked")
-        within, present = set(map(int, order["within"])), set(map(int, self.known["held"]))
-        at = self.known["at"]
-        if self.known["number"] not in within or not within <= present:
+        within = set(map(int, order["within"]))
+        if self.known["number"] not in within or not within <= set(map(int, self.known["members"])):
             raise PolicyError("This site does not open a sum that it is not in.")
         self._check_enough(len(within))
+        self.known |= {"within": sorted(within), "stage": "signed"}
+        self._save()
+        return {"signature": keys.sign_once(bytes.fromhex(self.known["sign"]), self._survivors())}
+
+    def unmask(self, order: Order) -> dict[str, dict[str, str]]:
+        """Return shares of the survivors' seeds, and of the keys of the others."""
+        self._check_turn(order, "signed")
+        self._check_signatures(order["signatures"])
+        within, at, members = set(self.known["within"]), self.known["at"], self.known["members"]
         folder, digest, weights = self.known["about"]
-        members = self.known["members"]
         note_sum(folder, digest, sorted([members[n]["site"], weights[n]] for n in map(str, within)))
         shares: dict[str, dict[str, str]] = {"seeds": {}, "keys": {}}
         for number, each in self.known["held"].items():
@@ -149,18 +168,20 @@ class Partner:
         return shares
 
     def _decrypt_shares(self, sealed: Mapping[str, str]) -> None:
-        """Read the others' shares: the sites that sent some take part in the sums."""
+        """Read the others' shares: those of all other members, dealt under the same list."""
         held, members = dict(self.known["held"]), self.known["members"]
+        if set(sealed) != set(members) - set(held):
+            raise PolicyError(
+                "This site masks with all members of its list, and needs the shares of each: the "
+                f"list has {len(members)} sites, and shares have come from {len(sealed)} others."
+            )
         for number, one in sealed.items():
-            if number not in members or number in held:
-                raise PolicyError("This site does not add up with sites whose keys it has not.")
             try:
                 held[number] = self._shares_from(int(number), one)
             except Exception as error:
                 raise PolicyError(
                     f"The shares of site number {number} cannot be read, or are of another sum."
                 ) from error
-        self._check_enough(len(held))
         self.known["held"] = held
 
     def _shares_from(self, source: int, sealed: str) -> list[list[str]]:
@@ -168,13 +189,30 @@ class Partner:
         members, own = self.known["members"], self.known["number"]
         private = bytes.fromhex(self.known["seal"])
         text = keys.decrypt(private, members[str(source)]["seal"], sealed)
-        session, number, each = json.loads(text)
-        if [session, number] != [self.known["session"], source]:
-            raise ValueError("they are of another sum")
+        digest, number, each = json.loads(text)
+        if [digest, number] != [self.known["list"], source]:
+            raise ValueError("they were dealt under another list, or for another sum")
         for (seed, key), _ in zip(each, self.known["seeds"], strict=True):
             keys.check_share(seed, own, map(int, members))
             keys.check_share(key, own, map(int, members))
         return list(each)
+
+    def _survivors(self) -> str:
+        return survivors_text(self.known["list"], self.known["at"], self.known["within"])
+
+    def _check_signatures(self, signatures: Mapping[str, Any]) -> None:
+        """Refuse unless enough survivors have signed the list that this site has signed."""
+        text, within, members = self._survivors(), self.known["within"], self.known["members"]
+        signers = {self.known["number"]} | {
+            number
+            for number in within
+            if keys.is_signed(members[str(number)]["sign"], text, signatures.get(str(number)))
+        }
+        if len(signers) < self.known["threshold"]:
+            raise PolicyError(
+                f"{len(signers)} sites have signed the list of sites in the sum that this site has "
+                f"signed, {self.known['threshold']} are needed: nothing is opened."
+            )
 
     def _check_turn(self, order: Order, *stages: str) -> None:
         """Refuse a message out of turn: masks that are used twice hide nothing."""
@@ -196,7 +234,9 @@ class Partner:
                 f"This site needs at least {min_threshold(len(members))} of {len(members)} sites "
                 f"to open a sum; the run asks for {threshold}."
             )
-        each = [key for one in members.values() for key in (one["seal"], *one["masks"])]
+        each = [
+            key for one in members.values() for key in (one["seal"], one["sign"], *one["masks"])
+        ]
         unequal = {len(one["masks"]) for one in members.values()} != {len(self.known["masks"])}
         if unequal or len(set(each)) < len(each):
             raise PolicyError("This site does not add up where two have one key, or too few.")
@@ -218,7 +258,7 @@ class Partner:
     def _check_weights(self, weights: Mapping[int, int], most: int) -> None:
         """Check the weights of the sites; if the others were sent different ones, masks remain."""
         own = weights.get(self.known["number"], 0)
-        if set(weights) != set(map(int, self.known["held"])) or min(weights.values()) < 1:
+        if set(weights) != set(map(int, self.known["members"])) or min(weights.values()) < 1:
             raise PolicyError("This site does not know what each site in the sum counts for.")
         if own > most:
             raise PolicyError("This site does not count for more rows than it has.")
@@ -238,8 +278,19 @@ def too_few(sites: int) -> PolicyError:
 
 
 def signed_text(session: str, number: int, offer: Mapping[str, Any]) -> str:
-    words = ["pfedfair secure sum", session, number, offer["site"], offer["seal"], offer["masks"]]
-    return json.dumps(words)
+    words = ["pfedfair secure sum", session, number, offer["site"]]
+    return json.dumps([*words, offer["seal"], offer["sign"], offer["masks"]])
+
+
+def list_digest(session: str, threshold: int, members: Mapping[int, Mapping[str, Any]]) -> str:
+    """Return a digest of the list of members with their keys, and of how many open a sum."""
+    words = ["pfedfair members", session, threshold, sorted(members.items())]
+    return sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()
+
+
+def survivors_text(digest: str, at: int, within: Iterable[int]) -> str:
+    """Return what the survivors of a sum sign: the list of members, which sum, and who they are."""
+    return json.dumps(["pfedfair survivors", digest, at, sorted(within)])
 
 
 def note_sum(folder: str, digest: str, cohort: list[Any]) -> None:

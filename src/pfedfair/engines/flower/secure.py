@@ -2,8 +2,8 @@
 
 After Bonawitz and others, "Practical secure aggregation for privacy-preserving machine learning",
 CCS 2017; `partner` is the sites' part. A site that is lost on the way is left out: before its
-shares have arrived as if it had never come; afterwards the others' shares of its key reconstruct
-the masks that it shares with them, and these are subtracted.
+shares have arrived as if it had never come, and the others make new keys; afterwards the others'
+shares of its key reconstruct the masks that it shares with them, and these are subtracted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch import Tensor
 from pfedfair._util.errors import InputError
 from pfedfair.engines.flower import keys, log
 from pfedfair.engines.flower.participants import Participants
-from pfedfair.engines.flower.partner import MAX_SUMS
+from pfedfair.engines.flower.partner import MAX_SUMS, list_digest, survivors_text
 from pfedfair.engines.flower.records import read_training
 from pfedfair.engines.flower.sizes import check_text, max_bytes
 from pfedfair.engines.site.bounds import bound_weights
@@ -121,14 +121,28 @@ class SecureSum:
     state: Checkpoint
 
     def prepare(self, sites: list[int]) -> Cohort:
-        """Have the sites make keys for the next sums, and exchange shares of them."""
+        """Have the sites make keys for the next sums, and exchange shares of them.
+
+        Each masks with all members of the list: where one deals no shares, the others start anew.
+        """
+        while True:
+            cohort = self.exchange(sites)
+            if len(cohort.shares) == len(cohort.offers):
+                return cohort
+            missing = self.names(*sorted(set(cohort.offers) - set(cohort.shares)))
+            log.warning("pfedfair: %s dealt no shares: new keys without it", missing)
+            sites = sorted(cohort.shares)
+
+    def exchange(self, sites: list[int]) -> Cohort:
+        """Ask for keys, then for shares; a site that does not answer is missing there."""
         remaining = -(-(self.settings.rounds - self.state.done) // self.settings.local_rounds)
         session, sums = secrets.token_hex(16), min(remaining, MAX_SUMS)
 
         def check_keys(number: int, offer: Mapping[str, Any]) -> None:
-            for key in (offer["seal"], *offer["masks"]):
+            public = [offer["seal"], offer["sign"], *offer["masks"]]
+            for key in public:
                 keys.check_public(key)
-            if len({offer["seal"], *offer["masks"]}) != 1 + sums or type(offer["site"]) is not str:
+            if not len(public) == len(set(public)) == 2 + sums or type(offer["site"]) is not str:
                 raise ValueError(f"it has not made keys for {sums} sums")
 
         orders = {n: {"session": session, "sums": sums, "number": n} for n in sites}
@@ -142,17 +156,17 @@ class SecureSum:
                 raise ValueError("it has not dealt shares to all others")
 
         shares = self.ask("query.shares", dict.fromkeys(offers, order), check_receivers)
-        self.require(shares, self.min_sites(threshold), "shares")
+        self.require(shares, self.min_sites(self.settings.secure_threshold), "shares")
         return Cohort(session, threshold, offers, shares, sums)
 
     def make(self, cohort: Cohort) -> Round:
-        """Ask the sites for their masked numbers and for the shares that unmask the sum; add up."""
+        """Ask for masked numbers, signatures of who is in the sum, and shares; add up."""
         at, threshold = cohort.used, cohort.threshold
         cohort.used += 1
         vectors, shapes, steps, rows_of = self.train_masked(cohort, at)
         self.require(vectors, self.min_sites(threshold), "numbers")
         within = sorted(vectors)
-        order = {"session": cohort.session, "within": within}
+        signatures = self.sign(cohort, at, within)
         wanted = {"seeds": within, "keys": sorted(set(cohort.shares) - set(within))}
 
         def check_shares(number: int, sent: Mapping[str, Any]) -> None:
@@ -160,7 +174,8 @@ class SecureSum:
                 for one in numbers:
                     keys.check_share(sent[kind][str(one)], number, cohort.offers)
 
-        opened = self.ask("query.unmask", dict.fromkeys(within, order), check_shares)
+        order = {"session": cohort.session, "signatures": signatures}
+        opened = self.ask("query.unmask", dict.fromkeys(signatures, order), check_shares)
         self.require(opened, threshold, "shares at the end")
         total = np.zeros_like(vectors[within[0]])
         for vector in vectors.values():
@@ -186,6 +201,20 @@ class SecureSum:
         stacked = {name: tensor[None] for name, tensor in message.items()}
         rows = torch.tensor([float(sum(self.state.sites[n].rows for n in within))])
         return Round(within, stacked, rows, steps, {})
+
+    def sign(self, cohort: Cohort, at: int, within: list[int]) -> dict[int, str]:
+        """Have the survivors sign the list of them, which each opens only if enough others did."""
+        digest = list_digest(cohort.session, cohort.threshold, cohort.offers)
+        text = survivors_text(digest, at, within)
+
+        def check_signature(number: int, sent: Mapping[str, Any]) -> None:
+            if not keys.is_signed(cohort.offers[number]["sign"], text, sent["signature"]):
+                raise ValueError("it has not signed who is in the sum")
+
+        order = {"session": cohort.session, "within": within}
+        signed = self.ask("query.sign", dict.fromkeys(within, order), check_signature)
+        self.require(signed, cohort.threshold, "signatures")
+        return {number: str(sent["signature"]) for number, sent in signed.items()}
 
     def min_sites(self, threshold: int) -> int:
         return max(MIN_SITES, threshold, self.settings.min_sites)

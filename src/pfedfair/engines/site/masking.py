@@ -41,11 +41,11 @@ class Scale(NamedTuple):
 
 
 def min_threshold(sites: int) -> int:
-    """Return how many sites must unmask a sum, so that no server can unmask one of two sites.
+    """Return how many sites must sign and unmask a sum: the least that a site accepts.
 
-    A server may send each site another list of the sites in the sum. To unmask a sum of two,
-    `least` sites must take each other site for lost, (sites - 2) * least in all; and each site
-    takes at most sites - least others for lost.
+    Two lists of survivors with `threshold` signatures each have 2 * threshold - sites signers in
+    common or more, and a site signs twice only if it colludes with the server. So the threshold is
+    more than (sites + 1) / 2 against a server with one site.
 
     >>> [min_threshold(n) for n in range(3, 10)]
     [3, 3, 4, 4, 5, 5, 6]
