@@ -338,6 +338,19 @@ def test_fewer_shares_than_needed_tell_nothing():
             keys.reconstruct({n: shares[n] for n in some}, 2)
 
 
+@pytest.mark.parametrize(
+    "change", [str.upper, lambda key: {"2": "03", "3": "02"}[key[1]] + key[2:]]
+)
+def test_a_site_that_copies_anothers_public_key_has_other_masks(change):
+    """Equal masks with two sites, one added and one subtracted, would not hide anything."""
+    private, other = keys.new_private_key(), keys.public(keys.new_private_key())
+    copied = change(other)
+    assert copied != other
+    assert keys.shared_key(private, copied) == keys.shared_key(private, other)
+    masks = {keys.mask_key(private, key, "s", "order") for key in (copied, other)}
+    assert len(masks) == 2
+
+
 def test_a_share_is_for_one_site_only(tmp_path):
     cohort = Cohort([torch.zeros(3)] * 3, tmp_path, 3)
     other = bytes.fromhex(cohort.partners[2].known["seal"])

@@ -52,7 +52,7 @@ def test_no_sites_model_is_on_the_wire_and_one_that_was_killed_is_left_out(tmp_p
     for i in range(4):
         own = only(consortium, run, [[i]])  # its model after the first round
         way = own.double() - start.double()
-        scale = Scale(algorithm.sums, algorithm.models)
+        scale = Scale(algorithm.sums, algorithm.states.models)
         steps = quantise({"w": own}, {"w": start}, scale, 1, 4)[1:]
         for numbers in (own.numpy(), own.double().numpy(), way.numpy(), way.float().numpy(), steps):
             data = np.ascontiguousarray(numbers).tobytes()

@@ -51,9 +51,14 @@ def shared_key(private: bytes, other: str) -> bytes:
 
 
 def mask_key(private: bytes, other: str, session: str, digest: str) -> bytes:
-    """Return the key of the mask that two sites share if their orders have the same digest."""
+    """Return the key of the mask that two sites share if their orders have the same digest.
+
+    It depends on both public keys: who copies another's (in a different encoding, or its negative)
+    has the same shared key with a third site, and two equal masks could cancel in its numbers.
+    """
     secret = base64.urlsafe_b64decode(shared_key(private, other))
-    return hmac.digest(secret, f"mask {session} {digest}".encode(), hashlib.sha256)
+    pair = " ".join(sorted((public(private), other)))
+    return hmac.digest(secret, f"mask {pair} {session} {digest}".encode(), hashlib.sha256)
 
 
 def encrypt(private: bytes, other: str, text: str) -> str:
