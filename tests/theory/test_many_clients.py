@@ -149,6 +149,7 @@ def test_with_noise_a_lone_client_has_no_other_rows(classes):
         "trained": torch.from_numpy(rng.poisson(5, (1, 2, cells)) + 0.0),
     }
     sent = {name: x + torch.from_numpy(rng.laplace(0, 1, x.shape)) for name, x in own.items()}
-    found = counting.beliefs(counting.learn(sent, 40), own, sent, None)
+    kept = own | {f"{counting.SENT}{name}": x for name, x in sent.items()}
+    found = counting.beliefs(counting.learn(sent, 40), kept, None)
     assert found.without_pool.all()
     np.testing.assert_array_equal(found.prior, FLAT)

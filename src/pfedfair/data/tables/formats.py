@@ -400,8 +400,8 @@ def _has_decimal_commas(columns: Iterable[pa.Array], separator: str) -> bool:
         commas = words.filter(pc.match_substring(words, ","))
         if not len(commas):
             continue
-        as_decimal = np.logical_or(*(NumberFormat(",", m).matches(words) for m in (".", " ")))
-        if as_decimal.mean() < MOSTLY:
+        as_decimal = [NumberFormat(",", mark).matches(words) for mark in (".", " ", "'")]
+        if np.any(as_decimal, axis=0).mean() < MOSTLY:
             continue
         if (~NumberFormat(".", ",").matches(commas)).any() or _has_zero(commas):
             return True
