@@ -132,7 +132,7 @@ class Run:
         For every client the numbers of its rows in order, their logits and random draws; None if
         rows are scored on demand.
     reference
-        The training rows' values by column, if the run has scores in the place of rows.
+        The training rows' values by column, if the run has scores and no rows.
     """
 
     federation: Federation

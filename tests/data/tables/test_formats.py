@@ -115,3 +115,22 @@ def test_rows_that_are_left_out_are_no_missing_values(tmp_path):
     data = pff.load(tmp_path / "t.csv", "y", "s", keep=["a"])
     assert not any("missing value" in note for note in data.notes)
     assert any("no finite numbers, and count as empty (a 2)" in note for note in data.notes)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"decimal": ""},
+        {"decimal": "(a+)+"},
+        {"decimal": 1},
+        {"thousands": "x"},
+        {"thousands": None},
+    ],
+    ids=str,
+)
+def test_a_format_in_a_file_is_one_of_those_that_training_can_find(changed):
+    about = {"x": {"decimal": ".", "thousands": "", "missing": []} | changed}
+    with pytest.raises(ValueError, match="a format has"):
+        Formats.from_dict(about)
+    with pytest.raises(ValueError, match="a format has 'ydm'"):
+        Formats.from_dict({"x": {"order": "ydm", "missing": []}})

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from pfedfair._util.errors import InputError, shorten
 from pfedfair.data.tables.cells import MISSING, factor, floats, is_number, kind_of, texts
 
+DECIMALS, THOUSANDS = (".", ","), ("", ".", ",", " ", "'")
 MOSTLY = 0.95  # share of a column's cells that must have its format
 MOST_WORDS = 100  # of a column of numbers or dates that stand for a missing value
 NAMED = 4  # columns that a note names
@@ -205,14 +206,26 @@ class Formats:
         """Create formats from their `to_dict`, perhaps read from JSON."""
         found: dict[str, Format] = {}
         for name, one in about.items():
-            kind = DateFormat if "order" in one else NumberFormat
-            found[name] = kind(**one | {"missing": tuple(one["missing"])})
+            missing = tuple(map(str, one["missing"]))
+            if "order" in one:
+                found[name] = DateFormat(_one_of(one["order"], DATE), missing)
+            else:
+                decimal, thousands = one["decimal"], one["thousands"]
+                marks = _one_of(decimal, DECIMALS), _one_of(thousands, THOUSANDS)
+                found[name] = NumberFormat(*marks, missing)
         return cls(found)
 
     @classmethod
     def usual(cls, numbers: Iterable[str], dates: Iterable[str]) -> Formats:
         """Return the formats of columns of which nothing else is known."""
         return cls(dict.fromkeys(numbers, NumberFormat()) | dict.fromkeys(dates, DateFormat()))
+
+
+def _one_of(value: Any, known: Collection[str]) -> str:
+    """Return a value that a file may have; raise ValueError for any other."""
+    if value not in known:
+        raise ValueError(f"a format has '{value}', which is none of {', '.join(known)}")
+    return str(value)
 
 
 def infer(
@@ -321,10 +334,10 @@ def of_other_kinds(column: pd.Series[Any], rows: np.ndarray, known: Collection[s
 
 
 def doubtful(formats: Formats, frame: pd.DataFrame, odd: Mapping[str, Odd]) -> dict[str, Odd]:
-    """Return the cells that an `odd` one makes doubtful: beside 10,5 the word 1,037 may be 1.037.
+    """Return the cells that an `odd` one makes doubtful: if it is 10,5, then 1,037 may be 1.037.
 
     Where commas are decimal in one cell, those of other cells need not mark thousands; so for
-    points. Beside 25/12/2024 the date 05/12/2024 need not be of May.
+    points. If a cell is 25/12/2024, the date 05/12/2024 of another need not be of May.
     """
     numbers = {c: f for c, f in formats.columns.items() if isinstance(f, NumberFormat)}
     decimal = {mark for c in odd if c in numbers

@@ -29,7 +29,7 @@ class Missing:
         known("way to treat missing sensitive values", self.way, WAYS)
 
     def mask(self, frame: pd.DataFrame, attributes: Sequence[str]) -> pd.DataFrame:
-        """Return the sensitive columns with missing values in the place of the `unknown` words."""
+        """Return the sensitive columns where the `unknown` words are missing values."""
         return pd.DataFrame({c: self._masked(frame[c]) for c in attributes}, index=frame.index)
 
     def _masked(self, column: pd.Series[Any]) -> pd.Series[Any]:
@@ -48,7 +48,7 @@ class Missing:
 
 
 def fill(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column with `NAME` in the place of missing values."""
+    """Return a column whose missing values are `NAME`."""
     missing = factor(column)[0] == -1
     if not missing.any():
         return column
