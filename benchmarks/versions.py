@@ -4,7 +4,8 @@
     python benchmarks/versions.py --before ../before --only pfedfair --times 1
 
 Seconds of CPU with all that a command starts, and the most memory that it takes: medians of three.
-The other checkout must have its libraries in C built, where it has some.
+The other checkout must have its libraries in C built, where it has some. `predict` needs the run of
+`million` before it.
 """
 
 import argparse
@@ -34,6 +35,10 @@ COMMANDS = {
     "million": ("train", "million.parquet", *TABLE, "--method", "transport", "--out", "million"),
     "predict": (
         *("predict", "million", "--input", "million.parquet"),
+        *("--client", "0", "--output", "decisions.csv"),
+    ),
+    "predict-csv": (
+        *("predict", "million", "--input", "million.csv"),
         *("--client", "0", "--output", "decisions.csv"),
     ),
 }
@@ -76,6 +81,7 @@ def compare(before: Path, names: list[str], times: int) -> None:
             folder.mkdir()
             write_table(folder / "clients.parquet", 500_000, 10_000)
             write_table(folder / "million.parquet", 1_000_000, 10)
+            pd.read_parquet(folder / "million.parquet").to_csv(folder / "million.csv", index=False)
         for name in names:
             found = [[measure(*one, COMMANDS[name]) for one in zip(sources, folders, strict=True)]
                      for _ in range(times)]  # fmt: skip
