@@ -28,12 +28,14 @@ from pfedfair.methods.clients import Clients
 from pfedfair.methods.phases import (
     Answer,
     Averaged,
+    Counts,
     Model,
     OfClients,
     Phase,
     State,
     States,
     Summed,
+    SummedCounts,
     average,
     copy_state,
 )
@@ -44,8 +46,8 @@ from pfedfair.rules import Likeliest, Rule
 
 __all__ = [
     "ANY_TASK", "BY_GRADIENTS", "FORMAT", "TARGETS", "Answer", "Averaged", "Clients", "Cost",
-    "Dial", "Method", "Model", "OfClients", "Phase", "State", "States", "Summed", "Supports",
-    "Tuning", "average", "copy_state", "training_settings",
+    "Counts", "Dial", "Method", "Model", "OfClients", "Phase", "State", "States", "Summed",
+    "SummedCounts", "Supports", "Tuning", "average", "copy_state", "training_settings",
 ]  # fmt: skip
 
 FORMAT = 2  # of `Method.to_dict`: before, `rounds` of composite methods included later phases

@@ -25,7 +25,7 @@ from pfedfair.methods.base import (
     Phase,
     State,
     States,
-    Summed,
+    SummedCounts,
     Supports,
     Tuning,
     copy_state,
@@ -152,7 +152,7 @@ class GroupState(TypedDict):
 
 
 class GroupMessage(TypedDict):
-    group: Summed  # a client's rows in each group
+    group: SummedCounts  # a client's rows in each group
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ from pfedfair.methods import checks
 from pfedfair.methods.base import (
     Answer,
     Clients,
+    Counts,
     Model,
     OfClients,
     Phase,
@@ -60,7 +61,7 @@ class ServerState(TypedDict):
 
 
 class MessageState(TypedDict):
-    counts: Tensor  # held-out rows by group, label and the model's label
+    counts: Counts  # held-out rows by group, label and the model's label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +105,7 @@ class Program(Phase):
     rounds = 1
     states = States(ServerState, MessageState)
     trains = False
+    decides = True
 
     def start_server(self, server: State, sizes: Tensor) -> State:
         mix = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).repeat(len(sizes), 2, 1)

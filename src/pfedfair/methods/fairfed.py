@@ -37,6 +37,7 @@ from pfedfair.methods.base import (
     Answer,
     Clients,
     Cost,
+    Counts,
     Method,
     Model,
     OfClients,
@@ -55,9 +56,9 @@ class ServerState(TypedDict):
 class MessageState(TypedDict):
     # What a client sends: its model, and counts of how the received one did
     w: Model
-    group: Tensor  # rows of each group
-    positive: Tensor  # those with a positive prediction
-    right: Tensor  # right predictions
+    group: Counts  # rows of each group
+    positive: Counts  # those with a positive prediction
+    right: Counts  # right predictions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,7 @@ from pfedfair.methods.base import (
     Phase,
     State,
     States,
-    Summed,
+    SummedCounts,
     copy_state,
 )
 from pfedfair.methods.composite import CountGroups, PostProcessing
@@ -61,7 +61,7 @@ class ServerState(TypedDict):
 
 
 class MessageState(TypedDict):
-    positive: Summed  # held-out rows decided 1 for every lambda of the grid, (grid, 2)
+    positive: SummedCounts  # held-out rows decided 1 for every lambda of the grid, (grid, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +111,7 @@ class Search(Phase):
     rounds = 1
     states = States(ServerState, MessageState)
     trains = False
+    decides = True
 
     def start_server(self, server: State, sizes: Tensor) -> State:
         return copy_state(server) | {"lam": torch.zeros((), dtype=torch.float64)}

@@ -48,7 +48,7 @@ from pfedfair.methods.base import (
     Model,
     State,
     States,
-    Summed,
+    SummedCounts,
     Tuning,
     average,
 )
@@ -66,8 +66,8 @@ class ServerState(TypedDict):
 
 class MessageState(TypedDict):
     w: Model
-    group: Summed  # its rows in each group
-    positive: Summed  # those that its model decides 1 for
+    group: SummedCounts  # its rows in each group
+    positive: SummedCounts  # those that its model decides 1 for
 
 
 class OwnState(TypedDict):

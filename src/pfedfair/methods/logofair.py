@@ -53,7 +53,7 @@ from pfedfair.methods.base import (
     Phase,
     State,
     States,
-    Summed,
+    SummedCounts,
     copy_state,
 )
 from pfedfair.methods.checks import at_least, share
@@ -74,7 +74,7 @@ class ServerState(TypedDict):
 
 
 class MessageState(TypedDict):
-    positive: Summed  # rows decided 1 for every lambda, (grid, 2)
+    positive: SummedCounts  # rows decided 1 for every lambda, (grid, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +132,7 @@ class Search(Phase):
     name = "search"
     states = States(ServerState, MessageState)
     trains = False
+    decides = True
 
     @property
     def rounds(self) -> int:  # type: ignore[override]

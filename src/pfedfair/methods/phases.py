@@ -34,6 +34,9 @@ Model = Annotated[Tensor, "model"]  # the parameters of a network
 OfClients = Annotated[Tensor, "clients"]  # one row per client, in the server's state
 Summed = Annotated[Tensor, "sum"]  # in a message: the server needs only the sum over clients
 Averaged = Annotated[Tensor, "mean"]  # in a message: the server needs only the mean over clients
+Counts = Annotated[Tensor, "count"]  # in a message: numbers of the client's rows
+SummedCounts = Annotated[Tensor, "sum", "count"]  # numbers of rows that the server only sums up
+ROUNDING = 1e-3  # of a count
 
 
 class GlobalModel(TypedDict):
@@ -73,6 +76,11 @@ class States:
         return set(self.message.__annotations__) == set(self.sent_models)
 
     @property
+    def grow_with_rows(self) -> tuple[str, ...]:
+        """Names of the tensors in a message that are sums over a client's rows."""
+        return marked(self.message, Summed, SummedCounts, Counts)
+
+    @property
     def sent_models(self) -> tuple[str, ...]:
         """Names of the models in a message that the server has as well."""
         return tuple(name for name in marked(self.message, Model) if name in self.models)
@@ -91,7 +99,7 @@ class States:
     def sums(self, weighting: str) -> dict[str, str]:
         """Return how the server adds up each tensor of a message, see `Phase.sums`."""
         means = dict.fromkeys(marked(self.message, Model, Averaged), weighting)
-        found = means | dict.fromkeys(marked(self.message, Summed), "sum")
+        found = means | dict.fromkeys(marked(self.message, Summed, SummedCounts), "sum")
         return found if set(found) == set(self.message.__annotations__) else {}
 
 
@@ -102,6 +110,7 @@ class Phase:
     rounds: int
     weighting: str = "uniform"  # how the server averages: "uniform", or by "size"
     trains: ClassVar[bool] = True  # whether the global model changes
+    decides: ClassVar[bool] = False  # whether `Method.rules` can use its server state
 
     @property
     def states(self) -> States:
@@ -121,6 +130,21 @@ class Phase:
         Models are averaged. With sums `server_round` gives the same for one client that sends them.
         """
         return self.states.sums(self.weighting)
+
+    def impossible(self, message: State, server: State, sizes: Sequence[int]) -> str:
+        """Return why clients of at most so many rows cannot send this message; "" if they can.
+
+        `sizes` is one number for a client's own message; of several clients it is the sum, see
+        `sums`. By default only numbers of rows are checked. Finite numbers and names and shapes of
+        models are checked elsewhere.
+        """
+        rows = sum(sizes)
+        for name in marked(self.states.message, Counts, SummedCounts):
+            if name in message and not self.noise:
+                low, high = float(message[name].min()), float(message[name].max())
+                if low < -ROUNDING or high > rows + ROUNDING:
+                    return f"'{name}' counts {low if low < -ROUNDING else high:g} of {rows} rows"
+        return ""
 
     def start_server(self, server: State, sizes: Tensor) -> State:
         """Return the server's state before the first round.
@@ -171,6 +195,9 @@ class Wrapped(Phase):
     @property
     def sums(self) -> dict[str, str]:
         return self.phase.sums
+
+    def impossible(self, message: State, server: State, sizes: Sequence[int]) -> str:
+        return self.phase.impossible(message, server, sizes)
 
     def start_server(self, server: State, sizes: Tensor) -> State:
         return self.phase.start_server(server, sizes)

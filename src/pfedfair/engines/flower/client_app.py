@@ -12,13 +12,13 @@ import json
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, cast
 
-from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 
 from pfedfair.engines.flower import mods
 from pfedfair.engines.flower.partner import Partner
-from pfedfair.engines.flower.records import NodeMemory, pack, unpack
+from pfedfair.engines.flower.records import NodeMemory, pack, read_states, unpack
 from pfedfair.engines.site.describe import describe_site
 from pfedfair.engines.site.masking import MASKED
 from pfedfair.engines.site.policy import PolicyError
@@ -89,6 +89,14 @@ def train(message: Message, context: Context) -> Message:
     return answer
 
 
+@app.query("vote", mods=MODS)
+@errors_as_answers
+def vote(message: Message, context: Context) -> Message:
+    """Say which of the server's proposed states are better than the first: one bit for each."""
+    config = ConfigRecord({"better": _work(message, context).vote(read_states(message))})
+    return Message(RecordDict({"config": config}), reply_to=message)
+
+
 @app.train("finish", mods=MODS)
 @errors_as_answers
 def finish(message: Message, context: Context) -> Message:
@@ -121,5 +129,5 @@ def _answer(message: Message, content: Mapping[str, Any]) -> Message:
 
 def _work(message: Message, context: Context) -> Work:
     order = message.content.config_records["config"]
-    server = unpack(message.content.array_records["arrays"])
+    server = unpack(message.content.array_records.get("arrays") or ArrayRecord())
     return accept(order, server, context.node_config, context.run_config, NodeMemory(context.state))

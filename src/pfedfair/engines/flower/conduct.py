@@ -16,23 +16,30 @@ from torch import Tensor
 
 from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
+from pfedfair._util.files import first_line
 from pfedfair.data.tables.roles import LIKE_A_NAME
 from pfedfair.engines.flower import log
 from pfedfair.engines.flower.participants import Answers, Participants
-from pfedfair.engines.flower.records import read_training
+from pfedfair.engines.flower.records import pack_states, read_training
 from pfedfair.engines.flower.robust import robust
 from pfedfair.engines.flower.secure import NOTICE, Cohort, Round, secure_round
 from pfedfair.engines.flower.sizes import max_bytes
 from pfedfair.engines.local import flush_denormal
 from pfedfair.engines.site.bounds import bound_weights
 from pfedfair.engines.site.checkpoint import Checkpoint, Participant
-from pfedfair.engines.site.checks import check_model, find_outliers, refusal, shorten_updates
+from pfedfair.engines.site.checks import (
+    check_model,
+    find_outliers,
+    find_suspects,
+    refusal,
+    shorten_updates,
+)
 from pfedfair.engines.site.masking import MIN_SITES
 from pfedfair.engines.site.rounds import make_network
 from pfedfair.engines.site.schema import agree
 from pfedfair.engines.site.settings import Settings
 from pfedfair.methods import State
-from pfedfair.methods.phases import sends_models_only, started
+from pfedfair.methods.phases import Phase, adds_noise, sends_models_only, started
 
 
 class Conductor:
@@ -42,6 +49,7 @@ class Conductor:
         self.settings = settings
         self.participants = Participants(grid, settings)
         self.without_model: dict[str, str] = {}  # sites, and why
+        self.left_out: dict[str, int] = {}  # sites, and how often their answers were left out
         self.cohort: Cohort | None = None  # the keys of secure sums
 
     def run(self) -> Checkpoint:
@@ -110,10 +118,9 @@ class Conductor:
             found, self.cohort = secure_round(self.settings, self.participants, state, self.cohort)
         else:
             found = self.unmasked_round(state)
-        phase = self.settings.phase(state.done)
         done, last = state.done + found.steps, found.last_answers
+        server = self.next_state(state, found)
         with flush_denormal():
-            server = phase.server_round(state.server, found.stacked, found.weights)
             for following in started(self.settings.algorithm.phases, done, done):
                 weights = _weights(state.sites, range(len(state.sites)))
                 server, last = following.start_server(server, weights), {}
@@ -137,7 +144,7 @@ class Conductor:
             self.participants.wait(state)
             good, steps = self.accept(state, self.participants.order(state, "train"))
             if len(good) >= self.settings.min_sites:
-                return self.stack(state, good, steps)
+                return self.stack(state, self.vote_on_suspects(state, good), steps)
             log.error(
                 "pfedfair: %d good answers in round %d, %d are needed%s",
                 len(good), state.done + 1, self.settings.min_sites,
@@ -154,7 +161,8 @@ class Conductor:
         good: dict[int, State] = {}
         steps: dict[int, int] = {}
         settings = self.settings
-        models = settings.phase(state.done).states.models
+        phase = settings.phase(state.done)
+        models = phase.states.models
 
         def refuse(number: int, why: str) -> None:
             name = state.sites[number].name
@@ -168,6 +176,7 @@ class Conductor:
                 log.error("pfedfair: the answer of site '%s' cannot be read: %r", name, error)
                 continue
             why = refusal(message, state.server, models, settings.far)
+            why = why or cannot_be(phase, message, state, [number])
             if not 1 <= steps[number] <= settings.local_rounds:
                 why = f"it says that it has done {steps[number]} rounds"
             if why is None:
@@ -188,6 +197,58 @@ class Conductor:
         for number, why in shortened.items():
             log.warning("pfedfair: the update of site '%s': %s", state.sites[number].name, why)
         return good, usual[0][0] if usual else 1
+
+    def vote_on_suspects(self, state: Checkpoint, good: dict[int, State]) -> dict[int, State]:
+        """Return the answers without those that most sites' rows are better off without.
+
+        The sites vote only if answers are unlike most, see `find_suspects`. They do not if answers
+        have noise, which a vote would not have.
+        """
+        phases, phase = self.settings.algorithm.phases, self.settings.phase(state.done)
+        private = self.settings.epsilon > 0 or adds_noise(phases)
+        if private or not (phase.trains or phase.decides):
+            return good
+        rows = {number: site.rows for number, site in enumerate(state.sites)}
+        states = phase.states
+        why = find_suspects(good, state.server, states.models, states.grow_with_rows, rows)
+        sets = [{number} for number in why] + [set(why)] * (len(why) > 1)
+        sets = [left for left in sets if 2 * len(left) < len(good)]
+        if not sets:
+            return good
+        proposals = [good, *(leave_out(phase, state, good, left) for left in sets)]
+        votes, voters = self.poll(
+            state, [self.next_state(state, self.stack(state, one, 1)) for one in proposals]
+        )
+        most = max(votes, default=0)
+        if 2 * most <= voters:
+            return good
+        chosen = votes.index(most)
+        for number in sets[chosen]:
+            name = state.sites[number].name
+            self.left_out[name] = self.left_out.get(name, 0) + 1
+            log.error(
+                "pfedfair: the answer of site '%s' is left out: %s, and by %d of %d votes the "
+                "sites' own rows are better off without it", name, why[number], most, voters,
+            )  # fmt: skip
+        return proposals[1 + chosen]
+
+    def poll(self, state: Checkpoint, proposals: list[State]) -> tuple[list[int], int]:
+        """Return how many sites find each proposal better than the first, and how many voted."""
+        answers = self.participants.order(state, "query.vote", arrays=pack_states(proposals))
+        found = []
+        for answer in self.participants.successes(state, answers).values():
+            record = answer.content.config_records.get("config")
+            bits = record.get("better") if record is not None else None
+            if isinstance(bits, list) and len(bits) == len(proposals) - 1:
+                found.append([bit is True for bit in bits])
+        return [sum(each) for each in zip(*found, strict=True)], len(found)
+
+    def next_state(self, state: Checkpoint, found: Round) -> State:
+        """Return the server's state after a round of the current phase."""
+        with flush_denormal():
+            return self.settings.phase(state.done).server_round(
+                state.server, found.stacked, found.weights
+            )
 
     def stack(self, state: Checkpoint, answers: dict[int, State], steps: int) -> Round:
         """Stack the answers of a round for the method's server round.
@@ -242,6 +303,27 @@ class Conductor:
             for name, why in missing.items():
                 log.error("pfedfair: site '%s' has no personal model: %s The same command asks it "
                           "again.", name, why)  # fmt: skip
+
+
+def cannot_be(
+    phase: Phase, message: State, state: Checkpoint, numbers: Iterable[int]
+) -> str | None:
+    """Return why these sites cannot have sent a message, or None."""
+    sizes = [state.sites[number].rows for number in numbers]
+    try:
+        return phase.impossible(message, state.server, sizes) or None
+    except (KeyError, IndexError, ValueError, RuntimeError) as error:  # other names, or shapes
+        return f"it cannot be checked ({first_line(error)})"
+
+
+def leave_out(
+    phase: Phase, state: Checkpoint, good: dict[int, State], left: set[int]
+) -> dict[int, State]:
+    """Return the answers without some; with the server's models where every site must be there."""
+    if not phase.states.keeps_clients:
+        return {number: message for number, message in good.items() if number not in left}
+    unmoved = {name: state.server[name] for name in phase.states.sent_models}
+    return {n: message | unmoved if n in left else message for n, message in good.items()}
 
 
 def _weights(sites: list[Participant], numbers: Iterable[int]) -> Tensor:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from pfedfair._util.errors import InputError
@@ -82,10 +82,17 @@ class Participants:
         }
 
     def order(
-        self, state: Checkpoint, kind: str, extra: Mapping[int, Mapping[str, str]] | None = None
+        self,
+        state: Checkpoint,
+        kind: str,
+        extra: Mapping[int, Mapping[str, str]] | None = None,
+        arrays: Mapping[str, ArrayRecord] | None = None,
     ) -> Answers:
-        """Send the server's state to all connected sites, or to those in `extra`, with these."""
-        settings, arrays = self.settings, pack(state.server)
+        """Send the server's state to all connected sites, or to those in `extra`, with these.
+
+        With `arrays` these are sent instead of the state.
+        """
+        settings, arrays = self.settings, arrays or {"arrays": pack(state.server)}
         phase, _ = phase_at(settings.algorithm.phases, state.done)
         order: dict[str, Any] = {"round": state.done, "key": state.name}
         order |= {"phase": phase.name if phase else ""}
@@ -96,7 +103,7 @@ class Participants:
             if extra is None or number in extra:
                 added = extra[number] if extra else {}
                 config = ConfigRecord({**order, "number": number, **added})
-                contents[number] = RecordDict({"arrays": arrays, "config": config})
+                contents[number] = RecordDict({**arrays, "config": config})
         return self.ask(state, kind, contents)
 
     def ask(self, state: Checkpoint, kind: str, contents: Mapping[int, RecordDict]) -> Answers:

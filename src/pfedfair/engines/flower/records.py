@@ -1,12 +1,14 @@
 """Convert between named tensors and Flower's records."""
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 
 import torch
 from flwr.app import Array, ArrayRecord, Message, RecordDict
 
 from pfedfair.engines.flower.sizes import too_large
 from pfedfair.methods import State
+
+PROPOSED = "state-"  # begins the names of a server's proposed states
 
 
 def pack(state: State) -> ArrayRecord:
@@ -23,6 +25,16 @@ def read_training(answer: Message, max_bytes: int) -> tuple[State, int]:
     if sum(len(array.data) for array in arrays.values()) > max_bytes:
         raise ValueError(too_large(max_bytes))
     return unpack(arrays), int(str(answer.content.metric_records["metrics"]["rounds"]))
+
+
+def pack_states(states: Sequence[State]) -> dict[str, ArrayRecord]:
+    return {f"{PROPOSED}{k:03d}": pack(state) for k, state in enumerate(states)}
+
+
+def read_states(message: Message) -> list[State]:
+    """Return the states that a server proposes, in their order."""
+    records = message.content.array_records
+    return [unpack(records[name]) for name in sorted(records) if name.startswith(PROPOSED)]
 
 
 class NodeMemory(MutableMapping[str, State]):

@@ -75,7 +75,7 @@ def conduct(grid: Grid, context: Context, out: Path) -> None:
         raise
     missing = conductor.without_model
     report: dict[str, Any] = {"done": not missing, "sites": [site.name for site in state.sites]}
-    report |= {"seconds": state.seconds, "lacking": missing}
+    report |= {"seconds": state.seconds, "lacking": missing, "left_out": conductor.left_out}
     report["privacy"] = settings.spent(len(state.seconds))
     if missing:
         reasons = " ".join(f"Site '{name}' has no model: {why}" for name, why in missing.items())

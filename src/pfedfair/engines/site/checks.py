@@ -14,6 +14,9 @@ FAR = 100.0  # times the median norm of the sites' updates: refused
 LONG = 3.0  # times the median norm: shortened to it
 AGAINST = 1.5  # times the median norm, of an update against the others': shortened to it
 MIN_SITES = 3  # for a median that one site cannot move
+OPPOSED = -0.25  # cosine of an update with the typical direction: the sites are asked about it
+APART = 3.0  # times the typical distance from the median of statistics: the sites are asked
+MIN_NUMBERS = 32  # in a tensor, for distances to say something
 
 
 def check_model(what: str, weights: Tensor) -> None:
@@ -120,6 +123,51 @@ def shorten_updates(
             what += ", as it points against the others'" if against else " to theirs"
             reasons[number] = f"'{name}' moved {way / middle:.3g} times the median way and {what}"
     return made, reasons
+
+
+def find_suspects(
+    messages: Mapping[int, State],
+    server: State,
+    models: Sequence[str],
+    sums: Sequence[str],
+    rows: Mapping[int, int],
+) -> dict[int, str]:
+    """Return the sites whose answers are unlike most, and how: the others should vote on these.
+
+    An update of a model that points against the typical direction, or a statistic that is far from
+    the median of all. Neither is a proof, since honest sites may differ. Statistics in `sums` grow
+    with a site's rows.
+    """
+    numbers = list(messages)
+    found: dict[int, str] = {}
+    if len(numbers) < MIN_SITES:
+        return found
+    for name in messages[numbers[0]]:
+        each = torch.stack([messages[number][name].double().flatten() for number in numbers])
+        if each.shape[1] < MIN_NUMBERS:
+            continue
+        if name in models:
+            each -= server[name].double().flatten()
+            each /= each.norm(dim=1, keepdim=True).clamp(min=1e-30)
+            middle = each.median(0).values
+            cosine = each @ middle / middle.norm().clamp(min=1e-30)
+            odd = {
+                k: f"'{name}' points against the others' (cosine {c:.2f})"
+                for k, c in zip(numbers, cosine.tolist(), strict=True)
+                if c < OPPOSED
+            }
+        else:
+            if name in sums:
+                each /= torch.tensor([[max(1, rows[k])] for k in numbers], dtype=torch.float64)
+            apart = (each - each.median(0).values).norm(dim=1)
+            usual = float(apart.median())
+            odd = {
+                k: f"'{name}' is {far / usual:.3g} times as far from the median as usual"
+                for k, far in zip(numbers, apart.tolist(), strict=True)
+                if usual > 0 and far > APART * usual
+            }
+        found = odd | found
+    return found
 
 
 def _words(form: tuple[tuple[str, tuple[int, ...], str], ...]) -> str:

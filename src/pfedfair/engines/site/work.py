@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import write_parquet
 from pfedfair.engines.local import Fitted
-from pfedfair.engines.site import memory
+from pfedfair.engines.site import memory, votes
 from pfedfair.engines.site.accounting import relative_noise
 from pfedfair.engines.site.cache import Source
 from pfedfair.engines.site.checks import check_model, refusal
 from pfedfair.engines.site.ledger import Ledger
 from pfedfair.engines.site.masking import order_digest, state_digest
-from pfedfair.engines.site.policy import Policy, permitted
+from pfedfair.engines.site.policy import Policy, PolicyError, permitted
 from pfedfair.engines.site.privacy import (
     add_noise,
     clip_update,
@@ -151,6 +151,17 @@ class Work:
         if costs:
             memory.store_answer(folder, order.key, order.round, question, sent, done)
         return sent, done
+
+    def vote(self, states: Sequence[State]) -> list[bool]:
+        """Return for each of the server's proposed states, but the first, whether it is better."""
+        if self.privacy[1] or adds_noise(self.algorithm.phases):
+            raise PolicyError("This site does not vote where answers have noise.")
+        if self.phase is None:
+            raise InputError("The server asks for a vote after the last round.")
+        done = self.order.round + self.order.local_rounds
+        found = memory.recall(self.source.folder, self.held, self.order.key, done)
+        own = found[0] if found else {}
+        return votes.vote(self.algorithm, self.phase, states, own, self.clients)
 
     def limit_change(self, sent: State) -> State:
         """Shorten an update to the site's and the run's limit: in a secure sum only it can."""

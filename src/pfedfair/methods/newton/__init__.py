@@ -23,6 +23,7 @@ compute nothing once the model has converged. With fewer than eight rounds there
 ridges instead of two; one round has the ridge 1 / n.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NotRequired, TypedDict
 
@@ -42,11 +43,13 @@ from pfedfair.methods.base import (
     State,
     States,
     Summed,
+    SummedCounts,
     Supports,
     Tuning,
 )
 from pfedfair.methods.checks import at_least
 from pfedfair.methods.newton import steps
+from pfedfair.methods.newton.bounds import impossible
 from pfedfair.methods.newton.intercepts import TAUS
 from pfedfair.methods.newton.sums import (
     blocks,
@@ -85,7 +88,7 @@ class ServerState(TypedDict):
 
 class MessageState(TypedDict):
     # What a client sends: sums over its rows; after convergence, only their number
-    rows: Summed  # their number, or their weight, by fold
+    rows: SummedCounts  # their number, or their weight, by fold
     outputs: NotRequired[Averaged]  # of each block
     loss: NotRequired[Summed]  # of each block, on the line to the proposed point
     gradient: NotRequired[Summed]  # by fold
@@ -187,6 +190,10 @@ class Newton(Method):
 
     def personalise(self, server: State, own: State, clients: Clients) -> Tensor:
         return self.scorers(server, clients)
+
+    def impossible(self, message: State, server: State, sizes: Sequence[int]) -> str:
+        why = super().impossible(message, server, sizes)
+        return why or ("" if server["stage"] == DONE else impossible(message, server, sum(sizes)))
 
     def start_server(self, server: State, sizes: Tensor) -> State:
         w = server["w"]

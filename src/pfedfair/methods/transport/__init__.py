@@ -67,11 +67,13 @@ from pfedfair.methods.base import (
     State,
     States,
     Summed,
+    SummedCounts,
     Supports,
     Tuning,
     copy_state,
 )
 from pfedfair.methods.composite import Composite
+from pfedfair.methods.phases import ROUNDING
 from pfedfair.methods.transport import counts as counting
 from pfedfair.methods.transport.counts import cells_for
 from pfedfair.methods.transport.solver import Facts, Solver
@@ -312,8 +314,8 @@ class CountState(TypedDict):
 
 
 class CountMessage(TypedDict):
-    held: Summed  # held-out rows by half, group, label and cell
-    trained: Summed  # other rows by group and cell
+    held: SummedCounts  # held-out rows by half, group, label and cell
+    trained: SummedCounts  # other rows by group and cell
 
 
 class CountOwn(TypedDict):
@@ -334,6 +336,7 @@ class Count(Phase):
     name = "count"
     rounds = 1
     trains = False
+    decides = True
 
     @property
     def states(self) -> States:
@@ -342,6 +345,12 @@ class Count(Phase):
     @property
     def noise(self) -> float:
         return self.method.epsilon or 0.0
+
+    def impossible(self, message: State, server: State, sizes: Sequence[int]) -> str:
+        counted = float(message["held"].sum() + message["trained"].sum())
+        if counted > sum(sizes) + ROUNDING and not self.noise:
+            return f"it counts {counted:g} of {sum(sizes)} rows"
+        return super().impossible(message, server, sizes)
 
     def start_server(self, server: State, sizes: Tensor) -> State:
         return {name: server[name].clone() for name in self.method.trainer.scorer_state}
@@ -383,6 +392,7 @@ class Agree(Phase):
 
     name = "agree"
     trains = False
+    decides = True
 
     @property
     def states(self) -> States:
@@ -391,6 +401,14 @@ class Agree(Phase):
     @property
     def rounds(self) -> int:  # type: ignore[override]
         return self.method.agree
+
+    def impossible(self, message: State, server: State, sizes: Sequence[int]) -> str:
+        alike, most = message["alike"], len(server["counts"]) * len(sizes)  # 1 for each group
+        if float(alike.min()) < -ROUNDING or float(alike.sum()) > most + ROUNDING:
+            return f"'alike' has chances that add up to {float(alike.sum()):g}, not to {most}"
+        if "effects" in message and not 0 <= float(message["effects"][0]) <= len(sizes) + ROUNDING:
+            return f"'effects' are of {float(message['effects'][0]):g} clients, not {len(sizes)}"
+        return super().impossible(message, server, sizes)
 
     def start_clients(self, server: State, own: State, clients: Clients) -> State:
         own = copy_state(own) if "held" in own else self.method.count(server, clients)
