@@ -73,14 +73,21 @@ def unmask(message: Message, context: Context) -> Message:
     return _answer(message, _partner(context).unmask(_order(message)))
 
 
+@app.query("sketch", mods=MODS)
+@errors_as_answers
+def sketch(message: Message, context: Context) -> Message:
+    return _answer(message, _partner(context).sketch(_order(message)))
+
+
 @app.train(mods=MODS)
 @errors_as_answers
 def train(message: Message, context: Context) -> Message:
     """Do one or several rounds; send the method's message of the last, masked in a secure sum."""
     work = _work(message, context)
     if work.secure:
-        numbers, shapes, done = _partner(context).train_masked(_order(message), work)
-        answer = _answer(message, {"forms": shapes})
+        partner = _partner(context)
+        numbers, shapes, done = partner.train_masked(_order(message), work)
+        answer = _answer(message, {"forms": shapes, "nonce": partner.nonce})
         answer.content["arrays"] = pack({MASKED: numbers})
     else:
         sent, done = work.train()

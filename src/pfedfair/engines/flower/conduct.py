@@ -16,18 +16,18 @@ from torch import Tensor
 
 from pfedfair._util import seeds
 from pfedfair._util.errors import InputError
-from pfedfair._util.files import first_line
 from pfedfair.data.tables.roles import LIKE_A_NAME
 from pfedfair.engines.flower import log
 from pfedfair.engines.flower.participants import Answers, Participants
 from pfedfair.engines.flower.records import pack_states, read_training
 from pfedfair.engines.flower.robust import robust
-from pfedfair.engines.flower.secure import NOTICE, Cohort, Round, secure_round
+from pfedfair.engines.flower.secure import NOTICE, Cohort, Round, SecureSum, secure_round
 from pfedfair.engines.flower.sizes import max_bytes
 from pfedfair.engines.local import flush_denormal
 from pfedfair.engines.site.bounds import bound_weights
 from pfedfair.engines.site.checkpoint import Checkpoint, Participant
 from pfedfair.engines.site.checks import (
+    cannot_be,
     check_model,
     find_outliers,
     find_suspects,
@@ -39,7 +39,7 @@ from pfedfair.engines.site.rounds import make_network
 from pfedfair.engines.site.schema import agree
 from pfedfair.engines.site.settings import Settings
 from pfedfair.methods import State
-from pfedfair.methods.phases import Phase, adds_noise, sends_models_only, started
+from pfedfair.methods.phases import Phase, adds_noise, phase_at, sends_models_only, started
 
 
 class Conductor:
@@ -51,6 +51,7 @@ class Conductor:
         self.without_model: dict[str, str] = {}  # sites, and why
         self.left_out: dict[str, int] = {}  # sites, and how often their answers were left out
         self.cohort: Cohort | None = None  # the keys of secure sums
+        self.good_state: State | None = None  # the last one that the sites voted for in them
 
     def run(self) -> Checkpoint:
         """Conduct the run to its end; return its last state."""
@@ -120,6 +121,8 @@ class Conductor:
             found = self.unmasked_round(state)
         done, last = state.done + found.steps, found.last_answers
         server = self.next_state(state, found)
+        if self.settings.secure_sum:
+            self.vote_on_sum(state, server, found.steps)
         with flush_denormal():
             for following in started(self.settings.algorithm.phases, done, done):
                 weights = _weights(state.sites, range(len(state.sites)))
@@ -232,6 +235,28 @@ class Conductor:
             )  # fmt: skip
         return proposals[1 + chosen]
 
+    def vote_on_sum(self, state: Checkpoint, server: State, steps: int) -> None:
+        """End the run if most sites' rows are worse off with a sum, and it shows who spoilt it.
+
+        The sites compare the model with the last one that they found no worse: after 1, 2, 4, 8,
+        ... rounds, as a vote is a message more, and at the end of training.
+        """
+        phases, phase = self.settings.algorithm.phases, self.settings.phase(state.done)
+        number = len(state.seconds) + 1
+        ends = phase_at(phases, state.done + steps)[0] is not phase
+        private = self.settings.epsilon > 0 or adds_noise(phases)
+        if private or not phase.trains or not (ends or number & (number - 1) == 0):
+            return
+        before = self.good_state or state.server
+        votes, voters = self.poll(state, [server, before])
+        if 2 * sum(votes) <= voters:
+            self.good_state = None if ends else server
+            return
+        log.error("pfedfair: by %d of %d votes the sites' own rows are worse off with the model of "
+                  "round %d", votes[0], voters, state.done + steps)  # fmt: skip
+        assert self.cohort is not None
+        SecureSum(self.settings, self.participants, state).stop_for_liars(self.cohort)
+
     def poll(self, state: Checkpoint, proposals: list[State]) -> tuple[list[int], int]:
         """Return how many sites find each proposal better than the first, and how many voted."""
         answers = self.participants.order(state, "query.vote", arrays=pack_states(proposals))
@@ -303,17 +328,6 @@ class Conductor:
             for name, why in missing.items():
                 log.error("pfedfair: site '%s' has no personal model: %s The same command asks it "
                           "again.", name, why)  # fmt: skip
-
-
-def cannot_be(
-    phase: Phase, message: State, state: Checkpoint, numbers: Iterable[int]
-) -> str | None:
-    """Return why these sites cannot have sent a message, or None."""
-    sizes = [state.sites[number].rows for number in numbers]
-    try:
-        return phase.impossible(message, state.server, sizes) or None
-    except (KeyError, IndexError, ValueError, RuntimeError) as error:  # other names, or shapes
-        return f"it cannot be checked ({first_line(error)})"
 
 
 def leave_out(

@@ -1,4 +1,4 @@
-"""A site's part in secure sums: five kinds of messages, each answered once and in turn.
+"""A site's part in secure sums: six kinds of messages, each answered once and in turn.
 
 1. ``query.keys``: the site makes keys, one for each of the next sums, and sends the public ones.
 2. ``query.shares``: the site gets the list of all members and their keys. For each sum it makes the
@@ -14,6 +14,8 @@
 
 The consistency round (4) is that of Bonawitz and others against servers that tell sites different
 lists; docs/decisions/0027-consistency.md has the argument.
+
+6. ``query.sketch``, only if a sum cannot be right: see `sketches`.
 
 The first two are needed again when a site is lost, or the keys are used up. Private keys and seeds
 are in the memory of the site's SuperNode, never on disk, and deleted when their sum is unmasked. On
@@ -35,17 +37,20 @@ from torch import Tensor
 
 from pfedfair._util.files import atomic
 from pfedfair.engines.flower import keys
+from pfedfair.engines.site import sketches
+from pfedfair.engines.site.ledger import Ledger
 from pfedfair.engines.site.masking import (
     MIN_SITES,
     Scale,
     Shapes,
+    length_of,
     mask,
     min_threshold,
     pair_masks,
     quantise,
     shapes_of,
 )
-from pfedfair.engines.site.policy import PolicyError
+from pfedfair.engines.site.policy import Policy, PolicyError
 from pfedfair.engines.site.work import Work
 
 Order = Mapping[str, Any]
@@ -70,10 +75,13 @@ class Partner:
         masks = [keys.new_private_key() for _ in range(sums)]
         offer: dict[str, Any] = {"seal": keys.public(seal), "sign": keys.public(sign)}
         offer["masks"] = [*map(keys.public, masks)]
+        nonces = [secrets.token_hex(16) for _ in masks]
+        offer["nonces"] = [*map(sketches.commitment, nonces)]
         offer["site"] = str(self.node.get("site") or f"number {number}")
         self.known = {"session": str(order["session"]), "stage": "keys", "number": number}
         self.known |= {"seal": seal.hex(), "sign": sign.hex()}
         self.known["masks"] = [one.hex() for one in masks]
+        self.known["nonces"] = nonces
         if self.node.get("key"):
             text = signed_text(self.known["session"], number, offer)
             offer["signature"] = keys.sign(Path(str(self.node["key"])), text)
@@ -109,7 +117,7 @@ class Partner:
 
     def train_masked(self, order: Order, work: Work) -> tuple[Tensor, Shapes, int]:
         """Train and mask the message; return its numbers and shapes, and the number of rounds."""
-        self._check_turn(order, "shares", "opened")
+        self._check_turn(order, "shares", "opened", "sketched")
         at, own, members = int(order["sum"]), self.known["number"], self.known["members"]
         if not self.known["at"] < at < len(self.known["seeds"]):
             raise PolicyError("This site has used the masks of this sum already, or has none.")
@@ -136,7 +144,15 @@ class Partner:
         }
         numbers += mask(bytes.fromhex(self.known["seeds"][at]), len(numbers))
         numbers += pair_masks(own, pairs, len(numbers))
+        shared = {str(number): key.hex() for number, key in pairs.items()}
+        self.known["shared"] = {"shapes": shapes_of(sent), "keys": shared}
+        self._save()
         return torch.from_numpy(numbers), shapes_of(sent), done
+
+    @property
+    def nonce(self) -> str:
+        """The site's random number for the signs of this sum's sketches, see `sketches`."""
+        return str(self.known["nonces"][self.known["at"]])
 
     def sign(self, order: Order) -> dict[str, str]:
         """Sign the list of the survivors; of this sum the site signs and opens no other."""
@@ -166,6 +182,25 @@ class Partner:
         self.known["stage"] = "opened"
         self._save()
         return shares
+
+    def sketch(self, order: Order) -> dict[str, Any]:
+        """Return sketches of the masks that this site shares with the others in the last sum."""
+        self._check_turn(order, "opened")
+        within, at, members = self.known["within"], self.known["at"], self.known["members"]
+        nonces = {number: str(order["nonces"][str(number)]) for number in within}
+        for number, nonce in nonces.items():
+            if sketches.commitment(nonce) != members[str(number)]["nonces"][at]:
+                raise PolicyError("The random numbers for this sketch are not those of the sites.")
+        Ledger(Path(self.known["about"][0]), Policy.of(self.node)).sketch()
+        self.known["stage"] = "sketched"
+        self._save()
+        shapes = tuple((name, tuple(shape)) for name, shape in self.known["shared"]["shapes"])
+        others = [number for number in within if number != self.known["number"]]
+        shared = [mask(bytes.fromhex(self.known["shared"]["keys"][str(number)]), length_of(shapes))
+                  for number in others]  # fmt: skip
+        seed = sketches.seed_of(self._survivors(), nonces)
+        found = zip(others, sketches.sketch(shared, shapes, seed), strict=True)
+        return {str(n): {name: sums.tolist() for name, sums in one.items()} for n, one in found}
 
     def _decrypt_shares(self, sealed: Mapping[str, str]) -> None:
         """Read the others' shares: those of all other members, dealt under the same list."""
@@ -237,7 +272,8 @@ class Partner:
         each = [
             key for one in members.values() for key in (one["seal"], one["sign"], *one["masks"])
         ]
-        unequal = {len(one["masks"]) for one in members.values()} != {len(self.known["masks"])}
+        sums = {len(one[name]) for one in members.values() for name in ("masks", "nonces")}
+        unequal = sums != {len(self.known["masks"])}
         if unequal or len(set(each)) < len(each):
             raise PolicyError("This site does not add up where two have one key, or too few.")
         if self.node.get("peers"):
@@ -279,7 +315,7 @@ def too_few(sites: int) -> PolicyError:
 
 def signed_text(session: str, number: int, offer: Mapping[str, Any]) -> str:
     words = ["pfedfair secure sum", session, number, offer["site"]]
-    return json.dumps([*words, offer["seal"], offer["sign"], offer["masks"]])
+    return json.dumps([*words, offer["seal"], offer["sign"], offer["masks"], offer["nonces"]])
 
 
 def list_digest(session: str, threshold: int, members: Mapping[int, Mapping[str, Any]]) -> str:

@@ -13,6 +13,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from pfedfair.engines.flower.records import read_training
 from pfedfair.engines.flower.sizes import check_text, max_bytes
 from pfedfair.engines.site.bounds import bound_weights
 from pfedfair.engines.site.checkpoint import Checkpoint
+from pfedfair.engines.site.checks import cannot_be
 from pfedfair.engines.site.masking import (
     MASKED,
     MIN_SITES,
@@ -42,6 +44,7 @@ from pfedfair.engines.site.masking import (
     state_digest,
 )  # fmt: skip
 from pfedfair.engines.site.settings import Settings
+from pfedfair.engines.site.sketches import commitment, find_liars, seed_of, sketch
 from pfedfair.methods import State
 
 Check = Callable[[int, Mapping[str, Any]], None]  # of a site's answer; raises if it is impossible
@@ -70,6 +73,20 @@ class SumError(Exception):
     """A sum that cannot be made, and why."""
 
 
+class LiarError(InputError):
+    """Sites are known to have sent what cannot be right: the run ends."""
+
+
+class Opened(NamedTuple):
+    """The last sum: each site's numbers under the masks that it shares with others in the sum."""
+
+    at: int
+    vectors: dict[int, np.ndarray]
+    nonces: dict[int, str]
+    shapes: Shapes
+    weights: dict[int, int]
+
+
 @dataclass
 class Cohort:
     """Sites that have exchanged shares of their keys, for some sums."""
@@ -80,6 +97,7 @@ class Cohort:
     shares: dict[int, dict[str, Any]]  # encrypted shares, by sender and receiver
     sums: int
     used: int = 0
+    opened: Opened | None = None
 
     def fits(self, sites: list[int]) -> bool:
         """Whether the next sum of these sites can use its keys."""
@@ -98,6 +116,8 @@ def secure_round(
             if cohort is None or not cohort.fits(sites):
                 cohort = aggregation.prepare(sites)
             found = aggregation.make(cohort)
+        except LiarError:
+            raise
         except (SumError, InputError, KeyError, ValueError) as error:
             log.error("pfedfair: round %d could not be added up: %s", state.done + 1, error)
             cohort = None
@@ -142,7 +162,8 @@ class SecureSum:
             public = [offer["seal"], offer["sign"], *offer["masks"]]
             for key in public:
                 keys.check_public(key)
-            if not len(public) == len(set(public)) == 2 + sums or type(offer["site"]) is not str:
+            right = len(public) == len(set(public)) == 2 + sums == 2 + len(offer["nonces"])
+            if not right or type(offer["site"]) is not str:
                 raise ValueError(f"it has not made keys for {sums} sums")
 
         orders = {n: {"session": session, "sums": sums, "number": n} for n in sites}
@@ -163,7 +184,7 @@ class SecureSum:
         """Ask for masked numbers, signatures of who is in the sum, and shares; add up."""
         at, threshold = cohort.used, cohort.threshold
         cohort.used += 1
-        vectors, shapes, steps, rows_of = self.train_masked(cohort, at)
+        vectors, nonces, shapes, steps, rows_of = self.train_masked(cohort, at)
         self.require(vectors, self.min_sites(threshold), "numbers")
         within = sorted(vectors)
         signatures = self.sign(cohort, at, within)
@@ -177,12 +198,9 @@ class SecureSum:
         order = {"session": cohort.session, "signatures": signatures}
         opened = self.ask("query.unmask", dict.fromkeys(signatures, order), check_shares)
         self.require(opened, threshold, "shares at the end")
-        total = np.zeros_like(vectors[within[0]])
-        for vector in vectors.values():
-            total += vector
-        for number in within:
+        for number, vector in vectors.items():
             shares = {n: str(sent["seeds"][str(number)]) for n, sent in opened.items()}
-            total -= mask(keys.reconstruct(shares, threshold), len(total))
+            vector -= mask(keys.reconstruct(shares, threshold), len(vector))
         public = {number: one["masks"][at] for number, one in cohort.offers.items()}
         digest = self.order_digest(rows_of)
         for number in wanted["keys"]:
@@ -190,17 +208,84 @@ class SecureSum:
             private = keys.reconstruct(shares, threshold)
             if keys.public(private) != public[number]:
                 raise SumError(f"the shares of the key of {self.names(number)} do not fit")
-            pairs = {n: keys.mask_key(private, public[n], cohort.session, digest) for n in within}
-            total += pair_masks(number, pairs, len(total))
+            for n, vector in vectors.items():
+                pair = {number: keys.mask_key(private, public[n], cohort.session, digest)}
+                vector -= pair_masks(n, pair, len(vector))
+        cohort.opened = Opened(at, vectors, nonces, shapes, rows_of)
+        total = np.sum([*vectors.values()], axis=0)  # shared masks cancel
         phase = self.settings.phase(self.state.done)
         scale, weights = Scale(phase.sums, phase.states.models), [rows_of[n] for n in within]
-        message = dequantise(total, shapes, self.state.server, scale, weights)
-        self.check_change(message)
+        try:
+            message = dequantise(total, shapes, self.state.server, scale, weights)
+            self.check_change(message)
+            if why := cannot_be(phase, message, self.state, within):
+                raise SumError(f"the sum cannot be: {why}")
+        except (SumError, InputError) as error:
+            log.error("pfedfair: round %d: %s", self.state.done + 1, error)
+            self.stop_for_liars(cohort)
+            raise
         if len(opened) < len(cohort.shares):
             cohort.used = cohort.sums  # the others' keys no longer fit the remaining sites
         stacked = {name: tensor[None] for name, tensor in message.items()}
         rows = torch.tensor([float(sum(self.state.sites[n].rows for n in within))])
         return Round(within, stacked, rows, steps, {})
+
+    def stop_for_liars(self, cohort: Cohort) -> None:
+        """End the run if the sketches of the last sum tell who sent what cannot be right."""
+        liars = self.find_liars(cohort)
+        for number, why in liars.items():
+            log.error("pfedfair: %s sent numbers unlike the others': %s", self.names(number), why)
+        if liars:
+            raise LiarError(
+                f"Round {self.state.done + 1} was spoilt by {self.names(*liars)}: see the log. "
+                "The same is not added up again with others, so start another run, with another "
+                "seed and without it."
+            )
+        log.error("pfedfair: nobody could be named")
+
+    def find_liars(self, cohort: Cohort) -> dict[int, str]:
+        """Return the sites whose numbers in the last sum are unlike the others', by sketches."""
+        opened, phase = cohort.opened, self.settings.phase(self.state.done)
+        assert opened is not None
+        within, nonces = sorted(opened.vectors), opened.nonces
+        digest = list_digest(cohort.session, cohort.threshold, cohort.offers)
+        seed = seed_of(survivors_text(digest, opened.at, within), nonces)
+        partly = sketch([opened.vectors[n] for n in within], opened.shapes, seed)
+        own = dict(zip(within, partly, strict=True))
+        form = {name: len(sums) for name, sums in partly[0].items()}
+
+        def check_sketch(number: int, sent: Mapping[str, Any]) -> None:
+            for other in within:
+                if other != number and {k: len(v) for k, v in sent[str(other)].items()} != form:
+                    raise ValueError("it has no sketch of all masks")
+
+        order = {"session": cohort.session, "nonces": {str(n): nonces[n] for n in within}}
+        answers = self.ask("query.sketch", dict.fromkeys(within, order), check_sketch)
+        unknown, conflicts = set[int](), Counter[int]()
+        for i, j in combinations(within, 2):
+            told = [answers[a][str(b)] for a, b in ((i, j), (j, i)) if a in answers]
+            if not told:
+                unknown |= {i, j}
+                continue
+            if told[0] != told[-1]:
+                conflicts.update((i, j))
+            for name in form:
+                shared = np.array(told[0][name], dtype=np.int64)
+                own[i][name] -= shared
+                own[j][name] += shared
+        if conflicts:  # one of each pair does not tell the truth
+            most = max(conflicts.values())
+            return {n: f"it shares other masks than {most} of the sites say"
+                    for n, count in conflicts.items() if count == most}  # fmt: skip
+        scale, sizes = Scale(phase.sums, phase.states.models), self.state.sites
+        found = {}
+        for n in within:
+            by = {name: float(opened.weights[n]) if scale.how[name] == "size" else
+                  float(sizes[n].rows) if name in phase.states.grow_with_rows else 1.0
+                  for name in form}  # fmt: skip
+            found[n] = {name: sums / by[name] for name, sums in own[n].items()}
+        known = {n: one for n, one in found.items() if n not in unknown}
+        return find_liars(known) if len(known) >= MIN_SITES else {}
 
     def sign(self, cohort: Cohort, at: int, within: list[int]) -> dict[int, str]:
         """Have the survivors sign the list of them, which each opens only if enough others did."""
@@ -221,8 +306,11 @@ class SecureSum:
 
     def train_masked(
         self, cohort: Cohort, at: int
-    ) -> tuple[dict[int, np.ndarray], Shapes, int, dict[int, int]]:
-        """Have the sites train; return masked vectors of equal shapes, and each site's weight."""
+    ) -> tuple[dict[int, np.ndarray], dict[int, str], Shapes, int, dict[int, int]]:
+        """Have the sites train; return masked vectors of equal shapes, and each site's weight.
+
+        And the random numbers that each reveals with them, see `sketches`.
+        """
         senders = cohort.shares
         rows = [self.state.sites[number].rows for number in senders]
         weights = dict(zip(senders, bound_weights(rows), strict=True))
@@ -235,9 +323,13 @@ class SecureSum:
                                    if sender != number}  # fmt: skip
             orders[number] = {"secure": json.dumps(order)}
         found: dict[int, tuple[np.ndarray, Shapes, int]] = {}
+        nonces: dict[int, str] = {}
         answers = self.participants.order(self.state, "train", orders)
         for number, answer in self.participants.successes(self.state, answers).items():
             try:
+                nonces[number] = str(_read(answer)["nonce"])
+                if commitment(nonces[number]) != cohort.offers[number]["nonces"][at]:
+                    raise ValueError("its random number is not the one that it was committed to")
                 found[number] = self.read_masked(answer)
             except Exception as error:
                 log.error("pfedfair: the answer of %s cannot be read: %r",
@@ -249,7 +341,7 @@ class SecureSum:
                 log.error("pfedfair: the answer of %s is refused: it has other numbers than the "
                           "others'", self.names(number))  # fmt: skip
         vectors = {n: one for n, (one, *kind) in found.items() if tuple(kind) == usual}
-        return vectors, *usual, weights
+        return vectors, nonces, *usual, weights
 
     def read_masked(self, answer: Message) -> tuple[np.ndarray, Shapes, int]:
         tensors, steps = read_training(answer, max_bytes(self.state.server))

@@ -1,14 +1,17 @@
 """Checks of a site's answers: by the site before it sends them, and again by the server."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 import torch
 from torch import Tensor
 
 from pfedfair._util.errors import InputError
+from pfedfair._util.files import first_line
+from pfedfair.engines.site.checkpoint import Checkpoint
 from pfedfair.methods import State
+from pfedfair.methods.phases import Phase
 
 FAR = 100.0  # times the median norm of the sites' updates: refused
 LONG = 3.0  # times the median norm: shortened to it
@@ -50,6 +53,17 @@ def refusal(message: State, server: State, models: Sequence[str], max_change: fl
         if change > max_change:
             return f"'{name}' moved by {change:.3g} on average, more than {max_change:g}"
     return None
+
+
+def cannot_be(
+    phase: Phase, message: State, state: Checkpoint, numbers: Iterable[int]
+) -> str | None:
+    """Return why these sites cannot have sent a message, or the sum of theirs; or None."""
+    sizes = [state.sites[number].rows for number in numbers]
+    try:
+        return phase.impossible(message, state.server, sizes) or None
+    except (KeyError, IndexError, ValueError, RuntimeError) as error:  # other names, or shapes
+        return f"it cannot be checked ({first_line(error)})"
 
 
 def find_outliers(

@@ -21,7 +21,9 @@ from pfedfair.engines.site.accounting import epsilon_of
 from pfedfair.engines.site.policy import Policy, PolicyError
 
 NAME = "ledger.json"
-EMPTY: dict[str, Any] = {"day": "", "messages": 0, "runs": [], "gaussian": {}, "laplace": {}}
+EMPTY: dict[str, Any] = {
+    "day": "", "messages": 0, "runs": [], "sketches": 0, "gaussian": {}, "laplace": {},
+}  # fmt: skip
 
 
 def today() -> str:
@@ -38,14 +40,25 @@ class Ledger:
         """Count a message of the server's, of a `run` if it belongs to one."""
         policy = self.policy
         with self._open() as book:
-            if self.day() > book["day"]:  # setting the clock back resets nothing
-                book |= {"day": self.day(), "messages": 0, "runs": []}
+            self._begin_day(book)
             book["messages"] += 1
             book["runs"] = sorted({*book["runs"], run} - {""})
             if book["messages"] > policy.messages_per_day:
                 raise policy.refuse("messages_per_day", "one more")
             if len(book["runs"]) > policy.runs_per_day:
                 raise policy.refuse("runs_per_day", "one more")
+
+    def sketch(self) -> None:
+        """Count a sketch of the site's numbers in a secure sum."""
+        with self._open() as book:
+            self._begin_day(book)
+            book["sketches"] += 1
+            if book["sketches"] > self.policy.sketches_per_day:
+                raise self.policy.refuse("sketches_per_day", "one more")
+
+    def _begin_day(self, book: dict[str, Any]) -> None:
+        if self.day() > book["day"]:  # setting the clock back resets nothing
+            book |= {"day": self.day(), "messages": 0, "runs": [], "sketches": 0}
 
     def afford(self, kind: str, noise: float) -> None:
         """Refuse an answer that would exceed the budget; spend nothing."""
@@ -87,7 +100,7 @@ class Ledger:
         if not self.path.exists():
             return deepcopy(EMPTY)
         try:
-            book = json.loads(self.path.read_text())
+            book = {"sketches": 0, **json.loads(self.path.read_text())}  # new in this version
             for name, value in EMPTY.items():
                 if type(book[name]) is not type(value):
                     raise ValueError(f"'{name}' is not there")
