@@ -35,11 +35,11 @@ from pfedfair.methods import State  # noqa: E402
 
 LIAR = "site 0"
 SITES = 5
-ROUNDS = 20
+ROUNDS = 40
 METHODS = {
-    "fedavg": {"alpha": 0.01},
-    "fedavg-kde": {"alpha": 0.01, "eta": 0.5},
-    "pfedfair": {"alpha": 0.01, "eta": 0.5},
+    "fedavg": {"alpha": 0.03},
+    "fedavg-kde": {"alpha": 0.03, "eta": 0.5},
+    "pfedfair": {"alpha": 0.03, "eta": 0.5},
     "newton": {},
     "transport": {"target_ddp": 0.05},
 }

@@ -41,6 +41,8 @@ from pfedfair.engines.site.settings import Settings
 from pfedfair.methods import State
 from pfedfair.methods.phases import Phase, adds_noise, phase_at, sends_models_only, started
 
+PAUSE = 3  # rounds until the sites vote again on one that they found harmless
+
 
 class Conductor:
     """One run."""
@@ -50,6 +52,7 @@ class Conductor:
         self.participants = Participants(grid, settings)
         self.without_model: dict[str, str] = {}  # sites, and why
         self.left_out: dict[str, int] = {}  # sites, and how often their answers were left out
+        self.cleared: dict[int, int] = {}  # sites that were voted on for nothing, and the round
         self.cohort: Cohort | None = None  # the keys of secure sums
         self.good_state: State | None = None  # the last one that the sites voted for in them
 
@@ -216,7 +219,7 @@ class Conductor:
         why = find_suspects(good, state.server, states.models, states.grow_with_rows, rows)
         sets = [{number} for number in why] + [set(why)] * (len(why) > 1)
         sets = [left for left in sets if 2 * len(left) < len(good)]
-        if not sets:
+        if all(self.cleared.get(number, -PAUSE) > state.done - PAUSE for number in why) or not sets:
             return good
         proposals = [good, *(leave_out(phase, state, good, left) for left in sets)]
         votes, voters = self.poll(
@@ -224,6 +227,7 @@ class Conductor:
         )
         most = max(votes, default=0)
         if 2 * most <= voters:
+            self.cleared |= dict.fromkeys(why, state.done)
             return good
         chosen = votes.index(most)
         for number in sets[chosen]:

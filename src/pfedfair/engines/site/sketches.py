@@ -57,7 +57,7 @@ def sketch(vectors: Sequence[np.ndarray], shapes: Shapes, seed: bytes) -> list[S
 
 
 def find_liars(sketches: Mapping[int, Mapping[str, np.ndarray]]) -> dict[int, str]:
-    """Return the sites whose sketches are much longer than the others', or point against them.
+    """Return the sites whose sketches are much longer than the others', 0, or against them.
 
     `sketches` are of comparable numbers. With few sums in a sketch a norm is a rough estimate, and
     has to be longer.
@@ -76,6 +76,8 @@ def find_liars(sketches: Mapping[int, Mapping[str, np.ndarray]]) -> dict[int, st
         for number, norm, cosine in zip(numbers, norms, cosines, strict=True):
             if usual > 0 and norm > LONG * (1 + 3 / sqrt(len(first))) * usual:
                 liars[number] = f"'{name}' is about {norm / usual:.2g} times as long as usual"
+            elif usual > 0 and norm == 0:
+                liars[number] = f"'{name}' is zeros"
             elif len(first) >= ENOUGH and cosine < AGAINST:
                 liars.setdefault(number, f"'{name}' points against the others'")
     return liars

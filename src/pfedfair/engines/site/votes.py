@@ -21,7 +21,7 @@ from pfedfair.rules import Likeliest, Rule
 
 LIKELIEST: Rule = Likeliest()
 HARM = 0.01  # of a loss, relative, or of an accuracy
-UNFAIR = 0.02  # of a gap: without a loss of accuracy that alone is better
+UNFAIR = 0.02  # of a gap: by so much less is better if losses are not worse
 WIDE = 0.05  # of a gap: a smaller loss does not make up for it
 SURE = 3.0  # standard errors of the mean difference of losses
 
@@ -40,7 +40,8 @@ def prefers(other: Measured, usual: Measured) -> bool:
     mean, error = float(less.mean()), float(less.std()) / sqrt(len(less))
     if mean > max(HARM * float(usual.losses.mean()), SURE * error):
         return other.gap <= usual.gap + WIDE
-    return other.gap < usual.gap - UNFAIR and other.accuracy > usual.accuracy - HARM
+    same = mean > -HARM * float(usual.losses.mean())
+    return same and other.gap < usual.gap - UNFAIR
 
 
 def measure(
