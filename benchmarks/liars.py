@@ -24,14 +24,14 @@ import pandas as pd
 import torch
 
 sys.path.append(str(Path(__file__).parent.parent / "tests" / "engines" / "flower"))
-from flower_sites import LocalGrid, defaults  # noqa: E402
+from flower_sites import LocalGrid, defaults
 
-import pfedfair as pff  # noqa: E402
-from pfedfair.engines.flower import log  # noqa: E402
-from pfedfair.engines.flower.conduct import Conductor  # noqa: E402
-from pfedfair.engines.site.settings import Settings  # noqa: E402
-from pfedfair.engines.site.work import Work  # noqa: E402
-from pfedfair.methods import State  # noqa: E402
+import pfedfair as pff
+from pfedfair.engines.flower import log
+from pfedfair.engines.flower.conduct import Conductor
+from pfedfair.engines.site.settings import Settings
+from pfedfair.engines.site.work import Work
+from pfedfair.methods import State
 
 LIAR = "site 0"
 SITES = 5
@@ -91,7 +91,9 @@ def swapped(table: pd.DataFrame) -> pd.DataFrame:
 def unfair(table: pd.DataFrame) -> pd.DataFrame:
     """Say that one group always has the label, and the other never."""
     labels = np.array(sorted(table["label"].unique()))
-    return table.assign(label=labels[(table["sex"] == sorted(table["sex"].unique())[1]).astype(int)])
+    return table.assign(
+        label=labels[(table["sex"] == sorted(table["sex"].unique())[1]).astype(int)]
+    )
 
 
 MESSAGES: dict[str, Lie] = {

@@ -62,6 +62,9 @@ def test_models_are_the_stacked_engines_and_nothing_of_a_person_is_sent(consorti
         for answer in answers:
             assert set(answer.content) <= {"arrays", "metrics", "config"}
             for text in answer.content.config_records.values():
+                if set(text) == {"best"}:  # a vote for one of a few proposals
+                    assert text["best"] in range(len(federation) + 2)
+                    continue
                 check_description(text["description"], federation, i)
             for numbers in answer.content.metric_records.values():
                 assert set(numbers) <= {"rounds", "done"}

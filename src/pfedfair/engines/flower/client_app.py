@@ -99,8 +99,8 @@ def train(message: Message, context: Context) -> Message:
 @app.query("vote", mods=MODS)
 @errors_as_answers
 def vote(message: Message, context: Context) -> Message:
-    """Say which of the server's proposed states are better than the first: one bit for each."""
-    config = ConfigRecord({"better": _work(message, context).vote(read_states(message))})
+    """Say which of the server's proposed states is best on the site's rows."""
+    config = ConfigRecord({"best": _work(message, context).vote(read_states(message))})
     return Message(RecordDict({"config": config}), reply_to=message)
 
 

@@ -54,7 +54,8 @@ class Conductor:
         self.left_out: dict[str, int] = {}  # sites, and how often their answers were left out
         self.cleared: dict[int, int] = {}  # sites that were voted on for nothing, and the round
         self.cohort: Cohort | None = None  # the keys of secure sums
-        self.good_state: State | None = None  # the last one that the sites voted for in them
+        self.good_state: State | None = None  # the last one that the sites found no worse
+        self.is_worse = False  # whether they found the last one worse than that
 
     def run(self) -> Checkpoint:
         """Conduct the run to its end; return its last state."""
@@ -222,55 +223,60 @@ class Conductor:
         if all(self.cleared.get(number, -PAUSE) > state.done - PAUSE for number in why) or not sets:
             return good
         proposals = [good, *(leave_out(phase, state, good, left) for left in sets)]
-        votes, voters = self.poll(
+        votes = self.poll(
             state, [self.next_state(state, self.stack(state, one, 1)) for one in proposals]
         )
-        most = max(votes, default=0)
-        if 2 * most <= voters:
+        chosen = majority(votes)
+        if not chosen:
             self.cleared |= dict.fromkeys(why, state.done)
             return good
-        chosen = votes.index(most)
-        for number in sets[chosen]:
+        for number in sets[chosen - 1]:
             name = state.sites[number].name
             self.left_out[name] = self.left_out.get(name, 0) + 1
             log.error(
                 "pfedfair: the answer of site '%s' is left out: %s, and by %d of %d votes the "
-                "sites' own rows are better off without it", name, why[number], most, voters,
+                "sites' own rows are better off without it",
+                name, why[number], sum(votes) - votes[0], sum(votes),
             )  # fmt: skip
-        return proposals[1 + chosen]
+        return proposals[chosen]
 
     def vote_on_sum(self, state: Checkpoint, server: State, steps: int) -> None:
         """End the run if most sites' rows are worse off with a sum, and it shows who spoilt it.
 
         The sites compare the model with the last one that they found no worse: after 1, 2, 4, 8,
-        ... rounds, as a vote is a message more, and at the end of training.
+        ... rounds, as a vote is a message more, and at the end of training. A model may be worse
+        once, as after a step that is too long: then they vote on the next one, too.
         """
         phases, phase = self.settings.algorithm.phases, self.settings.phase(state.done)
         number = len(state.seconds) + 1
         ends = phase_at(phases, state.done + steps)[0] is not phase
         private = self.settings.epsilon > 0 or adds_noise(phases)
-        if private or not phase.trains or not (ends or number & (number - 1) == 0):
+        due = ends or self.is_worse or number & (number - 1) == 0
+        if private or not phase.trains or not due:
             return
         before = self.good_state or state.server
-        votes, voters = self.poll(state, [server, before])
-        if 2 * sum(votes) <= voters:
+        votes = self.poll(state, [server, before])
+        again, self.is_worse = self.is_worse, majority(votes) > 0
+        if not self.is_worse:
             self.good_state = None if ends else server
             return
-        log.error("pfedfair: by %d of %d votes the sites' own rows are worse off with the model of "
-                  "round %d", votes[0], voters, state.done + steps)  # fmt: skip
-        assert self.cohort is not None
-        SecureSum(self.settings, self.participants, state).stop_for_liars(self.cohort)
+        self.good_state = before
+        log.warning("pfedfair: by %d of %d votes the sites' own rows are worse off with the model "
+                    "of round %d", votes[1], sum(votes), state.done + steps)  # fmt: skip
+        if again or ends:
+            assert self.cohort is not None
+            SecureSum(self.settings, self.participants, state).stop_for_liars(self.cohort)
 
-    def poll(self, state: Checkpoint, proposals: list[State]) -> tuple[list[int], int]:
-        """Return how many sites find each proposal better than the first, and how many voted."""
+    def poll(self, state: Checkpoint, proposals: list[State]) -> list[int]:
+        """Return how many sites find each of the proposed states best."""
         answers = self.participants.order(state, "query.vote", arrays=pack_states(proposals))
-        found = []
+        votes = [0] * len(proposals)
         for answer in self.participants.successes(state, answers).values():
             record = answer.content.config_records.get("config")
-            bits = record.get("better") if record is not None else None
-            if isinstance(bits, list) and len(bits) == len(proposals) - 1:
-                found.append([bit is True for bit in bits])
-        return [sum(each) for each in zip(*found, strict=True)], len(found)
+            best = record.get("best") if record is not None else None
+            if type(best) is int and 0 <= best < len(votes):
+                votes[best] += 1
+        return votes
 
     def next_state(self, state: Checkpoint, found: Round) -> State:
         """Return the server's state after a round of the current phase."""
@@ -332,6 +338,17 @@ class Conductor:
             for name, why in missing.items():
                 log.error("pfedfair: site '%s' has no personal model: %s The same command asks it "
                           "again.", name, why)  # fmt: skip
+
+
+def majority(votes: list[int]) -> int:
+    """Return the proposal with the most votes, if most are not for the first; or 0.
+
+    >>> majority([2, 1, 2]), majority([3, 0, 2])
+    (2, 0)
+    """
+    if 2 * votes[0] >= sum(votes):
+        return 0
+    return max(range(1, len(votes)), key=votes.__getitem__)
 
 
 def leave_out(

@@ -23,7 +23,7 @@ MIN_NUMBERS = 32
 NUMBERS = 16
 MOST = 16
 LONG = 3.0  # times the median norm, if it were known exactly
-AGAINST = -0.7  # cosine with the median direction
+AGAINST = -0.5  # cosine with the median direction
 ENOUGH = 8  # sums, for a direction to say something
 Sketch = dict[str, np.ndarray]
 

@@ -1,7 +1,7 @@
 """A site's vote on the server's next state: is it better for the site's rows without some answers?
 
 The server proposes its next state from all answers, and from all but a few. A site measures each
-on its own training rows, and answers with one bit for each proposal.
+on its own training rows, and answers with the number of the best.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from pfedfair.methods.phases import Phase
 from pfedfair.rules import Likeliest, Rule
 
 LIKELIEST: Rule = Likeliest()
-HARM = 0.01  # of a loss, relative, or of an accuracy
-UNFAIR = 0.02  # of a gap: by so much less is better if losses are not worse
-WIDE = 0.05  # of a gap: a smaller loss does not make up for it
+HARM = 0.01  # of a loss, relative, by a site's answer
+HARM_OF_ROUND = 0.02  # by a whole round: an honest step may be too long
+    0.02  # by a whole round, which may be honest: a step was too long, a ridge too large
+)
+UNFAIR = 0.02  # of a gap: so much less is better if losses are not worse
 SURE = 3.0  # standard errors of the mean difference of losses
 
 
@@ -30,18 +32,17 @@ class Measured(NamedTuple):
     """How a state does on a site's rows: each row's loss, and the gap between groups."""
 
     losses: np.ndarray
-    accuracy: float
     gap: float
 
 
-def prefers(other: Measured, usual: Measured) -> bool:
+def prefers(other: Measured, usual: Measured, harm: float = HARM) -> bool:
     """Return whether one state is clearly better than the usual one: by its losses, or its gap."""
     less = usual.losses - other.losses
     mean, error = float(less.mean()), float(less.std()) / sqrt(len(less))
-    if mean > max(HARM * float(usual.losses.mean()), SURE * error):
-        return other.gap <= usual.gap + WIDE
-    same = mean > -HARM * float(usual.losses.mean())
-    return same and other.gap < usual.gap - UNFAIR
+    harm *= float(usual.losses.mean())
+    if mean > max(harm, SURE * error):
+        return True
+    return mean > -harm and other.gap < usual.gap - UNFAIR
 
 
 def measure(
@@ -65,13 +66,25 @@ def measure(
     groups = range(table.task.groups)
     rates = torch.stack([chances[s == k].mean(0) for k in groups if bool((s == k).any())])
     gap = (rates.max(0).values - rates.min(0).values).max()
-    right = chances.gather(1, y[:, None]).mean()
-    return Measured(losses.numpy(), float(right), float(gap))
+    return Measured(losses.numpy(), float(gap))
 
 
 def vote(
-    algorithm: Method, phase: Phase, states: Sequence[State], own: State, clients: Clients
-) -> list[bool]:
-    """Return for each state but the first whether it is better than the first."""
+    algorithm: Method,
+    phase: Phase,
+    states: Sequence[State],
+    own: State,
+    clients: Clients,
+    of_rounds: bool = False,
+) -> int:
+    """Return which state is best, of those that are clearly better than the first; or 0.
+
+    The states are made from other answers of one round, or (`of_rounds`) of several rounds. As a
+    model learns its gap may grow, so there it only counts if the model is trained to be fair.
+    """
     usual, *others = [measure(algorithm, phase, state, own, clients) for state in states]
-    return [prefers(other, usual) for other in others]
+    if of_rounds and algorithm.eta == 0:
+        usual, *others = [one._replace(gap=0.0) for one in (usual, *others)]
+    harm = HARM_OF_ROUND if of_rounds else HARM
+    better = {k: other for k, other in enumerate(others, 1) if prefers(other, usual, harm)}
+    return min(better, key=lambda k: float(better[k].losses.mean()), default=0)

@@ -152,8 +152,8 @@ class Work:
             memory.store_answer(folder, order.key, order.round, question, sent, done)
         return sent, done
 
-    def vote(self, states: Sequence[State]) -> list[bool]:
-        """Return for each of the server's proposed states, but the first, whether it is better."""
+    def vote(self, states: Sequence[State]) -> int:
+        """Return which of the server's proposed states is best here, see `votes`."""
         if self.privacy[1] or adds_noise(self.algorithm.phases):
             raise PolicyError("This site does not vote where answers have noise.")
         if self.phase is None:
@@ -161,7 +161,8 @@ class Work:
         done = self.order.round + self.order.local_rounds
         found = memory.recall(self.source.folder, self.held, self.order.key, done)
         own = found[0] if found else {}
-        return votes.vote(self.algorithm, self.phase, states, own, self.clients)
+        # In a secure sum the server has no answers to leave out: it proposes an earlier state.
+        return votes.vote(self.algorithm, self.phase, states, own, self.clients, self.secure)
 
     def limit_change(self, sent: State) -> State:
         """Shorten an update to the site's and the run's limit: in a secure sum only it can."""
