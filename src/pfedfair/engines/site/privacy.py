@@ -18,6 +18,7 @@ from pfedfair.methods import State
 
 log = logging.getLogger("pfedfair")
 MIN_EPSILON = 1e-3
+FAR_NOISE = 4.0  # deviations of the noise, as root mean square over the weights: never of few
 MAX_STEPS = 2**30  # of a clipped update's norm: its square fits into 64 bits
 
 

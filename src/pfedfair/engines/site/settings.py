@@ -14,7 +14,7 @@ from pfedfair import methods
 from pfedfair._util.errors import InputError, known
 from pfedfair.engines.site.accounting import epsilon_of, relative_noise
 from pfedfair.engines.site.masking import MIN_SITES, min_threshold
-from pfedfair.engines.site.privacy import check_privacy, noise_deviation
+from pfedfair.engines.site.privacy import FAR_NOISE, check_privacy, noise_deviation
 from pfedfair.engines.site.schema import Schema
 from pfedfair.methods import Method, defaults
 from pfedfair.methods.phases import Phase, phase_at, total_rounds
@@ -165,7 +165,7 @@ class Settings:
     @property
     def far(self) -> float:
         """How far a site's model may be from the server's, including its noise."""
-        return self.max_change + 1.5 * noise_deviation(self.clip, self.epsilon, self.delta)
+        return self.max_change + FAR_NOISE * noise_deviation(self.clip, self.epsilon, self.delta)
 
     def spent(self, answers: int) -> dict[str, float]:
         """Return the privacy cost of so many answers of a site, at the sum of their deltas."""

@@ -22,8 +22,6 @@ from pfedfair.rules import Likeliest, Rule
 LIKELIEST: Rule = Likeliest()
 HARM = 0.01  # of a loss, relative, by a site's answer
 HARM_OF_ROUND = 0.02  # by a whole round: an honest step may be too long
-    0.02  # by a whole round, which may be honest: a step was too long, a ridge too large
-)
 UNFAIR = 0.02  # of a gap: so much less is better if losses are not worse
 SURE = 3.0  # standard errors of the mean difference of losses
 

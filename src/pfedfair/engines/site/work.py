@@ -24,6 +24,7 @@ from pfedfair.engines.site.ledger import Ledger
 from pfedfair.engines.site.masking import order_digest, state_digest
 from pfedfair.engines.site.policy import Policy, PolicyError, permitted
 from pfedfair.engines.site.privacy import (
+    FAR_NOISE,
     add_noise,
     clip_update,
     limit_change,
@@ -143,7 +144,7 @@ class Work:
             log.info("pfedfair: %s", self.ledger.spend(kind, noise))
         if epsilon:
             sent = add_noise(sent, self.server, clip, max_steps(epsilon, delta))
-        limit = self.policy.max_change + 1.5 * noise_deviation(clip, epsilon, delta)
+        limit = self.policy.max_change + FAR_NOISE * noise_deviation(clip, epsilon, delta)
         why = refusal(sent, server, phase.states.models, limit)
         if why is not None:
             raise InputError(f"This site's answer is not sent: {why}.")
