@@ -10,7 +10,7 @@ import pytest
 from pfedfair import InputError
 from pfedfair.engines.flower import certificates, membership, provision, signing, trial
 from pfedfair.engines.flower.certificates import private_bytes
-from pfedfair.engines.flower.consortium import Consortium, read_request, write_request
+from pfedfair.engines.flower.consortium import Consortium, load_private, read_request, write_request
 from pfedfair.engines.site.policy import Policy
 
 
@@ -129,7 +129,7 @@ def test_a_name_or_a_key_that_is_taken_is_refused(place, tmp_path):
     before = everything(place)
     named = provision.join(tmp_path / "x", public(place), "a")
     cased = provision.join(tmp_path / "y", public(place), "A")
-    key = membership._private(place / "a" / "site.key")
+    key = load_private(place / "a" / "site.key")
     write_request(tmp_path / "z.csr", "z", key)
     for path, replacing, message in (
         (named, False, "there is a site 'a' with another key. .* replace"),
@@ -154,7 +154,7 @@ def test_a_revoked_key_does_not_come_back(place):
     assert list(Consortium.read(public(place)).sites) == ["a"]
     assert registered(place) == (["a"], ["b"])
     other = place / "other.csr"
-    write_request(other, "other", membership._private(place / "b" / "site.key"))
+    write_request(other, "other", load_private(place / "b" / "site.key"))
     for path in (request, other):
         with pytest.raises(InputError, match=r"was revoked. Make a new one .* rotate"):
             admit(place, path)

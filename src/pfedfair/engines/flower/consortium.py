@@ -110,6 +110,17 @@ def load_public(text: str) -> Any:
     return key
 
 
+def load_private(path: Path) -> Key:
+    """Return the private key of a site, in OpenSSH's format."""
+    try:
+        key = forms.load_ssh_private_key(path.read_bytes(), None)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is no readable private key ({first_line(error)}).") from error
+    if not isinstance(key, Key):
+        raise InputError(f"{path} must be an elliptic curve key, as `flower join` makes them.")
+    return key
+
+
 def public_text(key: ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey) -> str:
     return key.public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH).decode()
 

@@ -24,7 +24,7 @@ from flwr.common.secure_aggregation.crypto.shamir import combine_shares, create_
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import read_json
-from pfedfair.engines.flower.consortium import site_keys
+from pfedfair.engines.flower.consortium import load_private, site_keys
 
 CURVE = ec.SECP256R1()
 LENGTH = 32  # bytes of a secret
@@ -95,10 +95,7 @@ def reconstruct(shares: Mapping[int, str], threshold: int) -> bytes:
 
 def sign(path: Path, text: str) -> str:
     """Sign a text with the private key of a site, in OpenSSH's format."""
-    key = forms.load_ssh_private_key(path.read_bytes(), None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise InputError(f"{path} must be an elliptic curve key, as `flower join` makes them.")
-    return key.sign(text.encode(), ec.ECDSA(hashes.SHA384())).hex()
+    return load_private(path).sign(text.encode(), ec.ECDSA(hashes.SHA384())).hex()
 
 
 def sign_once(private: bytes, text: str) -> str:

@@ -16,16 +16,17 @@ from cryptography.hazmat.primitives import serialization as forms
 from pfedfair._util.errors import InputError, known, option
 from pfedfair._util.files import atomic, first_line, write_text
 from pfedfair.engines.flower import certificates, signing
-from pfedfair.engines.flower.certificates import Key, new_key, private_bytes
+from pfedfair.engines.flower.certificates import new_key, private_bytes
 from pfedfair.engines.flower.consortium import (
     FILE,
     Consortium,
     key_fingerprint,
+    load_private,
     load_public,
     public_text,
     read_request,
     write_request,
-)  # fmt: skip
+)
 from pfedfair.engines.flower.provision import write_new
 
 KEY, NEXT = "site.key", "next.key"
@@ -135,7 +136,7 @@ def rotate(site: Path) -> Path:
     if not path.exists():
         with atomic(path) as temporary:
             write_new(temporary, private_bytes(new_key(), forms.PrivateFormat.OpenSSH), 0o600)
-    write_request(request, name, _private(path))
+    write_request(request, name, load_private(path))
     return request
 
 
@@ -188,17 +189,7 @@ def site_name(site: Path) -> str:
 def _own(site: Path) -> list[str]:
     """Return the public keys of a site: the one in use, and the next one, if there is any."""
     paths = [site / KEY, *(p for p in [site / NEXT] if p.exists())]
-    return [public_text(_private(path).public_key()) for path in paths]
-
-
-def _private(path: Path) -> Key:
-    try:
-        key = forms.load_ssh_private_key(path.read_bytes(), None)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is no readable private key ({first_line(error)}).") from error
-    if not isinstance(key, Key):
-        raise InputError(f"{path} must be an elliptic curve key, as pfedfair flower join makes it.")
-    return key
+    return [public_text(load_private(path).public_key()) for path in paths]
 
 
 def status(folder: Path) -> list[str]:
@@ -208,7 +199,7 @@ def status(folder: Path) -> list[str]:
     """
     found = Consortium.read(folder / FILE)
     if (folder / "tls").exists():
-        remedy = f"pfedfair flower renew {folder} --ca-key offline/ca.key"
+        remedy = f"pfedfair flower renew {folder.resolve()} --ca-key offline/ca.key"
         papers = {folder / "tls" / "server.pem": remedy, folder / "tls" / "ca.pem": remedy}
     else:
         name, own = site_name(folder), _own(folder)
