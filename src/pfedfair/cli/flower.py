@@ -224,7 +224,7 @@ def _requested(request: Path, quiet: bool) -> None:
 
 
 def _compare(lines: list[str], question: str, yes: bool, quiet: bool) -> None:
-    """Show fingerprints and ask whether they are right, unless the user has said so already."""
+    """Show fingerprints and ask whether they are right, unless `yes`: the user compared them."""
     if not (yes and quiet):
         for line in lines:
             terminal.say(f"  {line}")

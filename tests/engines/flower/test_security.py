@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from made_people import people
-from pfedfair.engines.flower import membership, provision, trial
+from pfedfair.engines.flower import certificates, membership, provision, trial
 from pfedfair.engines.flower.processes import Processes, environment, free_ports, write_toml
 
 
@@ -58,6 +58,23 @@ def link(folder):
     with Processes(folder / "flower") as processes:
         processes.listen(inside, processes.start("superlink", [str(server / "start-superlink.sh")]))
         yield processes, inside, port, server
+
+
+def test_with_an_expired_certificate_the_scripts_stop_with_one_sentence(tmp_path):
+    trial.set_up(tmp_path / "all", {"site-1": 9094})
+    server, site = tmp_path / "all" / "server", tmp_path / "all" / "site-1"
+    key = certificates.new_key()
+    expired = certificates.certificate("x", key.public_key(), key, 0, [], [])
+    for script, path in (
+        (server / "start-superlink.sh", server / "tls" / "server.pem"),
+        (server / "run.sh", server / "tls" / "server.pem"),
+        (site / "start-supernode.sh", site / "ca.pem"),
+    ):
+        path.write_bytes(expired)
+        done = subprocess.run([script], env=environment(tmp_path), capture_output=True, timeout=60)
+        assert done.returncode == 2
+        assert done.stdout == b""
+        assert re.fullmatch(rf"Error: \S*{path.name} expired on .*\n", done.stderr.decode())
 
 
 def node(processes, name, address, *, roots, key):

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
 
 from pfedfair._util.errors import InputError, shorten
-from pfedfair._util.files import first_line, read_json, write_json
+from pfedfair._util.files import atomic, first_line, read_json, write_json
 from pfedfair.engines.flower.certificates import Key
 
 FILE = "consortium.json"
@@ -146,7 +146,8 @@ def write_request(path: Path, site: str, key: Key) -> None:
     """Write a request: a site's name and its public key, signed by its private key."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, site)])
     signed = x509.CertificateSigningRequestBuilder(name).sign(key, hashes.SHA384())
-    path.write_bytes(signed.public_bytes(forms.Encoding.PEM))
+    with atomic(path) as temporary:
+        temporary.write_bytes(signed.public_bytes(forms.Encoding.PEM))
 
 
 def read_request(path: Path) -> tuple[str, str]:

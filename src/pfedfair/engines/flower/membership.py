@@ -86,16 +86,12 @@ def register(server: Path, changed: Consortium | None = None) -> None:
             del new[node.public_key]
         else:
             state.delete_node(node.owner_aid, node.node_id)
-    from flwr.common.constant import (
-        HEARTBEAT_DEFAULT_INTERVAL,
-        NOOP_ACCOUNT_NAME,
-        NOOP_FLWR_AID,
-    )  # fmt: skip
+    from flwr.common import constant as flower
 
+    owner = flower.NOOP_FLWR_AID, flower.NOOP_ACCOUNT_NAME
     for key, name in new.items():
-        owner = NOOP_FLWR_AID, NOOP_ACCOUNT_NAME
         try:
-            state.create_node(*owner, key, HEARTBEAT_DEFAULT_INTERVAL, name=name)
+            state.create_node(*owner, key, flower.HEARTBEAT_DEFAULT_INTERVAL, name=name)
         except ValueError as error:
             raise InputError(
                 f"The key of site '{name}' in {server / FILE} was revoked: revoke the site, and "
@@ -148,13 +144,12 @@ def with_update(site: Path, path: Path) -> tuple[Consortium, list[str]]:
             f"{path} is of another consortium: its authority or the signer of its app has another "
             "key. If the server was set up anew, join it with a new folder."
         )
-    own = [key for key in _own(site) if key == after.sites.get(name)]
-    if not own:
-        has = after.sites.get(name)
+    own, has = _own(site), after.sites.get(name)
+    if has not in own:
         what = f"has another key for '{name}', {key_fingerprint(has)}" if has else f"lacks '{name}'"
         raise InputError(
             f"{path} {what}: send {site / f'{name}.csr'} to the server's operator and ask for the "
-            f"{FILE} that has your key, {key_fingerprint(_own(site)[-1])}."
+            f"{FILE} that has your key, {key_fingerprint(own[-1])}."
         )
     changes = []
     for other in sorted({*before.sites, *after.sites}):
