@@ -150,7 +150,8 @@ def update(
     changed, lines = membership.with_update(folder, consortium)
     if lines:
         lines.append(f"All keys together: {changed.fingerprint()}")
-        _compare(lines, "Do the other sites read out the same line by telephone?", yes, quiet)
+        question = "Do you know every site, and do the others read out the same line by telephone?"
+        _compare(lines, question, yes, quiet)
     rotated = membership.update(folder, changed)
     if not quiet:
         terminal.say("Taken in.")
