@@ -324,13 +324,22 @@ def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
         ("flower simulate compas --local-rounds 0", "--local-rounds must be at least 1, got 0"),
         ("flower demo --method transport --rounds 0", "rounds must be at least 1"),
         ("flower demo --sites 0", "at least one client, got 0"),
-        ("flower init new --sites 0", "--sites must be at least 1, got 0"),
-        ("flower init new --sites 2 --secure-sum", "--secure-sum needs at least 3 sites, got 2"),
         ("flower demo --sites 2 --secure-sum", "secure-sum needs at least 3 sites"),
         ("flower demo --method fairfed --secure-sum", "FairFed needs each site's own numbers"),
-        ("flower init new --sites 2 --port 99999", "--port must be between 1 and 65535"),
-        ("flower init new --sites 2 --days 0", "--days must be between 1 and 36500"),
-        ("flower init new --sites 2 --host fl_1;x", "--host must be a name such as"),
+        ("flower init new --port 99999", "--port must be between 1 and 65535"),
+        ("flower init new --port 8000", "--port 8000 is the SuperLink's own"),
+        ("flower init new --days 0", "--days must be between 1 and 36500"),
+        ("flower init new --host fl_1;x", "--host must be a name such as"),
+        ("flower join new nothere.json --site a", "There is no file nothere.json"),
+        ("flower join new nothere.json --site a/b", "A site's name has up to 64 letters"),
+        ("flower join new nothere.json --site a --port 0", "--port must be between 1 and 65535"),
+        ("flower admit nowhere a.csr", "There is no file nowhere/consortium.json"),
+        ("flower revoke nowhere a", "There is no file nowhere/consortium.json"),
+        ("flower update nowhere a.json", "There is no file nowhere/consortium.json"),
+        ("flower rotate nowhere", "nowhere is not the folder of a site"),
+        ("flower renew nowhere --ca-key ca.key", "There is no file nowhere/consortium.json"),
+        ("flower status nowhere", "There is no file nowhere/consortium.json"),
+        ("flower start-run nowhere", "There is no file nowhere/consortium.json"),
         ("compare compas --clients 9 --rows 900", "compas has 4069"),
         ("train [/x].csv --label a --sensitive b", r"There is no file \[/x\].csv"),
         ("train compas --partition circle", "Unknown partition 'circle': .* fixed"),
@@ -382,7 +391,8 @@ def test_all_parts_share_their_runs(pfedfair, tmp_path, monkeypatch):
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(pfedfair, tmp_path, command, message):
-    out = () if command.startswith(("report", "flower init")) else ("--out", "new")
+    takes = not command.startswith(("report", "flower")) or "flower demo" in command
+    out = ("--out", "new") if takes or "flower simulate" in command else ()
     code, out, err = pfedfair(*command.split(), *out)
     assert code == 2
     assert re.search(message, err)

@@ -1,12 +1,14 @@
 """The commands of pfedfair flower, as typed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 
 import psutil
@@ -15,6 +17,7 @@ from typer.testing import CliRunner
 
 import made_faces
 from pfedfair._util.errors import InputError
+from pfedfair.cli import flower as commands
 from pfedfair.cli.flower import app
 from pfedfair.engines.flower import require
 
@@ -42,7 +45,11 @@ for typed in sys.stdin.read().splitlines():
     else:
         print(f"{typed}: exit code 0")
 """
-FLOWER = ("flower demo", "flower simulate compas", "flower init x --sites 1")
+FLOWER = (
+    "flower demo", "flower simulate compas", "flower init x", "flower join x y --site z",
+    "flower admit x y", "flower revoke x y", "flower update x y", "flower rotate x",
+    "flower renew x --ca-key y", "flower status x", "flower start-run x",
+)  # fmt: skip
 TRAIN = "train compas --method fedavg --rounds 1"
 
 
@@ -83,16 +90,68 @@ there = all(find_spec(name) for name in ("flwr", "ray"))
 flower = pytest.mark.skipif(not there, reason="needs Flower")
 
 
+def typed(*words):
+    """Type a command of pfedfair flower in this process; return what it printed."""
+    done = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.output
+
+
 @flower
-def test_init_writes_a_deployment(tmp_path):
-    done = pfedfair("flower", "init", str(tmp_path / "all"), "--sites", "2", "--host", "fl.example")
-    assert done.returncode == 0, done.stderr
-    assert "ssh-keygen" in done.stdout
-    script = (tmp_path / "all" / "site-2" / "start-supernode.sh").read_text()
-    assert "--superlink fl.example:8443" in script
-    again = CliRunner().invoke(app, ["init", str(tmp_path / "all"), "--sites", "2"])
-    assert isinstance(again.exception, InputError)
-    assert "not empty" in str(again.exception)
+def test_a_consortium_as_its_operators_type_it(tmp_path, monkeypatch):
+    """From init to revoke; one line is the same at all ends."""
+    monkeypatch.chdir(tmp_path)
+    assert "1. At the server   send server/consortium.json to every site" in typed(
+        "init", "all", "--host", "fl.example", "--days", "20"
+    )
+    server, public = Path("all/server"), Path("all/server/consortium.json")
+    for name, port in (("a", 9094), ("b", 9095)):
+        out = typed("join", name, public, "--site", name, "--port", port)
+        assert f"Send {name}/{name}.csr to the server's operator" in out
+        script = Path(name, "start-supernode.sh").read_text()
+        assert "--superlink fl.example:8443 " in script
+        assert f"--port {port} " in script
+    (own,) = re.findall("SHA256:.*", out)
+    before = public.read_bytes()
+    with pytest.raises(InputError, match=r"by telephone, then say --yes"):  # nobody can answer
+        typed("admit", server, "a/a.csr", "b/b.csr")
+    assert public.read_bytes() == before
+    out = typed("admit", server, "a/a.csr", "b/b.csr", "--yes")
+    assert f"{own}  b" in out
+    assert "Sites: a, b." in out
+    (total,) = re.findall("All keys together: (.*)", out)
+    for name in "ab":
+        assert f"All keys together: {total}" in typed("update", name, public, "--yes")
+    for folder in (server, "a", "b"):
+        assert f"All keys together: {total} " in typed("status", folder)
+    assert "a/a.csr" in typed("rotate", "a")
+    assert "Sites: a, b." in typed("admit", server, "a/a.csr", "--replace", "--yes")
+    assert "The site has its new key" in typed("update", "a", public, "--yes")
+    assert "Sites: a." in typed("revoke", server, "b")
+    assert "revoked: b" in typed("update", "a", public, "--yes")
+    assert "Warning: server.pem is valid until" in typed("status", server)
+    assert "Warning" not in typed("renew", server, "--ca-key", "all/offline/ca.key")
+    assert typed("update", "a", public) == "Taken in.\n"  # no key is another: no question
+
+
+class Terminal(StringIO):
+    def isatty(self):
+        return True
+
+
+@flower
+@pytest.mark.parametrize("answer", ["", "n", "no", "maybe"])
+def test_without_a_yes_nothing_is_done(monkeypatch, answer):
+    monkeypatch.setattr("sys.stdin", Terminal(f"{answer}\n"))
+    with pytest.raises(InputError, match=r"Nothing was changed\."):
+        commands._compare(["SHA256:x  a"], "Right?", False, False)
+
+
+@flower
+def test_a_yes_at_the_terminal_goes_on(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    commands._compare(["SHA256:x  a"], "Right?", False, True)
+    assert "SHA256:x  a" in capsys.readouterr().out  # quiet or not, one must see what to compare
 
 
 @flower

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,11 +25,16 @@ from pfedfair.runs import choose_network
 from pfedfair.studies import View, one_run
 
 if TYPE_CHECKING:
+    from pfedfair.engines.flower.consortium import Consortium
     from pfedfair.engines.flower.trial import Outcome
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=OF_FLOWER)
 Keep = Annotated[Path | None, "A new folder to keep everything in."]
 Sites = Annotated[int, "How many sites."]
+Days = Annotated[int, "How long the server's certificate is valid; the authority's is ten times."]
+Server = Annotated[Path, typer.Argument(help="The folder 'server' that init made.")]
+SiteFolder = Annotated[Path, typer.Argument(help="The folder that join made.")]
+Yes = Annotated[bool, "Do not ask: the fingerprints were compared."]
 SecureSum = Annotated[bool, "Add up behind masks: the server sees sums, and nobody's own numbers."]
 UNUSED = {
     "scaling": "Sites on Flower scale each number of an embedding by itself",
@@ -44,30 +50,205 @@ UNUSED = {
 @unfold
 def init(
     folder: Annotated[Path, typer.Argument(help="A new folder for all files.")],
-    sites: Sites,
     host: Annotated[str, "The server's name or address, for its sites."] = "localhost",
     port: Annotated[int, "The port that sites come to."] = 8443,
-    days: Annotated[int, "How long the certificates are valid."] = 365,
+    days: Days = 365,
     secure_sum: SecureSum = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make certificates, keys, start scripts and the proxy's configuration of a deployment.
+    """Set up a server: certificates, the signed app, start scripts, the proxy's configuration.
 
-    Example: pfedfair flower init consortium --sites 3 --host fl.example.org
+    Example: pfedfair flower init consortium --host fl.example.org
     """
     require()
     from pfedfair.engines.flower import provision
 
-    provision.create(folder, sites, host, port, days=days, secure_sum=secure_sum)
+    provision.init(folder, host, port, days=days, secure_sum=secure_sum)
     if not quiet:
         terminal.say((folder / "README.txt").read_text(encoding="utf-8"))
         terminal.say(f"Written to {folder}. Private keys can be read by their owner only.")
 
 
+@app.command()
+@unfold
+def join(
+    folder: Annotated[Path, typer.Argument(help="A new folder for the site's files.")],
+    invitation: Annotated[Path, typer.Argument(help="The server's consortium.json.")],
+    site: Annotated[str, "The site's name."],
+    port: Annotated[int, "The SuperNode's own port, on this machine's loopback."] = 9094,
+    quiet: Quiet = False,
+) -> None:
+    """Set up a site: its private key, settings, policy, and a request to send to the server.
+
+    Example: pfedfair flower join st-mary consortium.json --site st-mary
+    """
+    require()
+    from pfedfair.engines.flower import provision
+
+    _requested(provision.join(folder, invitation, site, port), quiet)
+
+
+@app.command()
+@unfold
+def admit(
+    server: Server,
+    requests: Annotated[list[Path], typer.Argument(help="The sites' requests, NAME.csr.")],
+    replace: Annotated[bool, "Sites may have new keys; the old ones are revoked."] = False,
+    yes: Yes = False,
+    quiet: Quiet = False,
+) -> None:
+    """Admit sites by their requests, whether the SuperLink runs or not.
+
+    Example: pfedfair flower admit consortium/server st-mary.csr
+    """
+    require()
+    from pfedfair.engines.flower import membership
+    from pfedfair.engines.flower.consortium import key_fingerprint, read_request
+
+    changed = membership.with_requests(server, requests, replace)
+    found = [read_request(path) for path in requests]
+    lines = [f"{key_fingerprint(key)}  {name}" for name, key in found]
+    _compare(lines, "Does each site read out the same by telephone?", yes, quiet)
+    membership.register(server, changed)
+    _changed(changed, server, quiet)
+
+
+@app.command()
+@unfold
+def revoke(
+    server: Server,
+    site: Annotated[str, typer.Argument(help="The site's name.")],
+    quiet: Quiet = False,
+) -> None:
+    """Revoke a site's key for good: the SuperLink refuses it from now on, whether it runs or not.
+
+    Example: pfedfair flower revoke consortium/server st-mary
+    """
+    require()
+    from pfedfair.engines.flower import membership
+
+    changed = membership.without(server, site)
+    membership.register(server, changed)
+    _changed(changed, server, quiet)
+
+
+@app.command()
+@unfold
+def update(
+    folder: SiteFolder,
+    consortium: Annotated[Path, typer.Argument(help="The consortium.json from the server.")],
+    yes: Yes = False,
+    quiet: Quiet = False,
+) -> None:
+    """Take in the server's consortium.json at a site: the other sites' keys, the certificate.
+
+    Example: pfedfair flower update st-mary consortium.json
+    """
+    require()
+    from pfedfair.engines.flower import membership
+
+    changed, lines = membership.with_update(folder, consortium)
+    if lines:
+        lines.append(f"All keys together: {changed.fingerprint()}")
+        question = "Do you know every site, and do the others read out the same line by telephone?"
+        _compare(lines, question, yes, quiet)
+    rotated = membership.update(folder, changed)
+    if not quiet:
+        terminal.say("Taken in.")
+        if rotated:
+            terminal.say("The site has its new key; start-supernode.sh takes it within a minute.")
+
+
+@app.command()
+@unfold
+def rotate(folder: SiteFolder, quiet: Quiet = False) -> None:
+    """Make a new key at a site, and a request for it; the old one stays in use until the update.
+
+    Example: pfedfair flower rotate st-mary
+    """
+    require()
+    from pfedfair.engines.flower import membership
+
+    _requested(membership.rotate(folder), quiet)
+
+
+@app.command()
+@unfold
+def renew(
+    server: Server,
+    ca_key: Annotated[Path, "The authority's private key, offline/ca.key of init."],
+    days: Days = 365,
+    quiet: Quiet = False,
+) -> None:
+    """Renew the certificates of a server and of its authority; keys stay as they are.
+
+    Example: pfedfair flower renew consortium/server --ca-key offline/ca.key
+    """
+    require()
+    from pfedfair.engines.flower import membership
+
+    membership.renew(server, ca_key, days)
+    if not quiet:
+        for line in membership.status(server):
+            terminal.say(line)
+        terminal.say(
+            f"Start the SuperLink and the proxy again, and send {server / 'consortium.json'} to "
+            "the sites: theirs is valid ten times as long."
+        )
+
+
+@app.command()
+@unfold
+def status(
+    folder: Annotated[Path, typer.Argument(help="The folder of a server or of a site.")],
+) -> None:
+    """Show the sites and their keys' fingerprints, and for how long certificates are valid.
+
+    Example: pfedfair flower status consortium/server
+    """
+    require()
+    from pfedfair.engines.flower import membership
+
+    for line in membership.status(folder):
+        terminal.say(line)
+
+
+def _requested(request: Path, quiet: bool) -> None:
+    """Say where a request is, and what to do with it."""
+    from pfedfair.engines.flower.consortium import key_fingerprint, read_request
+
+    if not quiet:
+        fingerprint = key_fingerprint(read_request(request)[1])
+        terminal.say(f"Send {request} to the server's operator, and read out by telephone:")
+        terminal.say(f"  {fingerprint}")
+        terminal.say("Then take in the consortium.json that comes back: pfedfair flower update.")
+
+
+def _compare(lines: list[str], question: str, yes: bool, quiet: bool) -> None:
+    """Show fingerprints and ask whether they are right, unless `yes`: the user compared them."""
+    if not (yes and quiet):
+        for line in lines:
+            terminal.say(f"  {line}")
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise InputError("Compare these fingerprints by telephone, then say --yes.")
+    if input(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
+        raise InputError("Nothing was changed.")
+
+
+def _changed(changed: Consortium, server: Path, quiet: bool) -> None:
+    """Say who is in a consortium now, and who has to know."""
+    if not quiet:
+        terminal.say(f"Sites: {', '.join(sorted(changed.sites)) or 'none'}.")
+        terminal.say(f"All keys together: {changed.fingerprint()}")
+        terminal.say(f"Send {server / 'consortium.json'} to all sites: pfedfair flower update.")
+
+
 @app.command("start-run")
 @unfold
 def start_run(
-    folder: Annotated[Path, typer.Argument(help="The folder 'server' that init made.")],
+    server: Server,
     stream: Annotated[bool, "Show what the server says until the run has ended."] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -76,9 +257,14 @@ def start_run(
     Example: pfedfair flower start-run consortium/server --stream
     """
     require()
-    from pfedfair.engines.flower import signing
+    from pfedfair.engines.flower import membership, signing
 
-    number = signing.start_run(folder, stream)
+    lines = membership.status(server)
+    if not quiet:
+        for line in lines:
+            terminal.say(line)
+    membership.register(server)
+    number = signing.start_run(server, stream)
     if not quiet:
         terminal.say(f"Run {number} is started.")
 

@@ -45,7 +45,7 @@ def lists_for(circle, askers, others, threshold):
 
 def signed_nodes(n, folder):
     """Settings of sites that sign their keys, and know each other's public ones."""
-    (folder / "peers").mkdir()
+    sites = {}
     for i in range(n):
         key = ec.generate_private_key(ec.SECP256R1())
         private = key.private_bytes(
@@ -53,8 +53,10 @@ def signed_nodes(n, folder):
         )
         public = key.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH)
         (folder / f"{i}.key").write_bytes(private)
-        (folder / "peers" / f"{i}.pub").write_bytes(public)
-    return [{"key": str(folder / f"{i}.key"), "peers": str(folder / "peers")} for i in range(n)]
+        sites[str(i)] = public.decode()
+    peers = folder / "consortium.json"
+    peers.write_text(json.dumps({"sites": sites}))
+    return [{"key": str(folder / f"{i}.key"), "peers": str(peers)} for i in range(n)]
 
 
 @pytest.mark.parametrize("n", [8, 10, 12, 20])

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pfedfair.engines.flower import provision
+from pfedfair.engines.flower import trial
 from pfedfair.engines.flower.processes import Processes, environment, family, free_ports
 
 STRANGER = """
@@ -33,7 +33,7 @@ def test_every_run_has_a_secret_of_its_own(tmp_path):
 
 
 def test_no_secret_is_in_the_scripts_of_a_deployment(tmp_path):
-    provision.create(tmp_path / "all", 1)
+    trial.set_up(tmp_path / "all", {"site-1": 9094})
     for path in (tmp_path / "all").rglob("*.sh"):
         assert "RAY_AUTH" not in path.read_text(), path
 

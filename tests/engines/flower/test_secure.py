@@ -718,11 +718,11 @@ def test_no_key_or_seed_is_on_a_sites_disk(consortium, same_chance):
 
 
 def test_with_the_others_public_keys_a_site_takes_no_unsigned_ones(tmp_path):
-    from pfedfair.engines.flower import provision
+    from pfedfair.engines.flower import trial
 
-    provision.create(tmp_path / "all", 3, "localhost")
+    trial.set_up(tmp_path / "all", {f"site-{i + 1}": 9094 for i in range(3)})
     folders = [tmp_path / "all" / f"site-{i + 1}" for i in range(3)]
-    nodes = [{"key": str(f / "site.key"), "peers": str(f / "peers")} for f in folders]
+    nodes = [{"key": str(f / "site.key"), "peers": str(f / "consortium.json")} for f in folders]
     partners = [Partner(ConfigRecord(), node) for node in nodes]
     offers = {i: one.keys(SOME | {"number": i}) for i, one in enumerate(partners)}
     order = {"session": "s", "threshold": 3}
@@ -740,6 +740,6 @@ def test_with_the_others_public_keys_a_site_takes_no_unsigned_ones(tmp_path):
         with pytest.raises(PolicyError, match="The keys of site number 2 are not signed by a site"):
             partners[1].shares(order | {"members": now})
     assert len(partners[1].shares(order | {"members": offers})) == 2
-    (folders[2] / "peers" / "broken.pub").write_text("no key")
-    with pytest.raises(pff.InputError, match=r"broken.pub is no public key: ask that site"):
+    (folders[2] / "consortium.json").write_text('{"sites": {"site-1": "no key"}}')
+    with pytest.raises(pff.InputError, match=r"consortium.json has no readable public keys"):
         partners[2].shares(order | {"members": offers})

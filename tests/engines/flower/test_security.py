@@ -1,6 +1,7 @@
 """TLS and keys: who is not known is not let in."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -8,98 +9,72 @@ import ssl
 import stat
 import subprocess
 import time
-import tomllib
-from dataclasses import fields
 
 import httpx
 import pytest
 
 from made_people import people
-from pfedfair._util.errors import InputError
-from pfedfair.engines.flower import provision
+from pfedfair.engines.flower import certificates, membership, provision, trial
 from pfedfair.engines.flower.processes import Processes, environment, free_ports, write_toml
-from pfedfair.engines.site.policy import Policy
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Two sites' files, with a proxy; beside them another consortium's."""
+    """A server with a proxy; site-1 is admitted, site-2 not; beside them another consortium."""
     place = tmp_path_factory.mktemp("security")
     inside, port, *nodes = free_ports(4)
-    provision.create(place / "ours", 2, "127.0.0.1", port, inside, node_ports=nodes)
-    provision.create(place / "theirs", 1)
+    ours = place / "ours"
+    trial.set_up(ours, {"site-1": nodes[0]}, host="127.0.0.1", port=port, inside=inside)
+    provision.join(ours / "site-2", ours / "server" / "consortium.json", "site-2", nodes[1])
+    trial.set_up(place / "theirs", {"site-1": 9094})
     (place / "ports").write_text(f"{inside} {port}")
     return place
 
 
 def test_private_keys_are_their_owners_and_public_files_have_none(folder):
     keys = list(folder.rglob("*.key"))
-    assert len(keys) == 2 + 2 + 2 + 1 + 2  # two authorities, two servers, three sites, two apps
+    assert len(keys) == 2 + 2 + 2 + 3  # two authorities, two servers, two apps, three sites
     for path in keys:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert b"PRIVATE KEY" in path.read_bytes()
     for path in folder.rglob("*"):
         if path.is_file() and path.suffix != ".key":
             assert b"PRIVATE" not in path.read_bytes(), path
-    for name in ("start-superlink.sh", "register-sites.sh", "run.sh"):
+    for name in ("start-superlink.sh", "run.sh"):
         script = (folder / "ours" / "server" / name).read_text()
         assert "FLWR_TELEMETRY_ENABLED=0" in script
         assert os.access(folder / "ours" / "server" / name, os.X_OK)
-    site = (folder / "ours" / "site-1" / "start-supernode.sh").read_text()
-    assert "FLWR_TELEMETRY_ENABLED=0" in site
-    assert not list((folder / "ours" / "site-1").glob("*ca.key"))
-
-
-def test_the_certificate_is_for_the_servers_name(folder, tmp_path):
-    provision.create(tmp_path / "x", 1, "fl.example.org")
-    text = ssl._ssl._test_decode_cert(str(tmp_path / "x" / "server" / "tls" / "server.pem"))
-    names = {value for _, value in text["subjectAltName"]}
-    assert {"fl.example.org", "localhost", "127.0.0.1"} <= names
-
-
-def test_every_site_gets_the_default_policy_with_all_of_its_lines(folder):
-    site = folder / "ours" / "site-1"
-    policy = site / "policy.toml"
-    assert Policy.read(policy) == Policy()
-    assert set(tomllib.loads(policy.read_text())) == {
-        field.name.replace("_", "-") for field in fields(Policy)
-    }
-    assert tomllib.loads((site / "site.toml").read_text())["policy"] == "policy.toml"
-
-
-def test_with_secure_sums_every_site_insists_on_them_and_knows_the_others_keys(tmp_path):
-    provision.create(tmp_path / "all", 3, secure_sum=True)
-    assert tomllib.loads((tmp_path / "all" / "server" / "run.toml").read_text())["secure-sum"]
-    public = {path.name: path.read_bytes() for path in (tmp_path / "all/server/sites").iterdir()}
-    assert len(public) == 3
-    for i in (1, 2, 3):
-        site = tmp_path / "all" / f"site-{i}"
-        assert Policy.read(site / "policy.toml") == Policy(secure_sum=True)
-        assert {path.name: path.read_bytes() for path in (site / "peers").iterdir()} == public
-        about = tomllib.loads((site / "site.toml").read_text())
-        assert (about["key"], about["peers"]) == ("site.key", "peers")
-
-
-def test_a_folder_with_something_in_it_is_left_alone(folder):
-    with pytest.raises(InputError, match="exists and is not empty"):
-        provision.create(folder / "ours", 2)
-    with pytest.raises(InputError, match="sites must be at least 1"):
-        provision.create(folder / "none", 0)
 
 
 @pytest.fixture(scope="module")
 def link(folder):
-    """The SuperLink of the scripts, with the first site registered and the second not."""
+    """The SuperLink of the scripts, with the first site registered and the second not.
+
+    The keys of the authority and of the app are off line.
+    """
     inside, port = map(int, (folder / "ports").read_text().split())
     server = folder / "ours" / "server"
-    (server / "sites" / "site-2.pub").rename(server / "later.pub")
+    (folder / "ours" / "offline").rename(folder / "offline")
     with Processes(folder / "flower") as processes:
         processes.listen(inside, processes.start("superlink", [str(server / "start-superlink.sh")]))
-        done = subprocess.run(
-            [server / "register-sites.sh"], env=environment(folder), capture_output=True, timeout=90
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
         yield processes, inside, port, server
+
+
+def test_with_an_expired_certificate_the_scripts_stop_with_one_sentence(tmp_path):
+    trial.set_up(tmp_path / "all", {"site-1": 9094})
+    server, site = tmp_path / "all" / "server", tmp_path / "all" / "site-1"
+    key = certificates.new_key()
+    expired = certificates.certificate("x", key.public_key(), key, 0, [], [])
+    for script, path in (
+        (server / "start-superlink.sh", server / "tls" / "server.pem"),
+        (server / "run.sh", server / "tls" / "server.pem"),
+        (site / "start-supernode.sh", site / "ca.pem"),
+    ):
+        path.write_bytes(expired)
+        done = subprocess.run([script], env=environment(tmp_path), capture_output=True, timeout=60)
+        assert done.returncode == 2
+        assert done.stdout == b""
+        assert re.fullmatch(rf"Error: \S*{path.name} expired on .*\n", done.stderr.decode())
 
 
 def node(processes, name, address, *, roots, key):
@@ -112,10 +87,18 @@ def node(processes, name, address, *, roots, key):
     return processes.start(name, command)
 
 
-def says(processes, name, words, seconds=60):
+def direct(site, inside):
+    """Return a site's start script, which now goes past the proxy to the SuperLink."""
+    script = site / "start-supernode.sh"
+    text = re.sub(r"--superlink \S+ ", f"--superlink 127.0.0.1:{inside} ", script.read_text())
+    script.write_text(text)
+    return script
+
+
+def says(processes, name, words, seconds=60, times=1):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if words in processes.log(name):
+        if processes.log(name).count(words) >= times:
             return True
         time.sleep(0.1)
     return False
@@ -147,6 +130,37 @@ def test_only_a_registered_key_with_the_right_authority_gets_in(link, folder):
     processes.stop("good", "unknown", "stranger", "plain", "keyless")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_site_is_admitted_rotated_and_revoked_while_the_superlink_runs(link, folder):
+    """A revoked key is refused at the next message, by a real SuperLink, and stays refused."""
+    processes, inside, _, server = link
+    address, ca, site = f"127.0.0.1:{inside}", server / "tls" / "ca.pem", folder / "ours" / "site-2"
+
+    def admit(request):
+        membership.register(server, membership.with_requests(server, [request], replacing=True))
+        membership.update(site, membership.with_update(site, server / "consortium.json")[0])
+
+    def refused(name, key):
+        node(processes, name, address, roots=ca, key=key)
+        assert says(processes, name, "Failed to activate SuperNode")
+        assert "SuperNode ID: " not in processes.log(name)
+
+    admit(site / "site-2.csr")
+    processes.start("site-2", [str(direct(site, inside))])
+    assert says(processes, "site-2", "SuperNode ID: ")
+    assert "All keys together: " in processes.log("site-2")  # the script shows them
+    shutil.copy(site / "site.key", folder / "old.key")
+    admit(membership.rotate(site))
+    assert says(processes, "site-2", "SuperNode ID: ", times=2)  # its loop takes the new key
+    refused("old", folder / "old.key")
+    membership.register(server, membership.without(server, "site-2"))
+    assert says(processes, "site-2", "Failed to activate SuperNode")
+    refused("revoked", site / "site.key")
+    assert processes.log("site-2").count("SuperNode ID: ") == 2
+    processes.stop("site-2", "old", "revoked")
+
+
 def test_a_client_without_the_authority_or_without_tls_is_refused(link):
     _, inside, *_ = link
     with (
@@ -167,17 +181,15 @@ def test_a_client_without_the_authority_or_without_tls_is_refused(link):
 @pytest.mark.timeout(600)
 def test_a_site_runs_the_signed_app_and_no_other(link, folder):
     """The same app, unsigned and signed, at a site that trusts only the consortium's key."""
-    processes, inside, port, server = link
+    processes, inside, _, server = link
     site = folder / "ours" / "site-1"
-    script = site / "start-supernode.sh"  # without a proxy
-    script.write_text(script.read_text().replace(f":{port} ", f":{inside} "))
     people(sizes=(200,)).drop(columns="site").to_parquet(site / "site.parquet")
     text = (site / "site.toml").read_text()
     (site / "site.toml").write_text(text.replace('"y"', '"hired"').replace('"s"', '"sex"'))
     config = {"sites": 1, "wait": 60.0, "rounds": 1, "local-rounds": 1, "poll": 0.3}
     config |= {"method": "fedavg"}
     name = "trusting"
-    processes.start(name, [str(script)])
+    processes.start(name, [str(direct(site, inside))])
     assert says(processes, name, "SuperNode ID: ")
     processes.connect(inside, server / "tls")
     status = processes.run(config | {"out": str(folder / "unsigned")})

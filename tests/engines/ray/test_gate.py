@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import pfedfair as pff
-from pfedfair.engines.flower import provision
+from pfedfair.engines.flower import certificates as made
 from pfedfair.engines.ray import gate, token_settings
 from pfedfair.engines.ray.broker import _only_here
 
@@ -105,15 +105,16 @@ def test_who_has_no_ray_learns_what_to_install(monkeypatch):
 
 def certificates(folder):
     """Files of an authority, and of a machine of a cluster: the settings of Ray's TLS."""
-    authority, own = provision._authority(1)
+    authority = made.new_key()
+    own, _ = made.issue(authority, made.new_key().public_key(), ["localhost"], 1)
     key = ec.generate_private_key(ec.SECP256R1())
     host = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
     critical = [x509.BasicConstraints(ca=False, path_length=None)]
-    signed = provision._certificate("machine", key, authority, 1, critical, [host])
+    signed = made.certificate("machine", key.public_key(), authority, 1, critical, [host])
     content = {
-        "RAY_TLS_CA_CERT": own.public_bytes(forms.Encoding.PEM),
-        "RAY_TLS_SERVER_CERT": signed.public_bytes(forms.Encoding.PEM),
-        "RAY_TLS_SERVER_KEY": provision._private(key, forms.PrivateFormat.PKCS8),
+        "RAY_TLS_CA_CERT": own,
+        "RAY_TLS_SERVER_CERT": signed,
+        "RAY_TLS_SERVER_KEY": made.private_bytes(key, forms.PrivateFormat.PKCS8),
     }
     for name, text in content.items():
         (folder / name).write_bytes(text)

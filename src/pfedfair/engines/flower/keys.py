@@ -3,9 +3,9 @@
 These are Flower's primitives (Shamir's shares, elliptic curve key agreement, authenticated
 encryption). Its random masks are not used: they depend on 32 bits of a key, which can be searched.
 
-The keys of a sum are new each time. Where a site has the others' public keys (``peers``), those of
-its SuperNode, it takes no key that none of them has signed: then not even the server can
-impersonate a site.
+The keys of a sum are new each time. Where a site has the public keys of the others' SuperNodes
+(``peers``), it takes no key that none of them has signed: then not even the server can impersonate
+a site.
 """
 
 import base64
@@ -23,6 +23,8 @@ from flwr.common.secure_aggregation.crypto import symmetric_encryption as symmet
 from flwr.common.secure_aggregation.crypto.shamir import combine_shares, create_shares
 
 from pfedfair._util.errors import InputError
+from pfedfair._util.files import read_json
+from pfedfair.engines.flower.consortium import load_private, site_keys
 
 CURVE = ec.SECP256R1()
 LENGTH = 32  # bytes of a secret
@@ -93,10 +95,7 @@ def reconstruct(shares: Mapping[int, str], threshold: int) -> bytes:
 
 def sign(path: Path, text: str) -> str:
     """Sign a text with the private key of a site, in OpenSSH's format."""
-    key = forms.load_ssh_private_key(path.read_bytes(), None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise InputError(f"{path} must be an elliptic curve key, as `flower init` makes them.")
-    return key.sign(text.encode(), ec.ECDSA(hashes.SHA384())).hex()
+    return load_private(path).sign(text.encode(), ec.ECDSA(hashes.SHA384())).hex()
 
 
 def sign_once(private: bytes, text: str) -> str:
@@ -114,17 +113,18 @@ def is_signed(other: str, text: str, signature: object) -> bool:
     return True
 
 
-def signer(folder: Path, text: str, signature: str) -> str | None:
-    """Return the file name of the public key in a folder that has signed a text, or None."""
-    for path in sorted(folder.glob("*.pub")):
-        try:
-            key = forms.load_ssh_public_key(path.read_bytes())
-        except (ValueError, UnsupportedAlgorithm) as error:
-            raise InputError(f"{path} is no public key: ask that site for it again.") from error
-        if isinstance(key, ec.EllipticCurvePublicKey):
-            with suppress(InvalidSignature, ValueError):
-                key.verify(bytes.fromhex(signature), text.encode(), ec.ECDSA(hashes.SHA384()))
-                return path.stem
+def signer(path: Path, text: str, signature: str) -> str | None:
+    """Return the site whose public key in a ``consortium.json`` has signed a text, or None."""
+    try:
+        sites = site_keys(read_json(path))
+    except (AttributeError, KeyError, TypeError, ValueError, UnsupportedAlgorithm) as error:
+        raise InputError(
+            f"{path} has no readable public keys: take it in again with pfedfair flower update."
+        ) from error
+    for name, key in sites.items():
+        with suppress(InvalidSignature, ValueError):
+            key.verify(bytes.fromhex(signature), text.encode(), ec.ECDSA(hashes.SHA384()))
+            return name
     return None
 
 

@@ -279,15 +279,15 @@ class Partner:
         if self.node.get("peers"):
             self._check_signed(members, Path(str(self.node["peers"])))
 
-    def _check_signed(self, members: Mapping[int, Mapping[str, Any]], folder: Path) -> None:
+    def _check_signed(self, members: Mapping[int, Mapping[str, Any]], peers: Path) -> None:
         seen = set[str]()
         for number, one in members.items():
             text = signed_text(self.known["session"], number, one)
-            signer = keys.signer(folder, text, str(one.get("signature", "")))
+            signer = keys.signer(peers, text, str(one.get("signature", "")))
             if signer is None or signer in seen:
                 raise PolicyError(
                     f"The keys of site number {number} are not signed by a site that this one "
-                    "knows (its folder of public keys, peers)."
+                    "knows (its file of public keys, peers)."
                 )
             seen.add(signer)
 

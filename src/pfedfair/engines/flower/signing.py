@@ -5,6 +5,8 @@ files are made, with a key that is not needed afterwards. The SuperLink stores t
 signature, and every site has the public key: sites refuse any other app.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json
@@ -12,14 +14,18 @@ import os
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import read_json
+from pfedfair.engines.flower import consortium
 from pfedfair.engines.flower.processes import CONNECTION
+
+if TYPE_CHECKING:
+    from flwr.server.superlink.linkstate import LinkState
 
 APP_ID = "@pfedfair/pfedfair-app"
 KEY_ID = "fpk_consortium"  # the name of the public key at the sites
@@ -46,12 +52,10 @@ def sign(app: Path) -> tuple[bytes, dict[str, str], bytes, str]:
 
 
 def start_run(server: Path, stream: bool = False) -> int:
-    """Start a run of a server's signed app by its ``run.toml``; return the run's number."""
-    if not (server / BUNDLE).exists() or not (server / "link.db").exists():
-        raise InputError(
-            f"{server} is not a server's folder with a SuperLink at work: name the folder 'server' "
-            "that pfedfair flower init made, after start-superlink.sh."
-        )
+    """Start a run of a server's signed app by its ``run.toml``; return the run's number.
+
+    The run waits for all admitted sites if ``run.toml`` does not say for how many.
+    """
     os.environ["FLWR_HOME"] = str(server.absolute() / "flwr")
     from flwr.cli.flower_config import read_superlink_connection
     from flwr.cli.log import start_stream
@@ -60,9 +64,13 @@ def start_run(server: Path, stream: bool = False) -> int:
     from flwr.common.serde import fab_to_proto, user_config_to_proto
     from flwr.proto.control_pb2 import StartRunRequest
     from flwr.supercore.fab import Fab
+    from httpx import ConnectError
 
     name = _store_app(server)
-    config: Any = parse_config_args([str(server / "run.toml")])
+    sites = len(consortium.Consortium.read(server / consortium.FILE).sites)
+    if not sites:
+        raise InputError(f"{server} has no sites: admit them first, with pfedfair flower admit.")
+    config: Any = {"sites": sites} | parse_config_args([str(server / "run.toml")])
     client = init_http_client_from_connection(read_superlink_connection(CONNECTION))
     try:
         found = client.StartRun(
@@ -74,6 +82,10 @@ def start_run(server: Path, stream: bool = False) -> int:
         )
         if stream:
             start_stream(found.run_id, client)
+    except ConnectError as error:
+        raise InputError(
+            f"The SuperLink of {server} does not run: start start-superlink.sh, then try again."
+        ) from error
     finally:
         client.close()
     return int(found.run_id)
@@ -81,16 +93,25 @@ def start_run(server: Path, stream: bool = False) -> int:
 
 def _store_app(server: Path) -> str:
     """Store the signed bundle at the SuperLink; return its name there."""
-    from flwr.server.superlink.linkstate import LinkStateFactory
     from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
     from flwr.supercore.fab import Fab
+
+    content = (server / BUNDLE).read_bytes()
+    fab = Fab(hashlib.sha256(content).hexdigest(), content, read_json(server / SIGNATURE))
+    owner = "pfedfair"
+    link_state(server).store_app(fab, NOOP_FEDERATION_ID, APP_ID, TaskType.SERVER_APP, owner)
+    return fab.hash_str
+
+
+def link_state(server: Path) -> LinkState:
+    """Return the state of a server's SuperLink, whether that runs or not."""
+    from flwr.server.superlink.linkstate import LinkStateFactory
     from flwr.supercore.object_store import ObjectStoreFactory
     from flwr.superlink.federation import NoOpFederationManager
 
-    content, database = (server / BUNDLE).read_bytes(), str(server / "link.db")
-    fab = Fab(hashlib.sha256(content).hexdigest(), content, read_json(server / SIGNATURE))
-    store = ObjectStoreFactory(database)
-    state = LinkStateFactory(database, NoOpFederationManager(), store).state()
-    owner = "pfedfair"
-    state.store_app(fab, NOOP_FEDERATION_ID, APP_ID, TaskType.SERVER_APP, owner)
-    return fab.hash_str
+    database = server / "link.db"
+    database.touch(mode=0o600)
+    store = ObjectStoreFactory(str(database))
+    with warnings.catch_warnings():  # of Flower's dependencies
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return LinkStateFactory(str(database), NoOpFederationManager(), store).state()

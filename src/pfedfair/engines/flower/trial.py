@@ -3,7 +3,7 @@
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from pfedfair._util.errors import InputError
 from pfedfair.data import Dataset, from_frame
 from pfedfair.data.tables.encoder import fit
 from pfedfair.engines import local
-from pfedfair.engines.flower import provision
+from pfedfair.engines.flower import consortium, membership, provision
 from pfedfair.engines.flower.processes import Processes, free_ports, write_toml
 from pfedfair.engines.site.rows import as_sites
 from pfedfair.federation import Federation, encoded
@@ -168,14 +168,10 @@ def demo(
 ) -> Outcome:
     """Set up a deployment with TLS and site authentication on loopback, run it, stop it."""
     federation = site_tables(data, fixed_shares(sites), seed)
-    ports = free_ports(sites + 1)
-    provision.create(
-        folder, sites, "127.0.0.1", inside=ports[0], proxied=False, node_ports=ports[1:],
-        secure_sum=secure_sum,
-    )  # fmt: skip
-    folder = folder.absolute()
-    server = folder / "server"
-    names = [f"site-{i + 1}" for i in range(sites)]
+    folder, (inside, *ports) = folder.absolute(), free_ports(sites + 1)
+    server, names = folder / "server", [f"site-{i + 1}" for i in range(sites)]
+    about: dict[str, Any] = {"host": "127.0.0.1", "inside": inside, "proxied": False}
+    set_up(folder, dict(zip(names, ports, strict=True)), **about, secure_sum=secure_sum)
     part, frame = federation.partition, federation.data.frame
     for i, name in enumerate(names):
         frame.iloc[part.train[i]].to_parquet(folder / name / "site.parquet")
@@ -183,7 +179,7 @@ def demo(
         about = {"site": name, "data": "site.parquet", "test": "test.parquet", "label": "label"}
         about |= {"sensitive": "group", "state-dir": "state", "audit-dir": "sent"}
         about |= {"encoding": data.encoding, "policy": "policy.toml"}
-        about |= {"key": "site.key", "peers": "peers"}
+        about |= {"key": membership.KEY, "peers": consortium.FILE}
         write_toml(folder / name / "site.toml", about)
         if not sends_models_only(algorithm.phases):
             policy = {"exact-counts": True, "secure-sum": secure_sum}
@@ -194,10 +190,9 @@ def demo(
     write_toml(server / "run.toml", config | {"poll": 0.3, "secure-sum": secure_sum})
     with Processes(folder / "flower") as processes:
         report("starting the SuperLink, with TLS and site authentication")
-        processes.connect(ports[0], server / "tls")
+        processes.connect(inside, server / "tls")
         link = processes.start("superlink", [str(server / "start-superlink.sh")])
-        processes.listen(ports[0], link)
-        _script(processes, server / "register-sites.sh")
+        processes.listen(inside, link)
         report(f"starting {sites} SuperNodes, each with its rows and its key")
         for name in names:
             processes.start(name, [str(folder / name / "start-supernode.sh")])
@@ -207,6 +202,18 @@ def demo(
     federation = as_sites(replace(federation, partition=replace(part, names=tuple(names))))
     folders = [folder / name / "state" / "model" for name in names]
     return outcome(federation, algorithm, seed, folders, server / "run", status)
+
+
+def set_up(folder: Path, sites: Mapping[str, int], **options: Any) -> None:
+    """Set up a server and sites, by the ports of their SuperNodes, as a consortium would do it."""
+    provision.init(folder, **options)
+    server = folder / "server"
+    public = server / consortium.FILE
+    requests = [provision.join(folder / name, public, name, port) for name, port in sites.items()]
+    membership.register(server, membership.with_requests(server, requests))
+    for name in sites:
+        found, _ = membership.with_update(folder / name, public)
+        membership.update(folder / name, found)
 
 
 def _script(processes: Processes, path: Path, wait: float = 180) -> None:

@@ -3,6 +3,7 @@ set -eu
 umask 077
 cd "$(dirname "$0")"
 {exports}export FLWR_HOME="$PWD/flwr"
+pfedfair flower status .
 # Again and again: after a power cut or a lost line the site comes back by itself.
 while true; do
     flower-supernode --superlink {address} --root-certificates ca.pem \
