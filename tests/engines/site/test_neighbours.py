@@ -64,6 +64,8 @@ def test_each_number_is_a_value_or_a_mean_of_the_middle_of_so_many_neighbours(ce
     means = [cells[i:j].mean() for i, j in ends]
     for value in values:
         assert (cells == value).sum() >= least or value in means
+    each, rows = np.unique(cells, return_counts=True)
+    assert set(each[rows >= least]) <= set(values)  # they stay
 
 
 def test_gaps_are_not_reached_over():

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 import pfedfair as pff
 from pfedfair.data.tables.cells import floats
-from pfedfair.data.tables.piecewise import Numbers
+from pfedfair.data.tables.piecewise import Numbers, Piecewise
 from pfedfair.engines.site.rare_values import (
     pool_codes,
     pool_numbers,
     pool_rare_values,
     training_rows,
 )
-from pfedfair.engines.site.schema import describe
+from pfedfair.engines.site.schema import agree, describe
 
 
 @given(st.lists(st.integers(-1, 6), min_size=1, max_size=60), st.integers(2, 12))
@@ -85,6 +85,23 @@ def table(n=60, encoding="piecewise"):
     frame["weight"] = np.where(np.arange(n) < 3, 71.5, np.nan)
     frame = frame.assign(y=np.arange(n) % 2, s=np.arange(n) // 2 % 2)
     return pff.from_frame(frame, "y", "s", encoding=encoding, part=True)
+
+
+def test_what_sites_describe_gives_nearly_the_same_knots():
+    rng, n = np.random.default_rng(0), 4000
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.integers(0, 5, n).astype(float)})
+    frame["b"] = frame["b"].where(rng.random(n) < 0.9)
+    frame["c"] = rng.choice(["x", "y", "z"], n, p=[0.7, 0.28, 0.02])
+    data = pff.from_frame(frame.assign(y=np.arange(n) % 2, s=np.arange(n) // 2 % 2), "y", "s")
+    found = [describe(data, rows, str(k), k, "") for k, rows in
+             enumerate(np.array_split(np.arange(n), 8))]  # fmt: skip
+    found, whole = agree(found)[0].encoder, Piecewise.fit(data, np.arange(n))
+    assert found.numbers["b"].knots == whole.numbers["b"].knots
+    assert found.categories["c"].names == whole.categories["c"].names
+    knots = [np.array(encoder.numbers["a"].knots) for encoder in (found, whole)]
+    shares = [(frame["a"].to_numpy()[:, None] <= each).mean(0) for each in knots]
+    assert len(shares[0]) == len(shares[1])
+    assert abs(shares[0] - shares[1]).max() < 0.02
 
 
 def test_a_description_has_no_value_of_a_single_row():

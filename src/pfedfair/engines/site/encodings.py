@@ -16,7 +16,7 @@ from pfedfair.data.tables.piecewise import Piecewise
 from pfedfair.engines.site.bounds import FAR
 from pfedfair.engines.site.missing_columns import is_absent_hour, is_empty
 
-ROUNDING = 1e-14  # relative, of a mean
+ROUNDING = 1e-14  # relative
 
 
 def check_encoder(data: Dataset, client: str, encoder: Encoder | Piecewise) -> None:
@@ -33,7 +33,7 @@ def check_encoder(data: Dataset, client: str, encoder: Encoder | Piecewise) -> N
     if odd:
         raise InputError(f"The run asks for the column '{odd[0]}', which is no such input here.")
     for name in encoder.names[0]:
-        if not (_sound_knots if isinstance(encoder, Piecewise) else _sound_scale)(encoder, name):
+        if not _is_sound(encoder, name):
             raise InputError(f"The run encodes the column '{name}' by numbers that cannot be.")
 
 
@@ -61,19 +61,20 @@ def check_scales(data: Dataset, rows: np.ndarray, encoder: Encoder | Piecewise) 
             )
 
 
-def _sound_scale(encoder: Encoder, name: str) -> bool:
-    both = encoder.mean[name], encoder.scale.get(name)
-    return _finite(both) and encoder.scale[name] > 0
-
-
-def _sound_knots(encoder: Piecewise, name: str) -> bool:
+def _is_sound(encoder: Encoder | Piecewise, name: str) -> bool:
+    """Whether a column's mean and scale, or knots and shares, can be those of some rows."""
+    if isinstance(encoder, Encoder):
+        scale = encoder.scale.get(name, 0.0)
+        return _are_finite((encoder.mean[name], scale)) and scale > 0
     column = encoder.numbers[name]
+    shares = *column.means, column.empty
     return (
-        _finite((*column.knots, *column.means, column.empty))
+        _are_finite((*column.knots, *shares))
         and bool((np.diff(column.knots) > 0).all())
-        and all(-ROUNDING <= part <= 1 + ROUNDING for part in (*column.means, column.empty))
+        and all(-ROUNDING <= share <= 1 + ROUNDING for share in shares)
     )
 
 
-def _finite(numbers: Iterable[object]) -> bool:
+def _are_finite(numbers: Iterable[float]) -> bool:
+    """Whether they are finite numbers; they come from JSON, so that they may be anything."""
     return all(type(one) in (int, float) and abs(one) <= LARGEST for one in numbers)

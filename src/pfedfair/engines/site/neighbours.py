@@ -37,9 +37,9 @@ def pool_neighbours(values: np.ndarray, counts: np.ndarray, least: int) -> np.nd
             continue
         if n.sum() >= size:
             found[last + 1 : here] = _represent(x, n, size)
-        else:  # one of the two frequent values beside them
+        else:  # the nearer one of the frequent values beside them
             beside = values[[k for k in (last, here) if 0 <= k < len(values)]]
-            found[last + 1 : here] = beside[np.abs(beside - float(x @ n) / int(n.sum())).argmin()]
+            found[last + 1 : here] = beside[np.abs(beside[:, None] - x).argmin(0)]
     return found
 
 

@@ -76,13 +76,13 @@ def pool_numbers(values: np.ndarray, least: int) -> np.ndarray:
     if counts.sum() < least:
         return np.full_like(values, np.nan)
     pooled = pool_neighbours(each, counts, least)
-    last = np.append(np.flatnonzero(np.diff(pooled)), len(each) - 1)  # of equal ones
+    last = np.append(np.flatnonzero(pooled[1:] != pooled[:-1]), len(each) - 1)  # of equal ones
     found = pooled[last][np.searchsorted(each[last[:-1]], values)]
     if empty.sum() < least:
         found[empty] = np.sort(found[~empty])[counts.sum() // 2]
     else:
         found[empty] = np.nan
-    return found
+    return np.asarray(found)
 
 
 def pool_codes(codes: np.ndarray, other: int, least: int) -> np.ndarray:
