@@ -90,7 +90,7 @@ class Consortium:
 
     def __init__(self, federation: pff.Federation, folder: Path) -> None:
         self.federation, self.folder = as_sites(federation, "site"), folder
-        frame = federation.data.frame
+        self.frame = frame = federation.data.frame  # its numbers are pooled by the sites
         (folder / "policy.toml").write_text(POLICY)
         for i in range(len(federation)):
             frame.iloc[federation.partition.train[i]].to_parquet(folder / f"train{i}.parquet")
