@@ -14,7 +14,7 @@ import pfedfair as pff
 from pfedfair._util import seeds
 from pfedfair.engines.flower import client_app
 from pfedfair.engines.flower.processes import APP, Processes, free_ports, write_toml
-from pfedfair.engines.site.rows import _pool_encoded, as_sites
+from pfedfair.engines.site.rows import as_sites
 from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.settings import make_algorithm
 from pfedfair.federation import encoded
@@ -90,7 +90,7 @@ class Consortium:
 
     def __init__(self, federation: pff.Federation, folder: Path) -> None:
         self.federation, self.folder = as_sites(federation, "site"), folder
-        frame = federation.data.frame
+        self.frame = frame = federation.data.frame  # its numbers are pooled by the sites
         (folder / "policy.toml").write_text(POLICY)
         for i in range(len(federation)):
             frame.iloc[federation.partition.train[i]].to_parquet(folder / f"train{i}.parquet")
@@ -158,7 +158,7 @@ def only(consortium: Consortium, config: dict, who: list[list[int]], sites=None)
     data, part = federation.data, federation.partition
     if sites is not None:
         found = [describe(data, part.train[i], part.names[i], 0, "site") for i in sites]
-        federation = _pool_encoded(encoded(data, part, agree(found)[0].encoder, True), 10)
+        federation = encoded(data, part, agree(found)[0].encoder, True)
     table, train = federation.table, part.train
     network = choose_network(federation, algorithm)
     sizes = torch.from_numpy(federation.sizes).float()

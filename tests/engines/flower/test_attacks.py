@@ -1,6 +1,7 @@
 """What a curious or malicious server gets from a site with the default policy."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 import pfedfair as pff
 from pfedfair._util import seeds
+from pfedfair.data.tables.piecewise import Numbers
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.flower.records import pack, unpack
 from pfedfair.engines.site import privacy
@@ -124,6 +126,94 @@ def columns_of(schema, algorithm, way):
     return moved
 
 
+def numbers(path, seed, place, label):
+    """People of a site; the first has the highest number, or is in a gap amid the others."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=200)
+    x = np.append(50.0, x) if place == "highest" else np.append(0.3 * x[0], x + 5 * np.sign(x))
+    frame = pd.DataFrame({"x": x, "z": rng.normal(size=201), "s": rng.choice(["f", "m"], 201)})
+    frame["y"] = (rng.random(201) < 0.5).astype(int)
+    frame.loc[0, "y"] = label
+    frame.to_parquet(path)
+    return float(x[0])
+
+
+def around(*places):
+    """Knots between which only rows at these places are."""
+    return tuple(sorted({p + k for p in places for k in (-2e-6, -1e-6, 1e-6, 2e-6)}))
+
+
+def readings(folder, encoding, place, seed, label, policy):
+    """What a server reads of one person's label from an honest answer to its own encoder."""
+    folder.mkdir()
+    own = numbers(folder / "p.parquet", seed, place, label)
+    (folder / "policy.toml").write_text(policy)
+    # one plain step on all rows: what makes it easiest
+    options = {"batch": 1000, "optimiser": "sgd", "alpha": 0.01}
+    grid = LocalGrid(defaults() | {"method": "fedavg", "rounds": 1, "options": json.dumps(options)})
+    grid.add(1, {
+        "data": str(folder / "p.parquet"), "label": "y", "sensitive": "s", "test-part": 0.0,
+        "encoding": encoding, "state-dir": str(folder), "policy": str(folder / "policy.toml"),
+        "keep": "x,z",
+    })  # fmt: skip
+    schema = agreed(grid)
+    encoder, frame = schema.encoder, pd.DataFrame({"x": [own], "z": [0.0]})
+    if encoding == "standard":
+        encoder = replace(encoder, mean=encoder.mean | {"x": 0.0}, scale=encoder.scale | {"x": 5.0})
+    else:  # it knows her number, and the numbers that the site describes
+        described = np.array(encoder.numbers["x"].knots)
+        places = own, float(described[np.abs(described - own).argmin()])
+        knots = around(*places)
+        crafted = Numbers(knots, (0.0,) * (len(knots) - 1), 0.0)
+        encoder = replace(encoder, numbers=encoder.numbers | {"x": crafted})
+    schema = replace(schema, encoder=encoder)
+    content, server = first_round(schema, grid.run_config)
+    answer = order(grid, 1, "train", content, server)
+    assert not answer.has_error()
+    w = unpack(answer.content.array_records["arrays"])["w"]
+    if encoding == "standard":
+        network = make_network(schema, make_algorithm(grid.run_config))
+        x, s = torch.from_numpy(encoder.transform(frame))[None], torch.zeros(1, 1).long()
+        scores = [float(network.logits(each[None], x, s).double()) for each in (w, server["w"])]
+        return [scores[0] - scores[1]]
+    way = (w - server["w"]).double().numpy()
+    first = encoder.basis.column.tolist().index([*encoder.numbers].index("x"))
+    at = [first + knots.index(p + -2e-6) for p in places]
+    return [way[k] - way[k + 2] for k in at]
+
+
+def auc(ones, zeros):
+    ones, zeros = np.array(ones)[:, None], np.array(zeros)
+    return float(((ones > zeros) + (ones == zeros) / 2).mean())
+
+
+@pytest.mark.parametrize(
+    ("encoding", "place"),
+    [("standard", "highest"), ("piecewise", "middle"), ("piecewise", "highest")],
+)
+def test_an_encoder_of_the_servers_choice_reads_no_label(
+    tmp_path, encoding, place, record_property
+):
+    """Before, the first two were read with an AUC of 1.
+
+    Her number is that of ten rows: the sum of their labels tells one of them with an AUC of .68.
+    """
+
+    def attack(policy):
+        found = [
+            [readings(tmp_path / f"{policy}-{seed}-{label}", encoding, place, seed, label, policy)
+             for seed in range(16)] for label in (0, 1)
+        ]  # fmt: skip
+        zeros, ones = (np.array(each).T for each in found)
+        return max(auc(one, zero) for one, zero in zip(ones, zeros, strict=True))
+
+    single, pooled = attack("least-people = 1"), attack("")
+    record_property("least-people = 1", f"AUC {single:.2f}")
+    record_property("default", f"AUC {pooled:.2f}")
+    assert single > 0.95
+    assert pooled < 0.75
+
+
 def test_a_server_cannot_ask_for_a_column_that_the_site_has_dropped(consortium):
     grid = consortium.grid("fedavg")
     content, server = first_round(agreed(grid), grid.run_config)
@@ -136,6 +226,24 @@ def test_a_server_cannot_ask_for_a_column_that_the_site_has_dropped(consortium):
         asked = json.loads(content["schema"]) | {"encoder": encoder | change}
         answer = order(grid, 100, "train", content | {"schema": json.dumps(asked)}, server)
         assert answer.error.reason in FIXED
+
+
+@pytest.mark.parametrize(
+    "change", [{"mean": 1e9}, {"scale": 1e-9}, {"scale": float("nan")}, {"kind": "piecewise"}],
+    ids=str,
+)  # fmt: skip
+def test_an_odd_encoder_is_refused_with_a_fixed_sentence(consortium, change, caplog):
+    grid = consortium.grid("fedavg")
+    content, server = first_round(agreed(grid), grid.run_config)
+    schema = json.loads(content["schema"])
+    if "kind" in change:
+        schema["encoder"] = {"kind": "piecewise", "numbers": {}, "categories": {}}
+    for key in schema["encoder"].keys() & change.keys() - {"kind"}:
+        schema["encoder"][key] |= {"a": change[key]}
+    answer = order(grid, 100, "train", content | {"schema": json.dumps(schema)}, server)
+    assert answer.error.reason in FIXED
+    said = "asks for the encoding piecewise" if "kind" in change else "encodes the column 'a' by"
+    assert said in caplog.text
 
 
 # --- an oracle beside the noise ----------------------------------------------------------------

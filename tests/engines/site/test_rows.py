@@ -13,6 +13,7 @@ from made_people import people
 from pfedfair.data.tables.basis import MISSING
 from pfedfair.data.tables.options import TableOptions
 from pfedfair.data.tables.piecewise import Numbers
+from pfedfair.engines.site.rare_values import pool_rare_values
 from pfedfair.engines.site.rows import federate_site, make_plan, read_site
 from pfedfair.engines.site.schema import agree, describe
 
@@ -146,8 +147,11 @@ def test_a_site_is_encoded_once_as_all_sites_are(tmp_path, monkeypatch):
     made = federate_site(site, schema)
     assert calls == ["transform"]
     monkeypatch.setattr(pff.data.Encoder, "fit", fitted)
-    whole = fitted(site.data, site.train)
-    np.testing.assert_allclose(made.table.x, transform(whole, site.data.frame), 1e-6)
+    data = pool_rare_values(site.data, [site.train], 10, schema.encoder.names)
+    whole = fitted(data, site.train)
+    np.testing.assert_allclose(made.table.x, transform(whole, data.frame), 1e-6)
+    held = transform(whole, site.data.frame)[site.test]
+    np.testing.assert_allclose(made.table.x[site.test], held, 1e-6)
     assert made.table.task == schema.task
 
 
@@ -187,18 +191,131 @@ def test_a_simulated_site_leaves_out_rows_without_a_label_if_asked(tmp_path):
     assert len(read_site(node, run | {"skip-missing": True}).data) == 239
 
 
-def test_knots_of_the_servers_choice_do_not_single_anybody_out(tmp_path):
-    """An input in which only one row differs is constant."""
+def rows_of_each_input(site, schema, least=10):
+    """How many training rows share the rarest input of each column."""
+    made = federate_site(site, schema, least)
+    x = made.table.x[made.partition.train[0]].numpy()
+    return [int(np.unique(column, return_counts=True)[1].min()) for column in x.T]
+
+
+@pytest.mark.parametrize("place", [-1, 0, 100], ids=["highest", "lowest", "middle"])
+def test_knots_of_the_servers_choice_do_not_single_anybody_out(tmp_path, place):
+    """An input in which only one row differs from all others, or two that differ by one row."""
     people().to_csv(tmp_path / "p.csv", index=False)
     site = read_site(own_table(tmp_path, drop="site", **{"test-part": 0.0}), RUN)
     schema, _ = agree([describe(site.data, site.train, site.name, 0, "")])
-    highest = float(np.sort(site.data.frame["a"])[-1])
-    knots = Numbers((highest - 2e-6, highest - 1e-6), (0.0,), 0.0)
+    row = float(np.sort(site.data.frame["a"])[place])
+    knots = Numbers((row - 2e-9, row - 1e-9, row + 1e-9, row + 2e-9), (0.0,) * 3, 0.0)
     crafted = replace(schema.encoder, numbers=schema.encoder.numbers | {"a": knots})
-    for least, ends in ((1, 2), (10, 1)):
-        made = federate_site(site, replace(schema, encoder=crafted), least)
-        column = list(crafted.numbers).index("a")
-        assert len(made.table.x[made.partition.train[0], column].unique()) == ends
+    schema = replace(schema, encoder=crafted)
+    column = list(crafted.numbers).index("a")
+    assert rows_of_each_input(site, schema, 1)[column] == 1
+    assert min(rows_of_each_input(site, schema)) >= 10
+
+
+def standard(folder, frame=None, **change):
+    """A site with a standard encoding, and the schema with a changed mean or scale of column a."""
+    (people() if frame is None else frame).to_csv(folder / "p.csv", index=False)
+    own = own_table(folder, drop="site", encoding="standard", **{"test-part": 0.0})
+    site = read_site(own, RUN)
+    schema, _ = agree([describe(site.data, site.train, site.name, 0, "")])
+    encoder = schema.encoder
+    about = {k: getattr(encoder, k) | ({"a": change[k]} if k in change else {})
+             for k in ("mean", "scale")}  # fmt: skip
+    return site, replace(schema, encoder=replace(encoder, **about))
+
+
+def test_a_mean_and_a_scale_of_the_servers_choice_single_nobody_out(tmp_path):
+    frame = people()
+    frame.loc[7, "a"] = 1000.0
+    site, schema = standard(tmp_path, frame, mean=900.0, scale=10.0)
+    assert min(rows_of_each_input(site, schema, 1)) == 1
+    assert min(rows_of_each_input(site, schema)) >= 10
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"scale": 1e-5}, {"mean": 5e4}, {"mean": float("nan")}, {"scale": float("inf")},
+     {"scale": 0.0}, {"scale": -1.0}, {"mean": "0"}, {"mean": 10**400}, {"mean": 1e300}],
+    ids=str,
+)  # fmt: skip
+def test_a_mean_and_a_scale_of_other_rows_are_refused_by_column(tmp_path, change):
+    site, schema = standard(tmp_path, **change)
+    with pytest.raises(pff.InputError, match="The run encodes the column 'a' by"):
+        federate_site(site, schema)
+
+
+def test_whether_an_encoder_is_refused_depends_on_no_row_where_counts_have_noise(tmp_path):
+    site, schema = standard(tmp_path, scale=1e-5)
+    federate_site(site, schema, independent=True)
+    site, schema = standard(tmp_path, scale=0.0)
+    with pytest.raises(pff.InputError, match="by numbers that cannot be"):
+        federate_site(site, schema, independent=True)
+
+
+@pytest.mark.parametrize(
+    "knots",
+    [((1.0, 1.0), (0.0,), 0.0), ((2.0, 1.0), (0.0,), 0.0), ((0.0, float("nan")), (0.0,), 0.0),
+     ((0.0, 1.0), (1e6,), 0.0), ((0.0, 1.0), (0.5,), -1.0)],
+    ids=str,
+)  # fmt: skip
+def test_knots_that_cannot_be_are_refused_by_column(tmp_path, knots):
+    people().to_csv(tmp_path / "p.csv", index=False)
+    site = read_site(own_table(tmp_path, drop="site"), RUN)
+    schema, _ = agree([describe(site.data, site.train, site.name, 0, "")])
+    numbers = schema.encoder.numbers | {"a": Numbers(*knots)}
+    with pytest.raises(pff.InputError, match="The run encodes the column 'a' by numbers that"):
+        federate_site(site, replace(schema, encoder=replace(schema.encoder, numbers=numbers)))
+
+
+@pytest.mark.parametrize("own", ["standard", "piecewise"])
+def test_another_encoding_than_the_sites_is_refused(tmp_path, own):
+    people().to_csv(tmp_path / "p.csv", index=False)
+    sites = {kind: read_site(own_table(tmp_path, drop="site", encoding=kind), RUN)
+             for kind in ("standard", "piecewise")}  # fmt: skip
+    other = sites["piecewise" if own == "standard" else "standard"]
+    schema, _ = agree([describe(other.data, other.train, "other", 0, "")])
+    with pytest.raises(pff.InputError, match=f"this site's is {own}"):
+        federate_site(sites[own], schema)
+
+
+def test_sites_that_differ_in_size_and_place_accept_what_they_agree_on(tmp_path):
+    """Also columns that are constant here or everywhere, mostly zero, or dates."""
+    rng, sites = np.random.default_rng(0), []
+    for k, n in enumerate((40, 200, 4000)):
+        frame = pd.DataFrame({"far": rng.normal(1e4 * k, 1 + 10 * k, n), "here": 5.0 * (k == 0)},
+                             range(n))  # fmt: skip
+        frame["zeros"] = np.where(rng.random(n) < 0.01 * k, rng.lognormal(10, 2, n), 0.0)
+        frame["same"], frame["large"] = 1e20, 1.5e9 + rng.normal(size=n)
+        frame["day"] = pd.Timestamp(f"20{10 + k}-03-01") + pd.to_timedelta(np.arange(n) % 90, "D")
+        frame = frame.assign(sex=np.arange(n) % 2, hired=np.arange(n) // 2 % 2)
+        frame.to_csv(tmp_path / "p.csv", index=False)
+        keep = {"keep": "far,here,zeros,same,large,day", "encoding": "standard"}
+        sites.append(read_site(own_table(tmp_path, site=str(k), **keep), RUN))
+    schema, refused = agree([describe(s.data, s.train, s.name, 0, "") for s in sites])
+    assert not refused
+    assert {"far", "here", "zeros", "same", "large", "day (year)"} <= {*schema.encoder.mean}
+    for site in sites:
+        federate_site(site, schema)
+
+
+@pytest.mark.parametrize("encoding", ["standard", "piecewise"])
+def test_hours_that_a_site_does_not_have_tell_nobody_without_a_date_apart(tmp_path, encoding):
+    frame = people()
+    hours = pd.date_range("2020-01-01 08:00", periods=len(frame), freq="7h").astype(str)
+    frame.assign(d=hours).to_csv(tmp_path / "a.csv", index=False)
+    days = hours.str[:10].to_series(index=frame.index)
+    days[5] = None
+    frame.assign(d=days).to_csv(tmp_path / "b.csv", index=False)
+    node = {"label": "hired", "sensitive": "sex", "drop": "site", "state-dir": str(tmp_path)}
+    node |= {"encoding": encoding, "test-part": 0.0}
+    sites = [read_site(node | {"data": str(tmp_path / f"{name}.csv")}, RUN) for name in "aab"]
+    found = [describe(s.data, s.train, str(k), k, "") for k, s in enumerate(sites)]
+    schema, refused = agree(found)
+    assert not refused
+    assert "d (hour)" in schema.encoder.names[1]
+    assert min(rows_of_each_input(sites[2], schema)) >= 10
+    assert min(rows_of_each_input(sites[2], schema, 1)) == 1
 
 
 def test_a_site_without_dates_reads_new_rows_with_them(tmp_path):

@@ -1,7 +1,7 @@
 """Summaries of clients' columns: counts of values and of categories, and sums of them.
 
-Summaries of several clients add up to that of all their rows. In one process a summary has every
-value; in a summary that leaves a site each number and each name stands for `least` rows or more.
+Summaries of several clients add up to that of all their rows. A summary has every value; before
+one leaves a site, its rare values are pooled, see `engines.site.rare_values`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import pandas as pd
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables.cells import factor, floats
 from pfedfair.data.tables.dates import require_column
-from pfedfair.data.tables.neighbours import group_neighbours
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,19 +27,12 @@ class Values:
     empty: int
 
     @classmethod
-    def of(cls, column: pd.Series[Any], least: int = 1) -> Values:
-        """Count a column's values.
-
-        Values of fewer than `least` rows are replaced by means of `least` neighbours or more, or
-        by the nearest more frequent value, see `group_neighbours`.
-        """
+    def of(cls, column: pd.Series[Any]) -> Values:
+        """Count a column's values."""
         cells = floats(column)
         present = cells[~np.isnan(cells)]
         values, counts = np.unique(present, return_counts=True)
-        empty = len(cells) - len(present)
-        if least > 1:
-            values, counts = group_neighbours(values, counts, least)
-        return cls(values, counts, empty)
+        return cls(values, counts, len(cells) - len(present))
 
     @classmethod
     def sum(cls, parts: Iterable[Values]) -> Values:
@@ -73,13 +65,11 @@ class Counts:
     empty: int
 
     @classmethod
-    def of(cls, column: pd.Series[Any], least: int = 1) -> Counts:
-        """Count a column's categories; those of fewer than `least` rows are not named."""
+    def of(cls, column: pd.Series[Any]) -> Counts:
+        """Count a column's categories; none of them is unnamed."""
         codes, words = factor(column)
-        sizes = np.bincount(codes + 1, minlength=len(words) + 1)
-        pairs = zip(words, sizes[1:].tolist(), strict=True)
-        named = {word: n for word, n in pairs if n >= least}
-        return cls(named, len(column) - int(sizes[0]) - sum(named.values()), int(sizes[0]))
+        empty, *sizes = np.bincount(codes + 1, minlength=len(words) + 1).tolist()
+        return cls(dict(zip(words, sizes, strict=True)), 0, empty)
 
     @classmethod
     def sum(cls, parts: Iterable[Counts]) -> Counts:
@@ -115,13 +105,13 @@ class Summary:
         return cls(numbers, counted)
 
     @classmethod
-    def of(cls, data: Dataset, rows: np.ndarray, exclude: str | None, least: int = 1) -> Summary:
+    def of(cls, data: Dataset, rows: np.ndarray, exclude: str | None) -> Summary:
         """Summarise some rows; the column `exclude` is not an input."""
         names = [
             [c for c in columns if c != exclude] for columns in (data.numeric, data.categorical)
         ]
-        numbers = {c: Values.of(require_column(data.frame, c).iloc[rows], least) for c in names[0]}
-        counted = {c: Counts.of(require_column(data.frame, c).iloc[rows], least) for c in names[1]}
+        numbers = {c: Values.of(require_column(data.frame, c).iloc[rows]) for c in names[0]}
+        counted = {c: Counts.of(require_column(data.frame, c).iloc[rows]) for c in names[1]}
         return cls(numbers, counted)
 
     def to_dict(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from pfedfair.federation import Federation, Table
 
 log = logging.getLogger("pfedfair")
 NAME = "encoded.safetensors"
-FORMAT = 2
+FORMAT = 3
 HOUR = 3600
 
 

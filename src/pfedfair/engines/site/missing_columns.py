@@ -21,10 +21,14 @@ from pfedfair.data.tables.summary import Counts, Summary, Values
 if TYPE_CHECKING:
     from pfedfair.engines.site.schema import Description
 
+FIRST = 1000  # rows that are looked at before all are
+
 
 def is_empty(data: Dataset, column: str) -> bool:
     """Whether all cells of a column are missing: then its kind is unknown."""
-    return column in data.frame and bool((factor(data.frame[column])[0] == -1).all())
+    if column not in data.frame or (factor(data.frame[column].iloc[:FIRST])[0] != -1).any():
+        return False
+    return bool((factor(data.frame[column])[0] == -1).all())
 
 
 def is_absent_hour(column: str, columns: Collection[str]) -> bool:

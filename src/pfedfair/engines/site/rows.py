@@ -7,23 +7,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from pfedfair._util import seeds
 from pfedfair._util.errors import InputError, known
 from pfedfair.data import Dataset, load
 from pfedfair.data.tables.arrays import COLUMN, unfold
-from pfedfair.data.tables.basis import MISSING
 from pfedfair.data.tables.dates import base_of
 from pfedfair.data.tables.encoder import ENCODINGS
 from pfedfair.data.tables.formats import DateFormat, Formats
 from pfedfair.data.tables.missing_groups import REFUSE
 from pfedfair.data.tables.options import TableOptions, refuse_training_rows
-from pfedfair.data.tables.piecewise import LEAST, Piecewise
+from pfedfair.data.tables.piecewise import LEAST
 from pfedfair.data.tables.reading import read_table
 from pfedfair.data.tables.table import to_dataset
-from pfedfair.engines.site.missing_columns import is_absent_hour, is_empty
-from pfedfair.engines.site.rare_values import pool_numbers, pool_rare_values, training_rows
+from pfedfair.engines.site.encodings import check_encoder, check_scales
+from pfedfair.engines.site.rare_values import pool_rare_values, training_rows
 from pfedfair.engines.site.schema import Schema, agree, describe
 from pfedfair.engines.site.secrets import derive_row_keys, secret_of
 from pfedfair.engines.site.settings import Config
@@ -172,9 +170,9 @@ def federate_site(
     """Return a federation of one client: the site, encoded as all sites are.
 
     Values of fewer than `least` training rows are pooled first, see `rare_values`. With
-    `independent` they are not, so that no row affects how another one is encoded.
+    `independent` they are not, so that no row affects how another one is encoded, or whether.
     """
-    _check_columns(site, schema)
+    check_encoder(site.data, site.client, schema.encoder)
     y, s = (
         _recode(codes, names, agreed)
         for codes, names, agreed in (
@@ -187,7 +185,8 @@ def federate_site(
     data = site.data
     if not independent:
         train = training_rows(data, train, least)
-        data = pool_rare_values(data, [train], least, site.client)
+        data = pool_rare_values(data, [train], least, schema.encoder.names)
+        check_scales(data, train, schema.encoder)
     data = replace(
         data,
         y=np.where(known, y, 0),
@@ -195,25 +194,12 @@ def federate_site(
         label_names=schema.labels,
         group_names=schema.groups,
         hidden=schema.hidden,
-        formats=_with_empty_dates(data, schema),
+        formats=_with_empty_dates(site.data, schema),
     )
     none = np.zeros(0, dtype=np.int64)
     rows = (train,), (none,), (test,)
     part = Partition(data, *rows, pool=test, names=(site.name,), shared_conditional=False)
-    found = encoded(data, part, schema.encoder, schema.aware)
-    return found if independent else _pool_encoded(found, least)
-
-
-def _check_columns(site: Site, schema: Schema) -> None:
-    """Refuse columns that are no inputs here: a server could ask for dropped columns."""
-    data = site.data
-    columns = zip(schema.encoder.names, (data.numeric, data.categorical), strict=True)
-    odd = [c for agreed, own in columns for c in agreed if c not in own or c == site.client]
-    inputs = {*data.numeric, *data.categorical} - {site.client}
-    odd = [c for c in odd if base_of(c)[0] not in inputs or not is_empty(data, base_of(c)[0])]
-    odd = [c for c in odd if not is_absent_hour(c, data.categorical)]
-    if odd:
-        raise InputError(f"The run asks for the column '{odd[0]}', which is no such input here.")
+    return encoded(data, part, schema.encoder, schema.aware)
 
 
 def _with_empty_dates(data: Dataset, schema: Schema) -> Formats:
@@ -224,19 +210,6 @@ def _with_empty_dates(data: Dataset, schema: Schema) -> Formats:
                     **data.formats.columns})  # fmt: skip
 
 
-def _pool_encoded(federation: Federation, least: int) -> Federation:
-    """Pool rare values again after encoding: a server could choose knots that isolate rows."""
-    if not isinstance(federation.encoder, Piecewise) or least <= 1:
-        return federation
-    x = federation.table.x.clone()
-    for rows in federation.partition.train:
-        for k in range(len(federation.encoder.numbers)):
-            positions = x[rows, k].double().numpy()
-            pooled = pool_numbers(np.where(positions == MISSING, np.nan, positions), least)
-            x[rows, k] = torch.from_numpy(np.where(np.isnan(pooled), MISSING, pooled)).float()
-    return replace(federation, table=federation.table._replace(x=x))
-
-
 def as_sites(federation: Federation, client: str = "", least: int = LEAST) -> Federation:
     """Return a federation as its clients would train on it as sites; `client` is no input."""
     data, part = federation.data, federation.partition
@@ -244,10 +217,10 @@ def as_sites(federation: Federation, client: str = "", least: int = LEAST) -> Fe
     named = enumerate(zip(train, part.names, strict=True))
     found = [describe(data, rows, name, i, client, least) for i, (rows, name) in named]
     schema, _ = agree(found)
-    data = pool_rare_values(data, train, least, client)
+    data = pool_rare_values(data, train, least, schema.encoder.names)
     part = replace(part, data=data, train=train)
     aware = federation.table.task.aware
-    return _pool_encoded(encoded(data, part, schema.encoder, aware, federation.seed), least)
+    return encoded(data, part, schema.encoder, aware, federation.seed)
 
 
 def _recode(codes: np.ndarray, names: tuple[str, ...], agreed: tuple[str, ...]) -> np.ndarray:

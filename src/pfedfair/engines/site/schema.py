@@ -2,10 +2,9 @@
 
 A site describes its table by aggregates of its training rows, at least `LEAST_ROWS` of them, after
 rare values were pooled (`rare_values`): those of fewer than `LEAST` rows, unless its policy says
-otherwise. For the piecewise-linear basis: the counts of categories, and of numbers, each of which
-is the mean of `LEAST` rows or a value that as many have. For the standard encoding: sums and sums
-of squared deviations, and the categories. From these the server makes the encoding that fitting on
-all rows in one place would give, apart from the rare values.
+otherwise. For the piecewise-linear basis: the counts of categories and of numbers. For the standard
+encoding: sums and sums of squared deviations, and the categories. From these the server makes the
+encoding that fitting on all rows in one place would give, apart from the rare values.
 """
 
 from __future__ import annotations
@@ -153,20 +152,19 @@ def describe(
     names = labels, groups, (data.label_column, data.sensitive_column)
     data = replace(data, frame=data.frame.iloc[rows].reset_index(drop=True))
     rows = np.arange(len(rows))
-    inputs = [c for c in (*data.numeric, *data.categorical) if c != exclude]
-    empty = tuple(c for c in inputs if is_empty(data, c))
+    inputs = [[c for c in columns if c != exclude] for columns in (data.numeric, data.categorical)]
+    empty = tuple(c for columns in inputs for c in columns if is_empty(data, c))
     named = find_identifiers(data, exclude)
-    data = pool_rare_values(data, [rows], least, exclude)
+    data = pool_rare_values(data, [rows], least, inputs)
     if data.encoding == "piecewise":
-        summary = Summary.of(data, rows, exclude, least)
+        summary = Summary.of(data, rows, exclude)
         for column, counts in summary.categories.items():
             others = counts.other + counts.counts.pop(OTHER, 0)
             summary.categories[column] = replace(counts, other=others)
         return Description(
             site, place, len(rows), {}, {}, *names, data.hidden, summary, empty, named
         )
-    numeric = [column for column in data.numeric if column != exclude]
-    numbers = {c: _sums(floats(require_column(data.frame, c).iloc[rows])) for c in numeric}
+    numbers = {c: _sums(floats(require_column(data.frame, c).iloc[rows])) for c in inputs[0]}
     fitted = Encoder.fit(data, rows, exclude=exclude or None).categories
     categories = {c: tuple(v for v in values if v != OTHER) for c, values in fitted.items()}
     for column, values in categories.items():  # they are sent to all sites
