@@ -104,8 +104,6 @@ def _run(
 ) -> pd.DataFrame:
     """Do the runs that have no file in `runs`; write all results to `out`."""
     with exclusive(runs):
-        for incomplete in runs.glob(".*"):  # of a process that was killed while writing
-            incomplete.unlink()
         files = [runs / f"{spec.key}.parquet" for spec in specs]
         missing = [spec for spec, file in zip(specs, files, strict=True) if not file.exists()]
         before = sum(spec.work for spec in specs) - sum(spec.work for spec in missing)

@@ -19,6 +19,7 @@ from typing import Any
 import pandas as pd
 
 from pfedfair._util.errors import InputError
+from pfedfair._util.limits import check_parquet, check_zip, regular
 from pfedfair.data.tables import delimited, ragged
 from pfedfair.data.tables.cells import MISSING
 from pfedfair.data.tables.formats import typed
@@ -94,8 +95,8 @@ class TextFile(TableFile):
     def _whole(self) -> pd.DataFrame:
         empty = {name: [""] for name in self.columns}
         with self.path.open("rb") as file, _no_lost_cells(self.layout):
-            options = self.layout.options()
-            frame: pd.DataFrame = pd.read_csv(file, dtype="str", na_values=empty, **options)
+            content, options = delimited.unpacked(self.path, file), self.layout.options()
+            frame: pd.DataFrame = pd.read_csv(content, dtype="str", na_values=empty, **options)
         return frame
 
     def _parts(self, columns: list[str], numbers: set[str]) -> Parts:
@@ -106,7 +107,7 @@ class TextFile(TableFile):
         options = self.layout.options() | {"dtype": kinds, "na_values": empty, "chunksize": ROWS}
         size = max(self.path.stat().st_size, 1)
         with self.path.open("rb") as file, _no_lost_cells(self.layout):
-            reader = pd.read_csv(file, **options, **EXACT)
+            reader = pd.read_csv(delimited.unpacked(self.path, file), **options, **EXACT)
             while True:
                 with _no_lost_cells(self.layout):
                     frame = next(reader, None)
@@ -206,7 +207,7 @@ def read(path: Path) -> tuple[pd.DataFrame, tuple[str, ...]]:
 
 def open_table(path: Path) -> TableFile:
     """Return a file whose format is that of its content; refuse columns without a unique name."""
-    if not path.is_file():
+    if not regular(path).is_file():
         raise InputError(f"There is no file {path}.")
     if ending(path) in OLD:
         raise InputError(f"{path} cannot be read: save it as .csv, .xlsx or .parquet.")
@@ -215,9 +216,13 @@ def open_table(path: Path) -> TableFile:
     kind = MAGIC.get(begin, "")
     with _readable(path):
         if kind == PARQUET:
-            names = [name for name in _schema(path).names if not INDEX.fullmatch(name)]
+            with _parquet(path) as table:
+                check_parquet(path, table.metadata)
+                found = table.schema_arrow.names
+            names = [name for name in found if not INDEX.fullmatch(name)]
             return ParquetFile(path, _unique(path, names))
         if kind == EXCEL:
+            check_zip(path, "save it as .csv")
             return _excel(path)
         if begin and ending(path) in (PARQUET, EXCEL):
             raise ValueError(f"it is no {ending(path)} file")

@@ -16,6 +16,7 @@ from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 
+from pfedfair._util.limits import parse_json
 from pfedfair.engines.flower import mods
 from pfedfair.engines.flower.partner import Partner
 from pfedfair.engines.flower.records import NodeMemory, pack, unpack
@@ -111,7 +112,7 @@ def _order(message: Message) -> dict[str, Any]:
     text = message.content.config_records["config"].get("secure")
     if not isinstance(text, str):
         raise PolicyError("This site takes part only in secure sums in this run.")
-    return dict(json.loads(text))
+    return dict(parse_json(text))
 
 
 def _answer(message: Message, content: Mapping[str, Any]) -> Message:

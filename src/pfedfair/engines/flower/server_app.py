@@ -12,7 +12,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from pfedfair._util.errors import InputError
-from pfedfair._util.files import write_json
+from pfedfair._util.files import sweep, write_json
 from pfedfair.engines.flower import log, page
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site.checkpoint import Checkpoint
@@ -43,6 +43,7 @@ def exclusive(out: Path) -> Iterator[None]:
         raise InputError(f"{other}: wait for its end, or stop it.") from None
     with held:
         path.write_text(str(os.getpid()))
+        sweep(out)
         yield
 
 

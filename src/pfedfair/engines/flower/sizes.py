@@ -13,6 +13,7 @@ from flwr.app import Error, Message
 from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
 
+from pfedfair._util.limits import parse_json
 from pfedfair.methods import State
 
 FAILED = 2  # Flower's code for an error in a ClientApp
@@ -64,9 +65,10 @@ def _counted(client: Any, limit: int) -> Iterator[list[bool]]:
 
 
 def check_text(text: str) -> str:
-    """Return the text of a description, if it is short enough to be parsed."""
+    """Return the text of a description or an answer, if it can be parsed in bounded memory."""
     if len(text) > MAX_TEXT or text.count("[") + text.count("{") > MAX_PARTS:
         raise ValueError(too_large(MAX_TEXT))
+    parse_json(text)  # refuses deep nesting
     return text
 
 

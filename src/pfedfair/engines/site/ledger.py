@@ -17,6 +17,7 @@ from typing import Any
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import atomic, first_line
+from pfedfair._util.limits import parse_json, read_text
 from pfedfair.engines.site.accounting import epsilon_of
 from pfedfair.engines.site.policy import Policy, PolicyError
 
@@ -87,7 +88,7 @@ class Ledger:
         if not self.path.exists():
             return deepcopy(EMPTY)
         try:
-            book = json.loads(self.path.read_text())
+            book = parse_json(read_text(self.path))
             for name, value in EMPTY.items():
                 if type(book[name]) is not type(value):
                     raise ValueError(f"'{name}' is not there")

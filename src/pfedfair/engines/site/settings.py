@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pfedfair import methods
-from pfedfair._util.errors import InputError, known
+from pfedfair._util.errors import InputError, known, shorten
+from pfedfair._util.limits import parse_json
 from pfedfair.engines.site.accounting import epsilon_of, relative_noise
 from pfedfair.engines.site.masking import MIN_SITES, min_threshold
 from pfedfair.engines.site.privacy import check_privacy, noise_deviation
@@ -199,8 +200,8 @@ class Settings:
 
 def _json(config: Config, key: str) -> dict[str, Any]:
     try:
-        return dict(json.loads(config.get(key) or "{}"))
+        return dict(parse_json(config.get(key) or "{}"))
     except (ValueError, TypeError):
         raise InputError(
-            f"{key} must be a JSON object such as {{\"K\": 5}}, got '{config[key]}'."
+            f"{key} must be a JSON object such as {{\"K\": 5}}, got '{shorten(str(config[key]))}'."
         ) from None
