@@ -4,8 +4,8 @@ import json
 import logging
 import multiprocessing
 import os
-import subprocess
 import stat
+import subprocess
 import warnings
 
 import numpy as np
@@ -313,7 +313,7 @@ def test_what_killed_processes_left_is_taken_away(site):
     dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True)
     left, new = (
         site.kept.with_name(f".encoded.{int(pid)}.partial.safetensors")
-        for pid in (dead.stdout, os.getpid())
+        for pid in (dead.stdout, os.getppid())
     )
     for path in (left, new):
         path.write_text("half")

@@ -2,12 +2,12 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from flwr.app import Context, Error, Message
-from flwr.clientapp.typing import ClientAppCallable
 from safetensors.torch import save_file
 
 from pfedfair._util.errors import InputError
@@ -18,8 +18,10 @@ from pfedfair.engines.flower.sizes import FAILED
 from pfedfair.engines.local import flush_denormal
 from pfedfair.engines.site.policy import PolicyError
 
+Handler = Callable[[Message, Context], Message]
 
-def audit_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+
+def audit_mod(message: Message, context: Context, call_next: Handler) -> Message:
     """Keep a copy of every answer in the folder ``audit-dir``, if the site's settings name one."""
     answer = call_next(message, context)
     folder = str(context.node_config.get("audit-dir") or "")
@@ -40,7 +42,7 @@ def audit_mod(message: Message, context: Context, call_next: ClientAppCallable) 
     return answer
 
 
-def guard_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+def guard_mod(message: Message, context: Context, call_next: Handler) -> Message:
     """Do not send the text of an error to the server.
 
     The text may contain rows and folders: it goes to the site's log. What may leave the site is a

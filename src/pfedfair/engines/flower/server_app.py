@@ -13,7 +13,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import sweep, write_json
-from pfedfair.engines.flower import log, page
+from pfedfair.engines.flower import internals, log, page
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site.checkpoint import Checkpoint
 from pfedfair.engines.site.rounds import make_network
@@ -64,6 +64,7 @@ def conduct(grid: Grid, context: Context, out: Path) -> None:
     status = out / "status.json"
     status.unlink(missing_ok=True)
     try:
+        internals.check()
         settings = Settings.read(context.run_config)
         conductor = Conductor(grid, settings)
         with page.shown(conductor):
