@@ -22,7 +22,9 @@ from pfedfair.engines.site.accounting import epsilon_of
 from pfedfair.engines.site.policy import Policy, PolicyError
 
 NAME = "ledger.json"
-EMPTY: dict[str, Any] = {"day": "", "messages": 0, "runs": [], "gaussian": {}, "laplace": {}}
+EMPTY: dict[str, Any] = {
+    "day": "", "messages": 0, "runs": [], "cohorts": [], "gaussian": {}, "laplace": {},
+}  # fmt: skip
 
 
 def today() -> str:
@@ -39,14 +41,32 @@ class Ledger:
         """Count a message of the server's, of a `run` if it belongs to one."""
         policy = self.policy
         with self._open() as book:
-            if self.day() > book["day"]:  # setting the clock back resets nothing
-                book |= {"day": self.day(), "messages": 0, "runs": []}
+            self._start_day(book)
             book["messages"] += 1
             book["runs"] = sorted({*book["runs"], run} - {""})
             if book["messages"] > policy.messages_per_day:
                 raise policy.refuse("messages_per_day", "one more")
             if len(book["runs"]) > policy.runs_per_day:
                 raise policy.refuse("runs_per_day", "one more")
+
+    @contextmanager
+    def adding_up(self, cohort: list[Any]) -> Iterator[None]:
+        """Count the sites and weights of a sum, unless the block fails.
+
+        The sums of two cohorts at nearly the same model differ by the numbers of a few sites.
+        """
+        with self._open() as book:
+            self._start_day(book)
+            if cohort not in book["cohorts"]:
+                book["cohorts"].append(cohort)
+            if len(book["cohorts"]) > self.policy.cohorts_per_day:
+                raise self.policy.refuse("cohorts_per_day", "one more")
+            yield
+
+    def _start_day(self, book: dict[str, Any]) -> None:
+        """Start the counts of a day, if it is a new one; setting the clock back resets nothing."""
+        if self.day() > book["day"]:
+            book |= {"day": self.day(), "messages": 0, "runs": [], "cohorts": []}
 
     def afford(self, kind: str, noise: float) -> None:
         """Refuse an answer that would exceed the budget; spend nothing."""
@@ -88,7 +108,7 @@ class Ledger:
         if not self.path.exists():
             return deepcopy(EMPTY)
         try:
-            book = parse_json(read_text(self.path))
+            book = {"cohorts": []} | parse_json(read_text(self.path))
             for name, value in EMPTY.items():
                 if type(book[name]) is not type(value):
                     raise ValueError(f"'{name}' is not there")
