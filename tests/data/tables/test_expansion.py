@@ -104,6 +104,28 @@ def test_a_sheet_that_unpacks_to_a_large_one_is_refused(tmp_path):
         open_table(bomb)
 
 
+CELLS = {
+    "the last cell of a sheet": '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>',
+    "cells without names": '<row r="1048576">' + "<c/>" * 16384 + "</row>",
+    "another prefix": '<x:row r="1048576"><x:c s="0" r="ZZ9"><v>1</v></x:c></x:row>',
+}
+
+
+@pytest.mark.parametrize("cells", CELLS.values(), ids=CELLS)
+def test_a_sheet_with_cells_far_apart_is_refused(tmp_path, cells):
+    """Of 5 kB: the reader would fill the table between them, 17 billion cells."""
+    pytest.importorskip("openpyxl")
+    path, bomb = tmp_path / "table.xlsx", tmp_path / "bomb.xlsx"
+    pd.DataFrame({"a": [1]}).to_excel(path, index=False)
+    with zipfile.ZipFile(path) as book, zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as out:
+        for one in book.infolist():
+            content = book.read(one).replace(b"</sheetData>", cells.encode() + b"</sheetData>")
+            out.writestr(one.filename, content.replace(b"<worksheet", b'<worksheet xmlns:x="x"'))
+    assert bomb.stat().st_size < 8000
+    with pytest.raises(pff.InputError, match=r"if you trust it, save it as \.csv"):
+        open_table(bomb)
+
+
 def test_parquet_that_is_large_in_memory_is_refused(tmp_path):
     """By its pages' sizes, and by its cells: a billion equal ones take no page at all."""
     cells, pages = tmp_path / "cells.parquet", tmp_path / "pages.parquet"

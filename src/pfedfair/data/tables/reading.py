@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import re
 import warnings
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from xml.parsers import expat
 
 import pandas as pd
 
 from pfedfair._util.errors import InputError
-from pfedfair._util.limits import check_parquet, check_zip, regular
+from pfedfair._util.limits import check_expansion, check_parquet, check_zip, regular
 from pfedfair.data.tables import delimited, ragged
 from pfedfair.data.tables.cells import MISSING
 from pfedfair.data.tables.formats import typed
@@ -31,6 +34,7 @@ PACKED = (".gz", ".bz2", ".xz")
 OLD = (".xls", ".xlsb", ".ods", ".sav", ".dta", ".sas7bdat")  # formats of other programs
 ENDINGS = (*TEXT, PARQUET, EXCEL)
 MAGIC = {b"PAR1": PARQUET, b"PK\x03\x04": EXCEL}
+AS_CSV = "save it as .csv"  # in the place of a file that unpacks to too much
 INDEX = re.compile(r"__index_level_\d+__")  # of a pandas frame, without a name
 # Until pandas 3.1 the usual way of reading a number was not always right in its last digit.
 EXACT: dict[str, Any] = {}
@@ -222,7 +226,8 @@ def open_table(path: Path) -> TableFile:
             names = [name for name in found if not INDEX.fullmatch(name)]
             return ParquetFile(path, _unique(path, names))
         if kind == EXCEL:
-            check_zip(path, "save it as .csv")
+            check_zip(path, AS_CSV)
+            _check_sheets(path)
             return _excel(path)
         if begin and ending(path) in (PARQUET, EXCEL):
             raise ValueError(f"it is no {ending(path)} file")
@@ -282,6 +287,49 @@ def _to_pandas(table: Any) -> pd.DataFrame:
             nullable = {column.type: pd.api.types.pandas_dtype(name_of_type)}
             frame[name] = column.to_pandas(types_mapper=nullable.get)
     return frame
+
+
+def _check_sheets(path: Path) -> None:
+    """Refuse a file with cells so far apart that the table between them does not fit in memory."""
+    with zipfile.ZipFile(path) as packed:
+        for one in packed.infolist():  # a sheet may have any name
+            with packed.open(one) as sheet:
+                rows, columns = _extent(sheet)
+            check_expansion(path, 8 * rows * columns, AS_CSV)
+
+
+def _extent(sheet: IO[bytes]) -> tuple[int, int]:
+    """Return the numbers of the last row and column with a cell; cells may have no names."""
+    rows = columns = row = column = 0
+
+    def start(name: str, about: dict[str, str]) -> None:
+        nonlocal rows, columns, row, column
+        tag, at = name.rpartition(":")[2], about.get("r", "")
+        if tag == "row":
+            row, column = int(at or row + 1), 0
+        elif tag == "c":
+            letters = at.rstrip("0123456789")
+            column = _number(letters[:4]) if letters else column + 1
+            rows, columns = max(rows, row), max(columns, column)
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    with suppress(expat.ExpatError):  # an image, such as a logo
+        parser.ParseFile(sheet)
+    return rows, columns
+
+
+@cache
+def _number(letters: str) -> int:
+    """Return the number of a column of Excel.
+
+    >>> _number("A"), _number("Z"), _number("AA"), _number("XFD")
+    (1, 26, 27, 16384)
+    """
+    number = 0
+    for letter in letters:
+        number = 26 * number + ord(letter) - ord("A") + 1
+    return number
 
 
 def _excel(path: Path) -> ExcelFile:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from flwr.app import Context, Error, Message
 from safetensors.torch import save_file
@@ -43,17 +44,24 @@ def audit_mod(message: Message, context: Context, call_next: Handler) -> Message
 
 
 def guard_mod(message: Message, context: Context, call_next: Handler) -> Message:
-    """Do not send the text of an error to the server.
+    """Do not send the text of an error to the server; log how long the answer took.
 
     The text may contain rows and folders: it goes to the site's log. What may leave the site is a
     fixed sentence, or the line of the site's policy that a run violates.
     """
+    began = time.time()
     try:
         torch.set_num_threads(int(context.node_config.get("threads", 1)))
         with flush_denormal():
             return call_next(message, context)
     except Exception as error:
         return failed(message, error)
+    finally:
+        started = psutil.Process().create_time()
+        log.info(
+            "pfedfair: %s took %.2f s, %.2f s after its process began",
+            message.metadata.message_type, time.time() - began, began - started,
+        )  # fmt: skip
 
 
 def failed(message: Message, error: Exception) -> Message:
