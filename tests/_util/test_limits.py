@@ -18,6 +18,7 @@ from pfedfair.engines.flower.sizes import check_text
 from pfedfair.engines.site import checksums
 from pfedfair.engines.site.policy import Policy
 from pfedfair.engines.site.settings import make_algorithm
+from pfedfair.experiments.grid import CARD, claim
 from pfedfair.experiments.results import check_settings
 
 DEEP = "[" * 90_000 + "]" * 90_000
@@ -110,3 +111,10 @@ def test_what_killed_processes_left_is_swept(tmp_path):
         [*(path.name for path in others), "own", "model"]
     )
     assert not list(Path(tmp_path / "model").iterdir())
+
+
+def test_a_process_that_was_killed_while_it_claimed_a_folder_does_not_block_it(tmp_path):
+    dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True)
+    (tmp_path / f".experiment.{int(dead.stdout)}.partial.json").write_text("{")
+    claim(tmp_path, {"version": "1"})
+    assert [path.name for path in tmp_path.iterdir()] == [CARD]
