@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: core install demo test lint fuzz bench bench-rivals clean faults licences asan
+.PHONY: core install demo test lint fuzz bench bench-rivals clean faults licences asan sbom hashes check-hashes
 
 core: .venv/core  # what a user needs
 install: .venv/installed  # and what a developer needs: Flower, Ray, Sphinx, test tools
@@ -43,6 +43,21 @@ asan: install  # the libraries in C under the sanitizers of addresses and of und
 licences: install
 	$(BIN)/python scripts/licences.py
 
+sbom: install .sbom/tried  # bills of materials, CycloneDX, in build/sbom
+	$(BIN)/python scripts/sbom.py build/sbom
+	.sbom/bin/python scripts/sbom.py --check build/sbom
+
+.sbom/tried:
+	$(PYTHON) -m venv .sbom
+	.sbom/bin/pip install --quiet 'cyclonedx-python-lib[json-validation]>=11,<12'
+	touch $@
+
+hashes: install  # requirements/*.txt, after a change of constraints.txt
+	$(BIN)/python scripts/hashes.py
+
+check-hashes: install  # that they are what the index has
+	$(BIN)/python scripts/hashes.py --check
+
 bench: install
 	$(BIN)/python benchmarks/run.py
 
@@ -62,4 +77,4 @@ docs: install  # the pages of docs/, in build/docs/index.html
 	$(BIN)/sphinx-build -W --keep-going -q docs build/docs
 
 clean:
-	rm -rf .venv .rivals build runs src/*.egg-info src/pfedfair/_native/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .rivals .sbom build runs src/*.egg-info src/pfedfair/_native/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -46,34 +46,47 @@ def permissive(said: str) -> bool:
     return PERMISSIVE.search(said) is not None and COPYLEFT.search(said) is None
 
 
+def extras() -> dict[str, list[str]]:
+    """What the core ("") and each extra for users asks for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found = {"": project["dependencies"]} | project["optional-dependencies"]
+    return {name: texts for name, texts in found.items() if name != DEVELOPERS}
+
+
+def graph(*names: str) -> dict[str, set[str]]:
+    """Packages of these extras, and all that they need, by what needs them; ours is the first."""
+    asked = extras()
+    found: dict[str, set[str]] = {OWN: set()}
+    seen, waiting = set[tuple[str, str]](), [(OWN, text) for name in names for text in asked[name]]
+    while waiting:
+        by, text = waiting.pop()
+        one = Requirement(text)
+        name = re.sub(r"[-_.]+", "-", one.name).lower()
+        if name == OWN:
+            waiting += [(OWN, text) for extra in one.extras for text in asked[extra]]
+            continue
+        found[by].add(name)
+        found.setdefault(name, set())
+        for extra in {"", *one.extras} - {extra for known, extra in seen if known == name}:
+            seen.add((name, extra))
+            waiting += [(name, text) for text in _of(name, extra)]
+    return found
+
+
 def needed() -> list[str]:
     """Names of the packages of the core and the users' extras, and all that these need."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    first = [
-        *project["dependencies"],
-        *(r for k, v in extras.items() if k != DEVELOPERS for r in v),
-    ]
-    found: dict[tuple[str, str], None] = {}
-    waiting = [Requirement(text) for text in first]
-    while waiting:
-        one = waiting.pop()
-        name = re.sub(r"[-_.]+", "-", one.name).lower()
-        for extra in ("", *one.extras):
-            if name != OWN and (name, extra) not in found:
-                found[name, extra] = None
-                waiting += _of(name, extra)
-    return sorted({name for name, _ in found})
+    return sorted(set(graph(*extras())) - {OWN})
 
 
-def _of(name: str, extra: str) -> Iterator[Requirement]:
+def _of(name: str, extra: str) -> Iterator[str]:
     try:
         texts = metadata.requires(name) or ()
     except metadata.PackageNotFoundError:
         return
-    for one in map(Requirement, texts):
-        if one.marker is None or one.marker.evaluate({"extra": extra}):
-            yield one
+    for text in texts:
+        marker = Requirement(text).marker
+        if marker is None or marker.evaluate({"extra": extra}):
+            yield text
 
 
 def doubts() -> dict[str, str]:

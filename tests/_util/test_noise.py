@@ -60,3 +60,9 @@ def test_no_seed_repeats_it(monkeypatch):
     monkeypatch.setattr(noise.os, "urandom", lambda n: asked.append(n) or bytes(n))
     noise._words(5)
     assert asked == [40]
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, 1e-7, 1e7, float("nan")])
+def test_an_epsilon_without_noise_is_refused(epsilon):
+    with pytest.raises(ValueError, match="no noise is made"):
+        noise.laplace(epsilon, 3)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
@@ -13,7 +14,10 @@ from typing import Any
 import pandas as pd
 
 from pfedfair._util.errors import InputError, option
+from pfedfair._util.limits import check_parquet, parse_json, read_text, regular
 
+TEMPORARY = re.compile(r"\..+\.(\d+)\.partial(\.[^.]*)?")
+HOUR = 3600
 CODE = re.compile(r"os error (\d+)|\[errno (\d+)\]")  # in errors of safetensors and of pyarrow
 
 
@@ -21,7 +25,7 @@ CODE = re.compile(r"os error (\d+)|\[errno (\d+)\]")  # in errors of safetensors
 def atomic(path: Path) -> Iterator[Path]:
     """Yield a temporary path in the same folder; rename it to `path` if the block succeeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    temporary = temporary_path(path)
     try:
         yield temporary
         with temporary.open("rb") as written:
@@ -33,6 +37,36 @@ def atomic(path: Path) -> Iterator[Path]:
         raise named from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def temporary_path(path: Path) -> Path:
+    """Return the name under which this process writes a file until it is complete."""
+    return path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+
+
+def sweep(folder: Path) -> None:
+    """Remove the temporary files that killed processes left in a folder and those in it.
+
+    A file whose process is alive is one that is being written, unless it is older than an hour.
+    """
+    for path in (*folder.glob(".*.partial*"), *folder.glob("*/.*.partial*")):
+        found = TEMPORARY.fullmatch(path.name)
+        with suppress(OSError):  # another process may sweep, too
+            if found and (not _alive(int(found[1])) or time.time() - path.stat().st_mtime > HOUR):
+                path.unlink()
+
+
+def _alive(pid: int) -> bool:
+    """Return whether a process of this number may be running on this machine."""
+    if os.name != "posix":  # there, signal 0 would be sent
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _of_file(error: Exception, path: Path, temporary: Path) -> OSError | None:
@@ -52,7 +86,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Lock a folder for this process; refuse if another process holds the lock.
+    """Lock a folder for this process and sweep it; refuse if another process holds the lock.
 
     The lock is on the folder itself: it leaves no file behind and ends with its process, however
     that ends. Where folders cannot be locked (Windows, some network disks) there is no lock.
@@ -73,6 +107,7 @@ def exclusive(folder: Path) -> Iterator[None]:
                     f"Another command is at work in {folder}: wait for its end, or choose another "
                     f"{option('out')}."
                 ) from None
+        sweep(folder)
         yield
     finally:
         os.close(held)
@@ -101,14 +136,21 @@ def _to_parquet(frame: pd.DataFrame, to: Path | BytesIO) -> None:
 
 def read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(read_text(path))
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({first_line(error)}).") from error
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
+    import pyarrow.parquet as pq
+
     try:
+        check_parquet(path, pq.read_metadata(regular(path)))
         return pd.read_parquet(path, page_checksum_verification=True)
+    except InputError:
+        raise
     except Exception as error:  # pyarrow raises many kinds
         raise InputError(
             f"{path} is not a readable Parquet file ({first_line(error)}): delete it and run the "
@@ -118,7 +160,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
 
 def sha256(path: Path) -> str:
     """Return the digest of a file's bytes."""
-    with path.open("rb") as file:
+    with regular(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

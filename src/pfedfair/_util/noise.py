@@ -23,7 +23,8 @@ def laplace(epsilon: float, n: int) -> np.ndarray:
     Algorithm 2 of the paper with t = 2^20 and s = epsilon 2^20, which is rounded down, so that the
     noise is at least as large as `epsilon` requires.
     """
-    assert MIN_EPSILON <= epsilon <= MAX_EPSILON
+    if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
+        raise ValueError(f"no noise is made for an epsilon of {epsilon:g}")
     s = int(epsilon * UNIT)
     return _redraw(lambda m: _laplace(s, m), n)
 

@@ -391,6 +391,14 @@ def _show(view: View, found: Outcome, local_rounds: int, out: Path | None) -> No
     report.terminal.show(view, terminal.console)
     each = ", ".join(f"{seconds:.1f}" for seconds in found.seconds)
     terminal.say(f"Seconds per message round on Flower: {each}.")
+    if found.at_sites:
+        work, start = found.at_sites
+        rest = max(sum(found.seconds) / len(found.seconds) - work - start, 0.0)
+        terminal.say(
+            f"Of each, the slowest site needed {work:.1f} s for its work and {start:.1f} s to "
+            "start its process\n"
+            f"(PyTorch, pandas, Flower); Flower, to pass messages on, {rest:.1f} s."
+        )
     rounds = max(len(found.seconds), 1)
     once = f"The stacked engine did all of it in {found.stacked_seconds:.2f} s"
     terminal.say(f"{once}, {found.stacked_seconds / rounds:.2f} s for each of these.")

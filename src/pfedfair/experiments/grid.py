@@ -11,7 +11,7 @@ import pandas as pd
 
 from pfedfair import __version__
 from pfedfair._util.errors import InputError, option
-from pfedfair._util.files import atomic, exclusive, read_json, write_json, write_parquet
+from pfedfair._util.files import atomic, exclusive, read_json, sweep, write_json, write_parquet
 from pfedfair.data import Dataset
 from pfedfair.data.task import Task
 from pfedfair.experiments import pool
@@ -104,8 +104,6 @@ def _run(
 ) -> pd.DataFrame:
     """Do the runs that have no file in `runs`; write all results to `out`."""
     with exclusive(runs):
-        for incomplete in runs.glob(".*"):  # of a process that was killed while writing
-            incomplete.unlink()
         files = [runs / f"{spec.key}.parquet" for spec in specs]
         missing = [spec for spec, file in zip(specs, files, strict=True) if not file.exists()]
         before = sum(spec.work for spec in specs) - sum(spec.work for spec in missing)
@@ -171,6 +169,8 @@ def claim(out: Path, description: dict[str, Any], write: bool = True) -> None:
     Without `write` the folder is made, and stays empty. Finished runs of an experiment that failed
     may be used by any experiment that has the same runs.
     """
+    if out.is_dir():
+        sweep(out)  # a first process may have been killed while it wrote the card
     card = out / CARD
     description = json.loads(json.dumps(description))
     if card.exists():

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from pfedfair._util.errors import InputError, option
-from pfedfair._util.files import read_parquet, write_parquet
+from pfedfair._util.files import first_line, read_parquet, write_parquet
+from pfedfair._util.limits import parse_json
 from pfedfair.experiments.spec import FRONTIER_LIMITS, Spec
 from pfedfair.runs import Run
 
@@ -85,6 +86,19 @@ def check_numbers(results: pd.DataFrame, path: Path) -> None:
             )
 
 
+def check_settings(results: pd.DataFrame, path: Path) -> None:
+    """Refuse results whose settings are not JSON, or nested too deeply."""
+    for name in ("config", "partition"):
+        try:
+            for text in results[name].unique() if name in results else ():
+                parse_json(text)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"{path} cannot be believed: '{name}' is not JSON ({first_line(error)}). Delete it "
+                "and run the command that made it again."
+            ) from error
+
+
 def read_run(path: Path, spec: Spec) -> pd.DataFrame:
     """Read a finished run's rows, if they are this run's."""
     results = read_parquet(path)
@@ -123,6 +137,7 @@ def read_results(folder: str | Path) -> pd.DataFrame:
         )
     results = read_parquet(path)
     check_numbers(results, path)
+    check_settings(results, path)
     if (folder / "timings.parquet").exists():
         timings = read_parquet(folder / "timings.parquet")
         keys = [c for c in timings.columns if c != "seconds"]

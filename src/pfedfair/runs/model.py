@@ -15,6 +15,7 @@ from pfedfair import methods, models
 from pfedfair import rules as rule_kinds
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import atomic, first_line, read_json, sha256, write_json
+from pfedfair._util.limits import regular
 from pfedfair.data.tables import encoder as inputs
 from pfedfair.data.tables.bands import list_edges
 from pfedfair.data.tables.formats import Formats
@@ -172,7 +173,7 @@ def read_model(folder: Path, module: nn.Module | None = None) -> Saved:
         raise InputError(f"{folder} was written by another version of pfedfair: train again.")
     try:
         large = weights.stat().st_size > MAPPED
-        tensors = load_file(weights) if large else load(weights.read_bytes())
+        tensors = load_file(weights) if large else load(regular(weights).read_bytes())
     except FileNotFoundError:
         raise InputError(f"{folder} has no model.safetensors: copy the whole folder.") from None
     except (SafetensorError, *DAMAGE) as error:

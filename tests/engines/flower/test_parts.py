@@ -96,3 +96,15 @@ def test_settings_of_a_site_may_have_any_characters(tmp_path):
     about = {"site": 'St. Mary\'s "old" house\n', "data": "a b.csv", "threads": 1, "x": 0.5}
     write_toml(tmp_path / "site.toml", about)
     assert tomllib.loads((tmp_path / "site.toml").read_text()) == about
+
+
+def test_seconds_of_sites_are_those_of_the_slowest_one_in_each_round():
+    """From the lines that a site's log has of its messages."""
+    line = "INFO: pfedfair: {} took {:.2f} s, {:.2f} s after its process began\n"
+    rounds = [[(0.5, 2.0), (0.1, 3.0)], [(0.2, 2.5), (0.1, 9.0)], [(0.3, 1.0), (0.3, 1.5)]]
+    logs = [line.format("query.describe", 9, 9) for _ in range(2)]
+    for sites in rounds:
+        logs = [log + line.format("train", *one) for log, one in zip(logs, sites, strict=True)]
+    work, start = trial.seconds_at_sites([log + line.format("train.finish", 9, 9) for log in logs])
+    assert (work, start) == (pytest.approx(0.5 / 3), pytest.approx(13.5 / 3))
+    assert trial.seconds_at_sites(["", ""]) is None

@@ -21,6 +21,7 @@ from flwr.superlink.grid.http_grid import (
     remove_content_from_message,
 )
 
+import pfedfair as pff
 from pfedfair.engines.flower import sizes
 from pfedfair.engines.flower.records import read_training
 
@@ -100,3 +101,23 @@ def test_large_arrays_and_descriptions_are_refused_before_they_are_unpacked():
     for text in (" " * (sizes.MAX_TEXT + 1), "[" * 200_000):
         with pytest.raises(ValueError, match="more than 8 MB and was not read"):
             sizes.check_text(text)
+
+
+def test_a_version_of_flower_whose_fetches_cannot_be_counted_is_refused(monkeypatch):
+    """Before a piece is fetched if that is known, and else with the first answer."""
+    grid = grid_of(pieces=0)
+    fetch = grid._client.PullObject
+    monkeypatch.setattr(HttpGrid, "_runtime_client", SimpleNamespace())
+    with pytest.raises(pff.InputError, match="whose size cannot be limited"):
+        list(sizes.pull(grid, ["asked"], sizes.MAX_BYTES))
+    client = SimpleNamespace(PullObject=None)
+    monkeypatch.setattr(HttpGrid, "_runtime_client", client)
+    link = grid._client
+    grid.pull_messages = lambda numbers: [_fetched_elsewhere(link, fetch)]
+    with pytest.raises(pff.InputError, match="whose size cannot be limited"):
+        list(sizes.pull(grid, ["asked"], sizes.MAX_BYTES))
+
+
+def _fetched_elsewhere(link, fetch):
+    fetch(SimpleNamespace(object_id=next(iter(link.objects))))
+    return SimpleNamespace(has_content=lambda: True)

@@ -5,6 +5,7 @@ import logging
 import multiprocessing
 import os
 import stat
+import subprocess
 import warnings
 
 import numpy as np
@@ -309,10 +310,13 @@ def test_two_processes_at_once(site):
 
 def test_what_killed_processes_left_is_taken_away(site):
     site.kept.parent.mkdir(exist_ok=True)
-    left, new = (site.kept.with_name(f".encoded.{pid}.safetensors") for pid in (1, 2))
+    dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True)
+    left, new = (
+        site.kept.with_name(f".encoded.{int(pid)}.partial.safetensors")
+        for pid in (dead.stdout, os.getppid())
+    )
     for path in (left, new):
         path.write_text("half")
-    os.utime(left, (0, 0))
     site.work()
     assert not left.exists()
     assert new.exists()

@@ -60,6 +60,26 @@ def test_messages_and_runs_are_counted_by_day(tmp_path):
     ledger.admit("c")
 
 
+def test_sets_of_sites_are_counted_by_day(tmp_path):
+    days = ["2026-01-01"]
+    ledger = Ledger(tmp_path, Policy(), lambda: days[0])
+    before = {"day": days[0], "messages": 3, "runs": [], "gaussian": {}, "laplace": {}}
+    (tmp_path / NAME).write_text(json.dumps(before))  # as earlier versions wrote it
+    cohorts = [[["a", 1], ["b", 1], ["c", 1]], [["a", 2], ["b", 1], ["c", 1]], [["a", 1], ["b", 1]]]
+    for cohort in (*cohorts[:2], *cohorts[:2]):
+        with ledger.adding_up(cohort):
+            pass
+    with (
+        pytest.raises(PolicyError, match="cohorts-per-day = 2; the run asks for one more"),
+        ledger.adding_up(cohorts[2]),
+    ):
+        raise AssertionError("it is not to be opened")
+    assert json.loads((tmp_path / NAME).read_text())["messages"] == 3
+    days[0] = "2026-01-02"
+    with ledger.adding_up(cohorts[2]):
+        pass
+
+
 @pytest.mark.parametrize("text", ["", "{}", '{"day": 1}', "[]"])
 def test_a_ledger_that_cannot_be_read_is_no_empty_one(tmp_path, text):
     (tmp_path / NAME).write_text(text)

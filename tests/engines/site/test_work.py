@@ -12,10 +12,13 @@ from safetensors.torch import load_file
 import pfedfair as pff
 from pfedfair._util import seeds
 from pfedfair.engines import local
+from pfedfair.engines.site import cache, ledger
+from pfedfair.engines.site import describe as described
 from pfedfair.engines.site.rounds import make_network
 from pfedfair.engines.site.rows import as_sites, read_site
 from pfedfair.engines.site.schema import agree, describe
 from pfedfair.engines.site.secrets import seed_for
+from pfedfair.engines.site.settings import model_folder
 from pfedfair.engines.site.work import accept
 from pfedfair.methods.target import targeted
 from pfedfair.runs import choose_network
@@ -126,3 +129,18 @@ def test_a_server_cannot_lead_a_site_out_of_its_folder(nodes, order, run):
     run = {"seed": 0, "name": "model", "method": "fedavg"} | run
     with pytest.raises(pff.InputError, match="is not a plain word"):
         accept(order, {}, nodes[0][0], run, {})
+
+
+def test_a_run_cannot_have_the_name_of_a_sites_own_file(nodes, tmp_path):
+    """Its model would be a folder of that name, and the site could not write the file."""
+    algorithm = pff.methods.Transport(rounds=1, agree=1, epsilon=1.0, bins=20, batch=40)
+    conduct(nodes[0], algorithm)
+    folder = tmp_path / nodes[0][0]["site"]
+    names = {path.name for path in folder.iterdir() if path.is_file()}
+    names |= {ledger.NAME, "ledger.lock", "added-up.json", cache.NAME, described.NAME, "Secret"}
+    assert {"secret", "ledger.json", "ledger.lock"} <= names
+    for name in names:
+        with pytest.raises(pff.InputError, match=r"plain word|site's own file"):
+            model_folder({"name": name})
+    assert model_folder({"name": "model"}) == "model"
+    assert model_folder({"name": "spring_2027-b"}) == "spring_2027-b"

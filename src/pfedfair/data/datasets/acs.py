@@ -14,6 +14,7 @@ import pandas as pd
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import first_line, only_file
+from pfedfair._util.limits import regular
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables.reading import read_typed
 from pfedfair.data.tables.table import from_frame
@@ -58,7 +59,7 @@ def _of_census(path: Path) -> pd.DataFrame:
     """Return the rows of one file of the Census Bureau that are in ACSIncome."""
     wanted = {*COLUMNS, *RENAMED, *RAW}
     try:
-        table = pd.read_csv(path, usecols=lambda name: name in wanted)
+        table = pd.read_csv(regular(path), usecols=lambda name: name in wanted)
     except Exception as error:
         raise InputError(f"{path} is not a readable table ({first_line(error)}).") from error
     rows = _columns(table.rename(columns=RENAMED), path, RAW)

@@ -14,6 +14,7 @@ import pandas as pd
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import only_file
+from pfedfair._util.limits import regular
 from pfedfair.data.dataset import Dataset
 from pfedfair.data.tables.reading import read_typed
 from pfedfair.data.tables.table import from_frame
@@ -43,7 +44,7 @@ def heart(folder: Path, sensitive: str | None = None) -> Dataset:
 
 
 def _of_uci(path: Path, hospital: str) -> pd.DataFrame:
-    frame = pd.read_csv(path, header=None, names=list(COLUMNS), na_values="?")
+    frame = pd.read_csv(regular(path), header=None, names=list(COLUMNS), na_values="?")
     frame[LABEL] = (frame.pop("num") > 0).astype(int)
     frame[HOSPITAL] = hospital
     return frame

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pfedfair._util.errors import InputError, shorten
+from pfedfair._util.limits import Unpacked
 from pfedfair.data.tables.cells import DECIMAL, WHOLE
 
 HEAD = 1 << 18  # characters that are examined
@@ -30,8 +31,7 @@ SEPARATORS = ("\t", ";", "|", ",")  # of equally good ones the first
 ALIKE = 0.9  # of the lines have as many cells as the first, if a separator fits
 HINT = re.compile(r'"?sep=(.)"?\s*')  # a first line for spreadsheet programs
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
-PACKED = {gzip.open: "gzip", bz2.open: "bz2", lzma.open: "xz"}
+PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,6 @@ class Layout:
 
     path: Path
     encoding: str
-    compression: str | None
     separator: str
     names: tuple[str, ...]
     above: int = 0  # lines above the names
@@ -48,16 +47,13 @@ class Layout:
 
     def open(self) -> IO[str]:
         """Open the file as text."""
-        opened: Any = open
-        if self.compression is not None:
-            opened = next(how for how, name in PACKED.items() if name == self.compression)
-        file: IO[str] = opened(self.path, "rt", encoding=self.encoding, newline="")
-        return file
+        file = unpacked(self.path, self.path.open("rb"))
+        return io.TextIOWrapper(file, encoding=self.encoding, newline="")
 
     def options(self) -> dict[str, Any]:
         return {
-            "sep": self.separator, "encoding": self.encoding, "compression": self.compression,
-            "header": 0, "names": list(self.names), "skiprows": self.above, "index_col": False,
+            "sep": self.separator, "encoding": self.encoding, "header": 0,
+            "names": list(self.names), "skiprows": self.above, "index_col": False,
             "skipinitialspace": True, "keep_default_na": False,
             "low_memory": False,  # a column has one type
         }  # fmt: skip
@@ -65,14 +61,14 @@ class Layout:
 
 def look(path: Path) -> Layout:
     """Infer the format of a file; refuse columns without a unique name."""
+    with path.open("rb") as file, unpacked(path, file) as content:
+        encoding, notes = _encoding(path, content)
+        while content is not file and content.read(BLOCK):
+            pass  # the size of all of it is checked before a part of it is used
     with path.open("rb") as file:
-        begin = file.read(6)
-    opened: Any = next((how for mark, how in OPENERS.items() if begin.startswith(mark)), open)
-    with opened(path, "rb") as file:
-        encoding, notes = _encoding(path, file)
-    with opened(path, "rt", encoding=encoding, newline="") as file:
-        text = _begin(path, file)
-        cut = bool(file.read(1))
+        lines = io.TextIOWrapper(unpacked(path, file), encoding=encoding, newline="")
+        text = _begin(path, lines)
+        cut = bool(lines.read(1))
     if not text.strip():
         raise InputError(f"{path} is empty: it should have a line of names, and one for each row.")
     hint = HINT.fullmatch(text.split("\n", 1)[0])
@@ -80,8 +76,15 @@ def look(path: Path) -> Layout:
         text = text.split("\n", 1)[1]
     separator, rows = _separator(text, cut, hint.group(1) if hint else None)
     names = _names(path, rows)
-    packed = PACKED.get(opened)
-    return Layout(path, encoding, packed, separator, names, int(bool(hint)), notes=notes)
+    return Layout(path, encoding, separator, names, int(bool(hint)), notes=notes)
+
+
+def unpacked(path: Path, file: IO[bytes]) -> IO[bytes]:
+    """Return what an opened file unpacks to, at most as much as `check_expansion` allows."""
+    begin = file.read(6)
+    file.seek(0)
+    how = next((how for mark, how in PACKED.items() if begin.startswith(mark)), None)
+    return file if how is None else io.BufferedReader(Unpacked(path, file, how), BLOCK)
 
 
 def _begin(path: Path, file: IO[str]) -> str:

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import re
 import warnings
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from xml.parsers import expat
 
 import pandas as pd
 
 from pfedfair._util.errors import InputError
+from pfedfair._util.limits import check_expansion, check_parquet, check_zip, regular
 from pfedfair.data.tables import delimited, ragged
 from pfedfair.data.tables.cells import MISSING
 from pfedfair.data.tables.formats import typed
@@ -30,6 +34,7 @@ PACKED = (".gz", ".bz2", ".xz")
 OLD = (".xls", ".xlsb", ".ods", ".sav", ".dta", ".sas7bdat")  # formats of other programs
 ENDINGS = (*TEXT, PARQUET, EXCEL)
 MAGIC = {b"PAR1": PARQUET, b"PK\x03\x04": EXCEL}
+AS_CSV = "save it as .csv"  # in the place of a file that unpacks to too much
 INDEX = re.compile(r"__index_level_\d+__")  # of a pandas frame, without a name
 # Until pandas 3.1 the usual way of reading a number was not always right in its last digit.
 EXACT: dict[str, Any] = {}
@@ -94,8 +99,8 @@ class TextFile(TableFile):
     def _whole(self) -> pd.DataFrame:
         empty = {name: [""] for name in self.columns}
         with self.path.open("rb") as file, _no_lost_cells(self.layout):
-            options = self.layout.options()
-            frame: pd.DataFrame = pd.read_csv(file, dtype="str", na_values=empty, **options)
+            content, options = delimited.unpacked(self.path, file), self.layout.options()
+            frame: pd.DataFrame = pd.read_csv(content, dtype="str", na_values=empty, **options)
         return frame
 
     def _parts(self, columns: list[str], numbers: set[str]) -> Parts:
@@ -106,7 +111,7 @@ class TextFile(TableFile):
         options = self.layout.options() | {"dtype": kinds, "na_values": empty, "chunksize": ROWS}
         size = max(self.path.stat().st_size, 1)
         with self.path.open("rb") as file, _no_lost_cells(self.layout):
-            reader = pd.read_csv(file, **options, **EXACT)
+            reader = pd.read_csv(delimited.unpacked(self.path, file), **options, **EXACT)
             while True:
                 with _no_lost_cells(self.layout):
                     frame = next(reader, None)
@@ -206,7 +211,7 @@ def read(path: Path) -> tuple[pd.DataFrame, tuple[str, ...]]:
 
 def open_table(path: Path) -> TableFile:
     """Return a file whose format is that of its content; refuse columns without a unique name."""
-    if not path.is_file():
+    if not regular(path).is_file():
         raise InputError(f"There is no file {path}.")
     if ending(path) in OLD:
         raise InputError(f"{path} cannot be read: save it as .csv, .xlsx or .parquet.")
@@ -215,9 +220,14 @@ def open_table(path: Path) -> TableFile:
     kind = MAGIC.get(begin, "")
     with _readable(path):
         if kind == PARQUET:
-            names = [name for name in _schema(path).names if not INDEX.fullmatch(name)]
+            with _parquet(path) as table:
+                check_parquet(path, table.metadata)
+                found = table.schema_arrow.names
+            names = [name for name in found if not INDEX.fullmatch(name)]
             return ParquetFile(path, _unique(path, names))
         if kind == EXCEL:
+            check_zip(path, AS_CSV)
+            _check_sheets(path)
             return _excel(path)
         if begin and ending(path) in (PARQUET, EXCEL):
             raise ValueError(f"it is no {ending(path)} file")
@@ -277,6 +287,49 @@ def _to_pandas(table: Any) -> pd.DataFrame:
             nullable = {column.type: pd.api.types.pandas_dtype(name_of_type)}
             frame[name] = column.to_pandas(types_mapper=nullable.get)
     return frame
+
+
+def _check_sheets(path: Path) -> None:
+    """Refuse a file with cells so far apart that the table between them does not fit in memory."""
+    with zipfile.ZipFile(path) as packed:
+        for one in packed.infolist():  # a sheet may have any name
+            with packed.open(one) as sheet:
+                rows, columns = _extent(sheet)
+            check_expansion(path, 8 * rows * columns, AS_CSV)
+
+
+def _extent(sheet: IO[bytes]) -> tuple[int, int]:
+    """Return the numbers of the last row and column with a cell; cells may have no names."""
+    rows = columns = row = column = 0
+
+    def start(name: str, about: dict[str, str]) -> None:
+        nonlocal rows, columns, row, column
+        tag, at = name.rpartition(":")[2], about.get("r", "")
+        if tag == "row":
+            row, column = int(at or row + 1), 0
+        elif tag == "c":
+            letters = at.rstrip("0123456789")
+            column = _number(letters[:4]) if letters else column + 1
+            rows, columns = max(rows, row), max(columns, column)
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    with suppress(expat.ExpatError):  # an image, such as a logo
+        parser.ParseFile(sheet)
+    return rows, columns
+
+
+@cache
+def _number(letters: str) -> int:
+    """Return the number of a column of Excel.
+
+    >>> _number("A"), _number("Z"), _number("AA"), _number("XFD")
+    (1, 26, 27, 16384)
+    """
+    number = 0
+    for letter in letters:
+        number = 26 * number + ord(letter) - ord("A") + 1
+    return number
 
 
 def _excel(path: Path) -> ExcelFile:

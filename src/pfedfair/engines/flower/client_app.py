@@ -9,14 +9,15 @@ In a secure sum there are four more kinds of messages, see `partner`.
 """
 
 import json
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, cast
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.clientapp.typing import Mod
 
+from pfedfair._util.limits import parse_json
 from pfedfair.engines.flower import mods
+from pfedfair.engines.flower.mods import Handler
 from pfedfair.engines.flower.partner import Partner
 from pfedfair.engines.flower.records import NodeMemory, pack, read_states, unpack
 from pfedfair.engines.site.describe import describe_site
@@ -25,8 +26,7 @@ from pfedfair.engines.site.policy import PolicyError
 from pfedfair.engines.site.work import Work, accept
 
 app = ClientApp()
-MODS: list[Mod] = [mods.guard_mod, mods.audit_mod]  # the first is the outermost
-Handler = Callable[[Message, Context], Message]
+MODS: list[Any] = [mods.guard_mod, mods.audit_mod]  # the first is the outermost
 
 
 def errors_as_answers(handle: Handler) -> Handler:
@@ -126,7 +126,7 @@ def _order(message: Message) -> dict[str, Any]:
     text = message.content.config_records["config"].get("secure")
     if not isinstance(text, str):
         raise PolicyError("This site takes part only in secure sums in this run.")
-    return dict(json.loads(text))
+    return dict(parse_json(text))
 
 
 def _answer(message: Message, content: Mapping[str, Any]) -> Message:

@@ -19,12 +19,21 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric import ec
-from flwr.common.secure_aggregation.crypto import symmetric_encryption as symmetric
-from flwr.common.secure_aggregation.crypto.shamir import combine_shares, create_shares
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import read_json
 from pfedfair.engines.flower.consortium import load_private, site_keys
+from pfedfair.engines.flower.internals import (
+    combine_shares,
+    create_shares,
+    generate_shared_key,
+)
+from pfedfair.engines.flower.internals import (
+    decrypt as unseal,
+)
+from pfedfair.engines.flower.internals import (
+    encrypt as seal,
+)
 
 CURVE = ec.SECP256R1()
 LENGTH = 32  # bytes of a secret
@@ -49,7 +58,7 @@ def check_public(text: object) -> None:
 def shared_key(private: bytes, other: str) -> bytes:
     """Return the shared key of two sites, from one's private and the other's public key."""
     point = ec.EllipticCurvePublicKey.from_encoded_point(CURVE, bytes.fromhex(other))
-    return symmetric.generate_shared_key(_private(private), point)
+    return bytes(generate_shared_key(_private(private), point))
 
 
 def mask_key(private: bytes, other: str, session: str, digest: str) -> bytes:
@@ -65,11 +74,11 @@ def mask_key(private: bytes, other: str, session: str, digest: str) -> bytes:
 
 def encrypt(private: bytes, other: str, text: str) -> str:
     """Encrypt a text for the other site, and authenticate it."""
-    return symmetric.encrypt(shared_key(private, other), text.encode()).decode()
+    return str(seal(shared_key(private, other), text.encode()).decode())
 
 
 def decrypt(private: bytes, other: str, sealed: str) -> str:
-    return symmetric.decrypt(shared_key(private, other), sealed.encode()).decode()
+    return str(unseal(shared_key(private, other), sealed.encode()).decode())
 
 
 def make_shares(secret: bytes, threshold: int, numbers: Sequence[int]) -> dict[int, str]:
@@ -87,7 +96,7 @@ def check_share(text: object, number: int, numbers: Iterable[int]) -> None:
 
 def reconstruct(shares: Mapping[int, str], threshold: int) -> bytes:
     enough = [bytes.fromhex(shares[number]) for number in sorted(shares)[:threshold]]
-    secret = combine_shares(enough)
+    secret: bytes = combine_shares(enough)
     if len(secret) != LENGTH:
         raise ValueError("the shares do not fit")
     return secret

@@ -2,12 +2,13 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from flwr.app import Context, Error, Message
-from flwr.clientapp.typing import ClientAppCallable
 from safetensors.torch import save_file
 
 from pfedfair._util.errors import InputError
@@ -18,8 +19,10 @@ from pfedfair.engines.flower.sizes import FAILED
 from pfedfair.engines.local import flush_denormal
 from pfedfair.engines.site.policy import PolicyError
 
+Handler = Callable[[Message, Context], Message]
 
-def audit_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+
+def audit_mod(message: Message, context: Context, call_next: Handler) -> Message:
     """Keep a copy of every answer in the folder ``audit-dir``, if the site's settings name one."""
     answer = call_next(message, context)
     folder = str(context.node_config.get("audit-dir") or "")
@@ -40,18 +43,25 @@ def audit_mod(message: Message, context: Context, call_next: ClientAppCallable) 
     return answer
 
 
-def guard_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """Do not send the text of an error to the server.
+def guard_mod(message: Message, context: Context, call_next: Handler) -> Message:
+    """Do not send the text of an error to the server; log how long the answer took.
 
     The text may contain rows and folders: it goes to the site's log. What may leave the site is a
     fixed sentence, or the line of the site's policy that a run violates.
     """
+    began = time.time()
     try:
         torch.set_num_threads(int(context.node_config.get("threads", 1)))
         with flush_denormal():
             return call_next(message, context)
     except Exception as error:
         return failed(message, error)
+    finally:
+        started = psutil.Process().create_time()
+        log.info(
+            "pfedfair: %s took %.2f s, %.2f s after its process began",
+            message.metadata.message_type, time.time() - began, began - started,
+        )  # fmt: skip
 
 
 def failed(message: Message, error: Exception) -> Message:

@@ -6,7 +6,6 @@ metrics only if the site has chosen to share them.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from safetensors import safe_open
 
+from pfedfair._util.limits import parse_json
 from pfedfair.engines.flower import log
 from pfedfair.engines.site.checkpoint import NAME as CHECKPOINT
 
@@ -92,7 +92,7 @@ def read_progress(folder: Path) -> tuple[int, list[str]]:
         return 0, []
     try:
         with safe_open(path, framework="pt") as file:
-            about = json.loads(file.metadata()["about"])
+            about = parse_json(file.metadata()["about"])
         return int(about["done"]), [str(site["name"]) for site in about["places"]]
     except Exception:
         return 0, []

@@ -35,7 +35,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pfedfair._util.files import atomic
+from pfedfair._util.files import atomic, read_json
 from pfedfair.engines.flower import keys
 from pfedfair.engines.site import sketches
 from pfedfair.engines.site.ledger import Ledger
@@ -171,7 +171,9 @@ class Partner:
         self._check_signatures(order["signatures"])
         within, at, members = set(self.known["within"]), self.known["at"], self.known["members"]
         folder, digest, weights = self.known["about"]
-        note_sum(folder, digest, sorted([members[n]["site"], weights[n]] for n in map(str, within)))
+        cohort = sorted([members[n]["site"], weights[n]] for n in map(str, within))
+        with Ledger(Path(folder), Policy.of(self.node)).adding_up(cohort):
+            note_sum(folder, digest, cohort)
         shares: dict[str, dict[str, str]] = {"seeds": {}, "keys": {}}
         for number, each in self.known["held"].items():
             seed, key = each[at]
@@ -332,7 +334,7 @@ def survivors_text(digest: str, at: int, within: Iterable[int]) -> str:
 def note_sum(folder: str, digest: str, cohort: list[Any]) -> None:
     """Record the sites and weights of a sum; refuse the same sum with others."""
     path = Path(folder) / NAME
-    book = json.loads(path.read_text()) if path.exists() else {}
+    book = read_json(path) if path.exists() else {}
     if book.pop(digest, cohort) != cohort:
         raise PolicyError(
             "The same was added up before with other sites or weights, and the difference would "

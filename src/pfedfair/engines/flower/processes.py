@@ -20,7 +20,7 @@ import psutil
 import tomli_w
 
 from pfedfair._util.errors import InputError
-from pfedfair._util.files import atomic
+from pfedfair._util.files import atomic, read_json
 from pfedfair.engines.ray import token_settings
 
 SETTINGS = {
@@ -178,7 +178,7 @@ class Processes:
         end = time.monotonic() + wait
         while time.monotonic() < end:
             if status.exists():
-                return dict(json.loads(status.read_text(encoding="utf-8")))
+                return dict(read_json(status))
             link = self.running.get("superlink")
             if link is not None and link.poll() is not None:
                 raise InputError(f"The SuperLink has ended, see {self.logs / 'superlink.log'}.")

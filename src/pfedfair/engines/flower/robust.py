@@ -30,5 +30,6 @@ def robust(rows: Tensor, how: str, malicious: int) -> Tensor:
     if how == "trimmed-mean":
         strategy = FedTrimmedAvg(beta=(malicious + 0.25) / n)
     arrays, _ = strategy.aggregate_train(0, replies)
-    assert arrays is not None
+    if arrays is None:
+        raise InputError(f"{how} made no model of {n} answers.")
     return torch.from_numpy(np.array(arrays["w"].numpy())).to(rows)

@@ -12,8 +12,8 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from pfedfair._util.errors import InputError
-from pfedfair._util.files import write_json
-from pfedfair.engines.flower import log, page
+from pfedfair._util.files import sweep, write_json
+from pfedfair.engines.flower import internals, log, page
 from pfedfair.engines.flower.conduct import Conductor
 from pfedfair.engines.site.checkpoint import Checkpoint
 from pfedfair.engines.site.rounds import make_network
@@ -43,6 +43,7 @@ def exclusive(out: Path) -> Iterator[None]:
         raise InputError(f"{other}: wait for its end, or stop it.") from None
     with held:
         path.write_text(str(os.getpid()))
+        sweep(out)
         yield
 
 
@@ -63,6 +64,7 @@ def conduct(grid: Grid, context: Context, out: Path) -> None:
     status = out / "status.json"
     status.unlink(missing_ok=True)
     try:
+        internals.check()
         settings = Settings.read(context.run_config)
         conductor = Conductor(grid, settings)
         with page.shown(conductor):

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import read_json
-from pfedfair.engines.flower import consortium
+from pfedfair.engines.flower import consortium, internals
 from pfedfair.engines.flower.processes import CONNECTION
 
 if TYPE_CHECKING:
@@ -34,14 +34,11 @@ BUNDLE, SIGNATURE = "app.fab", "app.json"
 
 def sign(app: Path) -> tuple[bytes, dict[str, str], bytes, str]:
     """Bundle and sign an app; return bundle, signature, private and public key."""
-    from flwr.cli.build import build_fab_from_disk
-    from flwr.supercore.primitives.asymmetric_ed25519 import create_message_to_sign
-
     with warnings.catch_warnings():  # of Flower's dependencies
         warnings.simplefilter("ignore", DeprecationWarning)
-        bundle = build_fab_from_disk(app)
+        bundle = bytes(internals.build_fab_from_disk(app))
     key, now = Ed25519PrivateKey.generate(), int(time.time())
-    signed = key.sign(create_message_to_sign(hashlib.sha256(bundle).digest(), now))
+    signed = key.sign(internals.create_message_to_sign(hashlib.sha256(bundle).digest(), now))
     about = {"signed_at": now, "signature": base64.urlsafe_b64encode(signed).decode().rstrip("=")}
     signature = {KEY_ID: json.dumps(about), "valid_license": "Valid"}  # as Flower's hub has it
     private = key.private_bytes(
@@ -57,31 +54,26 @@ def start_run(server: Path, stream: bool = False) -> int:
     The run waits for all admitted sites if ``run.toml`` does not say for how many.
     """
     os.environ["FLWR_HOME"] = str(server.absolute() / "flwr")
-    from flwr.cli.flower_config import read_superlink_connection
-    from flwr.cli.log import start_stream
-    from flwr.cli.utils import init_http_client_from_connection
-    from flwr.common.config import parse_config_args
-    from flwr.common.serde import fab_to_proto, user_config_to_proto
-    from flwr.proto.control_pb2 import StartRunRequest
-    from flwr.supercore.fab import Fab
     from httpx import ConnectError
 
+    internals.check()
     name = _store_app(server)
     sites = len(consortium.Consortium.read(server / consortium.FILE).sites)
     if not sites:
         raise InputError(f"{server} has no sites: admit them first, with pfedfair flower admit.")
-    config: Any = {"sites": sites} | parse_config_args([str(server / "run.toml")])
-    client = init_http_client_from_connection(read_superlink_connection(CONNECTION))
+    config: Any = {"sites": sites} | internals.parse_config_args([str(server / "run.toml")])
+    connection = internals.read_superlink_connection(CONNECTION)
+    client = internals.init_http_client_from_connection(connection)
     try:
         found = client.StartRun(
-            StartRunRequest(
-                fab=fab_to_proto(Fab(name, b"", {})),
-                override_config=user_config_to_proto(config),
+            internals.StartRunRequest(
+                fab=internals.fab_to_proto(internals.Fab(name, b"", {})),
+                override_config=internals.user_config_to_proto(config),
                 app_spec=APP_ID,
             )
         )
         if stream:
-            start_stream(found.run_id, client)
+            internals.start_stream(found.run_id, client)
     except ConnectError as error:
         raise InputError(
             f"The SuperLink of {server} does not run: start start-superlink.sh, then try again."
@@ -93,25 +85,19 @@ def start_run(server: Path, stream: bool = False) -> int:
 
 def _store_app(server: Path) -> str:
     """Store the signed bundle at the SuperLink; return its name there."""
-    from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
-    from flwr.supercore.fab import Fab
-
     content = (server / BUNDLE).read_bytes()
-    fab = Fab(hashlib.sha256(content).hexdigest(), content, read_json(server / SIGNATURE))
-    owner = "pfedfair"
-    link_state(server).store_app(fab, NOOP_FEDERATION_ID, APP_ID, TaskType.SERVER_APP, owner)
-    return fab.hash_str
+    fab = internals.Fab(hashlib.sha256(content).hexdigest(), content, read_json(server / SIGNATURE))
+    federation, task, owner = internals.NOOP_FEDERATION_ID, internals.TaskType, "pfedfair"
+    link_state(server).store_app(fab, federation, APP_ID, task.SERVER_APP, owner)
+    return str(fab.hash_str)
 
 
 def link_state(server: Path) -> LinkState:
     """Return the state of a server's SuperLink, whether that runs or not."""
-    from flwr.server.superlink.linkstate import LinkStateFactory
-    from flwr.supercore.object_store import ObjectStoreFactory
-    from flwr.superlink.federation import NoOpFederationManager
-
     database = server / "link.db"
     database.touch(mode=0o600)
-    store = ObjectStoreFactory(str(database))
+    store, manager = internals.ObjectStoreFactory(str(database)), internals.NoOpFederationManager()
     with warnings.catch_warnings():  # of Flower's dependencies
         warnings.simplefilter("ignore", DeprecationWarning)
-        return LinkStateFactory(str(database), NoOpFederationManager(), store).state()
+        state: LinkState = internals.LinkStateFactory(str(database), manager, store).state()
+        return state

@@ -11,13 +11,16 @@ from typing import Any
 
 from flwr.app import Error, Message
 from flwr.serverapp import Grid
-from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
 
+from pfedfair._util.errors import InputError
+from pfedfair._util.limits import parse_json
+from pfedfair.engines.flower import internals
 from pfedfair.methods import State
 
 FAILED = 2  # Flower's code for an error in a ClientApp
 MAX_BYTES = 64 * 2**20  # of an answer
 MAX_TEXT = 8 * 2**20  # characters of a description
+UNLIMITED = "This version of Flower fetches answers in a way whose size cannot be limited."
 MAX_PARTS = 100_000  # lists and objects in it: small ones need many times their size in memory
 
 
@@ -28,45 +31,49 @@ def max_bytes(state: State) -> int:
 
 def pull(grid: Grid, numbers: Sequence[str], limit: int) -> Iterator[Message]:
     """Fetch the answers that have arrived; replace one of more than `limit` bytes by an error."""
-    client: Any = getattr(grid, "_runtime_client", None)
-    if client is None:  # in one process nothing is fetched
-        yield from grid.pull_messages(list(numbers))
+    if isinstance(grid, internals.InMemoryGrid) or not type(grid).__module__.startswith("flwr."):
+        yield from grid.pull_messages(list(numbers))  # in one process nothing is fetched
         return
+    client: Any = getattr(grid, "_runtime_client", None)
+    if not hasattr(client, "PullObject"):
+        raise InputError(UNLIMITED)
     for number in numbers:
-        with _counted(client, limit) as exceeded:
+        with _counted(client, limit) as sizes:
             for answer in grid.pull_messages([number]):
-                if exceeded:
+                if sum(sizes) > limit:
                     answer.error = Error(FAILED, too_large(limit))
+                elif answer.has_content() and not sizes:
+                    raise InputError(UNLIMITED)
                 yield answer
 
 
 @contextmanager
-def _counted(client: Any, limit: int) -> Iterator[list[bool]]:
-    fetch, seen = client.PullObject, 0
-    exceeded: list[bool] = []
+def _counted(client: Any, limit: int) -> Iterator[list[int]]:
+    """Yield the sizes of the pieces that are fetched in the block; end the fetch above `limit`."""
+    fetch = client.PullObject
+    sizes: list[int] = []
 
     def fetch_and_count(request: Any) -> Any:
-        nonlocal seen
-        if exceeded:
-            raise ObjectPullError(request.object_id, "enough")
+        if sum(sizes) > limit:
+            raise internals.ObjectPullError(request.object_id, "enough")
         found = fetch(request)
-        seen += len(found.object_content)
-        if seen > limit:
-            exceeded.append(True)
-            raise ObjectPullError(request.object_id, "it is too large")
+        sizes.append(len(found.object_content))
+        if sum(sizes) > limit:
+            raise internals.ObjectPullError(request.object_id, "it is too large")
         return found
 
     client.PullObject = fetch_and_count
     try:
-        yield exceeded
+        yield sizes
     finally:
         del client.PullObject
 
 
 def check_text(text: str) -> str:
-    """Return the text of a description, if it is short enough to be parsed."""
+    """Return the text of a description or an answer, if it can be parsed in bounded memory."""
     if len(text) > MAX_TEXT or text.count("[") + text.count("{") > MAX_PARTS:
         raise ValueError(too_large(MAX_TEXT))
+    parse_json(text)  # refuses deep nesting
     return text
 
 

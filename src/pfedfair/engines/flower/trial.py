@@ -1,9 +1,10 @@
 """Flower on one machine: a simulation of many sites, and a small deployment."""
 
 import json
+import re
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from pfedfair.runs.predictor import Predictor
 
 Report = Callable[[str], None]
 TIMEOUT = 24 * 3600.0  # seconds
+TOOK = re.compile(r"pfedfair: train took ([\d.]+) s, ([\d.]+) s after its process began")
 SILENCE = 60.0  # seconds without a log message, after which Flower is asked for the run's status
 
 
@@ -36,7 +38,9 @@ class Outcome:
     """The results of a trial: the sites' tables, and seconds for each round, also of `local`.
 
     `difference` is the largest difference of a weight from that of the local engine,
-    `changed_decisions` the share of held-out rows on which the two decide differently.
+    `changed_decisions` the share of held-out rows on which the two decide differently. `at_sites`
+    are seconds of the slowest site in a mean round of training: of its work, and of the start of
+    its process.
     """
 
     table: pd.DataFrame
@@ -44,6 +48,7 @@ class Outcome:
     stacked_seconds: float
     difference: float
     changed_decisions: float
+    at_sites: tuple[float, float] | None = None
 
 
 def simulate(
@@ -199,9 +204,21 @@ def demo(
         _script(processes, server / "run.sh")
         run = server / "run"
         status = follow(processes, run / "status.json", run / "server.log", report)
+        logs = [processes.log(name) for name in names]
     federation = as_sites(replace(federation, partition=replace(part, names=tuple(names))))
     folders = [folder / name / "state" / "model" for name in names]
-    return outcome(federation, algorithm, seed, folders, server / "run", status)
+    found = outcome(federation, algorithm, seed, folders, server / "run", status)
+    return replace(found, at_sites=seconds_at_sites(logs))
+
+
+def seconds_at_sites(logs: Sequence[str]) -> tuple[float, float] | None:
+    """Return the mean over rounds of the slowest site's seconds of work and of start-up."""
+    each = [[(float(a), float(b)) for a, b in TOOK.findall(log)] for log in logs]
+    slowest = [max(messages, key=sum) for messages in zip(*each, strict=False)]
+    if not slowest:
+        return None
+    work, start = (sum(each) / len(slowest) for each in zip(*slowest, strict=True))
+    return work, start
 
 
 def set_up(folder: Path, sites: Mapping[str, int], **options: Any) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ import torch
 from safetensors import SafetensorError
 
 from pfedfair import __version__
-from pfedfair._util.files import first_line, sha256
+from pfedfair._util.files import first_line, sha256, sweep
 from pfedfair.data.tables.reading import ReadingWarning
 from pfedfair.engines.site import checksums
 from pfedfair.engines.site.rows import Site, federate_site, read_site, state_folder
@@ -38,7 +37,6 @@ from pfedfair.federation import Federation, Table
 log = logging.getLogger("pfedfair")
 NAME = "encoded.safetensors"
 FORMAT = 3
-HOUR = 3600
 
 
 class EncodedRows(NamedTuple):
@@ -83,6 +81,7 @@ class Source:
         else:
             with recorded_warnings(source.notes):
                 source.folder = source.table().folder
+        sweep(source.folder)
         return source
 
     def table(self) -> Site:
@@ -176,18 +175,11 @@ class RowCache:
             tensors["marks"] = torch.from_numpy(made.row_keys.view(np.int64))
         about = {"key": self.key, "people": made.n_train, "notes": notes}
         try:
-            self._remove_partial_files()
             if _stats(self.files) == self.stats:
                 checksums.write(self.path, tensors, about, private=True)
         except (OSError, SafetensorError) as error:
             log.warning("pfedfair: the encoded table cannot be cached in %s, and is made for every "
                         "message: %s", self.folder, first_line(error))  # fmt: skip
-
-    def _remove_partial_files(self) -> None:
-        """Remove partial files of killed processes."""
-        for path in self.folder.glob(f".{Path(NAME).stem}.*{Path(NAME).suffix}"):
-            if time.time() - path.stat().st_mtime > HOUR:
-                path.unlink(missing_ok=True)
 
 
 @contextmanager

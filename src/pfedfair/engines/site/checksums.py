@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from pfedfair._util.files import atomic
+from pfedfair._util.limits import parse_json, regular
 
 
 def write(
@@ -35,19 +36,19 @@ def write(
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the metadata; raise if the file is not as it was written."""
-    with safe_open(path, framework="pt") as file:
+    with safe_open(regular(path), framework="pt") as file:
         metadata = file.metadata() or {}
         # Copies: the checked tensors are those that are used, even if the file changes.
         tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     if metadata.get("sha256") != _sum(tensors, metadata.get("about", "")):
         raise ValueError("its checksum does not fit: a bit was lost, or another program wrote it")
-    return tensors, dict(json.loads(metadata["about"]))
+    return tensors, dict(parse_json(metadata["about"]))
 
 
 def about(path: Path) -> dict[str, Any]:
     """Return the metadata only, unchecked."""
-    with safe_open(path, framework="pt") as file:
-        return dict(json.loads((file.metadata() or {})["about"]))
+    with safe_open(regular(path), framework="pt") as file:
+        return dict(parse_json((file.metadata() or {})["about"]))
 
 
 def _sum(tensors: Mapping[str, Tensor], words: str) -> str:

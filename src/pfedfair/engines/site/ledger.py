@@ -17,12 +17,14 @@ from typing import Any
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import atomic, first_line
+from pfedfair._util.limits import parse_json, read_text
 from pfedfair.engines.site.accounting import epsilon_of
 from pfedfair.engines.site.policy import Policy, PolicyError
 
 NAME = "ledger.json"
 EMPTY: dict[str, Any] = {
-    "day": "", "messages": 0, "runs": [], "sketches": 0, "gaussian": {}, "laplace": {},
+    "day": "", "messages": 0, "runs": [], "cohorts": [], "sketches": 0, "gaussian": {},
+    "laplace": {},
 }  # fmt: skip
 
 
@@ -40,7 +42,7 @@ class Ledger:
         """Count a message of the server's, of a `run` if it belongs to one."""
         policy = self.policy
         with self._open() as book:
-            self._begin_day(book)
+            self._start_day(book)
             book["messages"] += 1
             book["runs"] = sorted({*book["runs"], run} - {""})
             if book["messages"] > policy.messages_per_day:
@@ -51,14 +53,29 @@ class Ledger:
     def sketch(self) -> None:
         """Count a sketch of the site's numbers in a secure sum."""
         with self._open() as book:
-            self._begin_day(book)
+            self._start_day(book)
             book["sketches"] += 1
             if book["sketches"] > self.policy.sketches_per_day:
                 raise self.policy.refuse("sketches_per_day", "one more")
 
-    def _begin_day(self, book: dict[str, Any]) -> None:
-        if self.day() > book["day"]:  # setting the clock back resets nothing
-            book |= {"day": self.day(), "messages": 0, "runs": [], "sketches": 0}
+    @contextmanager
+    def adding_up(self, cohort: list[Any]) -> Iterator[None]:
+        """Count the sites and weights of a sum, unless the block fails.
+
+        The sums of two cohorts at nearly the same model differ by the numbers of a few sites.
+        """
+        with self._open() as book:
+            self._start_day(book)
+            if cohort not in book["cohorts"]:
+                book["cohorts"].append(cohort)
+            if len(book["cohorts"]) > self.policy.cohorts_per_day:
+                raise self.policy.refuse("cohorts_per_day", "one more")
+            yield
+
+    def _start_day(self, book: dict[str, Any]) -> None:
+        """Start the counts of a day, if it is a new one; setting the clock back resets nothing."""
+        if self.day() > book["day"]:
+            book |= {"day": self.day(), "messages": 0, "runs": [], "cohorts": [], "sketches": 0}
 
     def afford(self, kind: str, noise: float) -> None:
         """Refuse an answer that would exceed the budget; spend nothing."""
@@ -100,7 +117,7 @@ class Ledger:
         if not self.path.exists():
             return deepcopy(EMPTY)
         try:
-            book = {"sketches": 0, **json.loads(self.path.read_text())}  # new in this version
+            book = {"cohorts": [], "sketches": 0} | parse_json(read_text(self.path))
             for name, value in EMPTY.items():
                 if type(book[name]) is not type(value):
                     raise ValueError(f"'{name}' is not there")

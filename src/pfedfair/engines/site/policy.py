@@ -6,7 +6,6 @@ depends on the policy and on the run's settings, never on a row.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from pfedfair._util.errors import InputError, known
 from pfedfair._util.files import first_line
+from pfedfair._util.limits import parse_json, parse_toml, read_text
 from pfedfair.engines.site.schema import Schema
 from pfedfair.engines.site.settings import Config, Order, make_algorithm
 from pfedfair.methods import METHODS, Method
@@ -42,6 +42,7 @@ class Policy:
     messages_per_day: int = 250
     runs_per_day: int = 5
     sketches_per_day: int = 2
+    cohorts_per_day: int = 2
     least_people: int = 10
     repeat_description: bool = False
     secure_sum: bool = False
@@ -72,7 +73,7 @@ class Policy:
     @classmethod
     def read(cls, path: Path) -> Policy:
         try:
-            given = tomllib.loads(path.read_text())
+            given = parse_toml(read_text(path))
         except (OSError, ValueError) as error:
             raise InputError(
                 f"The policy {path} cannot be read ({first_line(error)}): nothing is answered."
@@ -140,6 +141,7 @@ class Policy:
         """Refuse an order with impossible numbers."""
         if len(order.schema) > MAX_SCHEMA:
             raise PolicyError("This site does not read so large a table of columns.")
+        parse_json(order.schema)  # refuses deep nesting
         for name, value in (("round", order.round), ("local-rounds", order.local_rounds)):
             if value > self.rounds:
                 raise self.refuse("rounds", f"{name} = {value}")
@@ -174,6 +176,5 @@ MANY = 10**6
 OPEN = Policy(
     exact_counts=True, hidden=MANY, layers=MANY, inputs=MANY, rounds=MANY, epochs=MANY,
     largest_setting=MANY, least_batch=1, messages_per_day=MANY, runs_per_day=MANY,
-    sketches_per_day=MANY,
-    repeat_description=True, epsilon=float(MANY),
+    cohorts_per_day=MANY, sketches_per_day=MANY, repeat_description=True, epsilon=float(MANY),
 )  # fmt: skip

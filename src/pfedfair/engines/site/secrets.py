@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from pfedfair._util.errors import InputError
+from pfedfair._util.files import temporary_path
 from pfedfair._util.seeds import mixed
 from pfedfair.data.tables.cells import factor, floats
 
@@ -27,7 +28,7 @@ def secret_of(folder: Path) -> bytes:
     path = folder / NAME
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f".{NAME}.{os.getpid()}"
+        temporary = temporary_path(path)
         temporary.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with os.fdopen(os.open(temporary, flags, 0o600), "w") as file:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pfedfair import methods
-from pfedfair._util.errors import InputError, known
+from pfedfair._util.errors import InputError, known, shorten
+from pfedfair._util.limits import parse_json
 from pfedfair.engines.site.accounting import epsilon_of, relative_noise
 from pfedfair.engines.site.masking import MIN_SITES, min_threshold
 from pfedfair.engines.site.privacy import FAR_NOISE, check_privacy, noise_deviation
@@ -94,12 +95,23 @@ class Order:
             int(config["round"]),
             str(config["phase"]),
             _folder_name("key", config["key"], r"[0-9a-f-]{1,100}"),
-            _folder_name("name", run["name"], r"\w[\w.-]{0,99}"),
+            model_folder(run),
             int(config["number"]),
             int(config["local-rounds"]),
             float(config["max-change"]),
             str(config["schema"]),
         )
+
+
+def model_folder(run: Config) -> str:
+    """Return the name of the sites' folder for the model, which cannot be that of another file.
+
+    All files in a site's folder have a dot in their name, except the secret.
+    """
+    name = _folder_name("name", run["name"], r"\w[\w-]{0,99}")
+    if name.casefold() == "secret":
+        raise InputError(f"The run's name '{name}' is that of a site's own file: choose another.")
+    return name
 
 
 def _folder_name(what: str, word: object, form: str) -> str:
@@ -156,6 +168,8 @@ class Settings:
         known("aggregate", made.aggregate, AGGREGATES)
         if not 1 <= made.min_sites <= made.sites:
             raise InputError(f"min-sites must be between 1 and sites, {made.sites}.")
+        if "name" in config:
+            model_folder(config)
         check_privacy(made.clip, made.epsilon, made.delta)
         if made.secure_sum:
             least, threshold = made.min_sites, made.secure_threshold
@@ -182,7 +196,8 @@ class Settings:
     def phase(self, done: int) -> Phase:
         """Return the phase of the round after `done` rounds."""
         phase, _ = phase_at(self.algorithm.phases, done)
-        assert phase is not None, "there are no more rounds"
+        if phase is None:
+            raise InputError(f"There is no round after {done} rounds.")
         return phase
 
     def key(self, schema: Schema) -> str:
@@ -199,8 +214,8 @@ class Settings:
 
 def _json(config: Config, key: str) -> dict[str, Any]:
     try:
-        return dict(json.loads(config.get(key) or "{}"))
+        return dict(parse_json(config.get(key) or "{}"))
     except (ValueError, TypeError):
         raise InputError(
-            f"{key} must be a JSON object such as {{\"K\": 5}}, got '{config[key]}'."
+            f"{key} must be a JSON object such as {{\"K\": 5}}, got '{shorten(str(config[key]))}'."
         ) from None

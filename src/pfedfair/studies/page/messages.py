@@ -8,6 +8,7 @@ from typing import Any
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import first_line
+from pfedfair._util.limits import parse_json, regular
 from pfedfair.engines.local import Sent
 from pfedfair.methods import Method
 from pfedfair.methods.phases import total_rounds
@@ -67,8 +68,8 @@ def of_copies(folder: Path) -> Part:
     sizes_of: dict[str, list[int]] = defaultdict(list)
     for path in sorted(folder.glob("*.safetensors")):
         try:
-            with safe_open(path, framework="pt") as file:
-                sent = json.loads((file.metadata() or {}).get("sent", "{}"))
+            with safe_open(regular(path), framework="pt") as file:
+                sent = parse_json((file.metadata() or {}).get("sent", "{}"))
                 tensors = [file.get_tensor(name) for name in file.keys()]  # noqa: SIM118
         except (OSError, ValueError, SafetensorError) as error:
             raise InputError(f"{path} cannot be read ({first_line(error)}).") from error

@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 
 from pfedfair._util.errors import InputError, near, option
 from pfedfair._util.files import first_line, read_json
+from pfedfair._util.limits import regular
 
 SHORT = {"dinov2": "facebook/dinov2-base", "clip": "openai/clip-vit-base-patch16"}
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -136,7 +137,7 @@ def _weights(folder: Path, hub: str | None) -> tuple[Path, ...]:
 
 def _keys(path: Path) -> list[str]:
     """Return the names in a safetensors file, and check that the file is complete."""
-    with path.open("rb") as file:
+    with regular(path).open("rb") as file:
         if file.read(8).startswith(b"version "):
             raise InputError(
                 f"{path} is a Git LFS pointer, not the weights: get the file itself with "
@@ -154,7 +155,7 @@ def _keys(path: Path) -> list[str]:
 def _hash(paths: Iterable[Path]) -> str:
     total = hashlib.sha256()
     for path in paths:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             while part := file.read(1 << 20):
                 total.update(part)
     return total.hexdigest()

@@ -1,6 +1,5 @@
 """Read a file of embeddings, in little more memory than the embeddings need."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow.types as kinds
 
 from pfedfair._util.errors import InputError, has_column
 from pfedfair._util.files import first_line
+from pfedfair._util.limits import check_parquet, parse_json, regular
 from pfedfair.data.images.embed.listing import SHOWN, printable
 from pfedfair.data.images.embed.write import KEY
 
@@ -47,7 +47,7 @@ def metadata(path: Path) -> dict[str, Any] | None:
     if found is None:
         return None
     try:
-        about = json.loads(found)
+        about = parse_json(found)
     except ValueError as error:
         raise InputError(f"{path} has metadata that cannot be read: write it again.") from error
     if isinstance(about, list) and len({_encoder(one) for one in about}) > 1:
@@ -66,9 +66,13 @@ def read_columns(path: Path, columns: list[str]) -> pd.DataFrame:
 
 def _opened(path: Path) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(
-            path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
+        file = pq.ParquetFile(
+            regular(path), buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
         )
+        check_parquet(path, file.metadata)
+        return file
+    except InputError:
+        raise
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist: make it with pfedfair embed.") from error
     except Exception as error:  # pyarrow raises many kinds

@@ -13,6 +13,7 @@ import pandas as pd
 
 from pfedfair._util.errors import InputError
 from pfedfair._util.files import first_line
+from pfedfair._util.limits import regular
 from pfedfair.data.dataset import Dataset, PaperPlan
 from pfedfair.data.images.faces import split
 from pfedfair.data.images.faces.labels import Labels, flags
@@ -80,7 +81,7 @@ def hold_out(table: pd.DataFrame) -> split.Held:
 def read_attributes(path: Path) -> pd.DataFrame:
     """Read the official file: a number, the names of the attributes, then +-1 for each image."""
     try:
-        with path.open(encoding="utf-8") as lines:
+        with regular(path).open(encoding="utf-8") as lines:
             number, names = int(lines.readline()), lines.readline().split()
             frame = pd.read_csv(lines, sep=r"\s+", header=None, index_col=0, dtype={0: str})
     except (ValueError, OSError) as error:
@@ -138,7 +139,8 @@ def _read_columns(names: list[str], columns: pd.DataFrame) -> pd.DataFrame:
 def _numbers(path: Path) -> pd.Series[int]:
     """Read a file with the name of an image and a number in each line."""
     try:
-        frame = pd.read_csv(path, sep=r"\s+", header=None, names=["file", "number"], dtype={0: str})
+        names = ["file", "number"]
+        frame = pd.read_csv(regular(path), sep=r"\s+", header=None, names=names, dtype={0: str})
         return frame.drop_duplicates("file").set_index("file")["number"].astype(int)
     except (ValueError, OSError) as error:
         raise InputError(

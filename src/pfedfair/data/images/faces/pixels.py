@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pfedfair._util.files import atomic
+from pfedfair._util.limits import check_zip
 from pfedfair.data.images.faces.layout import count, first, may_write
 
 STORED = ("names", "sizes", "times", "reasons", "pixels")
@@ -60,9 +61,10 @@ def _stored(
     array = np.zeros((len(files), 3, side, side), np.uint8)
     reasons, todo = [""] * len(files), np.arange(len(files))
     try:
+        check_zip(cache, "delete it")
         with cache.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             names, old_sizes, old_times, old_reasons, pixels = (stored[key] for key in STORED)
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, zipfile.BadZipFile):
         return array, reasons, todo  # no cache, or a damaged one, which is written again
     if pixels.shape != (len(names), 3, side, side) or pixels.dtype != np.uint8:
         return array, reasons, todo
