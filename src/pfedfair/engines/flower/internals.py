@@ -11,10 +11,13 @@ from pfedfair._util.errors import InputError
 
 MODULES = {
     "Fab": "flwr.supercore.fab",
+    "HEARTBEAT_DEFAULT_INTERVAL": "flwr.common.constant",
     "HttpGrid": "flwr.superlink.grid.http_grid",
     "InMemoryGrid": "flwr.superlink.grid.inmemory_grid",
     "LinkStateFactory": "flwr.server.superlink.linkstate",
+    "NOOP_ACCOUNT_NAME": "flwr.common.constant",
     "NOOP_FEDERATION_ID": "flwr.supercore.constant",
+    "NOOP_FLWR_AID": "flwr.common.constant",
     "NoOpFederationManager": "flwr.superlink.federation",
     "ObjectPullError": "flwr.supercore.inflatable.inflatable_utils",
     "ObjectStoreFactory": "flwr.supercore.object_store",
@@ -31,6 +34,7 @@ MODULES = {
     "generate_shared_key": "flwr.common.secure_aggregation.crypto.symmetric_encryption",
     "init_http_client_from_connection": "flwr.cli.utils",
     "parse_config_args": "flwr.common.config",
+    "public_key_to_bytes": "flwr.supercore.primitives.asymmetric",
     "read_superlink_connection": "flwr.cli.flower_config",
     "start_stream": "flwr.cli.log",
     "user_config_to_proto": "flwr.common.serde",

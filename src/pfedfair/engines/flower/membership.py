@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import serialization as forms
 
 from pfedfair._util.errors import InputError, known, option
 from pfedfair._util.files import atomic, first_line, write_text
-from pfedfair.engines.flower import certificates, signing
+from pfedfair.engines.flower import certificates, internals, signing
 from pfedfair.engines.flower.certificates import new_key, private_bytes
 from pfedfair.engines.flower.consortium import (
     FILE,
@@ -86,12 +86,10 @@ def register(server: Path, changed: Consortium | None = None) -> None:
             del new[node.public_key]
         else:
             state.delete_node(node.owner_aid, node.node_id)
-    from flwr.common import constant as flower
-
-    owner = flower.NOOP_FLWR_AID, flower.NOOP_ACCOUNT_NAME
+    owner = internals.NOOP_FLWR_AID, internals.NOOP_ACCOUNT_NAME
     for key, name in new.items():
         try:
-            state.create_node(*owner, key, flower.HEARTBEAT_DEFAULT_INTERVAL, name=name)
+            state.create_node(*owner, key, internals.HEARTBEAT_DEFAULT_INTERVAL, name=name)
         except ValueError as error:
             raise InputError(
                 f"The key of site '{name}' in {server / FILE} was revoked: revoke the site, and "
@@ -110,9 +108,8 @@ def _state(server: Path) -> Any:
 
 def _flower_bytes(key: str) -> bytes:
     """Return a public key as Flower stores it."""
-    from flwr.supercore.primitives.asymmetric import public_key_to_bytes
-
-    return public_key_to_bytes(load_public(key))
+    found: bytes = internals.public_key_to_bytes(load_public(key))
+    return found
 
 
 def renew(server: Path, ca_key: Path, days: int) -> None:
