@@ -2,6 +2,7 @@
 
     python benchmarks/liars.py
     python benchmarks/liars.py --methods newton transport --secure
+    python benchmarks/liars.py --methods fedavg --lies "x -1.4" --liars 2
 
 Adult, five sites, each message in one process. Accuracy and DDP are those of the four honest sites'
 own models on their held-out rows: the mean accuracy that they lose against a run in which the
@@ -33,7 +34,6 @@ from pfedfair.engines.site.settings import Settings
 from pfedfair.engines.site.work import Work
 from pfedfair.methods import State
 
-LIAR = "site 0"
 SITES = 5
 ROUNDS = 40
 METHODS = {
@@ -112,13 +112,13 @@ TABLES = {"swapped labels": swapped, "labels by group": unfair}
 
 
 @contextmanager
-def lying(lie: Lie | None) -> Iterator[None]:
-    """Have the liar's site send something else than it should, past its own checks."""
+def lying(lie: Lie | None, liars: int) -> Iterator[None]:
+    """Have the liars' sites send something else than they should, past their own checks."""
     train = Work.train
 
     def trained(self: Work) -> tuple[State, int]:
         sent, done = train(self)
-        if lie is not None and self.order.number == 0:
+        if lie is not None and self.order.number < liars:
             sent = lie(sent, self.server, torch.Generator().manual_seed(0))
         return sent, done
 
@@ -149,7 +149,7 @@ def write_tables(folder: Path, rows: int) -> None:
         frame.iloc[own[rows:]].to_parquet(folder / f"test{i}.parquet")
 
 
-def run(folder: Path, method: str, lie: str, secure: bool) -> dict[str, object]:
+def run(folder: Path, method: str, lie: str, secure: bool, liars: int = 1) -> dict[str, object]:
     """Conduct a run; return what the honest sites' own models are like, and what was said."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place)
@@ -166,9 +166,9 @@ def run(folder: Path, method: str, lie: str, secure: bool) -> dict[str, object]:
         grid = LocalGrid(defaults() | given)
         for i in range(SITES):
             table = folder / f"train{i}.parquet"
-            if i == 0 and lie in TABLES:
-                TABLES[lie](pd.read_parquet(table)).to_parquet(out / "train0.parquet")
-                table = out / "train0.parquet"
+            if i < liars and lie in TABLES:
+                TABLES[lie](pd.read_parquet(table)).to_parquet(out / f"train{i}.parquet")
+                table = out / f"train{i}.parquet"
             grid.add(100 + i, {
                 "site": f"site {i}", "data": str(table), "test": str(folder / f"test{i}.parquet"),
                 "label": "label", "sensitive": "sex", "state-dir": str(out / f"s{i}"),
@@ -181,7 +181,7 @@ def run(folder: Path, method: str, lie: str, secure: bool) -> dict[str, object]:
         log.addHandler(ear)
         error = ""
         try:
-            with lying(MESSAGES.get(lie)):
+            with lying(MESSAGES.get(lie), liars):
                 Conductor(grid, Settings.read(grid.run_config)).run()
         except Exception as caught:
             error = f"{type(caught).__name__}: {caught}"
@@ -189,7 +189,7 @@ def run(folder: Path, method: str, lie: str, secure: bool) -> dict[str, object]:
             log.removeHandler(ear)
         found: dict[str, object] = {"error": error, "said": said}
         each = []
-        for i in range(1, SITES):
+        for i in range(liars, SITES):
             own = [*(out / f"s{i}").glob("*/clients.parquet")]
             each += [pd.read_parquet(path).iloc[0] for path in own]
         if each:
@@ -204,6 +204,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=[*METHODS], choices=[*METHODS])
     parser.add_argument("--lies", nargs="+", default=[*MESSAGES, *TABLES])
     parser.add_argument("--secure", action="store_true")
+    parser.add_argument("--liars", type=int, default=1)
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
@@ -215,13 +216,14 @@ def main() -> None:
         write_tables(Path(place), args.rows)
         for method in args.methods:
             began = time.monotonic()
-            usual = run(Path(place), method, "", args.secure)
+            usual = run(Path(place), method, "", args.secure, args.liars)
             print(f"{method:<11} honest          {usual.get('accuracy', 0):.3f} "
                   f"DDP {usual.get('ddp', 0):.3f} {time.monotonic() - began:.1f} s "
                   f"{usual['error']} {usual['said'][:3]}", flush=True)  # fmt: skip
             for lie in args.lies:
-                found = run(Path(place), method, lie, args.secure)
-                named = any(LIAR in text for text in [found["error"], *found["said"]])
+                found = run(Path(place), method, lie, args.secure, args.liars)
+                said = " ".join([found["error"], *found["said"]])
+                named = all(f"site 'site {i}'" in said for i in range(args.liars))
                 words = f"{method:<11} {lie:<15}"
                 if "accuracy" in found:
                     lost = usual["accuracy"] - found["accuracy"]
