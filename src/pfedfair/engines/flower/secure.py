@@ -263,14 +263,14 @@ class SecureSum:
         answers = self.ask("query.sketch", dict.fromkeys(within, order), check_sketch)
         unknown, conflicts = set[int](), Counter[int]()
         for i, j in combinations(within, 2):
-            told = [answers[a][str(b)] for a, b in ((i, j), (j, i)) if a in answers]
-            if not told:
+            reported = [answers[a][str(b)] for a, b in ((i, j), (j, i)) if a in answers]
+            if not reported:
                 unknown |= {i, j}
                 continue
-            if told[0] != told[-1]:
+            if reported[0] != reported[-1]:
                 conflicts.update((i, j))
             for name in form:
-                shared = np.array(told[0][name], dtype=np.int64)
+                shared = np.array(reported[0][name], dtype=np.int64)
                 own[i][name] -= shared
                 own[j][name] += shared
         if conflicts:  # one of each pair does not tell the truth

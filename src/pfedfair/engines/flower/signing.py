@@ -14,7 +14,7 @@ import os
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -23,9 +23,6 @@ from pfedfair._util.errors import InputError
 from pfedfair._util.files import read_json
 from pfedfair.engines.flower import consortium, internals
 from pfedfair.engines.flower.processes import CONNECTION
-
-if TYPE_CHECKING:
-    from flwr.server.superlink.linkstate import LinkState
 
 APP_ID = "@pfedfair/pfedfair-app"
 KEY_ID = "fpk_consortium"  # the name of the public key at the sites
@@ -92,12 +89,11 @@ def _store_app(server: Path) -> str:
     return str(fab.hash_str)
 
 
-def link_state(server: Path) -> LinkState:
-    """Return the state of a server's SuperLink, whether that runs or not."""
+def link_state(server: Path) -> Any:
+    """Return the state of a server's SuperLink (`LinkState`), whether that runs or not."""
     database = server / "link.db"
     database.touch(mode=0o600)
     store, manager = internals.ObjectStoreFactory(str(database)), internals.NoOpFederationManager()
     with warnings.catch_warnings():  # of Flower's dependencies
         warnings.simplefilter("ignore", DeprecationWarning)
-        state: LinkState = internals.LinkStateFactory(str(database), manager, store).state()
-        return state
+        return internals.LinkStateFactory(str(database), manager, store).state()
