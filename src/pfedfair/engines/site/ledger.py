@@ -53,12 +53,14 @@ class Ledger:
         with self._open() as book:
             self._begin_day(book)
             book["sketches"] += 1
-            if book["sketches"] > self.policy.sketches_per_day:
-                raise self.policy.refuse("sketches_per_day", "one more")
+            if book["sketches"] > self.policy.sketches_per_month:
+                raise self.policy.refuse("sketches_per_month", "one more")
 
     def _begin_day(self, book: dict[str, Any]) -> None:
         if self.day() > book["day"]:  # setting the clock back resets nothing
-            book |= {"day": self.day(), "messages": 0, "runs": [], "sketches": 0}
+            if self.day()[:7] > book["day"][:7]:
+                book["sketches"] = 0
+            book |= {"day": self.day(), "messages": 0, "runs": []}
 
     def afford(self, kind: str, noise: float) -> None:
         """Refuse an answer that would exceed the budget; spend nothing."""
