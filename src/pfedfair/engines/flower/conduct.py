@@ -352,17 +352,20 @@ class Conductor:
 
 
 def outvoted(votes: list[int], sets: list[set[int]]) -> dict[int, int]:
-    """Return whom more than half of the votes leave out, and how many.
+    """Return who is left out: those of the set with the most votes whom more than half leave out.
 
-    The first number is of votes to leave out nobody, the others are of those for each set.
+    The first number is of votes to leave out nobody, the others are of those for each set. Also
+    returned is how many leave out each. So few liars cannot have a site left out where the others
+    are divided.
 
     >>> outvoted([2, 1, 0, 2], [{4}, {7}, {4, 7}]), outvoted([2, 1, 2], [{4}, {7}])
     ({4: 3}, {})
     """
-    count = Counter({n: 0 for left in sets for n in left})
+    count = Counter[int]()
     for many, left in zip(votes[1:], sets, strict=True):
         count.update(dict.fromkeys(left, many))
-    return {number: many for number, many in sorted(count.items()) if 2 * many > sum(votes)}
+    chosen = max(range(len(sets)), key=votes[1:].__getitem__)
+    return {n: count[n] for n in sorted(sets[chosen]) if 2 * count[n] > sum(votes)}
 
 
 def leave_out(
