@@ -11,11 +11,11 @@ import argparse
 import warnings
 from collections.abc import Iterable
 
-import numpy as np
 import torch
 
 import pfedfair as pff
 from pfedfair._util import seeds
+from pfedfair.engines.flower.conduct import outvoted
 from pfedfair.engines.local import flush_denormal
 from pfedfair.engines.site import votes
 from pfedfair.engines.site.checks import find_suspects, shorten_updates
@@ -41,9 +41,7 @@ def left_out(
     sets = [left for left in sets if 2 * len(left) < len(good)]
     proposals = [after(good), *(after(i for i in good if i not in left) for left in sets)]
     best = [votes.vote(method, phase, proposals, own[i], clients[i]) for i in good]
-    if 2 * best.count(0) >= len(best):
-        return 0
-    return len(sets[int(np.bincount([k for k in best if k]).argmax()) - 1])
+    return len(outvoted([best.count(k) for k in range(len(proposals))], sets))
 
 
 @flush_denormal()

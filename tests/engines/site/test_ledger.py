@@ -80,6 +80,22 @@ def test_sets_of_sites_are_counted_by_day(tmp_path):
         pass
 
 
+def test_sketches_are_counted_by_month_and_an_older_ledger_has_none(tmp_path):
+    """With a few of the same sum every day a server would soon know all numbers of one site."""
+    days = ["2026-01-01"]
+    ledger = Ledger(tmp_path, Policy(sketches_per_month=1), lambda: days[0])
+    ledger.admit()
+    book = json.loads((tmp_path / NAME).read_text())
+    del book["sketches"]
+    (tmp_path / NAME).write_text(json.dumps(book))
+    ledger.sketch()
+    for days[0] in ("2026-01-01", "2026-01-31", "2025-12-31"):
+        with pytest.raises(PolicyError, match="sketches-per-month = 1; the run asks for one more"):
+            ledger.sketch()
+    days[0] = "2026-02-01"
+    ledger.sketch()
+
+
 @pytest.mark.parametrize("text", ["", "{}", '{"day": 1}', "[]"])
 def test_a_ledger_that_cannot_be_read_is_no_empty_one(tmp_path, text):
     (tmp_path / NAME).write_text(text)

@@ -28,6 +28,9 @@ def some(loss, gap, spread=0.0, rows=100):
         (some(0.50, 0.10), some(0.50, 0.09), False),  # by less than .02
         (some(0.50, 0.10), some(0.60, 0.02), False),  # fairer by training less
         (some(0.50, 0.10), some(0.40, 0.10, spread=1.0), False),  # may be chance: 1 standard error
+        (some(np.nan, np.nan), some(0.60, 0.10), True),  # not a model
+        (some(np.inf, 0.10), some(np.nan, 0.10), False),
+        (some(0.50, 0.10), some(np.nan, 0.00), False),
     ],
 )
 def test_a_site_prefers_what_is_clearly_better(usual, other, better):

@@ -85,9 +85,8 @@ def train(message: Message, context: Context) -> Message:
     """Do one or several rounds; send the method's message of the last, masked in a secure sum."""
     work = _work(message, context)
     if work.secure:
-        partner = _partner(context)
-        numbers, shapes, done = partner.train_masked(_order(message), work)
-        answer = _answer(message, {"forms": shapes, "nonce": partner.nonce})
+        numbers, shapes, done = _partner(context).train_masked(_order(message), work)
+        answer = _answer(message, {"forms": shapes})
         answer.content["arrays"] = pack({MASKED: numbers})
     else:
         sent, done = work.train()

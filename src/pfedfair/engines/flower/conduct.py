@@ -38,6 +38,7 @@ from pfedfair.engines.site.masking import MIN_SITES
 from pfedfair.engines.site.rounds import make_network
 from pfedfair.engines.site.schema import agree
 from pfedfair.engines.site.settings import Settings
+from pfedfair.engines.site.votes import MAX_STATES
 from pfedfair.methods import State
 from pfedfair.methods.phases import Phase, adds_noise, phase_at, sends_models_only, started
 
@@ -126,7 +127,7 @@ class Conductor:
         done, last = state.done + found.steps, found.last_answers
         server = self.next_state(state, found)
         if self.settings.secure_sum:
-            self.vote_on_sum(state, server, found.steps)
+            server = self.vote_on_sum(state, server, found.steps)
         with flush_denormal():
             for following in started(self.settings.algorithm.phases, done, done):
                 weights = _weights(state.sites, range(len(state.sites)))
@@ -218,7 +219,8 @@ class Conductor:
         rows = {number: site.rows for number, site in enumerate(state.sites)}
         states = phase.states
         why = find_suspects(good, state.server, states.models, states.grow_with_rows, rows)
-        sets = [{number} for number in why] + [set(why)] * (len(why) > 1)
+        each = [{number} for number in why][: MAX_STATES - 2]
+        sets = each + [set(why)] * (len(why) > 1)
         sets = [left for left in sets if 2 * len(left) < len(good)]
         if all(self.cleared.get(number, -PAUSE) > state.done - PAUSE for number in why) or not sets:
             return good
@@ -226,26 +228,26 @@ class Conductor:
         votes = self.poll(
             state, [self.next_state(state, self.stack(state, one, 1)) for one in proposals]
         )
-        chosen = majority(votes)
-        if not chosen:
-            self.cleared |= dict.fromkeys(why, state.done)
-            return good
-        for number in sets[chosen - 1]:
+        without = outvoted(votes, sets)
+        self.cleared |= dict.fromkeys(set(why) - set(without), state.done)
+        for number, against in without.items():
             name = state.sites[number].name
             self.left_out[name] = self.left_out.get(name, 0) + 1
             log.error(
                 "pfedfair: the answer of site '%s' is left out: %s, and by %d of %d votes the "
                 "sites' own rows are better off without it",
-                name, why[number], sum(votes) - votes[0], sum(votes),
+                name, why[number], against, sum(votes),
             )  # fmt: skip
-        return proposals[chosen]
+        return leave_out(phase, state, good, set(without)) if without else good
 
-    def vote_on_sum(self, state: Checkpoint, server: State, steps: int) -> None:
-        """End the run if most sites' rows are worse off with a sum, and it shows who spoilt it.
+    def vote_on_sum(self, state: Checkpoint, server: State, steps: int) -> State:
+        """Return the state to go on with, after a vote; or end the run for liars.
 
         The sites compare the model with the last one that they found no worse: after 1, 2, 4, 8,
         ... rounds, as a vote is a message more, and at the end of training. A model may be worse
-        once, as after a step that is too long: then they vote on the next one, too.
+        once, as after a Newton step that is too long: then they vote on the next one, too. If it is worse
+        at the end of training and nobody is named, the better one is taken. (Not before: the same
+        state would be added up again.)
         """
         phases, phase = self.settings.algorithm.phases, self.settings.phase(state.done)
         number = len(state.seconds) + 1
@@ -253,22 +255,30 @@ class Conductor:
         private = self.settings.epsilon > 0 or adds_noise(phases)
         due = ends or self.is_worse or number & (number - 1) == 0
         if private or not phase.trains or not due:
-            return
+            return server
         before = self.good_state or state.server
         votes = self.poll(state, [server, before])
-        again, self.is_worse = self.is_worse, majority(votes) > 0
+        again, self.is_worse = self.is_worse, bool(outvoted(votes, [{0}]))
         if not self.is_worse:
             self.good_state = None if ends else server
-            return
+            return server
         self.good_state = before
         log.warning("pfedfair: by %d of %d votes the sites' own rows are worse off with the model "
                     "of round %d", votes[1], sum(votes), state.done + steps)  # fmt: skip
-        if again or ends:
+        if again or ends or phase.states.sends_models_only:
             assert self.cohort is not None
             SecureSum(self.settings, self.participants, state).stop_for_liars(self.cohort)
+        if not ends:
+            return server
+        log.warning("pfedfair: the run goes on with the last model that they found no worse")
+        self.good_state, self.is_worse = None, False
+        return before
 
     def poll(self, state: Checkpoint, proposals: list[State]) -> list[int]:
-        """Return how many sites find each of the proposed states best."""
+        """Return how many sites find each of the proposed states best.
+
+        A site that does not answer counts for the first one.
+        """
         answers = self.participants.order(state, "query.vote", arrays=pack_states(proposals))
         votes = [0] * len(proposals)
         for answer in self.participants.successes(state, answers).values():
@@ -276,6 +286,7 @@ class Conductor:
             best = record.get("best") if record is not None else None
             if type(best) is int and 0 <= best < len(votes):
                 votes[best] += 1
+        votes[0] += len(self.participants.connected(state)) - sum(votes)
         return votes
 
     def next_state(self, state: Checkpoint, found: Round) -> State:
@@ -340,15 +351,21 @@ class Conductor:
                           "again.", name, why)  # fmt: skip
 
 
-def majority(votes: list[int]) -> int:
-    """Return the proposal with the most votes, if most are not for the first; or 0.
+def outvoted(votes: list[int], sets: list[set[int]]) -> dict[int, int]:
+    """Return who is left out: those of the set with the most votes whom more than half leave out.
 
-    >>> majority([2, 1, 2]), majority([3, 0, 2])
-    (2, 0)
+    The first number is of votes to leave out nobody, the others are of those for each set. Also
+    returned is how many leave out each. So few liars cannot have a site left out where the others
+    are divided.
+
+    >>> outvoted([2, 1, 0, 2], [{4}, {7}, {4, 7}]), outvoted([2, 1, 2], [{4}, {7}])
+    ({4: 3}, {})
     """
-    if 2 * votes[0] >= sum(votes):
-        return 0
-    return max(range(1, len(votes)), key=votes.__getitem__)
+    count = Counter[int]()
+    for many, left in zip(votes[1:], sets, strict=True):
+        count.update(dict.fromkeys(left, many))
+    chosen = max(range(len(sets)), key=votes[1:].__getitem__)
+    return {n: count[n] for n in sorted(sets[chosen]) if 2 * count[n] > sum(votes)}
 
 
 def leave_out(

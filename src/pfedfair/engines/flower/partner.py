@@ -18,9 +18,10 @@ lists; docs/decisions/0027-consistency.md has the argument.
 6. ``query.sketch``, only if a sum cannot be right: see `sketches`.
 
 The first two are needed again when a site is lost, or the keys are used up. Private keys and seeds
-are in the memory of the site's SuperNode, never on disk, and deleted when their sum is unmasked. On
-disk is the cohort of each sum: the same sum again with other sites, in whatever run, would reveal
-the numbers of those that differ.
+are in the memory of the site's SuperNode, never on disk, and deleted when their sum is unmasked;
+the keys of its shared masks stay until its sketch or the next sum. On disk is the cohort of each
+sum: the same sum again with other sites, in whatever run, would reveal the numbers of those that
+differ.
 """
 
 from __future__ import annotations
@@ -75,13 +76,13 @@ class Partner:
         masks = [keys.new_private_key() for _ in range(sums)]
         offer: dict[str, Any] = {"seal": keys.public(seal), "sign": keys.public(sign)}
         offer["masks"] = [*map(keys.public, masks)]
-        nonces = [secrets.token_hex(16) for _ in masks]
-        offer["nonces"] = [*map(sketches.commitment, nonces)]
+        seeds = [secrets.token_bytes(keys.LENGTH) for _ in masks]
+        offer["nonces"] = [sketches.commitment(sketches.nonce_of(seed)) for seed in seeds]
         offer["site"] = str(self.node.get("site") or f"number {number}")
         self.known = {"session": str(order["session"]), "stage": "keys", "number": number}
         self.known |= {"seal": seal.hex(), "sign": sign.hex()}
         self.known["masks"] = [one.hex() for one in masks]
-        self.known["nonces"] = nonces
+        self.known["seeds"] = [seed.hex() for seed in seeds]
         if self.node.get("key"):
             text = signed_text(self.known["session"], number, offer)
             offer["signature"] = keys.sign(Path(str(self.node["key"])), text)
@@ -96,13 +97,12 @@ class Partner:
         threshold, own = int(order["threshold"]), self.known["number"]
         self._check_members(members, threshold)
         masks = [bytes.fromhex(one) for one in self.known["masks"]]
-        seeds = [secrets.token_bytes(keys.LENGTH) for _ in masks]
+        seeds = [bytes.fromhex(one) for one in self.known["seeds"]]
         numbers = sorted(members)
         shares = [[keys.make_shares(secret, threshold, numbers) for secret in pair]
                   for pair in zip(seeds, masks, strict=True)]  # fmt: skip
         self.known |= {"members": members, "threshold": threshold, "stage": "shares", "at": -1}
         self.known["list"] = list_digest(self.known["session"], threshold, members)
-        self.known["seeds"] = [seed.hex() for seed in seeds]
         self.known["held"] = {own: [[seed[own], key[own]] for seed, key in shares]}
         sealed = {}
         for number in numbers:
@@ -149,11 +149,6 @@ class Partner:
         self._save()
         return torch.from_numpy(numbers), shapes_of(sent), done
 
-    @property
-    def nonce(self) -> str:
-        """The site's random number for the signs of this sum's sketches, see `sketches`."""
-        return str(self.known["nonces"][self.known["at"]])
-
     def sign(self, order: Order) -> dict[str, str]:
         """Sign the list of the survivors; of this sum the site signs and opens no other."""
         self._check_turn(order, "masked")
@@ -194,11 +189,12 @@ class Partner:
             if sketches.commitment(nonce) != members[str(number)]["nonces"][at]:
                 raise PolicyError("The random numbers for this sketch are not those of the sites.")
         Ledger(Path(self.known["about"][0]), Policy.of(self.node)).sketch()
+        about = self.known.pop("shared")
         self.known["stage"] = "sketched"
         self._save()
-        shapes = tuple((name, tuple(shape)) for name, shape in self.known["shared"]["shapes"])
+        shapes = tuple((name, tuple(shape)) for name, shape in about["shapes"])
         others = [number for number in within if number != self.known["number"]]
-        shared = [mask(bytes.fromhex(self.known["shared"]["keys"][str(number)]), length_of(shapes))
+        shared = [mask(bytes.fromhex(about["keys"][str(number)]), length_of(shapes))
                   for number in others]  # fmt: skip
         seed = sketches.seed_of(self._survivors(), nonces)
         found = zip(others, sketches.sketch(shared, shapes, seed), strict=True)

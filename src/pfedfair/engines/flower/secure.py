@@ -12,8 +12,10 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,9 +46,17 @@ from pfedfair.engines.site.masking import (
     state_digest,
 )  # fmt: skip
 from pfedfair.engines.site.settings import Settings
-from pfedfair.engines.site.sketches import commitment, find_liars, seed_of, sketch
+from pfedfair.engines.site.sketches import (
+    COUNT,
+    commitment,
+    find_liars,
+    nonce_of,
+    seed_of,
+    sketch,
+)
 from pfedfair.methods import State
 
+MAX_INTEGER = 2**63 - 1
 Check = Callable[[int, Mapping[str, Any]], None]  # of a site's answer; raises if it is impossible
 NOTICE = (
     "the sites' numbers are summed behind masks: the server sees sums of at least %d sites, and no "
@@ -184,7 +194,7 @@ class SecureSum:
         """Ask for masked numbers, signatures of who is in the sum, and shares; add up."""
         at, threshold = cohort.used, cohort.threshold
         cohort.used += 1
-        vectors, nonces, shapes, steps, rows_of = self.train_masked(cohort, at)
+        vectors, shapes, steps, rows_of = self.train_masked(cohort, at)
         self.require(vectors, self.min_sites(threshold), "numbers")
         within = sorted(vectors)
         signatures = self.sign(cohort, at, within)
@@ -198,16 +208,16 @@ class SecureSum:
         order = {"session": cohort.session, "signatures": signatures}
         opened = self.ask("query.unmask", dict.fromkeys(signatures, order), check_shares)
         self.require(opened, threshold, "shares at the end")
+        nonces = {}
         for number, vector in vectors.items():
-            shares = {n: str(sent["seeds"][str(number)]) for n, sent in opened.items()}
-            vector -= mask(keys.reconstruct(shares, threshold), len(vector))
+            committed = cohort.offers[number]["nonces"][at]
+            seed = self.reconstruct(opened, "seeds", number, threshold, committed)
+            nonces[number] = nonce_of(seed)
+            vector -= mask(seed, len(vector))
         public = {number: one["masks"][at] for number, one in cohort.offers.items()}
         digest = self.order_digest(rows_of)
         for number in wanted["keys"]:
-            shares = {n: str(sent["keys"][str(number)]) for n, sent in opened.items()}
-            private = keys.reconstruct(shares, threshold)
-            if keys.public(private) != public[number]:
-                raise SumError(f"the shares of the key of {self.names(number)} do not fit")
+            private = self.reconstruct(opened, "keys", number, threshold, public[number])
             for n, vector in vectors.items():
                 pair = {number: keys.mask_key(private, public[n], cohort.session, digest)}
                 vector -= pair_masks(n, pair, len(vector))
@@ -230,6 +240,33 @@ class SecureSum:
         rows = torch.tensor([float(sum(self.state.sites[n].rows for n in within))])
         return Round(within, stacked, rows, steps, {})
 
+    def reconstruct(
+        self, opened: Mapping[int, Mapping[str, Any]], kind: str, number: int, threshold: int,
+        known: str,
+    ) -> bytes:  # fmt: skip
+        """Return a site's seed or private key from shares, one of which may be wrong.
+
+        `known` is what the site has shown with its keys: the seed's commitment, or the public key.
+        Without this check a wrong share would make an honest site's numbers look like a lie.
+        """
+        shares = {n: str(sent[kind][str(number)]) for n, sent in opened.items()}
+        for left in (None, *shares):
+            some = {n: share for n, share in shares.items() if n != left}
+            if len(some) < threshold:
+                break
+            with suppress(ValueError):
+                secret = keys.reconstruct(some, threshold)
+                shown = commitment(nonce_of(secret)) if kind == "seeds" else keys.public(secret)
+                if shown == known:
+                    if left is not None:
+                        log.error("pfedfair: %s has sent a wrong share, or %s has dealt one",
+                                  self.names(left), self.names(number))  # fmt: skip
+                    return secret
+        raise SumError(
+            f"the shares of a secret of {self.names(number)} do not fit: it has dealt wrong ones, "
+            f"or one of {self.names(*shares)} has sent a wrong one"
+        )
+
     def stop_for_liars(self, cohort: Cohort) -> None:
         """End the run if the sketches of the last sum tell who sent what cannot be right."""
         liars = self.find_liars(cohort)
@@ -237,9 +274,9 @@ class SecureSum:
             log.error("pfedfair: %s sent numbers unlike the others': %s", self.names(number), why)
         if liars:
             raise LiarError(
-                f"Round {self.state.done + 1} was spoilt by {self.names(*liars)}: see the log. "
-                "The same is not added up again with others, so start another run, with another "
-                "seed and without it."
+                f"Round {self.state.done + 1} was spoilt, as it seems by {self.names(*liars)}: see "
+                "the log. The same is not added up again with others, so start another run, with "
+                "another seed and without it."
             )
         log.error("pfedfair: nobody could be named")
 
@@ -256,36 +293,61 @@ class SecureSum:
 
         def check_sketch(number: int, sent: Mapping[str, Any]) -> None:
             for other in within:
-                if other != number and {k: len(v) for k, v in sent[str(other)].items()} != form:
+                if other == number:
+                    continue
+                if {k: len(v) for k, v in sent[str(other)].items()} != form:
                     raise ValueError("it has no sketch of all masks")
+                for sums in sent[str(other)].values():
+                    if not all(type(one) is int and abs(one) <= MAX_INTEGER for one in sums):
+                        raise ValueError("its sketch has other than whole numbers of 64 bits")
 
         order = {"session": cohort.session, "nonces": {str(n): nonces[n] for n in within}}
         answers = self.ask("query.sketch", dict.fromkeys(within, order), check_sketch)
-        unknown, conflicts = set[int](), Counter[int]()
+        unknown, conflicts = set[int](), list[tuple[int, int]]()
         for i, j in combinations(within, 2):
             reported = [answers[a][str(b)] for a, b in ((i, j), (j, i)) if a in answers]
             if not reported:
                 unknown |= {i, j}
                 continue
             if reported[0] != reported[-1]:
-                conflicts.update((i, j))
+                conflicts.append((i, j))
             for name in form:
                 shared = np.array(reported[0][name], dtype=np.int64)
                 own[i][name] -= shared
                 own[j][name] += shared
-        if conflicts:  # one of each pair does not tell the truth
-            most = max(conflicts.values())
-            return {n: f"it shares other masks than {most} of the sites say"
-                    for n, count in conflicts.items() if count == most}  # fmt: skip
+        if conflicts:
+            return self.find_false(conflicts, len(within) - 1)
+        known = [n for n in within if n not in unknown]
+        counts = {n: int(own[n].pop(COUNT)[0]) for n in within}
+        if any(counts[n] != 1 for n in known):
+            return {n: f"it counts for {counts[n]} sites" for n in known if counts[n] != 1}
+        if len(known) < MIN_SITES:
+            return {}
         scale, sizes = Scale(phase.sums, phase.states.models), self.state.sites
+        usual = median(sizes[n].rows for n in known)
         found = {}
-        for n in within:
+        for n in known:  # with more rows a site takes more steps
             by = {name: float(opened.weights[n]) if scale.how[name] == "size" else
                   float(sizes[n].rows) if name in phase.states.grow_with_rows else 1.0
-                  for name in form}  # fmt: skip
-            found[n] = {name: sums / by[name] for name, sums in own[n].items()}
-        known = {n: one for n, one in found.items() if n not in unknown}
-        return find_liars(known) if len(known) >= MIN_SITES else {}
+                  for name in own[n]}  # fmt: skip
+            longer = {name: max(1.0, sizes[n].rows / usual) for name in scale.models}
+            found[n] = {name: sums / (by[name] * longer.get(name, 1.0))
+                        for name, sums in own[n].items()}  # fmt: skip
+        liars = find_liars(found)
+        return {n: why if n in answers else f"{why}, by the others' sketches: it sent none"
+                for n, why in liars.items()}  # fmt: skip
+
+    def find_false(self, conflicts: list[tuple[int, int]], others: int) -> dict[int, str]:
+        """Return who may lie, of pairs of sites that do not tell the same of one mask.
+
+        One of each pair lies, and it may be the other who is named for it. So only who is in
+        conflict with more than half of the others is known to, if most are honest.
+        """
+        count = Counter(n for pair in conflicts for n in pair)
+        known = {n: f"it shares other masks than {k} of the sites say"
+                 for n, k in count.items() if 2 * k > others}  # fmt: skip
+        why = "of it and one of the others who are named here, one tells false masks"
+        return known or dict.fromkeys(sorted(count), why)
 
     def sign(self, cohort: Cohort, at: int, within: list[int]) -> dict[int, str]:
         """Have the survivors sign the list of them, which each opens only if enough others did."""
@@ -306,11 +368,8 @@ class SecureSum:
 
     def train_masked(
         self, cohort: Cohort, at: int
-    ) -> tuple[dict[int, np.ndarray], dict[int, str], Shapes, int, dict[int, int]]:
-        """Have the sites train; return masked vectors of equal shapes, and each site's weight.
-
-        And the random numbers that each reveals with them, see `sketches`.
-        """
+    ) -> tuple[dict[int, np.ndarray], Shapes, int, dict[int, int]]:
+        """Have the sites train; return masked vectors of equal shapes, and each site's weight."""
         senders = cohort.shares
         rows = [self.state.sites[number].rows for number in senders]
         weights = dict(zip(senders, bound_weights(rows), strict=True))
@@ -323,13 +382,9 @@ class SecureSum:
                                    if sender != number}  # fmt: skip
             orders[number] = {"secure": json.dumps(order)}
         found: dict[int, tuple[np.ndarray, Shapes, int]] = {}
-        nonces: dict[int, str] = {}
         answers = self.participants.order(self.state, "train", orders)
         for number, answer in self.participants.successes(self.state, answers).items():
             try:
-                nonces[number] = str(_read(answer)["nonce"])
-                if commitment(nonces[number]) != cohort.offers[number]["nonces"][at]:
-                    raise ValueError("its random number is not the one that it was committed to")
                 found[number] = self.read_masked(answer)
             except Exception as error:
                 log.error("pfedfair: the answer of %s cannot be read: %r",
@@ -341,7 +396,7 @@ class SecureSum:
                 log.error("pfedfair: the answer of %s is refused: it has other numbers than the "
                           "others'", self.names(number))  # fmt: skip
         vectors = {n: one for n, (one, *kind) in found.items() if tuple(kind) == usual}
-        return vectors, nonces, *usual, weights
+        return vectors, *usual, weights
 
     def read_masked(self, answer: Message) -> tuple[np.ndarray, Shapes, int]:
         tensors, steps = read_training(answer, max_bytes(self.state.server))

@@ -62,7 +62,7 @@ def cannot_be(
     sizes = [state.sites[number].rows for number in numbers]
     try:
         return phase.impossible(message, state.server, sizes) or None
-    except (KeyError, IndexError, ValueError, RuntimeError) as error:  # other names, or shapes
+    except Exception as error:  # other names, shapes or kinds of numbers
         return f"it cannot be checked ({first_line(error)})"
 
 
@@ -176,9 +176,9 @@ def find_suspects(
             apart = (each - each.median(0).values).norm(dim=1)
             usual = float(apart.median())
             odd = {
-                k: f"'{name}' is {far / usual:.3g} times as far from the median as usual"
+                k: f"'{name}' is {far / (usual or 1e-30):.3g} times as far from the median as usual"
                 for k, far in zip(numbers, apart.tolist(), strict=True)
-                if usual > 0 and far > APART * usual
+                if far > APART * usual
             }
         found = odd | found
     return found

@@ -55,8 +55,8 @@ class Ledger:
         with self._open() as book:
             self._start_day(book)
             book["sketches"] += 1
-            if book["sketches"] > self.policy.sketches_per_day:
-                raise self.policy.refuse("sketches_per_day", "one more")
+            if book["sketches"] > self.policy.sketches_per_month:
+                raise self.policy.refuse("sketches_per_month", "one more")
 
     @contextmanager
     def adding_up(self, cohort: list[Any]) -> Iterator[None]:
@@ -75,7 +75,9 @@ class Ledger:
     def _start_day(self, book: dict[str, Any]) -> None:
         """Start the counts of a day, if it is a new one; setting the clock back resets nothing."""
         if self.day() > book["day"]:
-            book |= {"day": self.day(), "messages": 0, "runs": [], "cohorts": [], "sketches": 0}
+            if self.day()[:7] > book["day"][:7]:
+                book["sketches"] = 0
+            book |= {"day": self.day(), "messages": 0, "runs": [], "cohorts": []}
 
     def afford(self, kind: str, noise: float) -> None:
         """Refuse an answer that would exceed the budget; spend nothing."""

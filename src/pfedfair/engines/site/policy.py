@@ -41,7 +41,7 @@ class Policy:
     least_batch: int = 20
     messages_per_day: int = 250
     runs_per_day: int = 5
-    sketches_per_day: int = 2
+    sketches_per_month: int = 2
     cohorts_per_day: int = 2
     least_people: int = 10
     repeat_description: bool = False
@@ -176,5 +176,5 @@ MANY = 10**6
 OPEN = Policy(
     exact_counts=True, hidden=MANY, layers=MANY, inputs=MANY, rounds=MANY, epochs=MANY,
     largest_setting=MANY, least_batch=1, messages_per_day=MANY, runs_per_day=MANY,
-    cohorts_per_day=MANY, sketches_per_day=MANY, repeat_description=True, epsilon=float(MANY),
+    cohorts_per_day=MANY, sketches_per_month=MANY, repeat_description=True, epsilon=float(MANY),
 )  # fmt: skip

@@ -5,8 +5,9 @@ of every tensor of at least `MIN_NUMBERS` numbers the sums with random signs, on
 `NUMBERS` of them and at most `MOST`. Such a sum of numbers with norm r is as large as r, on average
 (Johnson and Lindenstrauss). Masks are linear: sites tell the sketches of the masks that they share,
 both of each pair, and the server takes them off the sketch of what each has sent. So a site cannot
-choose its own sketch. The signs follow from random numbers of all sites in the sum, to which each
-was committed before and which nobody knew when the masked numbers were sent.
+choose its own sketch. The signs follow from the seeds of the private masks of all sites in the sum:
+each was committed to its own with its keys, and the server cannot know the others before the list
+of survivors is signed. So it can try neither signs nor lists.
 """
 
 import json
@@ -23,9 +24,15 @@ MIN_NUMBERS = 32
 NUMBERS = 16
 MOST = 16
 LONG = 3.0  # times the median norm, if it were known exactly
-AGAINST = -0.5  # cosine with the median direction
-ENOUGH = 8  # sums, for a direction to say something
+AGAINST = -0.6  # cosine with the median direction
+ENOUGH = 8  # sums, for a direction or zeros to say something
+COUNT = ""  # the vector's first number, by which it counts the sites: an honest site sends 1
 Sketch = dict[str, np.ndarray]
+
+
+def nonce_of(seed: bytes) -> str:
+    """Return a site's random number for the signs, by the seed of its private mask."""
+    return sha256(b"pfedfair nonce of " + seed).hexdigest()
 
 
 def commitment(nonce: str) -> str:
@@ -38,8 +45,8 @@ def seed_of(survivors: str, nonces: Mapping[int, str]) -> bytes:
 
 
 def sketch(vectors: Sequence[np.ndarray], shapes: Shapes, seed: bytes) -> list[Sketch]:
-    """Return the sketch of each vector of masked numbers, modulo 2^64."""
-    found: list[Sketch] = [{} for _ in vectors]
+    """Return the sketch of each vector of masked numbers, modulo 2^64; and its first number."""
+    found: list[Sketch] = [{COUNT: vector[:1].copy()} for vector in vectors]
     start = 1  # the first number counts the sites
     for name, shape in shapes:
         stop = start + length_of(((name, shape),)) - 1
@@ -76,7 +83,7 @@ def find_liars(sketches: Mapping[int, Mapping[str, np.ndarray]]) -> dict[int, st
         for number, norm, cosine in zip(numbers, norms, cosines, strict=True):
             if usual > 0 and norm > LONG * (1 + 3 / sqrt(len(first))) * usual:
                 liars[number] = f"'{name}' is about {norm / usual:.2g} times as long as usual"
-            elif usual > 0 and norm == 0:
+            elif usual > 0 and norm == 0 and len(first) >= ENOUGH:
                 liars[number] = f"'{name}' is zeros"
             elif len(first) >= ENOUGH and cosine < AGAINST:
                 liars.setdefault(number, f"'{name}' points against the others'")

@@ -22,6 +22,7 @@ from pfedfair.rules import Likeliest, Rule
 LIKELIEST: Rule = Likeliest()
 HARM = 0.01  # of a loss, relative, by a site's answer
 HARM_OF_ROUND = 0.02  # by a whole round: an honest step may be too long
+MAX_STATES = 16  # that are proposed at once
 UNFAIR = 0.02  # of a gap: so much less is better if losses are not worse
 SURE = 3.0  # standard errors of the mean difference of losses
 
@@ -35,6 +36,8 @@ class Measured(NamedTuple):
 
 def prefers(other: Measured, usual: Measured, harm: float = HARM) -> bool:
     """Return whether one state is clearly better than the usual one: by its losses, or its gap."""
+    if not np.isfinite(usual.losses).all():
+        return bool(np.isfinite(other.losses).all())
     less = usual.losses - other.losses
     mean, error = float(less.mean()), float(less.std()) / sqrt(len(less))
     harm *= float(usual.losses.mean())

@@ -159,10 +159,13 @@ class Work:
             raise PolicyError("This site does not vote where answers have noise.")
         if self.phase is None:
             raise InputError("The server asks for a vote after the last round.")
+        # In a secure sum the server has no answers to leave out: it proposes an earlier state.
+        most = 2 if self.secure else votes.MAX_STATES
+        if not 2 <= len(states) <= most:
+            raise PolicyError(f"This site votes on 2 to {most} states, not on {len(states)}.")
         done = self.order.round + self.order.local_rounds
         found = memory.recall(self.source.folder, self.held, self.order.key, done)
         own = found[0] if found else {}
-        # In a secure sum the server has no answers to leave out: it proposes an earlier state.
         return votes.vote(self.algorithm, self.phase, states, own, self.clients, self.secure)
 
     def limit_change(self, sent: State) -> State:
