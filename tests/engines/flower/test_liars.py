@@ -353,7 +353,7 @@ def test_a_sketch_that_is_no_numbers_is_no_crash(tmp_path, log, lying, monkeypat
     tell(monkeypatch, "sketch", change)
     with pytest.raises(LiarError, match="as it seems by site 'site 2': see the log"):
         run(consortium_of(tmp_path / "a", 5), "fedavg", **SECURE)
-    assert any("as the others tell: it told nothing" in r.getMessage() for r in log.records)
+    assert any("by the others' sketches: it sent none" in r.getMessage() for r in log.records)
 
 
 def test_a_liar_between_votes_loses_its_effect_at_the_end(tmp_path, log, lying):

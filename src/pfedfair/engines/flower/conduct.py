@@ -244,10 +244,10 @@ class Conductor:
         """Return the state to go on with, after a vote; or end the run for liars.
 
         The sites compare the model with the last one that they found no worse: after 1, 2, 4, 8,
-        ... rounds, as a vote is a message more, and at the end of training. A model may be worse
-        once, as after a Newton step that is too long: then they vote on the next one, too. If it is worse
-        at the end of training and nobody is named, the better one is taken. (Not before: the same
-        state would be added up again.)
+        ... rounds, as a vote is a message more, and at the end of training. Where sites send
+        statistics a model may be worse once, as after a Newton step that is too long: then they
+        vote on the next one, too. Where they send models, and nobody is named, the better one is
+        taken at the end of training. (Not before: the same state would be added up again.)
         """
         phases, phase = self.settings.algorithm.phases, self.settings.phase(state.done)
         number = len(state.seconds) + 1
@@ -265,13 +265,16 @@ class Conductor:
         self.good_state = before
         log.warning("pfedfair: by %d of %d votes the sites' own rows are worse off with the model "
                     "of round %d", votes[1], sum(votes), state.done + steps)  # fmt: skip
-        if again or ends or phase.states.sends_models_only:
+        of_models = phase.states.sends_models_only
+        if again or ends or of_models:
             assert self.cohort is not None
             SecureSum(self.settings, self.participants, state).stop_for_liars(self.cohort)
         if not ends:
             return server
-        log.warning("pfedfair: the run goes on with the last model that they found no worse")
         self.good_state, self.is_worse = None, False
+        if not of_models:  # a larger ridge costs training rows, and is right
+            return server
+        log.warning("pfedfair: the run goes on with the last model that they found no worse")
         return before
 
     def poll(self, state: Checkpoint, proposals: list[State]) -> list[int]:
