@@ -307,7 +307,7 @@ def test_a_wrong_share_makes_nobody_a_liar(tmp_path, log, monkeypatch, stands):
         return
     with pytest.raises(pff.InputError, match="could not be added up twice"):
         run(made, "fedavg", **SECURE)
-    assert any("or one of site 'site 0', site 'site 1', site 'site 2', site 'site 3' has told a "
+    assert any("or one of site 'site 0', site 'site 1', site 'site 2', site 'site 3' has sent a "
                "wrong one" in r.getMessage() for r in log.records)  # fmt: skip
 
 
