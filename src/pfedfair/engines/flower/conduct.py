@@ -38,7 +38,7 @@ from pfedfair.engines.site.masking import MIN_SITES
 from pfedfair.engines.site.rounds import make_network
 from pfedfair.engines.site.schema import agree
 from pfedfair.engines.site.settings import Settings
-from pfedfair.engines.site.votes import MAX_STATES
+from pfedfair.engines.site.votes import MAX_EARLIER, MAX_STATES
 from pfedfair.methods import State
 from pfedfair.methods.phases import Phase, adds_noise, phase_at, sends_models_only, started
 
@@ -55,7 +55,7 @@ class Conductor:
         self.left_out: dict[str, int] = {}  # sites, and how often their answers were left out
         self.cleared: dict[int, int] = {}  # sites that were voted on for nothing, and the round
         self.cohort: Cohort | None = None  # the keys of secure sums
-        self.good_state: State | None = None  # the last one that the sites found no worse
+        self.good_states: list[State] = []  # the last ones that the sites found no worse
         self.is_worse = False  # whether they found the last one worse than that
 
     def run(self) -> Checkpoint:
@@ -243,7 +243,7 @@ class Conductor:
     def vote_on_sum(self, state: Checkpoint, server: State, steps: int) -> State:
         """Return the state to go on with, after a vote; or end the run for liars.
 
-        The sites compare the model with the last one that they found no worse: after 1, 2, 4, 8,
+        The sites compare the model with the last that they found no worse: after 1, 2, 4, 8,
         ... rounds, as a vote is a message more, and at the end of training. Where sites send
         statistics a model may be worse once, as after a Newton step that is too long: then they
         vote on the next one, too. Where they send models, and nobody is named, the better one is
@@ -256,26 +256,29 @@ class Conductor:
         due = ends or self.is_worse or number & (number - 1) == 0
         if private or not phase.trains or not due:
             return server
-        before = self.good_state or state.server
-        votes = self.poll(state, [server, before])
-        again, self.is_worse = self.is_worse, bool(outvoted(votes, [{0}]))
+        before = self.good_states or [state.server]
+        votes = self.poll(state, [server, *before])
+        again, self.is_worse = self.is_worse, 2 * votes[0] < sum(votes)
         if not self.is_worse:
-            self.good_state = None if ends else server
+            self.good_states = [] if ends else [*before, server][-MAX_EARLIER:]
             return server
-        self.good_state = before
+        self.good_states = [] if ends else before
         log.warning("pfedfair: by %d of %d votes the sites' own rows are worse off with the model "
-                    "of round %d", votes[1], sum(votes), state.done + steps)  # fmt: skip
+                    "of round %d than with one before", sum(votes) - votes[0], sum(votes),
+                    state.done + steps)  # fmt: skip
         of_models = phase.states.sends_models_only
         if again or ends or of_models:
             assert self.cohort is not None
             SecureSum(self.settings, self.participants, state).stop_for_liars(self.cohort)
         if not ends:
             return server
-        self.good_state, self.is_worse = None, False
+        self.is_worse = False
         if not of_models:  # a larger ridge costs training rows, and is right
             return server
-        log.warning("pfedfair: the run goes on with the last model that they found no worse")
-        return before
+        log.warning(
+            "pfedfair: the run goes on with the best of the models that they found no worse"
+        )
+        return before[max(range(len(before)), key=votes[1:].__getitem__)]
 
     def poll(self, state: Checkpoint, proposals: list[State]) -> list[int]:
         """Return how many sites find each of the proposed states best.

@@ -23,6 +23,7 @@ LIKELIEST: Rule = Likeliest()
 HARM = 0.01  # of a loss, relative, by a site's answer
 HARM_OF_ROUND = 0.02  # by a whole round: an honest step may be too long
 MAX_STATES = 16  # that are proposed at once
+MAX_EARLIER = 3  # in a secure sum, besides the newest
 UNFAIR = 0.02  # of a gap: so much less is better if losses are not worse
 SURE = 3.0  # standard errors of the mean difference of losses
 

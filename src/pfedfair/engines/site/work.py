@@ -159,8 +159,8 @@ class Work:
             raise PolicyError("This site does not vote where answers have noise.")
         if self.phase is None:
             raise InputError("The server asks for a vote after the last round.")
-        # In a secure sum the server has no answers to leave out: it proposes an earlier state.
-        most = 2 if self.secure else votes.MAX_STATES
+        # In a secure sum the server has no answers to leave out: it proposes earlier states.
+        most = 1 + votes.MAX_EARLIER if self.secure else votes.MAX_STATES
         if not 2 <= len(states) <= most:
             raise PolicyError(f"This site votes on 2 to {most} states, not on {len(states)}.")
         done = self.order.round + self.order.local_rounds
