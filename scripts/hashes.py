@@ -45,7 +45,8 @@ def resolve(extra: str = "") -> Blocks:
         kept = {line for line in others if line.partition("==")[0] not in names}
         constraints.write("\n".join([pinned, *sorted(kept)]))
         constraints.flush()
-        command = ["uv", "pip", "compile", "--quiet", "--no-config", "--universal", "--no-header"]
+        uv = str(Path(sys.executable).with_name("uv"))  # which Flower brings
+        command = [uv, "pip", "compile", "--quiet", "--no-config", "--universal", "--no-header"]
         command += ["--generate-hashes", "--no-annotate", "--no-strip-extras"]
         command += ["--constraint", constraints.name]
         command += ["pyproject.toml", *(["--extra", extra] if extra else [])]
