@@ -34,7 +34,7 @@ PACKED = (".gz", ".bz2", ".xz")
 OLD = (".xls", ".xlsb", ".ods", ".sav", ".dta", ".sas7bdat")  # formats of other programs
 ENDINGS = (*TEXT, PARQUET, EXCEL)
 MAGIC = {b"PAR1": PARQUET, b"PK\x03\x04": EXCEL}
-AS_CSV = "save it as .csv"  # in the place of a file that unpacks to too much
+AS_CSV = "save it as .csv"  # instead of a file that unpacks to too much
 INDEX = re.compile(r"__index_level_\d+__")  # of a pandas frame, without a name
 # Until pandas 3.1 the usual way of reading a number was not always right in its last digit.
 EXACT: dict[str, Any] = {}

@@ -101,12 +101,12 @@ def check_name(name: str) -> str:
 
 
 def load_public(text: str) -> Any:
-    """Return a public key in OpenSSH's format; refuse anything beside it in the text."""
+    """Return a public key in OpenSSH's format; refuse a text with anything else."""
     key = forms.load_ssh_public_key(text.encode())
     if not isinstance(key, (ec.EllipticCurvePublicKey, ed25519.Ed25519PublicKey)):
         raise ValueError("a key is of another kind")
     if public_text(key) != text:
-        raise ValueError("a key has something beside it")
+        raise ValueError("the text of a key has something else in it")
     return key
 
 

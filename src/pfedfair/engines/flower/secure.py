@@ -60,8 +60,8 @@ MAX_INTEGER = 2**63 - 1
 Check = Callable[[int, Mapping[str, Any]], None]  # of a site's answer; raises if it is impossible
 NOTICE = (
     "the sites' numbers are summed behind masks: the server sees sums of at least %d sites, and no "
-    "site's numbers. Each site shortens its update (max-change = %g); an update that is too long "
-    "on purpose is visible only in the sum, without its sender"
+    "site's numbers. Each site shortens its update (max-change = %g); for one that does not, the "
+    "server asks for a few random sums of each site's numbers if a sum cannot be right"
 )
 
 
