@@ -221,6 +221,36 @@ def test_sums_are_all_that_a_server_needs_where_they_are_declared(play_once, fed
         assert bool(phase.sums) == same, phase.name
 
 
+@pytest.mark.parametrize("name", FEDERATED)
+def test_what_honest_clients_send_is_possible(play_once, federation, name):
+    """Each one's message, and the sums; not with a tenth of the rows, if rows are counted."""
+    sizes = torch.from_numpy(federation.sizes)
+    _, played = play_once(name)
+    for one in played:
+        for i, n in enumerate(sizes.tolist()):
+            message = {key: rows[i] for key, rows in one.sent.items()}
+            assert one.phase.impossible(message, one.server, [n]) == ""
+            if set(one.phase.states.grow_with_rows) & {"rows", "group", "held"} and not (
+                one.phase.noise
+            ):
+                assert "count" in one.phase.impossible(message, one.server, [n // 10])
+        if one.phase.sums:
+            total = {
+                key: rows[0] for key, rows in added(one.phase, one.sent, sizes.float()).items()
+            }
+            assert one.phase.impossible(total, one.server, sizes.tolist()) == ""
+
+
+@pytest.mark.parametrize("name", FEDERATED)
+def test_rules_follow_from_a_state_that_is_to_decide(play_once, name):
+    all_clients, played = play_once(name)
+    for one in played:
+        if one.phase.decides:
+            assert len(CASES[name].rules(one.after, one.kept, all_clients)) == len(all_clients)
+    last = played[-1].phase if played else None
+    assert last is None or last.trains or last.decides
+
+
 def test_newton_with_equal_weights_needs_each_clients_sums():
     assert pff.methods.Newton().sums["hessian"] == "sum"
     assert not pff.methods.Newton(weighting="uniform").sums

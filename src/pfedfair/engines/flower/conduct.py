@@ -210,11 +210,11 @@ class Conductor:
         """Return the answers without those that most sites' rows are better off without.
 
         The sites vote only if answers are unlike most, see `find_suspects`. They do not if answers
-        have noise, which a vote would not have.
+        have noise, which a vote would not have, or are combined by a robust mean.
         """
-        phases, phase = self.settings.algorithm.phases, self.settings.phase(state.done)
-        private = self.settings.epsilon > 0 or adds_noise(phases)
-        if private or not (phase.trains or phase.decides):
+        settings, phase = self.settings, self.settings.phase(state.done)
+        private = settings.epsilon > 0 or adds_noise(settings.algorithm.phases)
+        if private or settings.aggregate != "mean" or not (phase.trains or phase.decides):
             return good
         rows = {number: site.rows for number, site in enumerate(state.sites)}
         states = phase.states

@@ -338,7 +338,7 @@ class SecureSum:
                 for n, why in liars.items()}  # fmt: skip
 
     def find_false(self, conflicts: list[tuple[int, int]], others: int) -> dict[int, str]:
-        """Return who may lie, of pairs of sites that do not tell the same of one mask.
+        """Return who may lie, of pairs of sites whose sketches of their shared mask differ.
 
         One of each pair lies, and it may be the other who is named for it. So only who is in
         conflict with more than half of the others is known to, if most are honest.
@@ -346,7 +346,7 @@ class SecureSum:
         count = Counter(n for pair in conflicts for n in pair)
         known = {n: f"it shares other masks than {k} of the sites say"
                  for n, k in count.items() if 2 * k > others}  # fmt: skip
-        why = "of it and one of the others who are named here, one tells false masks"
+        why = "of it and one of the others who are named here, one reports a false mask"
         return known or dict.fromkeys(sorted(count), why)
 
     def sign(self, cohort: Cohort, at: int, within: list[int]) -> dict[int, str]:

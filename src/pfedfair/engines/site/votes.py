@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from pfedfair.data.task import outputs
 from pfedfair.methods import Clients, Method, State
-from pfedfair.methods.newton.likelihood import loss_of
 from pfedfair.methods.phases import Phase
 from pfedfair.rules import Likeliest, Rule
 
@@ -59,7 +59,11 @@ def measure(
     if phase.trains:
         logits = clients.scores(algorithm.scorers(state, clients)[0], 0)
         logits = logits[:, : outputs(table.task.classes)]  # without an auxiliary head
-        losses = loss_of(logits[None].double(), y)[0]
+        if logits.shape[1] == 1:
+            z, hit = logits[:, 0].double(), y.double()
+            losses = binary_cross_entropy_with_logits(z, hit, reduction="none")
+        else:
+            losses = cross_entropy(logits.double(), y, reduction="none")
     else:
         logits = clients.scores(algorithm.personalise(state, own, clients)[0], 0)
         rule = algorithm.rules(state, own, clients)[0]
