@@ -167,3 +167,18 @@ def test_a_round_aliases_nothing_and_sends_counts_only(federation):
 def test_bad_beta_is_refused(beta):
     with pytest.raises(pff.InputError, match="beta must be a number >= 0"):
         FairFed(beta=beta)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"group": [0.0, 0.0], "positive": [0.0, 0.0], "right": 0.0}, {"positive": [7.0, 0.0]},
+     {"right": 11.0}, {"group": [60.0, 60.0]}, {"positive": [-1.0, 0.0]}],
+)  # fmt: skip
+def test_counts_that_no_rows_have_are_impossible(change):
+    """Without rows all weights would be NaN, and the run would end."""
+    honest = {"w": [0.0], "group": [5.0, 5.0], "positive": [2.0, 3.0], "right": 8.0}
+    method = pff.methods.FairFed()
+    message = {name: torch.tensor(value) for name, value in honest.items()}
+    assert method.impossible(message, {}, [10]) == ""
+    message |= {name: torch.tensor(value) for name, value in change.items()}
+    assert method.impossible(message, {}, [10])

@@ -26,6 +26,7 @@ exp(-beta |F_k - F_global|); and averages without the first client's weight. Her
 its weight.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -85,6 +86,12 @@ class FairFed(Method):
 
     def cost(self) -> Cost:
         return Cost(self.epochs + 0.3)  # a third of a gradient to measure the received model
+
+    def impossible(self, message: State, server: State, sizes: Sequence[int]) -> str:
+        group, positive, right = (message[name] for name in ("group", "positive", "right"))
+        if not (group.sum() >= 1 and (positive <= group).all() and right <= group.sum()):
+            return f"'group' has {group.tolist()} rows, 'positive' {positive.tolist()} of them"
+        return super().impossible(message, server, sizes)
 
     def start_server(self, server: State, sizes: Tensor) -> State:
         weights = sizes.double() if self.weighting == "size" else torch.ones_like(sizes).double()
