@@ -43,8 +43,10 @@ def target(settings: Any) -> None:
     """Refuse an invalid target, confidence level or part of held-out rows."""
     share(settings, "target_ddp")
     confidence = settings.confidence
-    if confidence is not None and not 0.5 <= confidence < 1:
-        raise InputError(f"confidence must be in [0.5, 1), got {confidence:g}.")
+    if confidence and not 0.5 <= confidence < 1:
+        raise InputError(
+            f"confidence must be in [0.5, 1), or 0 for a target on average; got {confidence:g}."
+        )
     held(settings)
 
 

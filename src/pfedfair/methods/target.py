@@ -58,7 +58,7 @@ class Targeted(Method):
     target_ddp
         The largest DDP of a client's model.
     confidence
-        E.g. 0.95: limit the upper end of DDP's interval instead of DDP.
+        The level of the interval of DDP whose upper end is limited; 0: DDP itself is.
     held
         The part of a client's rows that is held out.
     dual_step
@@ -67,7 +67,7 @@ class Targeted(Method):
 
     method: Method
     target_ddp: float = 0.05
-    confidence: float | None = None
+    confidence: float = 0.95
     held: float = 0.2
     dual_step: float = 0.5
 

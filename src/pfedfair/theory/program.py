@@ -19,7 +19,11 @@ SCALE = 1e4  # so that cells with one row in a hundred million matter to the sol
 
 
 def fair_program(
-    mass: np.ndarray, criterion: str, epsilon: float, aware: bool = True
+    mass: np.ndarray,
+    criterion: str,
+    epsilon: float,
+    aware: bool = True,
+    least: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the most accurate chances of decisions, ``(groups or 1, cells, classes)``.
 
@@ -33,6 +37,8 @@ def fair_program(
         The largest difference between two groups' rates.
     aware
         Whether decisions may differ by group.
+    least
+        The least rate of the last decision in each group, ``(groups,)``; none by default.
     """
     from scipy import sparse
     from scipy.optimize import linprog  # takes long to load
@@ -54,6 +60,13 @@ def fair_program(
                 columns += [*at, size + k]
                 values += [*(sign * weight[z, where]), -sign]
                 bounds.append(bound)
+    for group, rate in enumerate([] if least is None else least):
+        shape = mass[group].sum(0) / max(mass[group].sum(), 1e-300)
+        at = ((group if aware else 0) * cells + np.arange(cells)) * classes + classes - 1
+        rows += [len(bounds)] * cells
+        columns += [*at]
+        values += [*-shape]
+        bounds.append(-float(rate))
     problem = {
         "c": np.concatenate([-SCALE * gain.ravel(), np.zeros(len(limits))]),
         "A_ub": sparse.csr_matrix((values, (rows, columns)), (len(bounds), size + len(limits))),
@@ -85,6 +98,13 @@ def rates(mass: np.ndarray, criterion: str) -> Iterator[tuple[np.ndarray, int]]:
         total = part.sum(1, keepdims=True)
         share = np.divide(part, total, out=np.zeros_like(part), where=total > 0)
         yield share, decision
+
+
+def positive_rates(mass: np.ndarray, chances: np.ndarray) -> np.ndarray:
+    """Return each group's rate of the last decision, ``(groups,)``."""
+    rows = mass.sum(1)
+    share = rows / np.maximum(rows.sum(1, keepdims=True), 1e-300)
+    return np.asarray((share * chances[..., -1]).sum(1))
 
 
 def largest_gap(mass: np.ndarray, criterion: str, chances: np.ndarray) -> float:

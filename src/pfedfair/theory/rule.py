@@ -52,7 +52,13 @@ def gap(positive: np.ndarray, tilt: np.ndarray, mass: np.ndarray) -> float:
     return float((mass * tilt * positive).sum())
 
 
-def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: float) -> Rule:
+def fair_rule(
+    eta: np.ndarray,
+    tilt: np.ndarray,
+    mass: np.ndarray,
+    epsilon: float,
+    weight: np.ndarray | None = None,
+) -> Rule:
     """Return the most accurate rule with ``|gap| <= epsilon``.
 
     Parameters
@@ -63,6 +69,9 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
         Of every row: `aware_tilt`, or the bracket above.
     mass
         Probability of every row; adds up to 1.
+    weight
+        What a positive decision on every row adds to the gap, if it is not ``mass * tilt``: where
+        the tilt is an estimate, and the groups' distributions are known better.
 
     Examples
     --------
@@ -72,7 +81,8 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
     0.1
     """
     turns, rising = _breakpoints(eta, tilt), tilt > 0  # for every t
-    above, half, weight = eta - 0.5, tilt / 2, mass * tilt
+    above, half = eta - 0.5, tilt / 2
+    weight = mass * tilt if weight is None else weight
 
     def gap_at(t: float, after: bool) -> float:
         """Return the `gap` of `Rule.positive`, without randomisation at the threshold."""
@@ -81,7 +91,7 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
     epsilon += 1e-12  # a gap is a sum of rounded numbers
 
     if gap_at(0.0, after=False) < -epsilon:  # the mirror image
-        mirrored = fair_rule(eta, -tilt, mass, epsilon)
+        mirrored = fair_rule(eta, -tilt, mass, epsilon, -weight)
         return Rule(-mirrored.t, 1 - mirrored.after)
     edges = np.unique(turns)
     edges = np.concatenate([[0.0], edges[(edges > 0) & np.isfinite(edges)]])
@@ -94,7 +104,7 @@ def fair_rule(eta: np.ndarray, tilt: np.ndarray, mass: np.ndarray, epsilon: floa
             low = middle + 1
     t = float(edges[low])
     before, after = gap_at(t, after=False), gap_at(t, after=True)
-    part = 0.0 if before <= epsilon else (before - epsilon) / (before - after)
+    part = 0.0 if before <= epsilon or before == after else (before - epsilon) / (before - after)
     return Rule(t, float(np.clip(part, 0.0, 1.0)))
 
 

@@ -29,9 +29,13 @@ and the finish is
 
 Only the base's messages, counts and these numbers (81 for two groups) leave a client; of the latter
 two the server needs sums only (secure aggregation suffices). Another limit, or a new client,
-requires step 4 only: no training, no message. Within the bin of a threshold decisions are random
-draws, so that ties and coarse scores do no harm; ``ties="deterministic"`` sets the threshold inside
-the bin.
+requires step 4 only: no training, no message. Decisions are deterministic, except where many rows
+of a group share a bin, and only as far as `max_randomised` allows.
+
+The limit holds at a confidence level: :math:`t_i` is the smallest for which that part of the
+posterior draws of the client's DDP is within the target. Where no :math:`t_i` is, the best pair of
+deterministic thresholds is searched that is (`pfedfair.theory.pairs`); if that costs too much
+accuracy, the client is too small for the target, and gets the rule with the least DDP by estimate.
 
 For more groups, more classes, other criteria than demographic parity, and S that is not known when
 decisions are made, step 4 is a linear program (`pfedfair.theory.program`). For more than two
@@ -76,12 +80,13 @@ from pfedfair.methods.composite import Composite
 from pfedfair.methods.phases import ROUNDING
 from pfedfair.methods.transport import counts as counting
 from pfedfair.methods.transport.counts import cells_for
-from pfedfair.methods.transport.solver import Facts, Solver
+from pfedfair.methods.transport.solver import Solver
 from pfedfair.models import Both, Network
 from pfedfair.rules import Lookup, Rule, Thresholds
 from pfedfair.theory.belief import Belief
 
 OWN, POOL = 0.0, 1e9  # kappa: a client's own rows only, or the pooled ones
+PREFERENCES = ("any", "up")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +98,15 @@ class Transport(Composite):
     target_ddp
         The largest difference between groups that a client's decisions may have, by `criterion`.
     confidence
-        Without it the limit holds for the point estimate of a client's DDP; with 0.95, say, for 95
-        % of the posterior of its DDP; by random draws where that is necessary.
+        The part of the posterior of a client's DDP that is within the target. 0: the limit is for
+        the posterior mean, so about half of the clients exceed it a little.
+    jointly
+        Whether all clients meet the target jointly at this confidence level, rather than each of
+        them: each has 1 - (1 - confidence) / clients (Bonferroni).
+    max_randomised
+        The largest part of a client's rows whose decision may be a random draw. 0: none.
+    prefer
+        "up": no group gets fewer positive decisions than without a limit; "any" is more accurate.
     held
         The part of a client's rows that is held out.
     bins
@@ -104,8 +116,6 @@ class Transport(Composite):
     kappa
         The weight of the pooled distribution at a client, in rows; estimated by default.
         0: own rows only. Infinity: the pool only.
-    ties
-        "random" or "deterministic", see above.
     epsilon
         Privacy: each client adds discrete Laplace noise to its counts, which are then
         epsilon-differentially private for each of its rows, if no attacker can guess the random
@@ -116,19 +126,29 @@ class Transport(Composite):
     """
 
     target_ddp: float = 0.05
-    confidence: float | None = None
+    confidence: float = 0.95
+    jointly: bool = False
+    max_randomised: float = 0.05
+    prefer: str = "any"
     held: float = 0.2
     bins: int = 500
     agree: int = 5
     kappa: float | None = None
-    ties: str = "random"
     epsilon: float | None = None
 
     dial = Dial(
         setting="target_ddp",
         levels=TARGETS,
         is_target=True,
-        retargets=("target_ddp", "criterion", "confidence", "kappa", "ties"),
+        retargets=(
+            "target_ddp",
+            "criterion",
+            "confidence",
+            "jointly",
+            "max_randomised",
+            "prefer",
+            "kappa",
+        ),
         hint="its rows do not allow more for this target and confidence, or the scores do not",
     )
     tuning = Tuning(tuned=False, model="additive")
@@ -136,8 +156,9 @@ class Transport(Composite):
     def __post_init__(self) -> None:
         checks.at_least(0, self, "agree")
         super().__post_init__()
-        known("ties", self.ties, ["random", "deterministic"])
+        known("prefer", self.prefer, PREFERENCES)
         checks.target(self)
+        checks.share(self, "max_randomised")
         checks.at_least(10, self, "bins")
         if self.kappa is not None and not self.kappa >= 0:
             raise InputError(f"kappa must be a number >= 0 or infinity, got {self.kappa:g}.")
@@ -171,6 +192,7 @@ class Transport(Composite):
     def level(self) -> str:
         marks = {None: "", OWN: " own", POOL: " pool"}
         confidence = f" {self.confidence:.0%}" if self.confidence else ""
+        confidence += " jointly" if self.jointly else ""
         return f"≤ {self.target_ddp:g}{marks.get(self.kappa, ' kappa')}{confidence}"
 
     def cost(self) -> Cost:
@@ -288,6 +310,9 @@ class Transport(Composite):
     ) -> Rule:
         """Return a client's rule (step 4), see `Solver`."""
         solver = Solver(**{field.name: getattr(self, field.name) for field in fields(Solver)})
+        if self.jointly:
+            each = 1 - (1 - self.confidence) / float(server["clients"])
+            solver = replace(solver, confidence=each)
         arrays = {name: tensor.numpy() for name, tensor in server.items() if name != "w"}
         found = solver.solve(arrays, belief, shares, rng, task)
         numbers = torch.from_numpy(found.numbers).to(server["w"])
@@ -296,7 +321,7 @@ class Transport(Composite):
             rule = Thresholds(numbers.view(task.groups, 4))
         else:
             rule = Lookup(numbers, cells_for(self.bins, task).settings)
-        rule.facts = Facts(found)
+        rule.facts = found.facts
         return rule
 
 
@@ -304,7 +329,9 @@ class CountState(TypedDict):
     """The server's state from the counts on, in addition to what the base's scorers need."""
 
     w: Model
+    clients: NotRequired[Tensor]  # their number
     eta: NotRequired[Tensor]  # P(Y) in every cell, (groups, classes, cells)
+    eta_error: NotRequired[Tensor]  # how its logit may err, (groups, 3, cells); 2 classes
     trust: NotRequired[Tensor]  # the weight of a row that the model was trained on, (groups,)
     prior: NotRequired[Tensor]  # the probability of each kappa, (49,)
     population: NotRequired[Tensor]  # how clients differ, see `theory.effects`; 2 classes, S known
@@ -364,7 +391,9 @@ class Count(Phase):
         return sent, counts | {counting.SENT + name: rows.clone() for name, rows in sent.items()}
 
     def server_round(self, server: State, messages: State, sizes: Tensor) -> State:
-        return copy_state(server) | counting.learn(messages, self.method.bins)
+        learnt = counting.learn(messages, self.method.bins)
+        clients = torch.tensor(float(len(sizes)), dtype=torch.float64)
+        return copy_state(server) | learnt | {"clients": clients}
 
 
 class AgreeMessage(TypedDict):

@@ -22,7 +22,7 @@ from pfedfair.partition.persons import COUNTS
 from pfedfair.penalties.objective import Objective, loss_slope
 from pfedfair.theory import effects, shrinkage
 from pfedfair.theory.belief import Belief, shapes_of
-from pfedfair.theory.calibration import calibrate, calibrate_each
+from pfedfair.theory.calibration import calibrate, calibrate_each, logit_errors
 from pfedfair.theory.tilts import Likelihood, likelihood
 
 SENT = "sent_"  # begins the names of counts with noise, at a client
@@ -144,7 +144,8 @@ def learn(messages: State, bins: int) -> State:
                  if (found := cells_for(bins, Task(groups, classes, aware))).number
                  == unseen.shape[1])  # fmt: skip
     trust = [shrinkage.worth(trained[s].numpy(), unseen[s].numpy()) for s in range(groups)]
-    new = {"eta": torch.from_numpy(calibrate_cells(held.numpy(), cells))}
+    calibrated = calibrate_cells(held.numpy(), cells)
+    new = {name: torch.from_numpy(array) for name, array in calibrated.items()}
     new["trust"] = torch.tensor(trust, dtype=torch.float64)
     new["prior"] = torch.from_numpy(shrinkage.FLAT.copy())
     if cells.group is None and classes == 2:
@@ -239,12 +240,18 @@ def update(server: State, messages: State) -> State:
     return new
 
 
-def calibrate_cells(held: np.ndarray, cells: Cells) -> np.ndarray:
-    """Return P(Y) by cell, ``(groups, classes, cells)``, from ``(2, groups, classes, cells)``."""
+def calibrate_cells(held: np.ndarray, cells: Cells) -> dict[str, np.ndarray]:
+    """Return P(Y) by cell, ``eta`` ``(groups, classes, cells)``; of two classes also its errors.
+
+    Counts are ``(2, groups, classes, cells)``; for ``eta_error`` see `calibration.logit_errors`.
+    """
     wide = cells.number // cells.label.number  # cells of the guess of S for each of the score's
-    rows = held.reshape(*held.shape[:3], cells.label.number, wide).sum(-1)
-    each = calibrate_each(rows.swapaxes(0, 1), cells.label.centres)
-    return np.repeat(np.stack([eta for eta, _ in each]), wide, axis=2)
+    rows = held.reshape(*held.shape[:3], cells.label.number, wide).sum(-1).swapaxes(0, 1)
+    eta = np.stack([one for one, _ in calibrate_each(rows, cells.label.centres)])
+    found = {"eta": eta}
+    if eta.shape[1] == 2:
+        found["eta_error"] = logit_errors(rows, eta[:, 1], cells.label.centres)
+    return {name: np.repeat(array, wide, axis=2) for name, array in found.items()}
 
 
 def group_guess(held: np.ndarray, cells: Cells) -> np.ndarray:
