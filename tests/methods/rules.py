@@ -4,9 +4,10 @@ from dataclasses import fields
 
 import numpy as np
 import torch
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from pfedfair.data.task import Task
+from pfedfair.methods.transport import Transport
 from pfedfair.methods.transport.solver import Solver
 from pfedfair.rules import Thresholds
 from pfedfair.theory import shrinkage
@@ -24,6 +25,21 @@ def chances(rule, z):
     both = Thresholds(torch.from_numpy(rule).float().view(2, 4)).chances(logits, s).double().numpy()
     np.testing.assert_allclose(both.sum(1), 1, rtol=1e-6)
     return both[:, 1].reshape(2, -1)
+
+
+def by_bin(rule, bins):
+    """The part of each bin's rows that a rule decides 1, ``(2, bins)``: exactly, not at centres."""
+    found = []
+    for low, high, chance, below in np.asarray(rule, float).reshape(2, 4):
+        ends = np.round(bins * expit(np.array([low, high])), 9)
+        under, upto = (np.diff(np.minimum(np.arange(bins + 1), end)) for end in ends)
+        found.append(below * under + chance * (upto - under) + (1 - upto))
+    return np.stack(found)
+
+
+def estimate(**settings):
+    """Transport whose target is for the best guess, and whose decisions may be random draws."""
+    return Transport(**{"confidence": 0.0, "max_randomised": 1.0} | settings)
 
 
 def knows(eta, pooled=None, prior=shrinkage.FLAT):

@@ -296,7 +296,8 @@ def simulate(
                 f"{UNUSED[name]}: leave out --{name.replace('_', '-')}, or use pfedfair train."
             )
     plan = data_options.plan()
-    algorithm = method.make(data_options, plan, settings, rounds=_few(method.method))
+    name = method.name(data_options)
+    algorithm = method.make(data_options, plan, settings, rounds=_few(name))
     options.at_least("--local-rounds", local_rounds)
     seed = options.at_least("--seed", seed, 0)
     data = data_options.dataset.unfold()
@@ -307,11 +308,11 @@ def simulate(
     where = _where(data_options)
     with _folder(out) as place:
         found = trial.simulate(
-            federation, where, method.method, algorithm, seed, place, local_rounds, _teller(quiet),
+            federation, where, name, algorithm, seed, place, local_rounds, _teller(quiet),
             secure_sum,
         )  # fmt: skip
     if not quiet:
-        title = f"{method.method} on {data_options.data}, Flower's simulation"
+        title = f"{name} on {data_options.data}, Flower's simulation"
         view = one_run.sites(found.table, federation.data, algorithm, title)
         _show(view, found, local_rounds, out)
 

@@ -42,12 +42,13 @@ def train(
 
     Example: pfedfair train adult --method pfedfair --eta 0.9 --out runs/first
     """
-    data_options = data_options.suited(method.method)
+    name = method.name(data_options)
+    data_options = data_options.suited(name)
     plan = data_options.plan()
     algorithm = method.make(data_options, plan, settings)
     protocol = options.checked_protocol(protocol)
     aware = data_options.aware(settings.blind)
-    spec = Spec(data_options.source, plan, method.method, algorithm, seed, protocol, aware)
+    spec = Spec(data_options.source, plan, name, algorithm, seed, protocol, aware)
     federation = data_options.federate(plan, seed, settings.blind)
     measured_rows(federation.partition, protocol)
     training = prepare(federation, algorithm, seed)
@@ -62,8 +63,10 @@ def train(
         for line in federation.words():
             terminal.say(f"{line}.")
         terminal.say(federation.describe())
-        terminal.say(defaults.words(data_options.dataset, method.method, algorithm))
-    title = f"{method.method} on {federation.data.name}"
+        if reason := method.reason(data_options):
+            terminal.say(reason)
+        terminal.say(defaults.words(data_options.dataset, name, algorithm))
+    title = f"{name} on {federation.data.name}"
     watch = [pages.Watch(out, title)] if live and out is not None else []
     run = replace(_train(training, title, quiet, watch), command=options.command_line()).record
     results, rules = rows_of(run, spec), run.rules(protocol)

@@ -49,10 +49,26 @@ Protocol = Annotated[
     "shares of the groups; own: its own held-out rows.",
 ]
 TargetDDP = Annotated[
-    Real, "The largest gap between groups that a client may have, in the place of --eta."
+    Real, "The largest gap between groups that a client's decisions may have, instead of --eta."
 ]
 PIXEL_SIZE = 64
-Confidence = Annotated[Real, "With a target: the confidence level at which it holds, e.g. 0.95."]
+OWN_METHOD, PAPER_METHOD = "transport", "pfedfair"  # if none is typed
+Confidence = Annotated[
+    Real, "The confidence level of the target, 0.95 if left out; 0 is a target on average."
+]
+Jointly = Annotated[bool, "All clients meet the target jointly at this confidence level."]
+MaxRandomised = Annotated[
+    Real,
+    Option(
+        "--max-randomised",
+        "--most-lots",
+        help="The largest part of a client's rows whose decision may be a random draw; 0.05 if "
+        "left out.",
+    ),
+]
+Prefer = Annotated[
+    Text, "up: no group gets fewer positive decisions than without a target; any if left out."
+]
 
 
 def unfold(command: Callable[..., T]) -> Callable[..., T]:
@@ -266,7 +282,11 @@ class Settings:
 class OneMethod:
     """One method, and how fair it shall be."""
 
-    method: Annotated[str, f"One of {', '.join(METHODS)}."] = "pfedfair"
+    method: Annotated[
+        Text,
+        f"One of {', '.join(METHODS)}. If left out, {OWN_METHOD} for your own table and "
+        f"{PAPER_METHOD} for the paper's data.",
+    ] = None
     eta: Annotated[
         Real,
         "How much fairness counts in training, for methods with a penalty: 0 not at all, near 1 "
@@ -274,11 +294,37 @@ class OneMethod:
     ] = None
     target_ddp: TargetDDP = None
     confidence: Confidence = None
+    jointly: Jointly = False
+    max_randomised: MaxRandomised = None
+    prefer: Prefer = None
+
+    def name(self, data: DataOptions) -> str:
+        """Return the method's name: as typed, or the usual one for the data."""
+        if self.method is not None:
+            return known("method", self.method, METHODS)
+        own = data.data not in (*DATASETS, *FACES) and not Path(data.data).is_dir()
+        able = data.weight is None or METHODS[OWN_METHOD].kind().supports.weights
+        return OWN_METHOD if own and able and self.eta is None else PAPER_METHOD
+
+    def reason(self, data: DataOptions) -> str:
+        """Return why the method is the usual one for the data, in a line; "" if it was typed."""
+        if self.method is not None:
+            return ""
+        if self.name(data) == OWN_METHOD:
+            return (
+                f"Method: {OWN_METHOD}, usual for your own table, as it has a target for every "
+                f"client and nothing to tune. The paper's is --method {PAPER_METHOD}."
+            )
+        of = "the paper's data" if data.data in (*DATASETS, *FACES) else "--eta, --weight or images"
+        return f"Method: {PAPER_METHOD}, usual for {of}. With a target: --method {OWN_METHOD}."
 
     def make(self, data: DataOptions, plan: Plan, settings: Settings, **more: Any) -> Method:
-        """Return the method, as tuned for these people, with what was typed."""
-        given = settings.given(eta=self.eta, target_ddp=self.target_ddp, confidence=self.confidence)
-        return data.make(plan, self.method, more | given)
+        """Return the method, as tuned for these rows, with what was typed."""
+        given = settings.given(
+            eta=self.eta, target_ddp=self.target_ddp, confidence=self.confidence,
+            jointly=self.jointly or None, max_randomised=self.max_randomised, prefer=self.prefer,
+        )  # fmt: skip
+        return data.make(plan, self.name(data), more | given)
 
 
 def typed(**options: Any) -> dict[str, Any]:

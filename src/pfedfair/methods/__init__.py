@@ -44,7 +44,8 @@ class MethodEntry:
         """
         if self.fair:
             return tuple({"eta": eta} for eta in etas)
-        return tuple(dict(level) for level in self.kind.dial.levels)
+        dial = self.kind.dial
+        return tuple({**level, **dial.average} for level in dial.levels)
 
 
 # To add a method, add a line: its file, its class, its name, and the name of its fair variant,

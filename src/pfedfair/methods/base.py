@@ -12,7 +12,7 @@ declared is refused.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self, cast
 
@@ -100,6 +100,9 @@ class Dial:
         Settings of the points of a trade-off curve, from accurate to fair.
     is_target
         Whether it is a limit on each client's DDP.
+    average
+        Settings with which a target holds on average, as that of methods without a confidence
+        level does: for comparisons with them.
     retargets
         Settings that only `rules` uses, which can change without training.
     hint
@@ -109,6 +112,7 @@ class Dial:
     setting: str = "eta"
     levels: tuple[Mapping[str, float], ...] = ({},)
     is_target: bool = False
+    average: Mapping[str, float] = field(default_factory=dict)
     retargets: tuple[str, ...] = ()
     hint: str = "train longer, lower eta or raise alpha"
 

@@ -71,7 +71,7 @@ class Targeted(Method):
     held: float = 0.2
     dual_step: float = 0.5
 
-    dial = Dial(setting="target_ddp", is_target=True)
+    dial = Dial(setting="target_ddp", is_target=True, average={"confidence": 0.0})
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,6 +12,7 @@ from typing import Any
 
 from pfedfair.experiments import FRONTIER
 from pfedfair.methods import METHODS
+from pfedfair.methods.target import Targeted
 from pfedfair.models import PIXELS
 
 CONSTANT = "constant"
@@ -64,9 +65,11 @@ def places() -> dict[str, int]:
 
 
 def at_target(row: str, target: float) -> Level:
-    """Return the settings of a row that takes a target, whatever their names are."""
-    names = {"target_ddp"} if row in WITH_TARGET else METHODS[row].kind.dial.levels[0]
-    return dict.fromkeys(names, target)
+    """Return the settings of a row whose target holds on average, whatever their names are."""
+    if row in WITH_TARGET:
+        return {"target_ddp": target, **Targeted.dial.average}
+    dial = METHODS[row].kind.dial
+    return {**dict.fromkeys(dial.levels[0], target), **dial.average}
 
 
 def levels(row: str, etas: Sequence[float] = ()) -> tuple[Level, ...]:
@@ -75,9 +78,9 @@ def levels(row: str, etas: Sequence[float] = ()) -> tuple[Level, ...]:
     Without etas there is one point: `ETA`, or `TARGET`, or the method's default limit.
     """
     if row in WITH_TARGET:
-        return tuple({"target_ddp": target} for target in (TARGETS if etas else (TARGET,)))
+        return tuple(at_target(row, target) for target in (TARGETS if etas else (TARGET,)))
     if row == FRONTIER:
         return ({},)
     method, own = METHODS[METHOD.get(row, row)], SETTINGS.get(row, {})
-    one: Level = {"eta": ETA} if method.fair else {}
+    one: Level = {"eta": ETA} if method.fair else dict(method.kind.dial.average)
     return tuple(own | level for level in (method.levels(etas) if etas else (one,)))

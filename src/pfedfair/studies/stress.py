@@ -10,7 +10,7 @@ from pfedfair.experiments import RUN
 from pfedfair.metrics.criteria import CRITERIA
 from pfedfair.partition import by_column
 from pfedfair.studies import parts, summary, words
-from pfedfair.studies.rows import Level
+from pfedfair.studies.rows import Level, at_target
 from pfedfair.studies.study import Cell, Study
 from pfedfair.studies.view import Column, Table
 
@@ -24,9 +24,9 @@ RUNS: tuple[tuple[str, Level], ...] = (
     ("fedavg", {}),
     ("fedavg-kde", {}),
     ("logofair", {"delta_local": TARGET, "delta_global": 1.0}),
-    (OURS, {"target_ddp": TARGET, "kappa": OWN}),
-    (OURS, {"target_ddp": TARGET, "kappa": POOL}),
-    (OURS, {"target_ddp": TARGET}),
+    (OURS, at_target(OURS, TARGET) | {"kappa": OWN}),
+    (OURS, at_target(OURS, TARGET) | {"kappa": POOL}),
+    (OURS, at_target(OURS, TARGET)),
     (OURS, {"target_ddp": TARGET, "confidence": 0.95}),
 )
 MEASURES = ["mean_accuracy", "mean_ddp", "worst_ddp", "within", "kept"]
@@ -84,7 +84,7 @@ def stress_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
 
 def verdict(runs: pd.DataFrame) -> str:
     """Return the accuracy of the mixture less that of a rule from the client's own rows only."""
-    runs = runs[(runs["method"] == OURS) & runs["confidence"].isna()]
+    runs = runs[(runs["method"] == OURS) & (runs["confidence"] == 0)]
     named = runs.assign(method=runs["kappa"].map({OWN: "own"}).where(runs["kappa"].notna(), OURS))
     mean, low, high = summary.paired(named, OURS, "own", "mean_accuracy")
     what = f"{OURS}, difference to the same with own rows only: mean accuracy"

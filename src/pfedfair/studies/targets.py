@@ -59,7 +59,7 @@ def reached(results: pd.DataFrame, compared: str = "worst_accuracy") -> pd.DataF
     each = summary.over_clients(results, ["within", "target_ddp"])
     each = summary.with_settings(each, "confidence")
     runs = each[each["target_ddp"].notna()].copy()
-    no_confidence = runs[(runs["method"] == OURS) & runs["confidence"].isna()]
+    no_confidence = runs[(runs["method"] == OURS) & (runs["confidence"] == 0)]
     ours = no_confidence.set_index(["seed", "target_ddp"])[[compared, "worst_ddp"]]
     runs = runs.join(ours.add_prefix("our_"), on=["seed", "target_ddp"])
     runs["lead"] = runs.pop(f"our_{compared}") - runs[compared]
@@ -98,10 +98,10 @@ def target_table(
 
     def target(row: pd.Series) -> str:
         level = row["confidence"]
-        return f"{row['target_ddp']:g}" + (f"\n{level:.0%}" if level == level else "")
+        return f"{row['target_ddp']:g}" + (f"\n{level:.0%}" if level > 0 else "")
 
     def lead(row: pd.Series) -> str:
-        if row["method"] == OURS and row["confidence"] != row["confidence"]:
+        if row["method"] == OURS and row["confidence"] == 0:
             return ""
         half, half_ddp = row["lead_half"], row["lead_ddp_half"]
         of_ddp = f"DDP {row['lead_ddp']:+.3f} ±{half_ddp:.3f}"
@@ -130,7 +130,7 @@ def target_table(
 
 def verdicts(rows: pd.DataFrame) -> list[str]:
     """Return whether transport reached its targets, and is more accurate at equal DDP."""
-    rows = rows[(rows["method"] == OURS) & rows["confidence"].isna()]
+    rows = rows[(rows["method"] == OURS) & (rows["confidence"] == 0)]
     over = rows["worst_ddp"] - rows["target_ddp"]
     each = ", ".join(f"{o:+.3f} at {t:g}" for o, t in zip(over, rows["target_ddp"], strict=True))
     outcome = parts.word(bool((over <= SLACK).all()), bool((over > SLACK).any()))

@@ -54,18 +54,24 @@ def calibrate_each(counts: np.ndarray, centres: np.ndarray) -> list[tuple[np.nda
     return found
 
 
-def logit_errors(counts: np.ndarray, positive: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """Return directions in which the logit of P(Y=1) may err, ``(groups, 3, cells)``.
+def covariance_root(counts: np.ndarray, positive: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Return a root of the covariance of each group's a, b and c, ``(groups, 3, 3)``.
 
-    Each is one standard deviation, and they are independent: beta calibration's a, b and c have the
-    inverse of the likelihood's curvature at `positive` ``(groups, cells)`` as their covariance.
-    `counts` are as in `calibrate_each`.
+    It is the inverse of the likelihood's curvature at P(Y=1) `positive` ``(groups, cells)``; counts
+    are as in `calibrate_each`.
     """
     features = _features(logit(centres[:, 1]))
     weight = counts.sum((1, 2)) * positive * (1 - positive)
     curve = (features * weight[:, None]) @ features.T + RIDGE * np.eye(3)
-    root = np.linalg.cholesky(np.linalg.inv(curve))
-    return np.asarray(root.swapaxes(1, 2) @ features)
+    return np.asarray(np.linalg.cholesky(np.linalg.inv(curve)))
+
+
+def logit_errors(root: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Return independent directions in which the logit of P(Y=1) may err, ``(groups, 3, cells)``.
+
+    Each is one standard deviation, by a `covariance_root`.
+    """
+    return np.asarray(root.swapaxes(1, 2) @ _features(logit(centres[:, 1])))
 
 
 def fit(counts: np.ndarray, z: np.ndarray, kind: str) -> np.ndarray:

@@ -42,7 +42,7 @@ def best_pair(
     target
         The largest difference between the groups' rates.
     confidence
-        The part of the draws that must be within the target; of one draw it is any.
+        The part of the draws that must be within the target; 1 if there is one draw only.
     enough
         Whether decisions meet the target by the draws themselves.
     first

@@ -105,7 +105,9 @@ def test_no_threshold_leaves_a_client(federation):
     assert shapes == {
         "w": (network.size,),
         "counts": (2, 500),
+        "clients": (),
         "eta": (2, 2, 500),
+        "eta_error": (2, 3, 3),
         "trust": (2,),
         "prior": (49,),
         "population": (31,),
@@ -284,8 +286,8 @@ def test_clients_meet_their_target_on_new_rows(run):
     """Up to what 3,000 training rows can tell of 3,172 others: gaps to about 0.025."""
     table, free = run.table(), run.retarget(target_ddp=1.0).table()
     assert free["ddp"].min() > 0.2
-    assert table["ddp"].max() < 0.02 + 0.05
-    assert (table["accuracy"] > free["accuracy"] - 0.03).all()
+    assert table["ddp"].max() < 0.02 + 0.06
+    assert (table["accuracy"] > free["accuracy"] - 0.04).all()
 
 
 def train(federation, seed=0, **options):
@@ -300,7 +302,9 @@ def train(federation, seed=0, **options):
     [
         {"target_ddp": 0.2},
         {"target_ddp": 0.2, "confidence": 0.9},
-        {"ties": "deterministic"},
+        {"max_randomised": 0.0},
+        {"jointly": True, "target_ddp": 0.2},
+        {"prefer": "up"},
         {"kappa": 0.0},
         {"criterion": "eo"},
         {"criterion": "eopp", "target_ddp": 0.2},
@@ -364,9 +368,11 @@ def test_rules_say_what_was_decided(run):
 
 
 def test_a_row_at_a_threshold_is_decided_by_random_state(compas):
-    run = train(compas, rounds=10, batch=600, alpha=0.01, bins=10, target_ddp=0.02)
+    run = train(
+        compas, rounds=10, batch=600, alpha=0.01, bins=10, target_ddp=0.02, max_randomised=1.0
+    )
     X, s = compas.data.frame, compas.data.s
-    fixed = run.retarget(ties="deterministic")
+    fixed = run.retarget(max_randomised=0.0)
     chance = numbers(run.fitted.rules)[:, :, 2]
     client = int(torch.argmax((chance * (1 - chance)).sum(1)))
     model, certain = run.personal_model(client), fixed.personal_model(client)
@@ -490,8 +496,9 @@ def test_noise_is_whole_new_every_time_and_leaves_everything_finite(federation, 
 
 def test_a_client_decides_by_its_own_counts_without_the_noise(federation):
     """Noise is for the server. With kappa 0 a rule depends on own counts, eta and trust only."""
-    network, fitted, _ = listen(federation, epsilon=0.5, kappa=0.0)
-    algorithm = Transport(rounds=4, agree=3, **OPTIONS, kappa=0.0, epsilon=0.5)
+    options = {"epsilon": 0.5, "kappa": 0.0, "confidence": 0.0}
+    network, fitted, _ = listen(federation, **options)
+    algorithm = Transport(rounds=4, agree=3, **OPTIONS, **options)
     all_clients = clients(federation, network)
     exact = rows_of(fitted.server, counts_of(algorithm, fitted.w, all_clients))
     for i, rows in enumerate(all_clients.rows):
@@ -544,8 +551,14 @@ def test_scores_that_are_all_alike_or_extreme(federation, scale):
         ({"target_ddp": -0.1}, r"target_ddp must be in \[0, 1\], got -0.1"),
         ({"target_ddp": 1.5}, r"target_ddp must be in \[0, 1\], got 1.5"),
         ({"target_ddp": float("nan")}, "target_ddp must be in"),
-        ({"confidence": 0.3}, r"confidence must be in \[0.5, 1\), got 0.3"),
-        ({"confidence": 1.0}, r"confidence must be in \[0.5, 1\), got 1"),
+        (
+            {"confidence": 0.3},
+            r"confidence must be in \[0.5, 1\), or 0 for a target on average; got 0.3",
+        ),
+        (
+            {"confidence": 1.0},
+            r"confidence must be in \[0.5, 1\), or 0 for a target on average; got 1",
+        ),
         ({"held": 0.0}, "held must be above 0 and at most 0.5, got 0"),
         ({"held": 1.0}, "held must be above 0 and at most 0.5, got 1"),
         ({"bins": 9}, "bins must be at least 10, got 9"),
@@ -553,7 +566,8 @@ def test_scores_that_are_all_alike_or_extreme(federation, scale):
         ({"kappa": float("nan")}, "kappa must be a number >= 0"),
         ({"epsilon": 0.0}, "epsilon must be a positive number, got 0"),
         ({"epsilon": float("nan")}, "epsilon must be a positive number"),
-        ({"ties": "coin"}, "Unknown ties 'coin': choose one of random, deterministic"),
+        ({"prefer": "down"}, "Unknown prefer 'down': choose one of any, up"),
+        ({"max_randomised": 1.5}, r"max_randomised must be in \[0, 1\], got 1.5"),
     ],
 )
 def test_bad_hyper_parameters_are_refused(options, message):

@@ -18,6 +18,10 @@ def _value(name: str, hint: Any, value: Any) -> Any:
     choices = get_args(hint) or (hint,)
     if type(None) in choices and (value is None or value in NONE):
         return None
+    if choices == (bool,) and isinstance(value, str):
+        if value.lower() not in ("true", "false"):
+            raise InputError(f"{setting(name)} must be true or false, got '{value}'.")
+        return value.lower() == "true"
     if int in choices or float in choices:
         return number(name, value, int in choices)
     if isinstance(value, list):

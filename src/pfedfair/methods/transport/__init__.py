@@ -140,6 +140,7 @@ class Transport(Composite):
         setting="target_ddp",
         levels=TARGETS,
         is_target=True,
+        average={"confidence": 0.0},
         retargets=(
             "target_ddp",
             "criterion",
@@ -314,6 +315,9 @@ class Transport(Composite):
             each = 1 - (1 - self.confidence) / float(server["clients"])
             solver = replace(solver, confidence=each)
         arrays = {name: tensor.numpy() for name, tensor in server.items() if name != "w"}
+        if "eta_error" in arrays:
+            cells = cells_for(self.bins, task)
+            arrays["eta_error"] = counting.error_by_cell(arrays["eta_error"], cells)
         found = solver.solve(arrays, belief, shares, rng, task)
         numbers = torch.from_numpy(found.numbers).to(server["w"])
         rule: Rule
@@ -331,7 +335,7 @@ class CountState(TypedDict):
     w: Model
     clients: NotRequired[Tensor]  # their number
     eta: NotRequired[Tensor]  # P(Y) in every cell, (groups, classes, cells)
-    eta_error: NotRequired[Tensor]  # how its logit may err, (groups, 3, cells); 2 classes
+    eta_error: NotRequired[Tensor]  # a root of its covariance, (groups, 3, 3); 2 classes
     trust: NotRequired[Tensor]  # the weight of a row that the model was trained on, (groups,)
     prior: NotRequired[Tensor]  # the probability of each kappa, (49,)
     population: NotRequired[Tensor]  # how clients differ, see `theory.effects`; 2 classes, S known

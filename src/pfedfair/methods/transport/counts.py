@@ -22,7 +22,12 @@ from pfedfair.partition.persons import COUNTS
 from pfedfair.penalties.objective import Objective, loss_slope
 from pfedfair.theory import effects, shrinkage
 from pfedfair.theory.belief import Belief, shapes_of
-from pfedfair.theory.calibration import calibrate, calibrate_each, logit_errors
+from pfedfair.theory.calibration import (
+    calibrate,
+    calibrate_each,
+    covariance_root,
+    logit_errors,
+)
 from pfedfair.theory.tilts import Likelihood, likelihood
 
 SENT = "sent_"  # begins the names of counts with noise, at a client
@@ -241,17 +246,23 @@ def update(server: State, messages: State) -> State:
 
 
 def calibrate_cells(held: np.ndarray, cells: Cells) -> dict[str, np.ndarray]:
-    """Return P(Y) by cell, ``eta`` ``(groups, classes, cells)``; of two classes also its errors.
+    """Return P(Y) by cell, ``eta`` ``(groups, classes, cells)``; of two classes also its error.
 
-    Counts are ``(2, groups, classes, cells)``; for ``eta_error`` see `calibration.logit_errors`.
+    Counts are ``(2, groups, classes, cells)``; ``eta_error`` is a `calibration.covariance_root`.
     """
     wide = cells.number // cells.label.number  # cells of the guess of S for each of the score's
     rows = held.reshape(*held.shape[:3], cells.label.number, wide).sum(-1).swapaxes(0, 1)
     eta = np.stack([one for one, _ in calibrate_each(rows, cells.label.centres)])
-    found = {"eta": eta}
+    found = {"eta": np.repeat(eta, wide, axis=2)}
     if eta.shape[1] == 2:
-        found["eta_error"] = logit_errors(rows, eta[:, 1], cells.label.centres)
-    return {name: np.repeat(array, wide, axis=2) for name, array in found.items()}
+        found["eta_error"] = covariance_root(rows, eta[:, 1], cells.label.centres)
+    return found
+
+
+def error_by_cell(root: np.ndarray, cells: Cells) -> np.ndarray:
+    """Return how the logit of P(Y=1) may err in every cell, see `calibration.logit_errors`."""
+    wide = cells.number // cells.label.number
+    return np.repeat(logit_errors(root, cells.label.centres), wide, axis=2)
 
 
 def group_guess(held: np.ndarray, cells: Cells) -> np.ndarray:

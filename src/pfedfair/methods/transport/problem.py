@@ -96,14 +96,24 @@ class Problem:
 
     def decide(self, limit: float) -> np.ndarray:
         """Return the most accurate decisions within a limit, with few enough random draws."""
-        found = self.best(limit)
+        found = self.in_one_bin(self.best(limit))
         if self.randomised(found) <= self.wish.max_randomised + ROUNDING:
             return found
         if self.ordered and len(self.mass) == 2:
             shapes = self.mass.sum(1, keepdims=True) / self.mass.sum((1, 2))[:, None, None]
             fine = FINE / self.mass.shape[-1]
-            return self.pair(shapes, self.eta[:, None], max(limit, fine), 0.0)
+            return self.pair(shapes, self.eta[:, None], max(limit, fine), 1.0)
         return likeliest(found.transpose(0, 2, 1))
+
+    def in_one_bin(self, chances: np.ndarray) -> np.ndarray:
+        """Return thresholds with the same rates, whose random draws are in one bin of a group."""
+        if not self.ordered:
+            return chances
+        cuts = [cut(one, mass, self.wish.criterion, True)
+                for one, mass in zip(chances, self.mass, strict=True)]  # fmt: skip
+        positive = np.stack([monotonicity.chances(one, chances.shape[1]) for one in cuts])
+        positive[positive < ROUNDING], positive[positive > 1 - ROUNDING] = 0.0, 1.0
+        return np.stack([1 - positive, positive], axis=-1)
 
     def best(self, limit: float) -> np.ndarray:
         """Return the most accurate decisions within a limit, maybe with random draws."""
@@ -264,28 +274,31 @@ class Problem:
 
         The interval of a gap shrinks with the square root of the rows.
         """
-        facts = dict.fromkeys(("enough_rows", "enough_target", "enough_confidence"), np.nan)
-        if too_small and self.wish.confidence:
-            worst, target = self.worst_gaps(chances), self.wish.target_ddp
-            facts["enough_target"] = float(np.quantile(worst, self.wish.confidence))
-            facts["enough_confidence"] = float(np.mean(worst <= target))
-            if target > 0:
-                facts["enough_rows"] = self.rows * ((facts["enough_target"] / target) ** 2 - 1)
+        target, rows, level = self.wish.target_ddp, 0.0, self.wish.confidence
+        if too_small and level:
+            worst = self.worst_gaps(chances)
+            target, level = float(np.quantile(worst, level)), float(np.mean(worst <= target))
+            if self.wish.target_ddp > 0:
+                rows = self.rows * ((target / self.wish.target_ddp) ** 2 - 1)
         elif too_small:
-            facts["enough_target"] = largest_gap(self.mass, self.wish.criterion, chances)
-        return facts
+            target = largest_gap(self.mass, self.wish.criterion, chances)
+        return {"enough_rows": rows, "enough_target": target, "enough_confidence": level}
 
 
-def cut(chances: np.ndarray, mass: np.ndarray | None, criterion: str) -> monotonicity.Cut:
+def cut(
+    chances: np.ndarray, mass: np.ndarray | None, criterion: str, one_bin: bool = False
+) -> monotonicity.Cut:
     """Turn a group's chances of decisions in the bins into a threshold with the same rates.
 
-    `mass` is the group's by label and bin, if the client has rows of it.
+    `mass` is the group's by label and bin, if the client has rows of it. With `one_bin` random
+    draws are in one bin at most (or below the threshold, with equalised odds).
     """
     positive = chances[:, 1]
     first = int((positive == 0).sum())  # bins without a positive decision come first,
     last = len(positive) - int((positive == 1).sum())  # certain ones last; draws between
     draws = positive[first:last]
-    if mass is None or ((np.diff(positive) >= 0).all() and (draws == draws[:1]).all()):
+    simple = (np.diff(positive) >= 0).all() and (draws == draws[:1]).all()
+    if mass is None or (simple and not (one_bin and len(draws) > 1)):
         return monotonicity.Cut(first, last, draws[0] if len(draws) else 0.0)
     if criterion == "eo":
         negative, label = (m / max(m.sum(), 1e-300) for m in mass)

@@ -23,9 +23,9 @@ class Facts(Mapping[str, float]):
         The accuracy lost to the confidence level, by the calibrated scores; 0 without.
     too_small
         1 if the client's rows are too few for the target at the confidence level: its rule is the
-        one with the least gap by estimate, and the next three are what would do. Else 0 and NaN.
+        one with the least gap by estimate. Else 0.
     enough_rows
-        About how many more rows of the client would do.
+        About how many more rows of the client would do; 0 if none are needed, or no number would.
     enough_target, enough_confidence
         The target that the rule meets at this confidence level; the level at which it meets this
         target.
