@@ -148,6 +148,29 @@ def count(
     return counts
 
 
+def randomised(
+    predictors: Sequence[Predictor],
+    table: Table,
+    rows: Sequence[np.ndarray],
+    weight: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the part of `rows[i]` whose decision is a random draw, by group ``(clients, S)``.
+
+    0 for groups without rows. Rules without random draws are not evaluated.
+    """
+    found = np.zeros((len(predictors), table.task.groups))
+    drawing = [i for i, one in enumerate(predictors) if one.rule.draws]
+    logits_of = scored([predictors[i] for i in drawing], table, [rows[i] for i in drawing])
+    for i, logits in zip(drawing, logits_of, strict=True):
+        s = table.s[torch.from_numpy(rows[i])]
+        random = (predictors[i].rule.draw_chances(logits, s).max(1).values < 1).double()
+        counted = torch.ones_like(random) if weight is None else torch.from_numpy(weight[rows[i]])
+        total, hits = (torch.bincount(s, each, minlength=table.task.groups)
+                       for each in (counted, counted * random))  # fmt: skip
+        found[i] = (hits / total.clamp(min=1e-300)).numpy()
+    return found
+
+
 def _draws_at(
     draw_of: Callable[[int, np.ndarray], np.ndarray], i: int, own: np.ndarray, at: np.ndarray
 ) -> np.ndarray:

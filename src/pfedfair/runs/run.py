@@ -32,7 +32,7 @@ from pfedfair.runs.files import write_run
 from pfedfair.runs.guards import Reference
 from pfedfair.runs.model import PersonalModel
 from pfedfair.runs.predictions import Scored, StoredPredictor, draws_of, is_storable, rows_of, score
-from pfedfair.runs.predictor import Predictor, collapsed, count
+from pfedfair.runs.predictor import Predictor, collapsed, count, randomised
 from pfedfair.runs.shapes import read_shapes, shapes
 from pfedfair.theory import frontier
 
@@ -275,7 +275,8 @@ class Run:
         With fewer than five in ``ddp_people`` the gap is not informative, see
         `metrics.confidence_intervals`. Of more than two groups, ``ddp_apart`` names those that the
         gap does not cover, with their measured rows, see `metrics.set_apart`. Where all measured
-        rows get `one_decision`, the gap is 0 for that reason. For `protocol` see `measured_rows`.
+        rows get `one_decision`, the gap is 0 for that reason. `randomised` is the part of the
+        measured rows whose decision is a random draw. For `protocol` see `measured_rows`.
         """
         return self.measured(protocol).assign(collapsed=self.collapsed)
 
@@ -315,8 +316,13 @@ class Run:
             names = part.data.group_names
             about |= {f"{gap}_apart": [_apart(*one, names) for one in zip(few, n_test, strict=True)]
                       for gap, few in apart.items()}  # fmt: skip
+        weight, of_group = self.federation.data.weight, counts.sum((-1, -2))
+        parts = of_group / of_group.sum(-1, keepdims=True) if shares is None else shares
+        random = randomised(self.predictors, self.federation.table, rows, weight)
         return pd.DataFrame(about | measures).assign(
-            one_decision=metrics.one_decision(counts), protocol=protocol
+            one_decision=metrics.one_decision(counts),
+            randomised=(parts * random).sum(-1),
+            protocol=protocol,
         )
 
     def counted(self, predictors: Sequence[Predictor], rows: Sequence[np.ndarray]) -> np.ndarray:

@@ -13,8 +13,8 @@ from pfedfair.theory.pairs import best_pair
 from pfedfair.theory.program import fair_program, largest_gap, positive_rates
 from pfedfair.theory.rule import aware_tilt, fair_rule
 
-DRAWS, MOST_DRAWS, FACT_DRAWS = 400, 8000, 100  # of shapes: for a confidence level, for a fact
-IN_TAIL = 20  # draws beyond a quantile, by which it is estimated
+DRAWS, MOST_DRAWS, FACT_DRAWS = 400, 4000, 100  # of shapes: for a confidence level, for a fact
+IN_TAIL = 10  # draws beyond a quantile, by which it is estimated
 ROUNDING = 1e-6  # of a linear program, and of chances
 FINE = 2.5  # of an average bin's rows: a threshold may divide a bin with no more
 COSTLY = 0.03  # the most accuracy that thresholds may cost for a confidence level, and the most
