@@ -1,0 +1,143 @@
+"""The view of `compare`, and of `report` for any folder with results: what can be ranked, first."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pandas as pd
+
+from pfedfair.experiments import FRONTIER
+from pfedfair.metrics.criteria import MEASURES
+from pfedfair.studies import parts, ranking, scores, summary, words
+from pfedfair.studies.ranking import ARM, Ranking
+from pfedfair.studies.rows import CONSTANT
+from pfedfair.studies.study import Study, main_result
+from pfedfair.studies.view import Column, Table, View
+
+APART = "Not ranked:"
+RANK = (
+    "rank: methods share a rank if none of them is clearly worse than the first of them "
+    "(differences seed by seed, 95 % intervals for all pairs of methods together)."
+)
+BY_LIMIT = (
+    "level: each method's most accurate one within the limit, on these rows; --validation 0.2 "
+    "chooses on other rows."
+)
+BY_AREA = (
+    "area: the worst client's error in percent, mean over limits on its gap; at each limit the "
+    "validation rows choose the point of the curve."
+)
+WORST = "worst: lowest accuracy and largest gap of any client. ±: 95 % interval over seeds."
+
+
+def comparison(results: pd.DataFrame) -> View:
+    """Return the answer, a table of what is ranked, one of all levels, and the trade-off picture.
+
+    Levels are points of a curve where there are validation rows: methods have scores.
+    """
+    protocols = set(results["protocol"])
+    if "validation" in protocols and len(protocols) > 1:
+        return SCORED.view(results)
+    view, held = UNSCORED.view(results), summary.held_out(results)
+    rows, each = summary.summary(held), list(summary.parts(held))
+    levels = [levels_table(part, summary.rows_of(rows, part)) for part in each]
+    return replace(view, tables=(*view.tables[: len(each)], *levels, *view.tables[len(each) :]))
+
+
+def answers(rank: Callable[[pd.DataFrame], Ranking], results: pd.DataFrame) -> tuple[str, ...]:
+    """Return the answer on each data set and partition; of a single method, its main result."""
+    lines = []
+    each = list(summary.parts(results))
+    for part in each:
+        methods = set(part["method"]) - {CONSTANT, FRONTIER}
+        line = rank(part).answer if len(methods) > 1 else main_result(part)[0]
+        lines.append(f"{words.setting(part)}: {line}" if len(each) > 1 else line)
+    return tuple(lines)
+
+
+def limit_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
+    """Return the methods at a limit on the gap, the most accurate first."""
+    found, gap = ranking.by_limit(summary.held_out(part)), summary.gap_of(part)
+    return Table(
+        heading=f": {found.measure}",
+        frame=found.frame.merge(rows, on=ARM, how="left"),
+        columns=(
+            *RANKED,
+            parts.LEVEL,
+            parts.measured("worst\naccuracy %", "worst_accuracy"),
+            TO_THE_BEST,
+            parts.measured(f"worst\n{gap.upper()}", f"worst_{gap}"),
+        ),
+        keys=2,
+        lines_heading=APART,
+        lines=found.apart,
+    )
+
+
+def score_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
+    """Return the methods and their trade-off scores, the best first."""
+    found = ranking.by_area(part)
+    frame = scores.over_methods(part).drop(columns="less")
+    frame = frame.merge(found.frame, on="method", how="left").sort_values(
+        ["rank", "area"], kind="stable", ignore_index=True
+    )
+    return Table(
+        frame=frame,
+        columns=(*RANKED, scores.AREA, TO_THE_BEST, *scores.at_limits(summary.gap_of(part))),
+        keys=2,
+        lines_heading=APART,
+        lines=found.apart,
+    )
+
+
+def levels_table(part: pd.DataFrame, rows: pd.DataFrame) -> Table:
+    """Return every level of every method in one line, the constant classifier last."""
+    gap = summary.gap_of(part)
+    last = rows["method"] == CONSTANT
+    return Table(
+        heading=f"{words.heading(part)}: every level, accuracy % ↑ and {gap.upper()} ↓",
+        frame=pd.concat([rows[~last & (rows["method"] != FRONTIER)], rows[last]]),
+        columns=(
+            *parts.METHOD_AND_LEVEL,
+            *(
+                parts.measured(f"{kind}\n{heading}", f"{kind}_{name}")
+                for kind in ("worst", "mean")
+                for name, heading in (("accuracy", "accuracy"), (gap, gap.upper()))
+            ),
+        ),
+        keys=2,
+    )
+
+
+def legend(gap: str, how: str) -> tuple[str, ...]:
+    """Return what is needed to read the tables; docs/reading-numbers.md has the rest."""
+    return (RANK, how, WORST, f"{MEASURES[gap].words.partition('; ')[0]}.")
+
+
+def _rank(row: pd.Series) -> str:
+    return f"{row['rank']:.0f}" if row["rank"] == row["rank"] else "-"
+
+
+def _to_the_best(row: pd.Series) -> str:
+    if row["rank"] != row["rank"]:
+        return "-"
+    return words.points(row["less"], row["less_low"], row["less_high"]) if row["less"] else "best"
+
+
+RANKED = (Column("rank", _rank), Column("method", lambda row: words.narrow(row["method"])))
+TO_THE_BEST = Column("difference\nto the best", _to_the_best)
+UNSCORED = Study(
+    title="Comparison",
+    table=limit_table,
+    pictures=parts.by_role,
+    legend=partial(legend, how=BY_LIMIT),
+    answer=lambda results: answers(ranking.by_limit, summary.held_out(results)),
+)
+SCORED = Study(
+    title="Trade-off scores",
+    table=score_table,
+    pictures=parts.by_role,
+    files=scores.files,
+    legend=partial(legend, how=BY_AREA),
+    answer=partial(answers, ranking.by_area),
+)
